@@ -1,0 +1,105 @@
+"""A reply becomes a candidate: the source of one Python file that defines `ModelNew`."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import re
+from dataclasses import dataclass
+
+ENTRY_POINT = "ModelNew"
+_FENCE = re.compile(r"^[ \t]*(`{3,}|~{3,})[ \t]*([\w+-]*)[^\n]*$", re.MULTILINE)
+_THINKING = re.compile(r"<(think|thinking|reasoning)>.*?</\1>", re.DOTALL | re.IGNORECASE)
+_UNCLOSED_THINKING = re.compile(r"<(think|thinking|reasoning)>(?!.*</\1>).*", re.DOTALL | re.IGNORECASE)
+_DEFINES = re.compile(rf"^class\s+{ENTRY_POINT}\b", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """Source text as the model wrote it."""
+
+    source: str
+
+    @property
+    def sha256(self) -> str:
+        return hashlib.sha256(self.source.encode()).hexdigest()
+
+    @property
+    def id(self) -> str:
+        """Short name of this source, used in file names and commits."""
+        return self.sha256[:12]
+
+
+@dataclass(frozen=True)
+class NoCandidate:
+    """A reply without code that could be evaluated; `why` is told to the model."""
+
+    why: str
+
+
+@dataclass(frozen=True)
+class _Block:
+    language: str
+    text: str
+    closed: bool
+
+    @property
+    def defines_entry_point(self) -> bool:
+        return _DEFINES.search(self.text) is not None
+
+
+def parse_reply(reply: str) -> Candidate | NoCandidate:
+    """The last fenced block that defines `ModelNew`; a bare Python reply counts as one block."""
+    text = _UNCLOSED_THINKING.sub("", _THINKING.sub("", reply)).strip()
+    if not text:
+        return NoCandidate("the reply is empty once its thinking is left out; write the code")
+    blocks = _blocks(text)
+    usable = [block for block in blocks if block.defines_entry_point]
+    if not usable:
+        return _without_fence(text, blocks)
+    block = usable[-1]
+    if not block.closed and not _parses(block.text):
+        return NoCandidate(
+            "the code block is not closed and ends in the middle of the code: the reply was cut "
+            "off; send the whole file again, shorter"
+        )
+    return Candidate(block.text.strip("\n") + "\n")
+
+
+def _without_fence(text: str, blocks: list[_Block]) -> Candidate | NoCandidate:
+    if not blocks and _DEFINES.search(text) and _parses(text):
+        return Candidate(text.strip("\n") + "\n")
+    if any(block.language in {"", "python", "py", "python3"} for block in blocks):
+        return NoCandidate(
+            f"no fenced code block defines `class {ENTRY_POINT}`; send one Python block with the "
+            f"complete file"
+        )
+    return NoCandidate(
+        "the reply holds no Python code block; send the complete file in one ```python block"
+    )
+
+
+def _blocks(text: str) -> list[_Block]:
+    blocks: list[_Block] = []
+    opened: re.Match[str] | None = None
+    for fence in _FENCE.finditer(text):
+        if opened is None:
+            opened = fence
+        elif fence[1][0] == opened[1][0] and len(fence[1]) >= len(opened[1]) and not fence[2]:
+            blocks.append(_Block(opened[2].lower(), text[opened.end() + 1 : fence.start()], True))
+            opened = None
+        elif fence[2]:
+            # A new opening fence while one is open: the first was never closed.
+            blocks.append(_Block(opened[2].lower(), text[opened.end() + 1 : fence.start()], False))
+            opened = fence
+    if opened is not None:
+        blocks.append(_Block(opened[2].lower(), text[opened.end() + 1 :], False))
+    return blocks
+
+
+def _parses(source: str) -> bool:
+    try:
+        ast.parse(source)
+    except (SyntaxError, ValueError):
+        return False
+    return True

@@ -1,0 +1,246 @@
+"""What the judge found out about one candidate: the record behind `kernelagent.evaluation/1`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+Verdict = Literal["accepted", "rejected", "error"]
+Baseline = Literal["eager", "compile", "best"]
+SCHEMA = "kernelagent.evaluation/1"
+
+CODES = frozenset(
+    """no_candidate syntax_error import_error missing_entry_point init_error state_mismatch
+    compile_error out_of_resources runtime_error crash timeout out_of_memory output_flood
+    out_of_bounds data_race wrong_output wrong_shape wrong_dtype wrong_device wrong_structure
+    nonfinite insensitive input_mutated output_aliased state_not_updated stale_output no_kernel
+    kernel_not_contributing calls_reference tampering forbidden_access inconsistent_timing
+    implausible_speed repeated unverifiable""".split()
+)
+"""Every code a rejection can carry (judge.md, section 3)."""
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Why a candidate was not accepted."""
+
+    code: str
+    message: str
+    """One sentence with the fact."""
+    detail: dict[str, Any] = field(default_factory=dict)
+    """Where and how: first mismatch, launch, the candidate's line."""
+
+    def __post_init__(self) -> None:
+        if self.code not in CODES:
+            raise ValueError(f"unknown rejection code {self.code!r}")
+
+
+@dataclass(frozen=True)
+class Disclosure:
+    """Something a careful reader of an acceptance wants to know."""
+
+    code: str
+    message: str
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One step of an evaluation and how long it took."""
+
+    name: str
+    status: Literal["passed", "failed", "skipped"]
+    seconds: float
+    overhead: bool = False
+    """True: our own work, neither triton compiling, nor the candidate running, nor the judge's checks."""
+
+
+@dataclass(frozen=True)
+class DeviceFacts:
+    """The device a verdict holds for."""
+
+    kind: Literal["cuda", "virtual"]
+    name: str
+    target: str
+    """For example `sm_90`."""
+    torch: str
+    triton: str
+    driver: str | None = None
+
+
+@dataclass(frozen=True)
+class Case:
+    """One comparison of one output: errors and budgets against the float64 oracle (judge.md, section 2)."""
+
+    input_set: str
+    probe: str
+    output: str
+    rms_error: float
+    rms_budget: float
+    max_error: float
+    max_budget: float
+    passed: bool
+
+
+@dataclass(frozen=True)
+class Correctness:
+    """How near the candidate came to the oracle on every case tried."""
+
+    trials: int
+    cases: tuple[Case, ...]
+    error: float
+    """RMS error of the case nearest to (or furthest over) its budget."""
+    budget: float
+    """That case's RMS budget."""
+
+
+@dataclass(frozen=True)
+class KernelFacts:
+    """One Triton kernel of the candidate; None where the tier in use cannot know."""
+
+    name: str
+    launches: int
+    grid: tuple[int, int, int] | None = None
+    line: int | None = None
+    """First line of the kernel in the candidate's source."""
+    share_of_device_time: float | None = None
+    """On `virtual` a share of the estimate, said to be so by `tier`."""
+    num_warps: int | None = None
+    num_stages: int | None = None
+    registers: int | None = None
+    spills: int | None = None
+    """Spilling instructions (local loads and stores) in the machine code."""
+    shared_bytes: int | None = None
+    occupancy: float | None = None
+    """Share of the device's resident threads one kernel can fill, 0 to 1."""
+    occupancy_limiter: str | None = None
+    tensor_core: str | None = None
+    """Family of matrix instructions used, for example `wgmma`; None when there are none."""
+    load_widths: dict[str, int] = field(default_factory=dict)
+    """Count of global load instructions by width in bits."""
+    loaded_bytes: int | None = None
+    stored_bytes: int | None = None
+    fewest_loaded_bytes: int | None = None
+    """Distinct bytes the launch reads: what one pass would load."""
+    dram_bytes: int | None = None
+    flops: int | None = None
+    estimate_us: float | None = None
+    bound: str | None = None
+    tier: str = "compiler"
+    """Where the facts come from: `compiler`, `counted`, `cupti`, `ncu`, joined by `+`."""
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A measured ratio with its 95 % interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Measured times on `cuda`; absent where nothing was timed."""
+
+    candidate_us: float
+    eager_us: float
+    speedup_eager: Interval
+    compile_us: float | None = None
+    speedup_compile: Interval | None = None
+    noise_floor: Interval | None = None
+    """The eager baseline against itself, measured the same way."""
+    attempts: int = 1
+    as_called_us: float | None = None
+    device_us: float | None = None
+    compile: dict[str, float] = field(default_factory=dict)
+    """Microseconds by torch.compile mode."""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A prediction from counted traffic and compiler facts: never a measurement, never a speedup."""
+
+    candidate_us: float
+    eager_us: float
+    bound: str
+    """What limits the candidate most: `dram`, `l2`, `dot`, `fp`, `special`, `atomics` or `launch`."""
+    ratio: float
+    """eager_us / candidate_us; differences under 20 % mean nothing."""
+    shapes: str
+    """The shapes the estimate holds for."""
+    label: Literal["estimate"] = "estimate"
+
+
+@dataclass(frozen=True)
+class InputSetResult:
+    """One row per input set."""
+
+    name: str
+    arguments: str
+    executed: str | None = None
+    """The shrunk shapes that were run instead; None when run as given."""
+    passed: bool = False
+    timing: Timing | None = None
+    estimate: Estimate | None = None
+
+
+@dataclass(frozen=True)
+class Hashes:
+    """SHA-256 of what the verdict is about."""
+
+    problem: str
+    candidate: str
+    harness: str
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """The verdict on one candidate, with its evidence.
+
+    `reason` exists unless accepted; `timing` only on `cuda`; `estimate` only on `virtual`.
+    """
+
+    verdict: Verdict
+    device: DeviceFacts
+    stages: tuple[Stage, ...] = ()
+    reason: Reason | None = None
+    correctness: Correctness | None = None
+    kernels: tuple[KernelFacts, ...] = ()
+    timing: Timing | None = None
+    estimate: Estimate | None = None
+    headroom: dict[str, Any] | None = None
+    disclosures: tuple[Disclosure, ...] = ()
+    faster: bool | None = None
+    baseline: Baseline = "eager"
+    policy: str = "triton"
+    mode: Literal["eval", "train"] = "eval"
+    sandbox: str = "none"
+    envelope: dict[str, Any] = field(default_factory=dict)
+    hashes: Hashes | None = None
+    precision: str = ""
+    input_sets: tuple[InputSetResult, ...] = ()
+    schema: str = SCHEMA
+
+    def __post_init__(self) -> None:
+        if (self.verdict == "accepted") == (self.reason is not None):
+            raise ValueError("an evaluation has a reason exactly when it is not accepted")
+        if self.timing is not None and self.device.kind != "cuda":
+            raise ValueError("only a cuda device times")
+        if self.estimate is not None and self.device.kind != "virtual":
+            raise ValueError("a measured device needs no estimate")
+
+    @property
+    def accepted(self) -> bool:
+        return self.verdict == "accepted"
+
+    @property
+    def score(self) -> float:
+        """What candidates are ranked by: 0 unless accepted, else the speedup's lower end.
+
+        On `virtual` the estimate's ratio ranks; nothing but the ranking may use it.
+        """
+        if not self.accepted:
+            return 0.0
+        if self.timing is not None:
+            return self.timing.speedup_eager.low
+        return self.estimate.ratio if self.estimate is not None else 1.0

@@ -1,0 +1,1 @@
+"""The `cuda` device: the local GPU, measured."""

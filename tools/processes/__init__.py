@@ -1,0 +1,1 @@
+"""Processes and what they may do: the warm parent, forks, limits, the sandbox."""

@@ -1,0 +1,151 @@
+"""Frames between processes that do not trust each other: a small JSON header and raw bytes.
+
+Nothing received is unpickled or evaluated. A receiver states how much it is willing to take and by
+when; anything else on the line is a `ChannelViolation`. The fixed part is
+`magic(4) | header bytes(u32) | payload bytes(u64)`, little endian.
+"""
+
+from __future__ import annotations
+
+import json
+import select
+import socket
+import struct
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self
+
+_MAGIC = b"KAF1"
+_FIXED = struct.Struct("<4sIQ")
+_CHUNK = 1 << 20
+
+
+class ChannelClosed(Exception):
+    """The other side is gone."""
+
+
+class ChannelTimeout(Exception):
+    """Nothing complete arrived by the deadline."""
+
+
+class ChannelViolation(Exception):
+    """What arrived is not a frame, or is larger than was allowed."""
+
+
+@dataclass(frozen=True)
+class Frame:
+    """One message: `header["kind"]` says what it is."""
+
+    header: dict[str, Any]
+    payload: memoryview
+
+    @property
+    def kind(self) -> str:
+        return str(self.header.get("kind", ""))
+
+
+class Channel:
+    """One end of a stream socket, spoken in frames."""
+
+    def __init__(self, end: socket.socket) -> None:
+        self.socket = end
+        end.setblocking(False)
+
+    def send(
+        self,
+        header: dict[str, Any],
+        payload: Sequence[memoryview | bytes] = (),
+        *,
+        timeout: float | None = None,
+    ) -> None:
+        """Write one frame; raises `ChannelTimeout` or `ChannelClosed`. `timeout` in seconds, None: wait."""
+        deadline = None if timeout is None else time.monotonic() + timeout
+        views = [memoryview(part).cast("B") for part in payload]
+        text = json.dumps(header, separators=(",", ":")).encode()
+        total = sum(view.nbytes for view in views)
+        self._write(memoryview(_FIXED.pack(_MAGIC, len(text), total) + text), deadline)
+        for view in views:
+            self._write(view, deadline)
+
+    def receive(
+        self,
+        *,
+        timeout: float | None = None,
+        max_header: int = 1 << 20,
+        max_payload: int = 0,
+    ) -> Frame:
+        """Read one frame; raises `ChannelTimeout`, `ChannelClosed` or `ChannelViolation`."""
+        deadline = None if timeout is None else time.monotonic() + timeout
+        magic, header_bytes, payload_bytes = _FIXED.unpack(self._read(_FIXED.size, deadline))
+        if magic != _MAGIC:
+            raise ChannelViolation("what arrived does not begin like a frame")
+        if header_bytes > max_header or payload_bytes > max_payload:
+            raise ChannelViolation(
+                f"a frame of {header_bytes} + {payload_bytes} bytes arrived where at most "
+                f"{max_header} + {max_payload} are allowed"
+            )
+        try:
+            header = json.loads(bytes(self._read(header_bytes, deadline)))
+        except (ValueError, RecursionError) as error:
+            raise ChannelViolation(f"a frame's header is not JSON: {error}") from error
+        if not isinstance(header, dict):
+            raise ChannelViolation("a frame's header is not a JSON object")
+        return Frame(header, self._read(payload_bytes, deadline))
+
+    def close(self) -> None:
+        self.socket.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _write(self, view: memoryview, deadline: float | None) -> None:
+        while view:
+            _wait(self.socket, deadline, writing=True)
+            try:
+                sent = self.socket.send(view[:_CHUNK])
+            except BlockingIOError:
+                continue
+            except OSError as error:
+                raise ChannelClosed(str(error)) from error
+            view = view[sent:]
+
+    def _read(self, size: int, deadline: float | None) -> memoryview:
+        buffer = bytearray(size)
+        view = memoryview(buffer)
+        filled = 0
+        while filled < size:
+            _wait(self.socket, deadline, writing=False)
+            try:
+                got = self.socket.recv_into(view[filled : filled + _CHUNK])
+            except BlockingIOError:
+                continue
+            except OSError as error:
+                raise ChannelClosed(str(error)) from error
+            if not got:
+                raise ChannelClosed("the other side closed the line")
+            filled += got
+        return view
+
+
+def _wait(end: socket.socket, deadline: float | None, *, writing: bool) -> None:
+    poll = select.poll()
+    poll.register(end, select.POLLOUT if writing else select.POLLIN)
+    left = None if deadline is None else max(0.0, deadline - time.monotonic())
+    if not poll.poll(None if left is None else left * 1000):
+        raise ChannelTimeout("no answer in time")
+
+
+def pair() -> tuple[Channel, Channel]:
+    """Two connected ends."""
+    left, right = socket.socketpair()
+    return Channel(left), Channel(right)
