@@ -10,7 +10,9 @@ from dataclasses import dataclass
 ENTRY_POINT = "ModelNew"
 _FENCE = re.compile(r"^[ \t]*(`{3,}|~{3,})[ \t]*([\w+-]*)[^\n]*$", re.MULTILINE)
 _THINKING = re.compile(r"<(think|thinking|reasoning)>.*?</\1>", re.DOTALL | re.IGNORECASE)
-_UNCLOSED_THINKING = re.compile(r"<(think|thinking|reasoning)>(?!.*</\1>).*", re.DOTALL | re.IGNORECASE)
+_UNCLOSED_THINKING = re.compile(
+    r"<(think|thinking|reasoning)>(?!.*</\1>).*", re.DOTALL | re.IGNORECASE
+)
 _DEFINES = re.compile(rf"^class\s+{ENTRY_POINT}\b", re.MULTILINE)
 
 

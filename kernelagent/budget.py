@@ -1,0 +1,66 @@
+"""Hard limits of a run, and what has been spent of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from kernelagent.events import Evaluated, Event, ReplyReceived, TurnStarted
+
+DEFAULT_TURNS = 20
+DEFAULT_DOLLARS = 5.0
+
+
+@dataclass(frozen=True)
+class Budget:
+    """Each limit is optional; None means no limit."""
+
+    turns: int | None = DEFAULT_TURNS
+    tokens: int | None = None
+    dollars: float | None = None
+    minutes: float | None = None
+    device_seconds: float | None = None
+
+
+@dataclass(frozen=True)
+class Spent:
+    """A fold over the events: what the run has used so far."""
+
+    turns: int = 0
+    tokens: int = 0
+    dollars: float = 0.0
+    unpriced_tokens: int = 0
+    device_seconds: float = 0.0
+
+    def after(self, event: Event) -> Spent:
+        match event:
+            case TurnStarted():
+                return replace(self, turns=self.turns + 1)
+            case ReplyReceived():
+                tokens = event.tokens_in + event.tokens_out
+                unpriced = tokens if event.dollars is None else 0
+                return replace(
+                    self,
+                    tokens=self.tokens + tokens,
+                    dollars=self.dollars + (event.dollars or 0.0),
+                    unpriced_tokens=self.unpriced_tokens + unpriced,
+                )
+            case Evaluated():
+                used = sum(stage.seconds for stage in event.evaluation.stages)
+                return replace(self, device_seconds=self.device_seconds + used)
+            case _:
+                return self
+
+
+def why_spent(budget: Budget, spent: Spent, elapsed_s: float) -> str | None:
+    """A sentence naming the limit that is reached, or None while there is something left."""
+    used: tuple[tuple[float, float | None, str], ...] = (
+        (spent.turns, budget.turns, "turns"),
+        (spent.tokens, budget.tokens, "tokens"),
+        (spent.dollars, budget.dollars, "dollars"),
+        (elapsed_s / 60, budget.minutes, "minutes"),
+        (spent.device_seconds, budget.device_seconds, "device seconds"),
+    )
+    for amount, limit, unit in used:
+        if limit is not None and amount >= limit:
+            return f"the budget of {limit:g} {unit} is spent"
+    return None

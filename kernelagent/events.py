@@ -1,0 +1,206 @@
+"""The events of a run: the one thing that log, terminal, report and replay read.
+
+Each event is a line of `events.jsonl`: schema, sequence number, time, kind, and the event's fields.
+Two runs are the same run when their events agree in all but the fields about time.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+from kernelagent.evaluation import DeviceFacts, Evaluation, Stage
+from kernelagent.history import TurnRequest
+from kernelagent.problem import ProblemFacts, ProblemSpec
+from kernelagent.records import from_data, to_data
+
+SCHEMA = "kernelagent.event/1"
+
+
+@dataclass(frozen=True)
+class RunStarted:
+    """First event: everything the run was asked to do, resolved."""
+
+    run: str
+    problem: ProblemSpec
+    config: dict[str, Any]
+    versions: dict[str, str]
+
+
+@dataclass(frozen=True)
+class ProblemDescribed:
+    """The judge has read the problem."""
+
+    facts: ProblemFacts
+    device: DeviceFacts
+    sandbox: str
+
+
+@dataclass(frozen=True)
+class TurnStarted:
+    turn: int
+    request: TurnRequest
+    prompt_sha256: str
+    """Hash of the rendered messages; they stand in `prompts/<turn>.json`."""
+
+
+@dataclass(frozen=True)
+class ReplyReceived:
+    turn: int
+    model: str
+    text: str
+    tokens_in: int = 0
+    tokens_out: int = 0
+    dollars: float | None = None
+    """None: the price is unknown."""
+    finish: str = "stop"
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class TurnVoid:
+    """The reply held nothing to evaluate; the model is told `why`."""
+
+    turn: int
+    why: str
+
+
+@dataclass(frozen=True)
+class StageFinished:
+    """Progress inside an evaluation."""
+
+    turn: int
+    stage: Stage
+
+
+@dataclass(frozen=True)
+class Evaluated:
+    turn: int
+    candidate: str
+    source: str
+    evaluation: Evaluation
+    reward: float
+    feedback: str
+
+
+@dataclass(frozen=True)
+class BestChanged:
+    turn: int
+    score: float
+
+
+@dataclass(frozen=True)
+class ModelExhausted:
+    """A model says that it has nothing left to try."""
+
+    model: str
+    message: str
+
+
+@dataclass(frozen=True)
+class WinnerMeasured:
+    """The best of all turns, evaluated again with fresh inputs; this number is the one reported."""
+
+    turn: int
+    evaluation: Evaluation
+
+
+@dataclass(frozen=True)
+class ModuleEmitted:
+    turn: int
+    path: str
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Remarked:
+    """Something the user should know that is no step of the run."""
+
+    level: Literal["info", "warning"]
+    message: str
+
+
+@dataclass(frozen=True)
+class RunFinished:
+    """Last event, also of an interrupted run."""
+
+    outcome: Literal["better", "none", "interrupted", "failed"]
+    exit_status: int
+    why: str
+    best_turn: int | None = None
+    spent: dict[str, float] = field(default_factory=dict)
+
+
+Event: TypeAlias = (
+    RunStarted
+    | ProblemDescribed
+    | TurnStarted
+    | ReplyReceived
+    | TurnVoid
+    | StageFinished
+    | Evaluated
+    | BestChanged
+    | ModelExhausted
+    | WinnerMeasured
+    | ModuleEmitted
+    | Remarked
+    | RunFinished
+)
+Subscriber: TypeAlias = Callable[["Logged"], None]
+
+KINDS: dict[str, type[Event]] = {
+    kind.__name__: kind
+    for kind in (
+        RunStarted,
+        ProblemDescribed,
+        TurnStarted,
+        ReplyReceived,
+        TurnVoid,
+        StageFinished,
+        Evaluated,
+        BestChanged,
+        ModelExhausted,
+        WinnerMeasured,
+        ModuleEmitted,
+        Remarked,
+        RunFinished,
+    )
+}
+
+
+@dataclass(frozen=True)
+class Logged:
+    """An event with its place in the run."""
+
+    sequence: int
+    time_s: float
+    """Seconds since the epoch."""
+    event: Event
+
+
+class UnreadableEvent(ValueError):
+    """A line of a log that is no event of a known schema."""
+
+
+def to_line(logged: Logged) -> str:
+    """One line of `events.jsonl`, without the newline."""
+    head = {
+        "schema": SCHEMA,
+        "seq": logged.sequence,
+        "time_s": logged.time_s,
+        "kind": type(logged.event).__name__,
+    }
+    return json.dumps(head | {"data": to_data(logged.event)}, ensure_ascii=False)
+
+
+def from_line(line: str) -> Logged:
+    """Inverse of `to_line`; raises `UnreadableEvent`."""
+    try:
+        raw = json.loads(line)
+        if raw["schema"] != SCHEMA:
+            raise UnreadableEvent(f"schema {raw['schema']!r} is not {SCHEMA!r}")
+        return Logged(raw["seq"], raw["time_s"], from_data(raw["data"], KINDS[raw["kind"]]))
+    except (ValueError, KeyError, TypeError) as error:
+        raise UnreadableEvent(f"not an event: {error}: {line[:120]}") from error

@@ -1,0 +1,110 @@
+"""What happened so far in a run: an append-only tuple of turns, and what can be asked of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from kernelagent.candidate import Candidate
+from kernelagent.evaluation import Evaluation
+
+RequestKind = Literal["write", "repair", "optimise", "rethink"]
+Role = Literal["system", "user", "assistant"]
+
+
+@dataclass(frozen=True)
+class Message:
+    """One chat message."""
+
+    role: Role
+    content: str
+
+
+@dataclass(frozen=True)
+class TurnRequest:
+    """What a strategy asks for next; the conductor renders the prompt from it."""
+
+    kind: RequestKind
+    model: str
+    parent: int | None = None
+    """The turn whose candidate is refined; None: start afresh."""
+    window: tuple[int, ...] = ()
+    """The earlier turns shown to the model, oldest first."""
+    trajectory: int = 0
+    temperature: float | None = None
+
+
+@dataclass(frozen=True)
+class Turn:
+    """One request and what became of it; without `evaluation` it is pending or void."""
+
+    index: int
+    request: TurnRequest
+    reply: str | None = None
+    candidate: Candidate | None = None
+    evaluation: Evaluation | None = None
+    feedback: str = ""
+    reward: float = 0.0
+    void: str | None = None
+    """Why the reply held nothing to evaluate."""
+
+    @property
+    def pending(self) -> bool:
+        return self.evaluation is None and self.void is None
+
+    @property
+    def accepted(self) -> bool:
+        return self.evaluation is not None and self.evaluation.accepted
+
+    @property
+    def score(self) -> float:
+        return self.evaluation.score if self.evaluation is not None else 0.0
+
+
+@dataclass(frozen=True)
+class History:
+    """All turns in the order they were asked for."""
+
+    turns: tuple[Turn, ...] = ()
+    exhausted: frozenset[str] = frozenset()
+    """Models that said they have nothing left to try."""
+
+    def with_turn(self, turn: Turn) -> History:
+        """This history with `turn` added, or put in the place of the turn of the same index."""
+        others = tuple(other for other in self.turns if other.index != turn.index)
+        return replace(self, turns=tuple(sorted((*others, turn), key=lambda t: t.index)))
+
+    def with_exhausted(self, model: str) -> History:
+        return replace(self, exhausted=self.exhausted | {model})
+
+    def turn(self, index: int) -> Turn:
+        """The turn of that number; raises KeyError."""
+        for turn in self.turns:
+            if turn.index == index:
+                return turn
+        raise KeyError(index)
+
+    @property
+    def finished(self) -> tuple[Turn, ...]:
+        return tuple(turn for turn in self.turns if not turn.pending)
+
+    @property
+    def pending(self) -> tuple[Turn, ...]:
+        return tuple(turn for turn in self.turns if turn.pending)
+
+    @property
+    def best(self) -> Turn | None:
+        """The best accepted turn of all, never simply the last; ties go to the earlier one."""
+        return best_of(self.turns)
+
+    def seen(self, candidate: Candidate) -> Turn | None:
+        """The turn that already tried this very source."""
+        same = (t for t in self.turns if t.candidate and t.candidate.sha256 == candidate.sha256)
+        return next(same, None)
+
+
+def best_of(turns: Iterable[Turn]) -> Turn | None:
+    """Highest score among the accepted, the earliest of equals."""
+    accepted = [turn for turn in turns if turn.accepted]
+    return max(accepted, key=lambda turn: (turn.score, -turn.index), default=None)

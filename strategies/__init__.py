@@ -1,0 +1,69 @@
+"""Test-time scaling: who is asked next, with which history. A strategy is a function of the history.
+
+It never touches a device, a clock or a network: the same seed and history give the same requests.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+from collections.abc import Mapping, Sequence
+from importlib.metadata import entry_points
+from typing import Any, Protocol
+
+from kernelagent.errors import UsageError
+from kernelagent.history import History, TurnRequest
+
+ENTRY_POINTS = "kernelagent.strategies"
+BUILT_IN = {"sequential": "kernelagent.strategies.sequential:Sequential"}
+
+
+class Strategy(Protocol):
+    """Built as a frozen dataclass whose fields, beyond `models` and `seed`, are its options."""
+
+    def next_turns(self, history: History) -> Sequence[TurnRequest]:
+        """What to ask now, side by side; nothing while turns are pending means wait, else stop."""
+        ...
+
+
+def load_strategy(
+    name: str, models: Sequence[str], seed: int = 0, options: Mapping[str, str] | None = None
+) -> Strategy:
+    """Import exactly the strategy asked for; raises `UsageError` for an unknown name or option."""
+    found = {point.name: point.value for point in entry_points(group=ENTRY_POINTS)} | BUILT_IN
+    if name not in found:
+        raise UsageError(f"there is no strategy {name!r}; installed: {', '.join(sorted(found))}")
+    module, _, attribute = found[name].partition(":")
+    kind = getattr(importlib.import_module(module), attribute)
+    return build(kind, name, tuple(models), seed, options or {})
+
+
+def build(
+    kind: Any, name: str, models: tuple[str, ...], seed: int, options: Mapping[str, str]
+) -> Strategy:
+    """Set the strategy's options from text, checked against its fields."""
+    fields = {f.name: f for f in dataclasses.fields(kind) if f.name not in {"models", "seed"}}
+    values: dict[str, Any] = {}
+    for key, text in options.items():
+        if key not in fields:
+            known = ", ".join(fields) or "none"
+            raise UsageError(f"strategy {name!r} has no option {key!r}; it has: {known}")
+        values[key] = _read(text, fields[key].type, f"--set {key}")
+    strategy: Strategy = kind(models=models, seed=seed, **values)
+    return strategy
+
+
+def _read(text: str, kind: Any, flag: str) -> Any:
+    spelled = kind if isinstance(kind, str) else kind.__name__
+    try:
+        match spelled:
+            case "int":
+                return int(text)
+            case "float":
+                return float(text)
+            case "bool":
+                return {"true": True, "false": False}[text.lower()]
+            case _:
+                return text
+    except (ValueError, KeyError) as error:
+        raise UsageError(f"{flag} wants a value of type {spelled}, not {text!r}") from error
