@@ -1,0 +1,298 @@
+"""The judge's end of one candidate: its runner, on `virtual` its executor too, and their deaths.
+
+Every way in which the processes can fail becomes a `Rejected` with its own code; what the runner
+sends is read as data, and the launch log comes from the executor, which the candidate cannot reach.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, NoReturn, Self
+
+from kernelagent.evaluation import CODES
+from kernelagent.tools.judge.load import Arguments
+from kernelagent.tools.judge.rejection import Rejected
+from kernelagent.tools.processes.confinement import Confinement
+from kernelagent.tools.processes.spawn import Child, Exit, WarmParent
+from kernelagent.tools.tensors import Malformed, Parcel, open_parcel, parcel
+from kernelagent.tools.wire import (
+    Channel,
+    ChannelClosed,
+    ChannelTimeout,
+    ChannelViolation,
+    Frame,
+    pair,
+)
+
+_RUNNER = "kernelagent.tools.runner.main:serve"
+_EXECUTOR = "kernelagent.tools.virtual.executor:serve"
+_EXECUTOR_ANSWER_S = 20.0
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one candidate may use."""
+
+    load_s: float = 60.0
+    call_s: float = 120.0
+    launch_s: float = 60.0
+    """Interpretation budget of one process on `virtual`."""
+    memory_bytes: int = 8 << 30
+    cpu_s: int = 600
+    file_bytes: int = 1 << 30
+    processes: int = 256
+    answer_bytes: int = 1 << 34
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What came back from one call."""
+
+    output: Any
+    changed_arguments: Arguments | None
+    """The inputs after the call when the candidate changed them."""
+    seconds: float
+
+
+class CandidateProcess:
+    """A fresh runner (and executor) for one candidate; a context manager that leaves nothing behind."""
+
+    def __init__(
+        self,
+        warm: WarmParent,
+        *,
+        source: str,
+        device: str,
+        target: str,
+        scratch: Path,
+        limits: Limits,
+        execution: Mapping[str, Any],
+    ) -> None:
+        """`scratch`: an empty folder of its own; `execution`: settings for the executor."""
+        self._limits = limits
+        self._source = source
+        self._children: list[Child] = []
+        self._executor: Channel | None = None
+        self._executor_child: Child | None = None
+        self._calls = 0
+        self._judge, theirs = pair()
+        fds = [theirs.socket]
+        arena: int | None = None
+        if device == "virtual":
+            self._executor, arena, line = self._start_executor(warm, target, scratch, execution)
+            fds.append(line)
+        confinement = self._confinement(scratch / "runner")
+        numbers = [end.fileno() for end in fds] + ([] if arena is None else [arena])
+        settings = {"device": device, "target": target}
+        self._runner = warm.fork(_RUNNER, settings, numbers, confinement)
+        self._children.append(self._runner)
+        for end in fds:
+            end.close()
+        if arena is not None:
+            os.close(arena)
+
+    def _start_executor(
+        self, warm: WarmParent, target: str, scratch: Path, execution: Mapping[str, Any]
+    ) -> tuple[Channel, int, socket.socket]:
+        ours, theirs = pair()
+        runner_line, executor_line = pair()
+        arena = os.memfd_create("kernelagent-arena", os.MFD_CLOEXEC)
+        settings = {
+            "source": self._source,
+            "target": target,
+            "seconds": self._limits.launch_s,
+        } | dict(execution)
+        self._executor_child = warm.fork(
+            _EXECUTOR,
+            settings,
+            [executor_line.socket.fileno(), theirs.socket.fileno(), arena],
+            self._confinement(scratch / "executor"),
+        )
+        self._children.append(self._executor_child)
+        executor_line.close()
+        theirs.close()
+        return ours, arena, runner_line.socket
+
+    def _confinement(self, scratch: Path) -> Confinement:
+        scratch.mkdir(parents=True, exist_ok=True)
+        return Confinement(
+            scratch=scratch,
+            memory_bytes=self._limits.memory_bytes,
+            cpu_seconds=self._limits.cpu_s,
+            file_bytes=self._limits.file_bytes,
+            processes=self._limits.processes,
+        )
+
+    def load(self) -> dict[str, Any] | None:
+        """Import the candidate; returns the envelope it declares."""
+        frame = self._ask({"kind": "load", "source": self._source}, None, self._limits.load_s)
+        declared = frame.header.get("envelope")
+        return declared if isinstance(declared, dict) else None
+
+    def construct(self, how: str, value: Any, *, training: bool) -> list[Mapping[str, Any]]:
+        """Build `ModelNew`; returns name, dtype and shape of each entry of its state."""
+        header = {"kind": "construct", "how": how, "training": training}
+        frame = self._ask(header, parcel(value), self._limits.load_s)
+        rows = frame.header.get("state")
+        if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+            self._broke_protocol("its state is not a list")
+        return rows
+
+    def use_weights(self, weights: Mapping[str, Any]) -> None:
+        self._ask({"kind": "weights"}, parcel(dict(weights)), self._limits.load_s)
+
+    def call(self, arguments: Arguments) -> Answer:
+        """Run the forward once on these inputs."""
+        self._calls += 1
+        began = time.monotonic()
+        frame = self._ask(
+            {"kind": "call", "call": self._calls}, parcel(arguments), self._limits.call_s
+        )
+        value = self._open(frame)
+        if not isinstance(value, tuple) or len(value) != 2:
+            self._broke_protocol("its answer to a call is not an output")
+        return Answer(value[0], value[1], time.monotonic() - began)
+
+    @property
+    def last_call(self) -> int:
+        return self._calls
+
+    def held(self, call: int) -> Any:
+        """The output of an earlier call, read again now."""
+        return self._open(self._ask({"kind": "held", "call": call}, None, self._limits.call_s))
+
+    def state(self) -> dict[str, Any]:
+        """Parameters and buffers as they are now."""
+        value = self._open(self._ask({"kind": "state"}, None, self._limits.call_s))
+        if not isinstance(value, dict):
+            self._broke_protocol("its state is not a dictionary")
+        return value
+
+    def account(self, arguments: Arguments) -> None:
+        """Run once on tensors of these shapes that hold nothing."""
+        self._ask({"kind": "account"}, parcel(arguments), self._limits.call_s)
+
+    def command_executor(self, command: Mapping[str, Any]) -> Frame:
+        """One command on the line that only judge and executor share."""
+        if self._executor is None:
+            raise Rejected("unverifiable", "there is no launch log on this device")
+        try:
+            self._executor.send(dict(command), timeout=_EXECUTOR_ANSWER_S)
+            return self._executor.receive(timeout=_EXECUTOR_ANSWER_S, max_header=1 << 26)
+        except (ChannelClosed, ChannelTimeout, ChannelViolation) as error:
+            raise self._executor_failure(str(error)) from error
+
+    def launches(self) -> list[dict[str, Any]]:
+        """The executor's log since it was last reset."""
+        rows = self.command_executor({"kind": "log"}).header.get("launches", [])
+        return list(rows)
+
+    def printed(self) -> str:
+        """What the candidate wrote to its standard streams, capped."""
+        return self._runner.output()
+
+    def close(self) -> None:
+        for child in self._children:
+            child.kill()
+        self._judge.close()
+        if self._executor is not None:
+            self._executor.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _ask(self, header: dict[str, Any], body: Parcel | None, seconds: float) -> Frame:
+        payload: tuple[memoryview, ...] = ()
+        if body is not None:
+            header = header | {"parcel": body.header}
+            payload = body.payload
+        try:
+            self._judge.send(header, payload, timeout=seconds)
+            frame = self._judge.receive(
+                timeout=seconds, max_header=1 << 26, max_payload=self._limits.answer_bytes
+            )
+        except ChannelClosed as error:
+            raise self._death(header["kind"]) from error
+        except ChannelTimeout as error:
+            self._runner.kill()
+            raise Rejected(
+                "timeout",
+                f"no answer within {seconds:g} s ({_DOING[header['kind']]})",
+                {"limit_s": seconds},
+            ) from error
+        except ChannelViolation as error:
+            self._broke_protocol(str(error))
+        if frame.kind == "failed":
+            self._failed(frame.header)
+        return frame
+
+    def _open(self, frame: Frame) -> Any:
+        try:
+            return open_parcel(frame.header.get("parcel", {}), frame.payload)
+        except Malformed as error:
+            self._broke_protocol(str(error))
+
+    def _failed(self, header: Mapping[str, Any]) -> NoReturn:
+        code, detail = str(header.get("code")), header.get("detail")
+        if code not in CODES:
+            self._broke_protocol(f"it reports the unknown failure {code!r:.60}")
+        raise Rejected(
+            code, str(header.get("message"))[:4000], detail if isinstance(detail, dict) else {}
+        )
+
+    def _broke_protocol(self, what: str) -> NoReturn:
+        raise Rejected(
+            "tampering", f"the candidate's process wrote on the judge's line: {what}", {}
+        )
+
+    def _death(self, doing: str) -> Rejected:
+        if self._executor_child is not None and not self._executor_alive():
+            return self._executor_failure("its process ended")
+        ended = self._runner.wait(5.0) or self._runner.kill()
+        return death_of(ended, _DOING[doing], self._runner.output())
+
+    def _executor_alive(self) -> bool:
+        return self._executor_child is not None and self._executor_child.wait(0.0) is None
+
+    def _executor_failure(self, what: str) -> Rejected:
+        ended = self._executor_child.wait(1.0) if self._executor_child is not None else None
+        how = f" ({ended.describe()})" if ended is not None else ""
+        code = "out_of_memory" if ended is not None and ended.why == "memory" else "unverifiable"
+        return Rejected(code, f"the kernel could not be executed: {what}{how}", {})
+
+
+_DOING = {
+    "load": "while importing the file",
+    "construct": "while constructing ModelNew",
+    "weights": "while loading the weights",
+    "call": "in the forward",
+    "held": "after the forward",
+    "state": "after the forward",
+    "account": "in the forward on tensors without contents",
+}
+
+
+def death_of(ended: Exit, doing: str, printed: str) -> Rejected:
+    """The rejection for a runner that is gone, by how it went."""
+    code = {
+        "memory": "out_of_memory",
+        "flood": "output_flood",
+        "cpu": "timeout",
+        "processes": "forbidden_access",
+    }.get(ended.why or "", "crash")
+    detail = {"exit": ended.describe(), "printed": printed[-800:]}
+    return Rejected(code, f"the candidate's process {ended.describe()} {doing}", detail)

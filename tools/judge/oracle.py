@@ -1,0 +1,157 @@
+"""The reference as an oracle: computed once as the user gave it and once in float64.
+
+`y64` is the module on the same, already rounded inputs and weights with every floating type raised
+to float64, casts inside the module included; `e` is the module exactly as given (judge.md, section 2).
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.overrides import TorchFunctionMode
+from torch.utils._pytree import tree_map
+
+from kernelagent.errors import ProblemError
+from kernelagent.tools.judge.load import Arguments, LoadedProblem, users_traceback
+
+_FLOATS = frozenset(
+    {torch.float16, torch.bfloat16, torch.float32, torch.float64}
+    | {getattr(torch, name) for name in dir(torch) if name.startswith("float8_")}
+)
+_CASTS = {"float", "half", "bfloat16"}
+
+
+class InFloat64(TorchFunctionMode):
+    """Raises every floating type asked for inside a module to float64."""
+
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        raised = tuple(_raised(arg) for arg in args)
+        named = {key: _raised(value) for key, value in (kwargs or {}).items()}
+        if getattr(func, "__name__", "") in _CASTS and args and isinstance(args[0], torch.Tensor):
+            return args[0].double()
+        return func(*raised, **named)
+
+
+def _raised(value: Any) -> Any:
+    return torch.float64 if isinstance(value, torch.dtype) and value in _FLOATS else value
+
+
+def _doubled(value: Any) -> Any:
+    floating = isinstance(value, torch.Tensor) and value.dtype in _FLOATS
+    return value.to(torch.float64) if floating else value
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What the reference answers to one call."""
+
+    output: Any
+    """As the user gave it (`e`)."""
+    output64: Any
+    """In float64 (`y64`)."""
+    arguments: Arguments
+    """The inputs after the call: changed only where the reference changes them."""
+    state: Mapping[str, torch.Tensor]
+    """Parameters and buffers after the call."""
+    in_float64: bool = True
+    """False: an operation has no float64 path, `output64` is a float32 run."""
+
+
+class Oracle:
+    """The user's module in the judge's hands; weights can be exchanged, state never leaks between calls."""
+
+    def __init__(self, problem: LoadedProblem, device: str, *, training: bool = False) -> None:
+        self._problem = problem
+        self._device = device
+        self._module = problem.build().to(device).train(training)
+        self._given = _state(self._module)
+        self._weights = self._given
+
+    @property
+    def module(self) -> torch.nn.Module:
+        return self._module
+
+    @property
+    def weights(self) -> Mapping[str, torch.Tensor]:
+        """The parameters and buffers every call starts from."""
+        return self._weights
+
+    @property
+    def given_weights(self) -> Mapping[str, torch.Tensor]:
+        return self._given
+
+    def use_weights(self, weights: Mapping[str, torch.Tensor]) -> None:
+        self._weights = {name: tensor.detach().clone() for name, tensor in weights.items()}
+
+    def expect(self, arguments: Arguments) -> Expected:
+        """Run both references; raises `ProblemError` with the user's own traceback."""
+        self._restore(self._module)
+        args, kwargs = _cloned(arguments)
+        output = _copied(self._run(self._module, args, kwargs))
+        state = _state(self._module)
+        output64, exact = self._in_float64(arguments, output)
+        return Expected(output, output64, (args, kwargs), state, exact)
+
+    def eager(self, arguments: Arguments) -> Any:
+        """Only the run as given."""
+        self._restore(self._module)
+        args, kwargs = _cloned(arguments)
+        return _copied(self._run(self._module, args, kwargs))
+
+    def in_float64(self, arguments: Arguments) -> Any:
+        """Only the float64 run; raises what an operation without a float64 path raises."""
+        self._restore(self._module)
+        args, kwargs = tree_map(_doubled, _cloned(arguments))
+        with torch.no_grad(), InFloat64():
+            return _copied(copy.deepcopy(self._module).double()(*args, **kwargs))
+
+    def _in_float64(self, arguments: Arguments, output: Any) -> tuple[Any, bool]:
+        try:
+            return self.in_float64(arguments), True
+        except (RuntimeError, TypeError, NotImplementedError):
+            # An operation without a float64 path: the run as given, in float32 where it was lower.
+            return tree_map(_doubled, output), False
+
+    def _run(self, module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        try:
+            with torch.no_grad():
+                return module(*args, **kwargs)
+        except Exception as error:
+            raise ProblemError(
+                f"the inputs do not fit the forward of {self._problem.entry_point}:\n"
+                f"{users_traceback(error)}"
+            ) from error
+
+    def _restore(self, module: torch.nn.Module) -> None:
+        module.load_state_dict(self._weights, strict=True)
+
+
+def _state(module: torch.nn.Module) -> dict[str, torch.Tensor]:
+    return {name: tensor.detach().clone() for name, tensor in module.state_dict().items()}
+
+
+def _copied(value: Any) -> Any:
+    return tree_map(lambda v: v.detach().clone() if isinstance(v, torch.Tensor) else v, value)
+
+
+def _cloned(arguments: Arguments) -> Arguments:
+    """Fresh memory with the same strides, so that a reference that writes its inputs is seen."""
+
+    def clone(value: Any) -> Any:
+        if not isinstance(value, torch.Tensor):
+            return value
+        fresh = value.detach().clone(memory_format=torch.preserve_format)
+        return fresh.requires_grad_(value.requires_grad and value.is_floating_point())
+
+    args, kwargs = tree_map(clone, arguments)
+    return args, kwargs

@@ -1,0 +1,15 @@
+"""How a check inside the judge says no; the evaluation turns it into a value."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kernelagent.evaluation import Reason
+
+
+class Rejected(Exception):
+    """The candidate is refused for `reason`; every check after it is skipped."""
+
+    def __init__(self, code: str, message: str, detail: dict[str, Any] | None = None) -> None:
+        super().__init__(message)
+        self.reason = Reason(code, message, detail or {})

@@ -1,0 +1,169 @@
+"""The runner's process: imports one candidate, runs it on request, and reports what came out.
+
+It holds no expected output, no seed and no reference. What it says about itself is evidence for the
+judge; the bytes of the outputs are what counts.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from typing import Any
+
+import torch
+
+from kernelagent.tools.runner.candidate import CandidateFailure, LoadedCandidate, failure_of
+from kernelagent.tools.tensors import NotPortable, open_parcel, parcel
+from kernelagent.tools.wire import Channel, ChannelClosed, Frame
+
+_MAX_FRAME = 1 << 40
+_HELD_CALLS = 2
+"""How many calls' outputs stay alive, so that a reused buffer shows."""
+
+
+def serve(settings: dict[str, Any], fds: list[int]) -> None:
+    """Process main; `settings`: `device` (`virtual` or `cuda`) and `target`.
+
+    `fds`: the judge's socket, and on `virtual` the executor's socket and the arena.
+    """
+    judge = Channel(socket.socket(fileno=fds[0]))
+    runner = Runner(judge, *_device(settings, fds))
+    with contextlib.suppress(ChannelClosed):
+        while runner.answer(judge.receive(max_header=1 << 26, max_payload=_MAX_FRAME)):
+            pass
+
+
+Scope = Callable[[], AbstractContextManager[Any]]
+
+
+def _device(settings: dict[str, Any], fds: list[int]) -> tuple[str, Scope]:
+    if settings["device"] == "cuda":
+        return "cuda", contextlib.nullcontext
+    from kernelagent.tools.virtual import cuda_names, driver
+
+    target = str(settings["target"])
+    driver.install(Channel(socket.socket(fileno=fds[1])), fds[2], target)
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    torch.utils.deterministic.fill_uninitialized_memory = True  # type: ignore[attr-defined]
+    return "cpu", lambda: cuda_names.pretending_cuda(target)
+
+
+class Runner:
+    """Answers the judge's requests about one candidate, one at a time."""
+
+    def __init__(self, judge: Channel, device: str, scope: Scope) -> None:
+        self._judge = judge
+        self._device = device
+        self._scope = scope
+        self._candidate: LoadedCandidate | None = None
+        self._held: dict[int, Any] = {}
+
+    def answer(self, frame: Frame) -> bool:
+        """Do what `frame` asks and reply; False when asked to leave."""
+        if frame.kind == "leave":
+            return False
+        try:
+            header, payload = _REQUESTS[frame.kind](self, frame)
+        except CandidateFailure as failure:
+            header, payload = failure.as_header(), ()
+        self._judge.send(header, payload)
+        return True
+
+    def load(self, frame: Frame) -> tuple[dict[str, Any], Any]:
+        with self._scope():
+            self._candidate = LoadedCandidate.from_source(frame.header["source"])
+        return {"kind": "loaded", "envelope": self._candidate.envelope}, ()
+
+    def construct(self, frame: Frame) -> tuple[dict[str, Any], Any]:
+        value = open_parcel(frame.header["parcel"], frame.payload, device=self._device)
+        with self._scope():
+            state = self._loaded().construct(
+                frame.header["how"], value, self._device, training=frame.header["training"]
+            )
+        return {"kind": "constructed", "state": state}, ()
+
+    def weights(self, frame: Frame) -> tuple[dict[str, Any], Any]:
+        values = open_parcel(frame.header["parcel"], frame.payload, device=self._device)
+        with self._scope():
+            self._loaded().load_weights(values)
+        return {"kind": "done"}, ()
+
+    def call(self, frame: Frame) -> tuple[dict[str, Any], Any]:
+        args, kwargs = open_parcel(frame.header["parcel"], frame.payload, device=self._device)
+        pristine = open_parcel(frame.header["parcel"], frame.payload, device=self._device)
+        with self._scope():
+            output = self._loaded().forward(args, kwargs)
+            self._settle()
+        self._held[frame.header["call"]] = output
+        while len(self._held) > _HELD_CALLS:
+            del self._held[next(iter(self._held))]
+        changed = not _same(pristine, (args, kwargs))
+        return self._sent("output", (output, (args, kwargs) if changed else None))
+
+    def held(self, frame: Frame) -> tuple[dict[str, Any], Any]:
+        return self._sent("held", self._held.get(frame.header["call"]))
+
+    def state(self, _: Frame) -> tuple[dict[str, Any], Any]:
+        return self._sent("state", self._loaded().state())
+
+    def account(self, frame: Frame) -> tuple[dict[str, Any], Any]:
+        """Run once on tensors without contents: launches are recorded, nothing is computed."""
+        args, kwargs = open_parcel(frame.header["parcel"], frame.payload)
+        with self._scope():
+            self._loaded().forward_without_contents(args, kwargs)
+        return {"kind": "done"}, ()
+
+    def _loaded(self) -> LoadedCandidate:
+        if self._candidate is None:
+            raise CandidateFailure("unverifiable", "the candidate is asked before it is loaded")
+        return self._candidate
+
+    def _settle(self) -> None:
+        if self._device == "cuda":
+            torch.cuda.synchronize()
+
+    def _sent(self, kind: str, value: Any) -> tuple[dict[str, Any], Any]:
+        try:
+            packed = parcel(value)
+        except NotPortable as error:
+            raise CandidateFailure("wrong_structure", str(error)) from error
+        except RuntimeError as error:
+            raise failure_of(error, "reading the output") from error
+        return {"kind": kind, "parcel": packed.header}, packed.payload
+
+
+_REQUESTS: dict[str, Callable[[Runner, Frame], tuple[dict[str, Any], Any]]] = {
+    "load": Runner.load,
+    "construct": Runner.construct,
+    "weights": Runner.weights,
+    "call": Runner.call,
+    "held": Runner.held,
+    "state": Runner.state,
+    "account": Runner.account,
+}
+
+
+def _same(before: Any, after: Any) -> bool:
+    return all(
+        _bits(left, right) for left, right in zip(_tensors(before), _tensors(after), strict=True)
+    )
+
+
+def _tensors(value: Any) -> Iterator[torch.Tensor]:
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, dict):
+        for item in value.values():
+            yield from _tensors(item)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _tensors(item)
+
+
+def _bits(left: torch.Tensor, right: torch.Tensor) -> bool:
+    if left.shape != right.shape or left.dtype != right.dtype:
+        return False
+    flat_left, flat_right = (t.contiguous().reshape(-1).view(torch.uint8) for t in (left, right))
+    return bool(torch.equal(flat_left, flat_right))
