@@ -1,0 +1,96 @@
+"""Whoever writes the kernels: an LLM behind an API, a recording, or the built-in policy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from kernelagent.errors import UsageError
+from kernelagent.history import History, Message, TurnRequest
+from kernelagent.problem import ProblemFacts, ProblemSpec
+
+COMPILER = "compiler"
+
+
+@dataclass(frozen=True)
+class Ask:
+    """One question to a model."""
+
+    turn: int
+    request: TurnRequest
+    messages: tuple[Message, ...]
+    history: History
+    """Everything so far; an LLM sees only `messages`."""
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What a model answered, and what it cost."""
+
+    text: str
+    tokens_in: int = 0
+    tokens_out: int = 0
+    dollars: float | None = 0.0
+    """None: the price is unknown."""
+    finish: Literal["stop", "length", "refused"] = "stop"
+
+
+@dataclass(frozen=True)
+class Exhausted:
+    """The model has nothing left to try; `message` says what it tried last."""
+
+    message: str
+
+
+class Model(Protocol):
+    """Anything that answers; raises `ModelError` when it cannot be asked at all."""
+
+    @property
+    def name(self) -> str: ...
+
+    def reply(self, ask: Ask, on_text: Callable[[str], None]) -> Reply | Exhausted:
+        """Answer; `on_text` receives the text as it arrives where the model streams."""
+        ...
+
+    def close(self) -> None: ...
+
+
+@dataclass(frozen=True)
+class ModelSettings:
+    """What a model may need to be made."""
+
+    problem: ProblemSpec
+    facts: ProblemFacts
+    target: str
+    device: str
+    api_base: str | None = None
+
+
+def load_model(name: str, settings: ModelSettings) -> Model:
+    """`compiler`, `replay:PATH` or any litellm name; imports only the one asked for."""
+    if name == COMPILER:
+        from kernelagent.models.compiler_model import CompilerModel
+
+        return CompilerModel(settings)
+    if name.startswith("replay:"):
+        from kernelagent.models.replay import ReplayModel
+
+        return ReplayModel.from_path(name.removeprefix("replay:"))
+    if "/" not in name and settings.api_base is None:
+        raise UsageError(
+            f"there is no model {name!r}; use `compiler`, `replay:PATH`, or a provider's name as "
+            f"litellm spells it, for example openai/gpt-5"
+        )
+    from kernelagent.models.litellm_model import LitellmModel
+
+    return LitellmModel(name, api_base=settings.api_base)
+
+
+def needs_no_endpoint(name: str) -> bool:
+    """True for models that send nothing anywhere."""
+    return name == COMPILER or name.startswith("replay:")
+
+
+def names_of(models: Sequence[Model]) -> tuple[str, ...]:
+    return tuple(model.name for model in models)

@@ -1,0 +1,128 @@
+"""The conductor's end of the judge: starts its process, asks for verdicts, and never imports torch."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal, Self
+
+import msgspec
+
+import kernelagent
+from kernelagent import errors
+from kernelagent.candidate import Candidate
+from kernelagent.errors import EnvironmentFault, KernelAgentError
+from kernelagent.evaluation import DeviceFacts, Evaluation, Stage
+from kernelagent.problem import ProblemFacts
+from kernelagent.records import from_data, to_data
+from kernelagent.tools.settings import JudgeSettings
+from kernelagent.tools.wire import Channel, ChannelClosed, Frame, pair
+
+_ROOT = str(Path(kernelagent.__file__).resolve().parent.parent)
+# The root leaves the path again, so that `import tools` inside the user's code cannot reach ours.
+_BOOT = (
+    "import sys; sys.path.insert(0, sys.argv[1]); "
+    "from kernelagent.tools.judge.server import main; del sys.path[0]; main(int(sys.argv[2]))"
+)
+_MAX_HEADER = 1 << 28
+
+
+class JudgeProcess:
+    """A judge for one problem; a context manager. Raises what the judge could not do."""
+
+    def __init__(self, settings: JudgeSettings) -> None:
+        """Start the process and let it read the problem; raises `ProblemError`, `EnvironmentFault`."""
+        ours, theirs = pair()
+        self._channel = ours
+        os.set_inheritable(theirs.socket.fileno(), True)
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", "-c", _BOOT, _ROOT, str(theirs.socket.fileno())],
+            stdin=subprocess.DEVNULL,
+            stdout=sys.stderr,
+            pass_fds=(theirs.socket.fileno(),),
+            start_new_session=True,
+        )
+        theirs.close()
+        try:
+            opened = self._ask({"kind": "open", "settings": to_data(settings)}, _ignore)
+            self.facts = from_data(opened.header["facts"], ProblemFacts)
+            self.device = from_data(opened.header["device"], DeviceFacts)
+            self.sandbox = str(opened.header["sandbox"])
+        except BaseException:
+            self.close()
+            raise
+
+    def evaluate(self, candidate: Candidate, on_stage: Callable[[Stage], None]) -> Evaluation:
+        """Judge one candidate as a turn does."""
+        return self._judge(candidate, "turn", on_stage)
+
+    def certify(self, candidate: Candidate, on_stage: Callable[[Stage], None]) -> Evaluation:
+        """Judge the winner again: fresh processes, new seeds, the long measurement on `cuda`."""
+        return self._judge(candidate, "certificate", on_stage)
+
+    def _judge(
+        self,
+        candidate: Candidate,
+        purpose: Literal["turn", "certificate"],
+        on_stage: Callable[[Stage], None],
+    ) -> Evaluation:
+        request = {"kind": "evaluate", "source": candidate.source, "purpose": purpose}
+        return from_data(self._ask(request, on_stage).header["evaluation"], Evaluation)
+
+    def close(self) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGTERM)
+        try:
+            self._process.wait(5)
+        except subprocess.TimeoutExpired:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+        self._channel.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _ask(self, request: dict[str, Any], on_stage: Callable[[Stage], None]) -> Frame:
+        try:
+            self._channel.send(request)
+            while True:
+                frame = self._channel.receive(max_header=_MAX_HEADER)
+                if frame.kind == "stage":
+                    on_stage(from_data(frame.header["stage"], Stage))
+                elif frame.kind == "fault":
+                    raise _fault(frame.header)
+                else:
+                    return frame
+        except ChannelClosed as error:
+            code = self._process.poll()
+            raise EnvironmentFault(
+                f"the judge's process is gone (exit status {code}); its own words stand above on "
+                f"stderr. Run `kernelagent doctor` to see what this machine can do"
+            ) from error
+        except msgspec.ValidationError as error:
+            raise EnvironmentFault(f"the judge's answer is not understood: {error}") from error
+
+
+def _ignore(_: Stage) -> None:
+    pass
+
+
+def _fault(header: dict[str, Any]) -> KernelAgentError:
+    kind = getattr(errors, str(header.get("class")), KernelAgentError)
+    fault: KernelAgentError = kind(str(header.get("message")))
+    return fault

@@ -1,0 +1,59 @@
+"""What the judge is asked to be: device, policy, baseline, mode, sandbox, tolerances."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from kernelagent.errors import UsageError
+from kernelagent.evaluation import Baseline
+from kernelagent.problem import Mode, ProblemSpec
+
+SandboxChoice = Literal["auto", "require", "off"]
+DEFAULT_TARGET = "sm_90"
+
+
+@dataclass(frozen=True)
+class JudgeSettings:
+    """Everything a verdict depends on but the candidate."""
+
+    problem: ProblemSpec
+    device: str = "auto"
+    """`auto`, `cuda`, `cuda:N` or `virtual`."""
+    target: str = DEFAULT_TARGET
+    """What `virtual` stands in for."""
+    policy: str = "triton"
+    """`triton`, `pure`, `coverage:X` or `any`."""
+    baseline: Baseline = "eager"
+    mode: Mode = "eval"
+    sandbox: SandboxChoice = "auto"
+    rtol: float | None = None
+    atol: float | None = None
+    min_speedup: float = 1.0
+
+    def __post_init__(self) -> None:
+        kind, _, index = self.device.partition(":")
+        if kind not in {"auto", "cuda", "virtual"} or (index and not index.isdigit()):
+            raise UsageError(f"--device {self.device}: use auto, cuda, cuda:N or virtual")
+        coverage_floor(self.policy)
+        if self.mode == "train":
+            raise UsageError(
+                "--mode train: gradients cannot be verified yet; leave it out and the emitted "
+                "module falls back to the original wherever a gradient is needed"
+            )
+
+
+def coverage_floor(policy: str) -> float | None:
+    """The share of device time that `coverage:X` asks for, None for the other policies."""
+    name, _, share = policy.partition(":")
+    if name == "coverage":
+        try:
+            floor = float(share)
+        except ValueError:
+            floor = -1.0
+        if not 0.0 <= floor <= 1.0:
+            raise UsageError(f"--policy {policy}: write coverage:X with X between 0 and 1")
+        return floor
+    if policy not in {"triton", "pure", "any"}:
+        raise UsageError(f"--policy {policy}: use triton, pure, coverage:X or any")
+    return None
