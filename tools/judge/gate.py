@@ -21,6 +21,8 @@ MAX_FACTOR = 8.0
 MOST_BLOCKS = 256
 FEWEST_ELEMENTS = 1024
 """A block's own E says something only when it is taken over this many elements."""
+FEWEST_ROWS = 16
+"""An output of fewer rows is cut within them, or a bad tile would drown in its row."""
 _CHUNK = 1 << 22
 """Elements taken to float64 at once: the gate never holds a float64 copy of a whole output."""
 _FLOOR_UNITS = 4.0
@@ -96,13 +98,13 @@ def natural_rms(oracle: torch.Tensor) -> float:
 
 
 def block_length(shape: Sequence[int]) -> int:
-    """Elements in one block of rows: at most 256 blocks, whole rows unless a row is longer."""
+    """Elements in one block: at most 256 blocks, of whole rows unless there are only a few long ones."""
     count = math.prod(shape)
     wanted = max(FEWEST_ELEMENTS, -(-count // MOST_BLOCKS))
     row = shape[-1] if len(shape) > 1 else 1
-    if 0 < row <= wanted:
-        return -(-wanted // row) * row
-    return wanted
+    if row > wanted and count < FEWEST_ROWS * row:
+        return wanted
+    return -(-wanted // max(row, 1)) * max(row, 1)
 
 
 def regions_of(shape: Sequence[int]) -> int:
