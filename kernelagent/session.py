@@ -17,6 +17,7 @@ from kernelagent.events import (
     Evaluated,
     Event,
     ModelExhausted,
+    Remarked,
     ReplyReceived,
     StageFinished,
     TurnStarted,
@@ -39,10 +40,6 @@ class Evaluator(Protocol):
     def evaluate(self, candidate: Candidate, on_stage: Callable[[Stage], None]) -> Evaluation: ...
 
 
-class Stopped(Exception):
-    """The user asked the run to stop."""
-
-
 @dataclass
 class Session:
     """One run over one problem; `history` may come from an earlier, interrupted run."""
@@ -58,6 +55,7 @@ class Session:
     keep_prompt: Callable[[int, Sequence[Message]], object]
     keep_candidate: Callable[[int, Candidate], object]
     on_text: Callable[[str], None] = lambda _: None
+    stop_asked: Callable[[], bool] = lambda: False
     weights: RewardWeights = field(default_factory=RewardWeights)
     history: History = field(default_factory=History)
     spent: Spent = field(default_factory=Spent)
@@ -76,6 +74,8 @@ class Session:
             for request in requests:
                 if why := why_spent(self.budget, self.spent, elapsed):
                     return why
+                if self.stop_asked():
+                    return "stopped by the user"
                 self._take(request)
 
     def _why_done(self) -> str:
@@ -107,6 +107,8 @@ class Session:
                 seconds=self.clock() - began,
             )
         )
+        if answer.remark is not None:
+            self._publish(Remarked("warning", answer.remark))
         self.resolve(Turn(index, request, answer.text))
 
     def resolve(self, turn: Turn) -> None:

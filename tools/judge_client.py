@@ -22,7 +22,7 @@ from kernelagent.evaluation import DeviceFacts, Evaluation, Stage
 from kernelagent.problem import ProblemFacts
 from kernelagent.records import from_data, to_data
 from kernelagent.tools.settings import JudgeSettings
-from kernelagent.tools.wire import Channel, ChannelClosed, Frame, pair
+from kernelagent.tools.wire import ChannelClosed, Frame, pair
 
 _ROOT = str(Path(kernelagent.__file__).resolve().parent.parent)
 # The root leaves the path again, so that `import tools` inside the user's code cannot reach ours.

@@ -34,6 +34,8 @@ class Reply:
     dollars: float | None = 0.0
     """None: the price is unknown."""
     finish: Literal["stop", "length", "refused"] = "stop"
+    remark: str | None = None
+    """Something the user should know about this answer."""
 
 
 @dataclass(frozen=True)

@@ -22,15 +22,12 @@ class Recorded:
     prompt_sha256: str | None = None
 
 
-@dataclass
+@dataclass(frozen=True)
 class ReplayModel:
     """Answers turn after turn with the recorded replies; candidates are evaluated anew."""
 
     name: str
     replies: tuple[Recorded, ...]
-    used: int = 0
-    differing: int = 0
-    """How many prompts differed from the recording so far."""
 
     @classmethod
     def from_path(cls, path: str) -> ReplayModel:
@@ -47,14 +44,14 @@ class ReplayModel:
         return cls(f"replay:{path}", tuple(replies))
 
     def reply(self, ask: Ask, on_text: Callable[[str], None]) -> Reply | Exhausted:
-        if self.used >= len(self.replies):
+        used = sum(turn.request.model == self.name for turn in ask.history.turns)
+        if used >= len(self.replies):
             return Exhausted(f"the recording ends after {len(self.replies)} replies")
-        recorded = self.replies[self.used]
-        self.used += 1
-        if recorded.prompt_sha256 not in (None, prompt_hash(ask.messages)):
-            self.differing += 1
+        recorded = self.replies[used]
+        differs = recorded.prompt_sha256 not in (None, prompt_hash(ask.messages))
+        remark = f"the prompt of turn {ask.turn} differs from the recording" if differs else None
         on_text(recorded.text)
-        return Reply(recorded.text)
+        return Reply(recorded.text, remark=remark)
 
     def close(self) -> None:
         """Nothing to release."""

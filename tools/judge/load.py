@@ -84,7 +84,7 @@ def load_problem(spec: ProblemSpec) -> LoadedProblem:
     def input_sets() -> Mapping[str, Arguments]:
         with _users_code(f"{make_inputs.__name__}() of {label}"):
             made = make_inputs()
-        return _as_input_sets(made, f"{make_inputs.__name__}()")
+        return as_input_sets(made, f"{make_inputs.__name__}()")
 
     return LoadedProblem(
         name=_problem_name(spec, model_class.__name__),
@@ -198,7 +198,8 @@ def _as_arguments(made: Any, origin: str) -> Arguments:
     )
 
 
-def _as_input_sets(made: Any, origin: str) -> Mapping[str, Arguments]:
+def as_input_sets(made: Any, origin: str) -> Mapping[str, Arguments]:
+    """Name the input sets in what an input function returned; raises `ProblemError`."""
     if isinstance(made, dict) and not (made and set(made) <= {"args", "kwargs"}):
         if not made:
             raise ProblemError(f"{origin} returned an empty dict: there is no input set in it")

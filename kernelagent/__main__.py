@@ -1,0 +1,8 @@
+"""`python -m kernelagent` is the command `kernelagent`."""
+
+from __future__ import annotations
+
+from kernelagent.cli import main
+
+if __name__ == "__main__":
+    main()

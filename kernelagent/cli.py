@@ -1,0 +1,258 @@
+"""The command `kernelagent`: flags in, exit status out; what it does is in `run`, `doctor`, `verdict`."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from pathlib import Path
+from types import FrameType
+from typing import Annotated, Any
+
+import typer
+
+import kernelagent
+from kernelagent.errors import ExitStatus, KernelAgentError, UsageError
+
+app = typer.Typer(
+    name="kernelagent",
+    help="Optimize a PyTorch module with Triton kernels that a model writes and a judge verifies.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+Problem = Annotated[
+    str,
+    typer.Argument(
+        help="A Python file with `class Model` and `get_inputs()`, or pkg.mod:Name.",
+        show_default=False,
+    ),
+]
+ModuleName = Annotated[str | None, typer.Option("--module", help="The nn.Module to optimize.")]
+Inputs = Annotated[str | None, typer.Option(help="Function that returns the example inputs.")]
+Init = Annotated[str | None, typer.Option(help="Function that returns the constructor arguments.")]
+Check = Annotated[
+    str | None,
+    typer.Option(help="Your own test fn(output, *inputs), run by the judge in addition."),
+]
+Device = Annotated[
+    str | None, typer.Option(help="auto, cuda, cuda:N or virtual.", show_default="auto")
+]
+Target = Annotated[
+    str | None, typer.Option(help="The GPU that `virtual` stands in for.", show_default="sm_90")
+]
+Policy = Annotated[
+    str | None, typer.Option(help="triton, pure, coverage:X or any.", show_default="triton")
+]
+BaselineOption = Annotated[
+    str | None, typer.Option("--baseline", help="eager, compile or best.", show_default="eager")
+]
+ModeOption = Annotated[str | None, typer.Option("--mode", help="eval or train.")]
+Train = Annotated[bool, typer.Option("--train", help="Short for --mode train.")]
+Sandbox = Annotated[str | None, typer.Option(help="auto, require or off.", show_default="auto")]
+Tolerance = Annotated[
+    float | None, typer.Option(help="An additional bound; loosening is disclosed.")
+]
+Runs = Annotated[
+    str | None, typer.Option(help="Where runs are kept.", show_default=".kernelagent/runs")
+]
+Config = Annotated[Path | None, typer.Option("--config", help="TOML file; flags win over it.")]
+AsJson = Annotated[bool, typer.Option("--json", help="One JSON object on stdout, nothing else.")]
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"kernelagent {kernelagent.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Verified, faster drop-in modules; every number with its baseline, device and interval."""
+
+
+@app.command()
+def optimize(
+    problem: Annotated[str | None, typer.Argument(help="A Python file, or pkg.mod:Name.")] = None,
+    model: Annotated[
+        list[str] | None,
+        typer.Option(help="compiler, replay:PATH or a litellm name; may be given several times."),
+    ] = None,
+    api_base: Annotated[
+        str | None, typer.Option(help="URL of an OpenAI-compatible server.")
+    ] = None,
+    strategy: Annotated[str | None, typer.Option(help="How turns are chosen.")] = None,
+    set_: Annotated[list[str] | None, typer.Option("--set", help="key=value for it.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of the strategy.")] = None,
+    turns: Annotated[int | None, typer.Option(help="At most this many turns.", min=1)] = None,
+    budget_usd: Annotated[float | None, typer.Option(help="At most this many dollars.")] = None,
+    budget_tokens: Annotated[int | None, typer.Option(help="At most this many tokens.")] = None,
+    budget_minutes: Annotated[float | None, typer.Option(help="At most this long.")] = None,
+    budget_gpu_seconds: Annotated[
+        float | None, typer.Option(help="At most this long on the device.")
+    ] = None,
+    min_speedup: Annotated[float | None, typer.Option(help="What counts as faster.")] = None,
+    out: Annotated[str | None, typer.Option(help="Where the module is written.")] = None,
+    force: Annotated[bool, typer.Option(help="Overwrite; emit despite findings.")] = False,
+    yes: Annotated[bool, typer.Option(help="Do not ask before the source is sent.")] = False,
+    resume: Annotated[str | None, typer.Option(help="Go on with this run (id or path).")] = None,
+    module: ModuleName = None,
+    inputs: Inputs = None,
+    init: Init = None,
+    check: Check = None,
+    device: Device = None,
+    target: Target = None,
+    policy: Policy = None,
+    baseline: BaselineOption = None,
+    mode: ModeOption = None,
+    train: Train = False,
+    sandbox: Sandbox = None,
+    rtol: Tolerance = None,
+    atol: Tolerance = None,
+    runs: Runs = None,
+    config: Config = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write a faster, verified drop-in for a module.
+
+    Example: kernelagent optimize examples/rms_norm_residual.py
+    """
+    flags = {
+        "model": model,
+        "api_base": api_base,
+        "strategy": strategy,
+        "set": _pairs(set_),
+        "seed": seed,
+        "turns": turns,
+        "budget_usd": budget_usd,
+        "budget_tokens": budget_tokens,
+        "budget_minutes": budget_minutes,
+        "budget_gpu_seconds": budget_gpu_seconds,
+        "min_speedup": min_speedup,
+        "out": out,
+        "force": force or None,
+        "yes": yes or None,
+        "device": device,
+        "target": target,
+        "policy": policy,
+        "baseline": baseline,
+        "mode": "train" if train else mode,
+        "sandbox": sandbox,
+        "rtol": rtol,
+        "atol": atol,
+        "runs": runs,
+    }
+    from kernelagent import commands
+
+    names = {"module": module, "inputs": inputs, "init": init, "check": check}
+    stop = _StopOnInterrupt()
+    status = commands.optimize(problem, names, flags, config, resume, stop.asked, as_json=as_json)
+    raise typer.Exit(int(status))
+
+
+@app.command()
+def evaluate(
+    problem: Problem,
+    candidate: Annotated[str, typer.Argument(help="A Python file with `class ModelNew`.")],
+    module: ModuleName = None,
+    inputs: Inputs = None,
+    init: Init = None,
+    check: Check = None,
+    device: Device = None,
+    target: Target = None,
+    policy: Policy = None,
+    baseline: BaselineOption = None,
+    mode: ModeOption = None,
+    train: Train = False,
+    sandbox: Sandbox = None,
+    rtol: Tolerance = None,
+    atol: Tolerance = None,
+    config: Config = None,
+    as_json: AsJson = False,
+) -> None:
+    """Judge one candidate: 0 accepted, 1 rejected, 2 wrong usage, 3 cannot judge here.
+
+    Example: kernelagent evaluate examples/swiglu.py swiglu_optimized.py
+    """
+    flags = {
+        "device": device,
+        "target": target,
+        "policy": policy,
+        "baseline": baseline,
+        "mode": "train" if train else mode,
+        "sandbox": sandbox,
+        "rtol": rtol,
+        "atol": atol,
+    }
+    from kernelagent import commands
+
+    names = {"module": module, "inputs": inputs, "init": init, "check": check}
+    status = commands.evaluate(problem, candidate, names, flags, config, as_json=as_json)
+    raise typer.Exit(int(status))
+
+
+@app.command()
+def doctor(as_json: AsJson = False) -> None:
+    """Say what this machine can do, what is missing, and how to get it.
+
+    Example: kernelagent doctor --json
+    """
+    from kernelagent import commands
+
+    raise typer.Exit(int(commands.doctor(as_json=as_json)))
+
+
+def _pairs(given: list[str] | None) -> dict[str, str] | None:
+    if given is None:
+        return None
+    pairs = {}
+    for text in given:
+        key, equals, value = text.partition("=")
+        if not equals:
+            raise UsageError(f"--set {text}: write key=value")
+        pairs[key] = value
+    return pairs
+
+
+class _StopOnInterrupt:
+    """Ctrl-C once: finish the turn and stop; twice: stop now."""
+
+    def __init__(self) -> None:
+        self._asked = False
+        signal.signal(signal.SIGINT, self._interrupted)
+
+    def asked(self) -> bool:
+        return self._asked
+
+    def _interrupted(self, signum: int, frame: FrameType | None) -> None:
+        if self._asked:
+            raise KeyboardInterrupt
+        self._asked = True
+        sys.stderr.write("\nstopping after this turn; Ctrl-C again stops now\n")
+
+
+def main(arguments: list[str] | None = None) -> Any:
+    """Entry point: the one place where an error becomes an exit status."""
+    try:
+        status = app(arguments, standalone_mode=False)
+    except KernelAgentError as error:
+        sys.stderr.write(f"kernelagent: {error}\n")
+        sys.exit(int(error.exit_status))
+    except KeyboardInterrupt:
+        sys.stderr.write("kernelagent: stopped; `kernelagent optimize --resume RUN` goes on\n")
+        sys.exit(int(ExitStatus.INTERRUPTED))
+    except typer.Abort:
+        sys.exit(int(ExitStatus.USAGE))
+    except Exception as error:
+        # click's own usage errors know how to show themselves; anything else is our bug.
+        show = getattr(error, "show", None)
+        if show is None:
+            raise
+        show()
+        sys.exit(int(ExitStatus.USAGE))
+    sys.exit(status if isinstance(status, int) else 0)

@@ -1,0 +1,187 @@
+"""What each command does once its flags are read; stdout is data, stderr is talk."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from kernelagent.candidate import Candidate, NoCandidate, parse_reply
+from kernelagent.config import RunConfig, resolve
+from kernelagent.console import Progress, number, summary
+from kernelagent.errors import ExitStatus, UsageError
+from kernelagent.evaluation import Evaluation, Reason
+from kernelagent.events import RunStarted
+from kernelagent.models import needs_no_endpoint
+from kernelagent.problem import ProblemSpec
+from kernelagent.records import from_data, to_data, to_json
+from kernelagent.runlog import RunFolder, read_events
+
+_VERDICT_STATUS = {
+    "accepted": ExitStatus.OK,
+    "rejected": ExitStatus.NOT_FOUND,
+    "error": ExitStatus.ENVIRONMENT,
+}
+
+
+def problem_spec(problem: str, names: Mapping[str, str | None]) -> ProblemSpec:
+    """A file, or `pkg.mod[:Name]`; raises `UsageError` when it is neither."""
+    if problem.endswith(".py") or Path(problem).exists():
+        return ProblemSpec(path=problem, **names)
+    module, colon, name = problem.partition(":")
+    if not all(part.isidentifier() for part in module.split(".")):
+        raise UsageError(f"there is no file {problem!r}, and it is no pkg.mod:Name either")
+    if colon:
+        names = {**names, "module": name}
+    return ProblemSpec(import_name=module, **names)
+
+
+def optimize(
+    problem: str | None,
+    names: Mapping[str, str | None],
+    flags: Mapping[str, Any],
+    config_file: Path | None,
+    resume: str | None,
+    stop_asked: Callable[[], bool],
+    *,
+    as_json: bool,
+) -> ExitStatus:
+    """`kernelagent optimize`; prints the outcome, or one JSON object with --json."""
+    from rich.console import Console
+
+    from kernelagent.report import result_record
+    from kernelagent.run import optimize as run_optimize
+
+    config = resolve(flags, config_file)
+    folder = None
+    if resume is not None:
+        folder = RunFolder.open(resume, Path(config.runs))
+        spec, config = _of_run(folder, flags)
+    elif problem is None:
+        raise UsageError("say what to optimize: a Python file, or pkg.mod:Name")
+    else:
+        spec = problem_spec(problem, names)
+    _confirm_sending(config)
+    progress = Progress(Console(stderr=True))
+    try:
+        result = run_optimize(
+            spec, config, subscribers=(progress,), stop_asked=stop_asked, folder=folder
+        )
+    finally:
+        progress.close()
+    if as_json:
+        _print_json(result_record(result.state, result.run))
+    else:
+        sys.stdout.write(outcome_text(result.outcome, result.winner, result.path, result.why))
+        sys.stdout.write(f"report: {result.run / 'report.md'}\n")
+    return result.exit_status
+
+
+def evaluate(
+    problem: str,
+    candidate: str,
+    names: Mapping[str, str | None],
+    flags: Mapping[str, Any],
+    config_file: Path | None,
+    *,
+    as_json: bool,
+) -> ExitStatus:
+    """`kernelagent evaluate`; the verdict as text, or `kernelagent.evaluation/1` with --json."""
+    from kernelagent.run import judge_settings
+    from kernelagent.tools.judge_client import JudgeProcess
+
+    config = resolve(flags, config_file)
+    path = Path(candidate)
+    if not path.is_file():
+        raise UsageError(f"there is no candidate file {candidate}")
+    spec = problem_spec(problem, names)
+    with JudgeProcess(judge_settings(spec, config)) as judge:
+        parsed = candidate_in(path)
+        if isinstance(parsed, NoCandidate):
+            reason = Reason("no_candidate", f"{candidate}: {parsed.why}")
+            evaluation = Evaluation(verdict="rejected", device=judge.device, reason=reason)
+        else:
+            evaluation = judge.certify(parsed, lambda _: None)
+    if as_json:
+        _print_json(evaluation)
+    else:
+        sys.stdout.write(evaluation_text(evaluation))
+    return _VERDICT_STATUS[evaluation.verdict]
+
+
+def doctor(*, as_json: bool) -> ExitStatus:
+    """`kernelagent doctor`; 0 when this machine can judge on some device, 3 otherwise."""
+    from kernelagent.doctor import examine
+
+    findings = examine()
+    if as_json:
+        _print_json(findings)
+    else:
+        from rich.console import Console
+
+        from kernelagent.doctor import as_table
+
+        Console().print(as_table(findings))
+    return ExitStatus.OK if findings.can_judge else ExitStatus.ENVIRONMENT
+
+
+def candidate_in(path: Path) -> Candidate | NoCandidate:
+    """A candidate file: Python, or a reply in Markdown with a code block."""
+    text = path.read_text(encoding="utf-8")
+    return parse_reply(text) if path.suffix in {".md", ".txt"} else Candidate(text)
+
+
+def evaluation_text(evaluation: Evaluation) -> str:
+    """The verdict for a person."""
+    from kernelagent.feedback import feedback_for
+
+    return f"{feedback_for(evaluation)}\n{number(evaluation)}\nsandbox: {evaluation.sandbox}\n"
+
+
+def outcome_text(outcome: str, winner: Evaluation | None, path: Path | None, why: str) -> str:
+    """The last words of a run: what was written, what was verified, and the number."""
+    if path is None or winner is None:
+        return f"no better module: {why}\n"
+    kernels = ", ".join(dict.fromkeys(k.name for k in winner.kernels))
+    sets = "; ".join(
+        f"{s.name} {s.arguments}" + (f", executed at {s.executed}" if s.executed else "")
+        for s in winner.input_sets
+    )
+    word = "verified, not timed" if winner.timing is None else "verified and certified faster"
+    lines = [
+        f"{word}: {path}",
+        f"  kernels: {kernels}",
+        f"  verified: {summary(winner).partition(';')[0]}, on {sets}",
+        f"  number: {number(winner)}",
+    ]
+    lines += [f"  note: {d.message}" for d in winner.disclosures]
+    return "\n".join(lines) + "\n"
+
+
+def _of_run(folder: RunFolder, flags: Mapping[str, Any]) -> tuple[ProblemSpec, RunConfig]:
+    first = next(iter(read_events(folder.log)), None)
+    if first is None or not isinstance(first.event, RunStarted):
+        raise UsageError(f"{folder.log} does not begin with the start of a run")
+    changed = {key: value for key, value in flags.items() if value is not None}
+    return first.event.problem, from_data({**first.event.config, **changed}, RunConfig)
+
+
+def _confirm_sending(config: RunConfig) -> None:
+    away = [name for name in config.model if not needs_no_endpoint(name)]
+    if not away:
+        return
+    where = config.api_base or "its provider's endpoint"
+    sys.stderr.write(
+        f"The module's source is sent to {', '.join(away)} at {where}. Limits: {config.budget}.\n"
+    )
+    if config.yes or not sys.stdin.isatty():
+        return
+    sys.stderr.write("Go on? [y/N] ")
+    if sys.stdin.readline().strip().lower() not in {"y", "yes"}:
+        raise UsageError("not sent; nothing was done")
+
+
+def _print_json(record: object) -> None:
+    sys.stdout.buffer.write(to_json(to_data(record)) + b"\n")
+    sys.stdout.flush()

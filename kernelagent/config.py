@@ -1,0 +1,116 @@
+"""The configuration of a run, resolved once: defaults, then a TOML file, then flags."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from kernelagent.budget import DEFAULT_DOLLARS, DEFAULT_TURNS, Budget
+from kernelagent.errors import UsageError
+from kernelagent.models import COMPILER
+from kernelagent.records import from_data
+from kernelagent.rewards import RewardWeights
+from kernelagent.tools.settings import DEFAULT_TARGET
+
+RUNS = ".kernelagent/runs"
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """Every option of `optimize` and `evaluate`; the same names stand in the TOML file."""
+
+    device: str = "auto"
+    target: str = DEFAULT_TARGET
+    policy: str = "triton"
+    baseline: str = "eager"
+    mode: str = "eval"
+    sandbox: str = "auto"
+    rtol: float | None = None
+    atol: float | None = None
+    runs: str = RUNS
+    model: tuple[str, ...] = (COMPILER,)
+    api_base: str | None = None
+    strategy: str | None = None
+    """None: `sequential`."""
+    set: dict[str, str] = field(default_factory=dict)
+    seed: int = 0
+    turns: int | None = None
+    budget_usd: float | None = None
+    budget_tokens: int | None = None
+    budget_minutes: float | None = None
+    budget_gpu_seconds: float | None = None
+    min_speedup: float = 1.0
+    out: str | None = None
+    force: bool = False
+    yes: bool = False
+    reward: RewardWeights = field(default_factory=RewardWeights)
+
+    @property
+    def budget(self) -> Budget:
+        """The limits; when none is given, 20 turns and 5 dollars."""
+        given = (
+            self.turns,
+            self.budget_usd,
+            self.budget_tokens,
+            self.budget_minutes,
+            self.budget_gpu_seconds,
+        )
+        if all(limit is None for limit in given):
+            return Budget(turns=DEFAULT_TURNS, dollars=DEFAULT_DOLLARS)
+        return Budget(
+            turns=self.turns,
+            dollars=self.budget_usd,
+            tokens=self.budget_tokens,
+            minutes=self.budget_minutes,
+            device_seconds=self.budget_gpu_seconds,
+        )
+
+
+def resolve(flags: Mapping[str, Any], config_file: Path | None = None) -> RunConfig:
+    """Flags that were given (not None) win over the file; raises `UsageError` on what does not fit."""
+    values = _from_file(config_file)
+    values |= {key: value for key, value in flags.items() if value is not None}
+    try:
+        return from_data(values, RunConfig)
+    except msgspec.ValidationError as error:
+        raise UsageError(f"the configuration does not fit: {error}") from error
+
+
+def _from_file(given: Path | None) -> dict[str, Any]:
+    if given is not None:
+        return _checked(_read(given), given)
+    own = Path("kernelagent.toml")
+    if own.is_file():
+        return _checked(_read(own), own)
+    shared = Path("pyproject.toml")
+    if shared.is_file():
+        return _checked(_read(shared).get("tool", {}).get("kernelagent", {}), shared)
+    return {}
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UsageError(f"the configuration {path} cannot be read: {error}") from error
+    except tomllib.TOMLDecodeError as error:
+        raise UsageError(f"the configuration {path} is not TOML: {error}") from error
+
+
+def _checked(values: Mapping[str, Any], path: Path) -> dict[str, Any]:
+    known = {f.name for f in fields(RunConfig)}
+    renamed = {key.replace("-", "_"): value for key, value in values.items()}
+    unknown = sorted(set(renamed) - known)
+    if unknown:
+        raise UsageError(
+            f"{path} sets {', '.join(unknown)}, which is no option; options: "
+            f"{', '.join(sorted(known))}"
+        )
+    if isinstance(renamed.get("model"), str):
+        renamed["model"] = [renamed["model"]]
+    return renamed

@@ -1,0 +1,137 @@
+"""What `kernelagent` shows while a run happens: a fold over its events, live or as plain lines."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kernelagent.evaluation import Evaluation
+from kernelagent.events import (
+    BestChanged,
+    Evaluated,
+    Logged,
+    ModelExhausted,
+    ModuleEmitted,
+    ProblemDescribed,
+    Remarked,
+    ReplyReceived,
+    RunFinished,
+    RunStarted,
+    StageFinished,
+    TurnStarted,
+    TurnVoid,
+    WinnerMeasured,
+)
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.status import Status
+
+
+@dataclass
+class Progress:
+    """A subscriber that prints to `console` (stderr); a spinner only on a terminal."""
+
+    console: Console
+    status: Status | None = None
+
+    def __call__(self, logged: Logged) -> None:
+        line = line_for(logged)
+        if line is not None:
+            self.console.print(line, highlight=False, soft_wrap=True, markup=False)
+        if self.console.is_terminal:
+            self._spin(doing_after(logged))
+
+    def close(self) -> None:
+        if self.status is not None:
+            self.status.stop()
+            self.status = None
+
+    def _spin(self, doing: str | None) -> None:
+        if doing is None:
+            self.close()
+        elif self.status is None:
+            self.status = self.console.status(doing)
+            self.status.start()
+        else:
+            self.status.update(doing)
+
+
+def line_for(logged: Logged) -> str | None:
+    """The line an event is worth, if any."""
+    match logged.event:
+        case RunStarted() as e:
+            return f"run {e.run}: {e.problem.label}"
+        case ProblemDescribed() as e:
+            sets = "; ".join(s.arguments for s in e.facts.input_sets)
+            return (
+                f"problem {e.facts.name}: forward{sets}\n"
+                f"device {e.device.kind} ({e.device.name}), sandbox: {e.sandbox}"
+            )
+        case TurnVoid() as e:
+            return f"turn {e.turn}: nothing to evaluate: {e.why}"
+        case Evaluated() as e:
+            return f"turn {e.turn}: {summary(e.evaluation)}"
+        case BestChanged() as e:
+            return f"turn {e.turn} is the best so far"
+        case ModelExhausted() as e:
+            return f"{e.model}: {e.message}"
+        case WinnerMeasured() as e:
+            return f"turn {e.turn} again, with fresh inputs: {summary(e.evaluation)}"
+        case ModuleEmitted() as e:
+            return f"written: {e.path}"
+        case Remarked() as e:
+            return f"{e.level}: {e.message}"
+        case RunFinished() as e:
+            return f"finished: {e.why}"
+        case _:
+            return None
+
+
+def doing_after(logged: Logged) -> str | None:
+    """What is happening now that this event is over."""
+    match logged.event:
+        case RunStarted():
+            return "reading the problem"
+        case ProblemDescribed() | Evaluated() | TurnVoid() | BestChanged() | ModelExhausted():
+            return "asking the model"
+        case TurnStarted() | ReplyReceived():
+            return "judging the candidate"
+        case StageFinished() as e:
+            return f"judging turn {e.turn}: {e.stage.name} done"
+        case WinnerMeasured() | ModuleEmitted():
+            return "writing the module"
+        case RunFinished():
+            return None
+        case _:
+            return "working"
+
+
+def summary(evaluation: Evaluation) -> str:
+    """One line: verdict, and the number with its baseline, interval or label."""
+    if evaluation.reason is not None:
+        first = evaluation.reason.message.splitlines()[0]
+        return f"{evaluation.verdict} ({evaluation.reason.code}): {first[:160]}"
+    trials = evaluation.correctness.trials if evaluation.correctness else 0
+    return f"accepted on {trials} trials; {number(evaluation)}"
+
+
+def number(evaluation: Evaluation) -> str:
+    """The speedup with its interval and baseline, or the estimate called so, or that there is neither."""
+    if evaluation.timing is not None:
+        t = evaluation.timing
+        text = (
+            f"{t.speedup_eager.value:.2f}× eager "
+            f"[{t.speedup_eager.low:.2f}, {t.speedup_eager.high:.2f}] on {evaluation.device.name}"
+        )
+        if t.speedup_compile is not None:
+            c = t.speedup_compile
+            text += f", {c.value:.2f}× torch.compile [{c.low:.2f}, {c.high:.2f}]"
+        return text
+    if evaluation.estimate is not None:
+        e = evaluation.estimate
+        return (
+            f"not timed; estimate {e.candidate_us:.1f} µs against {e.eager_us:.1f} µs eager on "
+            f"{evaluation.device.name} at {e.shapes} (bound by {e.bound})"
+        )
+    return "not timed, no estimate"

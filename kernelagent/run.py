@@ -1,0 +1,273 @@
+"""One run from problem to emitted module: wires judge, models, strategy and log together.
+
+The loop itself is `session`; what the terminal shows is `console`; both know nothing of each other.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Literal
+
+import kernelagent
+from kernelagent.config import RunConfig
+from kernelagent.emit import Certificate, emit_module, review
+from kernelagent.errors import ExitStatus, KernelAgentError, UsageError
+from kernelagent.evaluation import Evaluation
+from kernelagent.events import (
+    ModuleEmitted,
+    ProblemDescribed,
+    Remarked,
+    RunFinished,
+    RunStarted,
+    StageFinished,
+    Subscriber,
+    WinnerMeasured,
+)
+from kernelagent.history import History, Turn
+from kernelagent.models import Model, ModelSettings, load_model
+from kernelagent.outfile import check_writable, write_atomically
+from kernelagent.problem import ProblemSpec
+from kernelagent.records import from_data, to_data
+from kernelagent.report import write_reports
+from kernelagent.reproduce import recheck_command
+from kernelagent.runlog import EventLog, RunFolder, read_events
+from kernelagent.session import Session
+from kernelagent.state import RunState, fold, to_continue
+from kernelagent.strategies import load_strategy
+from kernelagent.tools.judge_client import JudgeProcess
+from kernelagent.tools.settings import JudgeSettings
+
+Outcome = Literal["better", "none", "interrupted", "failed"]
+WORSE_ESTIMATE = 0.8
+"""On `virtual` a candidate whose estimate is more than 20 % worse than eager is not emitted."""
+_TRIED_WINNERS = 3
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """What a run came to."""
+
+    run: Path
+    outcome: Outcome
+    exit_status: ExitStatus
+    why: str
+    winner: Evaluation | None
+    """The re-measured evaluation of the emitted candidate."""
+    path: Path | None
+    """The emitted module, when one was written."""
+    state: RunState
+
+
+def judge_settings(problem: ProblemSpec, config: RunConfig) -> JudgeSettings:
+    """The judge's share of the configuration; raises `UsageError`."""
+    names = ("device", "target", "policy", "baseline", "mode", "sandbox", "rtol", "atol")
+    values = {name: getattr(config, name) for name in names}
+    return from_data(
+        values | {"problem": to_data(problem), "min_speedup": config.min_speedup}, JudgeSettings
+    )
+
+
+def optimize(
+    problem: ProblemSpec,
+    config: RunConfig,
+    *,
+    subscribers: Sequence[Subscriber] = (),
+    stop_asked: Callable[[], bool] = lambda: False,
+    folder: RunFolder | None = None,
+) -> RunResult:
+    """Run to the end; raises what stops a run before it began, returns what it came to otherwise.
+
+    `folder`: an existing run's, to go on where it ended.
+    """
+    out = _out_path(problem, config)
+    check_writable(out, force=config.force)
+    resumed = folder is not None
+    folder = folder or RunFolder.create(Path(config.runs), _stem(problem), now=time.time())
+    state = fold(read_events(folder.log)) if resumed else RunState()
+    log = EventLog(folder)
+    for subscriber in subscribers:
+        log.subscribe(subscriber)
+    run = _Run(problem, config, folder, log, out, stop_asked)
+    try:
+        if not resumed:
+            log.publish(RunStarted(folder.id, problem, to_data(config), versions()))
+        return run.go(state)
+    except KernelAgentError as error:
+        log.publish(RunFinished("failed", int(error.exit_status), str(error)))
+        raise
+    except KeyboardInterrupt:
+        log.publish(RunFinished("interrupted", int(ExitStatus.INTERRUPTED), "stopped by the user"))
+        raise
+    finally:
+        log.close()
+        write_reports(folder)
+
+
+def versions() -> dict[str, str]:
+    """Versions that matter for repeating a run; torch and triton from their metadata, unimported."""
+    found = {"kernelagent": kernelagent.__version__, "python": platform.python_version()}
+    for name in ("torch", "triton", "litellm"):
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+class _Run:
+    def __init__(
+        self,
+        problem: ProblemSpec,
+        config: RunConfig,
+        folder: RunFolder,
+        log: EventLog,
+        out: Path,
+        stop_asked: Callable[[], bool],
+    ) -> None:
+        self._problem = problem
+        self._config = config
+        self._folder = folder
+        self._log = log
+        self._out = out
+        self._stop_asked = stop_asked
+
+    def go(self, state: RunState) -> RunResult:
+        with JudgeProcess(judge_settings(self._problem, self._config)) as judge:
+            if state.facts is None:
+                self._log.publish(ProblemDescribed(judge.facts, judge.device, judge.sandbox))
+            self._refuse_another_problem(state, judge)
+            models = self._models(judge)
+            try:
+                history, why = self._search(judge, models, state)
+            finally:
+                for model in models:
+                    model.close()
+            return self._finish(judge, history, why)
+
+    def _refuse_another_problem(self, state: RunState, judge: JudgeProcess) -> None:
+        if state.facts is not None and state.facts.sha256 != judge.facts.sha256:
+            raise UsageError(
+                f"{self._problem.label} has changed since run {state.run} began; start a new run"
+            )
+
+    def _models(self, judge: JudgeProcess) -> list[Model]:
+        settings = ModelSettings(
+            problem=self._problem,
+            facts=judge.facts,
+            target=judge.device.target,
+            device=judge.device.kind,
+            api_base=self._config.api_base,
+        )
+        return [load_model(name, settings) for name in self._config.model]
+
+    def _search(
+        self, judge: JudgeProcess, models: Sequence[Model], state: RunState
+    ) -> tuple[History, str]:
+        history, waiting = to_continue(state)
+        names = [model.name for model in models]
+        strategy = self._config.strategy or "sequential"
+        session = Session(
+            facts=judge.facts,
+            device=judge.device,
+            strategy=load_strategy(strategy, names, self._config.seed, self._config.set),
+            models={model.name: model for model in models},
+            evaluator=judge,
+            budget=self._config.budget,
+            publish=self._log.publish,
+            clock=time.monotonic,
+            keep_prompt=self._folder.keep_prompt,
+            keep_candidate=self._folder.keep_candidate,
+            stop_asked=self._stop_asked,
+            weights=self._config.reward,
+            history=history,
+            spent=replace(state.spent, turns=len(history.turns) + (waiting is not None)),
+            elapsed_before_s=state.last_s - state.started_s,
+        )
+        if waiting is not None:
+            session.resolve(waiting)
+        why = session.run()
+        return session.history, why
+
+    def _finish(self, judge: JudgeProcess, history: History, why: str) -> RunResult:
+        ranked = sorted((t for t in history.turns if t.accepted), key=lambda t: (-t.score, t.index))
+        shortfall = "no candidate was accepted"
+        for turn in ranked[:_TRIED_WINNERS]:
+            if turn.candidate is None:
+                continue
+            winner = judge.certify(
+                turn.candidate, lambda s, i=turn.index: self._log.publish(StageFinished(i, s))
+            )
+            self._log.publish(WinnerMeasured(turn.index, winner))
+            fault = self._why_not(winner)
+            if fault is None:
+                return self._emit(judge, turn, winner, why)
+            shortfall = f"turn {turn.index}, judged again: {fault}"
+            self._log.publish(Remarked("warning", shortfall))
+        interrupted = self._stop_asked()
+        status = ExitStatus.INTERRUPTED if interrupted else ExitStatus.NOT_FOUND
+        outcome: Outcome = "interrupted" if interrupted else "none"
+        return self._done(outcome, status, f"{why}; {shortfall}", None, None, None)
+
+    def _why_not(self, winner: Evaluation) -> str | None:
+        if winner.reason is not None:
+            return f"{winner.reason.code}: {winner.reason.message}"
+        if winner.faster is False:
+            return "it is not faster than the baseline"
+        if winner.estimate is not None and winner.estimate.ratio < WORSE_ESTIMATE:
+            return "its estimate is more than 20 % worse than the eager module's"
+        return None
+
+    def _emit(self, judge: JudgeProcess, turn: Turn, winner: Evaluation, why: str) -> RunResult:
+        assert turn.candidate is not None
+        findings = review(turn.candidate.source)
+        for finding in findings:
+            self._log.publish(
+                Remarked("warning", f"line {finding.line}: {finding.what}: {finding.why}")
+            )
+        if findings and not self._config.force:
+            text = "the winner needs your eyes before it is written (see above); use --force"
+            return self._done("none", ExitStatus.NOT_FOUND, f"{why}; {text}", None, winner, turn)
+        certificate = Certificate(
+            run=self._folder.id,
+            date=time.strftime("%Y-%m-%d", time.gmtime()),
+            policy=winner.policy,
+            baseline=winner.baseline,
+            reproduce=recheck_command(self._problem, self._config, self._out),
+            kernelagent=kernelagent.__version__,
+        )
+        text = emit_module(turn.candidate, judge.facts, winner, certificate)
+        write_atomically(self._folder.path / "module.py", text, force=True)
+        write_atomically(self._out, text, force=self._config.force)
+        sha = hashlib.sha256(text.encode()).hexdigest()
+        self._log.publish(ModuleEmitted(turn.index, str(self._out), sha))
+        return self._done("better", ExitStatus.OK, why, self._out, winner, turn)
+
+    def _done(
+        self,
+        outcome: Outcome,
+        status: ExitStatus,
+        why: str,
+        path: Path | None,
+        winner: Evaluation | None,
+        turn: Turn | None,
+    ) -> RunResult:
+        best = turn.index if turn is not None else None
+        self._log.publish(RunFinished(outcome, int(status), why, best))
+        state = fold(read_events(self._folder.log))
+        return RunResult(self._folder.path, outcome, status, why, winner, path, state)
+
+
+def _stem(problem: ProblemSpec) -> str:
+    if problem.path is not None:
+        return Path(problem.path).stem
+    return str(problem.module or problem.import_name or "module").rsplit(".", 1)[-1]
+
+
+def _out_path(problem: ProblemSpec, config: RunConfig) -> Path:
+    return Path(config.out) if config.out is not None else Path(f"{_stem(problem)}_optimized.py")

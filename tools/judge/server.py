@@ -1,0 +1,82 @@
+"""The judge's process: reads the problem once, then gives a verdict on each candidate it is handed."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import socket
+import traceback
+from typing import Any
+
+from kernelagent.errors import EnvironmentFault, KernelAgentError
+from kernelagent.evaluation import Stage
+from kernelagent.records import from_data, to_data
+from kernelagent.tools.judge.judge import Judge
+from kernelagent.tools.settings import JudgeSettings
+from kernelagent.tools.wire import Channel, ChannelClosed, Frame
+
+_PR_SET_PDEATHSIG = 1
+_MAX_HEADER = 1 << 28
+
+
+def main(fd: int) -> None:
+    """Serve requests on the socket `fd` until its other end is closed."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+    signal.signal(signal.SIGTERM, lambda *_: os._exit(143))
+    server = _Server(Channel(socket.socket(fileno=fd)))
+    try:
+        while server.answer():
+            pass
+    finally:
+        server.close()
+
+
+class _Server:
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
+        self._judge: Judge | None = None
+
+    def answer(self) -> bool:
+        """Handle one request; False when nobody asks any more."""
+        try:
+            request = self._channel.receive(max_header=_MAX_HEADER)
+        except ChannelClosed:
+            return False
+        try:
+            self._channel.send(self._handle(request))
+        except KernelAgentError as error:
+            self._channel.send(_fault(type(error).__name__, str(error)))
+        except ChannelClosed:
+            return False
+        except Exception as error:  # noqa: BLE001 - the process border: an unknown fault is told, not lost
+            text = f"the judge itself failed: {error!r}\n{traceback.format_exc()}"
+            self._channel.send(_fault(EnvironmentFault.__name__, text))
+        return True
+
+    def close(self) -> None:
+        if self._judge is not None:
+            self._judge.close()
+
+    def _handle(self, request: Frame) -> dict[str, Any]:
+        if request.kind == "open":
+            self._judge = Judge(from_data(request.header["settings"], JudgeSettings))
+            return {
+                "kind": "opened",
+                "facts": to_data(self._judge.facts),
+                "device": to_data(self._judge.device),
+                "sandbox": self._judge.sandbox,
+            }
+        if self._judge is None:
+            raise EnvironmentFault("the judge was asked for a verdict before it read a problem")
+        evaluation = self._judge.evaluate(
+            request.header["source"], request.header["purpose"], self._tell
+        )
+        return {"kind": "evaluation", "evaluation": to_data(evaluation)}
+
+    def _tell(self, stage: Stage) -> None:
+        self._channel.send({"kind": "stage", "stage": to_data(stage)})
+
+
+def _fault(kind: str, message: str) -> dict[str, Any]:
+    return {"kind": "fault", "class": kind, "message": message}
