@@ -1,0 +1,165 @@
+"""How far an output moves when nobody is wrong: the effect of its inputs' rounding, and of long sums.
+
+Used only after the gate refused: an eager run that happens to be exact leaves a budget no honest
+kernel can meet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from kernelagent.evaluation import Disclosure
+from kernelagent.tools.judge.compare import MeasureNoise, leaves
+from kernelagent.tools.judge.domain import Tensors
+from kernelagent.tools.judge.gate import Noise, region_norms, unit_roundoff
+
+LONG_SUM = 4096
+"""Terms from which one sequential accumulator is visibly less exact than eager's blocked sums."""
+MOST_OVER_NOISE = 48.0
+"""No bound lets more than this many times the budget's unit pass: TF32 in place of float32 begins above."""
+_DRAWS = 2
+_BUCKET_BASE = 4.0
+_FEWEST_IN_BUCKET = 64
+_UNEVEN = 6.0
+
+
+def measure_noise(
+    reference: Callable[[Tensors], Any],
+    tensors: Tensors,
+    oracle64: Any,
+    generator: torch.Generator,
+) -> dict[str, Noise]:
+    """Change of each floating output when every element of every input moves by its own rounding.
+
+    `reference` is the float64 reference, `oracle64` its answer on `tensors`, whose dtypes say how
+    exactly the inputs are known. One unit roundoff up or down each, drawn twice; the larger counts.
+    """
+    exact = dict(leaves(oracle64))
+    measured: dict[str, Noise] = {}
+    for _ in range(_DRAWS):
+        moved = {name: _moved(tensor, generator) for name, tensor in tensors.items()}
+        for name, value in leaves(reference(moved)):
+            if value is None or isinstance(value, str):
+                continue
+            answer = torch.as_tensor(value)
+            if not _floats(answer):
+                continue
+            change = region_norms(answer - torch.as_tensor(exact[name]), tuple(answer.shape))
+            known = measured.get(name, change)
+            measured[name] = Noise(known.rms.maximum(change.rms), known.max.maximum(change.max))
+    return measured
+
+
+def long_sum_noise(
+    eager: torch.Tensor, oracle64: torch.Tensor, noise: Noise, tensors: Tensors, terms: int
+) -> Noise | None:
+    """The error one sequential float32 sum of `terms` terms may have; None for shorter sums.
+
+    The a-priori bound is `sqrt(n) * 2**-24 * sum|x_i|`. Independent roundings of the terms move the
+    sum by `u * sum|x_i| / sqrt(n)`, which is what `noise` measured with the roundoff `u` of the
+    inputs: hence `n` times that, in units of float32, and never above `MOST_OVER_NOISE` times the
+    error eager itself makes.
+    """
+    if terms < LONG_SUM:
+        return None
+    known_to = min(
+        (unit_roundoff(t.dtype) for t in tensors.values() if _floats(t)), default=2.0**-24
+    )
+    bound = terms * 2.0**-24 / known_to
+    shape = tuple(oracle64.shape)
+    finite = eager.isfinite() & oracle64.isfinite()
+    own = region_norms(torch.where(finite, eager - oracle64, 0.0), shape)
+    size = region_norms(oracle64, shape)
+    half_ulp = unit_roundoff(eager.dtype)
+
+    def capped(measured: torch.Tensor, error: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
+        return (bound * measured).minimum(MOST_OVER_NOISE * error.maximum(half_ulp * value))
+
+    return Noise(capped(noise.rms, own.rms, size.rms), capped(noise.max, own.max, size.max))
+
+
+def noise_on_demand(
+    reference: Callable[[Tensors], Any],
+    tensors: Tensors,
+    eager: Any,
+    oracle64: Any,
+    generator: torch.Generator,
+) -> MeasureNoise:
+    """What `compare.Target.measure_noise` wants: measured at the first refusal, then remembered."""
+    measured: dict[str, Noise] = {}
+    values, exact = dict(leaves(eager)), dict(leaves(oracle64))
+    terms = longest_sum(tensors, oracle64)
+
+    def measure(name: str) -> tuple[Noise, Noise | None]:
+        if not measured:
+            measured.update(measure_noise(reference, tensors, oracle64, generator))
+        own, right = torch.as_tensor(values[name]), torch.as_tensor(exact[name])
+        return measured[name], long_sum_noise(own, right, measured[name], tensors, terms)
+
+    return measure
+
+
+def longest_sum(tensors: Tensors, outputs: Any) -> int:
+    """Most terms any one output element can be a sum of, read from the shapes alone."""
+    smallest = min(
+        (leaf.numel() for _, leaf in leaves(outputs) if isinstance(leaf, torch.Tensor)), default=1
+    )
+    return max(
+        (
+            max(max(tensor.shape, default=1), tensor.numel() // max(smallest, 1))
+            for tensor in tensors.values()
+        ),
+        default=1,
+    )
+
+
+def uneven_accuracy(
+    name: str, candidate: torch.Tensor, eager: torch.Tensor, oracle64: torch.Tensor
+) -> Disclosure | None:
+    """Say so when values of one size are far less exact than eager's, though the whole passed.
+
+    Buckets are powers of four of the oracle's absolute value; those of 64 and more elements count.
+    """
+    finite = candidate.isfinite() & eager.isfinite() & oracle64.isfinite() & (oracle64 != 0)
+    exact = oracle64[finite].to(torch.float64)
+    if exact.numel() < _FEWEST_IN_BUCKET:
+        return None
+    powers = exact.abs().log2().div(torch.tensor(_BUCKET_BASE).log2()).floor().to(torch.int64)
+    lowest = int(powers.amin())
+    places = powers - lowest
+    counts = torch.bincount(places)
+
+    def rms(values: torch.Tensor) -> torch.Tensor:
+        return (torch.bincount(places, weights=values.square()) / counts.clamp(min=1)).sqrt()
+
+    own = rms(candidate[finite].to(torch.float64) - exact)
+    unit = rms(eager[finite].to(torch.float64) - exact)
+    unit = unit.maximum(unit_roundoff(eager.dtype) * rms(exact))
+    ratios = torch.where(counts >= _FEWEST_IN_BUCKET, own / unit, 0.0)
+    worst = int(ratios.argmax())
+    if float(ratios[worst]) <= _UNEVEN:
+        return None
+    low = _BUCKET_BASE ** (worst + lowest)
+    return Disclosure(
+        "uneven_accuracy",
+        f"{name}: values between {low:.3g} and {low * _BUCKET_BASE:.3g} are "
+        f"{float(ratios[worst]):.0f} times less exact than eager's",
+    )
+
+
+def _moved(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    if not _floats(tensor):
+        return tensor
+    wide = tensor.to(torch.complex128 if tensor.is_complex() else torch.float64)
+    drawn = torch.randint(0, 2, tensor.shape, generator=generator, device=generator.device)
+    signs = (2 * drawn - 1).to(tensor.device)
+    moved = wide * (1 + unit_roundoff(tensor.dtype) * signs)
+    # 0 times anything, and infinity times it, must stay what it was: masks are not rounded.
+    return torch.where(wide.isfinite(), moved, wide)
+
+
+def _floats(tensor: torch.Tensor) -> bool:
+    return tensor.is_floating_point() or tensor.is_complex()
