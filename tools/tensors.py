@@ -128,6 +128,8 @@ def _named(name: str, _: Sequence[Any]) -> Any:
     found: Any = torch
     for part in rest:
         found = getattr(found, part)
+    if str(getattr(found, "__module__", "")).split(".")[0] != "torch":
+        raise Malformed(f"{name!r} is not torch's")
     return found
 
 

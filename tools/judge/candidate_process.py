@@ -193,6 +193,12 @@ class CandidateProcess:
         rows = self.command_executor({"kind": "log"}).header.get("launches", [])
         return list(rows)
 
+    def take_launches(self) -> list[dict[str, Any]]:
+        """The executor's log since the last time, which is then forgotten."""
+        rows = self.launches()
+        self.command_executor({"kind": "reset"})
+        return rows
+
     def printed(self) -> str:
         """What the candidate wrote to its standard streams, capped."""
         return self._runner.output()

@@ -6,6 +6,7 @@ kernel can meet.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -18,8 +19,6 @@ from kernelagent.tools.judge.gate import Noise, region_norms, unit_roundoff
 
 LONG_SUM = 4096
 """Terms from which one sequential accumulator is visibly less exact than eager's blocked sums."""
-MOST_OVER_NOISE = 48.0
-"""No bound lets more than this many times the budget's unit pass: TF32 in place of float32 begins above."""
 _DRAWS = 2
 _BUCKET_BASE = 4.0
 _FEWEST_IN_BUCKET = 64
@@ -54,64 +53,53 @@ def measure_noise(
 
 
 def long_sum_noise(
-    eager: torch.Tensor, oracle64: torch.Tensor, noise: Noise, tensors: Tensors, terms: int
+    oracle64: torch.Tensor, noise: Noise, tensors: Tensors, terms: int
 ) -> Noise | None:
     """The error one sequential float32 sum of `terms` terms may have; None for shorter sums.
 
     The a-priori bound is `sqrt(n) * 2**-24 * sum|x_i|`. Independent roundings of the terms move the
     sum by `u * sum|x_i| / sqrt(n)`, which is what `noise` measured with the roundoff `u` of the
-    inputs: hence `n` times that, in units of float32, and never above `MOST_OVER_NOISE` times the
-    error eager itself makes.
+    inputs: hence `n` times that, in units of float32. Where terms cancel the bound is far above what
+    a sum really loses, so it is never more than `sqrt(n)` half ulps of the sum itself.
     """
     if terms < LONG_SUM:
         return None
     known_to = min(
         (unit_roundoff(t.dtype) for t in tensors.values() if _floats(t)), default=2.0**-24
     )
-    bound = terms * 2.0**-24 / known_to
-    shape = tuple(oracle64.shape)
-    finite = eager.isfinite() & oracle64.isfinite()
-    own = region_norms(torch.where(finite, eager - oracle64, 0.0), shape)
-    size = region_norms(oracle64, shape)
-    half_ulp = unit_roundoff(eager.dtype)
-
-    def capped(measured: torch.Tensor, error: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
-        return (bound * measured).minimum(MOST_OVER_NOISE * error.maximum(half_ulp * value))
-
-    return Noise(capped(noise.rms, own.rms, size.rms), capped(noise.max, own.max, size.max))
+    size = region_norms(oracle64, tuple(oracle64.shape))
+    bound, most = terms * 2.0**-24 / known_to, terms**0.5 * 2.0**-24
+    return Noise(
+        (bound * noise.rms).minimum(most * size.rms), (bound * noise.max).minimum(most * size.max)
+    )
 
 
 def noise_on_demand(
     reference: Callable[[Tensors], Any],
     tensors: Tensors,
-    eager: Any,
     oracle64: Any,
     generator: torch.Generator,
 ) -> MeasureNoise:
     """What `compare.Target.measure_noise` wants: measured at the first refusal, then remembered."""
     measured: dict[str, Noise] = {}
-    values, exact = dict(leaves(eager)), dict(leaves(oracle64))
+    exact = dict(leaves(oracle64))
     terms = longest_sum(tensors, oracle64)
 
     def measure(name: str) -> tuple[Noise, Noise | None]:
         if not measured:
             measured.update(measure_noise(reference, tensors, oracle64, generator))
-        own, right = torch.as_tensor(values[name]), torch.as_tensor(exact[name])
-        return measured[name], long_sum_noise(own, right, measured[name], tensors, terms)
+        right = torch.as_tensor(exact[name])
+        return measured[name], long_sum_noise(right, measured[name], tensors, terms)
 
     return measure
 
 
 def longest_sum(tensors: Tensors, outputs: Any) -> int:
-    """Most terms any one output element can be a sum of, read from the shapes alone."""
-    smallest = min(
-        (leaf.numel() for _, leaf in leaves(outputs) if isinstance(leaf, torch.Tensor)), default=1
-    )
+    """Most terms an output element is a sum of, read from the shapes: sizes that no output has."""
+    found = [leaf for _, leaf in leaves(outputs) if isinstance(leaf, torch.Tensor)]
+    kept = {size for leaf in found for size in leaf.shape}
     return max(
-        (
-            max(max(tensor.shape, default=1), tensor.numel() // max(smallest, 1))
-            for tensor in tensors.values()
-        ),
+        (math.prod(n for n in tensor.shape if n not in kept) for tensor in tensors.values()),
         default=1,
     )
 

@@ -19,6 +19,8 @@ from kernelagent.evaluation import Disclosure
 RMS_FACTOR = 4.0
 MAX_FACTOR = 8.0
 MOST_BLOCKS = 256
+MOST_NOISE = 4.0
+"""Measured noise raises a region's E to at most this many times the whole output's."""
 FEWEST_ELEMENTS = 1024
 """A block's own E says something only when it is taken over this many elements."""
 FEWEST_ROWS = 16
@@ -229,13 +231,12 @@ def _budgets(
     sum_noise: Noise | None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     half_ulp = unit_roundoff(dtype)
-    floor = torch.full_like(regions.error_rms, _floor(dtype, natural))
-    floor_max = 4 * floor
+    floor = _floor(dtype, natural)
+    rms = regions.eager_rms.maximum(half_ulp * regions.oracle_rms).clamp(min=floor)
+    peak = regions.eager_max.maximum(half_ulp * regions.oracle_max).clamp(min=4 * floor)
     if noise is not None:
-        floor = torch.maximum(floor, noise.rms)
-        floor_max = torch.maximum(4 * floor, noise.max)
-    rms = torch.maximum(regions.eager_rms, half_ulp * regions.oracle_rms).maximum(floor)
-    peak = torch.maximum(regions.eager_max, half_ulp * regions.oracle_max).maximum(floor_max)
+        peak = peak.maximum((4 * noise.rms).maximum(noise.max).clamp(max=MOST_NOISE * peak[0]))
+        rms = rms.maximum(noise.rms.clamp(max=MOST_NOISE * rms[0]))
     rms, peak = RMS_FACTOR * rms, MAX_FACTOR * peak
     if sum_noise is not None:
         rms, peak = rms.maximum(sum_noise.rms), peak.maximum(sum_noise.max)

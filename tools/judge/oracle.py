@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,11 +19,14 @@ from torch.utils._pytree import tree_map
 from kernelagent.errors import ProblemError
 from kernelagent.tools.judge.load import Arguments, LoadedProblem, users_traceback
 
+Scope = Callable[[], AbstractContextManager[Any]]
 _FLOATS = frozenset(
     {torch.float16, torch.bfloat16, torch.float32, torch.float64}
     | {getattr(torch, name) for name in dir(torch) if name.startswith("float8_")}
 )
 _CASTS = {"float", "half", "bfloat16"}
+_NO_FLOAT64 = (RuntimeError, TypeError, NotImplementedError)
+"""What torch raises for an operation without a float64 path."""
 
 
 class InFloat64(TorchFunctionMode):
@@ -70,9 +74,12 @@ class Expected:
 class Oracle:
     """The user's module in the judge's hands; weights can be exchanged, state never leaks between calls."""
 
-    def __init__(self, problem: LoadedProblem, device: str, *, training: bool = False) -> None:
+    def __init__(
+        self, problem: LoadedProblem, device: str, scope: Scope, *, training: bool = False
+    ) -> None:
+        """`scope`: in it the user's code may name the device it was written for."""
         self._problem = problem
-        self._device = device
+        self._scope = scope
         self._module = problem.build().to(device).train(training)
         self._given = _state(self._module)
         self._weights = self._given
@@ -99,8 +106,10 @@ class Oracle:
         args, kwargs = _cloned(arguments)
         output = _copied(self._run(self._module, args, kwargs))
         state = _state(self._module)
-        output64, exact = self._in_float64(arguments, output)
-        return Expected(output, output64, (args, kwargs), state, exact)
+        try:
+            return Expected(output, self._in_float64(arguments), (args, kwargs), state)
+        except _NO_FLOAT64:
+            return Expected(output, tree_map(_doubled, output), (args, kwargs), state, False)
 
     def eager(self, arguments: Arguments) -> Any:
         """Only the run as given."""
@@ -108,23 +117,22 @@ class Oracle:
         args, kwargs = _cloned(arguments)
         return _copied(self._run(self._module, args, kwargs))
 
-    def in_float64(self, arguments: Arguments) -> Any:
-        """Only the float64 run; raises what an operation without a float64 path raises."""
+    def in_float64_or_eager(self, arguments: Arguments) -> Any:
+        """The float64 run; the run as given where an operation has no float64 path."""
+        try:
+            return self._in_float64(arguments)
+        except _NO_FLOAT64:
+            return tree_map(_doubled, self.eager(arguments))
+
+    def _in_float64(self, arguments: Arguments) -> Any:
         self._restore(self._module)
         args, kwargs = tree_map(_doubled, _cloned(arguments))
-        with torch.no_grad(), InFloat64():
+        with torch.no_grad(), self._scope(), InFloat64():
             return _copied(copy.deepcopy(self._module).double()(*args, **kwargs))
-
-    def _in_float64(self, arguments: Arguments, output: Any) -> tuple[Any, bool]:
-        try:
-            return self.in_float64(arguments), True
-        except (RuntimeError, TypeError, NotImplementedError):
-            # An operation without a float64 path: the run as given, in float32 where it was lower.
-            return tree_map(_doubled, output), False
 
     def _run(self, module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         try:
-            with torch.no_grad():
+            with torch.no_grad(), self._scope():
                 return module(*args, **kwargs)
         except Exception as error:
             raise ProblemError(

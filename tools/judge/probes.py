@@ -201,14 +201,26 @@ def _rowaffine(values: torch.Tensor, scale: float, generator: torch.Generator) -
 
 def _onehot(values: torch.Tensor, scale: float, generator: torch.Generator) -> torch.Tensor:
     row = _row_like(values)
-    places = torch.randint(
-        values.shape[-1], row.shape, generator=generator, device=generator.device
-    ).to(values.device)
+    places = _places(row, values.shape[-1], generator)
     spikes = _SPIKE * scale * (1 + standard_normal(row, generator).abs())
-    signs = torch.where(standard_normal(row, generator).real < 0, -1.0, 1.0)
+    signs = torch.where(standard_normal(row, generator).real < 0, -1.0, 1.0).reshape(-1)
+    # The last element is seen with both signs: a softmax notices only the positive one.
+    signs[:2] = torch.tensor([1.0, -1.0])[: signs.numel()]
+    spikes = spikes * signs.reshape(row.shape)
     return (scale * standard_normal(values, generator) / 10).scatter(
-        -1, places, (spikes * signs).to(values.dtype)
+        -1, places, spikes.to(values.dtype)
     )
+
+
+def _places(row: torch.Tensor, columns: int, generator: torch.Generator) -> torch.Tensor:
+    """A column for each row: any one, but the last in two rows and every fourth near the end."""
+    device = generator.device
+    anywhere = torch.randint(columns, (row.numel(),), generator=generator, device=device)
+    near_the_end = columns - 1 - anywhere // 16
+    at = torch.arange(row.numel(), device=device)
+    places = torch.where(at % 4 == 0, near_the_end, anywhere)
+    places[:2] = columns - 1
+    return places.reshape(row.shape).to(row.device)
 
 
 def _mean100(values: torch.Tensor, scale: float, generator: torch.Generator) -> torch.Tensor:

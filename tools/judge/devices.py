@@ -1,0 +1,88 @@
+"""Which device a judge works on: the local GPU, or the one that `virtual` stands in for."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+import triton
+
+from kernelagent.errors import EnvironmentFault
+from kernelagent.evaluation import DeviceFacts
+
+
+@dataclass(frozen=True)
+class JudgeDevice:
+    """The device as the judge's own process uses it."""
+
+    facts: DeviceFacts
+    torch_device: str
+    """Where the judge's tensors live: `cuda:0` or, for `virtual`, `cpu`."""
+
+    @property
+    def kind(self) -> Literal["cuda", "virtual"]:
+        return self.facts.kind
+
+    def scope(self) -> AbstractContextManager[Any]:
+        """In it the user's code may say `cuda`, whether there is one or not."""
+        if self.kind == "cuda":
+            return nullcontext()
+        from kernelagent.tools.virtual.cuda_names import pretending_cuda
+
+        return pretending_cuda(self.facts.target)
+
+
+def open_device(asked: str, target: str) -> JudgeDevice:
+    """`auto`, `cuda`, `cuda:N` or `virtual`; raises `EnvironmentFault` when it is not there."""
+    kind, _, index = asked.partition(":")
+    if kind == "auto":
+        kind = "cuda" if torch.cuda.is_available() else "virtual"
+    return _cuda(int(index or 0)) if kind == "cuda" else _virtual(target)
+
+
+def _cuda(index: int) -> JudgeDevice:
+    if not torch.cuda.is_available() or index >= torch.cuda.device_count():
+        raise EnvironmentFault(
+            f"there is no GPU cuda:{index} here ({torch.cuda.device_count()} found); use --device "
+            f"virtual to verify without timing, or run `kernelagent doctor`"
+        )
+    major, minor = torch.cuda.get_device_capability(index)
+    facts = DeviceFacts(
+        kind="cuda",
+        name=torch.cuda.get_device_name(index),
+        target=f"sm_{major}{minor}",
+        torch=torch.__version__,
+        triton=triton.__version__,
+        driver=_driver_version(),
+    )
+    return JudgeDevice(facts, f"cuda:{index}")
+
+
+def _virtual(target: str) -> JudgeDevice:
+    from kernelagent.tools.virtual.ceilings import ceilings_for
+    from kernelagent.tools.virtual.driver import supported
+
+    why_not = supported()
+    if why_not is not None:
+        raise EnvironmentFault(f"the virtual device does not work here: {why_not}")
+    name = ceilings_for(target).name
+    facts = DeviceFacts(
+        kind="virtual",
+        name=f"{name}, not present",
+        target=target,
+        torch=torch.__version__,
+        triton=triton.__version__,
+    )
+    return JudgeDevice(facts, "cpu")
+
+
+def _driver_version() -> str | None:
+    try:
+        from pathlib import Path
+
+        text = Path("/proc/driver/nvidia/version").read_text(encoding="utf-8")
+    except OSError:
+        return None
+    return next((word for word in text.split() if word[:1].isdigit() and "." in word), None)

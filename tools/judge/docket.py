@@ -1,0 +1,162 @@
+"""A problem opened for judging: module, oracle, inputs, device and warm parent, checked once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from kernelagent.errors import ProblemError
+from kernelagent.evaluation import DeviceFacts
+from kernelagent.problem import ProblemFacts
+from kernelagent.tools.judge import compare, describe
+from kernelagent.tools.judge.devices import JudgeDevice, open_device
+from kernelagent.tools.judge.inputs import InputSource, input_sources
+from kernelagent.tools.judge.load import LoadedProblem, load_problem
+from kernelagent.tools.judge.oracle import Oracle
+from kernelagent.tools.judge.rejection import Rejected
+from kernelagent.tools.processes.confinement import probe, require
+from kernelagent.tools.processes.spawn import WarmParent
+from kernelagent.tools.runner import shell
+from kernelagent.tools.settings import JudgeSettings
+
+_PRELOAD = (
+    "kernelagent.tools.runner.main",
+    "kernelagent.tools.virtual.driver",
+    "kernelagent.tools.virtual.cuda_names",
+    "kernelagent.tools.virtual.executor",
+)
+
+
+@dataclass(frozen=True)
+class Docket:
+    """Everything about the problem that all candidates share."""
+
+    settings: JudgeSettings
+    problem: LoadedProblem
+    judge_device: JudgeDevice
+    oracle: Oracle
+    sources: tuple[InputSource, ...]
+    facts: ProblemFacts
+    warm: WarmParent
+    sandbox: str
+    training: bool = False
+
+    @classmethod
+    def open(cls, settings: JudgeSettings) -> Docket:
+        """Read the problem and try it; raises `ProblemError` or `EnvironmentFault`."""
+        report = probe()
+        if settings.sandbox == "require":
+            require(report)
+        device = open_device(settings.device, settings.target)
+        warm = WarmParent.start(preload=_PRELOAD if device.kind == "virtual" else _PRELOAD[:1])
+        try:
+            return cls._opened(settings, device, warm, report.summary)
+        except BaseException:
+            warm.close()
+            raise
+
+    @classmethod
+    def _opened(
+        cls, settings: JudgeSettings, device: JudgeDevice, warm: WarmParent, sandbox: str
+    ) -> Docket:
+        with device.scope():
+            problem = load_problem(settings.problem)
+            oracle = Oracle(problem, device.torch_device, scope=device.scope)
+        sources = input_sources(
+            problem,
+            oracle.module,
+            device.torch_device,
+            device.scope,
+            may_shrink=device.kind == "virtual",
+        )
+        output, remarks = _tried(oracle, sources, problem)
+        facts = describe.problem_facts(
+            problem,
+            oracle.module,
+            tuple(_described(source, oracle.module) for source in sources),
+            output,
+            mode=settings.mode,
+            precision=f"float32 matmuls at precision {torch.get_float32_matmul_precision()!r}",
+            disclosures=remarks,
+        )
+        return cls(settings, problem, device, oracle, sources, facts, warm, sandbox)
+
+    @property
+    def device(self) -> DeviceFacts:
+        return self.judge_device.facts
+
+    def close(self) -> None:
+        self.warm.close()
+
+    def construction(self) -> tuple[str, Any]:
+        """How `ModelNew` is built, and from what."""
+        if self.problem.constructor == "from_reference":
+            return "from_reference", shell.describe(self.oracle.module)
+        return "init", self.problem.init_args()
+
+    def require_same_state(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Raises `Rejected` unless the candidate's state has the reference's names, shapes and dtypes."""
+        wanted = {fact.name: (list(fact.shape), fact.dtype) for fact in self.facts.state}
+        got = {str(row.get("name")): (row.get("shape"), row.get("dtype")) for row in rows}
+        missing, extra = sorted(wanted.keys() - got.keys()), sorted(got.keys() - wanted.keys())
+        other = [name for name in wanted.keys() & got.keys() if wanted[name] != got[name]]
+        parts = [f"missing: {', '.join(missing)}"] if missing else []
+        parts += [f"not in the reference: {', '.join(extra)}"] if extra else []
+        parts += [f"{name} is {got[name]} and must be {wanted[name]}" for name in sorted(other)]
+        if parts:
+            raise Rejected(
+                "state_mismatch",
+                f"the state_dict of ModelNew differs from the reference's; {'; '.join(parts)}",
+                {"missing": missing, "extra": extra},
+            )
+
+    def executed_text(self, name: str) -> str | None:
+        """The shrunk shapes of an input set, None when it ran as given."""
+        for one in self.facts.input_sets:
+            if one.name == name and one.executed is not None:
+                shapes = (f"{t.name}: {t.dtype}{list(t.shape)}" for t in one.executed)
+                return ", ".join(shapes)
+        return None
+
+
+def _described(source: InputSource, module: torch.nn.Module) -> Any:
+    executed = source.draw(0) if source.shrunk is not None else None
+    return describe.input_set(source.name, source.full, module, executed)
+
+
+def _tried(
+    oracle: Oracle, sources: tuple[InputSource, ...], problem: LoadedProblem
+) -> tuple[Any, tuple[str, ...]]:
+    """Run the reference twice on each input set; returns the first set's output and remarks."""
+    first: Any = None
+    remarks = list(problem.disclosures)
+    for source in sources:
+        arguments = source.draw(1)
+        output, again = oracle.eager(arguments), oracle.eager(arguments)
+        _require_deterministic(output, again, source.name, problem)
+        if not any(isinstance(leaf, torch.Tensor) for _, leaf in compare.leaves(output)):
+            raise ProblemError(f"the forward of {problem.entry_point} returns no tensor")
+        first = output if first is None else first
+        if source.shrunk is not None:
+            remarks.append(
+                f"input set {source.name!r} was executed with a leading dimension of "
+                f"{source.shrunk.now} instead of {source.shrunk.was}"
+            )
+    if problem.constant_inputs:
+        remarks.append("inputs were drawn like the example tensors: there is no input generator")
+    return first, tuple(remarks)
+
+
+def _require_deterministic(one: Any, two: Any, name: str, problem: LoadedProblem) -> None:
+    for (where, left), (_, right) in zip(compare.leaves(one), compare.leaves(two), strict=True):
+        if isinstance(left, torch.Tensor) and not torch.allclose(
+            left.double(), right.double(), rtol=1e-3, atol=1e-5, equal_nan=True
+        ):
+            raise ProblemError(
+                f"the forward of {problem.entry_point} is not deterministic: {where} differs "
+                f"between two calls with the same inputs (set {name!r}). Put it into eval mode, "
+                f"or pass its randomness in as an argument"
+            )

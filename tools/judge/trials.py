@@ -1,0 +1,127 @@
+"""Which calls a candidate is judged on: secret draws and probes, under given and random weights.
+
+Everything is drawn anew for each candidate from the operating system's randomness; a candidate
+sees a sequence of calls and reloads, and cannot tell which of them decide.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from kernelagent.tools.judge import compare
+from kernelagent.tools.judge.inputs import InputSource
+from kernelagent.tools.judge.load import Arguments
+from kernelagent.tools.judge.oracle import Expected, Oracle
+from kernelagent.tools.judge.probes import (
+    Dropped,
+    fresh_inputs,
+    make_probe,
+    named_tensors,
+    perturbed_state,
+    share_nonfinite,
+    with_tensors,
+)
+
+_SEEDS = 1 << 62
+_PLAN: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("given", ("natural", "natural")),
+    ("random", ("natural", "rowaffine", "onehot", "times30")),
+    ("random", ("natural", "times1e-3", "mean100", "large_logits", "natural")),
+)
+"""Weights, and the calls made under them in random order; weights are loaded in mid-run."""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One call and what the reference answers to it."""
+
+    input_set: str
+    probe: str
+    arguments: Arguments
+    expected: Expected
+    natural_rms: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class Round:
+    """Calls under one set of weights."""
+
+    weights: Mapping[str, torch.Tensor]
+    trials: tuple[Trial, ...]
+    dropped: tuple[Dropped, ...]
+    kept_buffers: tuple[str, ...] = ()
+
+
+def fresh_seed() -> int:
+    """From the operating system; never derived from another seed."""
+    return secrets.randbelow(_SEEDS)
+
+
+def draw(source: InputSource, *, constant: bool) -> Arguments:
+    """One natural draw; where there are only example tensors, fresh ones of the same kind."""
+    arguments = source.draw(fresh_seed())
+    if not constant:
+        return arguments
+    generator = torch.Generator().manual_seed(fresh_seed())
+    return _pair(with_tensors(arguments, fresh_inputs(named_tensors(arguments), generator)))
+
+
+def rounds(oracle: Oracle, sources: tuple[InputSource, ...], *, constant: bool) -> Iterator[Round]:
+    """The whole trial, round by round; the oracle is left with the last round's weights."""
+    parameters = [name for name, _ in oracle.module.named_parameters(remove_duplicate=False)]
+    for kind, probes in _PLAN:
+        generator = torch.Generator().manual_seed(fresh_seed())
+        kept: tuple[str, ...] = ()
+        weights: Mapping[str, torch.Tensor] = oracle.given_weights
+        if kind == "random":
+            perturbed = perturbed_state(oracle.given_weights, parameters, generator)
+            weights, kept = perturbed.tensors, perturbed.kept
+        oracle.use_weights(weights)
+        trials: list[Trial] = []
+        dropped: list[Dropped] = []
+        for source in sources:
+            for made in _of_source(oracle, source, probes, generator, constant=constant):
+                if isinstance(made, Trial):
+                    trials.append(made)
+                else:
+                    dropped.append(made)
+        secrets.SystemRandom().shuffle(trials)
+        yield Round(weights, tuple(trials), tuple(dropped), kept)
+
+
+def _of_source(
+    oracle: Oracle,
+    source: InputSource,
+    probes: tuple[str, ...],
+    generator: torch.Generator,
+    *,
+    constant: bool,
+) -> Iterator[Trial | Dropped]:
+    natural = draw(source, constant=constant)
+    scale = compare.scales_of(oracle.in_float64_or_eager(natural))
+    usual = share_nonfinite(oracle.in_float64_or_eager(natural))
+
+    def reference(tensors: Mapping[str, torch.Tensor]) -> Any:
+        return oracle.in_float64_or_eager(_pair(with_tensors(natural, tensors)))
+
+    for name in probes:
+        if name == "natural":
+            arguments = draw(source, constant=constant)
+        else:
+            fresh = named_tensors(draw(source, constant=constant))
+            probe = make_probe(name, fresh, generator, reference, nonfinite_share=usual)
+            if isinstance(probe, Dropped):
+                yield probe
+                continue
+            arguments = _pair(with_tensors(natural, probe.tensors))
+        yield Trial(source.name, name, arguments, oracle.expect(arguments), scale)
+
+
+def _pair(value: Any) -> Arguments:
+    args, kwargs = value
+    return args, kwargs

@@ -1,0 +1,251 @@
+"""The judging of one candidate: call after call compared with the oracle, every answer and side effect.
+
+Runs in the judge; the candidate's process is reached through `CandidateProcess` only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from kernelagent.evaluation import Case, Correctness, Disclosure
+from kernelagent.tools.judge import compare
+from kernelagent.tools.judge.candidate_process import Answer, CandidateProcess
+from kernelagent.tools.judge.compare import Comparison
+from kernelagent.tools.judge.diagnosis import diagnose
+from kernelagent.tools.judge.rejection import Rejected
+from kernelagent.tools.judge.tolerance import UserTolerance
+from kernelagent.tools.judge.trials import Round, Trial
+
+
+@dataclass
+class Findings:
+    """What has been seen so far; grows call by call."""
+
+    cases: list[Case] = field(default_factory=list)
+    disclosures: dict[str, Disclosure] = field(default_factory=dict)
+    calls: int = 0
+    launches: list[dict[str, Any]] = field(default_factory=list)
+    """Log rows of the first call of each input set: what one forward launches."""
+    candidate_s: float = 0.0
+    """Time the candidate's process needed for its answers."""
+
+    def disclose(self, code: str, message: str) -> None:
+        self.disclosures.setdefault(code, Disclosure(code, message))
+
+    @property
+    def correctness(self) -> Correctness | None:
+        if not self.cases:
+            return None
+        worst = max(self.cases, key=lambda c: c.rms_error / c.rms_budget if c.rms_budget else 0.0)
+        return Correctness(self.calls, tuple(self.cases), worst.rms_error, worst.rms_budget)
+
+
+@dataclass(frozen=True)
+class Verifier:
+    """The checks of one call, in their order."""
+
+    process: CandidateProcess
+    findings: Findings
+    device: str
+    needs_kernel: bool
+    tolerance: UserTolerance | None
+    check: Callable[..., bool] | None
+
+    def run(self, one: Round) -> None:
+        """All trials under one set of weights; raises `Rejected` at the first failure."""
+        self.process.use_weights(one.weights)
+        previous: tuple[int, Any] | None = None
+        for trial in one.trials:
+            if _changes_state(trial, one.weights):
+                self.process.use_weights(one.weights)
+            answer = self._call(trial)
+            self._compare(trial, answer.output)
+            self._inputs_untouched(trial, answer)
+            self._state_updated(trial, one.weights)
+            if previous is not None:
+                self._still_the_same(*previous)
+            previous = (self.process.last_call, answer.output)
+        self._repeat(one.trials[0])
+        for dropped in one.dropped:
+            self.findings.disclose(
+                f"probe_dropped_{dropped.name}", f"probe {dropped.name} left out: {dropped.reason}"
+            )
+        if one.kept_buffers:
+            kept = ", ".join(one.kept_buffers)
+            self.findings.disclose("buffers_kept", f"these buffers kept their values: {kept}")
+
+    def _call(self, trial: Trial) -> Answer:
+        answer = self.process.call(trial.arguments)
+        self.findings.calls += 1
+        self.findings.candidate_s += answer.seconds
+        if self.device == "virtual":
+            self._launched(trial, self.process.take_launches())
+        return answer
+
+    def _launched(self, trial: Trial, rows: list[dict[str, Any]]) -> None:
+        for row in rows:
+            if row.get("fault"):
+                fault = row["fault"]
+                raise Rejected(fault["code"], fault["message"], fault.get("detail", {}))
+        if not rows and self.needs_kernel:
+            earlier = " on this call, though it did on others" if self.findings.launches else ""
+            raise Rejected(
+                "no_kernel",
+                f"the forward launched no Triton kernel{earlier}; at least one @triton.jit kernel "
+                f"must do real work on every path",
+                {"input_set": trial.input_set, "probe": trial.probe},
+            )
+        seen = {row["input_set"] for row in self.findings.launches}
+        if trial.input_set not in seen:
+            self.findings.launches += [row | {"input_set": trial.input_set} for row in rows]
+
+    def _compare(self, trial: Trial, output: Any) -> None:
+        expected = compare.Expected(
+            eager=trial.expected.output,
+            oracle64=trial.expected.output64,
+            natural_rms=trial.natural_rms,
+        )
+        comparison = compare.compare(output, expected, input_set=trial.input_set, probe=trial.probe)
+        self.findings.cases += comparison.cases
+        for disclosure in comparison.disclosures:
+            self.findings.disclose(disclosure.code, disclosure.message)
+        if not trial.expected.in_float64:
+            self.findings.disclose(
+                "oracle_in_float32", "the reference has no float64 path; it is its own oracle"
+            )
+        self._users_own(trial, output)
+        if comparison.reason is not None and not self._user_accepts(comparison, trial, output):
+            raise _wrong(comparison, trial, output)
+
+    def _user_accepts(self, comparison: Comparison, trial: Trial, output: Any) -> bool:
+        loosened = (
+            self.tolerance is not None
+            and comparison.failure is not None
+            and self.tolerance.accepts(output, trial.expected.output64)
+        )
+        if loosened:
+            self.findings.disclose(
+                "tolerance_loosened",
+                "accepted by the --rtol/--atol given, though it is less accurate than the judge's "
+                "own gate allows",
+            )
+        return loosened
+
+    def _users_own(self, trial: Trial, output: Any) -> None:
+        if self.tolerance is not None and not self.tolerance.accepts(
+            output, trial.expected.output64
+        ):
+            raise Rejected(
+                "wrong_output",
+                f"the output is not within {self.tolerance} of the float64 reference",
+                {"input_set": trial.input_set, "probe": trial.probe},
+            )
+        if self.check is not None:
+            args, kwargs = trial.arguments
+            if not self.check(output, *args, **kwargs):
+                raise Rejected(
+                    "wrong_output",
+                    f"the user's own check {getattr(self.check, '__name__', '')} refuses the output",
+                    {"input_set": trial.input_set, "probe": trial.probe},
+                )
+
+    def _inputs_untouched(self, trial: Trial, answer: Answer) -> None:
+        after = answer.changed_arguments or trial.arguments
+        if _identical(after, trial.expected.arguments):
+            return
+        if _identical(trial.arguments, trial.expected.arguments):
+            raise Rejected(
+                "input_mutated",
+                "the forward writes to its inputs; the reference leaves them as they are",
+                {"input_set": trial.input_set, "probe": trial.probe},
+            )
+        expected = compare.Expected(trial.expected.arguments, trial.expected.arguments, {})
+        found = compare.compare(after, expected, input_set=trial.input_set, probe=trial.probe)
+        if found.reason is not None:
+            raise Rejected(
+                "input_mutated",
+                f"the reference changes its inputs, and the candidate changes them differently: "
+                f"{found.reason.message}",
+                found.reason.detail,
+            )
+
+    def _state_updated(self, trial: Trial, weights: Mapping[str, torch.Tensor]) -> None:
+        if not trial.expected.state or (
+            self.findings.calls > 1 and not _changes_state(trial, weights)
+        ):
+            return
+        state = self.process.state()
+        for name, wanted in trial.expected.state.items():
+            got = state.get(name)
+            if got is None or got.shape != wanted.shape or got.dtype != wanted.dtype:
+                raise Rejected(
+                    "state_not_updated", f"state entry {name} is gone or has another form"
+                )
+            if not torch.allclose(got, wanted.cpu(), rtol=1e-3, atol=1e-5, equal_nan=True):
+                raise Rejected(
+                    "state_not_updated",
+                    f"after the call, {name} differs from what the reference leaves",
+                    {"input_set": trial.input_set},
+                )
+
+    def _still_the_same(self, call: int, output: Any) -> None:
+        again = self.process.held(call)
+        if not _identical(again, output):
+            raise Rejected(
+                "output_aliased",
+                "the output of one call changed when the next call ran; return fresh memory",
+                {"call": call},
+            )
+
+    def _repeat(self, trial: Trial) -> None:
+        first = self._call(trial)
+        self._compare(trial, first.output)
+        second = self._call(trial)
+        self._compare(trial, second.output)
+        if not _identical(first.output, second.output):
+            self.findings.disclose(
+                "nondeterministic",
+                "the same inputs give slightly different bits, within the budget",
+            )
+
+
+def _wrong(comparison: Comparison, trial: Trial, output: Any) -> Rejected:
+    assert comparison.reason is not None
+    reason, failure = comparison.reason, comparison.failure
+    where = {"input_set": trial.input_set, "probe": trial.probe}
+    if failure is None:
+        return Rejected(reason.code, reason.message, {**reason.detail, **where})
+    inputs = dict(compare.leaves(trial.arguments, "argument"))
+    found = diagnose(
+        failure, inputs={n: t for n, t in inputs.items() if isinstance(t, torch.Tensor)}
+    )
+    return Rejected(reason.code, found.sentence, {**reason.detail, **found.detail, **where})
+
+
+def _changes_state(trial: Trial, weights: Mapping[str, torch.Tensor]) -> bool:
+    return any(
+        not torch.equal(weights[name], after)
+        for name, after in trial.expected.state.items()
+        if name in weights
+    )
+
+
+def _identical(left: Any, right: Any) -> bool:
+    """The same values, bit for bit."""
+    ours, theirs = list(compare.leaves(left)), list(compare.leaves(right))
+    return len(ours) == len(theirs) and all(
+        _same_bits(a, b) for (_, a), (_, b) in zip(ours, theirs, strict=True)
+    )
+
+
+def _same_bits(left: Any, right: Any) -> bool:
+    if not isinstance(left, torch.Tensor) or not isinstance(right, torch.Tensor):
+        return type(left) is type(right) and bool(left == right)
+    if left.shape != right.shape or left.dtype != right.dtype:
+        return False
+    a, b = (t.detach().cpu().contiguous().reshape(-1).view(torch.uint8) for t in (left, right))
+    return bool(torch.equal(a, b))
