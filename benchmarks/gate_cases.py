@@ -171,12 +171,12 @@ LAYER_NORM = Operation(
         "skips bias": wide(lambda t: _layer_norm(t["x"], t["w"], torch.zeros(()))),
         "missing eps": wide(lambda t: _layer_norm(t["x"], t["w"], t["b"], eps=0.0)),
         "eps 1e-3": wide(lambda t: _layer_norm(t["x"], t["w"], t["b"], eps=1e-3)),
-        "one-pass variance": wide(_one_pass_norm),
         "statistics of rand": wide(lambda t: (t["x"] - 0.5) * 12**0.5 * t["w"] + t["b"]),
         "rounded between steps": _rounded_norm,
     },
     weights=("w", "b"),
     wrong_in_float32={
+        "one-pass variance": wide(_one_pass_norm),
         "unbiased variance": wide(
             lambda t: _layer_norm(t["x"], t["w"], t["b"], n=t["x"].shape[-1] - 1)
         ),
@@ -266,9 +266,8 @@ def _accumulated_in(dtype: torch.dtype) -> Version:
     def run(t: Tensors) -> torch.Tensor:
         x, w = t["x"], t["w"]
         total = torch.zeros(x.shape[0], w.shape[1], dtype=dtype)
-        for first in range(0, x.shape[1], 16):
-            part = x[:, first : first + 16].float() @ w[first : first + 16].float()
-            total = (total.float() + part).to(dtype)
+        for k in range(x.shape[1]):
+            total = torch.addcmul(total.float(), x[:, k : k + 1].float(), w[k].float()).to(dtype)
         return total.to(x.dtype)
 
     return run
@@ -410,8 +409,8 @@ MEAN = Operation(
         "constant": lambda t: torch.full_like(t["x"][:, 0], 0.5),
         "tail dropped": wide(lambda t: cut(t["x"]).mean(-1)),
         "every second element": wide(lambda t: t["x"][:, ::2].mean(-1)),
-        "divided by n - 1": wide(lambda t: t["x"].sum(-1) / (COLUMNS - 1)),
     },
+    wrong_in_float32={"divided by n - 1": wide(lambda t: t["x"].sum(-1) / (COLUMNS - 1))},
 )
 TANH = Operation(
     "tanh",
@@ -529,7 +528,9 @@ OPERATIONS = (
 def _one_element_off(right: torch.Tensor) -> torch.Tensor:
     wrong = right.clone().reshape(-1)
     at = wrong.numel() // 3
-    wrong[at] += 0.05 * right.float().square().mean().sqrt().to(right.dtype) + 0.05 * wrong[at]
+    # Within a few half ulps of the largest element bfloat16 cannot tell, so it is further off there.
+    off = 0.05 if right.dtype == torch.float32 else 0.5
+    wrong[at] += off * (right.float().square().mean().sqrt().to(right.dtype) + wrong[at].abs())
     return wrong.reshape(right.shape)
 
 

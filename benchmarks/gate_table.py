@@ -83,7 +83,7 @@ def _trial(
     tensors = {**probe.tensors, **state}
     eager = operation.reference(tensors)
     measure = noise_on_demand(
-        lambda t: reference64(operation, t), tensors, eager, probe.oracle64, generator
+        lambda t: reference64(operation, t), tensors, probe.oracle64, generator
     )
     return Trial(probe.name, tensors, Target(eager, probe.oracle64, scale, measure_noise=measure))
 
