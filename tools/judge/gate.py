@@ -2,7 +2,8 @@
 
 `E = max(rms(e - y64), u_out * rms(y64), floor)`, `M = max(max|e - y64|, u_out * max|y64|, 4 * floor)`
 with `floor = 4 * 2**-24 * natural_rms`; accepted iff `rms(c - y64) <= 4 E` and
-`max|c - y64| <= 8 M`, on the whole output and on each block of rows with its own E and M.
+`max|c - y64| <= 8 M`, on the whole output and on each block of rows with its own E and M; where a
+region's RMS hangs on a single element, that element's limit is `8 M` for both.
 Shapes, dtypes and integers are `compare`'s; sentences for a reader are `diagnosis`'s.
 """
 
@@ -21,7 +22,7 @@ MAX_FACTOR = 8.0
 MOST_BLOCKS = 256
 MOST_NOISE = 4.0
 """Measured noise raises a region's E to at most this many times the whole output's."""
-FEWEST_ELEMENTS = 1024
+FEWEST_ELEMENTS = 512
 """A block's own E says something only when it is taken over this many elements."""
 FEWEST_ROWS = 16
 """An output of fewer rows is cut within them, or a bad tile would drown in its row."""
@@ -149,6 +150,7 @@ class _Regions:
 
     error_rms: torch.Tensor
     error_max: torch.Tensor
+    counts: torch.Tensor
     eager_rms: torch.Tensor
     eager_max: torch.Tensor
     oracle_rms: torch.Tensor
@@ -185,7 +187,8 @@ def _with_the_whole(
 
     error, eager, oracle = joined(0), joined(3), joined(6)
     worst_at = torch.cat([table[9][table[1].argmax()].reshape(1), table[9]])
-    return _Regions(*error, *eager, *oracle, worst_at, misplaced_at, block, count)
+    counts = torch.cat([table[2].sum().reshape(1), table[2]])
+    return _Regions(*error, counts, *eager, *oracle, worst_at, misplaced_at, block, count)
 
 
 def _measured_blocks(
@@ -237,7 +240,9 @@ def _budgets(
     if noise is not None:
         peak = peak.maximum((4 * noise.rms).maximum(noise.max).clamp(max=MOST_NOISE * peak[0]))
         rms = rms.maximum(noise.rms.clamp(max=MOST_NOISE * rms[0]))
-    rms, peak = RMS_FACTOR * rms, MAX_FACTOR * peak
+    peak = MAX_FACTOR * peak
+    # One element as far off as the maximum allows must not fail the RMS of its region alone.
+    rms = (RMS_FACTOR * rms).maximum(peak / regions.counts.clamp(min=1).sqrt())
     if sum_noise is not None:
         rms, peak = rms.maximum(sum_noise.rms), peak.maximum(sum_noise.max)
     return rms, peak

@@ -1,0 +1,143 @@
+"""What this machine can do, what is missing, and how to get it; every probe in a child or by metadata."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import platform
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import kernelagent
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+SCHEMA = "kernelagent.doctor/1"
+Status = Literal["ok", "missing", "optional"]
+_ROOT = str(Path(kernelagent.__file__).resolve().parent.parent)
+_PROBE = """
+import json, sys
+sys.path.insert(0, sys.argv[1])
+import torch, triton
+from kernelagent.tools.processes.confinement import probe
+from kernelagent.tools.virtual.driver import supported
+cuda = torch.cuda.is_available()
+report = probe()
+print(json.dumps({
+    "gpus": [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())] if cuda else [],
+    "virtual": supported(),
+    "sandbox": report.summary,
+    "missing": dict(report.missing),
+}))
+"""
+_KEY_WORDS = ("_API_KEY", "_API_TOKEN")
+_PROBE_S = 120
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One line of the doctor's table."""
+
+    code: str
+    status: Status
+    found: str
+    advice: str = ""
+
+
+@dataclass(frozen=True)
+class Findings:
+    """The whole table."""
+
+    can_judge: bool
+    findings: tuple[Finding, ...]
+    schema: str = SCHEMA
+
+
+def examine() -> Findings:
+    """Look at everything `optimize` may need."""
+    found = [_python(), _package("torch", required=True), _package("triton", required=True)]
+    probed = _probe()
+    if isinstance(probed, str):
+        found.append(Finding("device", "missing", probed, "reinstall torch and triton"))
+        return Findings(False, (*found, *_models()))
+    gpus = probed["gpus"]
+    found.append(
+        Finding("cuda", "ok", ", ".join(gpus))
+        if gpus
+        else Finding(
+            "cuda", "optional", "no GPU", "without one, candidates are verified but not timed"
+        )
+    )
+    virtual = probed["virtual"]
+    found.append(
+        Finding("virtual", "ok", "kernels compile and are executed by the interpreter")
+        if virtual is None
+        else Finding("virtual", "optional", virtual, "install triton 3.9 to verify without a GPU")
+    )
+    found.append(Finding("sandbox", "ok", probed["sandbox"]))
+    found += [
+        Finding(f"sandbox.{tier}", "optional", "not available", why)
+        for tier, why in probed["missing"].items()
+    ]
+    return Findings(bool(gpus) or virtual is None, (*found, *_models()))
+
+
+def as_table(findings: Findings) -> Table:
+    """For a terminal."""
+    from rich.table import Table
+
+    table = Table(title=f"kernelagent {kernelagent.__version__} on this machine")
+    for heading in ("what", "state", "found", "advice"):
+        table.add_column(heading, overflow="fold")
+    for finding in findings.findings:
+        table.add_row(finding.code, finding.status, finding.found, finding.advice)
+    return table
+
+
+def _python() -> Finding:
+    return Finding("python", "ok", f"{platform.python_version()} on {platform.platform()}")
+
+
+def _package(name: str, *, required: bool, advice: str = "") -> Finding:
+    try:
+        return Finding(name, "ok", version(name))
+    except PackageNotFoundError:
+        return Finding(name, "missing" if required else "optional", "not installed", advice)
+
+
+def _models() -> list[Finding]:
+    keys = sorted(name for name in os.environ if name.endswith(_KEY_WORDS))
+    vllm = importlib.util.find_spec("vllm") is not None or shutil.which("vllm") is not None
+    return [
+        Finding("model.compiler", "ok", "built in; needs neither key nor network"),
+        _package("litellm", required=False, advice="for LLMs behind an API: the extra [llm]"),
+        Finding("keys", "ok", ", ".join(keys))
+        if keys
+        else Finding(
+            "keys", "optional", "none in the environment", "export your provider's *_API_KEY"
+        ),
+        Finding("vllm", "ok", "installed")
+        if vllm
+        else Finding("vllm", "optional", "not installed", "only for a checkpoint of your own"),
+    ]
+
+
+def _probe() -> dict[str, Any] | str:
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", _PROBE, _ROOT],
+        capture_output=True,
+        text=True,
+        timeout=_PROBE_S,
+        check=False,
+    )
+    if done.returncode != 0:
+        return (done.stderr.strip().splitlines() or ["the probe said nothing"])[-1]
+    probed: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
+    return probed

@@ -1,0 +1,99 @@
+"""The built-in policy as a model: asks its author's process, which alone imports the user's module."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import kernelagent
+from kernelagent.errors import ModelError
+from kernelagent.history import Turn
+from kernelagent.models import Ask, Exhausted, ModelSettings, Reply
+from kernelagent.records import to_data
+from kernelagent.tools.wire import ChannelClosed, ChannelTimeout, Frame, pair
+
+_ROOT = str(Path(kernelagent.__file__).resolve().parent.parent)
+_BOOT = (
+    "import sys; sys.path.insert(0, sys.argv[1]); "
+    "from kernelagent.models.compiler.author import main; del sys.path[0]; main(int(sys.argv[2]))"
+)
+_ANSWER_S = 600.0
+_MAX_HEADER = 1 << 28
+
+
+class CompilerModel:
+    """TorchInductor's kernels rewritten as plain Triton, then tuned one hypothesis a turn."""
+
+    name = "compiler"
+
+    def __init__(self, settings: ModelSettings) -> None:
+        """The author starts at the first question; raises nothing."""
+        self._settings = settings
+        self._process: subprocess.Popen[bytes] | None = None
+        self._channel, self._theirs = pair()
+
+    def reply(self, ask: Ask, on_text: Callable[[str], None]) -> Reply | Exhausted:
+        """The next hypothesis as a reply; raises `ModelError` when the module cannot be rewritten."""
+        if self._process is None:
+            self._start()
+        rows = [_row(turn) for turn in ask.history.turns if turn.request.model == self.name]
+        answer = self._ask({"kind": "next", "history": rows})
+        if answer.kind == "exhausted":
+            return Exhausted(str(answer.header["message"]))
+        text = str(answer.header["text"])
+        on_text(text)
+        return Reply(text)
+
+    def close(self) -> None:
+        if self._process is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+        self._channel.close()
+        self._theirs.close()
+
+    def _start(self) -> None:
+        fd = self._theirs.socket.fileno()
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", "-c", _BOOT, _ROOT, str(fd)],
+            stdin=subprocess.DEVNULL,
+            stdout=sys.stderr,
+            pass_fds=(fd,),
+            start_new_session=True,
+        )
+        self._theirs.close()
+        self._ask(
+            {
+                "kind": "open",
+                "problem": to_data(self._settings.problem),
+                "target": self._settings.target,
+                "device": self._settings.device,
+            }
+        )
+
+    def _ask(self, request: dict[str, Any]) -> Frame:
+        try:
+            self._channel.send(request, timeout=_ANSWER_S)
+            answer = self._channel.receive(timeout=_ANSWER_S, max_header=_MAX_HEADER)
+        except (ChannelClosed, ChannelTimeout) as error:
+            raise ModelError(
+                f"the built-in policy's process gave no answer ({error}); its own words stand "
+                f"above on stderr. Give a model with --model"
+            ) from error
+        if answer.kind == "cannot":
+            raise ModelError(str(answer.header["message"]))
+        return answer
+
+
+def _row(turn: Turn) -> dict[str, Any]:
+    return {
+        "source": turn.candidate.source if turn.candidate else None,
+        "reply": turn.reply,
+        "evaluation": to_data(turn.evaluation) if turn.evaluation else None,
+    }

@@ -1,0 +1,131 @@
+"""The second look, in processes of its own: did the candidate's kernels do the work, and what do they cost?
+
+Nothing measured here enters the verdict on correctness, and the judged process never sees an audit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from kernelagent.evaluation import Disclosure, Estimate, KernelFacts, Timing
+from kernelagent.tools.judge import accounting, compare
+from kernelagent.tools.judge.candidate_process import CandidateProcess
+from kernelagent.tools.judge.docket import Docket
+from kernelagent.tools.judge.rejection import Rejected
+from kernelagent.tools.judge.trials import draw
+from kernelagent.tools.judge.verify import Findings
+from kernelagent.tools.settings import coverage_floor
+
+Start = Callable[[], CandidateProcess]
+
+
+class Step(Protocol):
+    def __call__(self, name: str, *, overhead: bool = False) -> AbstractContextManager[None]: ...
+
+
+@dataclass(frozen=True)
+class Report:
+    """What the audit adds to an accepted candidate."""
+
+    kernels: tuple[KernelFacts, ...]
+    declared: dict[str, object] | None
+    faster: bool | None = None
+    timing: Timing | None = None
+    estimate: Estimate | None = None
+    estimates: dict[str, Estimate] = field(default_factory=dict)
+    timings: dict[str, Timing] = field(default_factory=dict)
+    disclosures: tuple[Disclosure, ...] = ()
+
+
+def run(
+    docket: Docket,
+    start: Start,
+    findings: Findings,
+    step: Step,
+    *,
+    declared: dict[str, object] | None,
+    certificate: bool,
+) -> Report:
+    """Knock-out, then accounts (`virtual`) or measurement (`cuda`); raises `Rejected`."""
+    if docket.device.kind == "cuda":
+        from kernelagent.tools.judge import measuring
+
+        return measuring.run(docket, start, step, declared=declared, certificate=certificate)
+    with step("audit"), start() as process:
+        _ready(docket, process)
+        if docket.settings.policy != "any":
+            _knock_out(docket, process)
+    with step("account"), start() as process:
+        _ready(docket, process)
+        account = accounting.account(docket, process)
+    _policy_holds(docket.settings.policy, account)
+    return Report(
+        kernels=account.kernels or accounting.kernels_of(findings.launches),
+        declared=declared,
+        estimate=account.worst,
+        estimates=account.estimates,
+        disclosures=account.disclosures,
+    )
+
+
+def _ready(docket: Docket, process: CandidateProcess) -> None:
+    process.load()
+    process.construct(*docket.construction(), training=docket.training)
+    process.use_weights(docket.oracle.given_weights)
+
+
+def _knock_out(docket: Docket, process: CandidateProcess) -> None:
+    """With every stored value poisoned the result must become wrong, on each input set."""
+    docket.oracle.use_weights(docket.oracle.given_weights)
+    process.command_executor({"kind": "mode", "mode": "poison"})
+    for source in docket.sources:
+        arguments = draw(source, constant=docket.problem.constant_inputs)
+        expected = docket.oracle.expect(arguments)
+        try:
+            answer = process.call(arguments)
+        except Rejected as broken:
+            if broken.reason.code in _SAYS_NOTHING:
+                raise
+            continue
+        scale = compare.scales_of(expected.output64)
+        found = compare.compare(
+            answer.output,
+            compare.Expected(expected.output, expected.output64, scale),
+            input_set=source.name,
+            probe="knock-out",
+        )
+        if found.passed:
+            raise Rejected(
+                "kernel_not_contributing",
+                "the result stays correct when everything the Triton kernels store is replaced by "
+                "garbage, so their work does not reach the result",
+                {"input_set": source.name},
+            )
+
+
+_SAYS_NOTHING = frozenset({"timeout", "out_of_memory", "tampering", "unverifiable"})
+"""Failures under knock-out that do not show that the kernels mattered."""
+
+
+def _policy_holds(policy: str, account: accounting.Account) -> None:
+    floor = coverage_floor(policy)
+    if floor is not None and (account.coverage is None or account.coverage < floor):
+        share = "unknown" if account.coverage is None else f"{account.coverage:.0%}"
+        raise Rejected(
+            "kernel_not_contributing",
+            f"the candidate's own kernels take {share} of the estimated device time; the policy "
+            f"{policy} asks for {floor:.0%}",
+            {"torch": account.torch_operations},
+        )
+    if policy == "pure" and account.torch_operations is None:
+        raise Rejected("unverifiable", "what torch still computes could not be counted", {})
+    if policy == "pure" and account.torch_operations:
+        listed = ", ".join(account.torch_operations)
+        raise Rejected(
+            "kernel_not_contributing",
+            f"the policy pure leaves nothing but Triton to compute; torch still runs {listed}",
+            {"torch": account.torch_operations},
+        )
