@@ -13,7 +13,7 @@ from pathlib import Path
 import torch
 
 from benchmarks.gate_cases import OPERATIONS, SPOILED, Operation, Tensors, Version
-from kernelagent.tools.judge.compare import Target, compare, scales_of
+from kernelagent.tools.judge.compare import Expected, compare, scales_of
 from kernelagent.tools.judge.conditioning import noise_on_demand
 from kernelagent.tools.judge.probes import PROBES, Dropped, Probe, make_probe, perturbed_state
 
@@ -42,7 +42,7 @@ class Trial:
 
     probe: str
     tensors: Tensors
-    target: Target
+    expected: Expected
 
 
 def reference64(operation: Operation, tensors: Tensors) -> torch.Tensor:
@@ -85,14 +85,14 @@ def _trial(
     measure = noise_on_demand(
         lambda t: reference64(operation, t), tensors, probe.oracle64, generator
     )
-    return Trial(probe.name, tensors, Target(eager, probe.oracle64, scale, measure_noise=measure))
+    return Trial(probe.name, tensors, Expected(eager, probe.oracle64, scale, measure_noise=measure))
 
 
 def judge(found: list[Trial], name: tuple[str, str, str], version: Version, honest: bool) -> Row:
     refused, disclosed, ratio = [], set(), 0.0
     for trial in found:
         verdict = compare(
-            version(trial.tensors), trial.target, input_set="default", probe=trial.probe
+            version(trial.tensors), trial.expected, input_set="default", probe=trial.probe
         )
         disclosed |= {one.code for one in verdict.disclosures}
         if not verdict.passed:

@@ -24,14 +24,17 @@ _NO_ERROR = (0.0, 0.0, 0.0, 0.0)
 
 
 @dataclass(frozen=True)
-class Target:
+class Expected:
     """What the reference says about one call; the three trees have one structure."""
 
     eager: Any
     oracle64: Any
     """The same in float64 (integers and booleans as they are)."""
     natural_rms: Mapping[str, float]
-    """Scale of each floating output on the natural input, by name (see `scales_of`)."""
+    """Scale of each floating output on the natural input, by name (see `scales_of`).
+
+    An output that is not named is its own scale.
+    """
     index_ok: IndexRule | None = None
     measure_noise: MeasureNoise | None = None
 
@@ -78,7 +81,7 @@ def leaves(result: Any, name: str = "output") -> Iterator[tuple[str, Any]]:
 
 
 def scales_of(oracle64: Any) -> dict[str, float]:
-    """`Target.natural_rms` from the oracle's result on the natural input."""
+    """`Expected.natural_rms` from the oracle's result on the natural input."""
     return {
         name: gates.natural_rms(_raised(leaf))
         for name, leaf in leaves(oracle64)
@@ -88,7 +91,7 @@ def scales_of(oracle64: Any) -> dict[str, float]:
 
 def compare(
     candidate: Any,
-    expected: Target,
+    expected: Expected,
     *,
     input_set: str,
     probe: str,
@@ -167,7 +170,7 @@ def _article(kind: str) -> str:
     return kind if kind == "None" else f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}"
 
 
-def _paired(candidate: Any, expected: Target) -> list[tuple[str, Any, Any, Any]]:
+def _paired(candidate: Any, expected: Expected) -> list[tuple[str, Any, Any, Any]]:
     got = dict(leaves(candidate))
     oracle = dict(leaves(expected.oracle64))
     return [(name, got[name], eager, oracle[name]) for name, eager in leaves(expected.eager)]
@@ -197,7 +200,7 @@ def _spelt(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
 
 
-def _judge(name: str, got: Any, eager: Any, oracle: Any, expected: Target) -> _Judged:
+def _judge(name: str, got: Any, eager: Any, oracle: Any, expected: Expected) -> _Judged:
     if _is_floating(eager):
         return _judge_by_gate(name, _as_tensor(got), _as_tensor(eager), _raised(oracle), expected)
     if isinstance(eager, torch.Tensor):
@@ -209,9 +212,10 @@ def _judge(name: str, got: Any, eager: Any, oracle: Any, expected: Target) -> _J
 
 
 def _judge_by_gate(
-    name: str, got: torch.Tensor, eager: torch.Tensor, oracle: torch.Tensor, expected: Target
+    name: str, got: torch.Tensor, eager: torch.Tensor, oracle: torch.Tensor, expected: Expected
 ) -> _Judged:
-    scale = expected.natural_rms[name]
+    scale = expected.natural_rms.get(name)
+    scale = gates.natural_rms(oracle) if scale is None else scale
     result = gates.gate(got, eager, oracle, scale)
     if not (result.passed or result.nonfinite or expected.measure_noise is None):
         result = _with_measured_noise(got, eager, oracle, scale, name, expected.measure_noise(name))

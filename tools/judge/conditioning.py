@@ -19,6 +19,8 @@ from kernelagent.tools.judge.gate import Noise, region_norms, unit_roundoff
 
 LONG_SUM = 4096
 """Terms from which one sequential accumulator is visibly less exact than eager's blocked sums."""
+_INSIDE = 4 * 2.0**-24
+"""What float32 intermediates shared by a whole row cost, relative to the row: the gate's floor again."""
 _DRAWS = 2
 _BUCKET_BASE = 4.0
 _FEWEST_IN_BUCKET = 64
@@ -31,25 +33,35 @@ def measure_noise(
     oracle64: Any,
     generator: torch.Generator,
 ) -> dict[str, Noise]:
-    """Change of each floating output when every element of every input moves by its own rounding.
+    """Change of each floating output when every element of every input moves by its own rounding,
+    and at least what float32 intermediates cost.
 
     `reference` is the float64 reference, `oracle64` its answer on `tensors`, whose dtypes say how
     exactly the inputs are known. One unit roundoff up or down each, drawn twice; the larger counts.
     """
+    measured = {name: _inside(leaf) for name, leaf in leaves(oracle64) if _counts(leaf)}
     exact = dict(leaves(oracle64))
-    measured: dict[str, Noise] = {}
     for _ in range(_DRAWS):
         moved = {name: _moved(tensor, generator) for name, tensor in tensors.items()}
-        for name, value in leaves(reference(moved)):
-            if value is None or isinstance(value, str):
-                continue
-            answer = torch.as_tensor(value)
-            if not _floats(answer):
-                continue
-            change = region_norms(answer - torch.as_tensor(exact[name]), tuple(answer.shape))
-            known = measured.get(name, change)
-            measured[name] = Noise(known.rms.maximum(change.rms), known.max.maximum(change.max))
+        for name, answer in leaves(reference(moved)):
+            if name in measured:
+                change = torch.as_tensor(answer) - torch.as_tensor(exact[name])
+                measured[name] = _larger(measured[name], region_norms(change, change.shape))
     return measured
+
+
+def _inside(leaf: Any) -> Noise:
+    value = torch.as_tensor(leaf)
+    size = region_norms(value, value.shape)
+    return Noise(_INSIDE * size.rms, _INSIDE * size.max)
+
+
+def _larger(left: Noise, right: Noise) -> Noise:
+    return Noise(left.rms.maximum(right.rms), left.max.maximum(right.max))
+
+
+def _counts(leaf: Any) -> bool:
+    return isinstance(leaf, float | complex) or (isinstance(leaf, torch.Tensor) and _floats(leaf))
 
 
 def long_sum_noise(
@@ -80,7 +92,7 @@ def noise_on_demand(
     oracle64: Any,
     generator: torch.Generator,
 ) -> MeasureNoise:
-    """What `compare.Target.measure_noise` wants: measured at the first refusal, then remembered."""
+    """What `compare.Expected.measure_noise` wants: measured at the first refusal, then remembered."""
     measured: dict[str, Noise] = {}
     exact = dict(leaves(oracle64))
     terms = longest_sum(tensors, oracle64)
