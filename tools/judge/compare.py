@@ -211,14 +211,22 @@ def _judge(name: str, got: Any, eager: Any, oracle: Any, expected: Expected) -> 
     return _Judged(name, (math.inf, 0.0, math.inf, 0.0), Reason("wrong_output", message))
 
 
-def _judge_by_gate(
+def judge_floating(
     name: str, got: torch.Tensor, eager: torch.Tensor, oracle: torch.Tensor, expected: Expected
-) -> _Judged:
+) -> GateResult:
+    """The gate on one output; where it refuses, once more with the noise measured for that output."""
     scale = expected.natural_rms.get(name)
     scale = gates.natural_rms(oracle) if scale is None else scale
     result = gates.gate(got, eager, oracle, scale)
-    if not (result.passed or result.nonfinite or expected.measure_noise is None):
-        result = _with_measured_noise(got, eager, oracle, scale, name, expected.measure_noise(name))
+    if result.passed or result.nonfinite or expected.measure_noise is None:
+        return result
+    return _with_measured_noise(got, eager, oracle, scale, name, expected.measure_noise(name))
+
+
+def _judge_by_gate(
+    name: str, got: torch.Tensor, eager: torch.Tensor, oracle: torch.Tensor, expected: Expected
+) -> _Judged:
+    result = judge_floating(name, got, eager, oracle, expected)
     errors = (result.rms_error, result.rms_budget, result.max_error, result.max_budget)
     if result.passed:
         return _Judged(name, errors, disclosures=result.disclosures)

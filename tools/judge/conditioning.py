@@ -80,7 +80,7 @@ def long_sum_noise(
         (unit_roundoff(t.dtype) for t in tensors.values() if _floats(t)), default=2.0**-24
     )
     size = region_norms(oracle64, tuple(oracle64.shape))
-    bound, most = terms * 2.0**-24 / known_to, terms**0.5 * 2.0**-24
+    bound, most = terms * 2.0**-24 / known_to, 2 * terms**0.5 * 2.0**-24
     return Noise(
         (bound * noise.rms).minimum(most * size.rms), (bound * noise.max).minimum(most * size.max)
     )
