@@ -15,7 +15,7 @@ import torch
 from kernelagent.evaluation import Disclosure
 from kernelagent.tools.judge.compare import MeasureNoise, leaves
 from kernelagent.tools.judge.domain import Tensors
-from kernelagent.tools.judge.gate import Noise, region_norms, unit_roundoff
+from kernelagent.tools.judge.gate import Noise, output_unit, region_norms, unit_roundoff
 
 LONG_SUM = 4096
 """Terms from which one sequential accumulator is visibly less exact than eager's blocked sums."""
@@ -137,7 +137,7 @@ def uneven_accuracy(
 
     own = rms(candidate[finite].to(torch.float64) - exact)
     unit = rms(eager[finite].to(torch.float64) - exact)
-    unit = unit.maximum(unit_roundoff(eager.dtype) * rms(exact))
+    unit = unit.maximum(output_unit(eager.dtype) * rms(exact))
     ratios = torch.where(counts >= _FEWEST_IN_BUCKET, own / unit, 0.0)
     worst = int(ratios.argmax())
     if float(ratios[worst]) <= _UNEVEN:

@@ -82,8 +82,17 @@ class GateResult:
 
 
 def unit_roundoff(dtype: torch.dtype) -> float:
-    """Half an ulp at 1: 2**-53, 2**-24, 2**-9 (bfloat16), 2**-11 (float16), 2**-4 and 2**-3 (fp8)."""
+    """Half an ulp at 1: 2**-53, 2**-24, 2**-8 (bfloat16), 2**-11 (float16), 2**-4 and 2**-3 (fp8)."""
     return float(torch.finfo(dtype).eps) / 2
+
+
+def output_unit(dtype: torch.dtype) -> float:
+    """The rounding error every output of `dtype` may have: `u_out` of the gate, half an ulp.
+
+    For bfloat16 it is 2**-9, the RMS of its rounding errors: a full half ulp would double budgets
+    that are wide already, and let tail errors of a reduction through.
+    """
+    return 2.0**-9 if dtype == torch.bfloat16 else unit_roundoff(dtype)
 
 
 def natural_rms(oracle: torch.Tensor) -> float:
@@ -233,7 +242,7 @@ def _budgets(
     noise: Noise | None,
     sum_noise: Noise | None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    half_ulp = unit_roundoff(dtype)
+    half_ulp = output_unit(dtype)
     floor = _floor(dtype, natural)
     rms = regions.eager_rms.maximum(half_ulp * regions.oracle_rms).clamp(min=floor)
     peak = regions.eager_max.maximum(half_ulp * regions.oracle_max).clamp(min=4 * floor)
