@@ -155,7 +155,7 @@ def _moved(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
         return tensor
     wide = tensor.to(torch.complex128 if tensor.is_complex() else torch.float64)
     drawn = torch.randint(0, 2, tensor.shape, generator=generator, device=generator.device)
-    signs = (2 * drawn - 1).to(tensor.device)
+    signs = (2 * drawn - 1).to(device=tensor.device, dtype=torch.float64)
     moved = wide * (1 + unit_roundoff(tensor.dtype) * signs)
     # 0 times anything, and infinity times it, must stay what it was: masks are not rounded.
     return torch.where(wide.isfinite(), moved, wide)
