@@ -1,0 +1,40 @@
+"""Memory that runner and executor share: storages are copied in before a launch and out after it."""
+
+from __future__ import annotations
+
+import mmap
+import os
+
+ALIGNMENT = 256
+
+
+class Arena:
+    """One end's mapping of a memory file, remapped as it grows."""
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+        self._mapping: mmap.mmap | None = None
+        self._size = 0
+
+    def ensure(self, size: int) -> None:
+        """Make at least `size` bytes usable; the file only ever grows."""
+        if size <= self._size:
+            return
+        rounded = -(-size // mmap.PAGESIZE) * mmap.PAGESIZE
+        if os.fstat(self._fd).st_size < rounded:
+            os.ftruncate(self._fd, rounded)
+        # The old mapping is left to its views; it is freed with the last of them.
+        self._mapping = mmap.mmap(self._fd, rounded)
+        self._size = rounded
+
+    @property
+    def memory(self) -> mmap.mmap:
+        if self._mapping is None:
+            self.ensure(mmap.PAGESIZE)
+        assert self._mapping is not None
+        return self._mapping
+
+
+def place(offset: int, address: int) -> int:
+    """The first offset at or after `offset` aligned as `address` is."""
+    return offset + (address - offset) % ALIGNMENT

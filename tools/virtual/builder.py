@@ -1,0 +1,222 @@
+"""Triton's numpy builder with its arithmetic repaired: every operation rounds as the GPU rounds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+import triton.language as tl
+from triton.runtime import interpreter as stock
+
+from kernelagent.tools.virtual import libdevice, numerics
+from kernelagent.tools.virtual.launch import OperationKind
+from kernelagent.tools.virtual.memory import Memory
+from kernelagent.tools.virtual.numerics import Array
+
+Handle = Any
+"""Triton's `TensorHandle`: a numpy array beside a triton dtype."""
+make = stock.TensorHandle
+_ir = stock._ir
+_INPUT = _ir.INPUT_PRECISION
+_CUDA_PRECISIONS = ("tf32", "tf32x3", "ieee", "bf16x3", "bf16x6")
+_OPTIONS = stock.InterpreterOptions(
+    sanitize_overflow=False, allowed_dot_input_precisions=_CUDA_PRECISIONS
+)
+_NATIVE_FLOATS = (tl.float16, tl.float32, tl.float64)
+
+
+class Unsupported(Exception):
+    """Compiles for the target, and cannot be interpreted."""
+
+
+class RepairedBuilder(stock.InterpreterBuilder):  # type: ignore[misc]
+    """What the rewritten kernel's operations end in; `memory` decides what an access does."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.options = _OPTIONS
+        self.memory = Memory()
+        self.count: Callable[[OperationKind, int, str], None] | None = None
+        self.grid_dim = self.grid_idx = (0, 0, 0)
+
+    def binary_op(self, lhs: Handle, rhs: Handle, op: Any) -> Handle:
+        kind = lhs.dtype.scalar
+        if kind is tl.bfloat16 or kind == tl.bfloat16:
+            out = op(numerics.bf16_to_fp32(lhs.data), numerics.bf16_to_fp32(rhs.data))
+            result = make(out if out.dtype == np.bool_ else numerics.fp32_to_bf16(out), kind)
+        elif kind in numerics.FP8:
+            left, right = (numerics.to_fp32(side.data, kind) for side in (lhs, rhs))
+            out = op(left, right)
+            data = out if out.dtype == np.bool_ else numerics.convert(out, tl.float32, kind)
+            result = make(data, kind)
+        else:
+            result = super().binary_op(lhs, rhs, op)
+        if self.count is not None:
+            self.count(
+                "fp" if kind.is_floating() else "int", result.data.size, operand_name(lhs.dtype)
+            )
+        return result
+
+    def unary_op(self, arg: Handle, op: Any) -> Handle:
+        kind = arg.dtype.scalar
+        if self.count is not None:
+            simple = op in (np.negative, np.abs, np.floor, np.ceil)
+            self.count("fp" if simple else "special", arg.data.size, operand_name(kind))
+        if kind == tl.bfloat16:
+            return make(numerics.fp32_to_bf16(op(numerics.bf16_to_fp32(arg.data))), kind)
+        return super().unary_op(arg, op)
+
+    def ternary_op(self, lhs: Handle, rhs: Handle, other: Handle, op: Any) -> Handle:
+        kind = other.dtype.scalar
+        if self.count is not None:
+            self.count("fp" if kind.is_floating() else "int", other.data.size, operand_name(kind))
+        if kind == tl.bfloat16 and op is not np.where:
+            values = (numerics.bf16_to_fp32(side.data) for side in (lhs, rhs, other))
+            return make(numerics.fp32_to_bf16(op(*values)), kind)
+        return super().ternary_op(lhs, rhs, other, op)
+
+    def create_fma(self, x: Handle, y: Handle, z: Handle) -> Handle:
+        kind = z.dtype.scalar
+        if self.count is not None:
+            self.count("fp", 2 * z.data.size, operand_name(kind))
+        if kind == tl.bfloat16:
+            a, b, c = (numerics.bf16_to_fp32(side.data).astype(np.float64) for side in (x, y, z))
+            return make(numerics.fp32_to_bf16((a * b + c).astype(np.float32)), kind)
+        return super().create_fma(x, y, z)
+
+    def create_erf(self, arg: Handle) -> Handle:
+        return self._through_torch(torch.erf, (arg,), arg.dtype.scalar)
+
+    def create_extern_elementwise(
+        self, library: str, path: str, symbol: str, args: list[Handle], ret: Any, pure: bool
+    ) -> Handle:
+        return self._through_torch(libdevice.function_for(symbol), tuple(args), ret.scalar)
+
+    def create_inline_asm(self, *_: Any) -> Handle:
+        raise Unsupported(
+            "inline assembly compiles but cannot be executed on the virtual device; write the "
+            "operation with triton.language, or evaluate with --device cuda"
+        )
+
+    def _through_torch(
+        self, function: Callable[..., torch.Tensor], args: tuple[Handle, ...], kind: Any
+    ) -> Handle:
+        if self.count is not None:
+            self.count("special", args[0].data.size, operand_name(args[0].dtype))
+        values = (numerics.as_torch(arg.data, arg.dtype.scalar) for arg in args)
+        result = function(*values)
+        return make(result.numpy().astype(stock._get_np_dtype(kind), copy=False), kind)
+
+    # casts
+
+    def cast_impl(self, src: Handle, dst_type: Any) -> Handle:
+        source, destination = src.dtype.scalar, dst_type.scalar
+        if source == destination:
+            return src
+        if numerics.is_convertible(source) and numerics.is_convertible(destination):
+            return make(numerics.convert(src.data, source, destination), destination)
+        if source == tl.bfloat16 or source in numerics.FP8:
+            src = make(numerics.to_fp32(src.data, source), tl.float32)
+        elif destination == tl.bfloat16 or destination in numerics.FP8:
+            values = src.data.astype(np.float32)
+            return make(numerics.convert(values, tl.float32, destination), destination)
+        return super().cast_impl(src, dst_type)
+
+    def create_fp_to_fp(self, src: Handle, dst_type: Any, rounding_mode: Any) -> Handle:
+        nearest = rounding_mode is None or rounding_mode == _ir.ROUNDING_MODE.RTNE
+        both = numerics.is_convertible(src.dtype.scalar) and numerics.is_convertible(
+            dst_type.scalar
+        )
+        if nearest and both:
+            return self.cast_impl(src, dst_type)
+        return super().create_fp_to_fp(src, dst_type, rounding_mode)
+
+    # matrix products
+
+    def create_dot(
+        self, a: Handle, b: Handle, d: Handle, input_precision: Any, max_num_imprecise_acc: Any
+    ) -> Handle:
+        kind, out = a.dtype.scalar, d.dtype.scalar
+        rounded = kind == tl.float32 and input_precision == _INPUT.TF32
+        if self.count is not None:
+            rows, inner = a.data.shape[-2:]
+            batch = math.prod(a.data.shape[:-2])
+            flops = 2 * batch * rows * inner * b.data.shape[-1]
+            self.count("dot", flops, "tf32" if rounded else operand_name(kind))
+        if not kind.is_floating():
+            return make(np.matmul(a.data, b.data, dtype=d.data.dtype) + d.data, out)
+        if kind == tl.float64:
+            return make(np.matmul(a.data, b.data) + d.data, out)
+        left = numerics.to_fp32(a.data, kind)
+        right = numerics.to_fp32(b.data, b.dtype.scalar)
+        product = _product(left, right, input_precision, rounded=rounded, exact=kind != tl.float32)
+        total = product + numerics.to_fp32(d.data, out)
+        return make(numerics.convert(total, tl.float32, out), out)
+
+    # memory
+
+    def create_masked_load(
+        self, ptrs: Handle, mask: Handle, other: Handle, cache_policy: Any, is_volatile: Any
+    ) -> Handle:
+        element = ptrs.get_element_ty()
+        kind = stock._get_np_dtype(element)
+        filler = np.zeros_like(ptrs.data, dtype=kind) if other is None else other.data
+        return make(self.memory.load(ptrs.data, mask.data, filler, kind), element)
+
+    def create_masked_store(
+        self, ptrs: Handle, value: Handle, mask: Handle, cache_policy: Any
+    ) -> None:
+        self.memory.store(ptrs.data, value.data, mask.data, ptrs.get_element_ty())
+
+    def create_atomic_rmw(
+        self, op: Any, ptr: Handle, val: Handle, mask: Handle, sem: Any, scope: Any
+    ) -> Handle:
+        kind = val.dtype.scalar
+        order = self.ir_sem_to_interpreter_sem[sem]
+        rmw = None if kind == tl.bfloat16 else self.ir_rmw_op_to_interpreter_rmw_op[op]
+        combine = _BF16_ATOMICS.get(op) if kind == tl.bfloat16 else None
+        if rmw is None and combine is None:
+            raise Unsupported(f"the atomic operation {op} on bf16 cannot be executed")
+        old = self.memory.atomic(ptr.data, val.data, mask.data, kind, rmw, combine, order)
+        return make(old, kind)
+
+    def create_atomic_cas(
+        self, ptr: Handle, cmp: Handle, val: Handle, sem: Any, scope: Any
+    ) -> Handle:
+        order = self.ir_sem_to_interpreter_sem[sem]
+        old = self.memory.compare_and_swap(ptr.data, cmp.data, val.data, order)
+        return make(old, cmp.dtype.scalar)
+
+
+def operand_name(kind: Any) -> str:
+    """Triton's spelling of a scalar type; pointers count as the integers they are."""
+    return "int64" if kind.is_ptr() else str(kind.scalar)
+
+
+def _product(left: Array, right: Array, precision: Any, *, rounded: bool, exact: bool) -> Array:
+    """fp32 product as the tensor cores form it for this `input_precision`."""
+    if rounded:
+        left, right = numerics.truncate_to_tf32(left), numerics.truncate_to_tf32(right)
+    elif not exact and precision == _INPUT.BF16x3:
+        high, low = _split(left)
+        other_high, other_low = _split(right)
+        crossed: Array = np.matmul(high, other_low) + np.matmul(low, other_high)
+        return crossed + np.matmul(high, other_high)
+    result: Array = np.matmul(left, right)
+    return result
+
+
+def _split(values: Array) -> tuple[Array, Array]:
+    high = numerics.round_to_bf16(values)
+    return high, numerics.round_to_bf16(values - high)
+
+
+_BF16_ATOMICS: dict[Any, Callable[[Array, Array], Array]] = {
+    _ir.ATOMIC_OP.FADD: np.add,
+    _ir.ATOMIC_OP.MAX: np.fmax,
+    _ir.ATOMIC_OP.MIN: np.fmin,
+    _ir.ATOMIC_OP.XCHG: lambda _, new: new,
+}

@@ -1,0 +1,155 @@
+"""Compiles one specialisation of a kernel for a GPU that is not there, with the real compiler and ptxas."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import triton
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
+from triton.compiler.errors import CompilationError
+from triton.runtime.errors import OutOfResources, PTXASError
+from triton.runtime.jit import JITFunction
+
+from kernelagent.errors import UsageError
+
+# Triton 3.10 changes the default, and with it the code that is generated.
+os.environ.setdefault("TRITON_DEFAULT_FP_FUSION", "1")
+
+SHARED_BYTES = {80: 166912, 90: 232448, 100: 232448, 120: 101376}
+"""Shared memory one block may use, by compute capability (CUDA C++ Programming Guide, appendix)."""
+MAX_THREADS = 1024
+_MAX_GRID = (2**31 - 1, 65535, 65535)
+
+
+class CompileFailure(Exception):
+    """Triton or ptxas refuses; `code` is judge.md's, `line` the candidate's."""
+
+    def __init__(self, code: str, message: str, line: int | None = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.line = line
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """What compiling gave; equal inputs give equal binaries."""
+
+    kernel: str
+    line: int
+    metadata: Mapping[str, Any]
+    """num_warps, num_stages, num_ctas, shared (bytes), name."""
+    cubin: bytes
+    seconds: float
+
+
+def gpu_target(target: str) -> GPUTarget:
+    """`sm_90` as Triton's own record; raises `UsageError` for what is not known."""
+    number = target.removeprefix("sm_")
+    if not number.isdigit() or int(number) not in SHARED_BYTES:
+        known = ", ".join(f"sm_{arch}" for arch in SHARED_BYTES)
+        raise UsageError(f"the virtual device cannot stand in for {target!r}; it knows {known}")
+    return GPUTarget("cuda", int(number), 32)
+
+
+def compile_kernel(
+    function: JITFunction[Any],
+    signature: Mapping[str, Any],
+    constants: Mapping[Any, Any],
+    attributes: Mapping[Any, Any],
+    options: Mapping[str, Any],
+    target: GPUTarget,
+) -> Compiled:
+    """Compile for `target`; raises `CompileFailure` in words a kernel writer can act on."""
+    began = time.perf_counter()
+    source = ASTSource(function, dict(signature), dict(constants), dict(attributes))
+    try:
+        made = triton.compile(source, target=target, options=dict(options))
+    except CompilationError as error:
+        raise _explained(function, error) from error
+    except PTXASError as error:
+        raise CompileFailure("compile_error", f"`{_name(function)}`: ptxas: {error}") from error
+    except OutOfResources as error:
+        raise CompileFailure("out_of_resources", f"`{_name(function)}`: {error}") from error
+    except (AssertionError, ValueError, TypeError, RuntimeError, KeyError) as error:
+        said = str(error).strip() or type(error).__name__
+        raise CompileFailure("compile_error", f"`{_name(function)}`: {said[:1500]}") from error
+    metadata = {
+        name: getattr(made.metadata, name)
+        for name in ("num_warps", "num_stages", "num_ctas", "shared", "name")
+    }
+    _fits(function, metadata, target)
+    return Compiled(
+        kernel=_name(function),
+        line=_line(function),
+        metadata=metadata,
+        cubin=made.asm["cubin"],
+        seconds=time.perf_counter() - began,
+    )
+
+
+def check_grid(kernel: str, grid: tuple[int, int, int]) -> None:
+    """Raises `CompileFailure` for a grid the driver would refuse."""
+    for axis, size, most in zip("xyz", grid, _MAX_GRID, strict=True):
+        if not 1 <= size <= most:
+            raise CompileFailure(
+                "out_of_resources",
+                f"`{kernel}`: grid {grid}: {axis} must be between 1 and {most}, not {size}",
+            )
+
+
+def _fits(function: JITFunction[Any], metadata: Mapping[str, Any], target: GPUTarget) -> None:
+    name, limit = _name(function), SHARED_BYTES[target.arch]
+    if metadata["shared"] > limit:
+        raise CompileFailure(
+            "out_of_resources",
+            f"`{name}` needs {metadata['shared']} bytes of shared memory, sm_{target.arch} has "
+            f"{limit}: use smaller blocks or fewer stages",
+        )
+    threads = metadata["num_warps"] * 32
+    if threads > MAX_THREADS:
+        raise CompileFailure(
+            "out_of_resources",
+            f"`{name}` asks for {threads} threads a block, the limit is {MAX_THREADS}: use at most "
+            f"{MAX_THREADS // 32} warps",
+        )
+
+
+def _explained(function: JITFunction[Any], error: CompilationError) -> CompileFailure:
+    cause = error
+    while isinstance(cause.__cause__, CompilationError):
+        cause = cause.__cause__
+    said = (cause.error_message or "").strip() or str(cause.__cause__ or cause).strip()
+    start = _line(function) - 1 + _decorators(function)
+    line = start + cause.node.lineno if getattr(cause, "node", None) is not None else None
+    text = _source_line(cause)
+    place = f" at line {line}" if line else ""
+    shown = f"\n    {text}" if text else ""
+    return CompileFailure(
+        "compile_error", f"`{_name(function)}` does not compile{place}: {said[:1500]}{shown}", line
+    )
+
+
+def _source_line(error: CompilationError) -> str:
+    lines = (error.src or "").splitlines()
+    at = error.node.lineno - 1 if getattr(error, "node", None) is not None else -1
+    return lines[at].strip() if 0 <= at < len(lines) else ""
+
+
+def _name(function: JITFunction[Any]) -> str:
+    return str(function.fn.__name__)
+
+
+def _line(function: JITFunction[Any]) -> int:
+    return int(function.fn.__code__.co_firstlineno)
+
+
+def _decorators(function: JITFunction[Any]) -> int:
+    """Lines between the first decorator and the `def`; errors count from the `def`."""
+    return next(
+        (i for i, text in enumerate(function.raw_src) if text.lstrip().startswith("def ")), 0
+    )

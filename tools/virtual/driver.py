@@ -1,0 +1,315 @@
+"""The runner's stand-in for Triton's driver: specialises as on a GPU, sends the rest to the executor.
+
+Whatever a candidate does to this module it does to itself: the executor keeps the log and the facts.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+import triton
+from torch.utils._python_dispatch import _disable_current_modes
+from triton.backends.compiler import GPUTarget
+from triton.backends.driver import DriverBase
+from triton.compiler.errors import CompilationError
+from triton.runtime.errors import OutOfResources
+from triton.runtime.jit import TensorWrapper
+from triton.tools.tensor_descriptor import TensorDescriptor
+
+from kernelagent.tools.virtual.arena import Arena, place
+from kernelagent.tools.virtual.compiling import SHARED_BYTES, gpu_target
+from kernelagent.tools.virtual.spelling import tell, tell_paths, tell_types
+from kernelagent.tools.wire import Channel
+
+_ANSWER_S = 3600.0
+_MAX_HEADER = 1 << 26
+_TRITON = (3, 9)
+_OPTIONS = (
+    "num_warps", "num_stages", "num_ctas", "maxnreg", "enable_fp_fusion", "launch_cooperative_grid",
+    "launch_pdl", "default_dot_input_precision", "allow_fp8e4nv", "debug", "sanitize_overflow",
+)  # fmt: skip
+
+
+def supported() -> str | None:
+    """Why the virtual device does not work with this triton, None when it does."""
+    found = tuple(int(part) for part in triton.__version__.split(".")[:2])
+    if found == _TRITON:
+        return None
+    return f"it needs triton {_TRITON[0]}.{_TRITON[1]}, and {triton.__version__} is installed"
+
+
+class LaunchRefused(RuntimeError):
+    """The executor refused a launch; `code` and `detail` are judge.md's."""
+
+    def __init__(self, code: str, message: str, detail: dict[str, Any]) -> None:
+        super().__init__(message)
+        self.code = code
+        self.detail = detail
+
+
+class RemoteCompilationError(CompilationError):  # type: ignore[misc]
+    """A compile error, already worded by the executor."""
+
+    def __init__(self, message: str, line: int | None) -> None:
+        Exception.__init__(self, message)
+        self.message = message
+        self.code = "compile_error"
+        self.detail = {"line": line} if line else {}
+
+    def __str__(self) -> str:
+        return self.message
+
+
+class VirtualDriver(DriverBase):  # type: ignore[misc]
+    """Answers what Triton's runtime asks about a device that is not there."""
+
+    def __init__(self, target: GPUTarget) -> None:
+        self.target = target
+        self.utils = _Utilities(target)
+        self.tuned = 0
+        """How many tunings were answered without running anything."""
+
+    @classmethod
+    def is_active(cls) -> bool:
+        return True
+
+    def map_python_to_cpp_type(self, kind: str) -> str:
+        return kind
+
+    def get_current_target(self) -> GPUTarget:
+        return self.target
+
+    def get_current_device(self) -> int:
+        return 0
+
+    def set_current_device(self, device: int) -> None:
+        """There is only one."""
+
+    def get_current_stream(self, device: int) -> int:
+        return 0
+
+    def get_device_capability(self, device: int = 0) -> tuple[int, int]:
+        return divmod(int(self.target.arch), 10)
+
+    def get_active_torch_device(self) -> torch.device:
+        return torch.device("cpu")
+
+    def get_device_interface(self) -> Any:
+        return torch.cpu
+
+    def get_empty_cache_for_benchmark(self) -> torch.Tensor:
+        return torch.empty(1)
+
+    def clear_cache(self, cache: Any) -> None:
+        """Nothing is cached."""
+
+    def get_benchmarker(self) -> Callable[..., list[float]]:
+        """Ascending times: the first configuration wins and nothing runs."""
+        self.tuned += 1
+        numbers = itertools.count(1.0)
+        return lambda call, quantiles=None, **_: [next(numbers)] * 3
+
+
+class _Utilities:
+    def __init__(self, target: GPUTarget) -> None:
+        self._target = target
+
+    def get_device_capability(self, device: int = 0) -> tuple[int, int]:
+        return divmod(int(self._target.arch), 10)
+
+    def get_device_properties(self, device: int) -> dict[str, int]:
+        from kernelagent.tools.virtual.ceilings import ceilings_for
+
+        return {
+            "max_shared_mem": SHARED_BYTES[self._target.arch],
+            "multiprocessor_count": ceilings_for(f"sm_{self._target.arch}").sms,
+            "warpSize": 32,
+            "max_num_regs": 65536,
+        }
+
+
+def install(channel: Channel, arena: int, target: str) -> VirtualDriver:
+    """Make this process's Triton compile and launch through `channel`; before a candidate is imported."""
+    remote = _Remote(channel, Arena(arena))
+    driver = VirtualDriver(gpu_target(target))
+    triton.runtime.driver.set_active(driver)
+    triton.compiler.compile = remote.compile
+    triton.compile = remote.compile
+    return driver
+
+
+class _Remote:
+    """The runner's end of the line to the executor."""
+
+    def __init__(self, channel: Channel, arena: Arena) -> None:
+        self._channel = channel
+        self._arena = arena
+
+    def compile(self, src: Any, target: Any = None, options: Any = None, **_: Any) -> RemoteKernel:
+        if not hasattr(src, "fn"):
+            raise NotImplementedError("only @triton.jit functions compile on the virtual device")
+        function = src.fn
+        function.cache_key  # noqa: B018 - reading it makes Triton record the globals in use
+        known = {name: value for (name, _), (value, _) in function.used_global_vals.items()}
+        given = dict(options or {})
+        answer = self._ask(
+            {
+                "kind": "compile",
+                "function": [function.fn.__name__, function.fn.__code__.co_firstlineno],
+                "constants": {name: tell(value) for name, value in known.items()},
+                "signature": {name: tell_types(kind) for name, kind in src.signature.items()},
+                "constexprs": tell_paths(src.constants),
+                "attributes": tell_paths(src.attrs),
+                "options": {key: given[key] for key in _OPTIONS if key in given},
+            }
+        )
+        return RemoteKernel(self, src, answer)
+
+    def launch(self, handle: int, grid: Sequence[int], args: Sequence[Any]) -> None:
+        with _disable_current_modes(), torch._C.DisableTorchFunction():
+            crate = _Crate(self._arena)
+            told = [crate.tell(arg) for arg in args]
+            crate.copy_in()
+            self._ask(
+                {
+                    "kind": "launch",
+                    "handle": handle,
+                    "grid": [int(size) for size in grid],
+                    "args": told,
+                    "storages": crate.rows,
+                    "arena_bytes": crate.size,
+                }
+            )
+            crate.copy_out()
+
+    def _ask(self, request: dict[str, Any]) -> dict[str, Any]:
+        self._channel.send(request)
+        answer = self._channel.receive(timeout=_ANSWER_S, max_header=_MAX_HEADER).header
+        if answer["kind"] == "failed":
+            raise _error(answer)
+        return answer
+
+
+def _error(answer: dict[str, Any]) -> Exception:
+    code, message = str(answer["code"]), str(answer["message"])
+    if code == "compile_error":
+        return RemoteCompilationError(message, answer.get("line"))
+    if code == "out_of_resources" and answer.get("required"):
+        refused: Exception = OutOfResources(answer["required"], answer["limit"], answer["resource"])
+        return refused
+    return LaunchRefused(code, message, dict(answer.get("detail", {})))
+
+
+class RemoteKernel:
+    """What Triton's runtime holds in place of a compiled kernel."""
+
+    def __init__(self, remote: _Remote, src: Any, answer: dict[str, Any]) -> None:
+        self._remote = remote
+        self._handle = int(answer["handle"])
+        self.src = src
+        self.name = str(answer["metadata"]["name"])
+        self.metadata = SimpleNamespace(**answer["metadata"])
+        self.packed_metadata = ()
+        self.function = self._handle
+        self.hash = str(self._handle)
+        self.n_regs = 0
+        self.n_spills = 0
+        self.asm: dict[str, Any] = {}
+
+    def launch_metadata(self, grid: Any, stream: Any, *args: Any) -> None:
+        """There is no profiler to tell."""
+
+    def run(
+        self, x: int, y: int, z: int, stream: Any, function: Any, packed: Any, metadata: Any,
+        enter: Any, leave: Any, *args: Any,
+    ) -> None:  # fmt: skip
+        if enter is not None:
+            enter(metadata)
+        self._remote.launch(self._handle, (x, y, z), args)
+        if leave is not None:
+            leave(metadata)
+
+    def __getitem__(self, grid: Sequence[int]) -> Callable[..., None]:
+        sizes = (*grid, 1, 1)[:3]
+        return lambda *args, **_: self._remote.launch(self._handle, sizes, args)
+
+
+class _Crate:
+    """The storages of one launch on their way into the shared memory and back."""
+
+    def __init__(self, arena: Arena) -> None:
+        self._arena = arena
+        self._storages: dict[int, tuple[int, torch.Tensor, int]] = {}
+        self.rows: list[dict[str, Any]] = []
+        self.size = 0
+
+    def tell(self, value: Any) -> Any:
+        """An argument as JSON; its storage is noted."""
+        if isinstance(value, TensorWrapper):
+            return {"tensor": self._tensor(value.base), "as": value.dtype.name}
+        if isinstance(value, torch.Tensor):
+            return {"tensor": self._tensor(value)}
+        if isinstance(value, TensorDescriptor):
+            return {
+                "descriptor": {
+                    "base": self._tensor(value.base),
+                    "shape": [int(n) for n in value.shape],
+                    "strides": [int(n) for n in value.strides],
+                    "block_shape": [int(n) for n in value.block_shape],
+                    "padding": value.padding,
+                }
+            }
+        if isinstance(value, tuple):
+            return {"items": [self.tell(item) for item in value]}
+        return tell(value)
+
+    def _tensor(self, tensor: torch.Tensor) -> dict[str, Any]:
+        storage = tensor.untyped_storage()
+        key = storage._cdata
+        if key not in self._storages:
+            self._note(key, tensor, storage)
+        return {
+            "storage": self._storages[key][0],
+            "offset": tensor.storage_offset() * tensor.element_size(),
+            "dtype": str(tensor.dtype).removeprefix("torch."),
+            "shape": list(tensor.shape),
+            "strides": list(tensor.stride()),
+        }
+
+    def _note(self, key: int, tensor: torch.Tensor, storage: torch.UntypedStorage) -> None:
+        empty = tensor.device.type == "meta"
+        size = storage.nbytes()
+        at = 0 if empty else place(self.size, storage.data_ptr())
+        if not empty:
+            self.size = at + size
+        whole = torch.empty(0, dtype=torch.uint8, device=tensor.device).set_(
+            storage, 0, (size,), (1,)
+        )
+        self._storages[key] = (len(self.rows), whole, at)
+        self.rows.append({"at": at, "bytes": size, "empty": empty, "identity": key})
+
+    def copy_in(self) -> None:
+        self._arena.ensure(self.size)
+        for shared, own in self._pairs():
+            shared.copy_(own)
+
+    def copy_out(self) -> None:
+        for shared, own in self._pairs():
+            if not torch.equal(own, shared):
+                own.copy_(shared)
+
+    def _pairs(self) -> list[tuple[torch.Tensor, torch.Tensor]]:
+        return [
+            (
+                torch.frombuffer(
+                    self._arena.memory, dtype=torch.uint8, count=own.numel(), offset=at
+                ),
+                own,
+            )
+            for _, own, at in self._storages.values()
+            if own.device.type != "meta" and own.numel() > 0
+        ]

@@ -1,0 +1,330 @@
+"""Executes launches on the shared memory, watched and within a time budget; logs each."""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import mmap
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import torch
+import triton
+from numpy.typing import NDArray
+from triton.backends.compiler import GPUTarget
+from triton.runtime.jit import JITFunction
+from triton.tools.tensor_descriptor import TensorDescriptor
+
+from kernelagent.records import to_data
+from kernelagent.tools.tensors import dtype_of
+from kernelagent.tools.virtual.arena import Arena
+from kernelagent.tools.virtual.bounds import BoundsChecker
+from kernelagent.tools.virtual.compiling import Compiled, check_grid
+from kernelagent.tools.virtual.interpreter import Interpreter, Program
+from kernelagent.tools.virtual.launch import (
+    AccessKind,
+    Launch,
+    MemoryFault,
+    Observer,
+    OperationKind,
+    TensorArgument,
+)
+from kernelagent.tools.virtual.spelling import hear, tell
+
+Mode = Literal["execute", "poison", "suppress", "account"]
+_NO_RESERVE = 0x4000
+"""Linux's MAP_NORESERVE, which Python 3.11 does not name."""
+_PROBED_PROGRAMS = 4
+_RUN = 64
+_SAMPLED = 256
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A compiled specialisation."""
+
+    function: JITFunction[Any]
+    constants: Mapping[Any, Any]
+    compiled: Compiled
+
+
+@dataclass
+class Logged:
+    """One launch as it happened."""
+
+    launch: Launch
+    kernel: Kernel
+    seconds: float = 0.0
+    fault: dict[str, Any] | None = None
+    traffic: Any = None
+
+
+class TimeIsUp(Exception):
+    """The interpretation budget is spent."""
+
+
+class Launcher:
+    """Holds the compiled kernels, the shared memory and the log of one candidate."""
+
+    def __init__(self, arena: int, target: GPUTarget, seconds: float) -> None:
+        self.interpreter = Interpreter()
+        self.kernels: list[Kernel] = []
+        self.log: list[Logged] = []
+        self.mode: Mode = "execute"
+        self.watch_bounds = True
+        self.watch_races = True
+        self.count_traffic = False
+        self._arena = Arena(arena)
+        self._target = target
+        self._seconds_left = seconds
+        self._unfilled: dict[int, mmap.mmap] = {}
+        self._counter: Any = None
+
+    def add(
+        self, function: JITFunction[Any], constants: Mapping[Any, Any], compiled: Compiled
+    ) -> int:
+        """Keep a compiled specialisation; returns its handle."""
+        self.kernels.append(Kernel(function, constants, compiled))
+        return len(self.kernels) - 1
+
+    def launch(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Run one launch; a fault is logged and told."""
+        kernel = self.kernels[int(request["handle"])]
+        x, y, z = (int(size) for size in request["grid"])
+        check_grid(kernel.compiled.kernel, (x, y, z))
+        self._arena.ensure(int(request["arena_bytes"]))
+        bound = _Bound(self, kernel, request)
+        launch = bound.record(len(self.log), (x, y, z))
+        logged = Logged(launch, kernel)
+        self.log.append(logged)
+        try:
+            self._run(logged, bound)
+        except MemoryFault as fault:
+            logged.fault = {"code": fault.code, "message": str(fault), "detail": fault.detail}
+        except TimeIsUp as late:
+            logged.fault = {"code": "timeout", "message": str(late), "detail": {}}
+        except Exception as error:  # noqa: BLE001 - the interpreted kernel may raise anything
+            said = f"`{launch.kernel}` raised {type(error).__name__} when it ran: {error}"
+            logged.fault = {"code": "runtime_error", "message": said[:2000], "detail": {}}
+        if logged.fault is not None:
+            return {"kind": "failed", **logged.fault}
+        return {"kind": "done"}
+
+    def rows(self, with_facts: bool) -> list[dict[str, Any]]:
+        """The log as JSON; machine facts cost a disassembly a kernel."""
+        return [self._row(logged, with_facts) for logged in self.log]
+
+    def _row(self, logged: Logged, with_facts: bool) -> dict[str, Any]:
+        launch, compiled = logged.launch, logged.kernel.compiled
+        row: dict[str, Any] = {
+            "kernel": launch.kernel,
+            "line": launch.line,
+            "grid": list(launch.grid),
+            "options": launch.options,
+            "constexprs": {name: tell(value) for name, value in launch.constexprs.items()},
+            "tensors": [
+                {"name": t.name, "shape": list(t.shape), "dtype": t.dtype} for t in launch.tensors
+            ],
+            "metadata": to_data(dict(compiled.metadata)),
+            "compile_s": compiled.seconds,
+            "interpret_s": logged.seconds,
+            "handle": self.kernels.index(logged.kernel),
+        }
+        if logged.fault is not None:
+            row["fault"] = logged.fault
+        if logged.traffic is not None:
+            row["traffic"] = to_data(logged.traffic)
+        if with_facts:
+            from kernelagent.tools.virtual.sass import facts_of_cubin
+
+            target = f"sm_{self._target.arch}"
+            row["machine"] = to_data(facts_of_cubin(compiled.cubin, compiled.metadata, target))
+        return row
+
+    def _run(self, logged: Logged, bound: _Bound) -> None:
+        launch = logged.launch
+        self.interpreter.builder.memory.mode = "execute" if self.mode == "account" else self.mode
+        programs, share = _sampled(launch) if self.mode == "account" else (None, 1.0)
+        clock = _Clock(launch, self._seconds_left, len(programs) if programs else launch.programs)
+        observers: list[Observer] = [clock]
+        if self.watch_bounds:
+            observers.append(BoundsChecker())
+        if self.watch_races and self.mode != "account":
+            from kernelagent.tools.virtual.races import RaceChecker
+
+            observers.append(RaceChecker())
+        counter = self._traffic_counter(share) if self.count_traffic else None
+        if counter is not None:
+            observers.append(counter)
+        began = time.perf_counter()
+        try:
+            self.interpreter.run(
+                logged.kernel.function,
+                bound.arguments,
+                launch,
+                programs=programs,
+                observers=observers,
+            )
+        finally:
+            logged.seconds = time.perf_counter() - began
+            self._seconds_left -= logged.seconds
+        if counter is not None:
+            logged.traffic = counter.result(launch)
+
+    def _traffic_counter(self, share: float) -> Any:
+        from kernelagent.tools.virtual.traffic import TrafficCounter
+
+        if self._counter is None:
+            self._counter = TrafficCounter(f"sm_{self._target.arch}", share)
+        self._counter.sampled_share = share
+        return self._counter
+
+    def memory_of(self, row: Mapping[str, Any]) -> tuple[Any, int]:
+        """The buffer a storage lives in, and its offset there."""
+        if not row["empty"]:
+            return self._arena.memory, int(row["at"])
+        key, size = int(row["identity"]), max(int(row["bytes"]), 1)
+        if key not in self._unfilled:
+            flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NO_RESERVE
+            self._unfilled[key] = mmap.mmap(-1, size, flags=flags)
+        return self._unfilled[key], 0
+
+
+class _Bound:
+    """A launch's arguments as the interpreter takes them."""
+
+    def __init__(self, launcher: Launcher, kernel: Kernel, request: dict[str, Any]) -> None:
+        self._launcher = launcher
+        self._kernel = kernel
+        self._storages = request["storages"]
+        self._tensors: list[TensorArgument] = []
+        names = kernel.function.arg_names
+        self.arguments = {
+            name: self._made(name, told) for name, told in zip(names, request["args"], strict=True)
+        }
+
+    def record(self, index: int, grid: tuple[int, int, int]) -> Launch:
+        compiled, function = self._kernel.compiled, self._kernel.function
+        constant = {p.name for p in function.params if p.is_constexpr}
+        scalars = {n: v for n, v in self.arguments.items() if isinstance(v, int | float)}
+        return Launch(
+            index=index,
+            kernel=compiled.kernel,
+            line=compiled.line,
+            grid=grid,
+            tensors=tuple(self._tensors),
+            scalars={n: v for n, v in scalars.items() if n not in constant},
+            constexprs={n: v for n, v in self.arguments.items() if n in constant},
+            options={k: compiled.metadata[k] for k in ("num_warps", "num_stages", "num_ctas")},
+        )
+
+    def _made(self, name: str, told: Any) -> Any:
+        if isinstance(told, dict) and "tensor" in told:
+            tensor = self._tensor(name, told["tensor"])
+            kind = told.get("as")
+            return triton.reinterpret(tensor, hear({"dtype": kind}, None)) if kind else tensor
+        if isinstance(told, dict) and "descriptor" in told:
+            body = told["descriptor"]
+            return TensorDescriptor(
+                self._tensor(name, body["base"]),
+                body["shape"],
+                body["strides"],
+                body["block_shape"],
+                body["padding"],
+            )
+        if isinstance(told, dict) and "items" in told:
+            return tuple(self._made(f"{name}[{i}]", item) for i, item in enumerate(told["items"]))
+        return hear(told, self._no_function)
+
+    def _no_function(self, name: str, line: int) -> Any:
+        for value in self._kernel.constants.values():
+            if isinstance(value, JITFunction) and value.fn.__name__ == name:
+                return value
+        raise KeyError(name)
+
+    def _tensor(self, name: str, body: Mapping[str, Any]) -> torch.Tensor:
+        row = self._storages[int(body["storage"])]
+        memory, at = self._launcher.memory_of(row)
+        dtype, size = dtype_of(str(body["dtype"])), int(row["bytes"])
+        base = ctypes.addressof(ctypes.c_char.from_buffer(memory)) + at
+        if size >= dtype.itemsize:
+            usable = (size - int(body["offset"])) // dtype.itemsize
+            flat = torch.frombuffer(
+                memory, dtype=dtype, count=max(usable, 1), offset=at + int(body["offset"])
+            )
+            tensor = flat.as_strided(body["shape"], body["strides"])
+        else:
+            tensor = torch.empty(body["shape"], dtype=dtype)
+            base = tensor.data_ptr()
+        self._tensors.append(
+            TensorArgument(
+                name=name,
+                address=base + int(body["offset"]),
+                storage_address=base,
+                storage_bytes=size,
+                item_bytes=dtype.itemsize,
+                dtype=str(body["dtype"]),
+                shape=tuple(body["shape"]),
+                strides=tuple(body["strides"]),
+            )
+        )
+        return tensor
+
+
+class _Clock:
+    """An observer that ends a launch which is, or will be, too long."""
+
+    def __init__(self, launch: Launch, seconds: float, programs: int) -> None:
+        self._seconds = seconds
+        self._programs = programs
+        self._begun = 0
+        self._began = time.perf_counter()
+        self._name = launch.kernel
+        self._grid = launch.grid
+
+    def launch_begins(self, launch: Launch) -> None:
+        self._began = time.perf_counter()
+
+    def program_begins(self, program: tuple[int, int, int]) -> None:
+        if self._begun in (_PROBED_PROGRAMS, 16 * _PROBED_PROGRAMS):
+            each = (time.perf_counter() - self._began) / self._begun
+            if each * self._programs > self._seconds:
+                raise TimeIsUp(self._words(f"would take about {each * self._programs:.0f} s"))
+        self._begun += 1
+        self._check()
+
+    def access(
+        self, kind: AccessKind, addresses: NDArray[np.uint64], item_bytes: int, lanes: int
+    ) -> None:
+        self._check()
+
+    def operation(self, kind: OperationKind, count: int, dtype: str) -> None:
+        self._check()
+
+    def launch_ends(self, launch: Launch) -> None:
+        """Done in time."""
+
+    def _check(self) -> None:
+        if time.perf_counter() - self._began > self._seconds:
+            raise TimeIsUp(self._words("did not end"))
+
+    def _words(self, what: str) -> str:
+        return (
+            f"`{self._name}` on grid {self._grid} {what} in the interpreter, and {self._seconds:.0f} "
+            f"s are left; use larger blocks, smaller inputs with --inputs FUNCTION, or --device cuda"
+        )
+
+
+def _sampled(launch: Launch) -> tuple[list[Program] | None, float]:
+    """Contiguous runs of programs, spread over the grid: neighbours share cache lines."""
+    total = launch.programs
+    if total <= _SAMPLED:
+        return None, 1.0
+    runs = _SAMPLED // _RUN
+    starts = [i * (total - _RUN) // max(runs - 1, 1) for i in range(runs)]
+    numbers = sorted(set(itertools.chain.from_iterable(range(s, s + _RUN) for s in starts)))
+    x, y, _ = launch.grid
+    return [(n % x, n // x % y, n // (x * y)) for n in numbers], len(numbers) / total

@@ -1,0 +1,126 @@
+"""Where a kernel's accesses end: observers look first, then the store mode says what is written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+import numpy as np
+import triton.language as tl
+from triton.runtime import interpreter as stock
+
+from kernelagent.tools.virtual.launch import AccessKind, Observer
+from kernelagent.tools.virtual.numerics import FP8, Array, bf16_to_fp32, fp32_to_bf16
+
+_native = stock._interpreter
+StoreMode = Literal["execute", "poison", "suppress"]
+"""`poison`: every stored value becomes a recognisable wrong one; `suppress`: nothing is written."""
+_POISON_INT = 0x5A5A5A5A5A5A5A5B
+Combine = Callable[[Array, Array], Array]
+
+
+class Memory:
+    """Loads, stores and atomics on raw addresses of this process."""
+
+    def __init__(self) -> None:
+        self.observers: tuple[Observer, ...] = ()
+        self.mode: StoreMode = "execute"
+
+    def load(self, pointers: Array, mask: Array, other: Array, kind: Any) -> Array:
+        if self.observers:
+            self._look("load", pointers, mask, kind.itemsize)
+        values: Array = _native.load(pointers, mask, other, kind)
+        return values
+
+    def store(self, pointers: Array, values: Array, mask: Array, kind: Any) -> None:
+        if self.observers:
+            self._look("store", pointers, mask, values.dtype.itemsize)
+        if self.mode == "suppress":
+            return
+        if self.mode == "poison":
+            values = poisoned(values, kind)
+        _native.store(pointers, values, mask)
+
+    def atomic(
+        self,
+        pointers: Array,
+        values: Array,
+        mask: Array,
+        kind: Any,
+        operation: Any,
+        combine: Combine | None,
+        order: Any,
+    ) -> Array:
+        """Read-modify-write; `combine` instead of `operation` for bf16. Returns what was there."""
+        if self.observers:
+            self._look("atomic", pointers, mask, values.dtype.itemsize)
+        if self.mode == "suppress":
+            return _read(pointers, mask, values.dtype)
+        exchange = operation is not None and operation == _native.RMW_OP.XCHG
+        if self.mode == "poison" and not (exchange and kind.is_int()):
+            # An integer exchange releases a lock as often as it stores a result; spinning forever
+            # on a poisoned lock would say nothing.
+            old = _read(pointers, mask, values.dtype)
+            _native.store(pointers, poisoned(np.array(values), kind), mask)
+            return old
+        if combine is not None:
+            return _bf16_atomic(pointers, values, mask, combine)
+        result: Array = _native.atomic_rmw(operation, pointers, values, mask, order)
+        return result
+
+    def compare_and_swap(
+        self, pointers: Array, expected: Array, values: Array, order: Any
+    ) -> Array:
+        """A real swap in every mode but `suppress`: locks must go on working."""
+        mask = np.ones(pointers.shape, dtype=bool)
+        if self.observers:
+            self._look("atomic", pointers, mask, values.dtype.itemsize)
+        if self.mode == "suppress":
+            return _read(pointers, mask, values.dtype)
+        result: Array = _native.atomic_cas(pointers, expected, values, order)
+        return result
+
+    def _look(self, kind: AccessKind, pointers: Array, mask: Array, item_bytes: int) -> None:
+        lanes = pointers.size
+        flat = pointers.ravel() if mask.all() else pointers[np.broadcast_to(mask, pointers.shape)]
+        if flat.size:
+            for observer in self.observers:
+                observer.access(kind, flat, item_bytes, lanes)
+
+
+def poisoned(values: Array, kind: Any) -> Array:
+    """The wrong pattern for a value of this type: NaN, a large odd number, or the other boolean."""
+    kind = kind.scalar
+    if values.dtype == np.bool_:
+        return ~values
+    if values.dtype.kind == "f":
+        return np.full_like(values, np.nan)
+    if kind == tl.bfloat16:
+        return np.full_like(values, 0x7FFF)
+    if kind in FP8:
+        return np.full_like(values, 0x7F)
+    bits = 8 * values.dtype.itemsize
+    unsigned = np.dtype(f"u{values.dtype.itemsize}")
+    pattern = np.array(_POISON_INT & ((1 << bits) - 1), dtype=np.uint64).astype(unsigned)
+    return np.full(values.shape, pattern.view(values.dtype), dtype=values.dtype)
+
+
+def _read(pointers: Array, mask: Array, kind: Any) -> Array:
+    values: Array = _native.load(pointers, mask, np.zeros(pointers.shape, dtype=kind), kind)
+    return values
+
+
+def _bf16_atomic(pointers: Array, values: Array, mask: Array, combine: Combine) -> Array:
+    """Lane after lane, because several lanes may name one address."""
+    where, what, use = (
+        np.ascontiguousarray(part).ravel() for part in np.broadcast_arrays(pointers, values, mask)
+    )
+    old = np.zeros_like(what)
+    one = np.ones(1, dtype=bool)
+    for lane in np.flatnonzero(use):
+        at = where[lane : lane + 1]
+        before = _read(at, one, what.dtype)
+        old[lane] = before[0]
+        after = combine(bf16_to_fp32(before), bf16_to_fp32(what[lane : lane + 1]))
+        _native.store(at, fp32_to_bf16(after), one)
+    return old.reshape(pointers.shape)
