@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from kernelagent.tools.judge.compare import Expected, compare, leaves, scales_of
 from kernelagent.tools.judge.exact import same_gathered_values
-from kernelagent.tools.judge.gate import Noise
+from kernelagent.tools.judge.regions import Noise
 
 
 def expected(eager, oracle=None, **more):

@@ -71,6 +71,12 @@ def test_noise_is_measured_once_and_only_when_asked():
     assert torch.equal(first.rms, again.rms)
 
 
+def test_an_empty_output_beside_another_has_no_noise():
+    tensors = {"x": torch.ones(4)}
+    noise = noise_of(lambda t: (t["x"].double(), t["x"].double()[:0]), tensors)
+    assert list(noise) == ["output[0]"]
+
+
 def test_long_sums_are_read_from_the_shapes():
     square = torch.zeros(64, 64)
     assert longest_sum({"x": torch.zeros(8, 65536)}, torch.zeros(8)) == 65536

@@ -15,7 +15,8 @@ import torch
 from kernelagent.evaluation import Case, Disclosure, Reason
 from kernelagent.tools.judge import gate as gates
 from kernelagent.tools.judge.exact import IndexRule, exact_difference
-from kernelagent.tools.judge.gate import GateResult, Noise
+from kernelagent.tools.judge.gate import GateResult
+from kernelagent.tools.judge.regions import Noise, natural_rms
 
 MeasureNoise = Callable[[str], tuple[Noise, Noise | None]]
 """Called with an output's name only when its gate refused it: raised floor, long-sum allowance."""
@@ -83,9 +84,7 @@ def leaves(result: Any, name: str = "output") -> Iterator[tuple[str, Any]]:
 def scales_of(oracle64: Any) -> dict[str, float]:
     """`Expected.natural_rms` from the oracle's result on the natural input."""
     return {
-        name: gates.natural_rms(_raised(leaf))
-        for name, leaf in leaves(oracle64)
-        if _is_floating(leaf)
+        name: natural_rms(_raised(leaf)) for name, leaf in leaves(oracle64) if _is_floating(leaf)
     }
 
 
@@ -216,7 +215,7 @@ def judge_floating(
 ) -> GateResult:
     """The gate on one output; where it refuses, once more with the noise measured for that output."""
     scale = expected.natural_rms.get(name)
-    scale = gates.natural_rms(oracle) if scale is None else scale
+    scale = natural_rms(oracle) if scale is None else scale
     result = gates.gate(got, eager, oracle, scale)
     if result.passed or result.nonfinite or expected.measure_noise is None:
         return result

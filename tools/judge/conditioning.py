@@ -15,7 +15,8 @@ import torch
 from kernelagent.evaluation import Disclosure
 from kernelagent.tools.judge.compare import MeasureNoise, leaves
 from kernelagent.tools.judge.domain import Tensors
-from kernelagent.tools.judge.gate import Noise, output_unit, region_norms, unit_roundoff
+from kernelagent.tools.judge.gate import output_unit, unit_roundoff
+from kernelagent.tools.judge.regions import Noise, region_norms
 
 LONG_SUM = 4096
 """Terms from which one sequential accumulator is visibly less exact than eager's blocked sums."""
@@ -61,7 +62,9 @@ def _larger(left: Noise, right: Noise) -> Noise:
 
 
 def _counts(leaf: Any) -> bool:
-    return isinstance(leaf, float | complex) or (isinstance(leaf, torch.Tensor) and _floats(leaf))
+    if isinstance(leaf, torch.Tensor):
+        return _floats(leaf) and leaf.numel() > 0
+    return isinstance(leaf, float | complex)
 
 
 def long_sum_noise(

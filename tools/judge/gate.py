@@ -10,24 +10,27 @@ Shapes, dtypes and integers are `compare`'s; sentences for a reader are `diagnos
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 
 from kernelagent.evaluation import Disclosure
+from kernelagent.tools.judge.regions import (
+    Noise,
+    as_real,
+    block_length,
+    blocks,
+    norms,
+    with_the_whole,
+)
 
 RMS_FACTOR = 4.0
 MAX_FACTOR = 8.0
-MOST_BLOCKS = 256
 MOST_NOISE = 4.0
-"""Measured noise raises a region's E to at most this many times the whole output's."""
-FEWEST_ELEMENTS = 512
-"""A block's own E says something only when it is taken over this many elements."""
-FEWEST_ROWS = 16
-"""An output of fewer rows is cut within them, or a bad tile would drown in its row."""
-_CHUNK = 1 << 22
-"""Elements taken to float64 at once: the gate never holds a float64 copy of a whole output."""
+"""Measured noise raises the whole output's E to at most this many times what it was."""
+MOST_NOISE_IN_A_BLOCK = 16.0
+"""And a block's to this many times the whole's: rows differ in how much their values cancel."""
 _FLOOR_UNITS = 4.0
 _FP64_FLOOR_UNITS = 64.0
 """The oracle of a float64 output is no more exact than the output: both carry summation noise."""
@@ -39,17 +42,6 @@ class Budget:
 
     rms: float
     max: float
-
-
-@dataclass(frozen=True)
-class Noise:
-    """How far an exact computation may move for reasons that are not the candidate's fault.
-
-    One entry per region as `regions_of` counts them: the whole output, then each block.
-    """
-
-    rms: torch.Tensor
-    max: torch.Tensor
 
 
 @dataclass(frozen=True)
@@ -95,35 +87,6 @@ def output_unit(dtype: torch.dtype) -> float:
     return 2.0**-9 if dtype == torch.bfloat16 else unit_roundoff(dtype)
 
 
-def natural_rms(oracle: torch.Tensor) -> float:
-    """RMS of the finite elements of the oracle on the natural input: the scale of the floor."""
-    flat = _as_real(oracle).reshape(-1)
-    found = [
-        _norms(torch.where(values.isfinite(), values, 0.0), values.isfinite().sum(1))
-        for (values,) in _blocks((flat,), block_length(flat.shape))
-    ]
-    if not found:
-        return 0.0
-    rms = torch.cat([rms for rms, _, _ in found])
-    counts = torch.cat([count for _, _, count in found])
-    return float(_pooled_rms(rms, counts))
-
-
-def block_length(shape: Sequence[int]) -> int:
-    """Elements in one block: at most 256 blocks, of whole rows unless there are only a few long ones."""
-    count = math.prod(shape)
-    wanted = max(FEWEST_ELEMENTS, -(-count // MOST_BLOCKS))
-    row = shape[-1] if len(shape) > 1 else 1
-    if row > wanted and count < FEWEST_ROWS * row:
-        return wanted
-    return -(-wanted // max(row, 1)) * max(row, 1)
-
-
-def regions_of(shape: Sequence[int]) -> int:
-    """How many regions an output of this shape is judged in: the whole and each block."""
-    return 1 + -(-math.prod(shape) // block_length(shape))
-
-
 def gate(
     candidate: torch.Tensor,
     eager: torch.Tensor,
@@ -144,7 +107,7 @@ def gate(
     if candidate.dtype != eager.dtype:
         raise ValueError("gate() compares tensors of one dtype; compare() refuses the others")
     shape = tuple(candidate.shape)
-    parts = tuple(_as_real(tensor).reshape(-1) for tensor in (candidate, eager, oracle64))
+    parts = tuple(as_real(tensor).reshape(-1) for tensor in (candidate, eager, oracle64))
     if parts[0].numel() == 0:
         return GateResult(True, 0.0, 0.0, 0.0, 0.0, None)
     real_shape = (*shape, 2) if candidate.is_complex() else shape
@@ -176,7 +139,7 @@ def _measured(parts: tuple[torch.Tensor, ...], block: int) -> _Regions:
     columns: list[list[torch.Tensor]] = []
     misplaced: list[torch.Tensor] = []
     start = 0
-    for candidate, eager, oracle in _blocks(parts, block):
+    for candidate, eager, oracle in blocks(parts, block):
         measured, wrong = _measured_blocks(candidate, eager, oracle)
         worst = measured[-1] + start + torch.arange(len(candidate), device=wrong.device) * block
         columns.append([*measured[:-1], worst])
@@ -184,14 +147,14 @@ def _measured(parts: tuple[torch.Tensor, ...], block: int) -> _Regions:
         start += candidate.numel()
     table = [torch.cat(column).cpu() for column in zip(*columns, strict=True)]
     first = int(torch.stack(misplaced).amin())
-    return _with_the_whole(table, first if first < start else None, block, start)
+    return _collected(table, first if first < start else None, block, start)
 
 
-def _with_the_whole(
+def _collected(
     table: list[torch.Tensor], misplaced_at: int | None, block: int, count: int
 ) -> _Regions:
     def joined(first: int) -> tuple[torch.Tensor, torch.Tensor]:
-        noise = _joined(*table[first : first + 3])
+        noise = with_the_whole(*table[first : first + 3])
         return noise.rms, noise.max
 
     error, eager, oracle = joined(0), joined(3), joined(6)
@@ -218,9 +181,9 @@ def _measured_blocks(
     eager_error = torch.where(both, (eager - oracle).abs(), 0.0)
     scale = torch.where(exact, oracle.abs(), 0.0)
     return (
-        *_norms(error, compared.sum(1)),
-        *_norms(eager_error, both.sum(1)),
-        *_norms(scale, exact.sum(1)),
+        *norms(error, compared.sum(1)),
+        *norms(eager_error, both.sum(1)),
+        *norms(scale, exact.sum(1)),
         error.argmax(1),
     ), misplaced
 
@@ -247,8 +210,10 @@ def _budgets(
     rms = regions.eager_rms.maximum(half_ulp * regions.oracle_rms).clamp(min=floor)
     peak = regions.eager_max.maximum(half_ulp * regions.oracle_max).clamp(min=4 * floor)
     if noise is not None:
-        peak = peak.maximum((4 * noise.rms).maximum(noise.max).clamp(max=MOST_NOISE * peak[0]))
-        rms = rms.maximum(noise.rms.clamp(max=MOST_NOISE * rms[0]))
+        most = torch.full_like(rms, MOST_NOISE_IN_A_BLOCK)
+        most[0] = MOST_NOISE
+        peak = peak.maximum((4 * noise.rms).maximum(noise.max).minimum(most * peak[0]))
+        rms = rms.maximum(noise.rms.minimum(most * rms[0]))
     peak = MAX_FACTOR * peak
     # One element as far off as the maximum allows must not fail the RMS of its region alone.
     rms = (RMS_FACTOR * rms).maximum(peak / regions.counts.clamp(min=1).sqrt())
@@ -292,64 +257,6 @@ def _verdict(
         worst_block=None if region == 0 else (first, min(first + regions.block, regions.count)),
         nonfinite=misplaced is not None,
     )
-
-
-def region_norms(values: torch.Tensor, shape: Sequence[int]) -> Noise:
-    """RMS and largest absolute value of `values`, which lie as an output of `shape` does, by region."""
-    flat = _as_real(values).reshape(-1)
-    real_shape = (*shape, 2) if values.is_complex() else tuple(shape)
-    found = [
-        _norms(torch.where(block.isfinite(), block, 0.0), block.isfinite().sum(1))
-        for (block,) in _blocks((flat,), block_length(real_shape))
-    ]
-    rms, peak, counts = (torch.cat(column).cpu() for column in zip(*found, strict=True))
-    return _joined(rms, peak, counts)
-
-
-def _joined(rms: torch.Tensor, peak: torch.Tensor, counts: torch.Tensor) -> Noise:
-    """The blocks' norms with the whole output's put before them."""
-    return Noise(
-        rms=torch.cat([_pooled_rms(rms, counts).reshape(1), rms]),
-        max=torch.cat([peak.amax().reshape(1), peak]),
-    )
-
-
-def _blocks(parts: tuple[torch.Tensor, ...], block: int) -> Iterator[tuple[torch.Tensor, ...]]:
-    """Equal pieces of flat tensors in float64, as (blocks, elements); the last one may be short."""
-    count = parts[0].numel()
-    whole = count // block
-    at_once = max(1, _CHUNK // block)
-    for first in range(0, whole, at_once):
-        last = min(first + at_once, whole)
-        yield tuple(
-            part[first * block : last * block].to(torch.float64).reshape(last - first, block)
-            for part in parts
-        )
-    if whole * block < count:
-        yield tuple(part[whole * block :].to(torch.float64).reshape(1, -1) for part in parts)
-
-
-def _norms(
-    values: torch.Tensor, counts: torch.Tensor
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """RMS over `counts` elements, largest absolute value, and the counts, by row."""
-    peak = values.abs().amax(1)
-    # Squares of values beyond 1e154 overflow; dividing by the largest first keeps them in range.
-    scale = torch.where((peak > 0) & peak.isfinite(), peak, 1.0)
-    squares = (values / scale[:, None]).square().sum(1)
-    return scale * (squares / counts.clamp(min=1)).sqrt(), peak, counts.to(torch.float64)
-
-
-def _pooled_rms(rms: torch.Tensor, counts: torch.Tensor) -> torch.Tensor:
-    largest = rms.amax()
-    scale = torch.where((largest > 0) & largest.isfinite(), largest, 1.0)
-    squares = ((rms / scale).square() * counts).sum()
-    return scale * (squares / counts.sum().clamp(min=1)).sqrt()
-
-
-def _as_real(tensor: torch.Tensor) -> torch.Tensor:
-    tensor = tensor.detach()
-    return torch.view_as_real(tensor.resolve_conj()) if tensor.is_complex() else tensor
 
 
 def _unravelled(position: int, shape: Sequence[int]) -> tuple[int, ...]:
