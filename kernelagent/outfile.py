@@ -1,0 +1,82 @@
+"""Writes emitted modules: whole or not at all, and never over a file that is the user's own."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from pathlib import Path
+
+from kernelagent.errors import EnvironmentFault, UsageError
+
+MARKER = "Written by kernelagent"
+"""Stands in the first lines of every file we write for the user."""
+_MARKED_LINES = 10
+
+
+def check_writable(path: Path, *, force: bool) -> None:
+    """Raises `UsageError` when `path` cannot become an output file, or is a file we did not write."""
+    if path.is_dir():
+        raise UsageError(f"{path} is a folder; give the name of a file with --out")
+    if not path.absolute().parent.is_dir():
+        raise UsageError(f"the folder {path.parent} does not exist; make it, or change --out")
+    if path.exists() and not force and not _is_ours(path):
+        raise UsageError(
+            f"{path} exists and was not written by kernelagent; move it away, choose another name "
+            f"with --out, or overwrite it with --force"
+        )
+
+
+def write_atomically(path: Path, text: str, *, force: bool) -> None:
+    """Put `text` at `path` in one step; raises `UsageError` as `check_writable` does.
+
+    A reader, or a crash at any moment, finds the old file or the new one, never a part. A symbolic
+    link is followed, and permissions of a file that is replaced are kept.
+    """
+    check_writable(path, force=force)
+    target = path.resolve()
+    try:
+        mode = target.stat().st_mode & 0o777 if target.exists() else 0o666 & ~_umask()
+        handle, name = tempfile.mkstemp(
+            dir=target.parent, prefix=f".{target.name}.", suffix=".part"
+        )
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
+                file.write(text)
+                file.flush()
+                os.fchmod(file.fileno(), mode)
+                os.fsync(file.fileno())
+            Path(name).replace(target)
+        except BaseException:
+            with contextlib.suppress(FileNotFoundError):
+                Path(name).unlink()
+            raise
+        _sync_folder(target.parent)
+    except OSError as error:
+        raise EnvironmentFault(f"{path} could not be written: {error}; change --out") from error
+
+
+def _is_ours(path: Path) -> bool:
+    try:
+        with path.open(encoding="utf-8") as file:
+            head = [line for _, line in zip(range(_MARKED_LINES), file, strict=False)]
+    except UnicodeDecodeError:
+        return False
+    except OSError as error:
+        raise UsageError(f"{path} exists and cannot be read: {error}") from error
+    return any(MARKER in line for line in head)
+
+
+def _umask() -> int:
+    current = os.umask(0o077)
+    os.umask(current)
+    return current
+
+
+def _sync_folder(folder: Path) -> None:
+    """Makes the rename itself survive a power cut."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
