@@ -217,3 +217,20 @@ def test_region_norms_put_the_whole_first():
 def test_tensors_of_different_shape_are_not_the_gates_business():
     with pytest.raises(ValueError, match="one shape"):
         gate(torch.zeros(2), torch.zeros(3), torch.zeros(3).double(), 1.0)
+
+
+def test_the_gate_takes_a_small_part_of_a_large_output_to_float64_at_once(monkeypatch):
+    oracle = normal(3000, 1000)
+    right = oracle.float()
+    largest = 0
+    to_float64 = torch.Tensor.to
+
+    def watched(tensor, *args, **kwargs):
+        nonlocal largest
+        if args and args[0] == torch.float64:
+            largest = max(largest, tensor.numel())
+        return to_float64(tensor, *args, **kwargs)
+
+    monkeypatch.setattr(torch.Tensor, "to", watched)
+    assert judged(right, oracle).passed
+    assert 0 < largest <= 2**20

@@ -170,6 +170,9 @@ def _measured_blocks(
 
     The second value marks the elements whose NaN or infinity is out of place.
     """
+    plainly = _all_finite(candidate, eager, oracle)
+    if plainly is not None:
+        return plainly, torch.zeros_like(candidate, dtype=torch.bool)
     fine, exact = candidate.isfinite(), oracle.isfinite()
     plain = eager.isfinite()
     misplaced = ~(_same_kind(candidate, oracle) | _same_kind(candidate, eager))
@@ -186,6 +189,18 @@ def _measured_blocks(
         *norms(scale, exact.sum(1)),
         error.argmax(1),
     ), misplaced
+
+
+def _all_finite(
+    candidate: torch.Tensor, eager: torch.Tensor, oracle: torch.Tensor
+) -> tuple[torch.Tensor, ...] | None:
+    """The same norms where nothing is NaN or infinite, at half the cost; None where something is."""
+    counts = torch.full((len(oracle),), oracle.shape[1], device=oracle.device)
+    error = (candidate - oracle).abs()
+    measured = [norms(part, counts) for part in (error, (eager - oracle).abs(), oracle.abs())]
+    if not all(bool(peak.isfinite().all()) for _, peak, _ in measured):
+        return None
+    return (*measured[0], *measured[1], *measured[2], error.argmax(1))
 
 
 def _same_kind(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:

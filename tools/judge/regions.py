@@ -16,7 +16,7 @@ FEWEST_ELEMENTS = 512
 """A block's own E says something only when it is taken over this many elements."""
 FEWEST_ROWS = 16
 """An output of fewer rows is cut within them, or a bad tile would drown in its row."""
-_CHUNK = 1 << 22
+_CHUNK = 1 << 20
 """Elements taken to float64 at once: the gate never holds a float64 copy of a whole output."""
 
 
