@@ -179,9 +179,9 @@ def _parse(resources: str, listing: str) -> _Code:
     labels: dict[str, int] = {}
     spills: list[int] = []
     loops: list[tuple[int, int]] = []
+    position = 0
     for line in listing.splitlines():
         label, instruction = _LABEL.match(line), _INSTRUCTION.match(line)
-        position = mnemonics.total()
         if label is not None:
             labels[label[1]] = position
         if instruction is None:
@@ -192,6 +192,7 @@ def _parse(resources: str, listing: str) -> _Code:
         target = _TARGET.search(line)
         if target is not None and target[1] in labels and _operation(instruction[1]) == "BRA":
             loops.append((labels[target[1]], position))
+        position += 1
     # A kernel ends in a branch to itself, which the padding follows: a loop of one, holding nothing.
     looped = sum(any(first <= spill < last for first, last in loops) for spill in spills)
     return _Code(int(usage[1]), int(usage[2]), dict(mnemonics), looped)
