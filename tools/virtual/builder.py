@@ -25,7 +25,8 @@ _CUDA_PRECISIONS = ("tf32", "tf32x3", "ieee", "bf16x3", "bf16x6")
 _OPTIONS = stock.InterpreterOptions(
     sanitize_overflow=False, allowed_dot_input_precisions=_CUDA_PRECISIONS
 )
-_NATIVE_FLOATS = (tl.float16, tl.float32, tl.float64)
+_WIDENED = frozenset({tl.bfloat16, *numerics.FP8})
+"""Formats whose arithmetic is done in fp32 and then rounded."""
 
 
 class Unsupported(Exception):
@@ -43,22 +44,25 @@ class RepairedBuilder(stock.InterpreterBuilder):  # type: ignore[misc]
         self.grid_dim = self.grid_idx = (0, 0, 0)
 
     def binary_op(self, lhs: Handle, rhs: Handle, op: Any) -> Handle:
-        kind = lhs.dtype.scalar
-        if kind is tl.bfloat16 or kind == tl.bfloat16:
-            out = op(numerics.bf16_to_fp32(lhs.data), numerics.bf16_to_fp32(rhs.data))
-            result = make(out if out.dtype == np.bool_ else numerics.fp32_to_bf16(out), kind)
-        elif kind in numerics.FP8:
-            left, right = (numerics.to_fp32(side.data, kind) for side in (lhs, rhs))
-            out = op(left, right)
-            data = out if out.dtype == np.bool_ else numerics.convert(out, tl.float32, kind)
-            result = make(data, kind)
-        else:
-            result = super().binary_op(lhs, rhs, op)
+        kind, left, right = lhs.dtype.scalar, lhs.data, rhs.data
         if self.count is not None:
-            self.count(
-                "fp" if kind.is_floating() else "int", result.data.size, operand_name(lhs.dtype)
-            )
-        return result
+            size = max(left.size, right.size)
+            self.count("fp" if kind.is_floating() else "int", size, operand_name(kind))
+        if left.dtype == np.bool_:
+            # int1 is a one-bit integer that wraps around; numpy's booleans saturate.
+            out = op(left.astype(np.int8), right.astype(np.int8))
+            return make(out.astype(np.bool_) if out.dtype == np.bool_ else out & 1 != 0, tl.int1)
+        if kind in _WIDENED:
+            out = op(numerics.to_fp32(left, kind), numerics.to_fp32(right, kind))
+            if out.dtype != np.bool_:
+                return make(numerics.convert(out, tl.float32, kind), kind)
+        else:
+            out = op(left, right)
+        if out.dtype == np.bool_:
+            return make(out, tl.int1)
+        if out.dtype.itemsize > left.dtype.itemsize:
+            out = out.astype(left.dtype)
+        return make(out, kind)
 
     def unary_op(self, arg: Handle, op: Any) -> Handle:
         kind = arg.dtype.scalar
