@@ -131,7 +131,8 @@ class _WithoutInitialValues(torch.overrides.TorchFunctionMode):
 
 def _construct_quietly(module: torch.nn.Module) -> torch.nn.Module:
     """A `ModelNew`, without a trace in any random generator."""
-    devices = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else ()  # type: ignore[no-untyped-call]
+    in_use: Any = torch.cuda.is_initialized
+    devices = range(torch.cuda.device_count()) if in_use() else ()
     with torch.random.fork_rng(devices=devices), _WithoutInitialValues():
         return _construct(module)
 
@@ -148,7 +149,7 @@ def _layout(fast: torch.nn.Module, module: torch.nn.Module) -> dict[str, tuple[i
     return {name: tensor.stride() for name, tensor in state.items()}
 
 
-def _bind(fast: torch.nn.Module, original: torch.nn.Module, state: dict[str, torch.Tensor]) -> None:
+def _bind(fast: torch.nn.Module, original: torch.nn.Module, state: dict[str, Any]) -> None:
     """Give `fast` the original's tensors: whole dicts where the names agree, else one by one."""
     twins = dict(original.named_modules(remove_duplicate=False))
     for path, part in fast.named_modules(remove_duplicate=False):

@@ -86,7 +86,8 @@ class _Guard:
         for count, named in self.forms:
             rest = set(names[count:]) - named
             if named <= set(names[count:]) and all(
-                bound.arguments[name] is bound.signature.parameters[name].default for name in rest
+                _is_default(bound.arguments[name], bound.signature.parameters[name].default)
+                for name in rest
             ):
                 by_position = tuple(bound.arguments[name] for name in names[:count])
                 return by_position, {name: bound.arguments[name] for name in named}
@@ -304,6 +305,10 @@ def _is_plain(value: Any) -> bool:
     if isinstance(value, list | tuple):
         return all(map(_is_plain, value))
     return value is None or isinstance(value, _PLAIN_VALUES) or callable(value)
+
+
+def _is_default(value: Any, default: Any) -> bool:
+    return value is default or (_is_plain(value) and _spelled(value) == _spelled(default))
 
 
 def _copied(values: tuple[Any, ...]) -> tuple[Any, ...]:

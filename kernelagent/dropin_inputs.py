@@ -145,7 +145,7 @@ def _shape_refusal(
 
 
 def _size_fits(size: int, rule: Any, sizes: dict[str, int]) -> bool:
-    """`rule`: a number, "any", or a dict of min, max, multiple_of, name (equal names, equal sizes)."""
+    """`rule`: a number, "any", or a dict of min, max, multiple_of and name (one name, one size)."""
     if isinstance(rule, dict):
         return (
             rule.get("min", 0) <= size <= rule.get("max", size)

@@ -60,9 +60,8 @@ def emit_module(
         raise ValueError("the evaluation does not say on which inputs the candidate was verified")
     tree = ast.parse(candidate.source)
     futures, body = _without_futures(candidate.source, tree)
-    top = [header(facts, evaluation, certificate), futures]
     code = [
-        "\n\n".join([*filter(None, top), body.strip("\n")]),
+        header(facts, evaluation, certificate) + futures + "\n\n" + body.strip("\n"),
         _SECTION,
         _data(_envelope(facts, evaluation)),
         _constructor(facts),
@@ -100,12 +99,14 @@ def _written(value: Any, *, indent: int, used: int) -> str:
         return line
     begin = " " * (indent + 4)
     rows = []
-    for item in value.items() if isinstance(value, dict) else ((None, item) for item in value):
-        key = "" if item[0] is None else f"{_on_one_line(item[0])}: "
-        text = _written(item[1], indent=indent + 4, used=len(begin) + len(key) + 1)
+    keyed = isinstance(value, dict)
+    for entry in value:
+        key = f"{_on_one_line(entry)}: " if keyed else ""
+        item = value[entry] if keyed else entry
+        text = _written(item, indent=indent + 4, used=len(begin) + len(key) + 1)
         rows.append(f"{begin}{key}{text},\n")
-    opening, closing = {dict: "{}", list: "[]", tuple: "()"}[type(value)]
-    return f"{opening}\n{''.join(rows)}{' ' * indent}{closing}"
+    brackets = {dict: "{}", list: "[]", tuple: "()"}[type(value)]
+    return f"{brackets[0]}\n{''.join(rows)}{' ' * indent}{brackets[1]}"
 
 
 def _on_one_line(value: Any) -> str:
@@ -135,7 +136,7 @@ def _without_futures(source: str, tree: ast.Module) -> tuple[str, str]:
         lines[node.lineno - 1 : last] = [kept]
     names = dict.fromkeys(alias.name for node in found for alias in node.names)
     text = b"".join(lines).decode()
-    return (f"from __future__ import {', '.join(names)}" if names else ""), text
+    return (f"\n\nfrom __future__ import {', '.join(names)}" if names else ""), text
 
 
 def _constructor(facts: ProblemFacts) -> str:

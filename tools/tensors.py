@@ -37,7 +37,9 @@ class TensorSpec:
 
     @property
     def bytes(self) -> int:
-        """Size of the values sent, without gaps."""
+        """Size of the values sent, without gaps; nothing for a tensor that holds none."""
+        if self.device == "meta":
+            return 0
         count = 1
         for size in self.shape:
             count *= size
@@ -154,6 +156,8 @@ def _refuse(body: Any) -> Any:
 
 def raw_bytes(tensor: torch.Tensor) -> memoryview:
     """The values in row-major order, without gaps, on the CPU; no copy where none is needed."""
+    if tensor.device.type == "meta":
+        return memoryview(b"")
     flat = tensor.detach().cpu().contiguous().reshape(-1)
     if flat.numel() == 0:
         return memoryview(b"")
@@ -167,6 +171,8 @@ def from_bytes(spec: TensorSpec, values: memoryview, *, device: str = "cpu") -> 
     dtype = dtype_of(spec.dtype)
     if values.nbytes != spec.bytes or len(spec.shape) != len(spec.strides):
         raise Malformed(f"{values.nbytes} bytes for a tensor of {spec.bytes}")
+    if spec.device == "meta":
+        return torch.empty_strided(spec.shape, spec.strides, dtype=dtype, device="meta")
     if values.nbytes == 0:
         plain = torch.empty(spec.shape, dtype=dtype, device=device)
     else:

@@ -23,7 +23,6 @@ from kernelagent.session import Session
 from kernelagent.state import fold, to_continue
 from kernelagent.strategies.sequential import Sequential
 
-
 NO_LIMIT = Budget(turns=None)
 
 

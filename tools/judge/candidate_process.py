@@ -15,12 +15,16 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NoReturn, Self
 
+from msgspec import ValidationError
+
 from kernelagent.evaluation import CODES
+from kernelagent.records import from_data
 from kernelagent.tools.judge.load import Arguments
 from kernelagent.tools.judge.rejection import Rejected
 from kernelagent.tools.processes.confinement import Confinement
 from kernelagent.tools.processes.spawn import Child, Exit, WarmParent
 from kernelagent.tools.tensors import Malformed, Parcel, open_parcel, parcel
+from kernelagent.tools.virtual.eager import EagerRow
 from kernelagent.tools.wire import (
     Channel,
     ChannelClosed,
@@ -174,9 +178,18 @@ class CandidateProcess:
             self._broke_protocol("its state is not a dictionary")
         return value
 
-    def account(self, arguments: Arguments) -> None:
-        """Run once on tensors of these shapes that hold nothing."""
-        self._ask({"kind": "account"}, parcel(arguments), self._limits.call_s)
+    def account(self, arguments: Arguments) -> list[EagerRow]:
+        """Run once on tensors of these shapes that hold nothing; returns what torch would compute."""
+        frame = self._ask({"kind": "account"}, parcel(arguments), self._limits.call_s)
+        try:
+            return from_data(frame.header.get("torch"), list[EagerRow])
+        except ValidationError as error:
+            self._broke_protocol(f"its torch operations are not rows: {error}")
+
+    def launches_with_facts(self) -> list[dict[str, Any]]:
+        """The log with what the machine code of each kernel says."""
+        frame = self.command_executor({"kind": "log", "facts": True})
+        return list(frame.header.get("launches", []))
 
     def command_executor(self, command: Mapping[str, Any]) -> Frame:
         """One command on the line that only judge and executor share."""

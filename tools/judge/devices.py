@@ -53,7 +53,7 @@ def _cuda(index: int) -> JudgeDevice:
         kind="cuda",
         name=torch.cuda.get_device_name(index),
         target=f"sm_{major}{minor}",
-        torch=torch.__version__,
+        torch=str(torch.__version__),
         triton=triton.__version__,
         driver=_driver_version(),
     )
@@ -72,7 +72,7 @@ def _virtual(target: str) -> JudgeDevice:
         kind="virtual",
         name=f"{name}, not present",
         target=target,
-        torch=torch.__version__,
+        torch=str(torch.__version__),
         triton=triton.__version__,
     )
     return JudgeDevice(facts, "cpu")

@@ -28,6 +28,7 @@ _PRELOAD = (
     "kernelagent.tools.virtual.cuda_names",
     "kernelagent.tools.virtual.executor",
 )
+_ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,8 @@ class Docket:
     facts: ProblemFacts
     warm: WarmParent
     sandbox: str
+    mode_independent: bool = False
+    """The reference answers the same in train mode and changes nothing there."""
     training: bool = False
 
     @classmethod
@@ -51,7 +54,10 @@ class Docket:
         if settings.sandbox == "require":
             require(report)
         device = open_device(settings.device, settings.target)
-        warm = WarmParent.start(preload=_PRELOAD if device.kind == "virtual" else _PRELOAD[:1])
+        # Judge, runner and executor take turns on few cores: a pool of threads only waits for itself.
+        torch.set_num_threads(1)
+        preload = _PRELOAD if device.kind == "virtual" else _PRELOAD[:1]
+        warm = WarmParent.start(preload=preload, environment=_ONE_THREAD)
         try:
             return cls._opened(settings, device, warm, report.summary)
         except BaseException:
@@ -82,7 +88,8 @@ class Docket:
             precision=f"float32 matmuls at precision {torch.get_float32_matmul_precision()!r}",
             disclosures=remarks,
         )
-        return cls(settings, problem, device, oracle, sources, facts, warm, sandbox)
+        independent = all(oracle.same_in_train_mode(source.draw(2)) for source in sources)
+        return cls(settings, problem, device, oracle, sources, facts, warm, sandbox, independent)
 
     @property
     def device(self) -> DeviceFacts:

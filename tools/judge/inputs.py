@@ -176,7 +176,7 @@ def _work(full: Arguments, module: torch.nn.Module) -> tuple[int, int]:
     args, kwargs = _on_meta(full)
     counter = FlopCounterMode(display=False)
     with torch.no_grad(), counter:
-        output = _meta_twin(module)(*args, **kwargs)
+        output = meta_twin(module)(*args, **kwargs)
     return _bytes_of(full) + _bytes_of(output), counter.get_total_flops()
 
 
@@ -190,13 +190,14 @@ def _fits(module: torch.nn.Module, arguments: Arguments | None, shrunk: Shrunk) 
     args, kwargs = _on_meta(arguments)
     try:
         with torch.no_grad():
-            _meta_twin(module)(*args, **kwargs)
+            meta_twin(module)(*args, **kwargs)
     except Exception:  # noqa: BLE001 - the user's forward may refuse the size in any way
         return False
     return True
 
 
-def _meta_twin(module: torch.nn.Module) -> torch.nn.Module:
+def meta_twin(module: torch.nn.Module) -> torch.nn.Module:
+    """The module with tensors that have shapes and hold nothing."""
     return copy.deepcopy(module).to("meta")
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 from torch.overrides import TorchFunctionMode
-from torch.utils._pytree import tree_map
+from torch.utils._pytree import tree_leaves, tree_map
 
 from kernelagent.errors import ProblemError
 from kernelagent.tools.judge.load import Arguments, LoadedProblem, users_traceback
@@ -116,6 +116,24 @@ class Oracle:
         self._restore(self._module)
         args, kwargs = _cloned(arguments)
         return _copied(self._run(self._module, args, kwargs))
+
+    def same_in_train_mode(self, arguments: Arguments) -> bool:
+        """True when train mode changes neither the answer nor the state, bit for bit, here."""
+        usual = self.eager(arguments)
+        before = _state(self._module)
+        training = self._module.training
+        self._module.train()
+        try:
+            other = self.eager(arguments)
+        except ProblemError:
+            return False
+        finally:
+            self._module.train(training)
+        after = _state(self._module)
+        same_state = all(torch.equal(before[name], after[name]) for name in before)
+        pairs = zip(tree_leaves(usual), tree_leaves(other), strict=True)
+        tensors = [(a, b) for a, b in pairs if isinstance(a, torch.Tensor)]
+        return same_state and all(torch.equal(a, b) for a, b in tensors)
 
     def in_float64_or_eager(self, arguments: Arguments) -> Any:
         """The float64 run; the run as given where an operation has no float64 path."""

@@ -129,7 +129,7 @@ class LoadedCandidate:
         _check_types(output)
         return output
 
-    def forward_without_contents(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def forward_without_contents(self, *args: Any, **kwargs: Any) -> None:
         try:
             with torch.no_grad():
                 self._built().to("meta")(*args, **kwargs)

@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 
+from kernelagent.records import to_data
 from kernelagent.tools.runner.candidate import CandidateFailure, LoadedCandidate, failure_of
 from kernelagent.tools.tensors import NotPortable, open_parcel, parcel
 from kernelagent.tools.wire import Channel, ChannelClosed, Frame
@@ -45,7 +46,8 @@ def _device(settings: dict[str, Any], fds: list[int]) -> tuple[str, Scope]:
 
     target = str(settings["target"])
     driver.install(Channel(socket.socket(fileno=fds[1])), fds[2], target)
-    torch.use_deterministic_algorithms(True, warn_only=True)
+    # torch.use_deterministic_algorithms would import the whole of Inductor first.
+    torch._C._set_deterministic_algorithms(True, warn_only=True)
     torch.utils.deterministic.fill_uninitialized_memory = True  # type: ignore[attr-defined]
     return "cpu", lambda: cuda_names.pretending_cuda(target)
 
@@ -111,9 +113,11 @@ class Runner:
     def account(self, frame: Frame) -> tuple[dict[str, Any], Any]:
         """Run once on tensors without contents: launches are recorded, nothing is computed."""
         args, kwargs = open_parcel(frame.header["parcel"], frame.payload)
+        from kernelagent.tools.virtual.eager import eager_rows
+
         with self._scope():
-            self._loaded().forward_without_contents(args, kwargs)
-        return {"kind": "done"}, ()
+            rows = eager_rows(self._loaded().forward_without_contents, args, kwargs)
+        return {"kind": "done", "torch": to_data(rows)}, ()
 
     def _loaded(self) -> LoadedCandidate:
         if self._candidate is None:

@@ -1,0 +1,92 @@
+"""Small real machinery for the tests: one interpreter, and runner and executor in two processes."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from kernelagent.tools.virtual.interpreter import Interpreter
+from kernelagent.tools.virtual.launch import Launch, TensorArgument
+
+
+def _tensor_argument(name: str, tensor: torch.Tensor) -> TensorArgument:
+    storage = tensor.untyped_storage()
+    return TensorArgument(
+        name=name,
+        address=tensor.data_ptr(),
+        storage_address=storage.data_ptr(),
+        storage_bytes=storage.nbytes(),
+        item_bytes=tensor.element_size(),
+        dtype=str(tensor.dtype).removeprefix("torch."),
+        shape=tuple(tensor.shape),
+        strides=tuple(tensor.stride()),
+    )
+
+
+@pytest.fixture(scope="session")
+def _interpreter() -> Interpreter:
+    return Interpreter()
+
+
+@pytest.fixture
+def interpret(_interpreter: Interpreter) -> Iterator[Callable[..., int]]:
+    """`interpret(kernel, grid, *arguments, observers=(), programs=None)`, without compiling."""
+
+    def run(
+        kernel: Any, grid: tuple[int, ...], *arguments: Any, observers: Any = (), programs: Any = None
+    ) -> int:
+        named = dict(zip(kernel.arg_names, arguments, strict=True))
+        launch = Launch(
+            index=0,
+            kernel=kernel.fn.__name__,
+            line=1,
+            grid=(*grid, 1, 1)[:3],
+            tensors=tuple(
+                _tensor_argument(name, value)
+                for name, value in named.items()
+                if isinstance(value, torch.Tensor)
+            ),
+            scalars={},
+            constexprs={},
+        )
+        return _interpreter.run(kernel, named, launch, observers=observers, programs=programs)
+
+    yield run
+    _interpreter.leave()
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a body run beside a candidate showed, and how it ended."""
+
+    shown: list[Any]
+    errors: str
+
+    @property
+    def last_error(self) -> str:
+        return self.errors.strip().splitlines()[-1] if self.errors.strip() else ""
+
+
+@pytest.fixture
+def two_processes(tmp_path: Path) -> Callable[[str, str], Outcome]:
+    """`two_processes(source, body)`: `body` runs in a runner's process beside a real executor."""
+    place = Path(__file__).with_name("virtual_process.py")
+    spec = importlib.util.spec_from_file_location("virtual_process", place)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+
+    def run(source: str, body: str) -> Outcome:
+        ended = module.run(tmp_path, source, body)
+        rows = [line for line in ended.stdout.splitlines() if line.startswith("RESULT ")]
+        return Outcome([json.loads(row.removeprefix("RESULT ")) for row in rows], ended.stderr)
+
+    return run

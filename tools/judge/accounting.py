@@ -1,0 +1,202 @@
+"""What a candidate would cost on the device it was compiled for: an estimate, at the user's sizes.
+
+The candidate runs once on tensors that hold nothing; its launches are counted on a sample of their
+programs, the torch operations beside them and the reference's are counted by what they move.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from kernelagent.evaluation import Disclosure, Estimate, KernelFacts
+from kernelagent.records import from_data
+from kernelagent.tools.judge.candidate_process import CandidateProcess
+from kernelagent.tools.judge.describe import written_out
+from kernelagent.tools.judge.docket import Docket
+from kernelagent.tools.judge.inputs import InputSource, meta_twin
+from kernelagent.tools.judge.rejection import Rejected
+from kernelagent.tools.virtual.ceilings import DeviceCeilings, ceilings_for
+from kernelagent.tools.virtual.cost import LaunchEstimate, estimate_eager, estimate_launch
+from kernelagent.tools.virtual.eager import EagerRow, eager_rows
+from kernelagent.tools.virtual.sass import MachineFacts
+from kernelagent.tools.virtual.traffic import TrafficFacts
+
+
+@dataclass(frozen=True)
+class Account:
+    """Estimates by input set, and the kernels behind the slowest one."""
+
+    kernels: tuple[KernelFacts, ...] = ()
+    estimates: dict[str, Estimate] = field(default_factory=dict)
+    coverage: float | None = None
+    """Smallest share of the estimated device time in the candidate's own kernels."""
+    torch_operations: tuple[str, ...] | None = None
+    """What torch still computes; None where it could not be counted."""
+    disclosures: tuple[Disclosure, ...] = ()
+
+    @property
+    def worst(self) -> Estimate | None:
+        """The estimate of the input set that gains least."""
+        return min(self.estimates.values(), key=lambda e: e.ratio, default=None)
+
+
+def account(docket: Docket, process: CandidateProcess) -> Account:
+    """Estimate every input set; where the candidate needs values to run, says so instead."""
+    ceilings = ceilings_for(docket.device.target)
+    process.command_executor({"kind": "mode", "mode": "account"})
+    process.command_executor({"kind": "observe", "bounds": False, "races": False, "traffic": True})
+    counted: list[_Counted] = []
+    for source in docket.sources:
+        try:
+            torch_rows = process.account(source.full)
+        except Rejected as refused:
+            return Account(disclosures=(_not_estimated(source.name, refused),))
+        launches = process.launches_with_facts()
+        process.command_executor({"kind": "reset"})
+        counted.append(_count(docket, source, launches, torch_rows, ceilings))
+    return Account(
+        kernels=min(counted, key=lambda c: c.estimate.ratio).kernels,
+        estimates={c.name: c.estimate for c in counted},
+        coverage=min(c.coverage for c in counted),
+        torch_operations=tuple(dict.fromkeys(name for c in counted for name in c.torch_operations)),
+        disclosures=_library_share(counted),
+    )
+
+
+@dataclass(frozen=True)
+class _Counted:
+    name: str
+    estimate: Estimate
+    kernels: tuple[KernelFacts, ...]
+    coverage: float
+    torch_operations: tuple[str, ...]
+
+
+def _count(
+    docket: Docket,
+    source: InputSource,
+    launches: Sequence[Mapping[str, Any]],
+    torch_rows: Sequence[EagerRow],
+    ceilings: DeviceCeilings,
+) -> _Counted:
+    costs = [_launch_cost(row, ceilings) for row in launches]
+    beside = estimate_eager(torch_rows, ceilings)
+    own_us = sum(cost.us for _, _, cost in costs)
+    total_us = own_us + beside.us
+    args, kwargs = source.full
+    with docket.judge_device.scope():
+        reference = eager_rows(meta_twin(docket.oracle.module), args, kwargs)
+    eager_us = estimate_eager(reference, ceilings).us
+    bounds = {cost.bound: 0.0 for _, _, cost in costs}
+    for _, _, cost in costs:
+        bounds[cost.bound] += cost.us
+    return _Counted(
+        name=source.name,
+        estimate=Estimate(
+            candidate_us=round(total_us, 2),
+            eager_us=round(eager_us, 2),
+            bound=max(bounds, key=lambda b: bounds[b], default="launch"),
+            ratio=round(eager_us / total_us, 3) if total_us else 1.0,
+            shapes=written_out(docket.oracle.module, source.full),
+        ),
+        kernels=_kernels(launches, costs, total_us),
+        coverage=own_us / total_us if total_us else 0.0,
+        torch_operations=tuple(row.name for row in torch_rows),
+    )
+
+
+_Cost = tuple[TrafficFacts, MachineFacts, LaunchEstimate]
+
+
+def _launch_cost(row: Mapping[str, Any], ceilings: DeviceCeilings) -> _Cost:
+    traffic = from_data(row["traffic"], TrafficFacts)
+    machine = from_data(row["machine"], MachineFacts)
+    return traffic, machine, estimate_launch(traffic, machine, ceilings)
+
+
+def _kernels(
+    launches: Sequence[Mapping[str, Any]], costs: Sequence[_Cost], total_us: float
+) -> tuple[KernelFacts, ...]:
+    """One row per kernel; of several specialisations the costliest gives the facts."""
+    by_name: dict[str, list[int]] = {}
+    for at, row in enumerate(launches):
+        by_name.setdefault(str(row["kernel"]), []).append(at)
+    return tuple(_kernel(launches, costs, places, total_us) for places in by_name.values())
+
+
+def _kernel(
+    launches: Sequence[Mapping[str, Any]],
+    costs: Sequence[_Cost],
+    places: Sequence[int],
+    total_us: float,
+) -> KernelFacts:
+    heaviest = max(places, key=lambda at: costs[at][2].us)
+    row, (_, machine, cost) = launches[heaviest], costs[heaviest]
+    spent = sum(costs[at][2].us for at in places)
+    traffics = [costs[at][0] for at in places]
+    x, y, z = row["grid"]
+    return KernelFacts(
+        name=str(row["kernel"]),
+        launches=len(places),
+        grid=(x, y, z),
+        line=int(row["line"]),
+        share_of_device_time=round(spent / total_us, 4) if total_us else None,
+        num_warps=row["options"]["num_warps"],
+        num_stages=row["options"]["num_stages"],
+        registers=machine.registers,
+        spills=machine.spills,
+        shared_bytes=machine.shared_bytes,
+        occupancy=machine.occupancy,
+        occupancy_limiter=machine.occupancy_limiter,
+        tensor_core=machine.tensor_core,
+        load_widths={str(width): count for width, count in machine.load_widths.items()},
+        loaded_bytes=round(sum(t.requested_load_bytes for t in traffics)),
+        stored_bytes=round(sum(t.requested_store_bytes for t in traffics)),
+        fewest_loaded_bytes=round(sum(t.distinct_load_bytes for t in traffics)),
+        dram_bytes=round(sum(t.dram_bytes for t in traffics)),
+        flops=round(sum(sum(t.dot_flops.values()) for t in traffics)) or None,
+        estimate_us=round(spent, 2),
+        bound=cost.bound,
+        tier="compiler+counted",
+    )
+
+
+def kernels_of(launches: Sequence[Mapping[str, Any]]) -> tuple[KernelFacts, ...]:
+    """What the verified launches alone say, where nothing could be counted."""
+    rows: dict[str, list[Mapping[str, Any]]] = {}
+    for row in launches:
+        rows.setdefault(str(row["kernel"]), []).append(row)
+    return tuple(
+        KernelFacts(
+            name=name,
+            launches=len(found),
+            line=int(found[0]["line"]),
+            num_warps=found[0]["options"]["num_warps"],
+            num_stages=found[0]["options"]["num_stages"],
+            shared_bytes=found[0]["metadata"]["shared"],
+        )
+        for name, found in rows.items()
+    )
+
+
+def _not_estimated(name: str, refused: Rejected) -> Disclosure:
+    return Disclosure(
+        "not_estimated",
+        f"no estimate: on tensors without contents (input set {name!r}) the candidate stops: "
+        f"{str(refused).splitlines()[0][:200]}",
+    )
+
+
+def _library_share(counted: Sequence[_Counted]) -> tuple[Disclosure, ...]:
+    names = tuple(dict.fromkeys(name for c in counted for name in c.torch_operations))
+    if not names:
+        return ()
+    share = max(1 - c.coverage for c in counted)
+    return (
+        Disclosure(
+            "library_share",
+            f"torch computes {', '.join(names)}: {share:.0%} of the estimated device time",
+        ),
+    )
