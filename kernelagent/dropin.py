@@ -2,8 +2,8 @@
 
 `emit` copies the text of `dropin`, `dropin_guard` and `dropin_inputs` to the end of each emitted
 file; they are code, not a template, so that types and style are checked, and nothing imports them.
-They import only torch, and anything else inside the function that needs it, so that they can shadow
-no name of the candidate's. Names under TYPE_CHECKING stand elsewhere in the emitted file."""
+They import only torch, and anything else inside the function that needs it, so that they shadow no
+name of the candidate's. Names under TYPE_CHECKING stand elsewhere in the emitted file."""
 
 from __future__ import annotations
 

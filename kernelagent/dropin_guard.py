@@ -1,4 +1,4 @@
-"""The last section of every emitted module, part 2: whether state and context are the verified ones."""
+"""The last section of emitted modules, part 2: whether state and context are the verified ones."""
 
 from __future__ import annotations
 

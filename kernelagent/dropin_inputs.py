@@ -1,4 +1,4 @@
-"""The last section of every emitted module, part 3: whether arguments are like the verified ones."""
+"""The last section of emitted modules, part 3: whether arguments are like the verified ones."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def _shape_refusal(
 
 
 def _size_fits(size: int, rule: Any, sizes: dict[str, int]) -> bool:
-    """`rule`: a number, "any", or a dict of min, max, multiple_of and name (one name, one size)."""
+    """`rule`: a number, "any", or a dict of min, max, multiple_of, name (one name, one size)."""
     if isinstance(rule, dict):
         return (
             rule.get("min", 0) <= size <= rule.get("max", size)

@@ -16,11 +16,16 @@ _MARKED_LINES = 10
 
 def check_writable(path: Path, *, force: bool) -> None:
     """Raises `UsageError` when `path` cannot become an output file, or is a file we did not write."""
-    if path.is_dir():
+    try:
+        exists, is_folder = path.exists(), path.is_dir()
+        has_parent = path.absolute().parent.is_dir()
+    except OSError as error:
+        raise UsageError(f"{path} cannot be written: {error}; change --out") from error
+    if is_folder:
         raise UsageError(f"{path} is a folder; give the name of a file with --out")
-    if not path.absolute().parent.is_dir():
+    if not has_parent:
         raise UsageError(f"the folder {path.parent} does not exist; make it, or change --out")
-    if path.exists() and not force and not _is_ours(path):
+    if exists and not force and not _is_ours(path):
         raise UsageError(
             f"{path} exists and was not written by kernelagent; move it away, choose another name "
             f"with --out, or overwrite it with --force"
@@ -37,9 +42,7 @@ def write_atomically(path: Path, text: str, *, force: bool) -> None:
     target = path.resolve()
     try:
         mode = target.stat().st_mode & 0o777 if target.exists() else 0o666 & ~_umask()
-        handle, name = tempfile.mkstemp(
-            dir=target.parent, prefix=f".{target.name}.", suffix=".part"
-        )
+        handle, name = tempfile.mkstemp(dir=target.parent, prefix=".kernelagent-", suffix=".part")
         try:
             with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
                 file.write(text)

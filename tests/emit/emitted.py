@@ -115,9 +115,7 @@ def measured() -> Evaluation:
     return Evaluation("accepted", CUDA, timing=timing, envelope=ENVELOPE, faster=True)
 
 
-def text_for(
-    source: str = CANDIDATE, facts: ProblemFacts | None = None, **envelope: Any
-) -> str:
+def text_for(source: str = CANDIDATE, facts: ProblemFacts | None = None, **envelope: Any) -> str:
     facts = facts if facts is not None else facts_of(Block())
     return emit_module(Candidate(source), facts, estimated(**envelope), CERTIFICATE)
 
