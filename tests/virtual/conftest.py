@@ -40,7 +40,11 @@ def interpret(_interpreter: Interpreter) -> Iterator[Callable[..., int]]:
     """`interpret(kernel, grid, *arguments, observers=(), programs=None)`, without compiling."""
 
     def run(
-        kernel: Any, grid: tuple[int, ...], *arguments: Any, observers: Any = (), programs: Any = None
+        kernel: Any,
+        grid: tuple[int, ...],
+        *arguments: Any,
+        observers: Any = (),
+        programs: Any = None,
     ) -> int:
         named = dict(zip(kernel.arg_names, arguments, strict=True))
         launch = Launch(

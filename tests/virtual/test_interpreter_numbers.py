@@ -285,7 +285,7 @@ def apply_libdevice(x_ptr, o_ptr, KIND: tl.constexpr, N: tl.constexpr):
         ("log1p", torch.log1p),
         ("expm1", torch.expm1),
         ("rsqrt", torch.rsqrt),
-        ("round", torch.round),
+        ("round", lambda x: torch.floor(x + 0.5)),
         ("cbrt", lambda x: x ** (1 / 3)),
         ("pow", lambda x: x**x),
         ("atan2", lambda x: torch.atan2(x, x + 1)),
@@ -296,6 +296,7 @@ def apply_libdevice(x_ptr, o_ptr, KIND: tl.constexpr, N: tl.constexpr):
 )
 def test_libdevice_matches_float64(interpret, kind, function):
     x = _values(256).abs() + 0.1
+    x[0] = 2.5
     out = torch.empty(256)
     interpret(apply_libdevice, (1,), x, out, kind, 256)
     assert torch.allclose(out.double(), function(x.double()), rtol=2e-6, atol=1e-6)

@@ -208,7 +208,8 @@ def _product(left: Array, right: Array, precision: Any, *, rounded: bool, exact:
         high, low = _split(left)
         other_high, other_low = _split(right)
         crossed: Array = np.matmul(high, other_low) + np.matmul(low, other_high)
-        return crossed + np.matmul(high, other_high)
+        crossed += np.matmul(high, other_high)
+        return crossed
     result: Array = np.matmul(left, right)
     return result
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+
 import numpy as np
 from numpy.typing import NDArray
+from triton._C.libtriton import interpreter as native
 
 from kernelagent.tools.virtual.launch import (
     AccessKind,
@@ -13,67 +16,206 @@ from kernelagent.tools.virtual.launch import (
     TensorArgument,
 )
 
-_NOBODY = -1
+Program = tuple[int, int, int]
+Addresses = NDArray[np.uint64]
+_NOBODY, _MANY = 0, -1
+_FLAG_LANES = 32
+"""Atomics of at most this many lanes are taken for flags, locks or tickets; wider ones carry data."""
+
+
+@dataclass
+class _Region:
+    """One storage: who stored and who read each piece last, as 1 + the program's place in the run."""
+
+    low: int
+    high: int
+    grain: int
+    """Bytes of a piece: the smallest element of the arguments in this storage."""
+    tensor: TensorArgument
+    writer: NDArray[np.int32] = field(init=False)
+    reader: NDArray[np.int32] = field(init=False)
+
+    def __post_init__(self) -> None:
+        pieces = -(-(self.high - self.low) // self.grain)
+        self.writer = np.zeros(pieces, dtype=np.int32)
+        self.reader = np.zeros(pieces, dtype=np.int32)
+
+    def pieces(self, addresses: Addresses, item_bytes: int) -> NDArray[np.int64]:
+        first = (addresses - np.uint64(self.low)).astype(np.int64) // self.grain
+        if item_bytes <= self.grain:
+            return first
+        wide = np.arange(-(-item_bytes // self.grain))
+        return (first[:, None] + wide).ravel()
+
+
+@dataclass(frozen=True)
+class _Pending:
+    """Bytes that another program cares about, as they were before the store now under way."""
+
+    region: _Region
+    addresses: Addresses
+    before: NDArray[np.uint8]
+    other: int
+    did: str
 
 
 class RaceChecker:
-    """Raises `MemoryFault("data_race")` when a program reads what another program stored in this launch.
+    """Raises `MemoryFault("data_race")` when the outcome depends on which program runs first.
 
-    Stores of several programs to one place are not judged here: equal values are harmless, and a
-    store after another program's load-and-store shows as a read.
+    That is a program that reads or updates what another one stored in this launch, or stores a
+    different value where another one stored, read or updated. Equal values from several programs are no fault, and neither
+    are programs that met at an atomic flag before.
     """
 
     def __init__(self) -> None:
         self._launch: Launch | None = None
-        self._program = 0
-        self._programs: list[tuple[int, int, int]] = []
-        self._owners: list[tuple[int, int, NDArray[np.int32], TensorArgument]] = []
+        self._programs: list[Program] = []
+        self._regions: list[_Region] = []
+        self._flags: dict[int, set[int]] = {}
+        self._met: set[int] = set()
+        self._pending: list[_Pending] = []
 
     def launch_begins(self, launch: Launch) -> None:
         self._launch = launch
-        regions = {(t.storage_address, t.storage_bytes): t for t in launch.tensors}
-        self._owners = [
-            (low, low + size, np.full(-(-size // 1), _NOBODY, dtype=np.int32), tensor)
-            for (low, size), tensor in regions.items()
+        by_storage: dict[int, list[TensorArgument]] = {}
+        for tensor in launch.tensors:
+            if tensor.storage_bytes:
+                by_storage.setdefault(tensor.storage_address, []).append(tensor)
+        self._regions = [
+            _Region(
+                low,
+                low + max(one.storage_bytes for one in tensors),
+                min(one.item_bytes for one in tensors),
+                tensors[0],
+            )
+            for low, tensors in by_storage.items()
         ]
-        self._programs = []
+        self._programs, self._flags, self._met, self._pending = [], {}, set(), []
 
-    def program_begins(self, program: tuple[int, int, int]) -> None:
+    def program_begins(self, program: Program) -> None:
+        self._settle()
         self._programs.append(program)
-        self._program = len(self._programs) - 1
+        self._met = set()
 
-    def access(
-        self, kind: AccessKind, addresses: NDArray[np.uint64], item_bytes: int, lanes: int
-    ) -> None:
-        if kind == "atomic" or addresses.size == 0 or len(self._owners) == 0:
+    def access(self, kind: AccessKind, addresses: Addresses, item_bytes: int, lanes: int) -> None:
+        self._settle()
+        if addresses.size == 0:
             return
-        first = int(addresses[0])
-        for low, high, owners, tensor in self._owners:
-            if low <= first < high:
-                inside = addresses[(addresses >= low) & (addresses < high)]
-                places = (inside - np.uint64(low)).astype(np.int64)
-                if kind == "store":
-                    owners[places] = self._program
-                else:
-                    self._read(owners[places], tensor)
-                return
+        region = self._region(int(addresses[0]))
+        if region is None:
+            return
+        if kind == "atomic":
+            # Only what was met before this very access puts it in order.
+            self._watch(kind, region, addresses, item_bytes)
+            self._meet(addresses)
+            return
+        if not region.low <= int(addresses.min()) <= int(addresses.max()) < region.high:
+            self._by_region(kind, addresses, item_bytes)
+            return
+        self._watch(kind, region, addresses, item_bytes)
 
     def operation(self, kind: OperationKind, count: int, dtype: str) -> None:
         """Arithmetic disturbs nobody."""
 
     def launch_ends(self, launch: Launch) -> None:
-        self._owners = []
+        self._settle()
+        self._regions = []
 
-    def _read(self, owners: NDArray[np.int32], tensor: TensorArgument) -> None:
-        others = owners[(owners != _NOBODY) & (owners != self._program)]
-        if others.size == 0:
+    def _watch(
+        self, kind: AccessKind, region: _Region, addresses: Addresses, item_bytes: int
+    ) -> None:
+        own = len(self._programs)
+        pieces = region.pieces(addresses, item_bytes)
+        writers = region.writer[pieces]
+        foreign = self._foreign(writers, own)
+        if kind != "store":
+            if foreign is not None:
+                does = "reads" if kind == "load" else "updates"
+                self._raise(region, does, int(writers[foreign][0]), int(foreign.sum()), "stored")
+            readers = region.reader[pieces]
+            region.reader[pieces] = np.where((readers == _NOBODY) | (readers == own), own, _MANY)
             return
+        if foreign is not None:
+            self._expect_equal(region, pieces[foreign], int(writers[foreign][0]), "stored")
+        readers = region.reader[pieces]
+        foreign = self._foreign(readers, own)
+        if foreign is not None:
+            self._expect_equal(region, pieces[foreign], int(readers[foreign][0]), "read or updated")
+        region.writer[pieces] = own
+
+    def _by_region(self, kind: AccessKind, addresses: Addresses, item_bytes: int) -> None:
+        """One access that reaches into several storages, as a table of pointers makes it."""
+        for region in self._regions:
+            inside = (addresses >= region.low) & (addresses < region.high)
+            if inside.any():
+                self._watch(kind, region, addresses[inside], item_bytes)
+
+    def _foreign(self, marks: NDArray[np.int32], own: int) -> NDArray[np.bool_] | None:
+        """Which marks are of programs that this one has not met; None when there are none."""
+        if not marks.any():
+            return None
+        others = (marks != _NOBODY) & (marks != own)
+        if self._met and others.any():
+            others &= ~np.isin(marks, list(self._met))
+        return others if others.any() else None
+
+    def _meet(self, addresses: Addresses) -> None:
+        if addresses.size > _FLAG_LANES:
+            return
+        own = len(self._programs)
+        for address in addresses.tolist():
+            visitors = self._flags.setdefault(address, set())
+            self._met |= visitors
+            visitors.add(own)
+        if self._met:
+            # Whoever met us now has met all that we had met.
+            self._met.discard(own)
+            self._met.add(_MANY)
+
+    def _expect_equal(
+        self, region: _Region, pieces: NDArray[np.int64], other: int, did: str
+    ) -> None:
+        """The store has not happened yet: look again when it has."""
+        addresses = np.unique(pieces).astype(np.uint64) * np.uint64(region.grain)
+        addresses = addresses + np.uint64(region.low)
+        self._pending.append(
+            _Pending(region, addresses, _bytes_at(addresses, region.grain), other, did)
+        )
+
+    def _settle(self) -> None:
+        if not self._pending:
+            return
+        waiting, self._pending = self._pending, []
+        for one in waiting:
+            changed = _bytes_at(one.addresses, one.region.grain) != one.before
+            if changed.any():
+                count = int(changed.any(axis=1).sum())
+                self._raise(one.region, "overwrites", one.other, count, one.did)
+
+    def _region(self, address: int) -> _Region | None:
+        for region in self._regions:
+            if region.low <= address < region.high:
+                return region
+        return None
+
+    def _raise(self, region: _Region, does: str, other: int, count: int, did: str) -> None:
         assert self._launch is not None
-        writer, reader = self._programs[int(others[0])], self._programs[self._program]
+        this = self._programs[-1]
+        whose = "other programs" if other == _MANY else f"program {self._programs[other - 1]}"
+        programs = [list(this)] if other == _MANY else [list(self._programs[other - 1]), list(this)]
         raise MemoryFault(
             "data_race",
-            f"`{self._launch.kernel}`: program {reader} reads {others.size} elements of "
-            f"`{tensor.name}` that program {writer} stored in the same launch; programs run in no "
-            f"order: use atomics or a second launch",
-            {"launch": self._launch.kernel, "argument": tensor.name, "programs": [writer, reader]},
+            f"`{self._launch.kernel}`: program {this} {does} {count} elements of "
+            f"`{region.tensor.name}` that {whose} {did} in the same launch; programs run in no "
+            f"order: use atomics, separate the places, or split the work into two launches",
+            {"launch": self._launch.kernel, "argument": region.tensor.name, "programs": programs},
         )
+
+
+def _bytes_at(addresses: Addresses, size: int) -> NDArray[np.uint8]:
+    """`size` bytes from each address, all of them inside an argument's storage."""
+    where = (addresses[:, None] + np.arange(size, dtype=np.uint64)).ravel()
+    filler = np.zeros(where.shape, dtype=np.uint8)
+    held = native.load(where, np.ones(where.shape, dtype=bool), filler, np.dtype(np.uint8))
+    result: NDArray[np.uint8] = held.reshape(-1, size)
+    return result
