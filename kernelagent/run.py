@@ -10,6 +10,7 @@ import platform
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Literal
@@ -18,7 +19,7 @@ import kernelagent
 from kernelagent.config import RunConfig
 from kernelagent.emit import Certificate, emit_module, review
 from kernelagent.errors import ExitStatus, KernelAgentError, UsageError
-from kernelagent.evaluation import Evaluation
+from kernelagent.evaluation import Evaluation, Stage
 from kernelagent.events import (
     ModuleEmitted,
     ProblemDescribed,
@@ -200,9 +201,7 @@ class _Run:
         for turn in ranked[:_TRIED_WINNERS]:
             if turn.candidate is None:
                 continue
-            winner = judge.certify(
-                turn.candidate, lambda s, i=turn.index: self._log.publish(StageFinished(i, s))
-            )
+            winner = judge.certify(turn.candidate, partial(self._progress, turn.index))
             self._log.publish(WinnerMeasured(turn.index, winner))
             fault = self._why_not(winner)
             if fault is None:
@@ -213,6 +212,9 @@ class _Run:
         status = ExitStatus.INTERRUPTED if interrupted else ExitStatus.NOT_FOUND
         outcome: Outcome = "interrupted" if interrupted else "none"
         return self._done(outcome, status, f"{why}; {shortfall}", None, None, None)
+
+    def _progress(self, turn: int, stage: Stage) -> None:
+        self._log.publish(StageFinished(turn, stage))
 
     def _why_not(self, winner: Evaluation) -> str | None:
         if winner.reason is not None:

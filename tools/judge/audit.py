@@ -51,9 +51,7 @@ def run(
 ) -> Report:
     """Knock-out, then accounts (`virtual`) or measurement (`cuda`); raises `Rejected`."""
     if docket.device.kind == "cuda":
-        from kernelagent.tools.judge import measuring
-
-        return measuring.run(docket, start, step, declared=declared, certificate=certificate)
+        return _on_cuda(docket, start, step, declared=declared, certificate=certificate)
     with step("audit"), start() as process:
         _ready(docket, process)
         if docket.settings.policy != "any":
@@ -71,6 +69,47 @@ def run(
     )
 
 
+def _on_cuda(
+    docket: Docket,
+    start: Start,
+    step: Step,
+    *,
+    declared: dict[str, object] | None,
+    certificate: bool,
+) -> Report:
+    """Knock-out by the runner's own launcher, then the clock. Never run on a GPU so far."""
+    from kernelagent.tools.judge import measuring
+
+    with step("audit"), start() as process:
+        _ready(docket, process)
+        for source in docket.sources:
+            process.call(draw(source, constant=docket.problem.constant_inputs))
+        kernels = tuple(
+            KernelFacts(name, launches) for name, launches in process.suppress_launches().items()
+        )
+        if docket.settings.policy != "any":
+            if not kernels:
+                raise Rejected("no_kernel", "the forward launched no Triton kernel", {})
+            _require_wrong(docket, process)
+    with step("measure"), start() as process:
+        _ready(docket, process)
+        measured = measuring.measure(docket, process, certificate=certificate)
+    baseline = {
+        "eager": measured.timing.speedup_eager,
+        "compile": measured.timing.speedup_compile or measured.timing.speedup_eager,
+    }
+    chosen = baseline.get(docket.settings.baseline)
+    decisive = chosen or min(baseline.values(), key=lambda ratio: ratio.low)
+    return Report(
+        kernels=kernels,
+        declared=declared,
+        faster=decisive.low > docket.settings.min_speedup,
+        timing=measured.timing,
+        timings=measured.by_set,
+        disclosures=measured.disclosures,
+    )
+
+
 def _ready(docket: Docket, process: CandidateProcess) -> None:
     process.load()
     process.construct(*docket.construction(), training=docket.training)
@@ -79,8 +118,12 @@ def _ready(docket: Docket, process: CandidateProcess) -> None:
 
 def _knock_out(docket: Docket, process: CandidateProcess) -> None:
     """With every stored value poisoned the result must become wrong, on each input set."""
-    docket.oracle.use_weights(docket.oracle.given_weights)
     process.command_executor({"kind": "mode", "mode": "poison"})
+    _require_wrong(docket, process)
+
+
+def _require_wrong(docket: Docket, process: CandidateProcess) -> None:
+    docket.oracle.use_weights(docket.oracle.given_weights)
     for source in docket.sources:
         arguments = draw(source, constant=docket.problem.constant_inputs)
         expected = docket.oracle.expect(arguments)

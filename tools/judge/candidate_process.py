@@ -45,6 +45,8 @@ class Limits:
 
     load_s: float = 60.0
     call_s: float = 120.0
+    measure_s: float = 600.0
+    """One block of timed calls, compiling and tuning in its first."""
     launch_s: float = 60.0
     """Interpretation budget of one process on `virtual`."""
     memory_bytes: int = 8 << 30
@@ -212,6 +214,16 @@ class CandidateProcess:
         self.command_executor({"kind": "reset"})
         return rows
 
+    def suppress_launches(self) -> dict[str, int]:
+        """On `cuda`: from now on no Triton launch runs; returns launches so far by kernel name."""
+        frame = self._ask({"kind": "suppress"}, None, self._limits.call_s)
+        counts = frame.header.get("launches", {})
+        return {str(name): int(count) for name, count in counts.items()}
+
+    def ask_about_time(self, header: dict[str, Any], value: Any) -> None:
+        """`prepare` argument sets or `time` a number of calls, for the judge's clock."""
+        self._ask(header, parcel(value), self._limits.measure_s)
+
     def printed(self) -> str:
         """What the candidate wrote to its standard streams, capped."""
         return self._runner.output()
@@ -302,6 +314,9 @@ _DOING = {
     "held": "after the forward",
     "state": "after the forward",
     "account": "in the forward on tensors without contents",
+    "suppress": "before the knock-out",
+    "prepare": "in the warm-up",
+    "time": "in the timed calls",
 }
 
 

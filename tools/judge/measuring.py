@@ -13,6 +13,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from torch.utils._pytree import tree_leaves
@@ -143,7 +144,7 @@ def _baseline(
 ) -> Callable[[dict[str, Any], Any], None]:
     """Start a process for the module itself; trusted, so confined to nothing but its scratch."""
     ours, theirs = pair()
-    scratch = docket.scratch(f"baseline-{mode}")
+    scratch = Path(stack.enter_context(TemporaryDirectory(prefix="kernelagent-baseline-")))
     child = docket.warm.fork(
         _BASELINE,
         {"problem": to_data(docket.settings.problem), "compile": mode},
@@ -165,10 +166,3 @@ def _baseline(
 def _end(child: Child, channel: Channel) -> None:
     child.kill()
     channel.close()
-
-
-def fresh_scratch(root: Path, name: str) -> Path:
-    """An empty folder of that name."""
-    path = root / name
-    path.mkdir(parents=True, exist_ok=True)
-    return path

@@ -114,6 +114,11 @@ class LoadedCandidate:
         built: torch.nn.Module = maker(shell_from(value))
         return built
 
+    @property
+    def instance(self) -> torch.nn.Module:
+        """The constructed `ModelNew`."""
+        return self._built()
+
     def load_weights(self, values: Mapping[str, torch.Tensor]) -> None:
         try:
             self._built().load_state_dict(values, strict=True)

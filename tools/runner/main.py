@@ -10,7 +10,7 @@ import contextlib
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -18,6 +18,9 @@ from kernelagent.records import to_data
 from kernelagent.tools.runner.candidate import CandidateFailure, LoadedCandidate, failure_of
 from kernelagent.tools.tensors import NotPortable, open_parcel, parcel
 from kernelagent.tools.wire import Channel, ChannelClosed, Frame
+
+if TYPE_CHECKING:
+    from kernelagent.tools.runner.repeat import Repeated
 
 _MAX_FRAME = 1 << 40
 _HELD_CALLS = 2
@@ -41,6 +44,9 @@ Scope = Callable[[], AbstractContextManager[Any]]
 
 def _device(settings: dict[str, Any], fds: list[int]) -> tuple[str, Scope]:
     if settings["device"] == "cuda":
+        from kernelagent.tools.runner.launches import count_launches
+
+        count_launches()
         return "cuda", contextlib.nullcontext
     from kernelagent.tools.virtual import cuda_names, driver
 
@@ -61,6 +67,7 @@ class Runner:
         self._scope = scope
         self._candidate: LoadedCandidate | None = None
         self._held: dict[int, Any] = {}
+        self._repeated: Repeated | None = None
 
     def answer(self, frame: Frame) -> bool:
         """Do what `frame` asks and reply; False when asked to leave."""
@@ -119,6 +126,27 @@ class Runner:
             rows = eager_rows(self._loaded().forward_without_contents, args, kwargs)
         return {"kind": "done", "torch": to_data(rows)}, ()
 
+    def suppress(self, _: Frame) -> tuple[dict[str, Any], Any]:
+        """On `cuda`: later launches do nothing; what ran so far is told."""
+        from kernelagent.tools.runner.launches import suppress
+
+        return {"kind": "done", "launches": suppress()}, ()
+
+    def prepare(self, frame: Frame) -> tuple[dict[str, Any], Any]:
+        from kernelagent.tools.runner.repeat import Repeated
+
+        self._repeated = Repeated(self._loaded().instance)
+        self._repeated.prepare(
+            open_parcel(frame.header["parcel"], frame.payload, device=self._device)
+        )
+        return {"kind": "done"}, ()
+
+    def time(self, frame: Frame) -> tuple[dict[str, Any], Any]:
+        if self._repeated is None:
+            raise CandidateFailure("unverifiable", "timing was asked for before it was prepared")
+        self._repeated.run(int(frame.header["calls"]))
+        return {"kind": "done"}, ()
+
     def _loaded(self) -> LoadedCandidate:
         if self._candidate is None:
             raise CandidateFailure("unverifiable", "the candidate is asked before it is loaded")
@@ -146,6 +174,9 @@ _REQUESTS: dict[str, Callable[[Runner, Frame], tuple[dict[str, Any], Any]]] = {
     "held": Runner.held,
     "state": Runner.state,
     "account": Runner.account,
+    "suppress": Runner.suppress,
+    "prepare": Runner.prepare,
+    "time": Runner.time,
 }
 
 
