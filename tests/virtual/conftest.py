@@ -78,9 +78,9 @@ class Outcome:
         return self.errors.strip().splitlines()[-1] if self.errors.strip() else ""
 
 
-@pytest.fixture
-def two_processes(tmp_path: Path) -> Callable[[str, str], Outcome]:
-    """`two_processes(source, body)`: `body` runs in a runner's process beside a real executor."""
+@pytest.fixture(scope="module")
+def in_two_processes(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Outcome]:
+    """`(source, body, seconds=60.0)`: `body` runs in a runner's process beside a real executor."""
     place = Path(__file__).with_name("virtual_process.py")
     spec = importlib.util.spec_from_file_location("virtual_process", place)
     assert spec is not None
@@ -88,8 +88,8 @@ def two_processes(tmp_path: Path) -> Callable[[str, str], Outcome]:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
 
-    def run(source: str, body: str) -> Outcome:
-        ended = module.run(tmp_path, source, body)
+    def run(source: str, body: str, seconds: float = 60.0) -> Outcome:
+        ended = module.run(tmp_path_factory.mktemp("candidate"), source, body, seconds)
         rows = [line for line in ended.stdout.splitlines() if line.startswith("RESULT ")]
         return Outcome([json.loads(row.removeprefix("RESULT ")) for row in rows], ended.stderr)
 

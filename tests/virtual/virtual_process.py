@@ -18,7 +18,7 @@ runner, theirs = pair()
 judge, asked = pair()
 arena = os.memfd_create("arena")
 if os.fork() == 0:
-    settings = {"source": source, "target": "sm_90", "seconds": 60.0}
+    settings = {"source": source, "target": "sm_90", "seconds": float(sys.argv[4])}
     runner.close(); judge.close()
     executor.serve(settings, [theirs.socket.fileno(), asked.socket.fileno(), arena])
     os._exit(0)
@@ -41,7 +41,10 @@ exec(compile(body, "body", "exec"))
 """
 
 
-def run(tmp_path: Path, source: str, body: str) -> subprocess.CompletedProcess[str]:
+def run(
+    tmp_path: Path, source: str, body: str, seconds: float = 60.0
+) -> subprocess.CompletedProcess[str]:
+    """`body` runs beside the imported candidate; `seconds` is the interpretation budget."""
     (tmp_path / "candidate.py").write_text(source, encoding="utf-8")
     (tmp_path / "body.py").write_text(body, encoding="utf-8")
     environment = os.environ | {
@@ -56,6 +59,7 @@ def run(tmp_path: Path, source: str, body: str) -> subprocess.CompletedProcess[s
             str(ROOT),
             str(tmp_path / "candidate.py"),
             str(tmp_path / "body.py"),
+            str(seconds),
         ],
         capture_output=True,
         text=True,

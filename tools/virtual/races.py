@@ -40,6 +40,9 @@ class _Region:
         self.writer = np.zeros(pieces, dtype=np.int32)
         self.reader = np.zeros(pieces, dtype=np.int32)
 
+    def holds(self, addresses: Addresses) -> bool:
+        return self.low <= int(addresses.min()) and int(addresses.max()) < self.high
+
     def pieces(self, addresses: Addresses, item_bytes: int) -> NDArray[np.int64]:
         first = (addresses - np.uint64(self.low)).astype(np.int64) // self.grain
         if item_bytes <= self.grain:
@@ -102,17 +105,13 @@ class RaceChecker:
         if addresses.size == 0:
             return
         region = self._region(int(addresses[0]))
-        if region is None:
-            return
-        if kind == "atomic":
-            # Only what was met before this very access puts it in order.
-            self._watch(kind, region, addresses, item_bytes)
-            self._meet(addresses)
-            return
-        if not region.low <= int(addresses.min()) <= int(addresses.max()) < region.high:
+        if region is None or not region.holds(addresses):
             self._by_region(kind, addresses, item_bytes)
-            return
-        self._watch(kind, region, addresses, item_bytes)
+        else:
+            self._watch(kind, region, addresses, item_bytes)
+        if kind == "atomic":
+            # Afterwards: only what was met before this very access puts it in order.
+            self._meet(addresses)
 
     def operation(self, kind: OperationKind, count: int, dtype: str) -> None:
         """Arithmetic disturbs nobody."""
