@@ -1,0 +1,223 @@
+"""Which sectors of memory the L2 cache holds: the LRU that launches and torch operations share.
+
+Kept by 32-byte sector, because whole lines or pages would make scattered accesses look cheap.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelagent.tools.virtual.ceilings import SECTOR_BYTES
+
+Pieces = NDArray[np.int64]
+"""Addresses in units of 2 KiB, ascending, none twice."""
+Slots = NDArray[np.int64]
+"""Where a piece's masks stand in the arrays; `AddressSpace` gives them out."""
+Masks = NDArray[np.uint64]
+"""One bit per sector of a piece."""
+
+SECTORS_PER_PIECE = 64
+PIECE_BYTES = SECTORS_PER_PIECE * SECTOR_BYTES
+_PIECES_PER_REGION = 8192
+_FIRST_RESERVED = 1 << 56
+"""Above every address a process can have."""
+_STEPS_PER_CACHE = 16
+"""Operands that stream side by side take turns at least this often in one filling of the cache."""
+_FULL = np.uint64(0xFFFFFFFFFFFFFFFF)
+
+
+class AddressSpace:
+    """Gives every piece of memory that is ever touched a place in dense arrays."""
+
+    def __init__(self) -> None:
+        self._regions: dict[int, int] = {}
+        self._reserved = _FIRST_RESERVED
+        self.size = 0
+        """How many slots have been given out."""
+
+    def slots_of(self, pieces: Pieces) -> Slots:
+        """One slot per piece, the same ones every time."""
+        first, last = int(pieces[0]) // _PIECES_PER_REGION, int(pieces[-1]) // _PIECES_PER_REGION
+        if first == last:
+            return pieces + self._offset(first)
+        regions = pieces // _PIECES_PER_REGION
+        starts = np.flatnonzero(np.diff(regions, prepend=-1))
+        offsets = np.array([self._offset(int(region)) for region in regions[starts]])
+        slots: Slots = pieces + np.repeat(offsets, np.diff(starts, append=pieces.size))
+        return slots
+
+    def reserve(self, size: int) -> int:
+        """An address for `size` bytes that exist nowhere: a tensor on the meta device."""
+        address = self._reserved
+        self._reserved += -(-size // PIECE_BYTES + 1) * PIECE_BYTES
+        return address
+
+    def _offset(self, region: int) -> int:
+        offset = self._regions.get(region)
+        if offset is None:
+            offset = self._regions[region] = self.size - region * _PIECES_PER_REGION
+            self.size += _PIECES_PER_REGION
+        return offset
+
+
+class SectorSet:
+    """A set of sectors, as one mask per slot of an address space."""
+
+    def __init__(self, space: AddressSpace) -> None:
+        self._space = space
+        self._masks = np.zeros(space.size, dtype=np.uint64)
+
+    def masks(self) -> Masks:
+        """One mask for every slot given out so far; writing to it changes the set."""
+        if self._masks.size < self._space.size:
+            grown = np.zeros(max(self._space.size, 2 * self._masks.size), dtype=np.uint64)
+            grown[: self._masks.size] = self._masks
+            self._masks = grown
+        return self._masks
+
+    def add(self, slots: Slots, masks: Masks) -> Masks:
+        """The sectors of `masks` that were not in the set before."""
+        held = self.masks()
+        before = held[slots]
+        held[slots] = before | masks
+        new: Masks = masks & ~before
+        return new
+
+    def clear(self) -> None:
+        self._masks[:] = 0
+
+
+class L2Cache:
+    """Least recently used sectors leave first; what leaves after being written costs a write."""
+
+    def __init__(self, space: AddressSpace, capacity_bytes: int) -> None:
+        self.space = space
+        self._capacity = capacity_bytes // SECTOR_BYTES
+        self._held = SectorSet(space)
+        self._written = SectorSet(space)
+        self._stamps = np.zeros(0, dtype=np.int64)
+        self._now = 0
+        self._used = 0
+        self._queue: deque[tuple[Slots, NDArray[np.int64]]] = deque()
+        self._queued = 0
+
+    @property
+    def capacity_bytes(self) -> int:
+        return self._capacity * SECTOR_BYTES
+
+    def touch(self, slots: Slots, masks: Masks, *, write: bool) -> Masks:
+        """Sectors that cost DRAM traffic: loads of what is not held, first writes of what is clean.
+
+        A write is charged when it happens and not when the sector leaves: every written sector
+        leaves once.
+        """
+        new = self._held.add(slots, masks)
+        moved = self._written.add(slots, masks) if write else new
+        self._used += count_sectors(new)
+        self._remember(slots)
+        if self._used > self._capacity:
+            self._evict()
+        return moved
+
+    def held(self, slots: Slots, *, written: bool) -> Masks:
+        """The sectors held at `slots`; with `written` only those that wait to be written back."""
+        masks: Masks = (self._written if written else self._held).masks()[slots]
+        return masks
+
+    def clear(self) -> None:
+        """Cold again, as before a first forward."""
+        self._held.clear()
+        self._written.clear()
+        self._queue.clear()
+        self._used = self._queued = 0
+
+    def _remember(self, slots: Slots) -> None:
+        if self._stamps.size < self.space.size:
+            self._stamps = np.concatenate(
+                (self._stamps, np.zeros(2 * self.space.size - self._stamps.size, dtype=np.int64))
+            )
+        self._now += 1
+        self._stamps[slots] = self._now
+        self._queue.append((slots, np.full(slots.size, self._now)))
+        self._queued += slots.size
+        if self._queued > 4 * self.space.size + 4096:
+            self._shorten_queue()
+
+    def _shorten_queue(self) -> None:
+        slots = np.flatnonzero(self._held.masks()[: self.space.size])
+        slots = slots[np.argsort(self._stamps[slots], kind="stable")]
+        self._queue.clear()
+        self._queue.append((slots, self._stamps[slots]))
+        self._queued = slots.size
+
+    def _evict(self) -> None:
+        held, written = self._held.masks(), self._written.masks()
+        while self._used > self._capacity:
+            slots, stamps = self._queue.popleft()
+            self._queued -= slots.size
+            # A piece touched again since then stands further back in the queue as well.
+            oldest = slots[self._stamps[slots] == stamps]
+            sectors = np.cumsum(np.bitwise_count(held[oldest]), dtype=np.int64)
+            leaving = 1 + int(np.searchsorted(sectors, self._used - self._capacity))
+            if leaving < oldest.size:
+                staying = oldest[leaving:]
+                self._queue.appendleft((staying, self._stamps[staying]))
+                self._queued += staying.size
+                oldest = oldest[:leaving]
+            self._used -= int(sectors[oldest.size - 1]) if oldest.size else 0
+            held[oldest] = written[oldest] = 0
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """A range of memory that an operation reads or writes from one end to the other."""
+
+    address: int
+    span_bytes: int
+    moved_bytes: int
+    """Bytes in the sectors really touched, at most the span's."""
+    write: bool
+
+
+def stream(cache: L2Cache, stretches: Sequence[Stretch]) -> list[int]:
+    """Move all stretches through the cache side by side; the DRAM bytes of each.
+
+    One after the other, the last of several large operands would always look resident.
+    """
+    pieces = [max(1, -(-s.span_bytes // PIECE_BYTES)) for s in stretches]
+    step = max(1, cache.capacity_bytes // PIECE_BYTES // _STEPS_PER_CACHE)
+    turns = -(-max(pieces, default=0) // step)
+    moved = [0] * len(stretches)
+    for turn in range(turns):
+        for at, stretch in enumerate(stretches):
+            first, last = pieces[at] * turn // turns, pieces[at] * (turn + 1) // turns
+            if first < last:
+                begin = stretch.address // PIECE_BYTES
+                slots = cache.space.slots_of(np.arange(begin + first, begin + last))
+                masks = np.full(slots.size, _density(stretch, pieces[at]))
+                moved[at] += SECTOR_BYTES * count_sectors(
+                    cache.touch(slots, masks, write=stretch.write)
+                )
+    # Pieces are coarse: a tensor of some bytes must not cost a whole one.
+    return [min(got, _in_sectors(s.moved_bytes)) for got, s in zip(moved, stretches, strict=True)]
+
+
+def count_sectors(masks: Masks) -> int:
+    """How many sectors the masks name."""
+    return int(np.bitwise_count(masks).sum(dtype=np.int64))
+
+
+def _density(stretch: Stretch, pieces: int) -> np.uint64:
+    sectors = -(-stretch.moved_bytes // (pieces * SECTOR_BYTES))
+    if sectors >= SECTORS_PER_PIECE:
+        return _FULL
+    return np.uint64((1 << max(1, sectors)) - 1)
+
+
+def _in_sectors(size: int) -> int:
+    return -(-size // SECTOR_BYTES) * SECTOR_BYTES
