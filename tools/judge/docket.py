@@ -12,6 +12,7 @@ from kernelagent.errors import ProblemError
 from kernelagent.evaluation import DeviceFacts
 from kernelagent.problem import ProblemFacts
 from kernelagent.tools.judge import compare, describe
+from kernelagent.tools.judge.admit import admission_of
 from kernelagent.tools.judge.devices import JudgeDevice, open_device
 from kernelagent.tools.judge.inputs import InputSource, input_sources
 from kernelagent.tools.judge.load import LoadedProblem, load_problem
@@ -79,6 +80,9 @@ class Docket:
             may_shrink=device.kind == "virtual",
         )
         output, remarks = _tried(oracle, sources, problem)
+        for source in sources:
+            admitted = admission_of(oracle, source, constant=problem.constant_inputs)
+            remarks += tuple(f"{d.code}: {d.message}" for d in admitted.disclosures)
         facts = describe.problem_facts(
             problem,
             oracle.module,
@@ -86,7 +90,7 @@ class Docket:
             output,
             mode=settings.mode,
             precision=f"float32 matmuls at precision {torch.get_float32_matmul_precision()!r}",
-            disclosures=remarks,
+            disclosures=tuple(dict.fromkeys(remarks)),
         )
         independent = all(oracle.same_in_train_mode(source.draw(2)) for source in sources)
         return cls(settings, problem, device, oracle, sources, facts, warm, sandbox, independent)

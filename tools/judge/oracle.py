@@ -82,7 +82,7 @@ class Oracle:
         self._scope = scope
         self._module = problem.build().to(device).train(training)
         self._given = _state(self._module)
-        self._weights = self._given
+        self._weights: Mapping[str, torch.Tensor] = self._given
 
     @property
     def module(self) -> torch.nn.Module:
@@ -134,6 +134,15 @@ class Oracle:
         pairs = zip(tree_leaves(usual), tree_leaves(other), strict=True)
         tensors = [(a, b) for a, b in pairs if isinstance(a, torch.Tensor)]
         return same_state and all(torch.equal(a, b) for a, b in tensors)
+
+    def with_weights(self, weights: Mapping[str, torch.Tensor], arguments: Arguments) -> Any:
+        """The float64 answer under other weights; those in use stay in use."""
+        kept = self._weights
+        self._weights = weights
+        try:
+            return self.in_float64_or_eager(arguments)
+        finally:
+            self._weights = kept
 
     def in_float64_or_eager(self, arguments: Arguments) -> Any:
         """The float64 run; the run as given where an operation has no float64 path."""

@@ -7,13 +7,14 @@ sees a sequence of calls and reloads, and cannot tell which of them decide.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 from kernelagent.tools.judge import compare
+from kernelagent.tools.judge.conditioning import noise_on_demand
 from kernelagent.tools.judge.inputs import InputSource
 from kernelagent.tools.judge.load import Arguments
 from kernelagent.tools.judge.oracle import Expected, Oracle
@@ -44,7 +45,9 @@ class Trial:
     probe: str
     arguments: Arguments
     expected: Expected
-    natural_rms: Mapping[str, float]
+    """What the reference returns and leaves behind."""
+    compared: compare.Expected
+    """The same as the comparison wants it."""
 
 
 @dataclass(frozen=True)
@@ -94,6 +97,49 @@ def rounds(oracle: Oracle, sources: tuple[InputSource, ...], *, constant: bool) 
         yield Round(weights, tuple(trials), tuple(dropped), kept)
 
 
+def trial_on(
+    oracle: Oracle,
+    input_set: str,
+    probe: str,
+    arguments: Arguments,
+    natural_rms: Mapping[str, float],
+    generator: torch.Generator,
+) -> Trial:
+    """The reference's answer to one call under the weights in use."""
+    expected = oracle.expect(arguments)
+    tensors = named_tensors(arguments) | state_tensors(oracle.weights)
+    compared = compare.Expected(
+        eager=expected.output,
+        oracle64=expected.output64,
+        natural_rms=natural_rms,
+        measure_noise=noise_on_demand(
+            reference_by_name(oracle, arguments), tensors, expected.output64, generator
+        ),
+    )
+    return Trial(input_set, probe, arguments, expected, compared)
+
+
+_STATE = "state."
+
+
+def state_tensors(weights: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Weights under names that no argument has."""
+    return {_STATE + name: tensor for name, tensor in weights.items()}
+
+
+def reference_by_name(
+    oracle: Oracle, arguments: Arguments
+) -> Callable[[Mapping[str, torch.Tensor]], Any]:
+    """The float64 reference as a function of named inputs and weights; what is not named is kept."""
+    in_use = oracle.weights
+
+    def answer(tensors: Mapping[str, torch.Tensor]) -> Any:
+        weights = {name: tensors.get(_STATE + name, tensor) for name, tensor in in_use.items()}
+        return oracle.with_weights(weights, _pair(with_tensors(arguments, tensors)))
+
+    return answer
+
+
 def _of_source(
     oracle: Oracle,
     source: InputSource,
@@ -119,7 +165,7 @@ def _of_source(
                 yield probe
                 continue
             arguments = _pair(with_tensors(natural, probe.tensors))
-        yield Trial(source.name, name, arguments, oracle.expect(arguments), scale)
+        yield trial_on(oracle, source.name, name, arguments, scale, generator)
 
 
 def _pair(value: Any) -> Arguments:

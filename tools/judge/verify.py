@@ -32,6 +32,8 @@ class Findings:
     """Log rows of the first call of each input set: what one forward launches."""
     candidate_s: float = 0.0
     """Time the candidate's process needed for its answers."""
+    previous: dict[str, Any] = field(default_factory=dict)
+    """The outputs of the call before, by name: what a stale buffer would still hold."""
 
     def disclose(self, code: str, message: str) -> None:
         self.disclosures.setdefault(code, Disclosure(code, message))
@@ -63,7 +65,6 @@ class Verifier:
             if _changes_state(trial, one.weights):
                 self.process.use_weights(one.weights)
             answer = self._call(trial)
-            self._compare(trial, answer.output)
             self._inputs_untouched(trial, answer)
             self._state_updated(trial, one.weights)
             if previous is not None:
@@ -82,15 +83,18 @@ class Verifier:
         answer = self.process.call(trial.arguments)
         self.findings.calls += 1
         self.findings.candidate_s += answer.seconds
-        if self.device == "virtual":
-            self._launched(trial, self.process.take_launches())
-        return answer
-
-    def _launched(self, trial: Trial, rows: list[dict[str, Any]]) -> None:
+        rows = self.process.take_launches() if self.device == "virtual" else []
         for row in rows:
             if row.get("fault"):
                 fault = row["fault"]
                 raise Rejected(fault["code"], fault["message"], fault.get("detail", {}))
+        self._compare(trial, answer.output)
+        if self.device == "virtual":
+            self._launched(trial, rows)
+        self.findings.previous = dict(compare.leaves(answer.output))
+        return answer
+
+    def _launched(self, trial: Trial, rows: list[dict[str, Any]]) -> None:
         if not rows and self.needs_kernel:
             earlier = " on this call, though it did on others" if self.findings.launches else ""
             raise Rejected(
@@ -104,12 +108,9 @@ class Verifier:
             self.findings.launches += [row | {"input_set": trial.input_set} for row in rows]
 
     def _compare(self, trial: Trial, output: Any) -> None:
-        expected = compare.Expected(
-            eager=trial.expected.output,
-            oracle64=trial.expected.output64,
-            natural_rms=trial.natural_rms,
+        comparison = compare.compare(
+            output, trial.compared, input_set=trial.input_set, probe=trial.probe
         )
-        comparison = compare.compare(output, expected, input_set=trial.input_set, probe=trial.probe)
         self.findings.cases += comparison.cases
         for disclosure in comparison.disclosures:
             self.findings.disclose(disclosure.code, disclosure.message)
@@ -119,7 +120,7 @@ class Verifier:
             )
         self._users_own(trial, output)
         if comparison.reason is not None and not self._user_accepts(comparison, trial, output):
-            raise _wrong(comparison, trial, output)
+            raise _wrong(comparison, trial, self.findings.previous)
 
     def _user_accepts(self, comparison: Comparison, trial: Trial, output: Any) -> bool:
         loosened = (
@@ -203,9 +204,7 @@ class Verifier:
 
     def _repeat(self, trial: Trial) -> None:
         first = self._call(trial)
-        self._compare(trial, first.output)
         second = self._call(trial)
-        self._compare(trial, second.output)
         if not _identical(first.output, second.output):
             self.findings.disclose(
                 "nondeterministic",
@@ -213,17 +212,29 @@ class Verifier:
             )
 
 
-def _wrong(comparison: Comparison, trial: Trial, output: Any) -> Rejected:
+def _wrong(comparison: Comparison, trial: Trial, previous: Mapping[str, Any]) -> Rejected:
     assert comparison.reason is not None
     reason, failure = comparison.reason, comparison.failure
     where = {"input_set": trial.input_set, "probe": trial.probe}
     if failure is None:
         return Rejected(reason.code, reason.message, {**reason.detail, **where})
     inputs = dict(compare.leaves(trial.arguments, "argument"))
+    before = previous.get(failure.output)
     found = diagnose(
-        failure, inputs={n: t for n, t in inputs.items() if isinstance(t, torch.Tensor)}
+        failure,
+        inputs={name: t for name, t in inputs.items() if isinstance(t, torch.Tensor)},
+        previous=before if _comparable(before, failure.expected) else None,
     )
-    return Rejected(reason.code, found.sentence, {**reason.detail, **found.detail, **where})
+    code = _CODE_OF_PATTERN.get(found.pattern or "", reason.code)
+    return Rejected(code, found.sentence, {**reason.detail, **found.detail, **where})
+
+
+_CODE_OF_PATTERN = {"stale": "stale_output", "unwritten": "wrong_output"}
+"""Patterns that say more than the comparison's own code."""
+
+
+def _comparable(before: Any, expected: torch.Tensor) -> bool:
+    return isinstance(before, torch.Tensor) and before.shape == expected.shape
 
 
 def _changes_state(trial: Trial, weights: Mapping[str, torch.Tensor]) -> bool:
