@@ -1,7 +1,7 @@
 """The last section of every emitted module, part 1: `optimized` and the module it returns.
 
-`emit` copies the text of `dropin`, `dropin_guard` and `dropin_inputs` to the end of each emitted
-file; they are code, not a template, so that types and style are checked, and nothing imports them.
+`emit` copies the text of `dropin`, `dropin_guard`, `dropin_state` and `dropin_inputs` to the end of
+each emitted file; they are code, not a template, so that types and style are checked, and nothing imports them.
 They import only torch, and anything else inside the function that needs it, so that they shadow no
 name of the candidate's. Names under TYPE_CHECKING stand elsewhere in the emitted file."""
 
@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 if TYPE_CHECKING:
-    from kernelagent.dropin_guard import _described, _Guard, _state_of
+    from kernelagent.dropin_guard import _Guard
+    from kernelagent.dropin_state import _described, _state_of
 
     ENVELOPE_VERIFIED: dict[str, Any] = {}
 

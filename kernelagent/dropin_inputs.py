@@ -1,4 +1,4 @@
-"""The last section of emitted modules, part 3: whether arguments are like the verified ones."""
+"""The last section of emitted modules, part 4: whether arguments are like the verified ones."""
 
 from __future__ import annotations
 

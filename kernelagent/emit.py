@@ -1,7 +1,7 @@
 """Writes the accepted candidate as one Python file that a user can import without kernelagent.
 
 The file is a header that says what was verified, the candidate's own text, and the drop-in section
-(`dropin`, `dropin_guard`, `dropin_inputs`), whose guard reads `ENVELOPE_VERIFIED`:
+(`dropin` and the three modules named after it), whose guard reads `ENVELOPE_VERIFIED`:
 
     input_sets       list of {name, args: [value...], kwargs: {name: value}}
     contiguous       True: besides the strides listed, row-major tensors were verified
@@ -36,7 +36,7 @@ from kernelagent.review import Finding, bound_names, review
 __all__ = ["Certificate", "Finding", "emit_module", "review"]
 
 WIDTH = 98
-_PARTS = ("dropin.py", "dropin_guard.py", "dropin_inputs.py")
+_PARTS = ("dropin.py", "dropin_guard.py", "dropin_state.py", "dropin_inputs.py")
 _SECTION = f"""\
 # The drop-in. Above stands {ENTRY_POINT} as it was verified; what follows puts it in place of a
 # live module and keeps it to what was verified. Nothing runs when this file is imported.

@@ -1,0 +1,157 @@
+"""The last section of emitted modules, part 3: whether the module's state is the verified one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+if TYPE_CHECKING:
+    from kernelagent.dropin_inputs import _PLAIN_TENSORS, _same_layout, _spelled, _storage_refusal
+
+    ENVELOPE_VERIFIED: dict[str, Any] = {}
+
+
+class _Watch:
+    """Notices in a microsecond or two that the state is not the one last looked at."""
+
+    def __init__(self, module: torch.nn.Module) -> None:
+        import itertools
+        import operator
+
+        parts = list(module.modules())
+        held = [vars(p)[n] for p in parts for n in ("_parameters", "_buffers", "_modules")]
+        every = torch.nn.modules.module
+        self.hooks = (
+            *(vars(part)[name] for part in parts[1:] for name in _HOOKS),
+            every._global_forward_hooks,
+            every._global_forward_pre_hooks,
+        )
+        self._empty = (*self.hooks, *(holder for holder in held if not holder))
+        self._held = [holder for holder in held if holder]
+        self._chained = itertools.chain.from_iterable
+        self._is = operator.is_
+        self._values = [*self._chained(map(dict.values, self._held))]
+        self._settings = []
+        for part in parts:
+            attributes = vars(part)
+            # "training" is among the names too: with two at least, a tuple comes back.
+            names = [name for name in attributes if _is_plain(attributes[name])]
+            pick = operator.itemgetter("training", *names)
+            self._settings.append((attributes, pick, _copied(pick(attributes))))
+        self.tensors = tuple(t for t in _state_of(module).values() if type(t) in _PLAIN_TENSORS)
+        self._dtypes = [tensor.dtype for tensor in self.tensors]
+        self._addresses = [tensor.data_ptr() for tensor in self.tensors]
+
+    def is_quiet(self) -> bool:
+        """Whether every object and attribute is the one last seen, and no hook has come."""
+        if any(self._empty) or sum(map(len, self._held)) != len(self._values):
+            return False
+        if not all(map(self._is, self._chained(map(dict.values, self._held)), self._values)):
+            return False
+        try:
+            for attributes, pick, values in self._settings:
+                if pick(attributes) != values:
+                    return False
+        except KeyError:
+            return False
+        return True
+
+    def has_same_storage(self) -> bool:
+        """Whether no tensor was exchanged behind its parameter, as `.half()` and `.to()` do."""
+        return [tensor.dtype for tensor in self.tensors] == self._dtypes and [
+            tensor.data_ptr() for tensor in self.tensors
+        ] == self._addresses
+
+
+def _state_of(module: torch.nn.Module) -> dict[str, torch.Tensor]:
+    """Parameters and persistent buffers under the names of the state dict, tied ones repeated."""
+    found: dict[str, torch.Tensor] = {}
+    for path, part in module.named_modules(remove_duplicate=False):
+        lasting = {
+            n: b for n, b in part._buffers.items() if n not in part._non_persistent_buffers_set
+        }
+        for name, tensor in (*part._parameters.items(), *lasting.items()):
+            if tensor is not None:
+                found[f"{path}.{name}" if path else name] = tensor
+    return found
+
+
+def _described(module: torch.nn.Module) -> dict[str, Any]:
+    """Class and plain attributes of every part: what `ModelNew` took over when it was built."""
+    return {
+        path: (
+            type(part).__qualname__,
+            {
+                name: _spelled(value)
+                for name, value in vars(part).items()
+                if name not in _INTERNAL and _is_plain(value)
+            },
+        )
+        for path, part in module.named_modules(remove_duplicate=False)
+    }
+
+
+def _state_refusal(
+    original: torch.nn.Module, described: dict[str, Any], layout: dict[str, tuple[int, ...]]
+) -> tuple[str, str] | None:
+    changed = _description_refusal(_described(original), described)
+    if changed is not None:
+        return changed
+    flags = {part.training for part in original.modules()}
+    modes = ENVELOPE_VERIFIED["modes"]
+    independent = ENVELOPE_VERIFIED.get("mode_independent", False)
+    if not independent and not flags <= {mode == "train" for mode in modes}:
+        return "mode", f"the module or a part of it is not in {' or '.join(modes)} mode"
+    state, devices = _state_of(original), set()
+    for name, facts in ENVELOPE_VERIFIED["state"].items():
+        tensor = state.get(name)
+        if tensor is None or tuple(tensor.shape) != tuple(facts["shape"]):
+            return "structure", f"{name} is gone or has another shape than {facts['shape']}"
+        refusal = _storage_refusal(name, tensor, facts["dtype"])
+        if refusal is not None:
+            return refusal
+        if not _same_layout(tensor.shape, tensor.stride(), layout[name]):
+            return "strides", f"{name} has strides {tensor.stride()}, verified: {layout[name]}"
+        devices.add(tensor.device)
+    if len(devices) > 1:
+        return "device", f"the parameters are on {', '.join(sorted(map(str, devices)))}"
+    return None
+
+
+def _description_refusal(now: dict[str, Any], described: dict[str, Any]) -> tuple[str, str] | None:
+    classes = {path: kind for path, (kind, _) in now.items()}
+    if classes != {path: kind for path, (kind, _) in described.items()}:
+        return "structure", "a submodule was added, removed or replaced by one of another class"
+    verified = ENVELOPE_VERIFIED.get("attributes", {})
+    for path, (_, attributes) in now.items():
+        expected = described[path][1] | verified.get(path, {})
+        for name in attributes.keys() | expected.keys():
+            if attributes.get(name) != expected.get(name):
+                place = f"{path}.{name}" if path else name
+                return "attribute", (
+                    f"the attribute {place} is {attributes.get(name, 'gone')}, "
+                    f"verified: {expected.get(name, 'without it')}"
+                )
+    return None
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether a change of this attribute can be seen by comparing values."""
+    if isinstance(value, list | tuple):
+        return all(map(_is_plain, value))
+    return value is None or isinstance(value, _PLAIN_VALUES) or callable(value)
+
+
+def _is_default(value: Any, default: Any) -> bool:
+    return value is default or (_is_plain(value) and _spelled(value) == _spelled(default))
+
+
+def _copied(values: tuple[Any, ...]) -> tuple[Any, ...]:
+    """A list is copied, so that a change inside it is seen."""
+    return tuple(list(value) if isinstance(value, list) else value for value in values)
+
+
+_PLAIN_VALUES = (bool, int, float, str, torch.dtype, torch.device)
+_INTERNAL = frozenset(vars(torch.nn.Module()))
+_HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")

@@ -1,0 +1,54 @@
+"""JSON Schemas of what the program prints and logs, made from the records themselves."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from kernelagent.doctor import Findings
+from kernelagent.evaluation import Evaluation
+from kernelagent.events import KINDS, SCHEMA
+
+FOLDER = Path(__file__).parent / "schemas"
+
+
+def schemas() -> dict[str, dict[str, Any]]:
+    """File name to schema, for `evaluate`, `doctor` and each kind of event."""
+    made = {
+        "evaluation.json": msgspec.json.schema(Evaluation),
+        "doctor.json": msgspec.json.schema(Findings),
+    }
+    for name, kind in KINDS.items():
+        made[f"event.{name}.json"] = {
+            "type": "object",
+            "required": ["schema", "seq", "time_s", "kind", "data"],
+            "properties": {
+                "schema": {"const": SCHEMA},
+                "seq": {"type": "integer", "minimum": 0},
+                "time_s": {"type": "number"},
+                "kind": {"const": name},
+                "data": {"$ref": f"#/$defs/{name}"},
+            },
+            "$defs": msgspec.json.schema_components([kind], ref_template="#/$defs/{name}")[1],
+        }
+    return {name: _text(schema) for name, schema in made.items()}
+
+
+def _text(schema: dict[str, Any]) -> dict[str, Any]:
+    plain: dict[str, Any] = json.loads(json.dumps(schema))
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **plain}
+
+
+def write() -> None:
+    """Write all schemas into the package; run after a record has changed."""
+    FOLDER.mkdir(exist_ok=True)
+    for name, schema in schemas().items():
+        text = json.dumps(schema, indent=1, sort_keys=True) + "\n"
+        (FOLDER / name).write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    write()
