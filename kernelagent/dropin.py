@@ -1,9 +1,10 @@
 """The last section of every emitted module, part 1: `optimized` and the module it returns.
 
 `emit` copies the text of `dropin`, `dropin_guard`, `dropin_state` and `dropin_inputs` to the end of
-each emitted file; they are code, not a template, so that types and style are checked, and nothing imports them.
+each emitted file. They are code, so that types and style are checked, but nothing imports them.
 They import only torch, and anything else inside the function that needs it, so that they shadow no
-name of the candidate's. Names under TYPE_CHECKING stand elsewhere in the emitted file."""
+name of the candidate's. Names under TYPE_CHECKING stand elsewhere in the emitted file.
+"""
 
 from __future__ import annotations
 
