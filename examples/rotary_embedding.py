@@ -1,37 +1,52 @@
-"""Rotary position embedding of queries and keys, written in plain style rather than KernelBench's.
+"""Rotary position embedding of queries and keys, in bfloat16, in plain style.
+
+Llama, Mistral, Qwen and GPT-NeoX turn each pair of features by an angle that grows with the token's
+position. The file follows no convention, so the command names the class and the inputs:
 
     kernelagent optimize examples/rotary_embedding.py --module RotaryEmbedding --inputs example_inputs
-
-Two named input sets: a short and a longer sequence. On a GPU use lengths of thousands.
 """
 
 import torch
 from torch import nn
 
-HEADS, WIDTH = 4, 64
+SHORT = 24  # on a GPU: 512
+LONG = 100  # on a GPU: 8192
+HEADS = 4  # on a GPU: 32
+KEY_HEADS = 2  # on a GPU: 8
+HEAD_SIZE = 64  # on a GPU: 128
 
 
 class RotaryEmbedding(nn.Module):
-    """Rotates the two halves of each head by an angle that grows with the position."""
+    """Turns the first half of each head's features against the second half."""
+
+    inverse_frequency: torch.Tensor
+
+    def __init__(self, head_size: int = HEAD_SIZE, base: float = 10000.0):
+        super().__init__()
+        exponent = torch.arange(0, head_size, 2, dtype=torch.float32) / head_size
+        self.register_buffer("inverse_frequency", base**-exponent, persistent=False)
 
     def forward(
-        self, query: torch.Tensor, key: torch.Tensor, *, angles: torch.Tensor
+        self, query: torch.Tensor, key: torch.Tensor, *, position: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        cos, sin = angles.cos(), angles.sin()
-        return self._rotated(query, cos, sin), self._rotated(key, cos, sin)
-
-    @staticmethod
-    def _rotated(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
-        left, right = x.chunk(2, dim=-1)
-        return torch.cat((left * cos - right * sin, right * cos + left * sin), dim=-1)
+        angle = position[:, :, None, None] * self.inverse_frequency
+        cosine, sine = angle.cos(), angle.sin()
+        return _turned(query, cosine, sine), _turned(key, cosine, sine)
 
 
-def _sample(length: int) -> dict[str, object]:
-    query, key = (torch.randn(HEADS, length, WIDTH) for _ in range(2))
-    frequencies = 10000.0 ** (-torch.arange(0, WIDTH, 2) / WIDTH)
-    angles = torch.arange(length)[:, None] * frequencies
-    return {"args": (query, key), "kwargs": {"angles": angles}}
+def _turned(x: torch.Tensor, cosine: torch.Tensor, sine: torch.Tensor) -> torch.Tensor:
+    first, second = x.float().chunk(2, dim=-1)
+    turned = torch.cat([first * cosine - second * sine, second * cosine + first * sine], dim=-1)
+    return turned.to(x.dtype)
 
 
-def example_inputs() -> dict[str, dict[str, object]]:
-    return {"short": _sample(17), "long": _sample(64)}
+def _call(batch: int, tokens: int) -> dict:
+    query = torch.randn(batch, tokens, HEADS, HEAD_SIZE, dtype=torch.bfloat16)
+    key = torch.randn(batch, tokens, KEY_HEADS, HEAD_SIZE, dtype=torch.bfloat16)
+    offset = torch.randint(0, 64, (batch, 1))
+    return {"args": (query, key), "kwargs": {"position": offset + torch.arange(tokens)}}
+
+
+def example_inputs():
+    """Two shapes: several short prompts, one longer text."""
+    return {"short": _call(batch=2, tokens=SHORT), "long": _call(batch=1, tokens=LONG)}
