@@ -88,6 +88,13 @@ class _Inert:
         return lambda *_, **__: 0
 
 
+class _Generator(torch.Generator):
+    """A generator for any device, on the CPU; still a class, because annotations name it."""
+
+    def __new__(cls, device: Any = "cpu") -> Self:
+        return super().__new__(cls, device=_on_cpu(device))
+
+
 class _Event(_Inert):
     def __init__(self, *_: Any, **__: Any) -> None:
         self._at = 0.0
@@ -168,7 +175,7 @@ def _cuda_answers(target: str) -> dict[str, Any]:
 
 
 def _patch_modules_and_generators(put: Callable[[Any, str, Any], None]) -> None:
-    move, generator, enter = torch.nn.Module.to, torch.Generator, torch.amp.autocast.__init__
+    move, enter = torch.nn.Module.to, torch.amp.autocast.__init__
 
     def to(self: torch.nn.Module, *args: Any, **kwargs: Any) -> torch.nn.Module:
         places = tuple(_on_cpu(a) if isinstance(a, str | torch.device) else a for a in args)
@@ -181,5 +188,5 @@ def _patch_modules_and_generators(put: Callable[[Any, str, Any], None]) -> None:
     put(torch.nn.Module, "to", to)
     put(torch.nn.Module, "cuda", lambda self, device=None: self)
     put(torch.Tensor, "cuda", lambda self, *_, **__: self)
-    put(torch, "Generator", lambda device="cpu": generator(device=_on_cpu(device)))
+    put(torch, "Generator", _Generator)
     put(torch.amp.autocast, "__init__", begin)

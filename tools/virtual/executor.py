@@ -64,7 +64,7 @@ class Executor:
                 self._launcher.watch_races = bool(request["races"])
                 self._launcher.count_traffic = bool(request["traffic"])
             case "reset":
-                self._launcher.log.clear()
+                self._launcher.reset()
             case "log":
                 return {"kind": "log", "launches": self._launcher.rows(request.get("facts", False))}
         return {"kind": "done"}

@@ -113,6 +113,12 @@ class Launcher:
             return {"kind": "failed", **logged.fault}
         return {"kind": "done"}
 
+    def reset(self) -> None:
+        """Forget the log; the next forward finds cold caches."""
+        self.log.clear()
+        if self._counter is not None:
+            self._counter.clear()
+
     def rows(self, with_facts: bool) -> list[dict[str, Any]]:
         """The log as JSON; machine facts cost a disassembly a kernel."""
         return [self._row(logged, with_facts) for logged in self.log]

@@ -1,0 +1,168 @@
+"""From counted traffic and machine code to an ESTIMATE of time; nothing here was ever measured.
+
+A launch takes its overhead plus whichever of its resources is busiest. Good for ranking variants and
+for catching gross waste; differences under 20 % mean nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Literal
+
+from kernelagent.tools.virtual.ceilings import DeviceCeilings
+from kernelagent.tools.virtual.eager import EagerRow
+from kernelagent.tools.virtual.sass import MachineFacts
+from kernelagent.tools.virtual.traffic import TrafficFacts
+
+Bound = Literal["dram", "l2", "dot", "fp", "special", "atomics", "launch"]
+_WARP = 32
+_SPILLED_BYTES = 4
+_UNKNOWN_RESIDENT = 8
+"""Programs per multiprocessor when no machine code is at hand (assumption)."""
+
+
+@dataclass(frozen=True)
+class LaunchEstimate:
+    """The predicted time of one launch, or of one torch operation."""
+
+    us: float
+    bound: Bound
+    """The resource that takes longest; `launch` when the overhead does."""
+    parts_us: dict[Bound, float]
+    """What each resource alone would take; all but `launch` overlap."""
+    label: Literal["estimate"] = "estimate"
+
+
+@dataclass(frozen=True)
+class ForwardEstimate:
+    """The predicted time of several launches one after another."""
+
+    us: float = 0.0
+    bound: Bound = "launch"
+    """The bound in which most of the time is spent."""
+    launches: tuple[LaunchEstimate, ...] = field(default=())
+    label: Literal["estimate"] = "estimate"
+
+
+def estimate_launch(
+    traffic: TrafficFacts, machine: MachineFacts | None, ceilings: DeviceCeilings
+) -> LaunchEstimate:
+    """The predicted time of one Triton launch; without `machine`, of one that compiled well."""
+    active = min(ceilings.sms, max(1, traffic.programs))
+    balance = _balance(traffic.programs, ceilings.sms)
+    l2_bytes = (
+        traffic.load_sector_bytes
+        + traffic.store_sector_bytes
+        - traffic.l1_bytes
+        + spilled_bytes(traffic, machine)
+    )
+    dram_per_s = min(
+        ceilings.dram_bytes_per_s * ceilings.dram_efficiency,
+        active * ceilings.sm_dram_bytes_per_s,
+    )
+    l2_per_s = min(ceilings.l2_bytes_per_s, active * ceilings.sm_l2_bytes_per_s)
+    return _longest(
+        {
+            "dram": traffic.dram_bytes / dram_per_s,
+            "l2": l2_bytes / l2_per_s,
+            "dot": _dot_seconds(traffic, machine, ceilings) / balance,
+            "fp": _fp_seconds(traffic.fp_operations, traffic.fp64_operations, ceilings) / balance,
+            "special": traffic.special_operations / ceilings.special_per_s / balance,
+            "atomics": max(
+                traffic.atomics / ceilings.atomics_per_s,
+                traffic.hottest_atomics / ceilings.same_address_atomics_per_s,
+            ),
+            "launch": ceilings.launch_us * 1e-6 + _waves(traffic, machine, ceilings),
+        }
+    )
+
+
+def estimate_eager(rows: Iterable[EagerRow], ceilings: DeviceCeilings) -> ForwardEstimate:
+    """The predicted time of torch's own operations, each of them one launch."""
+    return total(_estimate_operation(row, ceilings) for row in rows)
+
+
+def total(launches: Iterable[LaunchEstimate]) -> ForwardEstimate:
+    """Launches one after another, as a single stream runs them."""
+    found = tuple(launches)
+    by_bound: dict[Bound, float] = {}
+    for launch in found:
+        by_bound[launch.bound] = by_bound.get(launch.bound, 0.0) + launch.us
+    return ForwardEstimate(
+        us=sum(launch.us for launch in found),
+        bound=max(by_bound, key=lambda name: by_bound[name], default="launch"),
+        launches=found,
+    )
+
+
+def spilled_bytes(traffic: TrafficFacts, machine: MachineFacts | None) -> float:
+    """What spilled registers move between the multiprocessors and L2, whole grid, in bytes.
+
+    A spill inside a loop runs as often as the loop; how often that is follows from the bytes that
+    were requested and the bytes that all load instructions together would load once.
+    """
+    if machine is None or machine.spills == 0:
+        return 0.0
+    lanes = traffic.programs * machine.num_warps * _WARP
+    width = sum(int(bits) // 8 * count for bits, count in machine.load_widths.items())
+    turns = max(1.0, traffic.requested_load_bytes / (width * lanes)) if width else 1.0
+    executed = machine.spills - machine.looped_spills + machine.looped_spills * turns
+    return executed * lanes * _SPILLED_BYTES
+
+
+def _estimate_operation(row: EagerRow, ceilings: DeviceCeilings) -> LaunchEstimate:
+    rate = ceilings.dot_flops_per_s.get(row.dot_type, ceilings.fp32_flops_per_s)
+    return _longest(
+        {
+            "dram": row.dram_bytes / (ceilings.dram_bytes_per_s * ceilings.dram_efficiency),
+            "l2": (row.loaded_bytes + row.stored_bytes) / ceilings.l2_bytes_per_s,
+            "dot": row.dot_flops / (rate * ceilings.library_dot_efficiency),
+            "fp": _fp_seconds(row.fp_operations, row.fp64_operations, ceilings),
+            "special": row.special_operations / ceilings.special_per_s,
+            "launch": ceilings.launch_us * 1e-6,
+        }
+    )
+
+
+def _longest(seconds: dict[Bound, float]) -> LaunchEstimate:
+    parts: dict[Bound, float] = {name: 1e6 * part for name, part in seconds.items()}
+    bound = max(parts, key=lambda name: parts[name])
+    busiest = max(part for name, part in parts.items() if name != "launch")
+    return LaunchEstimate(us=parts["launch"] + busiest, bound=bound, parts_us=parts)
+
+
+def _balance(programs: int, sms: int) -> float:
+    """Share of the multiprocessors that are busy on average until the last program ends."""
+    return max(1, programs) / (sms * -(-max(1, programs) // sms))
+
+
+def _waves(traffic: TrafficFacts, machine: MachineFacts | None, ceilings: DeviceCeilings) -> float:
+    """Seconds that the rounds of programs need at least, however little each of them does."""
+    resident = _UNKNOWN_RESIDENT if machine is None else max(1, machine.resident_programs)
+    return -(-traffic.programs // (ceilings.sms * resident)) * ceilings.program_us * 1e-6
+
+
+def _fp_seconds(operations: int, fp64_operations: int, ceilings: DeviceCeilings) -> float:
+    # Peaks count a fused multiply-add twice; plain operations reach half of them.
+    return (
+        2 * operations / ceilings.fp32_flops_per_s + 2 * fp64_operations / ceilings.fp64_flops_per_s
+    )
+
+
+def _dot_seconds(
+    traffic: TrafficFacts, machine: MachineFacts | None, ceilings: DeviceCeilings
+) -> float:
+    family = ceilings.tensor_core if machine is None else machine.tensor_core
+    efficiency = ceilings.dot_efficiency
+    if family != ceilings.tensor_core:
+        efficiency *= ceilings.older_tensor_core
+    seconds = 0.0
+    for dtype, flops in traffic.dot_flops.items():
+        on_tensor_cores = family is not None and dtype in ceilings.dot_flops_per_s
+        if on_tensor_cores:
+            seconds += flops / (ceilings.dot_flops_per_s[dtype] * efficiency)
+        else:
+            peak = ceilings.fp64_flops_per_s if dtype == "fp64" else ceilings.fp32_flops_per_s
+            seconds += flops / (peak * ceilings.dot_efficiency)
+    return seconds

@@ -1,0 +1,282 @@
+"""Counts what torch's own operations move and compute, without a GPU and without contents.
+
+Best run on meta tensors at full size: CPU tensors may be dispatched differently from CUDA ones.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+from torch.utils.flop_counter import flop_registry
+
+from kernelagent.tools.virtual.ceilings import SECTOR_BYTES, ceilings_for
+from kernelagent.tools.virtual.residency import AddressSpace, L2Cache, Stretch, stream
+
+_FREE = frozenset(
+    """empty empty_like empty_strided new_empty new_empty_strided _unsafe_view detach lift_fresh
+    lift is_same_size _local_scalar_dense resize_ set_ record_stream scalar_tensor""".split()
+)
+"""Not views by their schema, and still no kernel."""
+_SPECIAL = frozenset(
+    """exp exp2 expm1 log log2 log10 log1p sqrt rsqrt sin cos tan tanh sinh cosh asin acos atan
+    atan2 sigmoid log_sigmoid_forward erf erfc erfinv gelu silu mish softplus elu selu logit pow
+    softmax log_softmax safe_softmax logsumexp logaddexp""".split()
+)
+_PICKING = frozenset("embedding index index_select gather take take_along_dim".split())
+"""These read as much of their first tensor as they return."""
+_PLACING = frozenset(
+    """index_put index_put_ _index_put_impl_ index_copy_ index_add_ scatter_ scatter_add_
+    scatter_reduce_ masked_scatter_""".split()
+)
+"""In place these touch as much of their first tensor as the other tensors hold."""
+_WRITING = frozenset(
+    "copy_ fill_ zero_ uniform_ normal_ bernoulli_ random_ exponential_ trunc_normal_".split()
+)
+"""In place without reading what was there."""
+_ATTENTION = "scaled_dot_product_attention"
+_FUSED_ON_CUDA = frozenset({_ATTENTION, "rms_norm"})
+"""One kernel on CUDA, several operations on meta tensors."""
+
+
+@dataclass(frozen=True)
+class EagerRow:
+    """What one torch operation moves and computes."""
+
+    name: str
+    loaded_bytes: int
+    """Bytes in the sectors of all operands, each read once."""
+    stored_bytes: int
+    dram_bytes: int
+    """What of both crosses to or from DRAM, given what the L2 cache holds."""
+    dot_flops: int = 0
+    dot_type: str = ""
+    """Operand type of a matrix operation: `bf16`, `fp16`, `tf32`, `fp32`, ..."""
+    fp_operations: int = 0
+    fp64_operations: int = 0
+    special_operations: int = 0
+
+
+def eager_rows(
+    function: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    target: str = "sm_90",
+) -> list[EagerRow]:
+    """Call the function once and count the torch operations in it, L2 cold at the start.
+
+    `target` decides how large the L2 cache is. Raises what the function raises.
+    """
+    cache = L2Cache(AddressSpace(), ceilings_for(target).l2_bytes)
+    with EagerTraffic(cache) as traffic, torch.no_grad():
+        function(*args, **kwargs)
+    return traffic.rows
+
+
+@dataclass(frozen=True)
+class _Work:
+    """What an operation is, beyond the tensors it is called with."""
+
+    name: str
+    flops: int = 0
+    special: int = 0
+    """Special functions, where they are not one per element."""
+
+
+class EagerTraffic(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """While entered, appends a row per operation; shares its cache with a `TrafficCounter`."""
+
+    def __init__(self, cache: L2Cache) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.rows: list[EagerRow] = []
+        self._memory = _Memory(cache)
+        self._fused = _FusedOnCuda(self)
+        self._silent = False
+
+    def __enter__(self) -> EagerTraffic:
+        super().__enter__()  # type: ignore[no-untyped-call]
+        self._fused.__enter__()  # type: ignore[no-untyped-call]
+        return self
+
+    def __exit__(self, *raised: Any) -> None:
+        self._fused.__exit__(*raised)  # type: ignore[no-untyped-call]
+        super().__exit__(*raised)  # type: ignore[no-untyped-call]
+
+    def __torch_dispatch__(
+        self,
+        func: Any,
+        types: Sequence[type],
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        kwargs = kwargs or {}
+        result = func(*args, **kwargs)
+        name = str(func.overloadpacket).partition(".")[2]
+        if not self._silent and not func.is_view and name not in _FREE:
+            count = flop_registry.get(func.overloadpacket)
+            flops = count(*args, **kwargs, out_val=result) if count is not None else 0
+            self._record(_Work(name, int(flops)), args, kwargs, result)
+        return result
+
+    def whole(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], work: _Work) -> Any:
+        """Run a function that is one kernel on CUDA, whatever it is made of here."""
+        outermost, self._silent = not self._silent, True
+        try:
+            result = func(*args, **kwargs)
+        finally:
+            self._silent = not outermost
+        if outermost:
+            self._record(work, args, kwargs, result)
+        return result
+
+    def _record(
+        self, work: _Work, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any
+    ) -> None:
+        name = work.name
+        operands = _operands(name, args, kwargs, result)
+        if not operands:
+            return
+        stretches = [self._memory.stretch(*operand) for operand in operands]
+        dram = sum(stream(self._memory.cache, stretches))
+        elements = max(size // tensor.itemsize for tensor, size, _ in operands)
+        wide = any(tensor.dtype == torch.float64 for tensor, _, _ in operands)
+        special = elements if name.strip("_") in _SPECIAL else 0
+        self.rows.append(
+            EagerRow(
+                name=name,
+                loaded_bytes=sum(s.moved_bytes for s in stretches if not s.write),
+                stored_bytes=sum(s.moved_bytes for s in stretches if s.write),
+                dram_bytes=dram,
+                dot_flops=work.flops,
+                dot_type=_dot_type(name, operands[0][0].dtype) if work.flops else "",
+                fp_operations=0 if wide else elements,
+                fp64_operations=elements if wide else 0,
+                special_operations=work.special or special,
+            )
+        )
+
+
+class _FusedOnCuda(TorchFunctionMode):
+    """Catches the functions that CUDA does not decompose before torch decomposes them here."""
+
+    def __init__(self, traffic: EagerTraffic) -> None:
+        super().__init__()
+        self._traffic = traffic
+
+    def __torch_function__(
+        self,
+        func: Any,
+        types: Sequence[type],
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        kwargs = kwargs or {}
+        name = getattr(func, "__name__", "")
+        if name not in _FUSED_ON_CUDA:
+            return func(*args, **kwargs)
+        work = _attention(*args, **kwargs) if name == _ATTENTION else _Work(name)
+        return self._traffic.whole(func, args, kwargs, work)
+
+
+class _Memory:
+    """Where tensors live in the cache's address space; those without memory get a place there."""
+
+    def __init__(self, cache: L2Cache) -> None:
+        self.cache = cache
+        self._reserved: dict[int, tuple[int, torch.UntypedStorage]] = {}
+
+    def stretch(self, tensor: torch.Tensor, moved_bytes: int, write: bool) -> Stretch:
+        address = self._base(tensor) + int(tensor.storage_offset()) * tensor.itemsize
+        return Stretch(address, _span_bytes(tensor), moved_bytes, write)
+
+    def _base(self, tensor: torch.Tensor) -> int:
+        storage = tensor.untyped_storage()
+        if tensor.device.type != "meta":
+            return storage.data_ptr()
+        # Kept alive beside its address, or a later storage could take over its identity.
+        if storage._cdata not in self._reserved:
+            address = self.cache.space.reserve(int(storage.nbytes()))
+            self._reserved[storage._cdata] = (address, storage)
+        return self._reserved[storage._cdata][0]
+
+
+_Operand = tuple[torch.Tensor, int, bool]
+"""A tensor, the bytes in the sectors touched, and whether they are written."""
+
+
+def _operands(
+    name: str, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any
+) -> list[_Operand]:
+    out = _tensors(kwargs.get("out"))
+    read = [t for t in _tensors((args, kwargs)) if all(t is not o for o in out)]
+    written = _tensors(result)
+    if name in _WRITING:
+        read = read[1:]
+    sizes = {id(t): _sector_bytes(t) for t in [*read, *written]}
+    if read and name in _PICKING:
+        _lower(sizes, read[0], sum(sizes[id(t)] for t in written))
+    elif read and name in _PLACING:
+        _lower(sizes, read[0], sum(sizes[id(t)] for t in read[1:]))
+    elif name == "nll_loss_forward" and len(read) > 1:
+        _lower(sizes, read[0], read[1].numel() * SECTOR_BYTES)
+    return [(t, sizes[id(t)], False) for t in read] + [(t, sizes[id(t)], True) for t in written]
+
+
+def _lower(sizes: dict[int, int], tensor: torch.Tensor, size: int) -> None:
+    sizes[id(tensor)] = min(sizes[id(tensor)], size)
+
+
+def _tensors(values: Any) -> list[torch.Tensor]:
+    return [
+        t
+        for t in tree_leaves(values)
+        if isinstance(t, torch.Tensor) and t.layout is torch.strided and t.numel()
+    ]
+
+
+def _span_bytes(tensor: torch.Tensor) -> int:
+    steps = zip(tensor.shape, tensor.stride(), strict=True)
+    return (sum((size - 1) * abs(step) for size, step in steps) + 1) * tensor.itemsize
+
+
+def _sector_bytes(tensor: torch.Tensor) -> int:
+    """Bytes in the sectors that hold the tensor's elements, expanded dimensions counting once."""
+    steps = [(n, abs(s)) for n, s in zip(tensor.shape, tensor.stride(), strict=True) if s and n > 1]
+    elements = math.prod(n for n, _ in steps)
+    closest = min((s for _, s in steps), default=1)
+    each = min(SECTOR_BYTES, closest * tensor.itemsize)
+    return -(-min(elements * each, _span_bytes(tensor)) // SECTOR_BYTES) * SECTOR_BYTES
+
+
+def _dot_type(name: str, dtype: torch.dtype) -> str:
+    if dtype == torch.float32:
+        rounded = (
+            torch.backends.cudnn.allow_tf32
+            if "convolution" in name
+            else torch.get_float32_matmul_precision() != "highest"
+        )
+        return "tf32" if rounded else "fp32"
+    spelled = str(dtype).removeprefix("torch.")
+    if spelled.startswith("float8"):
+        return "fp8"
+    return {"bfloat16": "bf16", "float16": "fp16", "float64": "fp64"}.get(spelled, spelled)
+
+
+def _attention(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attn_mask: torch.Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    **_: Any,
+) -> _Work:
+    """Two products and one exponential for every pair of positions; half the pairs when causal."""
+    pairs = math.prod(query.shape[:-1]) * key.shape[-2] // (2 if is_causal else 1)
+    return _Work(_ATTENTION, 2 * pairs * (query.shape[-1] + value.shape[-1]), pairs)
