@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
 import torch
@@ -24,6 +25,8 @@ from kernelagent.tools.runner import shell
 from kernelagent.tools.settings import JudgeSettings
 
 _PRELOAD = (
+    # Meta tensors pull it in, and inside `pretending_cuda` it would take stand-ins for the real thing.
+    "torch._dynamo",
     "kernelagent.tools.runner.main",
     "kernelagent.tools.virtual.driver",
     "kernelagent.tools.virtual.cuda_names",
@@ -57,7 +60,7 @@ class Docket:
         device = open_device(settings.device, settings.target)
         # Judge, runner and executor take turns on few cores: a pool of threads only waits for itself.
         torch.set_num_threads(1)
-        preload = _PRELOAD if device.kind == "virtual" else _PRELOAD[:1]
+        preload = _PRELOAD if device.kind == "virtual" else ("kernelagent.tools.runner.main",)
         warm = WarmParent.start(preload=preload, environment=_ONE_THREAD)
         try:
             return cls._opened(settings, device, warm, report.summary)
@@ -69,6 +72,7 @@ class Docket:
     def _opened(
         cls, settings: JudgeSettings, device: JudgeDevice, warm: WarmParent, sandbox: str
     ) -> Docket:
+        import_module("torch._dynamo")
         with device.scope():
             problem = load_problem(settings.problem)
             oracle = Oracle(problem, device.torch_device, scope=device.scope)

@@ -17,10 +17,10 @@ import numpy as np
 import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves, tree_map
-from torch.utils.flop_counter import FlopCounterMode
 
 from kernelagent.errors import ProblemError
 from kernelagent.tools.judge.load import Arguments, LoadedProblem, users_traceback
+from kernelagent.tools.virtual.eager import eager_rows
 
 INTERPRETED_BYTES = 4 << 20
 """Input and output bytes of one forward that `virtual` executes in about a second."""
@@ -174,10 +174,9 @@ def _leading_dimension(full: Arguments) -> int | None:
 def _work(full: Arguments, module: torch.nn.Module) -> tuple[int, int]:
     """Bytes in and out of one forward and its floating point operations, without computing it."""
     args, kwargs = _on_meta(full)
-    counter = FlopCounterMode(display=False)
-    with torch.no_grad(), counter:
-        output = meta_twin(module)(*args, **kwargs)
-    return _bytes_of(full) + _bytes_of(output), counter.get_total_flops()
+    outputs: list[Any] = []
+    rows = eager_rows(lambda *a, **k: outputs.append(meta_twin(module)(*a, **k)), args, kwargs)
+    return _bytes_of(full) + _bytes_of(outputs), sum(row.dot_flops for row in rows)
 
 
 def _fits(module: torch.nn.Module, arguments: Arguments | None, shrunk: Shrunk) -> bool:

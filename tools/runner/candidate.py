@@ -134,10 +134,17 @@ class LoadedCandidate:
         _check_types(output)
         return output
 
+    def drop_contents(self) -> None:
+        """From now on parameters and buffers have shapes and hold nothing."""
+        try:
+            self._built().to("meta")
+        except BaseException as error:
+            raise failure_of(error, "moving the module to tensors without contents") from error
+
     def forward_without_contents(self, *args: Any, **kwargs: Any) -> None:
         try:
             with torch.no_grad():
-                self._built().to("meta")(*args, **kwargs)
+                self._built()(*args, **kwargs)
         except BaseException as error:
             raise failure_of(error, "the forward on tensors without contents") from error
 

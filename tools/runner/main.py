@@ -123,6 +123,7 @@ class Runner:
         from kernelagent.tools.virtual.eager import eager_rows
 
         with self._scope():
+            self._loaded().drop_contents()
             rows = eager_rows(self._loaded().forward_without_contents, args, kwargs)
         return {"kind": "done", "torch": to_data(rows)}, ()
 
