@@ -2,32 +2,37 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
+import select
 import signal
 import socket
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-import kernelagent
 from kernelagent.errors import EnvironmentFault
-from kernelagent.tools.processes.confinement import Confinement
+from kernelagent.tools.processes import environment as environments
+from kernelagent.tools.processes.capture import Capture
+from kernelagent.tools.processes.confinement import ROOT, Confinement, SandboxReport
+from kernelagent.tools.processes.inside import Order
+from kernelagent.tools.processes.mechanisms import Mechanisms
+from kernelagent.tools.processes.warm import MOST_FDS
 
-_ROOT = str(Path(kernelagent.__file__).resolve().parent.parent)
 _BOOT = (
     "import sys; sys.path.insert(0, sys.argv[1]); "
-    "from kernelagent.tools.processes.warm import main; main(int(sys.argv[2]))"
+    "from kernelagent.tools.processes.warm import main; main(int(sys.argv[2]), sys.argv[1])"
 )
-_KEPT_OUTPUT = 64 << 10
-_FLOOD = 16 << 20
+_ALWAYS_IMPORTED = ("torch", "triton")
+_MESSAGE_BYTES = 1 << 16
+_NO_ANSWER: dict[str, Any] = {"fault": "it does not answer"}
+_IMPORT_S = 180.0
+_FORK_S = 20.0
+_DEATH_S = 20.0
 
 
 @dataclass(frozen=True)
@@ -35,123 +40,168 @@ class Exit:
     """How a process ended."""
 
     code: int | None
+    """Its exit status; None when a signal ended it."""
     signal: str | None
     why: str | None
+    """The limit it was stopped for: `memory`, `cpu`, `processes`, `flood`; None when for none."""
     peak_bytes: int
+    seconds: float = 0.0
 
     def describe(self) -> str:
+        """For a sentence after "it"."""
         if self.why:
             return f"was stopped ({self.why})"
         return f"was killed by {self.signal}" if self.signal else f"exited with status {self.code}"
 
 
 class Child:
-    def __init__(self, parent: WarmParent, pid: int, output: int) -> None:
-        self.pid = pid
-        self._parent = parent
-        self._text = bytearray()
-        self._flooded = False
-        self._reader = threading.Thread(target=self._read, args=(output,), daemon=True)
-        self._reader.start()
+    """A process tree forked from the warm parent, seen from outside."""
 
-    def _read(self, fd: int) -> None:
-        total = 0
-        while chunk := os.read(fd, 1 << 16):
-            total += len(chunk)
-            if len(self._text) < _KEPT_OUTPUT:
-                self._text += chunk
-            if total > _FLOOD and not self._flooded:
-                self._flooded = True
-                self._kill_group()
-        os.close(fd)
+    def __init__(self, pid: int, report: socket.socket, capture: Capture) -> None:
+        self.pid = pid
+        """Of the keeper, which dies last."""
+        self._report = report
+        self._capture = capture
+        self._exit: Exit | None = None
+        self._printed = ""
+        self._flooded = False
+
+    @property
+    def flooded(self) -> bool:
+        """Whether it printed more than is kept."""
+        return self._flooded if self._exit else self._capture.flooded
 
     def output(self) -> str:
-        return bytes(self._text).decode(errors="replace")
+        """What it printed so far on both streams: at most the first and the last 32 KiB."""
+        return self._printed if self._exit else self._capture.text()
 
     def wait(self, timeout: float) -> Exit | None:
-        raw = self._parent.exit_of(self.pid, timeout)
-        if raw is None:
-            return None
-        status, rss = raw
-        why = "flood" if self._flooded else None
-        if os.WIFSIGNALED(status):
-            number = os.WTERMSIG(status)
-            if number == signal.SIGXCPU:
-                why = "cpu"
-            return Exit(None, signal.Signals(number).name, why, rss)
-        return Exit(os.WEXITSTATUS(status), None, why, rss)
+        """How it ended, once nothing is left of its tree; None if it has not after `timeout` seconds."""
+        if self._exit is None and _readable(self._report, timeout):
+            self._settle(_received(self._report))
+        return self._exit
 
     def kill(self) -> Exit:
-        deadline = time.monotonic() + 10
-        while time.monotonic() < deadline:
-            self._kill_group()
-            ended = self.wait(0.2)
-            if ended is not None:
-                self._kill_group()
-                return ended
-        raise EnvironmentFault(f"process {self.pid} does not die")
+        """End the whole tree and wait until it is gone; harmless when it has ended already."""
+        if self._exit is None:
+            self._report.shutdown(socket.SHUT_WR)
+        ended = self.wait(_DEATH_S)
+        if ended is None:
+            raise EnvironmentFault(
+                f"process {self.pid} is still there {_DEATH_S:g} s after it was killed; it may hang "
+                f"in a driver: look at `dmesg` and at `ps -o stat,wchan -p {self.pid}`"
+            )
+        return ended
 
-    def _kill_group(self) -> None:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self.pid, signal.SIGKILL)
+    def _settle(self, record: dict[str, Any] | None) -> None:
+        """Keep what is known and let go of the line; no record: the keeper itself was killed."""
+        self._printed, self._flooded = self._capture.text(), self._capture.flooded
+        if record is None:
+            self._exit = Exit(None, signal.SIGKILL.name, None, 0)
+        else:
+            status = int(record["status"])
+            killed = os.WIFSIGNALED(status)
+            self._exit = Exit(
+                None if killed else os.WEXITSTATUS(status),
+                _signal_name(os.WTERMSIG(status)) if killed else None,
+                record["why"],
+                int(record["peak_bytes"]),
+                float(record["seconds"]),
+            )
+        self._report.close()
+        self._capture.close()
 
 
 class WarmParent:
-    def __init__(self, process: subprocess.Popen[bytes], line: socket.socket) -> None:
+    """A process with torch and triton imported, from which candidates' processes are forked."""
+
+    def __init__(
+        self, process: subprocess.Popen[bytes], line: socket.socket, enforceable: Mechanisms
+    ) -> None:
         self._process = process
         self._line = line
-        self._buffer = b""
-        self._exits: dict[int, tuple[int, int]] = {}
+        self._lock = threading.Lock()
+        self.sandbox = SandboxReport(enforceable.tiers, enforceable.missing)
+        """What confines the processes forked from here."""
 
     @classmethod
     def start(cls, *, preload: Sequence[str], environment: Mapping[str, str] | None = None) -> Self:
-        ours, theirs = socket.socketpair()
-        process = subprocess.Popen(
-            [sys.executable, "-P", "-c", _BOOT, _ROOT, str(theirs.fileno())],
-            stdin=subprocess.DEVNULL,
-            pass_fds=(theirs.fileno(),),
-            start_new_session=True,
-            env={
-                k: v
-                for k, v in os.environ.items()
-                if k in {"PATH", "LANG", "LD_LIBRARY_PATH", "CUDA_VISIBLE_DEVICES"}
-            }
-            | dict(environment or {}),
-        )
-        theirs.close()
-        warm = cls(process, ours)
-        ours.sendall(json.dumps({"kind": "import", "modules": ["torch", "triton", *preload]}).encode())
-        warm._wait_for("ready", 120.0)
-        return warm
+        """Import `preload` too; `environment`: added to what of ours may be seen.
+
+        Raises `EnvironmentFault` when an import fails.
+        """
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            process = subprocess.Popen(
+                [sys.executable, "-P", "-c", _BOOT, ROOT, str(theirs.fileno())],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                pass_fds=(theirs.fileno(),),
+                start_new_session=True,
+                env=environments.allowed(os.environ) | dict(environment or {}),
+            )
+        ours.send(json.dumps([*_ALWAYS_IMPORTED, *preload]).encode())
+        answer = _received(ours) if _readable(ours, _IMPORT_S) else _NO_ANSWER
+        if answer is None or "fault" in answer:
+            process.kill()
+            why = answer["fault"] if answer else f"it ended with status {process.wait()}"
+            raise EnvironmentFault(f"the warm parent could not start: {why}")
+        return cls(process, ours, Mechanisms.from_data(answer["ready"]))
 
     def fork(
         self, entry: str, settings: dict[str, Any], fds: Sequence[int], confinement: Confinement
     ) -> Child:
-        read, write = os.pipe()
-        request = {
-            "kind": "fork",
-            "entry": entry,
-            "settings": settings,
-            "scratch": str(confinement.scratch),
-            "file_bytes": confinement.file_bytes,
-            "cpu_seconds": confinement.cpu_seconds,
-            "memory_bytes": confinement.memory_bytes,
-        }
-        socket.send_fds(self._line, [json.dumps(request).encode()], [write, *fds])
-        os.close(write)
-        return Child(self, int(self._wait_for("forked", 10.0)["pid"]), read)
+        """Run `package.module:function` as `function(settings, fds)` in a new confined process.
 
-    def exit_of(self, pid: int, timeout: float) -> tuple[int, int] | None:
-        deadline = time.monotonic() + timeout
-        while pid not in self._exits:
-            if not self._pump(max(0.0, deadline - time.monotonic())):
-                return None
-        return self._exits[pid]
+        It gets `fds` and no other descriptor; the caller closes its own copies. Raises
+        `EnvironmentFault` when it cannot be started or confined.
+        """
+        if len(fds) + 3 > MOST_FDS:
+            raise ValueError(f"{len(fds)} descriptors are more than {MOST_FDS - 3}")
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        capture = Capture.create()
+        order = os.memfd_create("kernelagent-order", os.MFD_CLOEXEC)
+        try:
+            os.write(order, Order(entry, settings, confinement).to_bytes())
+            with self._lock, theirs:
+                pid = self._ask([order, theirs.fileno(), capture.fd, *fds])
+            self._await_running(ours, entry)
+        except BaseException:
+            ours.close()
+            capture.close()
+            raise
+        finally:
+            os.close(order)
+        return Child(pid, ours, capture)
+
+    def _ask(self, fds: Sequence[int]) -> int:
+        socket.send_fds(self._line, [b"fork"], fds)
+        answer = _received(self._line) if _readable(self._line, _FORK_S) else None
+        if answer is None:
+            raise EnvironmentFault(
+                "the warm parent is gone or hangs; the system may be out of memory: see `dmesg`"
+            )
+        return int(answer["forked"])
+
+    @staticmethod
+    def _await_running(report: socket.socket, entry: str) -> None:
+        answer = _received(report) if _readable(report, _FORK_S) else _NO_ANSWER
+        if answer is None or "fault" in answer:
+            why = answer["fault"] if answer else "it was killed"
+            raise EnvironmentFault(
+                f"the process for {entry} could not be started and confined: {why}; `kernelagent "
+                f"doctor` shows what this machine can enforce"
+            )
 
     def close(self) -> None:
+        """End it and everything forked from it."""
         self._line.close()
-        self._process.kill()
-        self._process.wait()
+        try:
+            self._process.wait(_DEATH_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
 
     def __enter__(self) -> Self:
         return self
@@ -164,30 +214,26 @@ class WarmParent:
     ) -> None:
         self.close()
 
-    def _wait_for(self, kind: str, timeout: float) -> dict[str, Any]:
-        deadline = time.monotonic() + timeout
-        self._answer: dict[str, Any] | None = None
-        while self._answer is None:
-            if not self._pump(max(0.0, deadline - time.monotonic())):
-                raise EnvironmentFault(f"the warm parent gave no answer ({kind})")
-        return self._answer
 
-    def _pump(self, timeout: float) -> bool:
-        self._line.settimeout(timeout or 0.000001)
-        try:
-            chunk = self._line.recv(1 << 16)
-        except (TimeoutError, BlockingIOError):
-            return False
-        finally:
-            self._line.settimeout(None)
-        if not chunk:
-            raise EnvironmentFault("the warm parent is gone")
-        self._buffer += chunk
-        while b"\n" in self._buffer:
-            line, _, self._buffer = self._buffer.partition(b"\n")
-            message = json.loads(line)
-            if message["kind"] == "exit":
-                self._exits[message["pid"]] = (message["status"], message["rss"])
-            else:
-                self._answer = message
-        return True
+def _readable(end: socket.socket, timeout: float) -> bool:
+    """Whether something (or the end) can be read within `timeout` seconds."""
+    poller = select.poll()
+    poller.register(end, select.POLLIN)
+    return bool(poller.poll(max(0.0, timeout) * 1000))
+
+
+def _received(end: socket.socket) -> dict[str, Any] | None:
+    """One message; None when the other side is gone."""
+    try:
+        text = end.recv(_MESSAGE_BYTES)
+    except ConnectionResetError:
+        return None
+    return json.loads(text) if text else None
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        # Real-time signals between the first and the last have no name.
+        return f"signal {number}"

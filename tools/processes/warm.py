@@ -1,115 +1,161 @@
-"""The warm parent: torch and triton imported once, forked for each candidate; runs no tensor operation."""
+"""The warm parent: torch and triton imported once, forked for each candidate.
+
+It runs no tensor operation and opens no device: after either, a fork of it could hang.
+"""
 
 from __future__ import annotations
 
-import ctypes
+import gc
 import importlib
 import json
 import os
-import resource
-import selectors
+import select
 import signal
 import socket
 import sys
-import tempfile
+import traceback
+from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from types import ModuleType
 
-_PDEATHSIG, _SUBREAPER = 1, 36
+from kernelagent.tools.processes import environment, kernel, limits, mechanisms
+from kernelagent.tools.processes.capture import Capture
+from kernelagent.tools.processes.inside import Order
+from kernelagent.tools.processes.keeper import keep, kill_descendants
+
+MOST_FDS = 32
+
+_MESSAGE_BYTES = 1 << 16
+_CREATOR_CHECK_MS = 2000
+_PTXAS_ARCHITECTURES = (75, 80, 86, 89, 90, 100, 120)
 
 
-def main(fd: int) -> None:
-    """Serve fork requests on `fd` until it is closed."""
-    libc = ctypes.CDLL(None)
-    libc.prctl(_PDEATHSIG, signal.SIGKILL)
-    libc.prctl(_SUBREAPER, 1)
+def main(fd: int, root: str) -> None:
+    """Serve requests on `fd` until its other end closes; `root`: taken off the path again."""
+    creator = os.getppid()
+    sys.path.remove(root)
+    kernel.set_inspectable(False)
+    kernel.adopt_orphans()
     line = socket.socket(fileno=fd)
-    wake, waker = os.pipe()
-    os.set_blocking(waker, False)
-    signal.signal(signal.SIGCHLD, lambda *_: None)
-    signal.set_wakeup_fd(waker, warn_on_full_buffer=False)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    with selectors.DefaultSelector() as selector:
-        selector.register(line, selectors.EVENT_READ)
-        selector.register(wake, selectors.EVENT_READ)
-        while True:
-            ready = {key.fileobj for key, _ in selector.select()}
-            if wake in ready:
-                os.read(wake, 4096)
-                _reap(line)
-            if line in ready and not _request(line):
-                return
+    enforceable = mechanisms.find()
+    try:
+        _import(json.loads(line.recv(_MESSAGE_BYTES)))
+    except Exception:  # noqa: BLE001 - told to the starter, who raises it
+        line.send(json.dumps({"fault": traceback.format_exc()[-8000:]}).encode())
+        return
+    for name in os.environ.keys() - environment.allowed(os.environ).keys():
+        del os.environ[name]
+    # Else each fork's first collection copies every page that holds an object.
+    gc.freeze()
+    line.send(json.dumps({"ready": asdict(enforceable)}).encode())
+    WarmLoop(line, creator, enforceable).serve()
+    kill_descendants()
 
 
-def _reap(line: socket.socket) -> None:
-    while True:
-        try:
-            pid, status, usage = os.wait4(-1, os.WNOHANG)
-        except ChildProcessError:
-            return
+class WarmLoop:
+    """Forks a keeper for each request, and ends what a keeper that was killed left behind."""
+
+    def __init__(
+        self, line: socket.socket, creator: int, enforceable: mechanisms.Mechanisms
+    ) -> None:
+        self._line = line
+        self._creator = creator
+        self._enforceable = enforceable
+        self._keepers: dict[int, int] = {}
+        """From a keeper's process descriptor to its pid."""
+        self._poller = select.poll()
+        self._poller.register(line, select.POLLIN)
+
+    def serve(self) -> None:
+        """Until the creator is gone: its death signal would also fire when one of its threads ends."""
+        while os.getppid() == self._creator:
+            for fd, _ in self._poller.poll(_CREATOR_CHECK_MS):
+                if fd in self._keepers:
+                    self._reap(fd)
+                elif not self._answer():
+                    return
+
+    def _answer(self) -> bool:
+        data, fds, _, _ = socket.recv_fds(self._line, _MESSAGE_BYTES, MOST_FDS)
+        if not data:
+            return False
+        here = os.getpid()
+        pid = os.fork()
         if pid == 0:
-            return
-        _send(line, {"kind": "exit", "pid": pid, "status": status, "rss": usage.ru_maxrss << 10})
-
-
-def _send(line: socket.socket, message: dict[str, Any]) -> None:
-    line.sendall(json.dumps(message).encode() + b"\n")
-
-
-def _request(line: socket.socket) -> bool:
-    data, fds, _, _ = socket.recv_fds(line, 1 << 20, 32)
-    if not data:
-        return False
-    request = json.loads(data)
-    if request["kind"] == "import":
-        for name in request["modules"]:
-            importlib.import_module(name)
-        _send(line, {"kind": "ready"})
+            self._forget_own_descriptors()
+            order, report, output, *kept = fds
+            text = os.pread(order, os.fstat(order).st_size, 0)
+            os.close(order)
+            keep(
+                Order.from_bytes(text),
+                socket.socket(fileno=report),
+                Capture(output),
+                kept,
+                self._enforceable,
+                here,
+            )
+        for fd in fds:
+            os.close(fd)
+        keeper = os.pidfd_open(pid)
+        self._keepers[keeper] = pid
+        self._poller.register(keeper, select.POLLIN)
+        self._line.send(json.dumps({"forked": pid}).encode())
         return True
+
+    def _forget_own_descriptors(self) -> None:
+        self._line.close()
+        for keeper in self._keepers:
+            os.close(keeper)
+
+    def _reap(self, keeper: int) -> None:
+        pid = self._keepers.pop(keeper)
+        self._poller.unregister(keeper)
+        os.close(keeper)
+        _, status = os.waitpid(pid, 0)
+        if status:
+            self._end_strays()
+
+    def _end_strays(self) -> None:
+        """Kill what descends from here and from no living keeper."""
+        while True:
+            ours = {pid for keeper in self._keepers.values() for pid in limits.descendants(keeper)}
+            ours |= set(self._keepers.values())
+            strays = set(limits.descendants(os.getpid())) - ours
+            if not strays:
+                return
+            for pid in strays:
+                try:
+                    os.kill(pid, signal.SIGKILL)
+                    os.waitpid(pid, 0)
+                except (ProcessLookupError, ChildProcessError):
+                    # Not our child yet: it becomes ours when its parent is killed.
+                    continue
+
+
+def _import(modules: Sequence[str]) -> None:
+    """Raises what an import raises, and `RuntimeError` if a library leaves threads running."""
+    imported = [importlib.import_module(name) for name in modules]
+    _prime(imported)
+    # Libraries with a pool of threads (OpenBLAS) end it before a fork, until it is used again.
     pid = os.fork()
     if pid == 0:
-        _become(request, fds)
-    for fd in fds:
-        os.close(fd)
-    _send(line, {"kind": "forked", "pid": pid})
-    return True
+        os._exit(0)
+    os.waitpid(pid, 0)
+    threads = list(Path("/proc/self/task").iterdir())
+    if len(threads) > 1:
+        raise RuntimeError(
+            f"after importing {', '.join(modules)} {len(threads)} threads run in the warm parent; "
+            f"it can only be forked with one"
+        )
 
 
-def _become(request: dict[str, Any], fds: list[int]) -> None:
-    code = 70
-    try:
-        os.setsid()
-        signal.set_wakeup_fd(-1)
-        for number in (signal.SIGCHLD, signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, signal.SIG_DFL)
-        null = os.open("/dev/null", os.O_RDONLY)
-        os.dup2(null, 0)
-        os.dup2(fds[0], 1)
-        os.dup2(fds[0], 2)
-        kept = fds[1:]
-        for name in os.listdir("/proc/self/fd"):
-            if int(name) > 2 and int(name) not in kept:
-                try:
-                    os.close(int(name))
-                except OSError:
-                    continue
-        scratch = Path(request["scratch"])
-        os.chdir(scratch)
-        for key in ("TMPDIR", "TRITON_CACHE_DIR", "TRITON_HOME"):
-            os.environ[key] = str(scratch)
-        tempfile.tempdir = str(scratch)
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        resource.setrlimit(resource.RLIMIT_FSIZE, (request["file_bytes"],) * 2)
-        resource.setrlimit(resource.RLIMIT_CPU, (request["cpu_seconds"],) * 2)
-        resource.setrlimit(resource.RLIMIT_DATA, (request["memory_bytes"],) * 2)
-        module, _, name = request["entry"].partition(":")
-        getattr(importlib.import_module(module), name)(request["settings"], kept)
-        code = 0
-    except BaseException:
-        import traceback
-
-        traceback.print_exc()
-    finally:
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(code)
+def _prime(imported: Sequence[ModuleType]) -> None:
+    """Compute what triton otherwise computes at the first compilation of every process."""
+    if "triton" not in {module.__name__ for module in imported}:
+        return
+    cache = importlib.import_module("triton.runtime.cache")
+    nvidia = importlib.import_module("triton.backends.nvidia.compiler")
+    cache.triton_key()
+    for architecture in _PTXAS_ARCHITECTURES:
+        nvidia.get_ptxas_version(architecture)

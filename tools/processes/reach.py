@@ -1,0 +1,101 @@
+"""Which files a confined process may read, run or write: its scratch, the interpreter, the libraries.
+
+An allow-list, because the interpreter may itself live in the user's home folder.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import kernelagent
+from kernelagent.tools import processes
+from kernelagent.tools.processes.confinement import Confinement
+from kernelagent.tools.processes.landlock import DEVICE, READ, RUN, WRITE, Grant
+
+_LIBRARIES = ("/usr", "/lib", "/lib32", "/lib64", "/bin", "/sbin", "/nix/store", "/gnu/store")
+_SYSTEM_FILES = (
+    "/etc/ld.so.cache",
+    "/etc/ld.so.conf",
+    "/etc/ld.so.conf.d",
+    "/etc/localtime",
+    "/etc/alternatives",
+    "/sys/devices/system/cpu",
+    "/sys/devices/system/node",
+    "/sys/kernel/mm/transparent_hugepage",
+    "/dev/urandom",
+    "/dev/random",
+)
+_PUBLIC_PROC = (
+    "/proc/self",
+    "/proc/cpuinfo",
+    "/proc/meminfo",
+    "/proc/stat",
+    "/proc/filesystems",
+    "/proc/devices",
+    "/proc/version",
+    "/proc/sys/kernel",
+    "/proc/sys/vm",
+    "/proc/driver/nvidia",
+)
+_DRIVER_FILES = ("/sys", "/proc/driver", "/etc/nvidia", "/etc/OpenCL", "/run/nvidia-topologyd")
+_SITE_FOLDERS = ("site-packages", "dist-packages")
+
+
+def gpu_nodes() -> tuple[Path, ...]:
+    """NVIDIA's device nodes on this machine."""
+    return tuple(sorted(Path("/dev").glob("nvidia*")))
+
+
+def grants(confinement: Confinement, *, own_proc: bool) -> Iterator[Grant]:
+    """Everything a confined process may touch; `own_proc`: /proc shows only its own namespace.
+
+    Call it in the process that will be confined: without `own_proc` its /proc entry is its own alone.
+    """
+    yield Grant(confinement.scratch, WRITE)
+    for device in ("/dev/null", "/dev/zero", "/dev/full"):
+        yield Grant(Path(device), DEVICE)
+    for folder in _code():
+        yield Grant(folder, RUN)
+    for name in _SYSTEM_FILES:
+        yield Grant(Path(name), READ)
+    for name in ("/proc",) if own_proc else _PUBLIC_PROC:
+        yield Grant(Path(name), READ)
+    for path in confinement.readable:
+        yield Grant(path, READ)
+    yield from _gpu(gpu_nodes() if confinement.devices is None else confinement.devices)
+
+
+def _gpu(nodes: tuple[Path, ...]) -> Iterator[Grant]:
+    if not nodes:
+        return
+    for node in nodes:
+        yield Grant(node, DEVICE)
+    for name in _DRIVER_FILES:
+        yield Grant(Path(name), READ)
+
+
+def _home() -> Path:
+    try:
+        return Path.home()
+    except RuntimeError:
+        # A user without an entry in the password file has none.
+        return Path("/")
+
+
+def _code() -> set[Path]:
+    """Folders of code: the system's, the interpreter's, its packages, this package, CUDA."""
+    folders = {Path(name) for name in _LIBRARIES}
+    folders |= {Path(prefix) for prefix in (sys.prefix, sys.base_prefix)}
+    folders |= {Path(entry) for entry in sys.path if Path(entry).name in _SITE_FOLDERS}
+    folders |= {Path(entry) for entry in sys.path if Path(entry).name == "lib-dynload"}
+    folders.add(Path(kernelagent.__file__).parent)
+    folders.add(Path(processes.__file__).resolve().parent.parent)
+    libraries = os.environ.get("LD_LIBRARY_PATH", "").split(":")
+    folders |= {Path(entry) for entry in libraries if entry.startswith("/")}
+    for name in ("CUDA_HOME", "CUDA_PATH"):
+        if name in os.environ:
+            folders.add(Path(os.environ[name]))
+    return folders - {Path("/"), _home()}
