@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import nn
 
 BATCH = 2  # on a GPU: 16
-FRAMES = 48  # on a GPU: 3200
+FRAMES = 24  # on a GPU: 3200
 CHANNELS = 512
 
 

@@ -7,7 +7,7 @@ residual stream, and the sum is normalised for the next block. Both results are 
 import torch
 from torch import nn
 
-TOKENS = 64  # on a GPU: 16384
+TOKENS = 32  # on a GPU: 16384
 HIDDEN = 1536  # on a GPU: 4096
 
 

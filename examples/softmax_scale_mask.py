@@ -11,7 +11,7 @@ from torch import nn
 
 BATCH = 2  # on a GPU: 8
 HEADS = 4  # on a GPU: 32
-QUERIES = 32  # on a GPU: 1000
+QUERIES = 16  # on a GPU: 1000
 KEYS = 200  # on a GPU: 2000
 
 
