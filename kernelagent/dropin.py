@@ -62,11 +62,9 @@ class _DropIn(torch.nn.Module):
         return super().forward(*args, **kwargs)
 
     def _answer_untraced(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        # The graph breaks here: addresses and identities of objects cannot be guarded in a graph.
         disable: Any = torch.compiler.disable
         return disable(self._answer)(args, kwargs)
-
-    # A tracer breaks its graph here: addresses and Python identities cannot be guarded in a graph.
-    _answer_untraced._torchdynamo_disable = True  # type: ignore[attr-defined]
 
     def __deepcopy__(self, memo: dict[int, Any]) -> torch.nn.Module:
         import copy
@@ -126,8 +124,10 @@ class _WithoutInitialValues(torch.overrides.TorchFunctionMode):
     def __torch_function__(
         self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
-        if function in _FILLS and isinstance(args[0], torch.nn.Parameter):
-            return args[0]
+        if function in _FILLS or getattr(function, "__module__", None) == "torch.nn.init":
+            target = args[0] if args else (kwargs or {}).get("tensor")
+            if isinstance(target, torch.nn.Parameter):
+                return target
         return function(*args, **(kwargs or {}))
 
 

@@ -173,8 +173,13 @@ def _spelled(value: Any) -> str:
         return f"float('{value}')"
     if value is None or isinstance(value, bool | int | float | str | torch.dtype):
         return repr(value)
-    name = getattr(value, "__qualname__", None)
-    return f"{value.__module__}.{name}" if name else f"<{type(value).__name__}>"
+    if isinstance(value, torch.device):
+        return f"torch.device({str(value)!r})"
+    name = getattr(value, "__qualname__", "<")
+    if "<" not in name:
+        return f"{value.__module__}.{name}"
+    # Nothing that can be written down tells this value from another: only itself is equal.
+    return f"<{type(value).__name__} {id(value):#x}>"
 
 
 _PLAIN_TENSORS = frozenset({torch.Tensor, torch.nn.Parameter})

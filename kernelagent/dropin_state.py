@@ -104,10 +104,12 @@ def _state_refusal(
     if not independent and not flags <= {mode == "train" for mode in modes}:
         return "mode", f"the module or a part of it is not in {' or '.join(modes)} mode"
     state, devices = _state_of(original), set()
+    if state.keys() != ENVELOPE_VERIFIED["state"].keys():
+        return "structure", "a parameter or buffer was added or removed"
     for name, facts in ENVELOPE_VERIFIED["state"].items():
-        tensor = state.get(name)
-        if tensor is None or tuple(tensor.shape) != tuple(facts["shape"]):
-            return "structure", f"{name} is gone or has another shape than {facts['shape']}"
+        tensor = state[name]
+        if tuple(tensor.shape) != tuple(facts["shape"]):
+            return "structure", f"{name} has another shape than {facts['shape']}"
         refusal = _storage_refusal(name, tensor, facts["dtype"])
         if refusal is not None:
             return refusal
@@ -140,7 +142,7 @@ def _is_plain(value: Any) -> bool:
     """Whether a change of this attribute can be seen by comparing values."""
     if isinstance(value, list | tuple):
         return all(map(_is_plain, value))
-    return value is None or isinstance(value, _PLAIN_VALUES) or callable(value)
+    return value is None or isinstance(value, _PLAIN_VALUES) or hasattr(value, "__qualname__")
 
 
 def _is_default(value: Any, default: Any) -> bool:

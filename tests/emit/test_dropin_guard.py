@@ -4,6 +4,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
+from fractions import Fraction
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -215,7 +216,11 @@ def test_a_transform_around_a_tensor_from_outside_runs_the_original(emitted: Mod
 
 
 def test_forward_mode_differentiation_runs_the_original(emitted: ModuleType) -> None:
-    dropin = warmed(emitted)
+    dropin = warmed(emitted).requires_grad_(requires_grad=False)
+    with torch.enable_grad(), forward_ad.dual_level():
+        falls_back(emitted, "transform", lambda: dropin(X_))
+    dropin(X_)
+    dropin._dropin._warned.clear()
     with torch.enable_grad(), forward_ad.dual_level():
         dual = forward_ad.make_dual(X_, torch.ones_like(X_))
         answer = falls_back(emitted, "transform", lambda: dropin(dual))
@@ -262,12 +267,13 @@ def test_recording_gradients_that_nothing_needs_stays_on_the_kernel(emitted: Mod
 
 
 def test_gradients_and_both_modes_are_covered_where_they_were_verified(tmp_path: Path) -> None:
-    emitted = imported(text_for(modes=["eval", "train"]), tmp_path)
+    source = CANDIDATE.replace("CALLS[0] += 1", "CALLS.append(self.training)")
+    emitted = imported(text_for(source, modes=["eval", "train"]), tmp_path)
     dropin = emitted.optimized(Block())
     with torch.enable_grad():
         dropin(X_).sum().backward()
         dropin.eval()(X_).sum().backward()
-    assert emitted.CALLS == [2]
+    assert emitted.CALLS[1:] == [True, False]
     assert dropin.gain.grad is not None
 
 
@@ -285,6 +291,18 @@ def test_cpu_tensors_run_the_original_when_a_gpu_was_stood_in_for(tmp_path: Path
     block = Block().eval()
     answer = falls_back(emitted, "device", lambda: emitted.optimized(block)(X_))
     assert torch.equal(answer, block(X_))
+
+
+def test_an_input_on_another_device_than_the_parameters_runs_the_original(
+    tmp_path: Path,
+) -> None:
+    emitted = imported(text_for(device_types=["cpu", "meta"]), tmp_path)
+    dropin = warmed(emitted)
+    with (
+        pytest.warns(emitted.OutsideEnvelopeWarning, match="arguments and parameters are on"),
+        pytest.raises(RuntimeError, match="device"),
+    ):
+        dropin(X_.to("meta"))
 
 
 def test_arguments_by_name_are_put_as_they_were_verified(emitted: ModuleType) -> None:
@@ -320,6 +338,29 @@ def test_other_values_of_plain_arguments_run_the_original(tmp_path: Path) -> Non
     assert emitted.CALLS == [2]
     answer = falls_back(emitted, "value", lambda: dropin(X_, scale=0.25))
     assert torch.equal(answer, dropin.original(X_, 0.25))
+
+
+def test_a_value_that_cannot_be_written_down_is_never_taken_for_the_verified_one(
+    tmp_path: Path,
+) -> None:
+    sets = [{"name": "default", "args": [X], "kwargs": {"scale": {"literal": "<Fraction>"}}}]
+    emitted = imported(text_for(input_sets=sets), tmp_path)
+    dropin = emitted.optimized(Block().eval())
+    with (
+        pytest.warns(emitted.OutsideEnvelopeWarning, match="value"),
+        pytest.raises(TypeError, match="Fraction"),
+    ):
+        dropin(X_, scale=Fraction(1, 2))
+
+
+def test_zero_and_minus_zero_are_two_values(tmp_path: Path) -> None:
+    sets = [{"name": "default", "args": [X], "kwargs": {"scale": {"literal": "0.0"}}}]
+    emitted = imported(text_for(input_sets=sets), tmp_path)
+    dropin = emitted.optimized(Block().eval())
+    for _ in range(2):
+        dropin(X_, scale=0.0)
+    assert emitted.CALLS == [2]
+    falls_back(emitted, "value", lambda: dropin(X_, scale=-0.0))
 
 
 def test_nests_of_arguments_are_compared_leaf_by_leaf(tmp_path: Path) -> None:

@@ -164,6 +164,66 @@ def test_half_falls_back_and_float_returns_to_the_kernel(emitted: ModuleType) ->
     agrees(emitted, dropin, block)
 
 
+def test_another_dtype_behind_one_parameter_falls_back(emitted: ModuleType) -> None:
+    dropin = emitted.optimized(Block().eval())
+    dropin(X)
+    dropin.gain.data = dropin.gain.data.double()
+    with pytest.warns(emitted.OutsideEnvelopeWarning, match="gain is torch.float64"):
+        assert dropin(X).dtype is torch.float64
+
+
+def test_a_transposed_parameter_falls_back(emitted: ModuleType) -> None:
+    block = Block().eval()
+    dropin = emitted.optimized(block)
+    dropin(X)
+    block.fc.weight = torch.nn.Parameter(torch.randn(8, 8).t())
+    with pytest.warns(emitted.OutsideEnvelopeWarning, match=r"fc\.weight has strides"):
+        assert torch.equal(dropin(X), block(X))
+
+
+def test_an_added_parameter_falls_back(emitted: ModuleType) -> None:
+    block = Block().eval()
+    dropin = emitted.optimized(block)
+    dropin(X)
+    block.fc.register_parameter("extra", torch.nn.Parameter(torch.ones(1)))
+    with pytest.warns(emitted.OutsideEnvelopeWarning, match="structure"):
+        assert torch.equal(dropin(X), block(X))
+
+
+def test_a_function_kept_as_an_attribute_survives_a_copy_and_its_exchange_is_seen(
+    emitted: ModuleType,
+) -> None:
+    block = Block().eval()
+    block.activation = torch.relu
+    block.initialise = lambda: None
+    dropin = copy.deepcopy(emitted.optimized(block))
+    by_kernel(emitted, dropin)
+    dropin.initialise = lambda: 1
+    with pytest.warns(emitted.OutsideEnvelopeWarning, match="attribute initialise"):
+        dropin(X)
+
+
+def test_a_list_changed_in_place_falls_back(emitted: ModuleType) -> None:
+    block = Block().eval()
+    block.sizes = [1, 2]
+    dropin = emitted.optimized(block)
+    by_kernel(emitted, dropin)
+    block.sizes.append(3)
+    with pytest.warns(emitted.OutsideEnvelopeWarning, match=r"sizes is \[1, 2, 3\]"):
+        dropin(X)
+
+
+def test_weights_that_are_replaced_at_once_are_not_initialised(tmp_path: Path) -> None:
+    source = CANDIDATE.replace(
+        "self.gain = nn.Parameter(torch.randn(width))",
+        "self.gain = nn.Parameter(torch.zeros(width)); nn.init.constant_(self.gain, 7.0); "
+        "CALLS.append(self.gain.tolist())",
+    )
+    emitted = imported(text_for(source), tmp_path)
+    emitted.optimized(Block())
+    assert emitted.CALLS[1:] == [[0.0] * 8]
+
+
 def test_a_table_of_its_own_survives_dtypes_devices_and_copies(emitted: ModuleType) -> None:
     block = Block().eval()
     dropin = emitted.optimized(block)
