@@ -16,6 +16,7 @@ ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
 OLDEST_PYTHON = (3, 11)
 REUSED = ("torch", "triton")
+GPU = Path("/dev/nvidiactl")
 
 
 def main(arguments: list[str]) -> None:
@@ -45,7 +46,10 @@ def _create(*, system_packages: bool) -> None:
 
 
 def _reusable() -> dict[str, str]:
-    """Versions of torch and triton outside any virtual environment, when both fit the ranges."""
+    """Versions of torch and triton outside any virtual environment, when both fit.
+
+    With a GPU the package's ranges decide; the virtual device is made for the pinned triton.
+    """
     if sys.prefix != sys.base_prefix:
         return {}
     text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
@@ -58,7 +62,14 @@ def _reusable() -> dict[str, str]:
             return {}
         if lowest is None or _release(found[name]) < _release(lowest[1]):
             return {}
+    pinned = re.search(r"^triton==([\d.]+)", _pins(), re.MULTILINE)
+    if not GPU.exists() and (pinned is None or _release(found["triton"]) != _release(pinned[1])):
+        return {}
     return found
+
+
+def _pins() -> str:
+    return (ROOT / "constraints.txt").read_text(encoding="utf-8")
 
 
 def _release(text: str) -> tuple[int, ...]:
@@ -67,7 +78,7 @@ def _release(text: str) -> tuple[int, ...]:
 
 def _constraints() -> str:
     """The pins; torch and triton as they are where the environment was made to reuse them."""
-    pins = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    pins = _pins().splitlines()
     settings = (VENV / "pyvenv.cfg").read_text(encoding="utf-8")
     reused = _reusable() if "include-system-site-packages = true" in settings else {}
     kept = [pin for pin in pins if pin.partition("==")[0] not in reused]
