@@ -44,7 +44,7 @@ class _Guard:
         self._warned: set[str] = set()
         self._is_accepted: Any = None
         self._needs_no_grad = True
-        self._inference: bool | None = None
+        self._remembered: Any = None
         self._look_at_state()
 
     def refusal(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[str, str] | None:
@@ -86,11 +86,11 @@ class _Guard:
             answer = self._judge_arguments(args, kwargs, seen)
         if answer is None and not self._covers_gradients and torch.is_grad_enabled():
             answer = self._gradient_refusal(args, kwargs)
-        if answer is None and not kwargs and self._inference != torch.is_inference_mode_enabled():
-            self._remember(args)
+        if answer is None and not kwargs and self._remembered in (None, seen):
+            self._remember(args, seen)
         return answer
 
-    def _remember(self, args: tuple[Any, ...]) -> None:
+    def _remember(self, args: tuple[Any, ...], seen: Any) -> None:
         """Have the next call like this one recognised by torch's own guards, in one step.
 
         They compare type, dtype, device, sizes, strides, requires_grad and the dispatch keys in
@@ -104,7 +104,7 @@ class _Guard:
         guards = _TensorGuards(*tensors, dynamic_dims_sizes=None, dynamic_dims_strides=None)
         self._is_accepted = guards.check
         self._accepted_count = len(args)
-        self._inference = torch.is_inference_mode_enabled()
+        self._remembered = seen
         needs = any(tensor.requires_grad for tensor in tensors)
         self._needs_no_grad = needs and not self._covers_gradients
 
@@ -165,7 +165,7 @@ class _Guard:
     def _forget(self) -> None:
         self._answers.clear()
         self._accepted_count = -1
-        self._inference = None
+        self._remembered = None
 
     def _judge_arguments(
         self, args: tuple[Any, ...], kwargs: dict[str, Any], seen: Any

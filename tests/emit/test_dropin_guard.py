@@ -217,6 +217,8 @@ def test_a_transform_around_a_tensor_from_outside_runs_the_original(emitted: Mod
 
 def test_forward_mode_differentiation_runs_the_original(emitted: ModuleType) -> None:
     dropin = warmed(emitted).requires_grad_(requires_grad=False)
+    dropin(X_)
+    assert dropin._dropin._is_accepted(X_, *dropin._dropin._watch.tensors)
     with torch.enable_grad(), forward_ad.dual_level():
         falls_back(emitted, "transform", lambda: dropin(X_))
     dropin(X_)

@@ -26,10 +26,14 @@ def load(tmp_path: Path, text: str, **names: str) -> LoadedProblem:
 
 def refusal(tmp_path: Path, text: str, **names: str) -> str:
     with pytest.raises(ProblemError) as caught:
-        problem = load(tmp_path, text, **names)
-        problem.build()
-        problem.input_sets()
+        use(tmp_path, text, names)
     return str(caught.value)
+
+
+def use(tmp_path: Path, text: str, names: dict[str, str]) -> None:
+    problem = load(tmp_path, text, **names)
+    problem.build()
+    problem.input_sets()
 
 
 def test_a_kernelbench_file_is_read_as_it_is(tmp_path: Path) -> None:
@@ -96,12 +100,12 @@ def test_the_traceback_shown_is_the_users_own(tmp_path: Path) -> None:
 
 
 def test_a_missing_file_is_named() -> None:
-    with pytest.raises(ProblemError, match="no file nowhere.py"):
+    with pytest.raises(ProblemError, match=r"no file nowhere\.py"):
         load_problem(ProblemSpec(path="nowhere.py"))
 
 
 def test_a_module_by_name_is_imported() -> None:
-    with pytest.raises(ProblemError, match="defines no nn.Module|get_inputs"):
+    with pytest.raises(ProblemError, match=r"defines no nn\.Module|get_inputs"):
         load_problem(ProblemSpec(import_name="json"))
 
 

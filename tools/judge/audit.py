@@ -40,7 +40,7 @@ class Report:
     disclosures: tuple[Disclosure, ...] = ()
 
 
-def run(
+def look_again(
     docket: Docket,
     start: Start,
     findings: Findings,

@@ -25,7 +25,8 @@ from kernelagent.evaluation import (
     Stage,
 )
 from kernelagent.problem import ProblemFacts
-from kernelagent.tools.judge import audit, envelope
+from kernelagent.tools.judge import envelope
+from kernelagent.tools.judge.audit import Report, look_again
 from kernelagent.tools.judge.candidate_process import CandidateProcess, Limits
 from kernelagent.tools.judge.docket import Docket
 from kernelagent.tools.judge.harness import harness_sha256
@@ -117,7 +118,7 @@ class Judge:
 
     def _examine(
         self, source: str, purpose: Purpose, stages: _Stages, findings: Findings
-    ) -> audit.Report:
+    ) -> Report:
         with stages.step("parse", overhead=True):
             _parse(source)
         scratch = self._fresh_scratch()
@@ -129,7 +130,7 @@ class Judge:
                 declared = self._load_and_construct(process, stages)
                 with stages.step("verify"):
                     self._verify(process, findings)
-            return audit.run(
+            return look_again(
                 self._docket,
                 lambda: start("audited"),
                 findings,
@@ -204,7 +205,7 @@ class Judge:
             input_sets=(),
         )
 
-    def _input_sets(self, report: audit.Report) -> tuple[InputSetResult, ...]:
+    def _input_sets(self, report: Report) -> tuple[InputSetResult, ...]:
         return tuple(
             InputSetResult(
                 name=one.name,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -44,6 +44,27 @@ class Mechanisms:
             ("watch", True),
         )
         return tuple(name for name, works in named if works)
+
+    def without(self, tiers: Collection[str]) -> Mechanisms:
+        """The same, but for these tiers, as on a machine that lacks them."""
+        spaces = self.namespaces
+        pid = spaces.pid and "pidns" not in tiers
+        spaces = replace(
+            spaces,
+            pid=pid,
+            proc=spaces.proc and pid and "procfs" not in tiers,
+            net=spaces.net and "netns" not in tiers,
+            ipc=spaces.ipc and "ipcns" not in tiers,
+        )
+        version = 0 if "landlock" in tiers else self.landlock_abi
+        if "signal scope" in tiers:
+            version = min(version, landlock.SIGNAL_SCOPE_ABI - 1)
+        return Mechanisms(
+            version,
+            spaces if spaces.pid or spaces.net or spaces.ipc else Namespaces(),
+            self.seccomp and "seccomp" not in tiers,
+            self.missing | dict.fromkeys(tiers, "switched off"),
+        )
 
     @classmethod
     def from_data(cls, data: dict[str, Any]) -> Mechanisms:

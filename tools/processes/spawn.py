@@ -124,11 +124,21 @@ class WarmParent:
         self.sandbox = SandboxReport(enforceable.tiers, enforceable.missing)
         """What confines the processes forked from here."""
 
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
     @classmethod
-    def start(cls, *, preload: Sequence[str], environment: Mapping[str, str] | None = None) -> Self:
+    def start(
+        cls,
+        *,
+        preload: Sequence[str],
+        environment: Mapping[str, str] | None = None,
+        forgo: Sequence[str] = (),
+    ) -> Self:
         """Import `preload` too; `environment`: added to what of ours may be seen.
 
-        Raises `EnvironmentFault` when an import fails.
+        `forgo`: tiers of the sandbox not to use, as on a machine that lacks them. Raises `EnvironmentFault` when an import fails.
         """
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
@@ -141,7 +151,8 @@ class WarmParent:
                 start_new_session=True,
                 env=environments.allowed(os.environ) | dict(environment or {}),
             )
-        ours.send(json.dumps([*_ALWAYS_IMPORTED, *preload]).encode())
+        wanted = {"modules": [*_ALWAYS_IMPORTED, *preload], "forgo": list(forgo)}
+        ours.send(json.dumps(wanted).encode())
         answer = _received(ours) if _readable(ours, _IMPORT_S) else _NO_ANSWER
         if answer is None or "fault" in answer:
             process.kill()

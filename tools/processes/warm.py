@@ -13,6 +13,7 @@ import select
 import signal
 import socket
 import sys
+import time
 import traceback
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -28,6 +29,7 @@ MOST_FDS = 32
 
 _MESSAGE_BYTES = 1 << 16
 _CREATOR_CHECK_MS = 2000
+_STRAY_PAUSE_S = 0.001
 _PTXAS_ARCHITECTURES = (75, 80, 86, 89, 90, 100, 120)
 
 
@@ -40,7 +42,9 @@ def main(fd: int, root: str) -> None:
     line = socket.socket(fileno=fd)
     enforceable = mechanisms.find()
     try:
-        _import(json.loads(line.recv(_MESSAGE_BYTES)))
+        wanted = json.loads(line.recv(_MESSAGE_BYTES))
+        enforceable = enforceable.without(wanted["forgo"])
+        _import(wanted["modules"])
     except Exception:  # noqa: BLE001 - told to the starter, who raises it
         line.send(json.dumps({"fault": traceback.format_exc()[-8000:]}).encode())
         return
@@ -125,12 +129,18 @@ class WarmLoop:
             if not strays:
                 return
             for pid in strays:
-                try:
-                    os.kill(pid, signal.SIGKILL)
-                    os.waitpid(pid, 0)
-                except (ProcessLookupError, ChildProcessError):
-                    # Not our child yet: it becomes ours when its parent is killed.
-                    continue
+                _kill_and_reap(pid)
+            time.sleep(_STRAY_PAUSE_S)
+
+
+def _kill_and_reap(pid: int) -> None:
+    """Without waiting: the first process of a namespace ends only when the others are reaped."""
+    try:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, os.WNOHANG)
+    except (ProcessLookupError, ChildProcessError):
+        # Not our child yet: it becomes ours when its parent is killed.
+        return
 
 
 def _import(modules: Sequence[str]) -> None:

@@ -28,9 +28,9 @@ class LaunchEstimate:
 
     us: float
     bound: Bound
-    """The resource that takes longest; `launch` when the overhead does."""
+    """The resource that takes longest; `launch`: the overhead, or the rounds of many small programs."""
     parts_us: dict[Bound, float]
-    """What each resource alone would take; all but `launch` overlap."""
+    """What each resource alone would take; they overlap, but for the overhead itself."""
     label: Literal["estimate"] = "estimate"
 
 
@@ -73,8 +73,9 @@ def estimate_launch(
                 traffic.atomics / ceilings.atomics_per_s,
                 traffic.hottest_atomics / ceilings.same_address_atomics_per_s,
             ),
-            "launch": ceilings.launch_us * 1e-6 + _waves(traffic, machine, ceilings),
-        }
+            "launch": max(ceilings.launch_us * 1e-6, _waves(traffic, machine, ceilings)),
+        },
+        ceilings,
     )
 
 
@@ -121,15 +122,19 @@ def _estimate_operation(row: EagerRow, ceilings: DeviceCeilings) -> LaunchEstima
             "fp": _fp_seconds(row.fp_operations, row.fp64_operations, ceilings),
             "special": row.special_operations / ceilings.special_per_s,
             "launch": ceilings.launch_us * 1e-6,
-        }
+        },
+        ceilings,
     )
 
 
-def _longest(seconds: dict[Bound, float]) -> LaunchEstimate:
+def _longest(seconds: dict[Bound, float], ceilings: DeviceCeilings) -> LaunchEstimate:
     parts: dict[Bound, float] = {name: 1e6 * part for name, part in seconds.items()}
     bound = max(parts, key=lambda name: parts[name])
-    busiest = max(part for name, part in parts.items() if name != "launch")
-    return LaunchEstimate(us=parts["launch"] + busiest, bound=bound, parts_us=parts)
+    # Rounds of programs run beside the rest; the overhead comes before it.
+    beside = [part for name, part in parts.items() if name != "launch"]
+    if parts["launch"] > ceilings.launch_us:
+        beside.append(parts["launch"])
+    return LaunchEstimate(us=ceilings.launch_us + max(beside), bound=bound, parts_us=parts)
 
 
 def _balance(programs: int, sms: int) -> float:

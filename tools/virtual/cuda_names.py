@@ -92,7 +92,7 @@ class _Generator(torch.Generator):
     """A generator for any device, on the CPU; still a class, because annotations name it."""
 
     def __new__(cls, device: Any = "cpu") -> Self:
-        return super().__new__(cls, device=_on_cpu(device))
+        return super().__new__(cls, device=_on_cpu(device))  # type: ignore[call-arg]
 
 
 class _Event(_Inert):

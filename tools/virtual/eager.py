@@ -99,11 +99,6 @@ class EagerTraffic(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._fused = _FusedOnCuda(self)
         self._silent = False
 
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        # torch would import all of dynamo (a second, and confused by stand-in names) to skip it.
-        return False
-
     def __enter__(self) -> EagerTraffic:
         super().__enter__()  # type: ignore[no-untyped-call]
         self._fused.__enter__()  # type: ignore[no-untyped-call]

@@ -196,8 +196,8 @@ class _LaunchCount:
     def facts(self, sms: int, cached_tensor_bytes: int) -> TrafficFacts:
         """The sums, scaled from the programs that ran to the whole grid."""
         scale = self._scale
-        dram_load, distinct_load = _dram_and_distinct(self._tensors, False, scale)
-        dram_store, distinct_store = _dram_and_distinct(self._tensors, True, scale)
+        dram_load, distinct_load = self._dram_and_distinct(False)
+        dram_store, distinct_store = self._dram_and_distinct(True)
         readers = min(sms, self.launch.programs)
         small = (t for t in self._tensors if t.extent_bytes <= cached_tensor_bytes)
         saved = sum(
@@ -248,6 +248,10 @@ class _LaunchCount:
                     stretches.append(Stretch(at, tensor.extent_bytes, moved, write))
         stream(self._shared, stretches)
 
+    def _dram_and_distinct(self, write: bool) -> tuple[int, int]:
+        capacity = self._shared.capacity_bytes
+        return _dram_and_distinct(self._tensors, write, self._scale, capacity)
+
     @property
     def _scale(self) -> float:
         return self.launch.programs / max(1, self.programs)
@@ -260,20 +264,26 @@ class _LaunchCount:
 
 
 def _dram_and_distinct(
-    tensors: tuple[_TensorCount, ...], write: bool, scale: float
+    tensors: tuple[_TensorCount, ...], write: bool, scale: float, l2_bytes: int
 ) -> tuple[int, int]:
     """Bytes that crossed to or from DRAM, and bytes touched at all, in the whole grid.
 
-    A sample meets the first touch of a sector that all programs share as often as the grid does,
-    so first touches are bounded by the tensor; only what moves again grows with the grid.
+    What several programs share, a sample meets for the first time as often as the grid does: first
+    touches are bounded by the tensor. What exceeds it is a further sweep over the same tensor; it
+    finds the tensor in L2 if all that moves in one sweep fits there.
     """
     dram = distinct = 0.0
+    everything = scale * sum(sum(t.distinct.values()) for t in tensors) * SECTOR_BYTES
     for tensor in tensors:
         met = tensor.distinct[write]
-        if met:
-            whole = max(met, min(met * scale, tensor.extent_bytes / SECTOR_BYTES))
-            dram += whole * tensor.first[write] / met + tensor.again[write] * scale
-            distinct += whole
+        if not met:
+            continue
+        whole = max(met, min(met * scale, tensor.extent_bytes / SECTOR_BYTES))
+        sweeps = met * scale / whole
+        dram += whole * tensor.first[write] / met + tensor.again[write] * scale
+        if everything / sweeps > l2_bytes:
+            dram += whole * (sweeps - 1)
+        distinct += whole
     return round(dram * SECTOR_BYTES), round(distinct * SECTOR_BYTES)
 
 

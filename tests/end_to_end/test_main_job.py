@@ -1,0 +1,240 @@
+"""The main job as a user does it: command and library, on the virtual device, with a recorded model."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import jsonschema
+import pytest
+import torch
+
+from kernelagent.runlog import read_events
+from kernelagent.schemas_of import schemas
+from kernelagent.state import fold
+
+ROOT = Path(__file__).resolve().parents[2]
+
+PROBLEM = """
+import torch
+import torch.nn as nn
+
+
+class Model(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(width))
+
+    def forward(self, x):
+        return torch.relu(x) * self.weight
+
+
+def get_inputs():
+    return [torch.randn(5, 90)]
+
+
+def get_init_inputs():
+    return [90]
+"""
+
+KERNEL = """
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def relu_scale(x_ptr, w_ptr, out_ptr, n, width, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = i < n
+    x = tl.load(x_ptr + i, mask=mask)
+    w = tl.load(w_ptr + i % width, mask=mask)
+    tl.store(out_ptr + i, tl.maximum(x, 0.0) * w, mask=mask)
+
+
+class ModelNew(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(width))
+
+    @classmethod
+    def from_reference(cls, shell):
+        return cls(shell.weight.shape[0])
+
+    def forward(self, x):
+        out = torch.empty_like(x)
+        n = x.numel()
+        relu_scale[(triton.cdiv(n, 128),)](x, self.weight, out, n, x.shape[-1], BLOCK=128)
+        return out
+"""
+
+
+def reply(source: str, words: str) -> str:
+    return f"{words}\n\n```python\n{source.strip()}\n```\n"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "scale.py").write_text(PROBLEM, encoding="utf-8")
+    conversation = [
+        reply(KERNEL.replace("tl.maximum", "tl.maximal"), "A first version."),
+        "I need to think about this.",
+        reply(KERNEL.replace("triton.cdiv(n, 128)", "n // 128"), "The name was wrong."),
+        reply(KERNEL, "The grid must round up."),
+    ]
+    lines = [json.dumps({"reply": text}) for text in conversation]
+    (tmp_path / "talk.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    return tmp_path
+
+
+def kernelagent(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "kernelagent", *words],
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        timeout=300,
+        check=False,
+    )
+
+
+def test_a_conversation_that_repairs_itself_ends_in_a_module_the_judge_accepts(
+    folder: Path,
+) -> None:
+    done = kernelagent(folder, "optimize", "scale.py", "--model", "replay:talk.jsonl", "--json")
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    verdicts = [turn["verdict"] for turn in report["turns"]]
+    assert verdicts == ["rejected", "void", "rejected", "accepted"]
+    assert report["turns"][0]["reason"]["code"] == "compile_error"
+    assert report["turns"][2]["reason"]["code"] == "wrong_output"
+    assert report["winner"]["timing"] is None, "nothing was timed without a GPU"
+    assert report["winner"]["estimate"]["label"] == "estimate"
+    assert report["module"] == "scale_optimized.py"
+
+    judged = kernelagent(folder, "evaluate", "scale.py", "scale_optimized.py", "--json")
+    assert judged.returncode == 0, judged.stderr
+    jsonschema.validate(json.loads(judged.stdout), schemas()["evaluation.json"])
+
+    run = Path(folder / report["folder"])
+    state = fold(read_events(run / "events.jsonl"))
+    assert [turn.accepted for turn in state.history.turns] == [False, False, False, True]
+    for name in ("report.md", "report.json", "module.py"):
+        assert (run / name).is_file()
+    text = (run / "report.md").read_text(encoding="utf-8")
+    assert "not timed" in text
+    assert "speedup" not in text.lower()
+
+    again = kernelagent(folder, "optimize", "scale.py", "--model", f"replay:{run}", "--force")
+    assert again.returncode == 0, again.stderr
+
+
+def test_the_emitted_file_needs_only_torch_and_triton(folder: Path) -> None:
+    words = ("optimize", "scale.py", "--model", "replay:talk.jsonl", "--out", "mine.py")
+    assert kernelagent(folder, *words).returncode == 0
+    code = textwrap.dedent(
+        """
+        import sys, torch, warnings
+        import mine, scale
+        assert "kernelagent" not in sys.modules
+        module = scale.Model(90).eval()
+        fast = mine.optimized(module)
+        x = torch.randn(3, 90)
+        with warnings.catch_warnings(record=True) as said, torch.no_grad():
+            warnings.simplefilter("always")
+            assert torch.equal(fast(x), module(x))
+        assert said, "a CPU tensor is outside what was verified, and this is said"
+        assert list(fast.state_dict()) == ["weight"]
+        """
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_nothing_better_is_exit_one_and_writes_no_file(folder: Path) -> None:
+    (folder / "talk.jsonl").write_text(json.dumps({"reply": "No."}), encoding="utf-8")
+    done = kernelagent(folder, "optimize", "scale.py", "--model", "replay:talk.jsonl")
+    assert done.returncode == 1
+    assert "no better module" in done.stdout
+    assert not (folder / "scale_optimized.py").exists()
+
+
+def test_a_file_of_the_user_is_never_overwritten_unasked(folder: Path) -> None:
+    (folder / "scale_optimized.py").write_text("mine = True\n", encoding="utf-8")
+    done = kernelagent(folder, "optimize", "scale.py", "--model", "replay:talk.jsonl")
+    assert done.returncode == 2
+    assert "--force" in done.stderr
+    assert (folder / "scale_optimized.py").read_text(encoding="utf-8") == "mine = True\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "said"),
+    [
+        (("optimize", "nowhere.py"), 2, "no file nowhere.py"),
+        (("optimize", "scale.py", "--device", "gpu"), 2, "auto, cuda"),
+        (("optimize", "scale.py", "--policy", "some"), 2, "coverage:X"),
+        (("optimize", "scale.py", "--strategy", "luck"), 2, "sequential"),
+        (("optimize", "scale.py", "--set", "depth=3"), 2, "no option"),
+        (("optimize", "scale.py", "--model", "gpt"), 2, "replay:PATH"),
+        (("optimize", "scale.py", "--no-such-flag"), 2, "no-such-flag"),
+        (("optimize", "scale.py", "--train"), 2, "gradients"),
+        (("evaluate", "scale.py", "nowhere.py"), 2, "no candidate file"),
+        (("optimize", "--resume", "nothing"), 2, "no run"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+def test_wrong_usage_is_told_in_a_sentence(
+    folder: Path, words: tuple[str, ...], status: int, said: str
+) -> None:
+    done = kernelagent(folder, *words)
+    assert done.returncode == status, done.stderr
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_a_device_that_is_not_there_is_the_environments_fault(folder: Path) -> None:
+    done = kernelagent(folder, "evaluate", "scale.py", "scale.py", "--device", "cuda")
+    assert done.returncode == 3
+    assert "--device virtual" in done.stderr
+
+
+def test_a_live_module_gets_a_drop_in_that_shares_its_parameters(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    monkeypatch.syspath_prepend(str(folder))
+    import scale  # type: ignore[import-not-found]
+
+    import kernelagent as library
+
+    module = scale.Model(90).eval()
+    result = library.optimize(
+        module, (torch.randn(5, 90),), model="replay:talk.jsonl", device="virtual"
+    )
+    assert result.path is not None
+    assert result.faster is None
+    assert result.speedup is None, "an estimate is never called a speedup"
+    assert result.evaluation is not None
+    assert result.evaluation.accepted
+    assert result.report.is_file()
+    assert dict(result.module.named_parameters())["weight"] is module.weight
+    with torch.no_grad():
+        x = torch.randn(2, 90)
+        assert torch.equal(result.module(x), module(x))
+
+
+def test_a_source_or_a_file_is_evaluated_from_code(folder: Path) -> None:
+    import kernelagent as library
+
+    found = library.evaluate(str(folder / "scale.py"), KERNEL, device="virtual")
+    assert found.accepted
+    assert found.hashes is not None
