@@ -30,7 +30,7 @@ def main(arguments: list[str]) -> None:
         _create(system_packages=bool(_reusable()))
     constraints = VENV / "constraints.txt"
     constraints.write_text(_constraints(), encoding="utf-8")
-    command = [python, "-m", "pip", "install", "--quiet", "-c", constraints, "-e", wanted]
+    command = [str(python), "-m", "pip", "install", "--quiet", "-c", str(constraints), "-e", wanted]
     done = subprocess.run(command, cwd=ROOT, check=False)
     if done.returncode != 0:
         sys.exit("pip could not install the packages above; make goes on here once it can")

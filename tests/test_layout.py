@@ -1,0 +1,119 @@
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import time
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+LINKED = ("strategies", "tools", "tui")
+HEAVY = ("torch", "triton", "litellm", "textual", "rich", "numpy")
+IMPORT_S = 0.1
+HELP_S = 0.3
+STARTS = 5
+
+
+def project() -> dict:
+    return tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+
+
+def packages_in(folder: Path, name: str) -> set[str]:
+    found = set()
+    for init in folder.rglob("__init__.py"):
+        inner = init.parent.relative_to(folder).parts
+        if not (inner and (folder / inner[0]).is_symlink()):
+            found.add(".".join((name, *inner)))
+    return found
+
+
+def test_packages_listed_equal_the_tree():
+    tree = packages_in(ROOT / "kernelagent", "kernelagent")
+    for name in LINKED:
+        tree |= packages_in(ROOT / name, f"kernelagent.{name}")
+    assert set(project()["tool"]["setuptools"]["packages"]) == tree
+
+
+@pytest.mark.parametrize("name", LINKED)
+def test_link_in_the_package_is_relative_and_leads_to_the_top(name):
+    link = ROOT / "kernelagent" / name
+    assert link.is_symlink()
+    assert link.readlink() == Path("..") / name
+    assert (ROOT / name).is_dir()
+    assert not (ROOT / name).is_symlink()
+
+
+@pytest.mark.parametrize("name", LINKED)
+def test_package_dir_maps_the_top_folder(name):
+    assert project()["tool"]["setuptools"]["package-dir"][f"kernelagent.{name}"] == name
+
+
+def imported_by(statement: str) -> list[str]:
+    code = f"import json, sys; {statement}; print(json.dumps(sorted(sys.modules)))"
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    return json.loads(done.stdout)
+
+
+def test_importing_the_package_imports_nothing_heavy():
+    assert not set(HEAVY) & set(imported_by("import kernelagent"))
+
+
+def test_conductor_imports_neither_torch_nor_triton():
+    conductor = "import kernelagent.commands, kernelagent.run, kernelagent.models.replay"
+    assert not {"torch", "triton", "litellm"} & set(imported_by(conductor))
+
+
+def fastest_start(arguments: list[str]) -> float:
+    times = []
+    for _ in range(STARTS):
+        begun = time.perf_counter()
+        subprocess.run([sys.executable, *arguments], cwd=ROOT, check=True, capture_output=True)
+        times.append(time.perf_counter() - begun)
+    return min(times)
+
+
+def test_importing_the_package_takes_under_100_ms():
+    bare = fastest_start(["-c", "pass"])
+    assert fastest_start(["-c", "import kernelagent"]) - bare < IMPORT_S
+
+
+@pytest.mark.long
+def test_help_takes_under_300_ms():
+    assert fastest_start(["-m", "kernelagent", "--help"]) < HELP_S
+
+
+def test_version_in_the_package_is_the_distributions():
+    import kernelagent
+
+    assert project()["project"]["version"] == kernelagent.__version__
+
+
+def test_constraints_pin_every_dependency_exactly():
+    pins = dict(
+        line.lower().split("==")
+        for line in (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+        if not line.startswith("#")
+    )
+    asked = (
+        project()["project"]["dependencies"] + project()["project"]["optional-dependencies"]["dev"]
+    )
+    names = [re.match(r"[\w-]+", requirement)[0].lower() for requirement in asked]
+    assert [name for name in names if name not in pins] == []
+
+
+def test_environment_of_make_refuses_an_old_python(tmp_path):
+    script = (ROOT / ".ci" / "environment.py").read_text(encoding="utf-8")
+    older = script.replace("OLDEST_PYTHON = (3, 11)", "OLDEST_PYTHON = (99, 0)")
+    (tmp_path / ".ci").mkdir()
+    copy = tmp_path / ".ci" / "environment.py"
+    copy.write_text(older, encoding="utf-8")
+    done = subprocess.run([sys.executable, copy], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "or newer is needed" in done.stderr
+    assert [entry.name for entry in tmp_path.iterdir()] == [".ci"]

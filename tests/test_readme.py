@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+import ast
+import re
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer.main
+
+import kernelagent
+from kernelagent.cli import app, main
+from kernelagent.errors import ExitStatus
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = [
+    ROOT / name
+    for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/how-verification-works.md")
+]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
+TARGETS = set(re.findall(r"^([\w-]+):", MAKEFILE, re.MULTILINE))
+COMMANDS: Any = typer.main.get_command(app)
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    return re.findall(
+        rf"^```{language}\n(.*?)^```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL
+    )
+
+
+def console_lines() -> list[str]:
+    return [
+        line.removeprefix("$ ")
+        for page in PAGES
+        for block in blocks(page, "console")
+        for line in block.splitlines()
+    ]
+
+
+def parse(words: list[str]) -> None:
+    """What happens before a command is called; raises on a word that does not fit."""
+    root = COMMANDS.context_class(COMMANDS, info_name="kernelagent")
+    name, command, rest = COMMANDS.resolve_command(root, words)
+    command.make_context(name, rest, parent=root)
+
+
+@pytest.mark.parametrize("line", console_lines())
+def test_command_in_a_page_can_be_run(line):
+    program, *words = shlex.split(line)
+    if program == "make":
+        assert set(words) <= TARGETS
+    else:
+        assert program == "kernelagent"
+        parse(words)
+
+
+@pytest.mark.parametrize("line", console_lines())
+def test_example_named_in_a_command_exists(line):
+    named = [word for word in shlex.split(line) if word.startswith("examples/")]
+    assert [name for name in named if not (ROOT / name).is_file()] == []
+
+
+@pytest.mark.parametrize("words", [["optimise", "x.py"], ["optimize", "x.py", "--no-such-flag"]])
+def test_command_that_does_not_exist_is_wrong_usage(words):
+    with pytest.raises(Exception, match="No such"):
+        parse(words)
+    with pytest.raises(SystemExit) as stopped:
+        main(words)
+    assert stopped.value.code == ExitStatus.USAGE
+
+
+def test_command_table_lists_every_command():
+    told = set(re.findall(r"^\| `kernelagent (\w+)", README, re.MULTILINE))
+    assert told == set(COMMANDS.commands)
+
+
+def test_flag_table_lists_every_flag():
+    rows = [line.split("|")[1] for line in README.splitlines() if line.startswith("| `--")]
+    told = {flag for row in rows for flag in re.findall(r"`(--[\w-]+)`", row)}
+    real = {
+        flag
+        for command in COMMANDS.commands.values()
+        for parameter in command.params
+        for flag in parameter.opts
+        if flag.startswith("--")
+    }
+    assert told == real - {"--help", "--json", "--yes"}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_page_links_to_files_that_exist(page):
+    links = re.findall(r"\]\(([^)#:]+)\)", page.read_text(encoding="utf-8"))
+    assert [link for link in links if not (page.parent / link).exists()] == []
+
+
+def test_library_example_names_what_there_is():
+    (block,) = blocks(ROOT / "README.md", "python")
+    used = {
+        node.attr
+        for node in ast.walk(ast.parse(block))
+        if isinstance(node, ast.Attribute)
+        and isinstance(node.value, ast.Name)
+        and node.value.id == "kernelagent"
+    }
+    assert used
+    assert [name for name in used if not hasattr(kernelagent, name)] == []
+
+
+@pytest.mark.long
+def test_library_example_runs(tmp_path, monkeypatch, capsys):
+    (block,) = blocks(ROOT / "README.md", "python")
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {}
+    exec(compile(block, "README.md", "exec"), names)
+    assert str(names["result"].path) in capsys.readouterr().out
