@@ -54,7 +54,7 @@ class AddressSpace:
     def reserve(self, size: int) -> int:
         """An address for `size` bytes that exist nowhere: a tensor on the meta device."""
         address = self._reserved
-        self._reserved += -(-size // PIECE_BYTES + 1) * PIECE_BYTES
+        self._reserved += (size // PIECE_BYTES + 1) * PIECE_BYTES
         return address
 
     def _offset(self, region: int) -> int:
