@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -36,7 +36,7 @@ def _interpreter() -> Interpreter:
 
 
 @pytest.fixture
-def interpret(_interpreter: Interpreter) -> Iterator[Callable[..., int]]:
+def interpret(_interpreter: Interpreter) -> Callable[..., int]:
     """`interpret(kernel, grid, *arguments, observers=(), programs=None)`, without compiling."""
 
     def run(
@@ -62,8 +62,7 @@ def interpret(_interpreter: Interpreter) -> Iterator[Callable[..., int]]:
         )
         return _interpreter.run(kernel, named, launch, observers=observers, programs=programs)
 
-    yield run
-    _interpreter.leave()
+    return run
 
 
 @dataclass(frozen=True)

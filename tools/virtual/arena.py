@@ -6,6 +6,8 @@ import mmap
 import os
 
 ALIGNMENT = 256
+GAP = 1 << 16
+"""Unused bytes between two storages: an access that leaves its own does not reach the next."""
 
 
 class Arena:
@@ -36,5 +38,6 @@ class Arena:
 
 
 def place(offset: int, address: int) -> int:
-    """The first offset at or after `offset` aligned as `address` is."""
-    return offset + (address - offset) % ALIGNMENT
+    """The first offset beyond `offset` and a gap that is aligned as `address` is."""
+    after = offset + GAP
+    return after + (address - after) % ALIGNMENT

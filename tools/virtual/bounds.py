@@ -17,6 +17,8 @@ from kernelagent.tools.virtual.launch import (
 class BoundsChecker:
     """An observer that raises `MemoryFault("out_of_bounds")` with program, lane and argument."""
 
+    ignores_operations = True
+
     def __init__(self) -> None:
         self._launch: Launch | None = None
         self._program = (0, 0, 0)

@@ -22,6 +22,11 @@ os.environ.setdefault("TRITON_DEFAULT_FP_FUSION", "1")
 
 SHARED_BYTES = {80: 166912, 90: 232448, 100: 232448, 120: 101376}
 """Shared memory one block may use, by compute capability (CUDA C++ Programming Guide, appendix)."""
+OPTIONS = (
+    "num_warps", "num_stages", "num_ctas", "maxnreg", "enable_fp_fusion", "launch_cooperative_grid",
+    "launch_pdl", "default_dot_input_precision", "debug", "sanitize_overflow",
+)  # fmt: skip
+"""Compiler options a launch may carry; others name files, and those the executor does not read."""
 MAX_THREADS = 1024
 _MAX_GRID = (2**31 - 1, 65535, 65535)
 
@@ -29,10 +34,17 @@ _MAX_GRID = (2**31 - 1, 65535, 65535)
 class CompileFailure(Exception):
     """Triton or ptxas refuses; `code` is judge.md's, `line` the candidate's."""
 
-    def __init__(self, code: str, message: str, line: int | None = None) -> None:
+    def __init__(
+        self,
+        code: str,
+        message: str,
+        line: int | None = None,
+        detail: dict[str, Any] | None = None,
+    ) -> None:
         super().__init__(message)
         self.code = code
         self.line = line
+        self.detail = detail or ({"line": line} if line else {})
 
 
 @dataclass(frozen=True)
@@ -109,6 +121,7 @@ def _fits(function: JITFunction[Any], metadata: Mapping[str, Any], target: GPUTa
             "out_of_resources",
             f"`{name}` needs {metadata['shared']} bytes of shared memory, sm_{target.arch} has "
             f"{limit}: use smaller blocks or fewer stages",
+            detail={"required": metadata["shared"], "limit": limit, "resource": "shared memory"},
         )
     threads = metadata["num_warps"] * 32
     if threads > MAX_THREADS:
@@ -116,6 +129,7 @@ def _fits(function: JITFunction[Any], metadata: Mapping[str, Any], target: GPUTa
             "out_of_resources",
             f"`{name}` asks for {threads} threads a block, the limit is {MAX_THREADS}: use at most "
             f"{MAX_THREADS // 32} warps",
+            detail={"required": threads, "limit": MAX_THREADS, "resource": "threads"},
         )
 
 

@@ -21,17 +21,15 @@ from triton.runtime.jit import TensorWrapper
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 from kernelagent.tools.virtual.arena import Arena, place
-from kernelagent.tools.virtual.compiling import SHARED_BYTES, gpu_target
+from kernelagent.tools.virtual.autotuning import take_first_configuration
+from kernelagent.tools.virtual.compiling import OPTIONS, SHARED_BYTES, gpu_target
+from kernelagent.tools.virtual.globals import constants_of
 from kernelagent.tools.virtual.spelling import tell, tell_paths, tell_types
 from kernelagent.tools.wire import Channel
 
 _ANSWER_S = 3600.0
 _MAX_HEADER = 1 << 26
 _TRITON = (3, 9)
-_OPTIONS = (
-    "num_warps", "num_stages", "num_ctas", "maxnreg", "enable_fp_fusion", "launch_cooperative_grid",
-    "launch_pdl", "default_dot_input_precision", "allow_fp8e4nv", "debug", "sanitize_overflow",
-)  # fmt: skip
 
 
 def supported() -> str | None:
@@ -49,6 +47,19 @@ class LaunchRefused(RuntimeError):
         super().__init__(message)
         self.code = code
         self.detail = detail
+
+
+class RemoteOutOfResources(OutOfResources):  # type: ignore[misc]
+    """What Triton raises, and a candidate may catch, in the executor's words."""
+
+    def __init__(self, message: str, detail: dict[str, Any]) -> None:
+        super().__init__(detail.get("required"), detail.get("limit"), detail.get("resource"))
+        self.message = message
+        self.code = "out_of_resources"
+        self.detail = detail
+
+    def __str__(self) -> str:
+        return self.message
 
 
 class RemoteCompilationError(CompilationError):  # type: ignore[misc]
@@ -70,8 +81,8 @@ class VirtualDriver(DriverBase):  # type: ignore[misc]
     def __init__(self, target: GPUTarget) -> None:
         self.target = target
         self.utils = _Utilities(target)
-        self.tuned = 0
-        """How many tunings were answered without running anything."""
+        self.autotuned: dict[str, int] = {}
+        """Kernels whose tuning was answered without running anything: how many configurations."""
 
     @classmethod
     def is_active(cls) -> bool:
@@ -108,8 +119,7 @@ class VirtualDriver(DriverBase):  # type: ignore[misc]
         """Nothing is cached."""
 
     def get_benchmarker(self) -> Callable[..., list[float]]:
-        """Ascending times: the first configuration wins and nothing runs."""
-        self.tuned += 1
+        """Ascending times, for code that measures by itself: nothing runs."""
         numbers = itertools.count(1.0)
         return lambda call, quantiles=None, **_: [next(numbers)] * 3
 
@@ -139,6 +149,7 @@ def install(channel: Channel, arena: int, target: str) -> VirtualDriver:
     triton.runtime.driver.set_active(driver)
     triton.compiler.compile = remote.compile
     triton.compile = remote.compile
+    take_first_configuration(driver.autotuned)
     return driver
 
 
@@ -153,18 +164,17 @@ class _Remote:
         if not hasattr(src, "fn"):
             raise NotImplementedError("only @triton.jit functions compile on the virtual device")
         function = src.fn
-        function.cache_key  # noqa: B018 - reading it makes Triton record the globals in use
-        known = {name: value for (name, _), (value, _) in function.used_global_vals.items()}
+        function.cache_key  # noqa: B018 - reading it makes Triton note the globals it watches
         given = dict(options or {})
         answer = self._ask(
             {
                 "kind": "compile",
                 "function": [function.fn.__name__, function.fn.__code__.co_firstlineno],
-                "constants": {name: tell(value) for name, value in known.items()},
+                "constants": constants_of([function, *src.constants.values()]),
                 "signature": {name: tell_types(kind) for name, kind in src.signature.items()},
                 "constexprs": tell_paths(src.constants),
                 "attributes": tell_paths(src.attrs),
-                "options": {key: given[key] for key in _OPTIONS if key in given},
+                "options": {key: given[key] for key in OPTIONS if key in given},
             }
         )
         return RemoteKernel(self, src, answer)
@@ -186,6 +196,9 @@ class _Remote:
             )
             crate.copy_out()
 
+    def resources(self, handle: int) -> dict[str, Any]:
+        return self._ask({"kind": "resources", "handle": handle})
+
     def _ask(self, request: dict[str, Any]) -> dict[str, Any]:
         self._channel.send(request)
         answer = self._channel.receive(timeout=_ANSWER_S, max_header=_MAX_HEADER).header
@@ -198,10 +211,9 @@ def _error(answer: dict[str, Any]) -> Exception:
     code, message = str(answer["code"]), str(answer["message"])
     if code == "compile_error":
         return RemoteCompilationError(message, answer.get("line"))
-    if code == "out_of_resources" and answer.get("required"):
-        refused: Exception = OutOfResources(answer["required"], answer["limit"], answer["resource"])
-        return refused
-    return LaunchRefused(code, message, dict(answer.get("detail", {})))
+    if code == "out_of_resources":
+        return RemoteOutOfResources(message, dict(answer.get("detail") or {}))
+    return LaunchRefused(code, message, dict(answer.get("detail") or {}))
 
 
 class RemoteKernel:
@@ -216,9 +228,18 @@ class RemoteKernel:
         self.packed_metadata = ()
         self.function = self._handle
         self.hash = str(self._handle)
-        self.n_regs = 0
-        self.n_spills = 0
         self.asm: dict[str, Any] = {}
+
+    @property
+    def n_regs(self) -> int:
+        return int(self._remote.resources(self._handle)["registers"])
+
+    @property
+    def n_spills(self) -> int:
+        return int(self._remote.resources(self._handle)["spills"])
+
+    def _init_handles(self) -> None:
+        """Persistent kernels call this before they read `n_regs`; there is nothing to load."""
 
     def launch_metadata(self, grid: Any, stream: Any, *args: Any) -> None:
         """There is no profiler to tell."""

@@ -12,10 +12,16 @@ import socket
 from typing import Any
 
 from kernelagent.records import to_data
-from kernelagent.tools.virtual.compiling import CompileFailure, compile_kernel, gpu_target
+from kernelagent.tools.virtual.compiling import (
+    OPTIONS,
+    CompileFailure,
+    compile_kernel,
+    gpu_target,
+)
 from kernelagent.tools.virtual.launching import Launcher
 from kernelagent.tools.virtual.source import KernelSource, UnknownKernel
 from kernelagent.tools.virtual.spelling import Unspeakable, hear_paths, hear_types
+from kernelagent.tools.virtual.vocabulary import Refused
 from kernelagent.tools.wire import Channel, ChannelClosed
 
 _MAX_HEADER = 1 << 26
@@ -72,18 +78,22 @@ class Executor:
     def request(self, request: dict[str, Any]) -> dict[str, Any]:
         """What the runner asks."""
         try:
-            if request["kind"] == "compile":
-                return self._compile(request)
+            match request["kind"]:
+                case "compile":
+                    return self._compile(request)
+                case "resources":
+                    return {"kind": "resources", **self._launcher.resources(request["handle"])}
             return self._launcher.launch(request)
         except CompileFailure as failure:
-            return _failed(failure.code, str(failure), line=failure.line)
+            return _failed(failure.code, str(failure), line=failure.line, detail=failure.detail)
+        except Refused as refused:
+            return _failed("compile_error", str(refused))
         except (UnknownKernel, Unspeakable) as error:
             return _failed("unverifiable", str(error))
 
     def _compile(self, request: dict[str, Any]) -> dict[str, Any]:
         key = repr(request)
         if key not in self._by_request:
-            self._launcher.interpreter.leave()
             module = self._source.load(request["constants"])
             function = module.function(*request["function"])
             constants = hear_paths(request["constexprs"], module.function)
@@ -92,7 +102,7 @@ class Executor:
                 {name: hear_types(kind) for name, kind in request["signature"].items()},
                 constants,
                 hear_paths(request["attributes"], module.function),
-                request["options"],
+                {key: request["options"][key] for key in OPTIONS if key in request["options"]},
                 self._target,
             )
             self._by_request[key] = self._launcher.add(function, constants, compiled)

@@ -22,7 +22,9 @@ from kernelagent.records import to_data
 from kernelagent.tools.tensors import dtype_of
 from kernelagent.tools.virtual.arena import Arena
 from kernelagent.tools.virtual.bounds import BoundsChecker
+from kernelagent.tools.virtual.builder import Unsupported
 from kernelagent.tools.virtual.compiling import Compiled, check_grid
+from kernelagent.tools.virtual.deadline import deadline
 from kernelagent.tools.virtual.interpreter import Interpreter, Program
 from kernelagent.tools.virtual.launch import (
     AccessKind,
@@ -37,7 +39,7 @@ from kernelagent.tools.virtual.spelling import hear, tell
 Mode = Literal["execute", "poison", "suppress", "account"]
 _NO_RESERVE = 0x4000
 """Linux's MAP_NORESERVE, which Python 3.11 does not name."""
-_PROBED_PROGRAMS = 4
+_PROBED_PROGRAMS = (4, 64, 1024)
 _RUN = 64
 _SAMPLED = 256
 
@@ -60,6 +62,7 @@ class Logged:
     seconds: float = 0.0
     fault: dict[str, Any] | None = None
     traffic: Any = None
+    printed: str = ""
 
 
 class TimeIsUp(Exception):
@@ -106,6 +109,9 @@ class Launcher:
             logged.fault = {"code": fault.code, "message": str(fault), "detail": fault.detail}
         except TimeIsUp as late:
             logged.fault = {"code": "timeout", "message": str(late), "detail": {}}
+        except Unsupported as error:
+            said = f"`{launch.kernel}` cannot be executed: {error}"
+            logged.fault = {"code": "unverifiable", "message": said, "detail": {}}
         except Exception as error:  # noqa: BLE001 - the interpreted kernel may raise anything
             said = f"`{launch.kernel}` raised {type(error).__name__} when it ran: {error}"
             logged.fault = {"code": "runtime_error", "message": said[:2000], "detail": {}}
@@ -118,6 +124,16 @@ class Launcher:
         self.log.clear()
         if self._counter is not None:
             self._counter.clear()
+
+    def resources(self, handle: int) -> dict[str, int]:
+        """Registers and spills of a compiled kernel."""
+        facts = self._facts(self.kernels[handle].compiled)
+        return {"registers": facts.registers, "spills": facts.spills}
+
+    def _facts(self, compiled: Compiled) -> Any:
+        from kernelagent.tools.virtual.sass import facts_of_cubin
+
+        return facts_of_cubin(compiled.cubin, compiled.metadata, f"sm_{self._target.arch}")
 
     def rows(self, with_facts: bool) -> list[dict[str, Any]]:
         """The log as JSON; machine facts cost a disassembly a kernel."""
@@ -141,13 +157,12 @@ class Launcher:
         }
         if logged.fault is not None:
             row["fault"] = logged.fault
+        if logged.printed:
+            row["printed"] = logged.printed
         if logged.traffic is not None:
             row["traffic"] = to_data(logged.traffic)
         if with_facts:
-            from kernelagent.tools.virtual.sass import facts_of_cubin
-
-            target = f"sm_{self._target.arch}"
-            row["machine"] = to_data(facts_of_cubin(compiled.cubin, compiled.metadata, target))
+            row["machine"] = to_data(self._facts(compiled))
         return row
 
     def _run(self, logged: Logged, bound: _Bound) -> None:
@@ -167,16 +182,18 @@ class Launcher:
             observers.append(counter)
         began = time.perf_counter()
         try:
-            self.interpreter.run(
-                logged.kernel.function,
-                bound.arguments,
-                launch,
-                programs=programs,
-                observers=observers,
-            )
+            with deadline(self._seconds_left, clock.late):
+                self.interpreter.run(
+                    logged.kernel.function,
+                    bound.arguments,
+                    launch,
+                    programs=programs,
+                    observers=observers,
+                )
         finally:
             logged.seconds = time.perf_counter() - began
             self._seconds_left -= logged.seconds
+            logged.printed = self.interpreter.printed
         if counter is not None:
             logged.traffic = counter.result(launch)
 
@@ -281,7 +298,9 @@ class _Bound:
 
 
 class _Clock:
-    """An observer that ends a launch which is, or will be, too long."""
+    """An observer that ends a launch which will be too long; one that spins meets the deadline."""
+
+    ignores_accesses = ignores_operations = True
 
     def __init__(self, launch: Launch, seconds: float, programs: int) -> None:
         self._seconds = seconds
@@ -295,30 +314,28 @@ class _Clock:
         self._began = time.perf_counter()
 
     def program_begins(self, program: tuple[int, int, int]) -> None:
-        if self._begun in (_PROBED_PROGRAMS, 16 * _PROBED_PROGRAMS):
+        if self._begun in _PROBED_PROGRAMS:
             each = (time.perf_counter() - self._began) / self._begun
             if each * self._programs > self._seconds:
-                raise TimeIsUp(self._words(f"would take about {each * self._programs:.0f} s"))
+                raise self._words(f"would take about {each * self._programs:.0f} s")
         self._begun += 1
-        self._check()
 
     def access(
         self, kind: AccessKind, addresses: NDArray[np.uint64], item_bytes: int, lanes: int
     ) -> None:
-        self._check()
+        """The time is looked at between programs."""
 
     def operation(self, kind: OperationKind, count: int, dtype: str) -> None:
-        self._check()
+        """The time is looked at between programs."""
 
     def launch_ends(self, launch: Launch) -> None:
         """Done in time."""
 
-    def _check(self) -> None:
-        if time.perf_counter() - self._began > self._seconds:
-            raise TimeIsUp(self._words("did not end"))
+    def late(self) -> TimeIsUp:
+        return self._words("did not end")
 
-    def _words(self, what: str) -> str:
-        return (
+    def _words(self, what: str) -> TimeIsUp:
+        return TimeIsUp(
             f"`{self._name}` on grid {self._grid} {what} in the interpreter, and {self._seconds:.0f} "
             f"s are left; use larger blocks, smaller inputs with --inputs FUNCTION, or --device cuda"
         )

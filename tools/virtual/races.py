@@ -70,6 +70,8 @@ class RaceChecker:
     are programs that met at an atomic flag before.
     """
 
+    ignores_operations = True
+
     def __init__(self) -> None:
         self._launch: Launch | None = None
         self._programs: list[Program] = []

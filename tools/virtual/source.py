@@ -1,27 +1,25 @@
 """A candidate's kernels without its Python: the jit functions of its source text, and nothing else.
 
-What is kept stays on its line, so that errors name the candidate's lines.
+Functions are made from the syntax tree, one by one, with Triton and `math` in reach; what they say
+has passed `vocabulary`. Their lines stay the candidate's.
 """
 
 from __future__ import annotations
 
 import ast
-import importlib.util
-import sys
-import tempfile
-import textwrap
-from collections.abc import Mapping
-from pathlib import Path
-from types import ModuleType
+import importlib
+import linecache
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import triton
 from triton.runtime.jit import JITFunction
 
 from kernelagent.tools.virtual.spelling import hear
+from kernelagent.tools.virtual.vocabulary import BUILTINS, Refused, check, may_be_named, resolve
 
-_IMPORTABLE = {"triton", "math"}
-_JIT = "_kernelagent_jit"
 FILE_NAME = "candidate.py"
 
 
@@ -29,59 +27,168 @@ class UnknownKernel(Exception):
     """A kernel that is not written out in the candidate's source."""
 
 
+@dataclass(frozen=True)
+class Definition:
+    """One jit function as it stands in the text."""
+
+    node: ast.FunctionDef
+    scope: tuple[int, ...]
+    """Lines of the functions and classes around it, outermost first."""
+
+    @property
+    def name(self) -> str:
+        return self.node.name
+
+    @property
+    def line(self) -> int:
+        """Its first line, decorators included."""
+        return min([self.node.lineno, *(one.lineno for one in self.node.decorator_list)])
+
+
 class KernelSource:
     """The jit functions of one source text."""
 
     def __init__(self, source: str) -> None:
-        self._functions = _jit_functions(ast.parse(source))
-        self._text = _only(source, self._functions)
+        text = source.replace("\r\n", "\n").replace("\r", "\n")
+        try:
+            tree = ast.parse(text)
+        except (SyntaxError, ValueError):
+            # The runner, which imports the text, says what is wrong with it.
+            tree = ast.parse("")
+        self._imports = _imports(tree)
+        self._definitions = tuple(_definitions(tree))
         self._loaded: dict[str, KernelModule] = {}
+        lines = [f"{line}\n" for line in text.split("\n")]
+        linecache.cache[FILE_NAME] = (len(text), None, lines, FILE_NAME)
 
     def load(self, constants: Mapping[str, Any]) -> KernelModule:
-        """The kernels as a module whose globals hold `constants` (as `spelling.tell` wrote them)."""
+        """The kernels in a namespace that holds `constants` (as `spelling.tell` wrote them)."""
         key = repr(sorted((name, repr(value)) for name, value in constants.items()))
         if key not in self._loaded:
-            self._loaded[key] = KernelModule(self._text, len(self._loaded), constants)
+            self._loaded[key] = KernelModule(self._definitions, self._imports, constants)
         return self._loaded[key]
 
 
+@dataclass
 class KernelModule:
-    """An imported text of kernels; finds them by name and line."""
+    """The jit functions made from their definitions; finds them by name and line."""
 
-    def __init__(self, text: str, number: int, constants: Mapping[str, Any]) -> None:
-        folder = Path(tempfile.gettempdir()) / f"kernels-{number}"
-        folder.mkdir(exist_ok=True)
-        path = folder / FILE_NAME
-        path.write_text(text, encoding="utf-8")
-        name = f"kernels_{number}"
-        spec = importlib.util.spec_from_file_location(name, path)
-        assert spec is not None
-        assert spec.loader is not None
-        module: ModuleType = importlib.util.module_from_spec(spec)
-        sys.modules[name] = module
-        self._found: dict[tuple[str, int], JITFunction[Any]] = {}
-        vars(module)[_JIT] = self._register
-        spec.loader.exec_module(module)
-        for constant, told in constants.items():
-            vars(module)[constant] = hear(told, self.function)
+    definitions: tuple[Definition, ...]
+    imports: Mapping[str, Any]
+    constants: Mapping[str, Any]
+    _spaces: dict[tuple[int, ...], dict[str, Any]] = field(default_factory=dict)
+    _made: dict[tuple[str, int], JITFunction[Any]] = field(default_factory=dict)
+    _refused: dict[tuple[str, int], str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        later = {name: told for name, told in self.constants.items() if _names_function(told)}
+        heard = {n: hear(t, self.function) for n, t in self.constants.items() if n not in later}
+        for one in self.definitions:
+            space = self._spaces.setdefault(one.scope, self._space(heard))
+            key = one.name, one.line
+            try:
+                self._made[key] = _made(one, self.imports, space)
+            except (Refused, NameError, OSError, TypeError, ValueError) as error:
+                self._refused[key] = str(error)
+        for one in sorted(self.definitions, key=lambda one: len(one.scope)):
+            for scope, space in self._spaces.items():
+                if scope[: len(one.scope)] == one.scope and (one.name, one.line) in self._made:
+                    space[one.name] = self._made[one.name, one.line]
+        for name, told in later.items():
+            value = hear(told, self.function)
+            for space in self._spaces.values():
+                space[name] = value
+
+    def _space(self, heard: Mapping[str, Any]) -> dict[str, Any]:
+        return {"__builtins__": BUILTINS, "__name__": "kernels", **self.imports, **heard}
 
     def function(self, name: str, line: int) -> JITFunction[Any]:
-        """The kernel `name` near `line`; raises `UnknownKernel`."""
-        lines = [at for known, at in self._found if known == name]
-        if not lines:
+        """The kernel `name` whose text begins at `line`; raises `UnknownKernel` or `Refused`."""
+        key = name, line
+        if key not in self._made and key not in self._refused:
             raise UnknownKernel(
-                f"the kernel `{name}` is not written out in the candidate's file; kernels must be "
-                f"plain @triton.jit functions in its text"
+                f"the kernel `{name}` is not written out at line {line} of the candidate's file; "
+                f"kernels must be plain @triton.jit functions in its text"
             )
-        return self._found[name, min(lines, key=lambda at: abs(at - line))]
+        for reached in self._reached(key):
+            if reached in self._refused:
+                raise Refused(f"`{reached[0]}`: {self._refused[reached]}")
+        return self._made[key]
 
-    def _register(self, function: Any) -> JITFunction[Any]:
-        made: JITFunction[Any] = triton.jit(function)
-        self._found[function.__name__, function.__code__.co_firstlineno] = made
-        return made
+    def _reached(self, start: tuple[str, int]) -> set[tuple[str, int]]:
+        """The function and those its text names, directly or through others."""
+        reached, waiting = set(), [start]
+        while waiting:
+            key = waiting.pop()
+            if key in reached:
+                continue
+            reached.add(key)
+            node = next(one.node for one in self.definitions if (one.name, one.line) == key)
+            names = {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
+            waiting += [(d.name, d.line) for d in self.definitions if d.name in names]
+        return reached
 
 
-def _jit_functions(tree: ast.Module) -> list[ast.FunctionDef]:
+def _made(one: Definition, imports: Mapping[str, Any], space: dict[str, Any]) -> JITFunction[Any]:
+    check(one.node, imports)
+    node = ast.FunctionDef(
+        name=one.node.name,
+        args=_plain_arguments(one.node.args, imports),
+        body=one.node.body,
+        decorator_list=[],
+        returns=None,
+        type_comment=None,
+    )
+    tree = ast.Module([ast.copy_location(node, one.node)], type_ignores=[])
+    exec(compile(ast.fix_missing_locations(tree), FILE_NAME, "exec", dont_inherit=True), space)
+    made: JITFunction[Any] = triton.jit(space[one.name], noinline=_is_noinline(one.node))
+    text = made.parse().body[0]
+    if ast.dump(ast.Module(text.body, [])) != ast.dump(ast.Module(one.node.body, [])):
+        # Triton finds the text again by its own means; it must have found what was checked.
+        raise Refused(f"line {one.node.lineno}: the text of `{one.name}` is ambiguous")
+    if ast.dump(text.args) != ast.dump(one.node.args):
+        raise Refused(f"line {one.node.lineno}: the parameters of `{one.name}` are ambiguous")
+    return made
+
+
+def _plain_arguments(arguments: ast.arguments, imports: Mapping[str, Any]) -> ast.arguments:
+    """The same parameters; annotations that mean nothing to Triton become strings."""
+
+    def plain(one: ast.arg) -> ast.arg:
+        known = one.annotation is None or resolve(one.annotation, imports) is not None
+        if known or isinstance(one.annotation, ast.Constant):
+            return one
+        assert one.annotation is not None
+        said = ast.Constant(ast.unparse(one.annotation))
+        return ast.copy_location(ast.arg(one.arg, ast.copy_location(said, one), None), one)
+
+    return ast.arguments(
+        posonlyargs=[plain(one) for one in arguments.posonlyargs],
+        args=[plain(one) for one in arguments.args],
+        vararg=arguments.vararg,
+        kwonlyargs=[plain(one) for one in arguments.kwonlyargs],
+        kw_defaults=arguments.kw_defaults,
+        kwarg=arguments.kwarg,
+        defaults=arguments.defaults,
+    )
+
+
+def _is_noinline(node: ast.FunctionDef) -> bool:
+    return any(
+        word.arg == "noinline" and isinstance(word.value, ast.Constant) and bool(word.value.value)
+        for decorator in node.decorator_list
+        if isinstance(decorator, ast.Call)
+        for word in decorator.keywords
+    )
+
+
+def _names_function(told: Any) -> bool:
+    if isinstance(told, dict):
+        return "function" in told or any(map(_names_function, told.values()))
+    return isinstance(told, list) and any(map(_names_function, told))
+
+
+def _definitions(tree: ast.Module) -> Iterator[Definition]:
     wrapped = {
         call.args[0].id
         for call in ast.walk(tree)
@@ -90,39 +197,69 @@ def _jit_functions(tree: ast.Module) -> list[ast.FunctionDef]:
         and call.args
         and isinstance(call.args[0], ast.Name)
     }
-    return [
-        node
-        for node in ast.walk(tree)
-        if isinstance(node, ast.FunctionDef)
-        and (any(map(_is_jit, node.decorator_list)) or node.name in wrapped)
-    ]
+
+    def below(node: ast.AST, scope: tuple[int, ...]) -> Iterator[Definition]:
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.FunctionDef) and (
+                any(map(_is_jit, child.decorator_list)) or child.name in wrapped
+            ):
+                yield Definition(child, scope)
+            elif isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+                yield from below(child, (*scope, child.lineno))
+            else:
+                yield from below(child, scope)
+
+    return below(tree, ())
 
 
 def _is_jit(node: ast.expr) -> bool:
     if isinstance(node, ast.Call):
         return _is_jit(node.func)
-    name = node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
-    return name in {"jit", "constexpr_function"}
+    return (node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")) == "jit"
 
 
-def _only(source: str, functions: list[ast.FunctionDef]) -> str:
-    lines = source.splitlines()
-    kept = [""] * len(lines)
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Import | ast.ImportFrom) and _importable(node):
-            at = node.lineno - 1
-            kept[at] = "; ".join(filter(None, [kept[at], ast.unparse(node)]))
-    for function in functions:
-        first, last = function.lineno - 1, function.end_lineno or function.lineno
-        body = textwrap.dedent("\n".join(lines[first:last])).splitlines()
-        kept[first:last] = body
-        if first > 0:
-            kept[first - 1] = f"@{_JIT}"
-    return "\n".join(kept) + "\n"
+def _imports(tree: ast.Module) -> dict[str, Any]:
+    """What the text's imports of Triton and `math`, wherever they stand, and aliases of these mean."""
+    found: dict[str, Any] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                found |= _imported(alias.name, alias.asname)
+        elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
+            found |= _imported_from(node.module, node.names)
+    for statement in tree.body:
+        if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Attribute):
+            value = resolve(statement.value, found)
+            if value is not None and may_be_named(value):
+                found |= {t.id: value for t in statement.targets if isinstance(t, ast.Name)}
+    return found
 
 
-def _importable(node: ast.Import | ast.ImportFrom) -> bool:
-    if isinstance(node, ast.ImportFrom):
-        root = (node.module or "").split(".")[0]
-        return node.level == 0 and (root in _IMPORTABLE or root == "__future__")
-    return all(alias.name.split(".")[0] in _IMPORTABLE for alias in node.names)
+def _imported(name: str, asname: str | None) -> dict[str, Any]:
+    module = _module(name)
+    if module is None:
+        return {}
+    return {asname: module} if asname else {name.split(".")[0]: _module(name.split(".")[0])}
+
+
+def _imported_from(name: str, aliases: list[ast.alias]) -> dict[str, Any]:
+    found, module = {}, _module(name)
+    for alias in aliases:
+        value = getattr(module, alias.name, None) or _module(f"{name}.{alias.name}")
+        if value is not None and may_be_named(value):
+            found[alias.asname or alias.name] = value
+    return found
+
+
+def _module(name: str) -> Any:
+    """A module kernels may use; importing others would run code that only the candidate asked for."""
+    if name == "math":
+        return math
+    if name == "triton":
+        return triton
+    if not f"{name}.".startswith("triton.language."):
+        return None
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        return None

@@ -1,0 +1,51 @@
+"""The runner's side of a kernel's globals: their values, told as data to whoever compiles the kernel."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+from typing import Any
+
+from triton.runtime.jit import JITCallable, JITFunction
+
+from kernelagent.tools.virtual.spelling import Unspeakable, tell
+
+
+def constants_of(values: Iterable[Any]) -> dict[str, Any]:
+    """Everything that jit functions among `values`, and those they call, read from outside.
+
+    Modules, Triton's own functions and what cannot be told are left out: the executor has the
+    former, and its compiler names the latter. Raises `Unspeakable` when one name has two values.
+    """
+    told: dict[str, Any] = {}
+    waiting = [value for value in values if isinstance(value, JITFunction)]
+    seen: set[int] = set()
+    while waiting:
+        function = waiting.pop()
+        if id(function) in seen or str(function.__module__).startswith("triton."):
+            continue
+        seen.add(id(function))
+        scope = function.get_capture_scope()
+        for name in sorted(_names(function) & scope.keys()):
+            value = scope[name]
+            if isinstance(value, JITCallable) and str(value.__module__).startswith("triton."):
+                continue
+            waiting += [value] if isinstance(value, JITFunction) else []
+            _put(told, name, value)
+    return told
+
+
+def _names(function: JITFunction[Any]) -> set[str]:
+    return {node.id for node in ast.walk(function.parse()) if isinstance(node, ast.Name)}
+
+
+def _put(told: dict[str, Any], name: str, value: Any) -> None:
+    try:
+        said = tell(value)
+    except Unspeakable:
+        return
+    if told.setdefault(name, said) != said:
+        raise Unspeakable(
+            f"the name {name} means different things in different kernels of one launch; give them "
+            f"different names"
+        )

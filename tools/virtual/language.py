@@ -1,0 +1,235 @@
+"""One reversible scope in which `triton.language` computes on numpy arrays.
+
+Outside the scope nothing differs from an untouched Triton, so the same process can go on compiling.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import inspect
+import types
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import triton.language as tl
+import triton.language.extra.cuda.libdevice as cuda_libdevice
+import triton.language.extra.libdevice as libdevice_stubs
+from triton.language.semantic import TritonSemantic
+from triton.runtime import interpreter as stock
+from triton.runtime.jit import JITFunction
+
+from kernelagent.tools.virtual.builder import RepairedBuilder
+from kernelagent.tools.virtual.reductions import Reduction, Scan
+
+
+class Language:
+    """The repaired builder, the semantics on top of it, and the patches that lead there."""
+
+    def __init__(self) -> None:
+        self.builder = RepairedBuilder()
+        self.semantic = TritonSemantic(self.builder)
+        self._rewritten: dict[int, tuple[JITFunction[Any], Callable[..., Any]]] = {}
+        self._interpreted: dict[int, Any] = {}
+        self._forward: list[tuple[Any, str, Any]] = []
+        self._backward: list[tuple[Any, str, Any]] = []
+        self._record()
+
+    @contextlib.contextmanager
+    def active(self) -> Iterator[None]:
+        """Inside, calls of `triton.language` work on numpy arrays; everything is put back."""
+        try:
+            for owner, name, value in self._forward:
+                setattr(owner, name, value)
+            with np.errstate(all="ignore"), warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                yield
+        finally:
+            for owner, name, value in self._backward:
+                if value is _ABSENT:
+                    delattr(owner, name)
+                else:
+                    setattr(owner, name, value)
+
+    def function(self, kernel: JITFunction[Any]) -> Callable[..., Any]:
+        """The kernel as Python code whose assignments and comparisons go through the semantics."""
+        known = self._rewritten.get(id(kernel))
+        if known is None:
+            known = kernel, self._rewrite(kernel)
+            self._rewritten[id(kernel)] = known
+        return known[1]
+
+    def _rewrite(self, kernel: JITFunction[Any]) -> Callable[..., Any]:
+        tree = stock.ASTTransformer().visit(kernel.parse())
+        definition = tree.body[0]
+        definition.decorator_list = []
+        _strip_signature(definition)
+        ast.fix_missing_locations(tree)
+        ast.increment_lineno(tree, kernel.def_file_line_number - 1)
+        scope = {
+            name: self._interpreted.get(id(value), value)
+            for name, value in kernel.get_capture_scope().items()
+        }
+        scope |= {
+            "interpreter_semantic": self.semantic,
+            "_InterpreterComparison": stock._InterpreterComparison,
+        }
+        exec(compile(tree, kernel.file_name, "exec"), scope)
+        function: Callable[..., Any] = scope[kernel.fn.__name__]
+        original = inspect.signature(kernel.fn).parameters
+        function.__defaults__ = kernel.fn.__defaults__
+        function.__kwdefaults__ = {
+            name: parameter.default
+            for name, parameter in original.items()
+            if parameter.kind is parameter.KEYWORD_ONLY and parameter.default is not parameter.empty
+        }
+        return function
+
+    # the patches
+
+    def _record(self) -> None:
+        """Apply Triton's own patches once, note what they changed, and take them back."""
+        scope = _Recorder()
+        for language in (tl, tl.core):
+            self._builtins(language, scope)
+            self._builtins(language.tensor, scope)
+            stock._patch_lang_tensor(language.tensor, scope)
+            stock._patch_lang_core(language, scope)
+        for owner in (tl.math, tl.core.tensor_descriptor_base, cuda_libdevice):
+            self._builtins(owner, scope)
+        for name, method in (("reduce", self._reduce), ("associative_scan", self._scan)):
+            for owner in (tl, tl.core, tl.tensor):
+                scope.set_attr(owner, name, _free(method))
+        scope.set_attr(stock, "_get_np_dtype", _memoised(stock._get_np_dtype))
+        scope.set_attr(stock, "interpreter_semantic", self.semantic)
+        scope.set_attr(JITFunction, "__call__", _free(self._call))
+        self._stubs(scope)
+        self._forward = scope.forward
+        self._backward = list(reversed(scope.backward))
+        scope.restore()
+
+    def _builtins(self, owner: Any, scope: _Recorder) -> None:
+        for name, member in inspect.getmembers(owner):
+            if tl.core.is_builtin(member) and id(member) not in scope.made:
+                scope.set_attr(owner, name, self._bound(member, scope))
+
+    def _bound(self, member: Callable[..., Any], scope: _Recorder) -> Callable[..., Any]:
+        semantic = self.semantic
+        inner = getattr(member, "__wrapped__", member)
+
+        def bound(*args: Any, **kwargs: Any) -> Any:
+            kwargs["_semantic"] = semantic
+            return inner(*args, **kwargs)
+
+        bound.__name__ = member.__name__
+        setattr(bound, tl.core.TRITON_BUILTIN, True)
+        self._interpreted[id(member)] = bound
+        scope.made.add(id(bound))
+        return bound
+
+    def _stubs(self, scope: _Recorder) -> None:
+        """Give libdevice's empty stubs a body; this also reaches `from ... import tanh`."""
+        for name, stub in vars(libdevice_stubs).items():
+            if isinstance(stub, types.FunctionType) and hasattr(cuda_libdevice, name):
+                scope.set_attr(stub, "__code__", _stub_body.__code__.replace(co_name=name))
+                scope.set_attr(stub, "__kwdefaults__", {"_name": name, "_library": cuda_libdevice})
+
+    def _call(self, kernel: JITFunction[Any], *args: Any, **kwargs: Any) -> Any:
+        kwargs.pop("_semantic", None)
+        return self.function(kernel)(*args, **kwargs)
+
+    def _reduce(
+        self,
+        input: Any,  # noqa: A002 - the name Triton's function has
+        axis: Any,
+        combine_fn: Any,
+        keep_dims: bool = False,
+        **_: Any,
+    ) -> Any:
+        operation = Reduction(axis, combine_fn, keep_dims, self.function(combine_fn))
+        self._count_elements(input)
+        return operation.apply(input)
+
+    def _scan(
+        self,
+        input: Any,  # noqa: A002 - the name Triton's function has
+        axis: Any,
+        combine_fn: Any,
+        reverse: bool = False,
+        **_: Any,
+    ) -> Any:
+        operation = Scan(axis, combine_fn, reverse, self.function(combine_fn))
+        self._count_elements(input)
+        return operation.apply(input)
+
+    def _count_elements(self, operand: Any) -> None:
+        if self.builder.count is not None:
+            first = operand[0] if isinstance(operand, tuple | tl.tuple) else operand
+            kind = first.dtype
+            self.builder.count(
+                "fp" if kind.is_floating() else "int", first.handle.data.size, str(kind)
+            )
+
+
+_ABSENT = object()
+
+
+class _Recorder:
+    """Has the interface of Triton's patch scope, and remembers both directions."""
+
+    def __init__(self) -> None:
+        self.forward: list[tuple[Any, str, Any]] = []
+        self.backward: list[tuple[Any, str, Any]] = []
+        self.made: set[int] = set()
+
+    def set_attr(self, owner: Any, name: str, value: Any) -> None:
+        self.forward.append((owner, name, value))
+        self.backward.append((owner, name, getattr(owner, name, _ABSENT)))
+        setattr(owner, name, value)
+
+    def restore(self) -> None:
+        for owner, name, value in reversed(self.backward):
+            if value is _ABSENT:
+                delattr(owner, name)
+            else:
+                setattr(owner, name, value)
+
+
+def _stub_body(*args: Any, _name: str, _library: Any) -> Any:
+    return getattr(_library, _name)(*args)
+
+
+def _free(method: Callable[..., Any]) -> Callable[..., Any]:
+    """A plain function, which becomes a method of the class that it is put into."""
+    return lambda *args, **kwargs: method(*args, **kwargs)
+
+
+def _strip_signature(definition: ast.FunctionDef) -> None:
+    """Annotations and defaults were evaluated when the kernel was defined; not a second time."""
+    arguments = definition.args
+    for argument in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs):
+        argument.annotation = None
+    arguments.defaults = []
+    arguments.kw_defaults = [None] * len(arguments.kwonlyargs)
+    definition.returns = None
+
+
+def _memoised(slow: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Triton builds a table of 19 types on each call of this one."""
+    known: dict[Any, Any] = {}
+
+    def fast(kind: Any) -> Any:
+        scalar = kind.element_ty if isinstance(kind, tl.block_type) else kind
+        if isinstance(scalar, tl.pointer_type):
+            return _POINTER
+        found = known.get(scalar.name)
+        if found is None:
+            found = known[scalar.name] = slow(scalar)
+        return found
+
+    return fast
+
+
+_POINTER = np.dtype(np.uint64)
