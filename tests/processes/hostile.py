@@ -172,6 +172,15 @@ def read_files(settings: Settings, fds: list[int]) -> None:
     )
 
 
+def open_files(settings: Settings, fds: list[int]) -> None:
+    paths = settings["paths"]
+    _answer(fds, [_outcome(lambda path=path: os.open(path, os.O_RDONLY)) for path in paths])
+
+
+def read_into_output(settings: Settings, fds: list[int]) -> None:
+    sys.stdout.write(Path(settings["path"]).read_text())
+
+
 def write_files(settings: Settings, fds: list[int]) -> None:
     _answer(
         fds, [_outcome(lambda path=path: Path(path).write_text("x")) for path in settings["paths"]]
@@ -205,11 +214,12 @@ def show_surroundings(settings: Settings, fds: list[int]) -> None:
             "stdin": sys.stdin.read(),
             "descriptors": held,
             "path": sys.path,
-            "processes": [
-                entry.name for entry in Path("/proc").iterdir() if entry.name.isdecimal()
-            ],
         },
     )
+
+
+def show_processes(settings: Settings, fds: list[int]) -> None:
+    _answer(fds, [entry.name for entry in Path("/proc").iterdir() if entry.name.isdecimal()])
 
 
 def show_random_numbers(settings: Settings, fds: list[int]) -> None:
@@ -320,7 +330,3 @@ def compile_a_kernel(settings: Settings, fds: list[int]) -> None:
     )
     cached = [path.name for path in Path(os.environ["TRITON_CACHE_DIR"]).rglob("*.cubin")]
     _answer(fds, ["EXIT" in listing.stdout, cached])
-
-
-def use_a_device(settings: Settings, fds: list[int]) -> None:
-    _answer(fds, _outcome(lambda: Path(settings["device"]).read_bytes()))
