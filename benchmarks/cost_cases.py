@@ -28,7 +28,7 @@ class Launching(Protocol):
 Variant = Callable[[Launching, Tensors], torch.Tensor]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Operation:
     name: str
     inputs: Callable[[torch.device], Tensors]

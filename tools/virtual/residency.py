@@ -28,7 +28,7 @@ _FIRST_RESERVED = 1 << 56
 """Above every address a process can have."""
 _STEPS_PER_CACHE = 16
 """Operands that stream side by side take turns at least this often in one filling of the cache."""
-_FULL = np.uint64(0xFFFFFFFFFFFFFFFF)
+_FULL = (1 << SECTORS_PER_PIECE) - 1
 
 
 class AddressSpace:
@@ -189,21 +189,19 @@ def stream(cache: L2Cache, stretches: Sequence[Stretch]) -> list[int]:
 
     One after the other, the last of several large operands would always look resident.
     """
-    pieces = [max(1, -(-s.span_bytes // PIECE_BYTES)) for s in stretches]
+    pieces = [_pieces(s) for s in stretches]
     step = max(1, cache.capacity_bytes // PIECE_BYTES // _STEPS_PER_CACHE)
-    turns = -(-max(pieces, default=0) // step)
+    turns = -(-max((p.size for p in pieces), default=0) // step)
     moved = [0] * len(stretches)
     for turn in range(turns):
         for at, stretch in enumerate(stretches):
-            first, last = pieces[at] * turn // turns, pieces[at] * (turn + 1) // turns
-            if first < last:
-                begin = stretch.address // PIECE_BYTES
-                slots = cache.space.slots_of(np.arange(begin + first, begin + last))
-                masks = np.full(slots.size, _density(stretch, pieces[at]))
-                moved[at] += SECTOR_BYTES * count_sectors(
-                    cache.touch(slots, masks, write=stretch.write)
-                )
-    # Pieces are coarse: a tensor of some bytes must not cost a whole one.
+            size = pieces[at].size
+            now = pieces[at][size * turn // turns : size * (turn + 1) // turns]
+            if now.size:
+                masks = _masks(stretch, now, size)
+                new = cache.touch(cache.space.slots_of(now), masks, write=stretch.write)
+                moved[at] += SECTOR_BYTES * count_sectors(new)
+    # A sector at each end may be shared with a neighbour.
     return [min(got, _in_sectors(s.moved_bytes)) for got, s in zip(moved, stretches, strict=True)]
 
 
@@ -212,11 +210,24 @@ def count_sectors(masks: Masks) -> int:
     return int(np.bitwise_count(masks).sum(dtype=np.int64))
 
 
-def _density(stretch: Stretch, pieces: int) -> np.uint64:
-    sectors = -(-stretch.moved_bytes // (pieces * SECTOR_BYTES))
-    if sectors >= SECTORS_PER_PIECE:
-        return _FULL
-    return np.uint64((1 << max(1, sectors)) - 1)
+def _pieces(stretch: Stretch) -> Pieces:
+    last = stretch.address + max(1, stretch.span_bytes) - 1
+    return np.arange(stretch.address // PIECE_BYTES, last // PIECE_BYTES + 1)
+
+
+def _masks(stretch: Stretch, pieces: Pieces, of: int) -> Masks:
+    """The sectors touched in some of the stretch's `of` pieces: all, or evenly many of each."""
+    if stretch.moved_bytes < stretch.span_bytes:
+        sectors = -(-stretch.moved_bytes // (of * SECTOR_BYTES))
+        return np.full(pieces.size, min(_FULL, (1 << max(1, sectors)) - 1), dtype=np.uint64)
+    masks = np.full(pieces.size, _FULL, dtype=np.uint64)
+    first = stretch.address // SECTOR_BYTES
+    last = (stretch.address + max(1, stretch.span_bytes) - 1) // SECTOR_BYTES
+    if pieces[0] == first // SECTORS_PER_PIECE:
+        masks[0] &= np.uint64(_FULL << first % SECTORS_PER_PIECE & _FULL)
+    if pieces[-1] == last // SECTORS_PER_PIECE:
+        masks[-1] &= np.uint64(_FULL >> SECTORS_PER_PIECE - 1 - last % SECTORS_PER_PIECE)
+    return masks
 
 
 def _in_sectors(size: int) -> int:
