@@ -31,7 +31,8 @@ Variant = Callable[[Launching, Tensors], torch.Tensor]
 @dataclass(frozen=True, eq=False)
 class Operation:
     name: str
-    inputs: Callable[[torch.device], Tensors]
+    inputs: Callable[[torch.device, int], Tensors]
+    """On a device, every size divided by a number: 1 for the sizes that the name tells."""
     eager: Callable[[Tensors], torch.Tensor]
     variants: dict[str, Variant]
     slower: tuple[tuple[str, str], ...]
@@ -49,8 +50,8 @@ def _blocks(total: int, block: int) -> int:
 # add + relu, fp32
 
 
-def _add_relu_inputs(device: torch.device) -> Tensors:
-    return {name: _normal(device, 4096, 4096) for name in ("x", "y")}
+def _add_relu_inputs(device: torch.device, divisor: int) -> Tensors:
+    return {name: _normal(device, 4096 // divisor, 4096 // divisor) for name in ("x", "y")}
 
 
 def _add_relu_fused(launch: Launching, t: Tensors) -> torch.Tensor:
@@ -84,8 +85,9 @@ def _add_relu_uncoalesced(launch: Launching, t: Tensors) -> torch.Tensor:
 # softmax, bf16
 
 
-def _rows_inputs(device: torch.device) -> Tensors:
-    return {"x": _normal(device, 4096, 4096, dtype=torch.bfloat16)}
+def _rows_inputs(device: torch.device, divisor: int) -> Tensors:
+    size = 4096 // divisor
+    return {"x": _normal(device, size, size, dtype=torch.bfloat16)}
 
 
 def _by_rows(kernel: Any, num_warps: int = 8, **constants: Any) -> Variant:
@@ -122,9 +124,10 @@ def _softmax_spilling(launch: Launching, t: Tensors) -> torch.Tensor:
 # layer norm, bf16
 
 
-def _layer_norm_inputs(device: torch.device) -> Tensors:
-    small = {name: _normal(device, 4096, dtype=torch.bfloat16) for name in ("weight", "bias")}
-    return _rows_inputs(device) | small
+def _layer_norm_inputs(device: torch.device, divisor: int) -> Tensors:
+    size = 4096 // divisor
+    small = {name: _normal(device, size, dtype=torch.bfloat16) for name in ("weight", "bias")}
+    return _rows_inputs(device, divisor) | small
 
 
 def _statistics_then(kernel: Any, by_columns: bool) -> Variant:
@@ -145,8 +148,9 @@ def _statistics_then(kernel: Any, by_columns: bool) -> Variant:
 # matmul + bias + gelu, bf16
 
 
-def _matmul_inputs(device: torch.device) -> Tensors:
-    shapes = {"a": (1024, 1024), "b": (1024, 1024), "bias": (1024,)}
+def _matmul_inputs(device: torch.device, divisor: int) -> Tensors:
+    size = 1024 // divisor
+    shapes = {"a": (size, size), "b": (size, size), "bias": (size,)}
     return {name: _normal(device, *s, dtype=torch.bfloat16) / 8 for name, s in shapes.items()}
 
 
@@ -199,8 +203,8 @@ def _matmul_without_dot(launch: Launching, t: Tensors) -> torch.Tensor:
 # cross entropy, bf16
 
 
-def _cross_entropy_inputs(device: torch.device) -> Tensors:
-    rows, classes = 4096, 32000
+def _cross_entropy_inputs(device: torch.device, divisor: int) -> Tensors:
+    rows, classes = 4096 // divisor, 32000 // divisor
     labels = torch.arange(rows, device=device) * 7 % classes
     return {"x": _normal(device, rows, classes, dtype=torch.bfloat16), "labels": labels}
 

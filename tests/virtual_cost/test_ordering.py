@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+from benchmarks.calibrate import TOLERANCE
 from benchmarks.cost_cases import OPERATIONS, Operation
 from benchmarks.cost_kernels import add_relu, add_relu_by_columns, softmax
 from benchmarks.counting import CountingLauncher
@@ -27,10 +28,10 @@ interpreter = cache(Interpreter)
 
 @cache
 def estimates(operation: Operation) -> dict[str, ForwardEstimate]:
-    on_meta = operation.inputs(torch.device("meta"))
+    on_meta = operation.inputs(torch.device("meta"), 1)
     eager = eager_rows(operation.eager, (on_meta,), {})
     found = {"eager": estimate_eager(eager, ceilings_for("sm_90"))}
-    tensors = operation.inputs(torch.device("cpu"))
+    tensors = operation.inputs(torch.device("cpu"), 1)
     for name, variant in operation.variants.items():
         launcher = CountingLauncher(interpreter(), "sm_90", _HEAVY.get(name, _SAMPLED))
         variant(launcher, tensors)
@@ -120,6 +121,22 @@ def test_two_runs_give_identical_numbers():
     arguments = {"x": x, "out": out, "columns": 256, "BLOCK": 256}
     first, second = (counted(softmax, (64,), None, **arguments).counted[0] for _ in range(2))
     assert (first.traffic, first.estimate) == (second.traffic, second.estimate)
+
+
+VARIANTS = [(op, name) for op in OPERATIONS for name in op.variants]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("operation", "name"), VARIANTS, ids=[f"{o.name.split(',')[0]}-{n}" for o, n in VARIANTS]
+)
+def test_every_variant_computes_the_operation(operation: Operation, name: str):
+    torch.manual_seed(0)
+    tensors = operation.inputs(torch.device("cpu"), 4)
+    launcher = CountingLauncher(interpreter(), "sm_90", None)
+    got = operation.variants[name](launcher, tensors).float()
+    expected = operation.eager(tensors).float()
+    torch.testing.assert_close(got, expected, rtol=TOLERANCE, atol=TOLERANCE)
 
 
 def test_variants_of_an_operation_have_names_of_their_own():
