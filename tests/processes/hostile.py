@@ -124,6 +124,18 @@ def leave_a_daemon(settings: Settings, fds: list[int]) -> None:
     os.read(heard, 5)
 
 
+def hang_with_a_daemon(settings: Settings, fds: list[int]) -> None:
+    leave_a_daemon(settings, fds)
+    os.write(fds[0], b"x")
+    hang(settings, fds)
+
+
+def fill_the_scratch(settings: Settings, fds: list[int]) -> None:
+    for number in range(settings["files"]):
+        Path(str(number)).write_bytes(b"x" * settings["bytes"])
+    hang(settings, fds)
+
+
 def hog_memory(settings: Settings, fds: list[int]) -> None:
     kept = []
     while True:

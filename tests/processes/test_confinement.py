@@ -24,6 +24,7 @@ from kernelagent.tools.processes.namespaces import Namespaces
 from kernelagent.tools.processes.spawn import WarmParent
 
 HERE = Path(__file__).parent
+NAMESPACES = ("pidns", "procfs", "netns", "ipcns")
 COMPLETE = ("landlock", "signal scope", "pidns", "netns", "seccomp", "rlimits")
 
 
@@ -136,6 +137,26 @@ def test_a_judge_that_is_killed_leaves_no_process(tmp_path, forgo):
     while any(_is_alive(pid) for pid in pids) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert [pid for pid in pids if _is_alive(pid)] == []
+
+
+@pytest.mark.parametrize("forgo", [(), NAMESPACES], ids=["all", "no-namespaces"])
+def test_a_warm_parent_that_is_killed_takes_its_trees_along(tmp_path, forgo):
+    with WarmParent.start(
+        preload=["hostile"], environment={"PYTHONPATH": str(HERE)}, forgo=forgo
+    ) as warm:
+        heard, tell = os.pipe()
+        child = warm.fork("hostile:hang_with_a_daemon", {}, [tell], Confinement(tmp_path))
+        os.close(tell)
+        assert os.read(heard, 1) == b"x"
+        os.kill(warm.pid, signal.SIGKILL)
+        ended = child.wait(10)
+        assert ended is not None
+        assert ended.signal == "SIGKILL"
+        # The end of the file: nobody holds the other end any more.
+        assert os.read(heard, 1) == b""
+        os.close(heard)
+        with pytest.raises(EnvironmentFault, match="the warm parent is gone"):
+            warm.fork("hostile:return_at_once", {}, [], Confinement(tmp_path))
 
 
 def _is_alive(pid: int) -> bool:

@@ -79,6 +79,13 @@ def test_a_large_file_stops_growing_at_its_limit(ground):
     assert (outcome, size) == ("EFBIG", 1 << 20)
 
 
+@pytest.mark.parametrize(("files", "size"), [(40, 1 << 20), (25_000, 1)], ids=["bytes", "files"])
+def test_filling_the_scratch_with_many_files_is_stopped(ground, files, size):
+    allowed = {"file_bytes": 2 << 20, "scratch_bytes": 20 << 20 if size > 1 else 1 << 40}
+    ended = ground.run("fill_the_scratch", limits=allowed, files=files, bytes=size)
+    assert ended.why == "disk"
+
+
 def test_descriptors_run_out_for_the_process_alone(ground):
     outcome, held = ground.ask("exhaust_descriptors")
     assert outcome == "EMFILE"

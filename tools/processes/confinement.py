@@ -22,7 +22,6 @@ _PROBE = (
     "print(json.dumps([found.tiers, found.missing]))"
 )
 _PROBE_S = 60
-_UNLIMITED = 1 << 62
 
 
 @dataclass(frozen=True)
@@ -35,6 +34,8 @@ class Confinement:
     cpu_seconds: int = 600
     file_bytes: int = 1 << 30
     """Of one file."""
+    scratch_bytes: int = 4 << 30
+    """Of all files in scratch."""
     processes: int = 256
     network: bool = False
     readable: tuple[Path, ...] = ()
@@ -42,14 +43,12 @@ class Confinement:
     devices: tuple[Path, ...] | None = None
     """Device nodes it may use; None: the NVIDIA ones of this machine."""
     sandboxed: bool = True
-    """False: only scratch, environment and descriptors of its own; it can reach what its user can."""
+    """False: a scratch, an environment and descriptors of its own, but no limit and nothing refused."""
 
     @classmethod
     def trusted(cls, scratch: Path) -> Confinement:
         """For the user's own module: a private scratch and nothing forbidden."""
-        return cls(
-            scratch, _UNLIMITED, _UNLIMITED, _UNLIMITED, _UNLIMITED, network=True, sandboxed=False
-        )
+        return cls(scratch, network=True, sandboxed=False)
 
     def to_data(self) -> dict[str, Any]:
         """Plain values, for `from_data` in another process."""

@@ -1,7 +1,8 @@
 """The keeper of one candidate's process tree: starts it, watches its limits, ends all of it.
 
 It is a fork of the warm parent that runs none of the candidate's code. It keeps what the tree prints,
-and reports to the judge over a line of its own, whose other end closing means: end it.
+and reports to the judge over a line of its own, whose other end closing means: end it. So does the
+end of the warm parent.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ FLOOD_BYTES = 16 << 20
 _CENSUS_S = 0.05
 _CENSUS_SHARE = 0.05
 """Of the time, at most, goes into counting; a long process list is then counted less often."""
+_COUNTS_PER_SCRATCH_CHECK = 20
 _CHUNK = 1 << 16
 
 
@@ -40,8 +42,8 @@ def keep(
 ) -> NoReturn:
     """Process main. Sends `{"fault": ...}`, or `{"running": true}` and later how it ended."""
     os.setsid()
-    kernel.die_with_parent(parent)
     kernel.adopt_orphans()
+    warm = os.pidfd_open(parent)
     try:
         keeper = Keeper(order, capture, fds, mechanisms)
     except (OSError, SetUpFailed) as error:
@@ -50,7 +52,7 @@ def keep(
     for fd in fds:
         os.close(fd)
     _tell(report, {"running": True})
-    keeper.watch(report)
+    keeper.watch(until=(report.fileno(), warm))
     _tell(report, keeper.end())
     os._exit(0)
 
@@ -70,6 +72,7 @@ class Keeper:
         self._capture = capture
         self._why: str | None = None
         self._peak_bytes = 0
+        self._counts = 0
         mechanisms = _fitting(mechanisms, order)
         spaces = mechanisms.namespaces
         self._watch = limits.Watch(own_proc=spaces.proc)
@@ -90,11 +93,12 @@ class Keeper:
             raise SetUpFailed(said.decode(errors="replace") or "it died while being confined")
         os.set_blocking(self._output, False)
 
-    def watch(self, report: socket.socket) -> None:
-        """Return when the process has ended, passed a limit, or is no longer wanted."""
+    def watch(self, *, until: Sequence[int]) -> None:
+        """Return when the process has ended, passed a limit, or a descriptor of `until` is readable."""
         ended = os.pidfd_open(self._child)
+        enough = {ended, *until}
         poller = select.poll()
-        for fd in (ended, self._output, report.fileno()):
+        for fd in (self._output, *enough):
             poller.register(fd, select.POLLIN)
         counts = self._confinement.sandboxed
         due = time.monotonic() + _CENSUS_S
@@ -103,7 +107,7 @@ class Keeper:
             ready = {fd for fd, _ in poller.poll(left)}
             if self._output in ready and not self._take_output():
                 poller.unregister(self._output)
-            if ended in ready or report.fileno() in ready:
+            if enough & ready:
                 break
             if counts and time.monotonic() >= due:
                 began = time.monotonic()
@@ -138,6 +142,9 @@ class Keeper:
         usage = self._watch.usage()
         self._peak_bytes = max(self._peak_bytes, usage.memory_bytes)
         self._why = usage.excess(self._confinement)
+        self._counts += 1
+        if self._why is None and self._counts % _COUNTS_PER_SCRATCH_CHECK == 0:
+            self._why = limits.excess_of_scratch(self._confinement)
 
     def _take_output(self) -> bool:
         """Read once from the tree's output; False at its end or when nothing is there."""

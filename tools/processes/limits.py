@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import resource
+import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,8 @@ from kernelagent.tools.processes.confinement import Confinement
 _OPEN_FILES = 1024
 _GRACE_CPU_S = 2
 _THREADS_PER_CORE = 8
+_MOST_SCRATCH_ENTRIES = 20_000
+_BLOCK_BYTES = 512
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
@@ -66,6 +69,33 @@ def _set(kind: int, value: int, *, grace: int = 0) -> None:
     _, hard = resource.getrlimit(kind)
     most = hard if hard != resource.RLIM_INFINITY else value + grace
     resource.setrlimit(kind, (min(value, most), min(value + grace, most)))
+
+
+def excess_of_scratch(confinement: Confinement) -> str | None:
+    """`disk` when the scratch folder holds too much, in bytes or in number of files."""
+    total = entries = 0
+    folders = [confinement.scratch]
+    while folders:
+        for path in _entries(folders.pop()):
+            try:
+                found = path.lstat()
+            except FileNotFoundError:
+                continue
+            entries += 1
+            total += found.st_blocks * _BLOCK_BYTES
+            if entries > _MOST_SCRATCH_ENTRIES or total > confinement.scratch_bytes:
+                return "disk"
+            if stat.S_ISDIR(found.st_mode):
+                folders.append(path)
+    return None
+
+
+def _entries(folder: Path) -> list[Path]:
+    """Empty when the process has removed the folder, or closed it to its own user."""
+    try:
+        return list(folder.iterdir())
+    except (FileNotFoundError, PermissionError):
+        return []
 
 
 class Watch:

@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
@@ -33,6 +34,7 @@ _NO_ANSWER: dict[str, Any] = {"fault": "it does not answer"}
 _IMPORT_S = 180.0
 _FORK_S = 20.0
 _DEATH_S = 20.0
+_REAPED_S = 2.0
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,7 @@ class Exit:
     """Its exit status; None when a signal ended it."""
     signal: str | None
     why: str | None
-    """The limit it was stopped for: `memory`, `cpu`, `processes`, `flood`; None when for none."""
+    """The limit it was stopped for: `memory`, `cpu`, `processes`, `flood`, `disk`; else None."""
     peak_bytes: int
     seconds: float = 0.0
 
@@ -110,6 +112,17 @@ class Child:
             )
         self._report.close()
         self._capture.close()
+        self._await_reaped()
+
+    def _await_reaped(self) -> None:
+        """Wait until the keeper is no process any more; what it kept is gone already."""
+        deadline = time.monotonic() + _REAPED_S
+        while time.monotonic() < deadline:
+            try:
+                os.kill(self.pid, 0)
+            except ProcessLookupError:
+                return
+            time.sleep(0.0005)
 
 
 class WarmParent:
@@ -187,8 +200,11 @@ class WarmParent:
         return Child(pid, ours, capture)
 
     def _ask(self, fds: Sequence[int]) -> int:
-        socket.send_fds(self._line, [b"fork"], fds)
-        answer = _received(self._line) if _readable(self._line, _FORK_S) else None
+        try:
+            socket.send_fds(self._line, [b"fork"], fds)
+            answer = _received(self._line) if _readable(self._line, _FORK_S) else None
+        except BrokenPipeError:
+            answer = None
         if answer is None:
             raise EnvironmentFault(
                 "the warm parent is gone or hangs; the system may be out of memory: see `dmesg`"

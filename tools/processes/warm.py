@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from types import ModuleType
+from typing import NoReturn
 
 from kernelagent.tools.processes import environment, kernel, limits, mechanisms
 from kernelagent.tools.processes.capture import Capture
@@ -87,18 +88,11 @@ class WarmLoop:
         here = os.getpid()
         pid = os.fork()
         if pid == 0:
-            self._forget_own_descriptors()
-            order, report, output, *kept = fds
-            text = os.pread(order, os.fstat(order).st_size, 0)
-            os.close(order)
-            keep(
-                Order.from_bytes(text),
-                socket.socket(fileno=report),
-                Capture(output),
-                kept,
-                self._enforceable,
-                here,
-            )
+            try:
+                self._become_keeper(fds, here)
+            finally:
+                # Whatever went wrong, a fork must not go on as a second warm parent.
+                os._exit(1)
         for fd in fds:
             os.close(fd)
         keeper = os.pidfd_open(pid)
@@ -107,10 +101,15 @@ class WarmLoop:
         self._line.send(json.dumps({"forked": pid}).encode())
         return True
 
-    def _forget_own_descriptors(self) -> None:
+    def _become_keeper(self, fds: Sequence[int], parent: int) -> NoReturn:
         self._line.close()
         for keeper in self._keepers:
             os.close(keeper)
+        order, report, output, *kept = fds
+        text = os.pread(order, os.fstat(order).st_size, 0)
+        os.close(order)
+        line = socket.socket(fileno=report)
+        keep(Order.from_bytes(text), line, Capture(output), kept, self._enforceable, parent)
 
     def _reap(self, keeper: int) -> None:
         pid = self._keepers.pop(keeper)
