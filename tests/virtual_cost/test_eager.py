@@ -56,6 +56,12 @@ def test_an_expanded_operand_is_read_once():
     assert row.fp_operations == 1024 * 1024
 
 
+def test_an_expanded_view_has_the_bytes_of_what_it_was_made_from():
+    row = only(lambda x: x.expand(1024, 1024).clone(), meta(1024))
+    assert row.loaded_bytes == 4096
+    assert row.stored_bytes == 4 * _MIB
+
+
 def test_every_other_element_still_costs_every_sector():
     row = only(lambda x: x[:, ::2] + 1, meta(1024, 1024))
     assert row.loaded_bytes == pytest.approx(4 * _MIB, rel=0.001)

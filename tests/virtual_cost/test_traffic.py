@@ -233,6 +233,26 @@ def test_a_shared_operand_that_does_not_fit_is_swept_again_and_again():
     assert facts.dram_load_bytes == pytest.approx(128 * size, rel=0.5)
 
 
+def sweeping(size: int) -> TrafficFacts:
+    """Program after program reads the next MiB, four times over; a sixteenth of them runs."""
+    programs = 4 * size // _MIB
+    counter = TrafficCounter("sm_90", 1 / 16)
+    launch = launch_of(tensor("x", _BASE, size // 4), programs=programs)
+    counter.launch_begins(launch)
+    for program in range(programs // 16):
+        counter.program_begins((program, 0, 0))
+        counter.access("load", lanes(_BASE + program * _MIB, _MIB // 4), 4, _MIB // 4)
+    counter.launch_ends(launch)
+    return counter.result(launch)
+
+
+def test_sweeps_that_a_sample_never_sees_repeated_are_charged_where_l2_is_too_small():
+    assert sweeping(16 * _MIB).dram_load_bytes == 16 * _MIB
+    large = sweeping(64 * _MIB)
+    assert large.distinct_load_bytes == 64 * _MIB
+    assert large.dram_load_bytes == 4 * 64 * _MIB
+
+
 def test_results_belong_to_launches_that_ended():
     counter = TrafficCounter("sm_90")
     with pytest.raises(KeyError):

@@ -126,13 +126,12 @@ class EagerTraffic(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def whole(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], work: _Work) -> Any:
         """Run a function that is one kernel on CUDA, whatever it is made of here."""
-        outermost, self._silent = not self._silent, True
+        self._silent = True
         try:
             result = func(*args, **kwargs)
         finally:
-            self._silent = not outermost
-        if outermost:
-            self._record(work, args, kwargs, result)
+            self._silent = False
+        self._record(work, args, kwargs, result)
         return result
 
     def _record(
