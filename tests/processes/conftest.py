@@ -18,7 +18,7 @@ from kernelagent.tools.processes.confinement import Confinement
 from kernelagent.tools.processes.spawn import Child, Exit, WarmParent
 
 HERE = Path(__file__).parent
-NAMESPACES = ("pidns", "procfs", "netns", "ipcns")
+NAMESPACES = ("pidns", "netns", "ipcns")
 
 
 @dataclass

@@ -24,7 +24,7 @@ from kernelagent.tools.processes.namespaces import Namespaces
 from kernelagent.tools.processes.spawn import WarmParent
 
 HERE = Path(__file__).parent
-NAMESPACES = ("pidns", "procfs", "netns", "ipcns")
+NAMESPACES = ("pidns", "netns", "ipcns")
 COMPLETE = ("landlock", "signal scope", "pidns", "netns", "seccomp", "rlimits")
 
 
@@ -36,7 +36,7 @@ def test_the_probe_agrees_with_what_a_warm_parent_uses(warm):
 
 def test_what_is_missing_says_why():
     report = probe()
-    known = {"landlock", "signal scope", "pidns", "procfs", "netns", "ipcns", "seccomp"}
+    known = {"landlock", "signal scope", "pidns", "netns", "ipcns", "seccomp"}
     assert set(report.missing) == known - set(report.tiers)
     assert all(len(sentence) > 30 for sentence in report.missing.values())
 
@@ -70,7 +70,7 @@ def test_one_of_two_equal_tiers_is_enough():
 
 
 def test_tiers_switched_off_are_reported_as_missing():
-    full = Mechanisms(7, Namespaces(pid=True, proc=True, net=True), seccomp=True)
+    full = Mechanisms(7, Namespaces(pid=True, net=True), seccomp=True)
     less = full.without(["pidns", "seccomp"])
     assert less.tiers == ("landlock", "signal scope", "netns", "rlimits", "watch")
     assert less.missing == {"pidns": "switched off", "seccomp": "switched off"}
@@ -125,7 +125,7 @@ time.sleep(60)
 """
 
 
-@pytest.mark.parametrize("forgo", ["", "pidns procfs netns ipcns"], ids=["all", "no-namespaces"])
+@pytest.mark.parametrize("forgo", ["", "pidns netns ipcns"], ids=["all", "no-namespaces"])
 def test_a_judge_that_is_killed_leaves_no_process(tmp_path, forgo):
     with subprocess.Popen(
         [sys.executable, "-c", _JUDGE, str(tmp_path), forgo], stdout=subprocess.PIPE, text=True

@@ -237,7 +237,7 @@ def test_no_other_process_can_be_looked_into(ground):
 
 
 def test_other_processes_are_not_even_listed(ground):
-    ground.need("procfs")
+    ground.need("pidns")
     assert ground.ask("show_processes") == ["1", "2"]
 
 

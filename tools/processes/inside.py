@@ -113,7 +113,7 @@ def _confine(confinement: Confinement, mechanisms: Mechanisms) -> None:
     kernel.drop_capabilities(keep_reading=version > 0)
     kernel.forbid_new_privileges()
     if version:
-        grants = reach.grants(confinement, own_proc=mechanisms.namespaces.proc)
+        grants = reach.grants(confinement, own_proc=mechanisms.namespaces.pid)
         landlock.restrict(grants, version, network=confinement.network)
     if mechanisms.seccomp:
         seccomp.restrict(network=confinement.network, memory_files=uses_gpu)

@@ -75,7 +75,7 @@ class Keeper:
         self._counts = 0
         mechanisms = _fitting(mechanisms, order)
         spaces = mechanisms.namespaces
-        self._watch = limits.Watch(own_proc=spaces.proc)
+        self._watch = limits.Watch(own_proc=spaces.pid)
         self._namespace = enter(spaces)
         self._output, prints = os.pipe()
         heard, tell = os.pipe()

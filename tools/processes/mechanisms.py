@@ -36,7 +36,6 @@ class Mechanisms:
             ("landlock", self.landlock_abi > 0),
             ("signal scope", self.landlock_abi >= landlock.SIGNAL_SCOPE_ABI),
             ("pidns", spaces.pid),
-            ("procfs", spaces.proc),
             ("netns", spaces.net),
             ("ipcns", spaces.ipc),
             ("seccomp", self.seccomp),
@@ -48,11 +47,9 @@ class Mechanisms:
     def without(self, tiers: Collection[str]) -> Mechanisms:
         """The same, but for these tiers, as on a machine that lacks them."""
         spaces = self.namespaces
-        pid = spaces.pid and "pidns" not in tiers
         spaces = replace(
             spaces,
-            pid=pid,
-            proc=spaces.proc and pid and "procfs" not in tiers,
+            pid=spaces.pid and "pidns" not in tiers,
             net=spaces.net and "netns" not in tiers,
             ipc=spaces.ipc and "ipcns" not in tiers,
         )
@@ -121,7 +118,7 @@ def _seccomp(missing: dict[str, str]) -> bool:
 
 
 def _namespaces(missing: dict[str, str]) -> Namespaces:
-    own = Namespaces(user=not _makes("pid"))
+    own = Namespaces(user=not _makes("ipc"))
     meaning = {
         "pid": "other processes stay visible, and what a candidate leaves behind is hunted down",
         "net": "the network is closed by the system call filter alone",
@@ -131,12 +128,6 @@ def _namespaces(missing: dict[str, str]) -> Namespaces:
         trial = replace(own, **{name: True})
         if why := _failure(lambda trial=trial: _enter_and_leave(trial)):  # type: ignore[misc]
             missing[f"{name}ns"] = f"{without} ({why}); {_USER_NAMESPACES}"
-        else:
-            own = trial
-    if own.pid:
-        trial = replace(own, proc=True)
-        if why := _failure(lambda: _enter_and_leave(trial)):
-            missing["procfs"] = f"/proc still shows other processes' names ({why})"
         else:
             own = trial
     return own if own.pid or own.net or own.ipc else Namespaces()

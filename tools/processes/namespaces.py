@@ -1,4 +1,4 @@
-"""Namespaces of a candidate's process: its own processes, network, System V objects and /proc."""
+"""Namespaces of a candidate's process: its own processes and /proc, network, System V objects."""
 
 from __future__ import annotations
 
@@ -21,8 +21,7 @@ class Namespaces:
     user: bool = False
     """One that gives the right to make the others; needed by everyone but root."""
     pid: bool = False
-    proc: bool = False
-    """A /proc that shows the pid namespace only; needs `pid`."""
+    """With a /proc that shows just these processes: under another, NVIDIA's tools crash."""
     net: bool = False
     ipc: bool = False
 
@@ -30,8 +29,7 @@ class Namespaces:
     def flags(self) -> int:
         chosen = (
             (self.user, kernel.CLONE_NEWUSER),
-            (self.pid, kernel.CLONE_NEWPID),
-            (self.proc, kernel.CLONE_NEWNS),
+            (self.pid, kernel.CLONE_NEWPID | kernel.CLONE_NEWNS),
             (self.net, kernel.CLONE_NEWNET),
             (self.ipc, kernel.CLONE_NEWIPC),
         )
@@ -56,15 +54,15 @@ def enter(namespaces: Namespaces) -> int | None:
         Path("/proc/self/uid_map").write_text(f"{user} {user} 1", encoding="ascii")
         Path("/proc/self/gid_map").write_text(f"{group} {group} 1", encoding="ascii")
         kernel.set_inspectable(False)
-    return _first_process(namespaces) if namespaces.pid else None
+    return _first_process() if namespaces.pid else None
 
 
-def _first_process(namespaces: Namespaces) -> int:
+def _first_process() -> int:
     ready, tell = os.pipe()
     pid = os.fork()
     if pid == 0:
         os.close(ready)
-        _reap_for_ever(namespaces, tell)
+        _reap_for_ever(tell)
     os.close(tell)
     with os.fdopen(ready, "rb") as line:
         answer = line.read()
@@ -75,14 +73,13 @@ def _first_process(namespaces: Namespaces) -> int:
     return pid
 
 
-def _reap_for_ever(namespaces: Namespaces, tell: int) -> NoReturn:
+def _reap_for_ever(tell: int) -> NoReturn:
     try:
         kernel.die_with_parent(0)
         # The kernel then reaps in our place.
         signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-        if namespaces.proc:
-            kernel.mount("none", "/", "", _MS_REC | _MS_PRIVATE)
-            kernel.mount("proc", "/proc", "proc", _MS_NOSUID | _MS_NODEV | _MS_NOEXEC)
+        kernel.mount("none", "/", "", _MS_REC | _MS_PRIVATE)
+        kernel.mount("proc", "/proc", "proc", _MS_NOSUID | _MS_NODEV | _MS_NOEXEC)
         os.write(tell, b"\0")
     except OSError as error:
         os.write(tell, str(error.errno).encode())
