@@ -1,0 +1,96 @@
+"""The author's process: trusted with the user's module, it traces it and writes the policy's replies."""
+
+from __future__ import annotations
+
+import ctypes
+import logging
+import signal
+import socket
+import traceback
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+from torch.utils._pytree import tree_map
+
+from kernelagent.errors import KernelAgentError
+from kernelagent.evaluation import Evaluation
+from kernelagent.models.compiler.capture import PolicyCannot
+from kernelagent.models.compiler.policy import Past, Policy
+from kernelagent.problem import ProblemSpec
+from kernelagent.records import from_data
+from kernelagent.tools.judge.load import load_problem
+from kernelagent.tools.wire import Channel, ChannelClosed, Frame
+
+_PR_SET_PDEATHSIG = 1
+_MAX_HEADER = 1 << 28
+
+
+def main(fd: int) -> None:
+    """Serve requests on the socket `fd` until its other end is closed."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    logging.getLogger("torch").setLevel(logging.ERROR)
+    author = _Author()
+    channel = Channel(socket.socket(fileno=fd))
+    while True:
+        try:
+            request = channel.receive(max_header=_MAX_HEADER)
+            channel.send(author.answer(request))
+        except ChannelClosed:
+            return
+
+
+class _Author:
+    def __init__(self) -> None:
+        self._policy: Policy | None = None
+
+    def answer(self, request: Frame) -> dict[str, Any]:
+        try:
+            if request.kind == "open":
+                self._policy = _opened(request)
+                return {"kind": "ready"}
+            return self._next(request)
+        except (PolicyCannot, KernelAgentError) as error:
+            return {"kind": "cannot", "message": str(error)}
+        except Exception as error:  # noqa: BLE001 - the process border: Inductor may raise anything
+            told = f"the built-in policy failed: {error!r}; give a model with --model"
+            return {"kind": "cannot", "message": f"{told}\n{traceback.format_exc()}"}
+
+    def _next(self, request: Frame) -> dict[str, Any]:
+        if self._policy is None:
+            return {"kind": "cannot", "message": "the author was asked before it read a problem"}
+        reply = self._policy.reply([_past(row) for row in request.header["history"]])
+        if reply is None:
+            return {
+                "kind": "exhausted",
+                "message": "every change it knows for these kernels is tried",
+            }
+        return {"kind": "reply", "text": reply}
+
+
+def _opened(request: Frame) -> Policy:
+    spec = from_data(request.header["problem"], ProblemSpec)
+    with _scope(request):
+        problem = load_problem(spec)
+        module = problem.build().cpu().eval()
+        sets = problem.input_sets()
+    on_cpu = {
+        name: tree_map(lambda v: v.cpu() if hasattr(v, "cpu") else v, arguments)
+        for name, arguments in sets.items()
+    }
+    return Policy(module, problem.constructor, on_cpu)
+
+
+def _scope(request: Frame) -> AbstractContextManager[Any]:
+    if request.header["device"] == "cuda":
+        return nullcontext()
+    from kernelagent.tools.virtual.cuda_names import pretending_cuda
+
+    return pretending_cuda(str(request.header["target"]))
+
+
+def _past(row: dict[str, Any]) -> Past:
+    evaluation = row["evaluation"]
+    return Past(
+        str(row["source"] or ""),
+        None if evaluation is None else from_data(evaluation, Evaluation),
+    )

@@ -1,0 +1,201 @@
+"""A module and its inputs to the source TorchInductor writes for them, with or without a GPU.
+
+Without one Inductor is told to write Triton for CPU tensors and stopped when the source is there.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch._inductor.config as inductor_config
+import triton
+from torch._inductor.choices import InductorChoices
+from torch._inductor.compile_fx import compile_fx
+from torch._inductor.graph import GraphLowering
+from torch._inductor.virtualized import V
+from torch.func import functional_call
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.utils._pytree import TreeSpec, tree_flatten, tree_unflatten
+
+from kernelagent.models.compiler.stand_in import StandInDriver
+
+LARGEST_PERSISTENT = 16384
+"""Longest row a program may hold at once; longer ones are looped over."""
+
+MOST_WRITTEN_OUT = 256
+"""Values of a constant tensor that a reader still accepts in a source file."""
+
+
+class PolicyCannot(Exception):
+    """The policy cannot rewrite this module; the message ends with what to do."""
+
+    def __init__(self, what: str, why: str) -> None:
+        super().__init__(
+            f"the built-in policy cannot rewrite {what} because {why}; give a model with --model"
+        )
+
+
+@dataclass(frozen=True)
+class Value:
+    """One tensor the captured program takes: a parameter, a buffer or an input."""
+
+    name: str
+    """`weight`, `norm.bias`, or the input as an expression of forward's arguments, `xs[0]`."""
+    kind: str
+    """`parameter`, `buffer` or `input`."""
+    tensor: torch.Tensor
+
+
+@dataclass(frozen=True)
+class Captured:
+    """Inductor's program for one module and one set of inputs."""
+
+    source: str
+    values: tuple[Value, ...]
+    """In the order of the program's arguments."""
+    output_spec: TreeSpec
+    outputs: tuple[Any, ...]
+    """Flat results; tensors are fake, anything else is itself."""
+
+
+def capture(
+    module: torch.nn.Module,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    *,
+    persistent: bool = True,
+) -> Captured:
+    """Inductor's source; `persistent`: rows are held whole where they fit. Raises `PolicyCannot`."""
+    name = type(module).__name__
+    values = _values(module, args, kwargs)
+    flat_inputs, in_spec = tree_flatten((tuple(args), dict(kwargs)))
+    places = [at for at, leaf in enumerate(flat_inputs) if isinstance(leaf, torch.Tensor)]
+    state = [value for value in values if value.kind != "input"]
+    found: dict[str, Any] = {}
+
+    def program(*tensors: torch.Tensor) -> list[torch.Tensor]:
+        weights = {v.name: t for v, t in zip(state, tensors, strict=False)}
+        leaves = list(flat_inputs)
+        for at, tensor in zip(places, tensors[len(state) :], strict=True):
+            leaves[at] = tensor
+        given, named = tree_unflatten(leaves, in_spec)
+        outputs, found["spec"] = tree_flatten(functional_call(module, weights, given, named))
+        found["outputs"] = tuple(outputs)
+        return [leaf for leaf in outputs if isinstance(leaf, torch.Tensor)]
+
+    tensors = [value.tensor for value in values]
+    try:
+        with torch.no_grad():
+            graph = make_fx(program, tracing_mode="fake")(*tensors)
+            source = _source_of(graph, tensors, persistent=persistent)
+    except PolicyCannot:
+        raise
+    except Exception as error:
+        first = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise PolicyCannot(name, f"it cannot be traced: {first[:200]}") from error
+    return Captured(source, tuple(values), found["spec"], found["outputs"])
+
+
+def _values(module: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Value]:
+    persistent = set(module.state_dict())
+    values = [Value(n, "parameter", p.detach()) for n, p in module.named_parameters()]
+    for name, buffer in module.named_buffers():
+        if name not in persistent and buffer.numel() > MOST_WRITTEN_OUT:
+            raise PolicyCannot(
+                type(module).__name__,
+                f"the buffer {name} is not part of its state_dict, so its {buffer.numel()} values "
+                f"would have to be written into the file",
+            )
+        values.append(Value(name, "buffer", buffer))
+    return values + _inputs(module, args, kwargs)
+
+
+def _inputs(module: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Value]:
+    bound = inspect.signature(module.forward).bind(*args, **kwargs)
+    by_identity: dict[int, str] = {}
+    for name, argument in bound.arguments.items():
+        for path, leaf in _leaves(argument, name):
+            by_identity.setdefault(id(leaf), path)
+    flat, _ = tree_flatten((tuple(args), dict(kwargs)))
+    return [
+        Value(by_identity[id(leaf)], "input", leaf.detach())
+        for leaf in flat
+        if isinstance(leaf, torch.Tensor)
+    ]
+
+
+def _leaves(value: Any, path: str) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, list | tuple):
+        for at, item in enumerate(value):
+            yield from _leaves(item, f"{path}[{at}]")
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield from _leaves(item, f"{path}[{key!r}]")
+    else:
+        yield path, value
+
+
+class _Got(Exception):
+    """The source is in hand; nothing needs to be compiled."""
+
+
+class _Choices(InductorChoices):
+    def __init__(self, *, persistent: bool) -> None:
+        super().__init__()
+        self._persistent = persistent
+
+    def should_use_persistent_reduction(self, features: Any, cooperative_reduction: bool) -> bool:  # type: ignore[override]
+        from torch._inductor.virtualized import V as virtual
+
+        if not self._persistent:
+            return False
+        size = virtual.graph.sizevars.statically_known_leq(
+            features.reduction_numel, LARGEST_PERSISTENT
+        )
+        return bool(size)
+
+
+def _source_of(graph: Any, tensors: Sequence[torch.Tensor], *, persistent: bool) -> str:
+    from torch._dynamo.utils import counters
+
+    counters.clear()
+    got: list[str] = []
+    with (
+        _recording(got),
+        inductor_config.patch(
+            cpu_backend="triton", compile_threads=1, fx_graph_cache=False, force_disable_caches=True
+        ),
+        V.set_choices_handler(_Choices(persistent=persistent)),
+    ):
+        try:
+            compile_fx(graph, list(tensors))
+        except Exception:
+            if not got:
+                raise
+    if not got:
+        raise PolicyCannot("this module", "the compiler has nothing to compute in it")
+    return got[0]
+
+
+@contextmanager
+def _recording(got: list[str]) -> Iterator[None]:
+    """Keep what Inductor generates and stop it there; a stand-in answers for the driver."""
+    original: Callable[[Any], Any] = GraphLowering.codegen
+
+    def codegen(self: Any) -> Any:
+        code = original(self)[0]
+        got.append(str(getattr(code, "value", code)))
+        raise _Got
+
+    # For good: this process only ever writes code.
+    triton.runtime.driver.set_active(StandInDriver())
+    GraphLowering.codegen = codegen  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        GraphLowering.codegen = original  # type: ignore[method-assign, assignment]

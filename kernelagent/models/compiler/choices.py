@@ -1,0 +1,59 @@
+"""What can be chosen for a candidate: block sizes, warps and stages a kernel, and how rows are reduced."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from kernelagent.models.compiler.program import Kernel
+from kernelagent.models.compiler.rewriting import Rewritten
+
+_ELEMENTS_A_WARP = 512
+_MOST_WARPS = 16
+
+
+@dataclass(frozen=True)
+class Config:
+    """One kernel's launch parameters."""
+
+    blocks: dict[str, int]
+    """By Inductor's names, `XBLOCK`, `YBLOCK`, `R0_BLOCK`."""
+    num_warps: int = 4
+    num_stages: int = 1
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A whole candidate: how rows are reduced, and each kernel's configuration where it is not the usual."""
+
+    persistent: bool = True
+    configs: dict[str, Config] = field(default_factory=dict)
+    """By kernel name as it stands in the candidate."""
+
+
+def usual(kernel: Kernel, rewritten: Rewritten, sizes: dict[str, int]) -> Config:
+    """A sensible first configuration for these sizes."""
+    elements = sizes.get("xnumel", 1)
+    if kernel.kind == "pointwise":
+        if kernel.axes != "x":
+            return Config({b: 32 if b == "XBLOCK" else 16 for b in rewritten.blocks})
+        block = 256 if elements < 1 << 16 else 1024
+        return Config({"XBLOCK": min(block, power_of_two(elements))}, warps_for(block))
+    row = sizes.get("r0_numel", 1)
+    if rewritten.held is not None:
+        rows = (
+            1 if elements == 1 else max(1, min(8, 1024 // rewritten.held, power_of_two(elements)))
+        )
+        blocks = {"XBLOCK": rows, "R0_BLOCK": rewritten.held}
+        return Config(blocks, warps_for(rows * rewritten.held))
+    block = min(2048, power_of_two(row))
+    return Config({"XBLOCK": 1, "R0_BLOCK": block}, warps_for(block))
+
+
+def power_of_two(number: int) -> int:
+    """The smallest power of two that is not below `number`."""
+    return 1 << max(0, number - 1).bit_length()
+
+
+def warps_for(elements: int) -> int:
+    """Enough warps that none holds more than 512 elements, between 1 and 16."""
+    return max(1, min(_MOST_WARPS, power_of_two(-(-elements // _ELEMENTS_A_WARP))))

@@ -1,0 +1,117 @@
+"""What the names in a kernel's body depend on, and which assignments nobody reads."""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+MOST_INLINED = 72
+"""Characters an expression may grow to when a temporary is put into the one place that reads it."""
+_PURE = ("tl.load", "tl.atomic", "tl.store")
+
+
+def names_in(node: ast.AST) -> set[str]:
+    return {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
+
+
+def axes_of(node: ast.AST, known: Mapping[str, frozenset[str]]) -> frozenset[str]:
+    """The program axes an expression varies along."""
+    found: frozenset[str] = frozenset()
+    for name in names_in(node):
+        found |= known.get(name, frozenset())
+    return found
+
+
+def target_of(statement: ast.stmt) -> str | None:
+    """The name a plain assignment sets."""
+    if isinstance(statement, ast.Assign) and len(statement.targets) == 1:
+        target = statement.targets[0]
+        return target.id if isinstance(target, ast.Name) else None
+    return None
+
+
+def without_unread(body: Sequence[ast.stmt]) -> list[ast.stmt]:
+    """The body less the assignments whose name is read nowhere; again, until nothing changes."""
+    statements = list(body)
+    while True:
+        read = _reads(statements)
+        kept = _kept(statements, read)
+        if sum(1 for _ in _walk(kept)) == sum(1 for _ in _walk(statements)):
+            return kept
+        statements = kept
+
+
+def _kept(body: Sequence[ast.stmt], read: Mapping[str, int]) -> list[ast.stmt]:
+    kept: list[ast.stmt] = []
+    for statement in body:
+        if isinstance(statement, ast.For):
+            inner = _kept(statement.body, read)
+            if inner:
+                kept.append(_loop_with(statement, inner))
+        elif (name := target_of(statement)) is None or read.get(name, 0):
+            kept.append(statement)
+    return kept
+
+
+def _loop_with(loop: ast.For, body: list[ast.stmt]) -> ast.For:
+    return ast.For(target=loop.target, iter=loop.iter, body=body, orelse=[])
+
+
+def _walk(body: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
+    for statement in body:
+        yield statement
+        if isinstance(statement, ast.For):
+            yield from _walk(statement.body)
+
+
+def _reads(body: Iterable[ast.stmt]) -> Counter[str]:
+    found: Counter[str] = Counter()
+    for statement in _walk(body):
+        nodes: list[ast.AST] = [statement.iter] if isinstance(statement, ast.For) else [statement]
+        for node in nodes:
+            for name in ast.walk(node):
+                if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Load):
+                    found[name.id] += 1
+    return found
+
+
+def inlined(body: Sequence[ast.stmt], reads: Mapping[str, int] | None = None) -> list[ast.stmt]:
+    """Temporaries that are set once and read once, put where they are read; memory keeps its order."""
+    counts = reads if reads is not None else _reads(body)
+    sets = Counter(name for s in _walk(body) if (name := target_of(s)) is not None)
+    waiting: dict[str, ast.expr] = {}
+    done: list[ast.stmt] = []
+    for statement in body:
+        if isinstance(statement, ast.For):
+            done.append(_loop_with(statement, inlined(statement.body, counts)))
+            continue
+        placed = _Placing(waiting).visit(statement)
+        name = target_of(placed)
+        once = name is not None and counts[name] == 1 and sets[name] == 1
+        if name and once and _may_move(placed.value) and _read_later(name, body, statement):
+            waiting[name] = placed.value
+            continue
+        done.append(placed)
+    return done
+
+
+def _read_later(name: str, body: Sequence[ast.stmt], statement: ast.stmt) -> bool:
+    """True when the one reader stands in this very block, not inside a loop of it."""
+    after = list(body)[list(body).index(statement) + 1 :]
+    return any(name in names_in(s) for s in after if not isinstance(s, ast.For))
+
+
+def _may_move(value: ast.expr) -> bool:
+    text = ast.unparse(value)
+    return len(text) <= MOST_INLINED and not any(word in text for word in _PURE)
+
+
+class _Placing(ast.NodeTransformer):
+    def __init__(self, waiting: dict[str, ast.expr]) -> None:
+        self._waiting = waiting
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        if isinstance(node.ctx, ast.Load) and node.id in self._waiting:
+            return self._waiting.pop(node.id)
+        return node

@@ -1,0 +1,134 @@
+"""Names a reader can use, in place of Inductor's numbered ones."""
+
+from __future__ import annotations
+
+import ast
+import keyword
+import re
+from collections.abc import Iterable, Mapping, Sequence
+
+from kernelagent.models.compiler.program import Kernel
+
+_PHRASES: tuple[tuple[frozenset[str], str], ...] = (
+    (frozenset({"native", "layer", "norm"}), "layer_norm"),
+    (frozenset({"native", "group", "norm"}), "group_norm"),
+    (frozenset({"native", "batch", "norm"}), "batch_norm"),
+    (frozenset({"pow", "mean", "rsqrt"}), "rms_norm"),
+    (frozenset({"log", "softmax"}), "log_softmax"),
+    (frozenset({"nll", "loss"}), "nll_loss"),
+    (frozenset({"masked", "fill"}), "mask"),
+)
+_SILENT = frozenset(
+    """to copy where scalar tensor unsqueeze squeeze expand view clone split bitwise not forward
+    legit no training functional native slice select full like mul t transpose permute cat eq ne lt
+    gt ge le with slicing default""".split()
+)
+_AXES = {
+    "pointwise": {"xnumel": "n_elements", "xindex": "offsets", "xmask": "mask", "XBLOCK": "BLOCK"},
+    "rows": {
+        "xnumel": "n_rows",
+        "xindex": "rows",
+        "xmask": "row_mask",
+        "XBLOCK": "ROWS",
+        "r0_numel": "n_cols",
+        "r0_index": "cols",
+        "r0_base": "lanes",
+        "r0_offset": "start",
+        "r0_mask": "col_mask",
+        "R0_BLOCK": "BLOCK",
+    },
+    "grid": {
+        axis + tail: name.format(axis)
+        for axis in "xyz"
+        for tail, name in (("numel", "n_{0}"), ("index", "{0}"), ("mask", "{0}_mask"))
+    }
+    | {f"{axis.upper()}BLOCK": f"BLOCK_{axis.upper()}" for axis in "xyz"},
+}
+_REDUCED = {"tl.sum(": "total", "tl.max(": "largest", "tl.min(": "smallest"}
+
+
+def kernel_name(kernel: Kernel, taken: Iterable[str]) -> str:
+    """From the fused operations, for example `add_rms_norm`; a number where it is taken."""
+    left = list(kernel.operations)
+    words: list[str] = []
+    for needed, phrase in _PHRASES:
+        if needed <= set(left):
+            words.append(phrase)
+            left = [word for word in left if word not in needed]
+    others = [word for word in dict.fromkeys(left) if word not in _SILENT and not word.isdigit()]
+    if not words and not others:
+        others = [word for word in left if word in {"mul", "cat", "copy", "clone"}][:2] or ["fused"]
+    name = "_".join([*others[:3], *words]) or "fused"
+    return unique(identifier(name), taken)
+
+
+def local_names(
+    kernel: Kernel, body: Sequence[ast.stmt], pointers: Mapping[str, str]
+) -> dict[str, str]:
+    """New names for a kernel's parameters and locals; `pointers`: its tensor arguments by parameter."""
+    names = {parameter: f"{host}_ptr" for parameter, host in pointers.items()}
+    shape = "rows" if kernel.kind != "pointwise" else "pointwise" if kernel.axes == "x" else "grid"
+    names |= _AXES[shape]
+    taken = set(names.values())
+    for statement in _walk(body):
+        for target in _targets(statement):
+            if target in names:
+                continue
+            value = ast.unparse(statement.value) if isinstance(statement, ast.Assign) else ""
+            names[target] = unique(_named_after(target, value, pointers), taken)
+            taken.add(names[target])
+    return names
+
+
+def _named_after(target: str, value: str, pointers: Mapping[str, str]) -> str:
+    if value.startswith("tl.load("):
+        loaded = re.match(r"tl\.load\((\w+)", value)
+        if loaded and loaded[1] in pointers:
+            return pointers[loaded[1]]
+    for beginning, name in _REDUCED.items():
+        if value.startswith(beginning):
+            return name
+    if target.startswith("_tmp"):
+        return "partial"
+    if re.fullmatch(r"[xyzr]\d*(_\d+)?", target):
+        return f"{target[0]}_index"
+    return "t"
+
+
+def renamed(node: ast.stmt, names: Mapping[str, str]) -> ast.stmt:
+    """A copy of the statement under the new names."""
+    copy = ast.parse(ast.unparse(ast.fix_missing_locations(node))).body[0]
+    for part in ast.walk(copy):
+        if isinstance(part, ast.Name):
+            part.id = names.get(part.id, part.id)
+    return copy
+
+
+def unique(name: str, taken: Iterable[str]) -> str:
+    used, number, found = set(taken), 1, name
+    while found in used:
+        number += 1
+        found = f"{name}_{number}"
+    return found
+
+
+def identifier(text: str) -> str:
+    """A Python identifier near `text`."""
+    plain = re.sub(r"\W+", "_", text).strip("_") or "value"
+    plain = f"_{plain}" if plain[0].isdigit() else plain
+    return f"{plain}_" if keyword.iskeyword(plain) else plain
+
+
+def _walk(body: Iterable[ast.stmt]) -> Iterable[ast.stmt]:
+    for statement in body:
+        yield statement
+        if isinstance(statement, ast.For):
+            yield from _walk(statement.body)
+
+
+def _targets(statement: ast.stmt) -> list[str]:
+    if isinstance(statement, ast.Assign):
+        found = statement.targets[0]
+        parts = found.elts if isinstance(found, ast.Tuple) else [found]
+        return [part.id for part in parts if isinstance(part, ast.Name)]
+    return []

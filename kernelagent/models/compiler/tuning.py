@@ -1,0 +1,171 @@
+"""What to try next, given how the last candidate fared: one hypothesis a turn, never the same twice."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from kernelagent.evaluation import Evaluation, KernelFacts
+from kernelagent.models.compiler.choices import Choice, Config, power_of_two
+
+_MOST_BLOCK, _LEAST_BLOCK = 8192, 16
+_MOST_ROWS = 64
+_WORTH = 1.02
+"""A candidate is better than another when its score is 2 % higher."""
+_TOO_LARGE = {"out_of_resources", "compile_error", "timeout"}
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """A candidate of the past: what was chosen, what its kernels are, what came of it."""
+
+    choice: Choice
+    configs: Mapping[str, Config]
+    """In force, by kernel, usual ones included."""
+    kinds: Mapping[str, str]
+    evaluation: Evaluation
+
+    @property
+    def score(self) -> float:
+        return self.evaluation.score
+
+
+@dataclass(frozen=True)
+class Hypothesis:
+    """A choice not tried yet, and why it should be faster."""
+
+    choice: Choice
+    words: str
+
+
+def next_hypothesis(attempts: Sequence[Attempt]) -> Hypothesis | None:
+    """The most promising change to the best attempt so far; None when nothing is left."""
+    tried = [_key(a.choice, a.configs) for a in attempts]
+    accepted = [a for a in attempts if a.evaluation.accepted]
+    base = max(accepted, key=lambda a: a.score) if accepted else attempts[-1]
+    proposals = _repairs(base) if not accepted else _improvements(base)
+    for hypothesis in proposals:
+        merged = {**base.configs, **hypothesis.choice.configs}
+        if _key(hypothesis.choice, merged) not in tried:
+            return hypothesis
+    return None
+
+
+def _key(choice: Choice, configs: Mapping[str, Config]) -> str:
+    shown = {name: configs[name] for name in sorted(configs)}
+    return f"{choice.persistent} {shown}"
+
+
+def _repairs(base: Attempt) -> Iterator[Hypothesis]:
+    reason = base.evaluation.reason
+    code = reason.code if reason is not None else "unknown"
+    said = f"The last version was refused ({code})"
+    if base.choice.persistent and any(k == "persistent_reduction" for k in base.kinds.values()):
+        yield Hypothesis(
+            Choice(persistent=False),
+            f"{said}; rows are looped over in blocks instead of held whole, which needs fewer "
+            f"registers and less shared memory.",
+        )
+    if code in _TOO_LARGE:
+        for name, config in base.configs.items():
+            smaller = _scaled(config, name, base.kinds[name], 0.5)
+            if smaller is not None:
+                yield Hypothesis(
+                    _with(base.choice, name, smaller),
+                    f"{said}; `{name}` gets half the block, so that it fits.",
+                )
+
+
+def _improvements(base: Attempt) -> Iterator[Hypothesis]:
+    facts = {kernel.name: kernel for kernel in base.evaluation.kernels}
+    order = sorted(base.configs, key=lambda n: -(_share(facts.get(n)) or 0.0))
+    for name in order:
+        yield from _from_facts(base, name, facts.get(name))
+    if any(kind == "persistent_reduction" for kind in base.kinds.values()):
+        yield Hypothesis(
+            Choice(persistent=False),
+            "Holding whole rows may cost occupancy: loop over each row in blocks instead.",
+        )
+    for name in order:
+        yield from _routine(base, name)
+
+
+def _share(kernel: KernelFacts | None) -> float | None:
+    return kernel.share_of_device_time if kernel is not None else None
+
+
+def _from_facts(base: Attempt, name: str, kernel: KernelFacts | None) -> Iterator[Hypothesis]:
+    """What the evaluation itself suggests."""
+    if kernel is None:
+        return
+    config, kind = base.configs[name], base.kinds[name]
+    if kernel.spills:
+        warps = min(16, config.num_warps * 2)
+        yield Hypothesis(
+            _with(base.choice, name, replace(config, num_warps=warps)),
+            f"`{name}` has {kernel.spills} spill instructions: {warps} warps instead of "
+            f"{config.num_warps} leave each thread fewer values to hold.",
+        )
+    programs = (kernel.grid[0] * kernel.grid[1] * kernel.grid[2]) if kernel.grid else 0
+    if 0 < programs < 132 and kernel.bound == "launch":
+        smaller = _scaled(config, name, kind, 0.5)
+        if smaller is not None:
+            yield Hypothesis(
+                _with(base.choice, name, smaller),
+                f"`{name}` runs {programs} programs, fewer than there are multiprocessors: half "
+                f"the block spreads the work wider.",
+            )
+    if programs > 4096:
+        larger = _scaled(config, name, kind, 2)
+        if larger is not None:
+            yield Hypothesis(
+                _with(base.choice, name, larger),
+                f"`{name}` runs {programs} programs: twice the block halves the scheduling and "
+                f"gives each thread more loads in flight.",
+            )
+    if kernel.occupancy is not None and kernel.occupancy < 0.5 and config.num_warps > 1:
+        fewer = config.num_warps // 2
+        yield Hypothesis(
+            _with(base.choice, name, replace(config, num_warps=fewer)),
+            f"`{name}` reaches {kernel.occupancy:.0%} occupancy, limited by "
+            f"{kernel.occupancy_limiter}: {fewer} warps a program let more programs live at once.",
+        )
+
+
+def _routine(base: Attempt, name: str) -> Iterator[Hypothesis]:
+    """Neighbouring settings, larger steps first."""
+    config, kind = base.configs[name], base.kinds[name]
+    for factor, word in ((2.0, "twice"), (0.5, "half")):
+        scaled = _scaled(config, name, kind, factor)
+        if scaled is not None:
+            yield Hypothesis(
+                _with(base.choice, name, scaled),
+                f"Nothing in the evaluation points elsewhere: `{name}` with {word} the block.",
+            )
+    for warps in (config.num_warps * 2, config.num_warps // 2):
+        if 1 <= warps <= 16:
+            yield Hypothesis(
+                _with(base.choice, name, replace(config, num_warps=warps)),
+                f"`{name}` with {warps} warps instead of {config.num_warps}.",
+            )
+    if kind == "reduction":
+        stages = 3 if config.num_stages == 1 else 1
+        yield Hypothesis(
+            _with(base.choice, name, replace(config, num_stages=stages)),
+            f"`{name}` loops over its rows: {stages} stages let the next block load meanwhile.",
+        )
+
+
+def _scaled(config: Config, name: str, kind: str, factor: float) -> Config | None:
+    """Blocks larger or smaller by `factor`: of rows for a held reduction, of elements otherwise."""
+    del name
+    which = "R0_BLOCK" if kind == "reduction" else "XBLOCK"
+    size = int(config.blocks.get(which, 0) * factor)
+    least, most = (1, _MOST_ROWS) if kind == "persistent_reduction" else (_LEAST_BLOCK, _MOST_BLOCK)
+    if not least <= size <= most or size != power_of_two(size):
+        return None
+    return replace(config, blocks={**config.blocks, which: size})
+
+
+def _with(choice: Choice, name: str, config: Config) -> Choice:
+    return replace(choice, configs={**choice.configs, name: config})
