@@ -137,6 +137,11 @@ def spin(o_ptr):
 
 
 @triton.jit
+def claims(o_ptr):
+    tl.assume(tl.load(o_ptr) > 0)
+
+
+@triton.jit
 def assembly(o_ptr):
     x = tl.load(o_ptr)
     y = tl.inline_asm_elementwise("mov.b32 $0, $1;", "=r,r", [x], tl.float32, True, 1)
@@ -209,6 +214,7 @@ found["bounds_log"] = log()
 pair = torch.zeros(16), torch.zeros(16)
 found["neighbour"] = refusal(lambda: with_tuple_past_the_end[(1,)](*pair))
 found["race"] = refusal(lambda: fills[(1,)](out, 1.0, 8)) or "none"
+found["claims"] = refusal(lambda: claims[(1,)](torch.zeros(1)))
 found["assembly"] = refusal(lambda: assembly[(1,)](torch.ones(1)))
 
 def dynamically_made():
@@ -352,6 +358,12 @@ def test_an_access_out_of_bounds_is_refused_and_logged(found):
 def test_an_access_that_would_reach_the_next_argument_is_refused(found):
     assert found["neighbour"]["code"] == "out_of_bounds"
     assert "`x_ptr`" in found["neighbour"]["text"]
+
+
+def test_what_a_kernel_raises_names_its_line(found):
+    line = next(i for i, row in enumerate(SOURCE.splitlines(), 1) if "tl.assume" in row)
+    assert found["claims"]["code"] == "runtime_error"
+    assert f"line {line}" in found["claims"]["text"]
 
 
 def test_inline_assembly_is_said_to_be_beyond_the_interpreter(found):

@@ -11,6 +11,8 @@ import select
 import socket
 from typing import Any
 
+import torch
+
 from kernelagent.records import to_data
 from kernelagent.tools.virtual.compiling import (
     OPTIONS,
@@ -29,6 +31,8 @@ _MAX_HEADER = 1 << 26
 
 def serve(settings: dict[str, Any], fds: list[int]) -> None:
     """Process main; `settings`: source, target, seconds; `fds`: runner's socket, judge's, arena."""
+    # Small blocks gain nothing from threads, and other candidates are judged beside this one.
+    torch.set_num_threads(1)
     runner, judge = (Channel(socket.socket(fileno=fd)) for fd in fds[:2])
     executor = Executor(settings, fds[2])
     poll = select.poll()
@@ -88,6 +92,8 @@ class Executor:
             return _failed(failure.code, str(failure), line=failure.line, detail=failure.detail)
         except Refused as refused:
             return _failed("compile_error", str(refused))
+        except MemoryError as error:
+            return _failed("out_of_memory", str(error))
         except (UnknownKernel, Unspeakable) as error:
             return _failed("unverifiable", str(error))
 

@@ -6,6 +6,7 @@ import contextlib
 import io
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
@@ -43,8 +44,12 @@ class Interpreter:
         *,
         programs: Iterable[Program] | None = None,
         observers: Sequence[Observer] = (),
+        limit: AbstractContextManager[None] | None = None,
     ) -> int:
-        """Run the grid, or the given programs of it; returns how many ran. Observers may raise."""
+        """Run the grid, or the given programs of it; returns how many ran. Observers may raise.
+
+        `limit` is entered last and left first, so that what it raises finds the scope whole.
+        """
         builder, count = self.builder, 0
         with self._watched(observers), self._quiet(), self._language.active():
             kernel = self._language.function(function)
@@ -54,16 +59,17 @@ class Interpreter:
                 for name, value in arguments.items()
             }
             builder.set_grid_dim(*launch.grid)
-            for observer in observers:
-                observer.launch_begins(launch)
-            for program in programs if programs is not None else _all(launch.grid):
-                builder.grid_idx = program
+            with limit or contextlib.nullcontext():
                 for observer in observers:
-                    observer.program_begins(program)
-                kernel(**values)
-                count += 1
-            for observer in observers:
-                observer.launch_ends(launch)
+                    observer.launch_begins(launch)
+                for program in programs if programs is not None else _all(launch.grid):
+                    builder.grid_idx = program
+                    for observer in observers:
+                        observer.program_begins(program)
+                    kernel(**values)
+                    count += 1
+                for observer in observers:
+                    observer.launch_ends(launch)
         return count
 
     def leave(self) -> None:

@@ -21,6 +21,7 @@ from triton.language.semantic import TritonSemantic
 from triton.runtime import interpreter as stock
 from triton.runtime.jit import JITFunction
 
+from kernelagent.tools.virtual import shortcuts
 from kernelagent.tools.virtual.builder import RepairedBuilder
 from kernelagent.tools.virtual.reductions import Reduction, Scan
 
@@ -102,7 +103,10 @@ class Language:
         for name, method in (("reduce", self._reduce), ("associative_scan", self._scan)):
             for owner in (tl, tl.core, tl.tensor):
                 scope.set_attr(owner, name, _free(method))
-        scope.set_attr(stock, "_get_np_dtype", _memoised(stock._get_np_dtype))
+        scope.set_attr(stock, "_get_np_dtype", shortcuts.memoised_dtype(stock._get_np_dtype))
+        block, tensor = tl.block_type, tl.tensor
+        scope.set_attr(block, "__init__", shortcuts.block_type_init(block.__init__))
+        scope.set_attr(tensor, "__init__", shortcuts.tensor_init(tensor.__init__))
         scope.set_attr(stock, "interpreter_semantic", self.semantic)
         scope.set_attr(JITFunction, "__call__", _free(self._call))
         self._stubs(scope)
@@ -214,22 +218,3 @@ def _strip_signature(definition: ast.FunctionDef) -> None:
     arguments.defaults = []
     arguments.kw_defaults = [None] * len(arguments.kwonlyargs)
     definition.returns = None
-
-
-def _memoised(slow: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Triton builds a table of 19 types on each call of this one."""
-    known: dict[Any, Any] = {}
-
-    def fast(kind: Any) -> Any:
-        scalar = kind.element_ty if isinstance(kind, tl.block_type) else kind
-        if isinstance(scalar, tl.pointer_type):
-            return _POINTER
-        found = known.get(scalar.name)
-        if found is None:
-            found = known[scalar.name] = slow(scalar)
-        return found
-
-    return fast
-
-
-_POINTER = np.dtype(np.uint64)

@@ -6,14 +6,13 @@ import ctypes
 import itertools
 import mmap
 import time
+import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-import numpy as np
 import torch
 import triton
-from numpy.typing import NDArray
 from triton.backends.compiler import GPUTarget
 from triton.runtime.jit import JITFunction
 from triton.tools.tensor_descriptor import TensorDescriptor
@@ -24,22 +23,20 @@ from kernelagent.tools.virtual.arena import Arena
 from kernelagent.tools.virtual.bounds import BoundsChecker
 from kernelagent.tools.virtual.builder import Unsupported
 from kernelagent.tools.virtual.compiling import Compiled, check_grid
-from kernelagent.tools.virtual.deadline import deadline
+from kernelagent.tools.virtual.deadline import Clock, TimeIsUp, deadline
 from kernelagent.tools.virtual.interpreter import Interpreter, Program
 from kernelagent.tools.virtual.launch import (
-    AccessKind,
     Launch,
     MemoryFault,
     Observer,
-    OperationKind,
     TensorArgument,
 )
+from kernelagent.tools.virtual.source import FILE_NAME
 from kernelagent.tools.virtual.spelling import hear, tell
 
 Mode = Literal["execute", "poison", "suppress", "account"]
 _NO_RESERVE = 0x4000
 """Linux's MAP_NORESERVE, which Python 3.11 does not name."""
-_PROBED_PROGRAMS = (4, 64, 1024)
 _RUN = 64
 _SAMPLED = 256
 
@@ -63,10 +60,6 @@ class Logged:
     fault: dict[str, Any] | None = None
     traffic: Any = None
     printed: str = ""
-
-
-class TimeIsUp(Exception):
-    """The interpretation budget is spent."""
 
 
 class Launcher:
@@ -106,15 +99,18 @@ class Launcher:
         try:
             self._run(logged, bound)
         except MemoryFault as fault:
-            logged.fault = {"code": fault.code, "message": str(fault), "detail": fault.detail}
+            detail = fault.detail | _place(fault)
+            logged.fault = {"code": fault.code, "message": str(fault), "detail": detail}
         except TimeIsUp as late:
             logged.fault = {"code": "timeout", "message": str(late), "detail": {}}
         except Unsupported as error:
             said = f"`{launch.kernel}` cannot be executed: {error}"
             logged.fault = {"code": "unverifiable", "message": said, "detail": {}}
         except Exception as error:  # noqa: BLE001 - the interpreted kernel may raise anything
-            said = f"`{launch.kernel}` raised {type(error).__name__} when it ran: {error}"
-            logged.fault = {"code": "runtime_error", "message": said[:2000], "detail": {}}
+            detail = _place(error)
+            where = f" at line {detail['line']}" if detail else ""
+            said = f"`{launch.kernel}` raised {type(error).__name__}{where}: {error}"
+            logged.fault = {"code": "runtime_error", "message": said[:2000], "detail": detail}
         if logged.fault is not None:
             return {"kind": "failed", **logged.fault}
         return {"kind": "done"}
@@ -169,7 +165,7 @@ class Launcher:
         launch = logged.launch
         self.interpreter.builder.memory.mode = "execute" if self.mode == "account" else self.mode
         programs, share = _sampled(launch) if self.mode == "account" else (None, 1.0)
-        clock = _Clock(launch, self._seconds_left, len(programs) if programs else launch.programs)
+        clock = Clock(launch, self._seconds_left, len(programs) if programs else launch.programs)
         observers: list[Observer] = [clock]
         if self.watch_bounds:
             observers.append(BoundsChecker())
@@ -182,14 +178,14 @@ class Launcher:
             observers.append(counter)
         began = time.perf_counter()
         try:
-            with deadline(self._seconds_left, clock.late):
-                self.interpreter.run(
-                    logged.kernel.function,
-                    bound.arguments,
-                    launch,
-                    programs=programs,
-                    observers=observers,
-                )
+            self.interpreter.run(
+                logged.kernel.function,
+                bound.arguments,
+                launch,
+                programs=programs,
+                observers=observers,
+                limit=deadline(self._seconds_left, clock.late),
+            )
         finally:
             logged.seconds = time.perf_counter() - began
             self._seconds_left -= logged.seconds
@@ -210,9 +206,14 @@ class Launcher:
         if not row["empty"]:
             return self._arena.memory, int(row["at"])
         key, size = int(row["identity"]), max(int(row["bytes"]), 1)
-        if key not in self._unfilled:
+        if key not in self._unfilled or len(self._unfilled[key]) < size:
             flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NO_RESERVE
-            self._unfilled[key] = mmap.mmap(-1, size, flags=flags)
+            try:
+                self._unfilled[key] = mmap.mmap(-1, size, flags=flags)
+            except OSError as error:
+                raise MemoryError(
+                    f"a tensor of {size} bytes has no room in the executor's address space"
+                ) from error
         return self._unfilled[key], 0
 
 
@@ -297,48 +298,11 @@ class _Bound:
         return tensor
 
 
-class _Clock:
-    """An observer that ends a launch which will be too long; one that spins meets the deadline."""
-
-    ignores_accesses = ignores_operations = True
-
-    def __init__(self, launch: Launch, seconds: float, programs: int) -> None:
-        self._seconds = seconds
-        self._programs = programs
-        self._begun = 0
-        self._began = time.perf_counter()
-        self._name = launch.kernel
-        self._grid = launch.grid
-
-    def launch_begins(self, launch: Launch) -> None:
-        self._began = time.perf_counter()
-
-    def program_begins(self, program: tuple[int, int, int]) -> None:
-        if self._begun in _PROBED_PROGRAMS:
-            each = (time.perf_counter() - self._began) / self._begun
-            if each * self._programs > self._seconds:
-                raise self._words(f"would take about {each * self._programs:.0f} s")
-        self._begun += 1
-
-    def access(
-        self, kind: AccessKind, addresses: NDArray[np.uint64], item_bytes: int, lanes: int
-    ) -> None:
-        """The time is looked at between programs."""
-
-    def operation(self, kind: OperationKind, count: int, dtype: str) -> None:
-        """The time is looked at between programs."""
-
-    def launch_ends(self, launch: Launch) -> None:
-        """Done in time."""
-
-    def late(self) -> TimeIsUp:
-        return self._words("did not end")
-
-    def _words(self, what: str) -> TimeIsUp:
-        return TimeIsUp(
-            f"`{self._name}` on grid {self._grid} {what} in the interpreter, and {self._seconds:.0f} "
-            f"s are left; use larger blocks, smaller inputs with --inputs FUNCTION, or --device cuda"
-        )
+def _place(error: BaseException) -> dict[str, int]:
+    """The candidate's line in which a kernel was when this happened."""
+    frames = traceback.extract_tb(error.__traceback__)
+    lines = [frame.lineno for frame in frames if frame.filename == FILE_NAME and frame.lineno]
+    return {"line": lines[-1]} if lines else {}
 
 
 def _sampled(launch: Launch) -> tuple[list[Program] | None, float]:
