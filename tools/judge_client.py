@@ -44,7 +44,7 @@ class JudgeProcess:
         self._process = subprocess.Popen(
             [sys.executable, "-P", "-c", _BOOT, _ROOT, str(theirs.socket.fileno())],
             stdin=subprocess.DEVNULL,
-            stdout=sys.stderr,
+            stdout=2,  # the descriptor: a notebook's sys.stderr may have none
             pass_fds=(theirs.socket.fileno(),),
             start_new_session=True,
         )

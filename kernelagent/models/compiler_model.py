@@ -63,7 +63,7 @@ class CompilerModel:
         self._process = subprocess.Popen(
             [sys.executable, "-P", "-c", _BOOT, _ROOT, str(fd)],
             stdin=subprocess.DEVNULL,
-            stdout=sys.stderr,
+            stdout=2,  # the descriptor: a notebook's sys.stderr may have none
             pass_fds=(fd,),
             start_new_session=True,
         )
