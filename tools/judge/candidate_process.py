@@ -327,6 +327,7 @@ def death_of(ended: Exit, doing: str, printed: str) -> Rejected:
         "flood": "output_flood",
         "cpu": "timeout",
         "processes": "forbidden_access",
+        "disk": "forbidden_access",
     }.get(ended.why or "", "crash")
     detail = {"exit": ended.describe(), "printed": printed[-800:]}
     return Rejected(code, f"the candidate's process {ended.describe()} {doing}", detail)

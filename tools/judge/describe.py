@@ -141,6 +141,8 @@ def literal(value: Any) -> str:
             )
         case torch.dtype():
             return str(value)
+        case torch.device():
+            return f"torch.device({str(value)!r})"
         case torch.Tensor():
             return f"<tensor {spec_of(value).dtype}{list(value.shape)}>"
         case list():

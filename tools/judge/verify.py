@@ -226,6 +226,9 @@ def _wrong(comparison: Comparison, trial: Trial, previous: Mapping[str, Any]) ->
         previous=before if _comparable(before, failure.expected) else None,
     )
     code = _CODE_OF_PATTERN.get(found.pattern or "", reason.code)
+    if code == "wrong_output" and found.detail.get("share_wrong") == 1.0:
+        # Nothing but NaN may be a result as well as untouched memory.
+        code = reason.code
     return Rejected(code, found.sentence, {**reason.detail, **found.detail, **where})
 
 

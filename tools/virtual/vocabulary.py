@@ -48,6 +48,8 @@ _MEMBERS = (
 )
 """Attributes of the values a kernel computes with; none leads to the interpreter's own objects."""
 
+_NAN_RULES = {"ALL", "NONE"}
+
 BUILTINS: dict[str, Any] = {
     function.__name__: function
     for function in (len, list, range, float, int, isinstance, bool, tuple, abs, min, max, print)
@@ -64,6 +66,8 @@ def may_be_named(value: Any) -> bool:
     if isinstance(value, ModuleType):
         name = value.__name__
         return value is math or name == "triton" or f"{name}.".startswith("triton.language.")
+    if value is tl.PropagateNan:
+        return True
     if isinstance(value, bool | int | float | str | enum.Enum | tl.dtype | tl.constexpr):
         return True
     owner = str(getattr(value, "__module__", ""))
@@ -115,6 +119,8 @@ def _check_attribute(
             raise _refusal(node, f"{ast.unparse(node)} cannot be used in a kernel")
         if isinstance(found, ModuleType) and not isinstance(parents.get(node), ast.Attribute):
             raise _refusal(node, f"the module {ast.unparse(node)} is no value a kernel can use")
+    elif owner is tl.PropagateNan and node.attr in _NAN_RULES:
+        return
     elif node.attr not in _MEMBERS:
         raise _refusal(node, f".{node.attr} is no attribute of a value in a kernel")
 
