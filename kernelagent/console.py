@@ -131,7 +131,7 @@ def number(evaluation: Evaluation) -> str:
     if evaluation.estimate is not None:
         e = evaluation.estimate
         return (
-            f"not timed; estimate {e.candidate_us:.1f} µs against {e.eager_us:.1f} µs eager on "
-            f"{evaluation.device.name} at {e.shapes} (bound by {e.bound})"
+            f"not timed; estimate {e.candidate_us:.1f} µs, eager {e.eager_us:.1f} µs, on "
+            f"{evaluation.device.name} (bound by {e.bound})"
         )
     return "not timed, no estimate"

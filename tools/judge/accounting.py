@@ -18,7 +18,7 @@ from kernelagent.tools.judge.docket import Docket
 from kernelagent.tools.judge.inputs import InputSource, meta_twin
 from kernelagent.tools.judge.rejection import Rejected
 from kernelagent.tools.virtual.ceilings import DeviceCeilings, ceilings_for
-from kernelagent.tools.virtual.cost import LaunchEstimate, estimate_eager, estimate_launch
+from kernelagent.tools.virtual.cost import LaunchEstimate, estimate_eager, estimate_launch, total
 from kernelagent.tools.virtual.eager import EagerRow, eager_rows
 from kernelagent.tools.virtual.sass import MachineFacts
 from kernelagent.tools.virtual.traffic import TrafficFacts
@@ -87,17 +87,15 @@ def _count(
     total_us = own_us + beside.us
     args, kwargs = source.full
     with docket.judge_device.scope():
-        reference = eager_rows(meta_twin(docket.oracle.module), args, kwargs)
+        reference = eager_rows(meta_twin(docket.oracle.module), args, kwargs, docket.device.target)
     eager_us = estimate_eager(reference, ceilings).us
-    bounds = {cost.bound: 0.0 for _, _, cost in costs}
-    for _, _, cost in costs:
-        bounds[cost.bound] += cost.us
+    whole = total([*(cost for _, _, cost in costs), *beside.launches])
     return _Counted(
         name=source.name,
         estimate=Estimate(
             candidate_us=round(total_us, 2),
             eager_us=round(eager_us, 2),
-            bound=max(bounds, key=lambda b: bounds[b], default="launch"),
+            bound=whole.bound,
             ratio=round(eager_us / total_us, 3) if total_us else 1.0,
             shapes=written_out(docket.oracle.module, source.full),
         ),
@@ -152,11 +150,11 @@ def _kernel(
         occupancy_limiter=machine.occupancy_limiter,
         tensor_core=machine.tensor_core,
         load_widths={str(width): count for width, count in machine.load_widths.items()},
-        loaded_bytes=round(sum(t.requested_load_bytes for t in traffics)),
-        stored_bytes=round(sum(t.requested_store_bytes for t in traffics)),
-        fewest_loaded_bytes=round(sum(t.distinct_load_bytes for t in traffics)),
-        dram_bytes=round(sum(t.dram_bytes for t in traffics)),
-        flops=round(sum(sum(t.dot_flops.values()) for t in traffics)) or None,
+        loaded_bytes=sum(t.load_sector_bytes - t.l1_bytes for t in traffics),
+        stored_bytes=sum(t.requested_store_bytes for t in traffics),
+        fewest_loaded_bytes=sum(t.distinct_load_bytes for t in traffics),
+        dram_bytes=sum(t.dram_bytes for t in traffics),
+        flops=sum(sum(t.dot_flops.values()) for t in traffics) or None,
         estimate_us=round(spent, 2),
         bound=cost.bound,
         tier="compiler+counted",

@@ -78,10 +78,14 @@ class CandidateProcess:
         target: str,
         scratch: Path,
         limits: Limits,
-        execution: Mapping[str, Any],
+        sandboxed: bool,
     ) -> None:
-        """`scratch`: an empty folder of its own; `execution`: settings for the executor."""
+        """`scratch`: an empty folder of its own."""
         self._limits = limits
+        self._sandboxed = sandboxed
+        self._target = target
+        # Without a GPU no device node is needed; None grants those of the GPUs that are there.
+        self._devices: tuple[Path, ...] | None = () if device == "virtual" else None
         self._source = source
         self._children: list[Child] = []
         self._executor: Channel | None = None
@@ -91,7 +95,7 @@ class CandidateProcess:
         fds = [theirs.socket]
         arena: int | None = None
         if device == "virtual":
-            self._executor, arena, line = self._start_executor(warm, target, scratch, execution)
+            self._executor, arena, line = self._start_executor(warm, target, scratch)
             fds.append(line)
         confinement = self._confinement(scratch / "runner")
         numbers = [end.fileno() for end in fds] + ([] if arena is None else [arena])
@@ -104,16 +108,12 @@ class CandidateProcess:
             os.close(arena)
 
     def _start_executor(
-        self, warm: WarmParent, target: str, scratch: Path, execution: Mapping[str, Any]
+        self, warm: WarmParent, target: str, scratch: Path
     ) -> tuple[Channel, int, socket.socket]:
         ours, theirs = pair()
         runner_line, executor_line = pair()
         arena = os.memfd_create("kernelagent-arena", os.MFD_CLOEXEC)
-        settings = {
-            "source": self._source,
-            "target": target,
-            "seconds": self._limits.launch_s,
-        } | dict(execution)
+        settings = {"source": self._source, "target": target, "seconds": self._limits.launch_s}
         self._executor_child = warm.fork(
             _EXECUTOR,
             settings,
@@ -133,6 +133,8 @@ class CandidateProcess:
             cpu_seconds=self._limits.cpu_s,
             file_bytes=self._limits.file_bytes,
             processes=self._limits.processes,
+            devices=self._devices,
+            sandboxed=self._sandboxed,
         )
 
     def load(self) -> dict[str, Any] | None:
@@ -182,7 +184,8 @@ class CandidateProcess:
 
     def account(self, arguments: Arguments) -> list[EagerRow]:
         """Run once on tensors of these shapes that hold nothing; returns what torch would compute."""
-        frame = self._ask({"kind": "account"}, parcel(arguments), self._limits.call_s)
+        request = {"kind": "account", "target": self._target}
+        frame = self._ask(request, parcel(arguments), self._limits.call_s)
         try:
             return from_data(frame.header.get("torch"), list[EagerRow])
         except ValidationError as error:

@@ -19,7 +19,7 @@ from kernelagent.tools.judge.inputs import InputSource, input_sources
 from kernelagent.tools.judge.load import LoadedProblem, load_problem
 from kernelagent.tools.judge.oracle import Oracle
 from kernelagent.tools.judge.rejection import Rejected
-from kernelagent.tools.processes.confinement import probe, require
+from kernelagent.tools.processes.confinement import require
 from kernelagent.tools.processes.spawn import WarmParent
 from kernelagent.tools.runner import shell
 from kernelagent.tools.settings import JudgeSettings
@@ -54,16 +54,16 @@ class Docket:
     @classmethod
     def open(cls, settings: JudgeSettings) -> Docket:
         """Read the problem and try it; raises `ProblemError` or `EnvironmentFault`."""
-        report = probe()
-        if settings.sandbox == "require":
-            require(report)
         device = open_device(settings.device, settings.target)
         # Judge, runner and executor take turns on few cores: a pool of threads only waits for itself.
         torch.set_num_threads(1)
         preload = _PRELOAD if device.kind == "virtual" else ("kernelagent.tools.runner.main",)
         warm = WarmParent.start(preload=preload, environment=_ONE_THREAD)
         try:
-            return cls._opened(settings, device, warm, report.summary)
+            if settings.sandbox == "require":
+                require(warm.sandbox)
+            sandbox = "off" if settings.sandbox == "off" else warm.sandbox.summary
+            return cls._opened(settings, device, warm, sandbox)
         except BaseException:
             warm.close()
             raise

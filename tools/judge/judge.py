@@ -149,7 +149,7 @@ class Judge:
             target=self.device.target,
             scratch=scratch / role,
             limits=self._limits,
-            execution={},
+            sandboxed=self._settings.sandbox != "off",
         )
 
     def _load_and_construct(

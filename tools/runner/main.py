@@ -124,7 +124,9 @@ class Runner:
 
         with self._scope():
             self._loaded().drop_contents()
-            rows = eager_rows(self._loaded().forward_without_contents, args, kwargs)
+            rows = eager_rows(
+                self._loaded().forward_without_contents, args, kwargs, frame.header["target"]
+            )
         return {"kind": "done", "torch": to_data(rows)}, ()
 
     def suppress(self, _: Frame) -> tuple[dict[str, Any], Any]:
