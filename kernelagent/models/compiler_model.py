@@ -74,6 +74,11 @@ class CompilerModel:
                 "problem": to_data(self._settings.problem),
                 "target": self._settings.target,
                 "device": self._settings.device,
+                "executed": {
+                    one.name: [list(tensor.shape) for tensor in one.executed]
+                    for one in self._settings.facts.input_sets
+                    if one.executed is not None
+                },
             }
         )
 

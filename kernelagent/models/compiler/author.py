@@ -10,6 +10,7 @@ import traceback
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
+import torch
 from torch.utils._pytree import tree_map
 
 from kernelagent.errors import KernelAgentError
@@ -77,7 +78,22 @@ def _opened(request: Frame) -> Policy:
         name: tree_map(lambda v: v.cpu() if hasattr(v, "cpu") else v, arguments)
         for name, arguments in sets.items()
     }
-    return Policy(module, problem.constructor, on_cpu)
+    executed = from_data(request.header["executed"], dict[str, list[list[int]]])
+    fewer = {name: _cut(on_cpu[name], shapes) for name, shapes in executed.items()}
+    return Policy(module, problem.constructor, on_cpu, fewer)
+
+
+def _cut(arguments: Any, shapes: list[list[int]]) -> Any:
+    """The arguments with each tensor's leading dimension cut to the given shape."""
+    wanted = iter(shapes)
+
+    def cut(value: Any) -> Any:
+        if not isinstance(value, torch.Tensor):
+            return value
+        shape = next(wanted)
+        return value[: shape[0]] if shape else value
+
+    return tree_map(cut, arguments)
 
 
 def _scope(request: Frame) -> AbstractContextManager[Any]:

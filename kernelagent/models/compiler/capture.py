@@ -15,6 +15,7 @@ import torch
 import torch._inductor.config as inductor_config
 import triton
 from torch._inductor.choices import InductorChoices
+from torch._inductor.codegen.triton import TritonKernel
 from torch._inductor.compile_fx import compile_fx
 from torch._inductor.graph import GraphLowering
 from torch._inductor.virtualized import V
@@ -195,7 +196,11 @@ def _recording(got: list[str]) -> Iterator[None]:
     # For good: this process only ever writes code.
     triton.runtime.driver.set_active(StandInDriver())
     GraphLowering.codegen = codegen  # type: ignore[method-assign]
+    constant_mask = TritonKernel._has_constant_mask
+    # Inductor leaves out masks its own block sizes never need; ours are others.
+    TritonKernel._has_constant_mask = lambda self, tree: False  # type: ignore[method-assign]
     try:
         yield
     finally:
+        TritonKernel._has_constant_mask = constant_mask  # type: ignore[method-assign]
         GraphLowering.codegen = original  # type: ignore[method-assign, assignment]

@@ -7,22 +7,8 @@ from collections.abc import Sequence
 WIDTH = 88
 """Leaves room for two levels of indentation under 100 columns."""
 _OPEN, _CLOSE = "([{", ")]}"
-_SHORT = 24
-
-
-def wrapped(beginning: str, arguments: Sequence[str], end: str = "") -> list[str]:
-    """A call or signature on one line where it fits, else its arguments one level in."""
-    flat = f"{beginning}({', '.join(arguments)}){end}"
-    if len(flat) <= WIDTH:
-        return [flat]
-    lines = [""]
-    for argument in arguments:
-        longer = f"{lines[-1]} {argument},".strip()
-        if len(longer) > WIDTH - 4 and lines[-1]:
-            lines.append(f"{argument},")
-        else:
-            lines[-1] = longer
-    return [f"{beginning}(", *(f"    {line}" for line in lines), f"){end}"]
+_SHORT = 30
+_FEW = 4
 
 
 def folded(code: str) -> str:
@@ -38,9 +24,24 @@ def _opened(line: str) -> str:
         return line
     start, stop = brackets
     indent = " " * (len(line) - len(line.lstrip()))
-    parts = _split(line[start + 1 : stop])
-    inner = "\n".join(_opened(f"{indent}    {part.strip()},") for part in parts)
+    parts = [part.strip() for part in _split(line[start + 1 : stop])]
+    if len(parts) > _FEW and all(len(part) <= _SHORT for part in parts):
+        inner = "\n".join(f"{indent}    {row}" for row in _rows(parts, len(indent)))
+    else:
+        inner = "\n".join(_opened(f"{indent}    {part},") for part in parts)
     return f"{line[: start + 1]}\n{inner}\n{indent}{line[stop:]}"
+
+
+def _rows(parts: Sequence[str], indent: int) -> list[str]:
+    """Many short arguments, as many to a line as fit."""
+    rows = [""]
+    for part in parts:
+        longer = f"{rows[-1]} {part},".strip()
+        if len(longer) > WIDTH - 4 - indent and rows[-1]:
+            rows.append(f"{part},")
+        else:
+            rows[-1] = longer
+    return rows
 
 
 def _widest(line: str) -> tuple[int, int] | None:

@@ -33,6 +33,8 @@ class Policy:
     module: torch.nn.Module
     constructor: str
     input_sets: InputSets
+    fewer_rows: InputSets
+    """By name, the inputs that can be executed here where the given ones are too large."""
     _written: dict[str, tuple[Choice, Written]] = field(default_factory=dict)
     _calls: dict[bool, list[Call]] = field(default_factory=dict)
 
@@ -67,14 +69,21 @@ class Policy:
     def _write(self, choice: Choice) -> Written:
         if choice.persistent not in self._calls:
             self._calls[choice.persistent] = [
-                Call(name, capture(self.module, args, kwargs, persistent=choice.persistent))
-                for name, (args, kwargs) in self.input_sets.items()
+                self._call(name, persistent=choice.persistent) for name in self.input_sets
             ]
         key = repr(choice)
         if key not in self._written:
             writer = Writer(self.module, self.constructor, choice)
             self._written[key] = (choice, writer.write(self._calls[choice.persistent]))
         return self._written[key][1]
+
+    def _call(self, name: str, *, persistent: bool) -> Call:
+        args, kwargs = self.input_sets[name]
+        whole = capture(self.module, args, kwargs, persistent=persistent)
+        if name not in self.fewer_rows:
+            return Call(name, whole)
+        args, kwargs = self.fewer_rows[name]
+        return Call(name, whole, capture(self.module, args, kwargs, persistent=persistent))
 
     def _said(self, words: str, written: Written) -> str:
         return f"{words}\n\n```python\n{written.source}```\n"

@@ -14,7 +14,7 @@ from torch.utils._pytree import tree_unflatten
 
 from kernelagent.models.compiler.capture import Captured, PolicyCannot
 from kernelagent.models.compiler.choices import Choice, Config, usual
-from kernelagent.models.compiler.layout import folded, wrapped
+from kernelagent.models.compiler.layout import folded
 from kernelagent.models.compiler.naming import (
     identifier,
     kernel_name,
@@ -24,6 +24,7 @@ from kernelagent.models.compiler.naming import (
 )
 from kernelagent.models.compiler.program import Allocate, Launch, Program, parse_program
 from kernelagent.models.compiler.rewriting import rewrite
+from kernelagent.models.compiler.rows import in_rows
 
 _SIZES = ("xnumel", "ynumel", "znumel", "r0_numel")
 
@@ -41,10 +42,11 @@ class Written:
 
 @dataclass(frozen=True)
 class Call:
-    """One captured input set."""
+    """One captured input set, and the same with fewer rows where the sizes are not to be fixed."""
 
     name: str
     captured: Captured
+    fewer: Captured | None = None
 
 
 class Writer:
@@ -121,22 +123,25 @@ class Writer:
         return "\n".join(lines)
 
     def _method(self, call: Call, *, alone: bool) -> str:
-        program = parse_program(call.captured.source, self._what)
-        hosts = _host_names(call.captured, program)
         name = "forward" if alone else f"_{identifier(call.name)}"
-        lines = [f"def {name}(self, {_written(_arguments(self._module))}):"]
-        lines += [f"    {line}" for line in _input_lines(call.captured, hosts)]
+        head = [f"def {name}(self, {_written(_arguments(self._module))}):"]
+        body = self._body(call.captured)
+        if call.fewer is not None:
+            body = in_rows(body, self._body(call.fewer), call.captured, call.fewer, self._what)
+        return folded("\n".join([*head, *(f"    {line}" for line in body)]))
+
+    def _body(self, captured: Captured) -> list[str]:
+        program = parse_program(captured.source, self._what)
+        hosts = _host_names(captured, program)
+        lines = _input_lines(captured, hosts)
         for step in program.steps:
             if isinstance(step, Allocate):
-                text = f"{hosts[step.name]} = {_empty(step)}"
-                lines += textwrap.indent(folded(text), "    ").splitlines()
+                lines.append(f"{hosts[step.name]} = {_empty(step)}")
             elif isinstance(step, Launch):
-                lines += [f"    {line}" for line in self._launch(program, step, hosts)]
+                lines += self._launch(program, step, hosts)
             else:
-                line = _torch_line(step.statement, hosts)
-                lines += textwrap.indent(folded(line), "    ").splitlines()
-        lines.append(f"    return {_results(call.captured, program, hosts)}")
-        return "\n".join(lines)
+                lines += filter(None, [_torch_line(step.statement, hosts)])
+        return [*lines, f"return {_results(captured, program, hosts)}"]
 
     def _launch(self, program: Program, step: Launch, hosts: Mapping[str, str]) -> list[str]:
         kernel = program.kernels[step.kernel]
@@ -154,7 +159,7 @@ class Writer:
         named = [f"{labels[b]}={size}" for b, size in config.blocks.items()]
         named += [f"{key}={value}" for key, value in shown.items()]
         comma = "," if len(kernel.axes) == 1 else ""
-        return wrapped(f"{name}[({grid}{comma})]", [*arguments, *named])
+        return [f"{name}[({grid}{comma})]({', '.join([*arguments, *named])})"]
 
     def _kernel(
         self,
@@ -178,7 +183,7 @@ class Writer:
         name = kernel_name(kernel, self._kernels)
         parameters = [names[p] for p in tensors] + [names[n] for n in _SIZES if n in used]
         parameters += [f"{names[b]}: tl.constexpr" for b in plain.blocks]
-        lines = ["@triton.jit", *wrapped(f"def {name}", parameters, end=":")]
+        lines = ["@triton.jit", folded(f"def {name}({', '.join(parameters)}):")]
         lines += textwrap.indent(folded(body), "    ").splitlines()
         self._kernels[name] = "\n".join(lines)
         self._by_text[key] = name
@@ -280,9 +285,7 @@ def _input_lines(captured: Captured, hosts: Mapping[str, str]) -> list[str]:
             raise PolicyCannot("this module", f"its input {value.name} is inside a container")
         strides = "" if tensor.is_contiguous() else f", strides={tuple(tensor.stride())}"
         arguments = [f'"{value.name}"', value.name, str(tuple(tensor.shape)), str(tensor.dtype)]
-        lines += wrapped(
-            f"{value.name} = _checked", [*arguments, *([strides[2:]] if strides else [])]
-        )
+        lines.append(f"{value.name} = _checked({', '.join(arguments)}{strides})")
     first = next((v for v in captured.values), None)
     if first is None:
         raise PolicyCannot("this module", "it takes no tensor")
