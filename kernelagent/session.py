@@ -115,6 +115,11 @@ class Session:
         """Evaluate a turn whose reply is known (fresh, or left over from an interrupted run)."""
         self.history = self.history.with_turn(turn)
         parsed = parse_reply(turn.reply or "")
+        if isinstance(parsed, Candidate) and (earlier := self.history.seen(parsed)) is not None:
+            parsed = NoCandidate(
+                f"this is exactly the candidate of turn {earlier.index}, whose findings you have; "
+                f"change something"
+            )
         if isinstance(parsed, NoCandidate):
             self._publish(TurnVoid(turn.index, parsed.why))
             void = Turn(

@@ -86,6 +86,14 @@ def test_a_void_reply_is_counted_answered_and_never_evaluated(folder: RunFolder)
     assert "Nothing was evaluated" in last_prompt
 
 
+def test_a_candidate_that_was_tried_before_is_not_evaluated_again(folder: RunFolder) -> None:
+    evaluator = Recorded(VERDICTS)
+    session = session_in(folder, evaluator, Scripted([reply_with(1), reply_with(1), reply_with(2)]))
+    session.run()
+    assert evaluator.asked == [1, 2]
+    assert "exactly the candidate of turn 0" in (session.history.turn(1).void or "")
+
+
 def test_the_next_prompt_holds_the_feedback_of_the_turn_before(folder: RunFolder) -> None:
     model = Scripted(REPLIES)
     session_in(folder, Recorded(VERDICTS), model).run()

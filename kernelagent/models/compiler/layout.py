@@ -45,7 +45,7 @@ def _rows(parts: Sequence[str], indent: int) -> list[str]:
 
 
 def _widest(line: str) -> tuple[int, int] | None:
-    """The outermost call or list with several parts; not a mere grouping, which a comma would change."""
+    """The widest call or list."""
     found: list[tuple[int, int]] = []
     stack: list[int] = []
     for at, letter in enumerate(line):
@@ -53,10 +53,15 @@ def _widest(line: str) -> tuple[int, int] | None:
             stack.append(at)
         elif letter in _CLOSE and stack:
             start = stack.pop()
-            called = start > 0 and (line[start - 1].isalnum() or line[start - 1] in "_]")
-            if called and line[start] == "(" and at - start > _SHORT:
+            if at - start > _SHORT and _takes_commas(line, start):
                 found.append((start, at))
     return max(found, key=lambda pair: pair[1] - pair[0], default=None)
+
+
+def _takes_commas(line: str, start: int) -> bool:
+    """A call or a list; not a grouping or an index, which a comma would change."""
+    follows_value = start > 0 and (line[start - 1].isalnum() or line[start - 1] in "_])")
+    return follows_value if line[start] == "(" else line[start] == "[" and not follows_value
 
 
 def _split(text: str) -> list[str]:

@@ -255,6 +255,10 @@ class _Expressions(ast.NodeTransformer):
         if function in {"tl.load", "tl.store"}:
             return self._access(node, function)
         self.generic_visit(node)
+        if function == "triton_helpers.any":
+            values, axis = (ast.unparse(argument) for argument in node.args)
+            text = f"tl.max(({values}).to(tl.int32), {axis}) != 0"
+            return ast.parse(text, mode="eval").body
         if function == "triton_helpers.promote_to_tensor":
             return node.args[0]
         if function.endswith(".to") and isinstance(node.func, ast.Attribute):

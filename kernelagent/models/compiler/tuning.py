@@ -40,20 +40,25 @@ class Hypothesis:
 
 def next_hypothesis(attempts: Sequence[Attempt]) -> Hypothesis | None:
     """The most promising change to the best attempt so far; None when nothing is left."""
-    tried = [_key(a.choice, a.configs) for a in attempts]
+    tried = {_key(a.choice, a.configs) for a in attempts} | {_asked(a.choice) for a in attempts}
     accepted = [a for a in attempts if a.evaluation.accepted]
     base = max(accepted, key=lambda a: a.score) if accepted else attempts[-1]
     proposals = _repairs(base) if not accepted else _improvements(base)
     for hypothesis in proposals:
         merged = {**base.configs, **hypothesis.choice.configs}
-        if _key(hypothesis.choice, merged) not in tried:
+        if not {_key(hypothesis.choice, merged), _asked(hypothesis.choice)} & tried:
             return hypothesis
     return None
 
 
 def _key(choice: Choice, configs: Mapping[str, Config]) -> str:
-    shown = {name: configs[name] for name in sorted(configs)}
-    return f"{choice.persistent} {shown}"
+    """What was really in force: two choices that come to the same are the same."""
+    return f"{choice.persistent} {sorted(configs.items(), key=lambda item: item[0])}"
+
+
+def _asked(choice: Choice) -> str:
+    """The choice itself: one whose kernels are not known before it is written is found by it."""
+    return f"asked {_key(choice, choice.configs)}"
 
 
 def _repairs(base: Attempt) -> Iterator[Hypothesis]:

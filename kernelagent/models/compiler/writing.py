@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import re
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -210,6 +211,13 @@ def _checked(name, tensor, shape, dtype, strides=None):
     return tensor"""
 
 
+def _label(host: str) -> str:
+    """A short name for what a tensor argument is: `self.get_buffer("0.running_mean")` is `running_mean`."""
+    path = host.split('"')[1] if '"' in host else host.removeprefix("self.")
+    words = [word for word in re.split(r"\W+", path) if word and not word.isdigit()]
+    return identifier("_".join(words))
+
+
 def _block_labels(kind: str, axes: str) -> dict[str, str]:
     if kind != "pointwise":
         return {"XBLOCK": "ROWS", "R0_BLOCK": "BLOCK"}
@@ -235,7 +243,9 @@ def _host_names(captured: Captured, program: Program) -> dict[str, str]:
     """Inductor's host variables by a reader's names; aliases share one."""
     hosts: dict[str, str] = {}
     for argument, value in zip(program.arguments, captured.values, strict=True):
-        hosts[argument] = value.name if value.kind == "input" else _attribute(value.name)
+        hosts[argument] = (
+            value.name if value.kind == "input" else _attribute(value.name, value.kind)
+        )
     aliases = {
         ast.unparse(s.statement.targets[0]): ast.unparse(s.statement.value)
         for s in program.steps
@@ -268,11 +278,12 @@ def _assigned(step: Any) -> list[str]:
     return [ast.unparse(statement.targets[0])] if isinstance(statement, ast.Assign) else []
 
 
-def _attribute(path: str) -> str:
-    parts = path.split(".")
-    if all(part.isidentifier() for part in parts):
+def _attribute(path: str, kind: str) -> str:
+    if all(part.isidentifier() for part in path.split(".")):
         return f"self.{path}"
-    return f'self.get_parameter("{path}")'
+    getter = "get_parameter" if kind == "parameter" else "get_buffer"
+    # A number in the path: torch has a getter for those.
+    return f'self.{getter}("{path}")'
 
 
 def _input_lines(captured: Captured, hosts: Mapping[str, str]) -> list[str]:
@@ -290,7 +301,7 @@ def _input_lines(captured: Captured, hosts: Mapping[str, str]) -> list[str]:
     if first is None:
         raise PolicyCannot("this module", "it takes no tensor")
     device = next((v.name for v in captured.values if v.kind == "input"), None)
-    place = device if device is not None else _attribute(first.name)
+    place = device if device is not None else _attribute(first.name, first.kind)
     return [*lines, f"device = {place}.device"]
 
 
