@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -173,13 +174,19 @@ def _confirm_sending(config: RunConfig) -> None:
         return
     where = config.api_base or "its provider's endpoint"
     sys.stderr.write(
-        f"The module's source is sent to {', '.join(away)} at {where}. Limits: {config.budget}.\n"
+        f"The module's source is sent to {', '.join(away)} at {where}. Limits: {_limits(config)}.\n"
     )
     if config.yes or not sys.stdin.isatty():
         return
     sys.stderr.write("Go on? [y/N] ")
     if sys.stdin.readline().strip().lower() not in {"y", "yes"}:
         raise UsageError("not sent; nothing was done")
+
+
+def _limits(config: RunConfig) -> str:
+    """The limits that are set, for a person."""
+    set_ones = {k: v for k, v in asdict(config.budget).items() if v is not None}
+    return ", ".join(f"{value:g} {name.replace('_', ' ')}" for name, value in set_ones.items())
 
 
 def _print_json(record: object) -> None:

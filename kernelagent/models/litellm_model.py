@@ -23,6 +23,7 @@ class LitellmModel:
             import litellm
         except ImportError as error:
             raise ModelError(_MISSING) from error
+        litellm.suppress_debug_info = True
         self._litellm = litellm
         self._name = name
         self._api_base = api_base
