@@ -106,6 +106,17 @@ def test_an_honest_kernel_is_accepted(judge: Judge) -> None:
     assert found.timing is None
 
 
+def test_a_wrapper_that_insists_on_cuda_is_accepted_and_estimated(judge: Judge) -> None:
+    insisting = changed(
+        "        out = torch.empty_like(x)\n",
+        "        assert x.is_cuda and x.device.type == 'cuda'\n"
+        "        out = torch.empty(x.shape, dtype=x.dtype, device=x.device)\n",
+    )
+    found = verdict(judge, insisting)
+    assert found.accepted, found.reason
+    assert found.estimate is not None, found.disclosures
+
+
 CASES = {
     "syntax": ("syntax_error", HONEST + "\ndef broken(:\n"),
     "import": ("import_error", at_top("import no_such_module")),

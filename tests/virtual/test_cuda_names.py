@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from kernelagent.tools.virtual.cuda_names import pretending_cuda
+from kernelagent.tools.virtual.cuda_names import WithoutContents, pretending_cuda
 
 
 @pytest.fixture
@@ -69,3 +69,16 @@ def test_afterwards_everything_is_as_it_was():
     after = torch.cuda.is_available, torch.nn.Module.to, torch.Generator, torch.Tensor.cuda
     assert before == after
     assert made.device.type == "cpu"
+
+
+@pytest.mark.usefixtures("pretended")
+def test_without_contents_cuda_tensors_hold_nothing_and_still_claim_the_device():
+    with WithoutContents():
+        huge = torch.empty(1 << 40, device="cuda")
+        like = torch.zeros(huge.shape, dtype=torch.int8, device=huge.device)
+        assert huge.is_cuda
+        assert huge.device.type == "cuda"
+        assert like.device == huge.device
+        assert huge.to("cuda:0").is_cuda
+    assert huge.device.type == "meta"
+    assert like.device.type == "meta"

@@ -120,9 +120,10 @@ class Runner:
     def account(self, frame: Frame) -> tuple[dict[str, Any], Any]:
         """Run once on tensors without contents: launches are recorded, nothing is computed."""
         args, kwargs = open_parcel(frame.header["parcel"], frame.payload)
+        from kernelagent.tools.virtual.cuda_names import WithoutContents
         from kernelagent.tools.virtual.eager import eager_rows
 
-        with self._scope():
+        with self._scope(), WithoutContents():
             self._loaded().drop_contents()
             rows = eager_rows(
                 self._loaded().forward_without_contents, args, kwargs, frame.header["target"]

@@ -68,6 +68,32 @@ def _claimed(claim: str, real: Any) -> Any:
     return {"is_cuda": True, "is_cpu": False}[claim]
 
 
+class WithoutContents(TorchFunctionMode):
+    """Entered inside `pretending_cuda`: there `cuda` means tensors that have shapes and hold nothing."""
+
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        if _CLAIMS.get(func) == "device":
+            real = func(*args)
+            return _CUDA if real.type == "meta" else real
+        named = dict(kwargs or {})
+        if "device" in named:
+            named["device"] = _on_meta(named["device"])
+        if getattr(func, "__name__", "") == "to":
+            args = tuple(_on_meta(a) if isinstance(a, str | torch.device) else a for a in args)
+        return func(*args, **named)
+
+
+def _on_meta(device: Any) -> Any:
+    named = device.type if isinstance(device, torch.device) else str(device).split(":")[0]
+    return torch.device("meta") if named in _ELSEWHERE else device
+
+
 class _Inert:
     """Streams, contexts and the like: everything can be done with them and nothing happens."""
 
