@@ -1,0 +1,85 @@
+"""`ModelNew` as the original is built: the same parameters of its constructor and forward, the same state."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+
+def signature(function: Any) -> list[str]:
+    """The original constructor's parameters after `self`, as text."""
+    if function is torch.nn.Module.__init__:
+        return []
+    parameters = list(inspect.signature(function).parameters.values())[1:]
+    shown = []
+    for parameter in parameters:
+        plain = parameter.replace(annotation=inspect.Parameter.empty)
+        default = plain.default
+        if default is not inspect.Parameter.empty and not isinstance(
+            default, int | float | str | bool | type(None) | tuple
+        ):
+            plain = plain.replace(default=None)
+        shown.append(str(plain))
+    return shown
+
+
+def arguments(module: torch.nn.Module) -> list[inspect.Parameter]:
+    """The original forward's parameters, without annotations."""
+    parameters = list(inspect.signature(module.forward).parameters.values())
+    return [p.replace(annotation=inspect.Parameter.empty) for p in parameters]
+
+
+def written_parameters(parameters: Sequence[inspect.Parameter]) -> str:
+    """Parameters as they stand in a signature."""
+    text = str(inspect.Signature(list(parameters)))
+    return text[1 : text.rindex(")")]
+
+
+def passed(parameters: Sequence[inspect.Parameter]) -> str:
+    """Parameters handed on to another method."""
+    return ", ".join(
+        f"{p.name}={p.name}" if p.kind is inspect.Parameter.KEYWORD_ONLY else p.name
+        for p in parameters
+    )
+
+
+def state_lines(module: torch.nn.Module) -> list[str]:
+    """Lines of `__init__` that give the module the original's parameters and buffers, uninitialised."""
+    lines: list[str] = []
+    made: set[str] = set()
+    seen: dict[int, str] = {}
+    parameters = dict(module.named_parameters(remove_duplicate=False))
+    for path, tensor in {**parameters, **dict(module.named_buffers())}.items():
+        *parents, name = path.split(".")
+        owner = "self"
+        for depth, part in enumerate(parents):
+            prefix = ".".join(parents[: depth + 1])
+            step = f"{owner}.{part}" if part.isidentifier() else f'{owner}.get_submodule("{part}")'
+            if prefix not in made:
+                made.add(prefix)
+                plain = f"{step} = nn.Module()"
+                lines.append(
+                    plain if part.isidentifier() else f'{owner}.add_module("{part}", nn.Module())'
+                )
+            owner = step
+        if id(tensor) in seen:
+            lines.append(f"{owner}.{name} = {seen[id(tensor)]}")
+            continue
+        seen[id(tensor)] = f"{owner}.{name}"
+        empty = f"torch.empty({tuple(tensor.shape)}, dtype={tensor.dtype})"
+        if path in parameters:
+            frozen = "" if tensor.requires_grad else ", requires_grad=False"
+            lines.append(f"{owner}.{name} = nn.Parameter({empty}{frozen})")
+        elif path in module.state_dict():
+            lines.append(f'{owner}.register_buffer("{name}", {empty})')
+        else:
+            lines.append(f'{owner}.register_buffer("{name}", {_literal(tensor)}, persistent=False)')
+    return lines
+
+
+def _literal(tensor: torch.Tensor) -> str:
+    """A small constant tensor, written out."""
+    return f"torch.tensor({tensor.tolist()}, dtype={tensor.dtype})"

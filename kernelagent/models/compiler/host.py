@@ -1,0 +1,167 @@
+"""The host side of a candidate: what torch does around the kernels, in torch's own words."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch.utils._pytree import tree_unflatten
+
+from kernelagent.models.compiler.capture import Captured, PolicyCannot
+from kernelagent.models.compiler.program import Allocate, Launch, Program
+
+
+def host_names(captured: Captured, program: Program) -> dict[str, str]:
+    """Inductor's host variables by a reader's names; aliases share one."""
+    hosts: dict[str, str] = {}
+    for argument, value in zip(program.arguments, captured.values, strict=True):
+        hosts[argument] = (
+            value.name if value.kind == "input" else _attribute(value.name, value.kind)
+        )
+    aliases = {
+        ast.unparse(s.statement.targets[0]): ast.unparse(s.statement.value)
+        for s in program.steps
+        if not isinstance(s, Allocate | Launch)
+        and isinstance(s.statement, ast.Assign)
+        and isinstance(s.statement.value, ast.Name)
+    }
+    results = [ast.unparse(r) for r in program.results]
+    for number, result in enumerate(results):
+        label = "out" if len(results) == 1 else f"out_{number}"
+        while result in aliases:
+            hosts.setdefault(result, label)
+            result = aliases[result]
+        hosts.setdefault(result, label)
+    count = 0
+    for step in program.steps:
+        names = [step.name] if isinstance(step, Allocate) else _assigned(step)
+        for name in names:
+            source = aliases.get(name)
+            if source is not None and source in hosts:
+                hosts.setdefault(name, hosts[source])
+            elif name not in hosts:
+                hosts[name] = "scratch" if count == 0 else f"scratch_{count + 1}"
+                count += 1
+    return hosts
+
+
+def _assigned(step: Any) -> list[str]:
+    statement = getattr(step, "statement", None)
+    return [ast.unparse(statement.targets[0])] if isinstance(statement, ast.Assign) else []
+
+
+def _attribute(path: str, kind: str) -> str:
+    if all(part.isidentifier() for part in path.split(".")):
+        return f"self.{path}"
+    getter = "get_parameter" if kind == "parameter" else "get_buffer"
+    # A number in the path: torch has a getter for those.
+    return f'self.{getter}("{path}")'
+
+
+def input_lines(captured: Captured, hosts: Mapping[str, str]) -> list[str]:
+    """Checks of the inputs, and the device everything else is made on; raises `PolicyCannot`."""
+    lines = []
+    for value in captured.values:
+        if value.kind != "input":
+            continue
+        tensor = value.tensor
+        if not value.name.isidentifier():
+            raise PolicyCannot("this module", f"its input {value.name} is inside a container")
+        strides = "" if tensor.is_contiguous() else f", strides={tuple(tensor.stride())}"
+        arguments = [f'"{value.name}"', value.name, str(tuple(tensor.shape)), str(tensor.dtype)]
+        lines.append(f"{value.name} = _checked({', '.join(arguments)}{strides})")
+    first = next((v for v in captured.values), None)
+    if first is None:
+        raise PolicyCannot("this module", "it takes no tensor")
+    device = next((v.name for v in captured.values if v.kind == "input"), None)
+    place = device if device is not None else _attribute(first.name, first.kind)
+    return [*lines, f"device = {place}.device"]
+
+
+def empty(step: Allocate) -> str:
+    """The allocation of one buffer."""
+    expected, running = [], 1
+    for size in reversed(step.shape):
+        expected.append(running)
+        running *= max(size, 1)
+    contiguous = all(
+        n <= 1 or s == e
+        for n, s, e in zip(step.shape, step.strides, reversed(expected), strict=True)
+    )
+    if contiguous:
+        return f"torch.empty({step.shape}, dtype={step.dtype}, device=device)"
+    return f"torch.empty_strided({step.shape}, {step.strides}, dtype={step.dtype}, device=device)"
+
+
+def torch_line(statement: ast.stmt, hosts: Mapping[str, str]) -> str:
+    """One of torch's own statements; empty where it only renames a buffer."""
+    if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Name):
+        target, value = (hosts.get(ast.unparse(n)) for n in (statement.targets[0], statement.value))
+        return "" if target == value else f"{target} = {value}"
+    copy = ast.parse(ast.unparse(statement)).body[0]
+    changed = _Torch(hosts).visit(copy)
+    return ast.unparse(ast.fix_missing_locations(changed))
+
+
+class _Torch(ast.NodeTransformer):
+    """torch's own calls under their public names."""
+
+    def __init__(self, hosts: Mapping[str, str]) -> None:
+        self._hosts = hosts
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        if node.id in self._hosts:
+            return ast.parse(self._hosts[node.id], mode="eval").body
+        return ast.Name({"aten": "torch.ops.aten"}.get(node.id, node.id), node.ctx)
+
+    def visit_Call(self, node: ast.Call) -> ast.expr:
+        function = ast.unparse(node.func)
+        self.generic_visit(node)
+        if function == "reinterpret_tensor":
+            return _viewed(node)
+        if function.startswith("extern_kernels."):
+            node.func = ast.parse(f"torch.{function.split('.', 1)[1]}", mode="eval").body
+            node.keywords = [k for k in node.keywords if not _is_one(k)]
+        return node
+
+
+def _is_one(keyword: ast.keyword) -> bool:
+    return keyword.arg in {"alpha", "beta"} and ast.unparse(keyword.value) == "1"
+
+
+def _viewed(node: ast.Call) -> ast.expr:
+    tensor, shape, strides, offset = node.args
+    size, step = ast.literal_eval(shape), ast.literal_eval(strides)
+    transposed = len(size) == 2 and step[0] == 1 and step[1] == size[0]
+    if transposed and ast.unparse(offset) == "0" and ast.unparse(tensor).startswith("self."):
+        return ast.parse(f"{ast.unparse(tensor)}.t()", mode="eval").body
+    text = f"torch.as_strided({', '.join(ast.unparse(a) for a in node.args)})"
+    return ast.parse(text, mode="eval").body
+
+
+def spelled(value: ast.expr, hosts: Mapping[str, str]) -> str:
+    """A launch argument as the host code spells it."""
+    copy = ast.parse(ast.unparse(value), mode="eval").body
+    return ast.unparse(ast.fix_missing_locations(_Torch(hosts).visit(copy)))
+
+
+def results(captured: Captured, program: Program, hosts: Mapping[str, str]) -> str:
+    """What `forward` returns, in the nest the original returns it in."""
+    made = iter([spelled(result, hosts) for result in program.results])
+    leaves = [
+        _Text(next(made)) if isinstance(leaf, torch.Tensor) else _Text(repr(leaf))
+        for leaf in captured.outputs
+    ]
+    return repr(tree_unflatten(leaves, captured.output_spec))
+
+
+class _Text:
+    """Shows itself as the code it stands for."""
+
+    def __init__(self, code: str) -> None:
+        self._code = code
+
+    def __repr__(self) -> str:
+        return self._code
