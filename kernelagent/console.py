@@ -82,6 +82,9 @@ def line_for(logged: Logged) -> str | None:
             return f"written: {e.path}"
         case Remarked() as e:
             return f"{e.level}: {e.message}"
+        case RunFinished(outcome="failed"):
+            # The command says it once, as its last word.
+            return None
         case RunFinished() as e:
             return f"finished: {e.why}"
         case _:
