@@ -1,0 +1,69 @@
+"""The records of the corpora: a candidate with the verdict it must get, and a threat with its candidates.
+
+The threats are numbered as in the study of 86 ways to game a kernel benchmark (`docs/threats.md`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+_BASES = Path(__file__).parent / "bases"
+
+Closed = Literal["refused", "disclosed", "problem", "design", "cuda"]
+"""How a threat is met: a code; a disclosure; a word about the problem; by construction, so that there
+is no candidate to judge; or only where there is a GPU."""
+
+
+@dataclass(frozen=True)
+class Fixture:
+    """One candidate for one of the base problems, and what the judge must say about it."""
+
+    name: str
+    problem: str
+    """Name of a base: `bases/<problem>.py`."""
+    source: str
+    code: str | None = None
+    """The code it must be refused with; None: it must be accepted."""
+    discloses: str | None = None
+    """Code of a disclosure that its acceptance must carry."""
+    policy: str = "triton"
+    dynamic: tuple[str, ...] = ()
+    """Dimensions declared dynamic, as `--dynamic` has them."""
+    needs_gpu: bool = False
+    """True when what it does exists on `cuda` only."""
+
+
+@dataclass(frozen=True)
+class Threat:
+    """One way to game a judge, how it is met, and the fixtures that prove it."""
+
+    number: int
+    title: str
+    closed: Closed
+    how: str
+    """One sentence: what stops it, or why there is nothing to stop."""
+    cheats: tuple[Fixture, ...] = ()
+    twins: tuple[Fixture, ...] = ()
+    """Honest candidates that look like it and must be accepted."""
+
+
+def problem_path(name: str) -> Path:
+    """The file of a base problem."""
+    return _BASES / f"{name}.py"
+
+
+def honest_kernel(name: str) -> str:
+    """The honest candidate of a base problem: what cheats and twins are edited from."""
+    return (_BASES / f"{name}_kernel.py").read_text(encoding="utf-8")
+
+
+def edited(source: str, *edits: tuple[str, str]) -> str:
+    """`source` with each `(old, new)` applied; raises ValueError unless `old` stands there once."""
+    for old, new in edits:
+        found = source.count(old)
+        if found != 1:
+            raise ValueError(f"{old!r} stands {found} times in the source to be edited")
+        source = source.replace(old, new)
+    return source
