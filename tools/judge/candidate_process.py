@@ -91,6 +91,8 @@ class CandidateProcess:
         self._executor: Channel | None = None
         self._executor_child: Child | None = None
         self._calls = 0
+        self.compiles = False
+        """The candidate has put torch.compile to work; it says so itself."""
         self._judge, theirs = pair()
         fds = [theirs.socket]
         arena: int | None = None
@@ -143,9 +145,19 @@ class CandidateProcess:
         declared = frame.header.get("envelope")
         return declared if isinstance(declared, dict) else None
 
-    def construct(self, how: str, value: Any, *, training: bool) -> list[Mapping[str, Any]]:
-        """Build `ModelNew`; returns name, dtype and shape of each entry of its state."""
-        header = {"kind": "construct", "how": how, "training": training}
+    def construct(
+        self, how: str, value: Any, *, training: bool, keeps_random_state: bool
+    ) -> list[Mapping[str, Any]]:
+        """Build `ModelNew`; returns name, dtype and shape of each entry of its state.
+
+        `keeps_random_state`: the forward must leave torch's random generator as it is.
+        """
+        header = {
+            "kind": "construct",
+            "how": how,
+            "training": training,
+            "keeps_random_state": keeps_random_state,
+        }
         frame = self._ask(header, parcel(value), self._limits.load_s)
         rows = frame.header.get("state")
         if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
@@ -270,6 +282,7 @@ class CandidateProcess:
             ) from error
         except ChannelViolation as error:
             self._broke_protocol(str(error))
+        self.compiles = self.compiles or frame.header.get("compiles") is True
         if frame.kind == "failed":
             self._failed(frame.header)
         return frame

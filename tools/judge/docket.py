@@ -14,6 +14,7 @@ from kernelagent.evaluation import DeviceFacts
 from kernelagent.problem import ProblemFacts
 from kernelagent.tools.judge import compare, describe
 from kernelagent.tools.judge.admit import admission_of
+from kernelagent.tools.judge.candidate_process import CandidateProcess
 from kernelagent.tools.judge.devices import JudgeDevice, open_device
 from kernelagent.tools.judge.inputs import InputSource, input_sources
 from kernelagent.tools.judge.load import LoadedProblem, load_problem
@@ -50,6 +51,8 @@ class Docket:
     mode_independent: bool = False
     """The reference answers the same in train mode and changes nothing there."""
     training: bool = False
+    keeps_random_state: bool = True
+    """A forward of the reference leaves torch's random generator as it is."""
 
     @classmethod
     def open(cls, settings: JudgeSettings) -> Docket:
@@ -96,8 +99,18 @@ class Docket:
             precision=f"float32 matmuls at precision {torch.get_float32_matmul_precision()!r}",
             disclosures=tuple(dict.fromkeys(remarks)),
         )
-        independent = all(oracle.same_in_train_mode(source.draw(2)) for source in sources)
-        return cls(settings, problem, device, oracle, sources, facts, warm, sandbox, independent)
+        return cls(
+            settings,
+            problem,
+            device,
+            oracle,
+            sources,
+            facts,
+            warm,
+            sandbox,
+            mode_independent=all(oracle.same_in_train_mode(source.draw(2)) for source in sources),
+            keeps_random_state=all(oracle.keeps_random_state(s.draw(2)) for s in sources),
+        )
 
     @property
     def device(self) -> DeviceFacts:
@@ -106,11 +119,15 @@ class Docket:
     def close(self) -> None:
         self.warm.close()
 
-    def construction(self) -> tuple[str, Any]:
-        """How `ModelNew` is built, and from what."""
+    def construct(self, process: CandidateProcess) -> list[Mapping[str, Any]]:
+        """Build `ModelNew` as the reference is built; returns a row for each entry of its state."""
         if self.problem.constructor == "from_reference":
-            return "from_reference", shell.describe(self.oracle.module)
-        return "init", self.problem.init_args()
+            how, value = "from_reference", shell.describe(self.oracle.module)
+        else:
+            how, value = "init", self.problem.init_args()
+        return process.construct(
+            how, value, training=self.training, keeps_random_state=self.keeps_random_state
+        )
 
     def require_same_state(self, rows: Sequence[Mapping[str, Any]]) -> None:
         """Raises `Rejected` unless the candidate's state has the reference's names, shapes and dtypes."""

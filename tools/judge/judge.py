@@ -158,8 +158,7 @@ class Judge:
         with stages.step("load"):
             declared = process.load()
         with stages.step("construct"):
-            rows = process.construct(*self._docket.construction(), training=self._docket.training)
-            self._docket.require_same_state(rows)
+            self._docket.require_same_state(self._docket.construct(process))
         return declared
 
     def _verify(self, process: CandidateProcess, findings: Findings) -> None:

@@ -117,6 +117,12 @@ class Oracle:
         args, kwargs = _cloned(arguments)
         return _copied(self._run(self._module, args, kwargs))
 
+    def keeps_random_state(self, arguments: Arguments) -> bool:
+        """True when a forward draws nothing from torch's random generator."""
+        before = torch.get_rng_state()
+        self.eager(arguments)
+        return torch.equal(before, torch.get_rng_state())
+
     def same_in_train_mode(self, arguments: Arguments) -> bool:
         """True when train mode changes neither the answer nor the state, bit for bit, here."""
         usual = self.eager(arguments)

@@ -80,7 +80,7 @@ class Verifier:
             self.findings.disclose("buffers_kept", f"these buffers kept their values: {kept}")
 
     def _call(self, trial: Trial) -> Answer:
-        answer = self.process.call(trial.arguments)
+        answer = self._answer(trial)
         self.findings.calls += 1
         self.findings.candidate_s += answer.seconds
         rows = self.process.take_launches() if self.device == "virtual" else []
@@ -94,8 +94,20 @@ class Verifier:
         self.findings.previous = dict(compare.leaves(answer.output))
         return answer
 
+    def _answer(self, trial: Trial) -> Answer:
+        try:
+            return self.process.call(trial.arguments)
+        except Rejected as refused:
+            if self.process.compiles and self.needs_kernel:
+                raise _compiled() from refused
+            raise
+
     def _launched(self, trial: Trial, rows: list[dict[str, Any]]) -> None:
+        if self.process.compiles:
+            self.findings.disclose("torch_compile", "torch.compile computes a part of the forward")
         if not rows and self.needs_kernel:
+            if self.process.compiles:
+                raise _compiled()
             earlier = " on this call, though it did on others" if self.findings.launches else ""
             raise Rejected(
                 "no_kernel",
@@ -210,6 +222,14 @@ class Verifier:
                 "nondeterministic",
                 "the same inputs give slightly different bits, within the budget",
             )
+
+
+def _compiled() -> Rejected:
+    return Rejected(
+        "calls_reference",
+        "torch.compile computes the result, which is somebody else's kernel; write a @triton.jit "
+        "kernel in the file, or ask for --policy any",
+    )
 
 
 def _wrong(comparison: Comparison, trial: Trial, previous: Mapping[str, Any]) -> Rejected:

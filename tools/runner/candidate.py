@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import os
 import sys
 import tempfile
 import traceback
@@ -18,7 +17,8 @@ import torch
 from kernelagent.candidate import ENTRY_POINT
 from kernelagent.tools.runner.shell import shell_from
 
-_NAME = "candidate"
+NAME = "candidate"
+"""What the candidate is imported as."""
 _OUTPUT_TYPES = (torch.Tensor, torch.nn.Parameter)
 _FRAMES = 4
 
@@ -40,6 +40,11 @@ class CandidateFailure(Exception):
         }
 
 
+def candidate_file() -> Path:
+    """Where the candidate's text lies, in its own scratch."""
+    return Path(tempfile.gettempdir()) / f"{NAME}.py"
+
+
 class LoadedCandidate:
     """The imported module and, once constructed, its `ModelNew`."""
 
@@ -50,13 +55,13 @@ class LoadedCandidate:
 
     @classmethod
     def from_source(cls, source: str) -> LoadedCandidate:
-        path = Path(tempfile.gettempdir()) / f"{_NAME}.py"
+        path = candidate_file()
         path.write_text(source, encoding="utf-8")
-        spec = importlib.util.spec_from_file_location(_NAME, path)
+        spec = importlib.util.spec_from_file_location(NAME, path)
         if spec is None or spec.loader is None:
             raise CandidateFailure("unverifiable", "the candidate's file cannot be imported")
         module = importlib.util.module_from_spec(spec)
-        sys.modules[_NAME] = module
+        sys.modules[NAME] = module
         try:
             spec.loader.exec_module(module)
         except SyntaxError as error:
@@ -205,7 +210,7 @@ def failure_of(error: BaseException, doing: str, code: str = "runtime_error") ->
 
 
 def _frames(error: BaseException) -> list[traceback.FrameSummary]:
-    own = os.path.join(tempfile.gettempdir(), f"{_NAME}.py")  # noqa: PTH118 - compared as text
+    own = str(candidate_file())
     return [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == own]
 
 

@@ -16,6 +16,8 @@ import torch
 
 from kernelagent.records import to_data
 from kernelagent.tools.runner.candidate import CandidateFailure, LoadedCandidate, failure_of
+from kernelagent.tools.runner.integrity import Integrity
+from kernelagent.tools.runner.watch import Watch
 from kernelagent.tools.tensors import NotPortable, open_parcel, parcel
 from kernelagent.tools.wire import Channel, ChannelClosed, Frame
 
@@ -68,6 +70,10 @@ class Runner:
         self._candidate: LoadedCandidate | None = None
         self._held: dict[int, Any] = {}
         self._repeated: Repeated | None = None
+        self._keeps_random_state = False
+        with scope():
+            self._integrity = Integrity()
+        self._watch = Watch()
 
     def answer(self, frame: Frame) -> bool:
         """Do what `frame` asks and reply; False when asked to leave."""
@@ -77,17 +83,26 @@ class Runner:
             header, payload = _REQUESTS[frame.kind](self, frame)
         except CandidateFailure as failure:
             header, payload = failure.as_header(), ()
-        self._judge.send(header, payload)
+        if (seen := self._watch.take()) is not None:
+            header, payload = seen.as_failure().as_header(), ()
+        self._judge.send(header | {"compiles": self._watch.compiles}, payload)
         return True
 
+    @contextlib.contextmanager
+    def _candidates_turn(self, doing: str, *, keeps_random_state: bool = False) -> Iterator[None]:
+        """The candidate's code runs in it, and must leave everything as it found it."""
+        with self._scope(), self._integrity.kept(doing, keeps_random_state=keeps_random_state):
+            yield
+
     def load(self, frame: Frame) -> tuple[dict[str, Any], Any]:
-        with self._scope():
+        with self._candidates_turn("importing the file"):
             self._candidate = LoadedCandidate.from_source(frame.header["source"])
         return {"kind": "loaded", "envelope": self._candidate.envelope}, ()
 
     def construct(self, frame: Frame) -> tuple[dict[str, Any], Any]:
         value = open_parcel(frame.header["parcel"], frame.payload, device=self._device)
-        with self._scope():
+        self._keeps_random_state = frame.header["keeps_random_state"]
+        with self._candidates_turn("constructing ModelNew"):
             state = self._loaded().construct(
                 frame.header["how"], value, self._device, training=frame.header["training"]
             )
@@ -95,14 +110,14 @@ class Runner:
 
     def weights(self, frame: Frame) -> tuple[dict[str, Any], Any]:
         values = open_parcel(frame.header["parcel"], frame.payload, device=self._device)
-        with self._scope():
+        with self._candidates_turn("loading the weights"):
             self._loaded().load_weights(values)
         return {"kind": "done"}, ()
 
     def call(self, frame: Frame) -> tuple[dict[str, Any], Any]:
         args, kwargs = open_parcel(frame.header["parcel"], frame.payload, device=self._device)
         pristine = open_parcel(frame.header["parcel"], frame.payload, device=self._device)
-        with self._scope():
+        with self._candidates_turn("the forward", keeps_random_state=self._keeps_random_state):
             output = self._loaded().forward(args, kwargs)
             self._settle()
         self._held[frame.header["call"]] = output
