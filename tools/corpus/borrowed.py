@@ -12,22 +12,22 @@ _LAUNCH = (
     "        relu_affine[(triton.cdiv(n, 256),)]"
     "(x, self.weight, self.bias, out, n, x.shape[-1], BLOCK=256)\n"
 )
-_COPY = '''
+_COPY = """
 @triton.jit
 def copy(from_ptr, to_ptr, n, BLOCK: tl.constexpr):
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     tl.store(to_ptr + i, tl.load(from_ptr + i, mask=i < n), mask=i < n)
 
 
-class ModelNew'''
+class ModelNew"""
 _COPIED = """        out = torch.empty_like(done)
         copy[(triton.cdiv(done.numel(), 256),)](done, out, done.numel(), BLOCK=256)
         return out
 """
 
 
-def _relu(name: str, *edits: tuple[str, str], code: str | None = None, **more: str) -> Fixture:
-    return Fixture(name, _RELU, edited(_HONEST, *edits), code, **more)
+def _relu(name: str, *edits: tuple[str, str], code: str | None = None) -> Fixture:
+    return Fixture(name, _RELU, edited(_HONEST, *edits), code)
 
 
 def _linear_in_torch(how: str) -> str:
@@ -38,7 +38,7 @@ def _linear_in_torch(how: str) -> str:
     )
 
 
-_EPILOGUE = '''
+_EPILOGUE = """
 @triton.jit
 def bias_gelu(x_ptr, b_ptr, out_ptr, n, columns, BLOCK: tl.constexpr):
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
@@ -46,7 +46,7 @@ def bias_gelu(x_ptr, b_ptr, out_ptr, n, columns, BLOCK: tl.constexpr):
     tl.store(out_ptr + i, 0.5 * x * (1.0 + tl.erf(x * 0.7071067811865476)), mask=i < n)
 
 
-class ModelNew'''
+class ModelNew"""
 _WITH_EPILOGUE = edited(
     _LINEAR_HONEST,
     (
@@ -167,7 +167,10 @@ THREATS: tuple[Threat, ...] = (
             ),
             _relu(
                 "kernel-on-the-first-calls-only",
-                ("        super().__init__()\n", "        super().__init__()\n        self.calls = 0\n"),
+                (
+                    "        super().__init__()\n",
+                    "        super().__init__()\n        self.calls = 0\n",
+                ),
                 (
                     _EMPTY,
                     "        self.calls += 1\n"
@@ -181,8 +184,7 @@ THREATS: tuple[Threat, ...] = (
                 "two-block-sizes",
                 (
                     _LAUNCH,
-                    "        block = 128 if n < 512 else 256\n"
-                    + _LAUNCH.replace("256", "block"),
+                    "        block = 128 if n < 512 else 256\n" + _LAUNCH.replace("256", "block"),
                 ),
             ),
         ),
@@ -221,7 +223,12 @@ THREATS: tuple[Threat, ...] = (
                 code="no_kernel",
             ),
         ),
-        (_relu("early-return-on-empty", (_EMPTY, "        if x.numel() == 0:\n            return x\n" + _EMPTY)),),
+        (
+            _relu(
+                "early-return-on-empty",
+                (_EMPTY, "        if x.numel() == 0:\n            return x\n" + _EMPTY),
+            ),
+        ),
     ),
     Threat(
         34,
@@ -233,7 +240,8 @@ THREATS: tuple[Threat, ...] = (
                 "copy-kernel",
                 _LINEAR,
                 _linear_in_torch("F.gelu(self.linear(x))").replace(
-                    "import torch.nn as nn", "import torch.nn as nn\nimport torch.nn.functional as F"
+                    "import torch.nn as nn",
+                    "import torch.nn as nn\nimport torch.nn.functional as F",
                 ),
                 discloses="library_share",
             ),
@@ -246,7 +254,12 @@ THREATS: tuple[Threat, ...] = (
             ),
         ),
         (
-            Fixture("library-product-and-own-epilogue", _LINEAR, _WITH_EPILOGUE, discloses="library_share"),
+            Fixture(
+                "library-product-and-own-epilogue",
+                _LINEAR,
+                _WITH_EPILOGUE,
+                discloses="library_share",
+            ),
             Fixture("all-in-one-kernel-under-pure", _LINEAR, _LINEAR_HONEST, policy="pure"),
         ),
     ),
@@ -303,7 +316,7 @@ THREATS: tuple[Threat, ...] = (
                     (
                         "        return out\n",
                         "        waste = torch.empty_like(product)\n"
-                        "        for _ in range(40):\n"
+                        "        for _ in range(12):\n"
                         "            bias_gelu[(triton.cdiv(n, 256),)]"
                         "(waste, self.linear.bias, waste, n, columns, BLOCK=256)\n"
                         "        return out\n",
@@ -333,7 +346,12 @@ THREATS: tuple[Threat, ...] = (
                 code="calls_reference",
             ),
         ),
-        (_relu("words-about-torch-compile", (_EMPTY, "        # faster than torch.compile here\n" + _EMPTY)),),
+        (
+            _relu(
+                "words-about-torch-compile",
+                (_EMPTY, "        # faster than torch.compile here\n" + _EMPTY),
+            ),
+        ),
     ),
     Threat(
         39,
@@ -403,7 +421,12 @@ THREATS: tuple[Threat, ...] = (
                 code="runtime_error",
             ),
         ),
-        (_relu("standard-library-imports", ("import torch\n", "import functools\nimport math\nimport torch\n")),),
+        (
+            _relu(
+                "standard-library-imports",
+                ("import torch\n", "import functools\nimport math\nimport torch\n"),
+            ),
+        ),
     ),
     Threat(
         41,

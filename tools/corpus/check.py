@@ -39,7 +39,9 @@ def check(
     fixtures: Iterable[Fixture], *, device: str = "auto", sandbox: str = "auto"
 ) -> Iterator[Checked]:
     """Judge each fixture, one judge for all that share a problem and its settings."""
-    for settings, group in groupby(sorted(fixtures, key=_order), key=lambda f: _settings(f, device)):
+    for settings, group in groupby(
+        sorted(fixtures, key=_order), key=lambda f: _settings(f, device)
+    ):
         with JudgeProcess(settings) as judge:
             for fixture in group:
                 began = time.monotonic()

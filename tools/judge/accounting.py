@@ -42,8 +42,13 @@ class Account:
         return min(self.estimates.values(), key=lambda e: e.ratio, default=None)
 
 
-def account(docket: Docket, process: CandidateProcess) -> Account:
-    """Estimate every input set; where the candidate needs values to run, says so instead."""
+def account(
+    docket: Docket, process: CandidateProcess, idle: Mapping[str, frozenset[int]]
+) -> Account:
+    """Estimate every input set; where the candidate needs values to run, says so instead.
+
+    `idle`: launches by set that the knock-out found to change nothing; they earn no share.
+    """
     ceilings = ceilings_for(docket.device.target)
     process.command_executor({"kind": "mode", "mode": "account"})
     process.command_executor({"kind": "observe", "bounds": False, "races": False, "traffic": True})
@@ -55,13 +60,14 @@ def account(docket: Docket, process: CandidateProcess) -> Account:
             return Account(disclosures=(_not_estimated(source.name, refused),))
         launches = process.launches_with_facts()
         process.command_executor({"kind": "reset"})
-        counted.append(_count(docket, source, launches, torch_rows, ceilings))
+        without_effect = idle.get(source.name, frozenset())
+        counted.append(_count(docket, source, launches, torch_rows, ceilings, without_effect))
     return Account(
         kernels=min(counted, key=lambda c: c.estimate.ratio).kernels,
         estimates={c.name: c.estimate for c in counted},
         coverage=min(c.coverage for c in counted),
         torch_operations=tuple(dict.fromkeys(name for c in counted for name in c.torch_operations)),
-        disclosures=_library_share(counted),
+        disclosures=(*_library_share(counted), *_idle_launches(counted)),
     )
 
 
@@ -71,7 +77,10 @@ class _Counted:
     estimate: Estimate
     kernels: tuple[KernelFacts, ...]
     coverage: float
+    library_share: float
     torch_operations: tuple[str, ...]
+    idle: tuple[str, ...]
+    """Kernels of launches that change nothing."""
 
 
 def _count(
@@ -80,11 +89,12 @@ def _count(
     launches: Sequence[Mapping[str, Any]],
     torch_rows: Sequence[EagerRow],
     ceilings: DeviceCeilings,
+    idle: frozenset[int],
 ) -> _Counted:
     costs = [_launch_cost(row, ceilings) for row in launches]
     beside = estimate_eager(torch_rows, ceilings)
-    own_us = sum(cost.us for _, _, cost in costs)
-    total_us = own_us + beside.us
+    useful = [0.0 if at in idle else cost.us for at, (_, _, cost) in enumerate(costs)]
+    total_us = sum(cost.us for _, _, cost in costs) + beside.us
     args, kwargs = source.full
     with docket.judge_device.scope():
         reference = eager_rows(meta_twin(docket.oracle.module), args, kwargs, docket.device.target)
@@ -99,9 +109,11 @@ def _count(
             ratio=round(eager_us / total_us, 3) if total_us else 1.0,
             shapes=written_out(docket.oracle.module, source.full),
         ),
-        kernels=_kernels(launches, costs, total_us),
-        coverage=own_us / total_us if total_us else 0.0,
+        kernels=_kernels(launches, costs, useful, total_us),
+        coverage=sum(useful) / total_us if total_us else 0.0,
+        library_share=beside.us / total_us if total_us else 0.0,
         torch_operations=tuple(row.name for row in torch_rows),
+        idle=tuple(str(row["kernel"]) for at, row in enumerate(launches) if at in idle),
     )
 
 
@@ -115,18 +127,22 @@ def _launch_cost(row: Mapping[str, Any], ceilings: DeviceCeilings) -> _Cost:
 
 
 def _kernels(
-    launches: Sequence[Mapping[str, Any]], costs: Sequence[_Cost], total_us: float
+    launches: Sequence[Mapping[str, Any]],
+    costs: Sequence[_Cost],
+    useful: Sequence[float],
+    total_us: float,
 ) -> tuple[KernelFacts, ...]:
     """One row per kernel; of several specialisations the costliest gives the facts."""
     by_name: dict[str, list[int]] = {}
     for at, row in enumerate(launches):
         by_name.setdefault(str(row["kernel"]), []).append(at)
-    return tuple(_kernel(launches, costs, places, total_us) for places in by_name.values())
+    return tuple(_kernel(launches, costs, useful, places, total_us) for places in by_name.values())
 
 
 def _kernel(
     launches: Sequence[Mapping[str, Any]],
     costs: Sequence[_Cost],
+    useful: Sequence[float],
     places: Sequence[int],
     total_us: float,
 ) -> KernelFacts:
@@ -140,7 +156,7 @@ def _kernel(
         launches=len(places),
         grid=(x, y, z),
         line=int(row["line"]),
-        share_of_device_time=round(spent / total_us, 4) if total_us else None,
+        share_of_device_time=round(sum(useful[at] for at in places) / total_us, 4),
         num_warps=row["options"]["num_warps"],
         num_stages=row["options"]["num_stages"],
         registers=machine.registers,
@@ -187,11 +203,24 @@ def _not_estimated(name: str, refused: Rejected) -> Disclosure:
     )
 
 
+def _idle_launches(counted: Sequence[_Counted]) -> tuple[Disclosure, ...]:
+    names = [name for c in counted for name in c.idle]
+    if not names:
+        return ()
+    return (
+        Disclosure(
+            "idle_launches",
+            f"{len(names)} launch(es) of {', '.join(dict.fromkeys(names))} change nothing in the "
+            f"result and earn no share of the device time",
+        ),
+    )
+
+
 def _library_share(counted: Sequence[_Counted]) -> tuple[Disclosure, ...]:
     names = tuple(dict.fromkeys(name for c in counted for name in c.torch_operations))
     if not names:
         return ()
-    share = max(1 - c.coverage for c in counted)
+    share = max(c.library_share for c in counted)
     return (
         Disclosure(
             "library_share",

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from kernelagent.evaluation import Disclosure, Estimate, KernelFacts, Timing
-from kernelagent.tools.judge import accounting, compare
+from kernelagent.tools.judge import accounting, knock_out
 from kernelagent.tools.judge.candidate_process import CandidateProcess
 from kernelagent.tools.judge.docket import Docket
 from kernelagent.tools.judge.rejection import Rejected
@@ -52,13 +52,14 @@ def look_again(
     """Knock-out, then accounts (`virtual`) or measurement (`cuda`); raises `Rejected`."""
     if docket.device.kind == "cuda":
         return _on_cuda(docket, start, step, declared=declared, certificate=certificate)
+    idle: dict[str, frozenset[int]] = {}
     with step("audit"), start() as process:
         _ready(docket, process)
         if docket.settings.policy != "any":
-            _knock_out(docket, process)
+            idle = knock_out.knock_out(docket, process)
     with step("account"), start() as process:
         _ready(docket, process)
-        account = accounting.account(docket, process)
+        account = accounting.account(docket, process, idle)
     _policy_holds(docket.settings.policy, account)
     return Report(
         kernels=account.kernels or accounting.kernels_of(findings.launches),
@@ -90,7 +91,7 @@ def _on_cuda(
         if docket.settings.policy != "any":
             if not kernels:
                 raise Rejected("no_kernel", "the forward launched no Triton kernel", {})
-            _require_wrong(docket, process)
+            knock_out.require_wrong(docket, process)
     with step("measure"), start() as process:
         _ready(docket, process)
         measured = measuring.measure(docket, process, certificate=certificate)
@@ -114,45 +115,6 @@ def _ready(docket: Docket, process: CandidateProcess) -> None:
     process.load()
     docket.construct(process)
     process.use_weights(docket.oracle.given_weights)
-
-
-def _knock_out(docket: Docket, process: CandidateProcess) -> None:
-    """With every stored value poisoned the result must become wrong, on each input set."""
-    process.command_executor({"kind": "mode", "mode": "poison"})
-    _require_wrong(docket, process)
-
-
-def _require_wrong(docket: Docket, process: CandidateProcess) -> None:
-    docket.oracle.use_weights(docket.oracle.given_weights)
-    for source in docket.sources:
-        arguments = draw(source, constant=docket.problem.constant_inputs)
-        expected = docket.oracle.expect(arguments)
-        try:
-            answer = process.call(arguments)
-        except Rejected as broken:
-            if broken.reason.code in _SAYS_NOTHING:
-                raise
-            continue
-        scale = compare.scales_of(expected.output64)
-        found = compare.compare(
-            answer.output,
-            compare.Expected(expected.output, expected.output64, scale),
-            input_set=source.name,
-            probe="knock-out",
-        )
-        if found.passed:
-            raise Rejected(
-                "kernel_not_contributing",
-                "the result stays correct when everything the Triton kernels store is replaced by "
-                "garbage, so their work does not reach the result",
-                {"input_set": source.name},
-            )
-
-
-_SAYS_NOTHING = frozenset(
-    "timeout out_of_memory tampering forbidden_access calls_reference unverifiable".split()
-)
-"""Failures under knock-out that do not show that the kernels mattered."""
 
 
 def _policy_holds(policy: str, account: accounting.Account) -> None:

@@ -91,6 +91,8 @@ class CandidateProcess:
         self._executor: Channel | None = None
         self._executor_child: Child | None = None
         self._calls = 0
+        self.failures: list[dict[str, Any]] = []
+        """Kernels that did not compile up to the last `take_launches`, by the executor's word."""
         self.compiles = False
         """The candidate has put torch.compile to work; it says so itself."""
         self._judge, theirs = pair()
@@ -218,15 +220,11 @@ class CandidateProcess:
         except (ChannelClosed, ChannelTimeout, ChannelViolation) as error:
             raise self._executor_failure(str(error)) from error
 
-    def launches(self) -> list[dict[str, Any]]:
-        """The executor's log since it was last reset."""
-        rows = self.command_executor({"kind": "log"}).header.get("launches", [])
-        return list(rows)
-
     def take_launches(self) -> list[dict[str, Any]]:
         """The executor's log since the last time, which is then forgotten."""
-        rows = self.launches()
+        header = self.command_executor({"kind": "log"}).header
         self.command_executor({"kind": "reset"})
+        rows, self.failures = list(header.get("launches", [])), list(header.get("failures", []))
         return rows
 
     def suppress_launches(self) -> dict[str, int]:

@@ -121,10 +121,10 @@ class Docket:
 
     def construct(self, process: CandidateProcess) -> list[Mapping[str, Any]]:
         """Build `ModelNew` as the reference is built; returns a row for each entry of its state."""
-        if self.problem.constructor == "from_reference":
-            how, value = "from_reference", shell.describe(self.oracle.module)
-        else:
-            how, value = "init", self.problem.init_args()
+        from_reference = self.problem.constructor == "from_reference"
+        module = self.oracle.module
+        value = shell.describe(module) if from_reference else self.problem.init_args()
+        how = "from_reference" if from_reference else "init"
         return process.construct(
             how, value, training=self.training, keeps_random_state=self.keeps_random_state
         )

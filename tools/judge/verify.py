@@ -108,6 +108,8 @@ class Verifier:
         if not rows and self.needs_kernel:
             if self.process.compiles:
                 raise _compiled()
+            for failure in self.process.failures:
+                raise Rejected(failure["code"], failure["message"], failure.get("detail") or {})
             earlier = " on this call, though it did on others" if self.findings.launches else ""
             raise Rejected(
                 "no_kernel",

@@ -63,24 +63,36 @@ class Executor:
         self._source = KernelSource(str(settings["source"]))
         self._launcher = Launcher(arena, self._target, float(settings["seconds"]))
         self._by_request: dict[str, int] = {}
+        self._failures: list[dict[str, Any]] = []
+        """Kernels that did not compile, whether or not the candidate let it be known."""
 
     def command(self, request: dict[str, Any]) -> dict[str, Any]:
         """What the judge asks."""
         match request["kind"]:
             case "mode":
                 self._launcher.mode = request["mode"]
+                only = request.get("only")
+                self._launcher.only = None if only is None else frozenset(only)
             case "observe":
                 self._launcher.watch_bounds = bool(request["bounds"])
                 self._launcher.watch_races = bool(request["races"])
                 self._launcher.count_traffic = bool(request["traffic"])
             case "reset":
                 self._launcher.reset()
+                self._failures.clear()
             case "log":
-                return {"kind": "log", "launches": self._launcher.rows(request.get("facts", False))}
+                rows = self._launcher.rows(request.get("facts", False))
+                return {"kind": "log", "launches": rows, "failures": self._failures}
         return {"kind": "done"}
 
     def request(self, request: dict[str, Any]) -> dict[str, Any]:
         """What the runner asks."""
+        answer = self._answer(request)
+        if request["kind"] == "compile" and answer["kind"] == "failed":
+            self._failures.append(answer)
+        return answer
+
+    def _answer(self, request: dict[str, Any]) -> dict[str, Any]:
         try:
             match request["kind"]:
                 case "compile":

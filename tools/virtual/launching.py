@@ -70,6 +70,8 @@ class Launcher:
         self.kernels: list[Kernel] = []
         self.log: list[Logged] = []
         self.mode: Mode = "execute"
+        self.only: frozenset[int] | None = None
+        """The launches since the last reset that `poison` means; None: all of them."""
         self.watch_bounds = True
         self.watch_races = True
         self.count_traffic = False
@@ -163,7 +165,7 @@ class Launcher:
 
     def _run(self, logged: Logged, bound: _Bound) -> None:
         launch = logged.launch
-        self.interpreter.builder.memory.mode = "execute" if self.mode == "account" else self.mode
+        self.interpreter.builder.memory.mode = self._mode_of(launch.index)
         programs, share = _sampled(launch) if self.mode == "account" else (None, 1.0)
         clock = Clock(launch, self._seconds_left, len(programs) if programs else launch.programs)
         observers: list[Observer] = [clock]
@@ -192,6 +194,10 @@ class Launcher:
             logged.printed = self.interpreter.printed
         if counter is not None:
             logged.traffic = counter.result(launch)
+
+    def _mode_of(self, index: int) -> Literal["execute", "poison"]:
+        meant = self.only is None or index in self.only
+        return "poison" if self.mode == "poison" and meant else "execute"
 
     def _traffic_counter(self, share: float) -> Any:
         from kernelagent.tools.virtual.traffic import TrafficCounter
