@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 import math
-import random
 from collections.abc import Sequence
 from statistics import median
 
 from kernelagent.evaluation import Interval
-
-_RESAMPLES = 2000
-_TAIL = 0.025
+from kernelagent.tools.cuda.sequence import bounds_of
 
 
 def interval_of(ratios: Sequence[float]) -> Interval:
-    """Median of the ratios with a bootstrap 95 % interval; needs at least three finite, positive ratios."""
-    if len(ratios) < 3 or any(not math.isfinite(r) or r <= 0 for r in ratios):
-        raise ValueError("an interval needs at least three finite, positive ratios")
-    chance = random.Random(0)
-    middles = sorted(median(chance.choices(ratios, k=len(ratios))) for _ in range(_RESAMPLES))
-    low = middles[int(_TAIL * _RESAMPLES)]
-    high = middles[int((1 - _TAIL) * _RESAMPLES) - 1]
-    return Interval(median(ratios), low, high)
+    """Median of independent ratios with a 95 % interval that holds under optional stopping.
+
+    Raises ValueError on fewer than six ratios and on one that is not finite and positive. Ratios of
+    blocks that one process measured share its luck: over them the interval says nothing about the
+    next process, and a certificate asks `certificate.certify` instead.
+    """
+    if any(not math.isfinite(ratio) or ratio <= 0 for ratio in ratios):
+        raise ValueError("a ratio of times is finite and positive")
+    low, high = bounds_of(ratios)
+    # The middle of two ratios is their geometric mean, so that swapping sides inverts it.
+    middle = math.exp(median(map(math.log, ratios)))
+    return Interval(min(max(middle, low), high), low, high)
 
 
 def narrow_enough(interval: Interval, share: float) -> bool:
@@ -30,14 +31,24 @@ def narrow_enough(interval: Interval, share: float) -> bool:
     return reach <= share * interval.value
 
 
+def is_faster(interval: Interval) -> bool:
+    """True when even the lower end of the speedup is above 1."""
+    return interval.low > 1.0
+
+
 def geometric_mean(intervals: Sequence[Interval]) -> Interval:
-    """Of value, low and high over input sets; the interval is the sets' joint, conservative one."""
+    """Of value, low and high over input sets, for sets that were not measured together.
 
-    def mean(values: Sequence[float]) -> float:
-        return math.exp(sum(map(math.log, values)) / len(values))
-
+    Wider than need be where the sets' errors are independent; `certificate.certify` measures all
+    sets in each launch and takes the mean there.
+    """
     return Interval(
-        mean([i.value for i in intervals]),
-        mean([i.low for i in intervals]),
-        mean([i.high for i in intervals]),
+        mean_ratio([i.value for i in intervals]),
+        mean_ratio([i.low for i in intervals]),
+        mean_ratio([i.high for i in intervals]),
     )
+
+
+def mean_ratio(ratios: Sequence[float]) -> float:
+    """The geometric mean; exactly the same in whatever order the ratios come."""
+    return math.exp(math.fsum(map(math.log, ratios)) / len(ratios))
