@@ -54,6 +54,12 @@ Sandbox = Annotated[str | None, typer.Option(help="auto, require or off.", show_
 Tolerance = Annotated[
     float | None, typer.Option(help="An additional bound; loosening is disclosed.")
 ]
+Dynamic = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="A size that changes: an axis of the first input (0), x:1, or x:1=mask:2; repeatable."
+    ),
+]
 Runs = Annotated[
     str | None, typer.Option(help="Where runs are kept.", show_default=".kernelagent/runs")
 ]
@@ -114,6 +120,7 @@ def optimize(
     sandbox: Sandbox = None,
     rtol: Tolerance = None,
     atol: Tolerance = None,
+    dynamic: Dynamic = None,
     runs: Runs = None,
     config: Config = None,
     as_json: AsJson = False,
@@ -145,6 +152,7 @@ def optimize(
         "sandbox": sandbox,
         "rtol": rtol,
         "atol": atol,
+        "dynamic": dynamic,
         "runs": runs,
     }
     from kernelagent import commands
@@ -172,6 +180,7 @@ def evaluate(
     sandbox: Sandbox = None,
     rtol: Tolerance = None,
     atol: Tolerance = None,
+    dynamic: Dynamic = None,
     config: Config = None,
     as_json: AsJson = False,
 ) -> None:
@@ -188,6 +197,7 @@ def evaluate(
         "sandbox": sandbox,
         "rtol": rtol,
         "atol": atol,
+        "dynamic": dynamic,
     }
     from kernelagent import commands
 

@@ -32,6 +32,7 @@ class RunConfig:
     sandbox: str = "auto"
     rtol: float | None = None
     atol: float | None = None
+    dynamic: tuple[str, ...] = ()
     runs: str = RUNS
     model: tuple[str, ...] = (COMPILER,)
     api_base: str | None = None

@@ -81,5 +81,7 @@ class ProblemFacts:
     """Hash of the problem's source, names and shapes."""
     precision: str
     """The matmul precision both sides run at, for example `tf32 off`."""
+    dynamic: tuple[str, ...] = ()
+    """Sizes that change from call to call, each written out for a reader."""
     disclosures: tuple[str, ...] = field(default=())
     """What a careful reader should know about the problem itself."""

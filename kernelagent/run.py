@@ -67,7 +67,7 @@ class RunResult:
 
 def judge_settings(problem: ProblemSpec, config: RunConfig) -> JudgeSettings:
     """The judge's share of the configuration; raises `UsageError`."""
-    names = ("device", "target", "policy", "baseline", "mode", "sandbox", "rtol", "atol")
+    names = ("device", "target", "policy", "baseline", "mode", "sandbox", "rtol", "atol", "dynamic")
     values = {name: getattr(config, name) for name in names}
     return from_data(
         values | {"problem": to_data(problem), "min_speedup": config.min_speedup}, JudgeSettings

@@ -30,17 +30,44 @@ class JudgeSettings:
     rtol: float | None = None
     atol: float | None = None
     min_speedup: float = 1.0
+    dynamic: tuple[str, ...] = ()
+    """Dimensions that change from call to call, as `DynamicDimension.read` has them."""
 
     def __post_init__(self) -> None:
         kind, _, index = self.device.partition(":")
         if kind not in {"auto", "cuda", "virtual"} or (index and not index.isdigit()):
             raise UsageError(f"--device {self.device}: use auto, cuda, cuda:N or virtual")
         coverage_floor(self.policy)
+        for text in self.dynamic:
+            DynamicDimension.read(text)
         if self.mode == "train":
             raise UsageError(
                 "--mode train: gradients cannot be verified yet; leave it out and the emitted "
                 "module falls back to the original wherever a gradient is needed"
             )
+
+
+@dataclass(frozen=True)
+class DynamicDimension:
+    """One size of the inputs that changes from call to call, in all its places."""
+
+    text: str
+    places: tuple[tuple[str | None, int], ...]
+    """Argument names (None: the first tensor) and axes."""
+
+    @classmethod
+    def read(cls, text: str) -> DynamicDimension:
+        """`AXIS`, `argument:AXIS`, or several places joined by `=`; raises `UsageError`."""
+        places = []
+        for place in text.split("="):
+            argument, colon, axis = place.rpartition(":")
+            if not axis.removeprefix("-").isdigit() or (colon and not argument):
+                raise UsageError(
+                    f"--dynamic {text}: write an axis of the first input (0), argument:axis (x:1), "
+                    f"or places that change together (x:1=mask:2)"
+                )
+            places.append((argument or None, int(axis)))
+        return cls(text, tuple(places))
 
 
 def coverage_floor(policy: str) -> float | None:

@@ -58,6 +58,7 @@ def _settings(fixture: Fixture, device: str) -> JudgeSettings:
         ProblemSpec(path=str(problem_path(fixture.problem))),
         device=device,
         policy=fixture.policy,
+        dynamic=fixture.dynamic,
     )
 
 

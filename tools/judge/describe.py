@@ -37,6 +37,7 @@ def problem_facts(
     *,
     mode: Mode,
     precision: str,
+    dynamic: tuple[str, ...],
     disclosures: tuple[str, ...],
 ) -> ProblemFacts:
     """Everything the judge says about the problem; its hash covers source, shapes and state."""
@@ -44,7 +45,7 @@ def problem_facts(
     state = _state_facts(module)
     outputs = tensor_facts({"output": output}, kind="output")
     identity = [problem.source, problem.entry_point, mode, [asdict(s) for s in input_sets]]
-    identity += [[asdict(fact) for fact in state]]
+    identity += [[asdict(fact) for fact in state], list(dynamic)]
     return ProblemFacts(
         name=problem.name,
         source=problem.source,
@@ -57,6 +58,7 @@ def problem_facts(
         mode=mode,
         sha256=hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest(),
         precision=precision,
+        dynamic=dynamic,
         disclosures=disclosures,
     )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
 
@@ -16,6 +16,7 @@ from kernelagent.tools.judge import compare, describe
 from kernelagent.tools.judge.admit import admission_of
 from kernelagent.tools.judge.candidate_process import CandidateProcess
 from kernelagent.tools.judge.devices import JudgeDevice, open_device
+from kernelagent.tools.judge.dynamic import Dynamic, dynamic_of
 from kernelagent.tools.judge.inputs import InputSource, input_sources
 from kernelagent.tools.judge.load import LoadedProblem, load_problem
 from kernelagent.tools.judge.oracle import Oracle
@@ -23,7 +24,7 @@ from kernelagent.tools.judge.rejection import Rejected
 from kernelagent.tools.processes.confinement import require
 from kernelagent.tools.processes.spawn import WarmParent
 from kernelagent.tools.runner import shell
-from kernelagent.tools.settings import JudgeSettings
+from kernelagent.tools.settings import DynamicDimension, JudgeSettings
 
 _PRELOAD = (
     # Meta tensors pull it in, and inside `pretending_cuda` it would take stand-ins for the real thing.
@@ -51,6 +52,8 @@ class Docket:
     mode_independent: bool = False
     """The reference answers the same in train mode and changes nothing there."""
     training: bool = False
+    dynamic: Mapping[str, tuple[Dynamic, ...]] = field(default_factory=dict)
+    """The declared dynamic dimensions by input set."""
     keeps_random_state: bool = True
     """A forward of the reference leaves torch's random generator as it is."""
 
@@ -90,6 +93,8 @@ class Docket:
         for source in sources:
             admitted = admission_of(oracle, source, constant=problem.constant_inputs)
             remarks += tuple(f"{d.code}: {d.message}" for d in admitted.disclosures)
+        declared = [DynamicDimension.read(text) for text in settings.dynamic]
+        dynamic = {source.name: dynamic_of(source, declared, oracle) for source in sources}
         facts = describe.problem_facts(
             problem,
             oracle.module,
@@ -97,6 +102,7 @@ class Docket:
             output,
             mode=settings.mode,
             precision=f"float32 matmuls at precision {torch.get_float32_matmul_precision()!r}",
+            dynamic=tuple(dict.fromkeys(one.written_out for d in dynamic.values() for one in d)),
             disclosures=tuple(dict.fromkeys(remarks)),
         )
         return cls(
@@ -109,6 +115,7 @@ class Docket:
             warm,
             sandbox,
             mode_independent=all(oracle.same_in_train_mode(source.draw(2)) for source in sources),
+            dynamic=dynamic,
             keeps_random_state=all(oracle.keeps_random_state(s.draw(2)) for s in sources),
         )
 

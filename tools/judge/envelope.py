@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
 
 from kernelagent.tools.judge.describe import literal
 from kernelagent.tools.judge.docket import Docket
+from kernelagent.tools.judge.dynamic import Dynamic, Place
 from kernelagent.tools.judge.load import Arguments
+from kernelagent.tools.judge.probes import named_tensors
 from kernelagent.tools.tensors import spec_of
 
 
 def verified(docket: Docket, declared: dict[str, object] | None) -> dict[str, Any]:
-    """Exactly the given input sets; `declared` is what the candidate says of itself, kept beside."""
+    """The given input sets, with a name in place of each size that was declared dynamic.
+
+    `declared` is what the candidate says of itself, kept beside.
+    """
     found: dict[str, Any] = {
-        "input_sets": [_input_set(source.name, source.full) for source in docket.sources],
+        "input_sets": [_input_set(docket, source.name, source.full) for source in docket.sources],
         "modes": [docket.settings.mode],
         "mode_independent": docket.mode_independent,
         "contiguous": True,
@@ -26,23 +32,49 @@ def verified(docket: Docket, declared: dict[str, object] | None) -> dict[str, An
     return found
 
 
-def _input_set(name: str, arguments: Arguments) -> dict[str, Any]:
+def _input_set(docket: Docket, name: str, arguments: Arguments) -> dict[str, Any]:
     args, kwargs = arguments
+    sizes = _open_sizes(docket.dynamic.get(name, ()), named_tensors(arguments))
     return {
         "name": name,
-        "args": [_facts(value) for value in args],
-        "kwargs": {key: _facts(value) for key, value in kwargs.items()},
+        "args": [_facts(v, f"arguments[0][{at}]", sizes) for at, v in enumerate(args)],
+        "kwargs": {key: _facts(v, f"arguments[1][{key!r}]", sizes) for key, v in kwargs.items()},
     }
 
 
-def _facts(value: Any) -> dict[str, Any]:
+_MOST_ELEMENTS = (1 << 31) - 1
+"""Beyond it the offsets of a kernel may overflow, and no such size was tried."""
+
+
+def _open_sizes(
+    dynamic: Sequence[Dynamic], tensors: Mapping[str, torch.Tensor]
+) -> dict[Place, dict[str, Any]]:
+    """A rule for every place whose size may change; those of one dimension share a name."""
+    rules: dict[Place, dict[str, Any]] = {}
+    for number, one in enumerate(dynamic):
+        rest = max(tensors[name].numel() // max(one.size, 1) for name, _ in one.places)
+        rule = {"name": f"size{number}", "min": 1, "max": _MOST_ELEMENTS // max(rest, 1)}
+        rules |= dict.fromkeys(one.places, rule)
+    return rules
+
+
+def _facts(value: Any, path: str, sizes: Mapping[Place, dict[str, Any]]) -> dict[str, Any]:
     if isinstance(value, torch.Tensor):
-        spec = spec_of(value)
-        return {"dtype": spec.dtype, "shape": list(spec.shape), "strides": list(spec.strides)}
+        return _tensor(value, path, sizes)
     if type(value) is list:
-        return {"list": [_facts(item) for item in value]}
+        return {"list": [_facts(v, f"{path}[{at}]", sizes) for at, v in enumerate(value)]}
     if type(value) is tuple:
-        return {"tuple": [_facts(item) for item in value]}
+        return {"tuple": [_facts(v, f"{path}[{at}]", sizes) for at, v in enumerate(value)]}
     if type(value) is dict:
-        return {"dict": {key: _facts(item) for key, item in value.items()}}
+        return {"dict": {k: _facts(v, f"{path}[{k!r}]", sizes) for k, v in value.items()}}
     return {"literal": literal(value)}
+
+
+def _tensor(
+    value: torch.Tensor, path: str, sizes: Mapping[Place, dict[str, Any]]
+) -> dict[str, Any]:
+    spec = spec_of(value)
+    shape = [sizes.get((path, axis), size) for axis, size in enumerate(spec.shape)]
+    facts = {"dtype": spec.dtype, "shape": shape}
+    # Strides follow from sizes: with one of them open only contiguous tensors were tried.
+    return facts if shape != list(spec.shape) else facts | {"strides": list(spec.strides)}

@@ -173,7 +173,8 @@ class Judge:
             check=self._docket.problem.check,
         )
         docket = self._docket
-        for one in rounds(docket.oracle, docket.sources, constant=docket.problem.constant_inputs):
+        constant = docket.problem.constant_inputs
+        for one in rounds(docket.oracle, docket.sources, docket.dynamic, constant=constant):
             verifier.run(one)
 
     def _blank(self, source: str) -> Evaluation:

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 
 from kernelagent.tools.judge import compare
 from kernelagent.tools.judge.conditioning import noise_on_demand
+from kernelagent.tools.judge.dynamic import Dynamic, hidden
 from kernelagent.tools.judge.inputs import InputSource
 from kernelagent.tools.judge.load import Arguments
 from kernelagent.tools.judge.oracle import Expected, Oracle
@@ -35,6 +36,8 @@ _PLAN: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("random", ("natural", "times1e-3", "mean100", "large_logits", "natural")),
 )
 """Weights, and the calls made under them in random order; weights are loaded in mid-run."""
+_HIDDEN_SIZES_IN = 1
+"""The round of the plan that also tries dynamic dimensions at hidden sizes."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +51,8 @@ class Trial:
     """What the reference returns and leaves behind."""
     compared: compare.Expected
     """The same as the comparison wants it."""
+    hidden: bool = False
+    """At a size that nobody was told."""
 
 
 @dataclass(frozen=True)
@@ -74,10 +79,19 @@ def draw(source: InputSource, *, constant: bool) -> Arguments:
     return _pair(with_tensors(arguments, fresh_inputs(named_tensors(arguments), generator)))
 
 
-def rounds(oracle: Oracle, sources: tuple[InputSource, ...], *, constant: bool) -> Iterator[Round]:
-    """The whole trial, round by round; the oracle is left with the last round's weights."""
+def rounds(
+    oracle: Oracle,
+    sources: tuple[InputSource, ...],
+    dynamic: Mapping[str, tuple[Dynamic, ...]],
+    *,
+    constant: bool,
+) -> Iterator[Round]:
+    """The whole trial, round by round; the oracle is left with the last round's weights.
+
+    `dynamic`: declared dynamic dimensions by input set; they are tried at hidden sizes in one round.
+    """
     parameters = [name for name, _ in oracle.module.named_parameters(remove_duplicate=False)]
-    for kind, probes in _PLAN:
+    for number, (kind, probes) in enumerate(_PLAN):
         generator = torch.Generator().manual_seed(fresh_seed())
         kept: tuple[str, ...] = ()
         weights: Mapping[str, torch.Tensor] = oracle.given_weights
@@ -93,6 +107,9 @@ def rounds(oracle: Oracle, sources: tuple[InputSource, ...], *, constant: bool) 
                     trials.append(made)
                 else:
                     dropped.append(made)
+            if number == _HIDDEN_SIZES_IN:
+                others = hidden(source, dynamic.get(source.name, ()), secrets.SystemRandom())
+                trials += _at_other_sizes(oracle, others, generator, constant=constant)
         secrets.SystemRandom().shuffle(trials)
         yield Round(weights, tuple(trials), tuple(dropped), kept)
 
@@ -138,6 +155,20 @@ def reference_by_name(
         return oracle.with_weights(weights, _pair(with_tensors(arguments, tensors)))
 
     return answer
+
+
+def _at_other_sizes(
+    oracle: Oracle,
+    sources: Iterator[InputSource],
+    generator: torch.Generator,
+    *,
+    constant: bool,
+) -> Iterator[Trial]:
+    for source in sources:
+        scale = compare.scales_of(oracle.in_float64_or_eager(draw(source, constant=constant)))
+        arguments = draw(source, constant=constant)
+        made = trial_on(oracle, source.name, "natural", arguments, scale, generator)
+        yield replace(made, hidden=True)
 
 
 def _of_source(

@@ -71,6 +71,9 @@ class Verifier:
                 self._still_the_same(*previous)
             previous = (self.process.last_call, answer.output)
         self._repeat(one.trials[0])
+        at = [trial.input_set for trial in one.trials if trial.hidden]
+        if at:
+            self.findings.disclose("hidden_sizes", f"also verified on {', '.join(at)}")
         for dropped in one.dropped:
             self.findings.disclose(
                 f"probe_dropped_{dropped.name}", f"probe {dropped.name} left out: {dropped.reason}"
@@ -118,7 +121,7 @@ class Verifier:
                 {"input_set": trial.input_set, "probe": trial.probe},
             )
         seen = {row["input_set"] for row in self.findings.launches}
-        if trial.input_set not in seen:
+        if trial.input_set not in seen and not trial.hidden:
             self.findings.launches += [row | {"input_set": trial.input_set} for row in rows]
 
     def _compare(self, trial: Trial, output: Any) -> None:
