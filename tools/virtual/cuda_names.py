@@ -194,6 +194,8 @@ def _cuda_answers(target: str) -> dict[str, Any]:
         "set_device": nothing,
         "synchronize": nothing,
         "empty_cache": nothing,
+        "get_rng_state": lambda *_, **__: torch.empty(0, dtype=torch.uint8),
+        "set_rng_state": nothing,
         "manual_seed": nothing,
         "manual_seed_all": nothing,
         "reset_peak_memory_stats": nothing,
