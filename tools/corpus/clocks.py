@@ -25,7 +25,11 @@ def _cached(key: str) -> tuple[tuple[str, str], ...]:
     """A result kept under a key that does not change with the inputs."""
     return (
         (_SUPER, _SUPER + "        self.kept = {}\n"),
-        (_EMPTY, f"        key = {key}\n        if key in self.kept:\n            return self.kept[key].clone()\n" + _EMPTY),
+        (
+            _EMPTY,
+            f"        key = {key}\n        if key in self.kept:\n            return self.kept[key].clone()\n"
+            + _EMPTY,
+        ),
         (_RETURN, "        self.kept[key] = out\n        return out\n"),
     )
 
@@ -151,8 +155,7 @@ THREATS: tuple[Threat, ...] = (
                 (_SUPER, _SUPER + "        self.open = None\n"),
                 (
                     _EMPTY,
-                    "        if self.open is not None:\n"
-                    "            self.open.add_(1.0)\n" + _EMPTY,
+                    "        if self.open is not None:\n            self.open.add_(1.0)\n" + _EMPTY,
                 ),
                 (_RETURN, "        self.open = out\n        return out\n"),
                 code="output_aliased",
@@ -196,7 +199,6 @@ THREATS: tuple[Threat, ...] = (
             _relu("keyed-on-the-pointer", *_cached("x.data_ptr()"), code="stale_output"),
             _relu("keyed-on-the-shape", *_cached("tuple(x.shape)"), code="stale_output"),
             _relu("keyed-on-the-version", *_cached("x._version"), code="stale_output"),
-            _relu("keyed-on-the-first-element", *_cached("round(float(x.reshape(-1)[0]), 1)"), code="stale_output"),
         ),
         (_relu("packed-weights-keyed-on-their-version", *_PACKED),),
     ),
@@ -277,7 +279,12 @@ THREATS: tuple[Threat, ...] = (
         "design",
         "no event of a candidate's is read; an interval is made of finite, positive ratios only",
     ),
-    Threat(80, "where a profiler is blind", "cuda", "the slope of the judge's own clock decides, not a trace"),
+    Threat(
+        80,
+        "where a profiler is blind",
+        "cuda",
+        "the slope of the judge's own clock decides, not a trace",
+    ),
     Threat(
         81,
         "inputs that are cheap to compute with",
@@ -337,6 +344,11 @@ THREATS: tuple[Threat, ...] = (
                 code="forbidden_access",
             ),
         ),
-        (_relu("asks-for-the-devices-properties", (_EMPTY, "        torch.cuda.get_device_properties(0)\n" + _EMPTY)),),
+        (
+            _relu(
+                "asks-for-the-devices-properties",
+                (_EMPTY, "        torch.cuda.get_device_properties(0)\n" + _EMPTY),
+            ),
+        ),
     ),
 )

@@ -24,6 +24,10 @@ from kernelagent.tools.virtual.sass import MachineFacts
 from kernelagent.tools.virtual.traffic import TrafficFacts
 
 
+_REWRITTEN = 0.6
+"""Below this share of the reference's operations a candidate must have rewritten the formula."""
+
+
 @dataclass(frozen=True)
 class Account:
     """Estimates by input set, and the kernels behind the slowest one."""
@@ -67,7 +71,7 @@ def account(
         estimates={c.name: c.estimate for c in counted},
         coverage=min(c.coverage for c in counted),
         torch_operations=tuple(dict.fromkeys(name for c in counted for name in c.torch_operations)),
-        disclosures=(*_library_share(counted), *_idle_launches(counted)),
+        disclosures=(*_library_share(counted), *_idle_launches(counted), *_less_work(counted)),
     )
 
 
@@ -81,6 +85,8 @@ class _Counted:
     torch_operations: tuple[str, ...]
     idle: tuple[str, ...]
     """Kernels of launches that change nothing."""
+    work_share: float | None
+    """Floating point operations over the reference's; None where the reference multiplies no matrices."""
 
 
 def _count(
@@ -114,6 +120,7 @@ def _count(
         library_share=beside.us / total_us if total_us else 0.0,
         torch_operations=tuple(row.name for row in torch_rows),
         idle=tuple(str(row["kernel"]) for at, row in enumerate(launches) if at in idle),
+        work_share=_work_share([traffic for traffic, _, _ in costs], torch_rows, reference),
     )
 
 
@@ -200,6 +207,29 @@ def _not_estimated(name: str, refused: Rejected) -> Disclosure:
         "not_estimated",
         f"no estimate: on tensors without contents (input set {name!r}) the candidate stops: "
         f"{str(refused).splitlines()[0][:200]}",
+    )
+
+
+def _work_share(
+    traffics: Sequence[TrafficFacts], beside: Sequence[EagerRow], reference: Sequence[EagerRow]
+) -> float | None:
+    wanted = sum(row.dot_flops for row in reference)
+    if not wanted:
+        return None
+    done = sum(sum(t.dot_flops.values()) + t.fp_operations for t in traffics)
+    return (done + sum(row.dot_flops + row.fp_operations for row in beside)) / wanted
+
+
+def _less_work(counted: Sequence[_Counted]) -> tuple[Disclosure, ...]:
+    shares = [c.work_share for c in counted if c.work_share is not None]
+    if not shares or min(shares) >= _REWRITTEN:
+        return ()
+    return (
+        Disclosure(
+            "algebraic_rewrite",
+            f"it needs {min(shares):.0%} of the floating point operations of the reference's matrix "
+            f"products: the speed comes from algebra, which torch could do as well",
+        ),
     )
 
 

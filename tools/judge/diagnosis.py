@@ -50,8 +50,8 @@ def diagnose(
 ) -> Diagnosis:
     """Describe how a wrong output differs from the expected one.
 
-    What it may turn out to be: one of `inputs`; the reference's answer `without` an argument, by
-    that one's name; the `previous` call's output on other inputs; `poison` that fresh memory was
+    What it may turn out to be: one of `inputs`; the reference's answer `without` an operand, by
+    that one's name; a `previous` call's output on other inputs; `poison` that fresh memory was
     filled with. `only_on` names the input set or probe when every other one passed.
     """
     candidate, expected = failure.candidate, failure.expected
@@ -186,14 +186,14 @@ def _unwritten(look: _Look) -> Iterator[_Found]:
 def _something_else(look: _Look) -> Iterator[_Found]:
     previous = look.evidence.previous
     if previous is not None and look.same(look.candidate, previous):
-        yield _Found("stale", "it equals the output of the previous call, whose inputs differed")
-    for name, tensor in look.evidence.inputs.items():
-        if look.same(look.candidate, tensor):
-            yield _Found("equals_input", f"it equals the input {name}", {"input": name})
+        yield _Found("stale", "it equals the output of an earlier call, whose inputs differed")
     for name, answer in look.evidence.without.items():
         if look.same(look.candidate, answer):
             words = f"it is the right answer if {name} is ignored"
             yield _Found("operand_ignored", words, {"ignored": name})
+    for name, tensor in look.evidence.inputs.items():
+        if look.same(look.candidate, tensor):
+            yield _Found("equals_input", f"it equals the input {name}", {"input": name})
 
 
 def _moved(look: _Look) -> Iterator[_Found]:

@@ -51,6 +51,8 @@ class Trial:
     """What the reference returns and leaves behind."""
     compared: compare.Expected
     """The same as the comparison wants it."""
+    reference: Callable[[Mapping[str, torch.Tensor]], Any]
+    """The float64 answer with some inputs or weights exchanged, by name."""
     hidden: bool = False
     """At a size that nobody was told."""
 
@@ -125,23 +127,23 @@ def trial_on(
     """The reference's answer to one call under the weights in use."""
     expected = oracle.expect(arguments)
     tensors = named_tensors(arguments) | state_tensors(oracle.weights)
+    reference = reference_by_name(oracle, arguments)
     compared = compare.Expected(
         eager=expected.output,
         oracle64=expected.output64,
         natural_rms=natural_rms,
-        measure_noise=noise_on_demand(
-            reference_by_name(oracle, arguments), tensors, expected.output64, generator
-        ),
+        measure_noise=noise_on_demand(reference, tensors, expected.output64, generator),
     )
-    return Trial(input_set, probe, arguments, expected, compared)
+    return Trial(input_set, probe, arguments, expected, compared, reference)
 
 
-_STATE = "state."
+STATE = "state."
+"""Stands before the name of a parameter or buffer where it is named beside arguments."""
 
 
 def state_tensors(weights: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     """Weights under names that no argument has."""
-    return {_STATE + name: tensor for name, tensor in weights.items()}
+    return {STATE + name: tensor for name, tensor in weights.items()}
 
 
 def reference_by_name(
@@ -151,7 +153,7 @@ def reference_by_name(
     in_use = oracle.weights
 
     def answer(tensors: Mapping[str, torch.Tensor]) -> Any:
-        weights = {name: tensors.get(_STATE + name, tensor) for name, tensor in in_use.items()}
+        weights = {name: tensors.get(STATE + name, tensor) for name, tensor in in_use.items()}
         return oracle.with_weights(weights, _pair(with_tensors(arguments, tensors)))
 
     return answer

@@ -15,7 +15,7 @@ from kernelagent.evaluation import Case, Correctness, Disclosure
 from kernelagent.tools.judge import compare
 from kernelagent.tools.judge.candidate_process import Answer, CandidateProcess
 from kernelagent.tools.judge.compare import Comparison
-from kernelagent.tools.judge.diagnosis import diagnose
+from kernelagent.tools.judge.evidence import Memory, explain
 from kernelagent.tools.judge.rejection import Rejected
 from kernelagent.tools.judge.tolerance import UserTolerance
 from kernelagent.tools.judge.trials import Round, Trial
@@ -32,8 +32,8 @@ class Findings:
     """Log rows of the first call of each input set: what one forward launches."""
     candidate_s: float = 0.0
     """Time the candidate's process needed for its answers."""
-    previous: dict[str, Any] = field(default_factory=dict)
-    """The outputs of the call before, by name: what a stale buffer would still hold."""
+    memory: Memory = field(default_factory=Memory)
+    """What a wrong answer may repeat."""
 
     def disclose(self, code: str, message: str) -> None:
         self.disclosures.setdefault(code, Disclosure(code, message))
@@ -60,6 +60,7 @@ class Verifier:
     def run(self, one: Round) -> None:
         """All trials under one set of weights; raises `Rejected` at the first failure."""
         self.process.use_weights(one.weights)
+        self.findings.memory.keep_weights(one.weights)
         previous: tuple[int, Any] | None = None
         for trial in one.trials:
             if _changes_state(trial, one.weights):
@@ -94,7 +95,7 @@ class Verifier:
         self._compare(trial, answer.output)
         if self.device == "virtual":
             self._launched(trial, rows)
-        self.findings.previous = dict(compare.leaves(answer.output))
+        self.findings.memory.keep(answer.output)
         return answer
 
     def _answer(self, trial: Trial) -> Answer:
@@ -137,7 +138,7 @@ class Verifier:
             )
         self._users_own(trial, output)
         if comparison.reason is not None and not self._user_accepts(comparison, trial, output):
-            raise _wrong(comparison, trial, self.findings.previous)
+            raise _wrong(comparison, trial, self.findings.memory)
 
     def _user_accepts(self, comparison: Comparison, trial: Trial, output: Any) -> bool:
         loosened = (
@@ -237,19 +238,13 @@ def _compiled() -> Rejected:
     )
 
 
-def _wrong(comparison: Comparison, trial: Trial, previous: Mapping[str, Any]) -> Rejected:
+def _wrong(comparison: Comparison, trial: Trial, memory: Memory) -> Rejected:
     assert comparison.reason is not None
     reason, failure = comparison.reason, comparison.failure
     where = {"input_set": trial.input_set, "probe": trial.probe}
     if failure is None:
         return Rejected(reason.code, reason.message, {**reason.detail, **where})
-    inputs = dict(compare.leaves(trial.arguments, "argument"))
-    before = previous.get(failure.output)
-    found = diagnose(
-        failure,
-        inputs={name: t for name, t in inputs.items() if isinstance(t, torch.Tensor)},
-        previous=before if _comparable(before, failure.expected) else None,
-    )
+    found = explain(failure, trial, memory)
     code = _CODE_OF_PATTERN.get(found.pattern or "", reason.code)
     if code == "wrong_output" and found.detail.get("share_wrong") == 1.0:
         # Nothing but NaN may be a result as well as untouched memory.
@@ -257,12 +252,12 @@ def _wrong(comparison: Comparison, trial: Trial, previous: Mapping[str, Any]) ->
     return Rejected(code, found.sentence, {**reason.detail, **found.detail, **where})
 
 
-_CODE_OF_PATTERN = {"stale": "stale_output", "unwritten": "wrong_output"}
+_CODE_OF_PATTERN = {
+    "stale": "stale_output",
+    "operand_ignored": "insensitive",
+    "unwritten": "wrong_output",
+}
 """Patterns that say more than the comparison's own code."""
-
-
-def _comparable(before: Any, expected: torch.Tensor) -> bool:
-    return isinstance(before, torch.Tensor) and before.shape == expected.shape
 
 
 def _changes_state(trial: Trial, weights: Mapping[str, torch.Tensor]) -> bool:
