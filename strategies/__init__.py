@@ -15,7 +15,15 @@ from kernelagent.errors import UsageError
 from kernelagent.history import History, TurnRequest
 
 ENTRY_POINTS = "kernelagent.strategies"
-BUILT_IN = {"sequential": "kernelagent.strategies.sequential:Sequential"}
+BUILT_IN = {
+    "sequential": "kernelagent.strategies.sequential:Sequential",
+    "window": "kernelagent.strategies.window:Window",
+    "best-of-n": "kernelagent.strategies.best_of_n:BestOfN",
+    "chains": "kernelagent.strategies.chains:Chains",
+    "tree": "kernelagent.strategies.tree:Tree",
+    "bandit": "kernelagent.strategies.bandit:Bandit",
+    "auto": "kernelagent.strategies.auto:Auto",
+}
 
 
 class Strategy(Protocol):
@@ -56,7 +64,7 @@ def build(
 def _read(text: str, kind: Any, flag: str) -> Any:
     spelled = kind if isinstance(kind, str) else kind.__name__
     try:
-        match spelled:
+        match spelled.removesuffix(" | None"):
             case "int":
                 return int(text)
             case "float":

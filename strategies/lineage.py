@@ -1,0 +1,97 @@
+"""What the strategies ask of a history: who is left to ask, who refined whom, and did it pay."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from kernelagent.history import History, RequestKind, Turn, TurnRequest
+
+GAIN = 0.01
+"""A turn paid when it raised the score by this share; less is noise on any device."""
+
+
+def evaluated(turns: Sequence[Turn]) -> tuple[Turn, ...]:
+    """The turns a verdict exists for: neither pending nor void."""
+    return tuple(turn for turn in turns if turn.evaluation is not None)
+
+
+def kind_after(parent: Turn | None) -> RequestKind:
+    """What to ask for, given the turn that is refined."""
+    if parent is None:
+        return "write"
+    return "optimise" if parent.accepted else "repair"
+
+
+def willing(models: Sequence[str], history: History) -> tuple[str, ...]:
+    """The models that still have something to try, in the order they were named."""
+    return tuple(model for model in models if model not in history.exhausted)
+
+
+def model_for(models: Sequence[str], history: History, place: int) -> str | None:
+    """The models take turns: the one whose turn `place` is, or the next one willing."""
+    first = place % len(models)
+    return next(iter(willing((*models[first:], *models[:first]), history)), None)
+
+
+def paid(child: Turn, parent: Turn) -> bool:
+    """Whether the child is faster than its parent by more than noise."""
+    return child.accepted and child.score >= parent.score * (1 + GAIN)
+
+
+def side_by_side(
+    history: History, in_flight: int, ask: Callable[[History], TurnRequest | None]
+) -> tuple[TurnRequest, ...]:
+    """Requests until `in_flight` are pending, each asked as if the ones before it were already."""
+    requests: list[TurnRequest] = []
+    for _ in range(in_flight - len(history.pending)):
+        request = ask(history)
+        if request is None:
+            break
+        requests.append(request)
+        history = history.with_turn(Turn(len(history.turns), request))
+    return tuple(requests)
+
+
+@dataclass(frozen=True)
+class Lineage:
+    """The history as a forest: every evaluated turn, and what was asked of it."""
+
+    nodes: dict[int, Turn]
+    """The evaluated turns by index, oldest first."""
+    asked: Mapping[int, tuple[Turn, ...]]
+    """By parent: its children, oldest first, the pending and the void ones too."""
+    trajectories: int
+    """Trajectories begun so far."""
+
+    @classmethod
+    def of(cls, history: History) -> Lineage:
+        children: dict[int, list[Turn]] = {}
+        for turn in history.turns:
+            if turn.request.parent is not None:
+                children.setdefault(turn.request.parent, []).append(turn)
+        return cls(
+            nodes={turn.index: turn for turn in evaluated(history.turns)},
+            asked={parent: tuple(turns) for parent, turns in children.items()},
+            trajectories=1 + max((turn.request.trajectory for turn in history.turns), default=-1),
+        )
+
+    def children(self, turn: Turn) -> tuple[Turn, ...]:
+        return self.asked.get(turn.index, ())
+
+    def parent(self, turn: Turn) -> Turn | None:
+        """The evaluated turn that this one refined."""
+        return None if turn.request.parent is None else self.nodes.get(turn.request.parent)
+
+    def path(self, turn: Turn, length: int) -> tuple[int, ...]:
+        """The last `length` turns of the line that leads to `turn`, itself included, oldest first."""
+        line: list[int] = []
+        at: Turn | None = turn
+        while at is not None and len(line) < length:
+            line.append(at.index)
+            at = self.parent(at)
+        return tuple(reversed(line))
+
+    def trajectory_below(self, parent: Turn) -> int:
+        """The first child goes on in its parent's trajectory, every other begins one of its own."""
+        return self.trajectories if self.children(parent) else parent.request.trajectory
