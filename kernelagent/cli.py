@@ -207,14 +207,29 @@ def evaluate(
 
 
 @app.command()
-def doctor(as_json: AsJson = False) -> None:
+def doctor(
+    judge: Annotated[
+        bool, typer.Option("--judge", help="Try the shipped cheats and honest kernels on it.")
+    ] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="With --judge: a sample of them.")] = False,
+    device: Device = None,
+    sandbox: Sandbox = None,
+    as_json: AsJson = False,
+) -> None:
     """Say what this machine can do, what is missing, and how to get it.
 
-    Example: kernelagent doctor --json
+    With --judge: 0 when every cheat is refused and every honest kernel accepted here, 1 otherwise.
+    Example: kernelagent doctor --judge --quick
     """
     from kernelagent import commands
 
-    raise typer.Exit(int(commands.doctor(as_json=as_json)))
+    if quick and not judge:
+        raise UsageError("--quick belongs to --judge: kernelagent doctor --judge --quick")
+    if judge:
+        status = commands.prove_judge(device, sandbox, quick=quick, as_json=as_json)
+    else:
+        status = commands.doctor(as_json=as_json)
+    raise typer.Exit(int(status))
 
 
 def _pairs(given: list[str] | None) -> dict[str, str] | None:

@@ -127,6 +127,33 @@ def doctor(*, as_json: bool) -> ExitStatus:
     return ExitStatus.OK if findings.can_judge else ExitStatus.ENVIRONMENT
 
 
+def prove_judge(
+    device: str | None, sandbox: str | None, *, quick: bool, as_json: bool
+) -> ExitStatus:
+    """`kernelagent doctor --judge`; 0 when every fixture went as it must, 1 otherwise."""
+    from rich.console import Console
+
+    from kernelagent.doctor import best_device
+    from kernelagent.proof import Row, prove, shown
+
+    talk = Console(stderr=True)
+
+    def tell(row: Row) -> None:
+        mark = "ok" if row.as_expected else "WRONG"
+        talk.print(f"{mark} {row.kind} {row.threat or ''} {row.name}: {row.got}", highlight=False)
+
+    settings = resolve({"device": device, "sandbox": sandbox})
+    where = best_device() if settings.device == "auto" else settings.device
+    proof = prove(where, quick=quick, sandbox=settings.sandbox, on_row=tell)
+    if as_json:
+        _print_json(proof)
+    else:
+        console = Console()
+        for part in shown(proof):
+            console.print(part, highlight=False)
+    return ExitStatus.OK if proof.holds else ExitStatus.NOT_FOUND
+
+
 def candidate_in(path: Path) -> Candidate | NoCandidate:
     """A candidate file: Python, or a reply in Markdown with a code block."""
     text = path.read_text(encoding="utf-8")

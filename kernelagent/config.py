@@ -15,7 +15,7 @@ from kernelagent.errors import UsageError
 from kernelagent.models import COMPILER
 from kernelagent.records import from_data
 from kernelagent.rewards import RewardWeights
-from kernelagent.tools.settings import DEFAULT_TARGET
+from kernelagent.tools.settings import DEFAULT_TARGET, SandboxChoice
 
 RUNS = ".kernelagent/runs"
 
@@ -29,7 +29,7 @@ class RunConfig:
     policy: str = "triton"
     baseline: str = "eager"
     mode: str = "eval"
-    sandbox: str = "auto"
+    sandbox: SandboxChoice = "auto"
     rtol: float | None = None
     atol: float | None = None
     dynamic: tuple[str, ...] = ()

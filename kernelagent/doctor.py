@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import kernelagent
+from kernelagent.errors import EnvironmentFault
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -87,6 +88,18 @@ def examine() -> Findings:
         for tier, why in probed["missing"].items()
     ]
     return Findings(bool(gpus) or virtual is None, (*found, *_models()))
+
+
+def best_device() -> str:
+    """`cuda` where there is a GPU, else `virtual`; raises `EnvironmentFault` where neither works."""
+    probed = _probe()
+    if isinstance(probed, str):
+        raise EnvironmentFault(f"torch and triton cannot be used here: {probed}")
+    if probed["gpus"]:
+        return "cuda"
+    if probed["virtual"] is not None:
+        raise EnvironmentFault(f"no GPU, and the virtual device does not work: {probed['virtual']}")
+    return "virtual"
 
 
 def as_table(findings: Findings) -> Table:

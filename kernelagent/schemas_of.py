@@ -11,6 +11,7 @@ import msgspec
 from kernelagent.doctor import Findings
 from kernelagent.evaluation import Evaluation
 from kernelagent.events import KINDS, SCHEMA
+from kernelagent.proof import Proof
 
 FOLDER = Path(__file__).parent / "schemas"
 
@@ -20,6 +21,7 @@ def schemas() -> dict[str, dict[str, Any]]:
     made = {
         "evaluation.json": msgspec.json.schema(Evaluation),
         "doctor.json": msgspec.json.schema(Findings),
+        "proof.json": msgspec.json.schema(Proof),
     }
     for name, kind in KINDS.items():
         made[f"event.{name}.json"] = {

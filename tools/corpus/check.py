@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import groupby
+from queue import SimpleQueue
 
 from kernelagent.candidate import Candidate
 from kernelagent.evaluation import Evaluation
 from kernelagent.problem import ProblemSpec
 from kernelagent.tools.corpus.fixture import Fixture, problem_path
 from kernelagent.tools.judge_client import JudgeProcess
-from kernelagent.tools.settings import JudgeSettings
+from kernelagent.tools.settings import JudgeSettings, SandboxChoice
 
 
 @dataclass(frozen=True)
@@ -32,34 +34,71 @@ class Checked:
         return self.code == self.fixture.code and (wanted is None or wanted in self.disclosures)
 
 
-Open = Callable[[JudgeSettings], JudgeProcess]
+@dataclass(frozen=True)
+class _Group:
+    """Fixtures that one judge can take: one problem, one set of settings."""
+
+    settings: JudgeSettings
+    fixtures: tuple[Fixture, ...]
 
 
 def check(
-    fixtures: Iterable[Fixture], *, device: str = "auto", sandbox: str = "auto"
+    fixtures: Iterable[Fixture],
+    *,
+    device: str = "auto",
+    sandbox: SandboxChoice = "auto",
+    jobs: int = 1,
 ) -> Iterator[Checked]:
-    """Judge each fixture, one judge for all that share a problem and its settings."""
-    for settings, group in groupby(
-        sorted(fixtures, key=_order), key=lambda f: _settings(f, device)
-    ):
-        with JudgeProcess(settings) as judge:
-            for fixture in group:
-                began = time.monotonic()
-                found = judge.evaluate(Candidate(fixture.source), lambda _: None)
-                yield _checked(fixture, found, time.monotonic() - began)
+    """Judge each fixture once, in the order they get done; `jobs`: judges side by side.
+
+    Raises what a judge could not do. On a GPU one job at a time: they would disturb each other.
+    """
+    groups = _groups(dict.fromkeys(fixtures), device, sandbox)
+    done: SimpleQueue[Checked | None] = SimpleQueue()
+    with ThreadPoolExecutor(max_workers=jobs) as pool:
+        work = [pool.submit(_judge, group, done) for group in groups]
+        for future in work:
+            future.add_done_callback(lambda _: done.put(None))
+        left = len(work)
+        while left:
+            checked = done.get()
+            if checked is None:
+                left -= 1
+            else:
+                yield checked
+        for future in work:
+            future.result()
 
 
-def _order(fixture: Fixture) -> tuple[str, str, tuple[str, ...]]:
-    return fixture.problem, fixture.policy, fixture.dynamic
+def _groups(fixtures: Iterable[Fixture], device: str, sandbox: SandboxChoice) -> Sequence[_Group]:
+    def shared(fixture: Fixture) -> tuple[str, str, tuple[str, ...]]:
+        return fixture.problem, fixture.policy, fixture.dynamic
+
+    return [
+        _Group(_settings(key, device, sandbox), tuple(members))
+        for key, members in groupby(sorted(fixtures, key=shared), key=shared)
+    ]
 
 
-def _settings(fixture: Fixture, device: str) -> JudgeSettings:
+def _settings(
+    key: tuple[str, str, tuple[str, ...]], device: str, sandbox: SandboxChoice
+) -> JudgeSettings:
+    problem, policy, dynamic = key
     return JudgeSettings(
-        ProblemSpec(path=str(problem_path(fixture.problem))),
+        ProblemSpec(path=str(problem_path(problem))),
         device=device,
-        policy=fixture.policy,
-        dynamic=fixture.dynamic,
+        policy=policy,
+        dynamic=dynamic,
+        sandbox=sandbox,
     )
+
+
+def _judge(group: _Group, done: SimpleQueue[Checked | None]) -> None:
+    with JudgeProcess(group.settings) as judge:
+        for fixture in group.fixtures:
+            began = time.monotonic()
+            found = judge.evaluate(Candidate(fixture.source), lambda _: None)
+            done.put(_checked(fixture, found, time.monotonic() - began))
 
 
 def _checked(fixture: Fixture, found: Evaluation, seconds: float) -> Checked:

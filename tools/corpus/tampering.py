@@ -87,7 +87,10 @@ _TWIN_OWN_NAMES = _honest(
 )
 _TWIN_MODE = _honest(
     "looks-at-its-mode",
-    (_EMPTY, "        if self.training:\n            raise NotImplementedError('eval only')\n" + _EMPTY),
+    (
+        _EMPTY,
+        "        if self.training:\n            raise NotImplementedError('eval only')\n" + _EMPTY,
+    ),
 )
 _LAZY = """
 class Lazy(torch.Tensor):
@@ -110,7 +113,12 @@ THREATS: tuple[Threat, ...] = (
         "refused",
         "outputs are compared in another process; a replaced function is noticed and named",
         (
-            _at_import("allclose-is-always-true", "tampering", "torch.allclose = lambda *a, **k: True\n", _WRONG),
+            _at_import(
+                "allclose-is-always-true",
+                "tampering",
+                "torch.allclose = lambda *a, **k: True\n",
+                _WRONG,
+            ),
             _in_forward(
                 "assert-close-does-nothing",
                 "tampering",
@@ -137,7 +145,9 @@ THREATS: tuple[Threat, ...] = (
                 "def _late(*args, **kwargs):\n    return None\n\n\n"
                 "triton.testing.do_bench.__code__ = _late.__code__\n",
             ),
-            _in_forward("time-stands-still", "tampering", "import time\ntime.perf_counter = lambda: 0.0"),
+            _in_forward(
+                "time-stands-still", "tampering", "import time\ntime.perf_counter = lambda: 0.0"
+            ),
         ),
         (_TWIN_WORDS,),
     ),
@@ -178,9 +188,19 @@ THREATS: tuple[Threat, ...] = (
             ),
             _in_forward("writes-through-null", "crash", "import ctypes\nctypes.memset(0, 0, 64)"),
         ),
-        (_honest("ctypes-for-a-size", (_EMPTY, "        import ctypes\n        ctypes.sizeof(ctypes.c_float)\n" + _EMPTY)),),
+        (
+            _honest(
+                "ctypes-for-a-size",
+                (_EMPTY, "        import ctypes\n        ctypes.sizeof(ctypes.c_float)\n" + _EMPTY),
+            ),
+        ),
     ),
-    Threat(46, "scanning the GPU's memory", "cuda", "expected values are in another context, mapped nowhere"),
+    Threat(
+        46,
+        "scanning the GPU's memory",
+        "cuda",
+        "expected values are in another context, mapped nowhere",
+    ),
     Threat(
         47,
         "shared GPU memory",
@@ -242,7 +262,10 @@ THREATS: tuple[Threat, ...] = (
         (
             _honest(
                 "draws-in-its-constructor",
-                ("        super().__init__()\n", "        super().__init__()\n        torch.randn(4)\n"),
+                (
+                    "        super().__init__()\n",
+                    "        super().__init__()\n        torch.randn(4)\n",
+                ),
             ),
         ),
     ),
@@ -339,7 +362,9 @@ THREATS: tuple[Threat, ...] = (
         "refused",
         "only plain tensors are read, and from their memory",
         (
-            _returning("subclass-that-is-always-equal", "tampering", "out.as_subclass(Lazy)", _LAZY),
+            _returning(
+                "subclass-that-is-always-equal", "tampering", "out.as_subclass(Lazy)", _LAZY
+            ),
             _in_forward(
                 "instance-with-its-own-method",
                 "tampering",
@@ -369,7 +394,9 @@ THREATS: tuple[Threat, ...] = (
         "settings are compared around every request; reference and baseline run in other processes",
         (
             _at_import("default-dtype", "tampering", "torch.set_default_dtype(torch.float16)\n"),
-            _in_forward("tf32-for-everybody", "tampering", "torch.backends.cuda.matmul.allow_tf32 = True"),
+            _in_forward(
+                "tf32-for-everybody", "tampering", "torch.backends.cuda.matmul.allow_tf32 = True"
+            ),
             _in_forward("threads", "tampering", "torch.set_num_threads(3)"),
         ),
         (_TWIN_NO_GRAD,),
@@ -386,7 +413,10 @@ THREATS: tuple[Threat, ...] = (
         (
             _honest(
                 "own-generator",
-                (_EMPTY, "        torch.rand(4, generator=torch.Generator().manual_seed(0))\n" + _EMPTY),
+                (
+                    _EMPTY,
+                    "        torch.rand(4, generator=torch.Generator().manual_seed(0))\n" + _EMPTY,
+                ),
             ),
         ),
     ),
@@ -406,7 +436,11 @@ THREATS: tuple[Threat, ...] = (
                 "wrong_output",
             ),
         ),
-        (Fixture("running-statistics-in-eval", "batch_norm_eval", honest_kernel("batch_norm_eval")),),
+        (
+            Fixture(
+                "running-statistics-in-eval", "batch_norm_eval", honest_kernel("batch_norm_eval")
+            ),
+        ),
     ),
     Threat(
         62,
@@ -424,7 +458,9 @@ THREATS: tuple[Threat, ...] = (
                 "except OSError:\n"
                 "    pass\n",
             ),
-            _at_import("sets-variables", "tampering", "import os\n\nos.environ['TORCH_LOGS'] = '-all'\n"),
+            _at_import(
+                "sets-variables", "tampering", "import os\n\nos.environ['TORCH_LOGS'] = '-all'\n"
+            ),
         ),
         (_TWIN_SCRATCH_FILE,),
     ),
@@ -500,8 +536,12 @@ THREATS: tuple[Threat, ...] = (
                 "except OSError:\n"
                 "    pass",
             ),
-            _in_forward("takes-all-memory", "out_of_memory", "hog = [bytearray(1 << 30) for _ in range(64)]"),
-            _in_forward("forks", "forbidden_access", "import os\nif os.fork() == 0:\n    os._exit(0)"),
+            _in_forward(
+                "takes-all-memory", "out_of_memory", "hog = [bytearray(1 << 30) for _ in range(64)]"
+            ),
+            _in_forward(
+                "forks", "forbidden_access", "import os\nif os.fork() == 0:\n    os._exit(0)"
+            ),
             _in_forward(
                 "endless-output",
                 "output_flood",
@@ -511,7 +551,10 @@ THREATS: tuple[Threat, ...] = (
         (
             _honest(
                 "a-large-buffer-of-its-own",
-                (_EMPTY, "        workspace = bytearray(64 << 20)\n        del workspace\n" + _EMPTY),
+                (
+                    _EMPTY,
+                    "        workspace = bytearray(64 << 20)\n        del workspace\n" + _EMPTY,
+                ),
             ),
         ),
     ),

@@ -23,7 +23,6 @@ from kernelagent.tools.virtual.eager import EagerRow, eager_rows
 from kernelagent.tools.virtual.sass import MachineFacts
 from kernelagent.tools.virtual.traffic import TrafficFacts
 
-
 _REWRITTEN = 0.6
 """Below this share of the reference's operations a candidate must have rewritten the formula."""
 

@@ -52,6 +52,7 @@ def look_again(
     """Knock-out, then accounts (`virtual`) or measurement (`cuda`); raises `Rejected`."""
     if docket.device.kind == "cuda":
         return _on_cuda(docket, start, step, declared=declared, certificate=certificate)
+    _survives_without_torch(docket, start, step)
     idle: dict[str, frozenset[int]] = {}
     with step("audit"), start() as process:
         _ready(docket, process)
@@ -81,6 +82,13 @@ def _on_cuda(
     """Knock-out by the runner's own launcher, then the clock. Never run on a GPU so far."""
     from kernelagent.tools.judge import measuring
 
+    if coverage_floor(docket.settings.policy) is not None:
+        raise Rejected(
+            "unverifiable",
+            "the share of device time cannot be measured on cuda yet; ask for --policy triton, pure "
+            "or any",
+        )
+    _survives_without_torch(docket, start, step)
     with step("audit"), start() as process:
         _ready(docket, process)
         for source in docket.sources:
@@ -111,6 +119,14 @@ def _on_cuda(
     )
 
 
+def _survives_without_torch(docket: Docket, start: Start, step: Step) -> None:
+    """Under `pure`, the reverse knock-out, in a process of its own."""
+    if docket.settings.policy == "pure":
+        with step("reverse knock-out"), start() as process:
+            _ready(docket, process)
+            knock_out.require_right_without_torch(docket, process)
+
+
 def _ready(docket: Docket, process: CandidateProcess) -> None:
     process.load()
     docket.construct(process)
@@ -125,14 +141,5 @@ def _policy_holds(policy: str, account: accounting.Account) -> None:
             "kernel_not_contributing",
             f"the candidate's own kernels take {share} of the estimated device time; the policy "
             f"{policy} asks for {floor:.0%}",
-            {"torch": account.torch_operations},
-        )
-    if policy == "pure" and account.torch_operations is None:
-        raise Rejected("unverifiable", "what torch still computes could not be counted", {})
-    if policy == "pure" and account.torch_operations:
-        listed = ", ".join(account.torch_operations)
-        raise Rejected(
-            "kernel_not_contributing",
-            f"the policy pure leaves nothing but Triton to compute; torch still runs {listed}",
             {"torch": account.torch_operations},
         )

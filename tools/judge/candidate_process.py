@@ -64,6 +64,8 @@ class Answer:
     changed_arguments: Arguments | None
     """The inputs after the call when the candidate changed them."""
     seconds: float
+    devices: tuple[str, ...] | None = None
+    """On `cuda`: the kind of device each tensor of the output lay on, in the order of its leaves."""
 
 
 class CandidateProcess:
@@ -169,17 +171,18 @@ class CandidateProcess:
     def use_weights(self, weights: Mapping[str, Any]) -> None:
         self._ask({"kind": "weights"}, parcel(dict(weights)), self._limits.load_s)
 
-    def call(self, arguments: Arguments) -> Answer:
-        """Run the forward once on these inputs."""
+    def call(self, arguments: Arguments, *, forbidding: bool = False) -> Answer:
+        """Run the forward once on these inputs; `forbidding`: with nothing computed by torch."""
         self._calls += 1
         began = time.monotonic()
-        frame = self._ask(
-            {"kind": "call", "call": self._calls}, parcel(arguments), self._limits.call_s
-        )
+        header = {"kind": "call", "call": self._calls, "forbidding": forbidding}
+        frame = self._ask(header, parcel(arguments), self._limits.call_s)
         value = self._open(frame)
         if not isinstance(value, tuple) or len(value) != 2:
             self._broke_protocol("its answer to a call is not an output")
-        return Answer(value[0], value[1], time.monotonic() - began)
+        told = frame.header.get("devices")
+        devices = tuple(map(str, told)) if isinstance(told, list) else None
+        return Answer(value[0], value[1], time.monotonic() - began, devices)
 
     @property
     def last_call(self) -> int:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 
 from kernelagent.tools.judge import compare
-from kernelagent.tools.judge.candidate_process import CandidateProcess
+from kernelagent.tools.judge.candidate_process import Answer, CandidateProcess
 from kernelagent.tools.judge.docket import Docket
 from kernelagent.tools.judge.inputs import InputSource
+from kernelagent.tools.judge.load import Arguments
 from kernelagent.tools.judge.rejection import Rejected
 from kernelagent.tools.judge.trials import draw
 
@@ -42,15 +43,33 @@ def require_wrong(docket: Docket, process: CandidateProcess) -> None:
             )
 
 
+def require_right_without_torch(docket: Docket, process: CandidateProcess) -> None:
+    """Raises `Rejected` unless the forward is right with nothing computed by torch (policy `pure`)."""
+    docket.oracle.use_weights(docket.oracle.given_weights)
+    for source in docket.sources:
+        arguments = draw(source, constant=docket.problem.constant_inputs)
+        answer = process.call(arguments, forbidding=True)
+        if not _passes(docket, source, arguments, answer):
+            raise Rejected(
+                "kernel_not_contributing",
+                "the result is wrong where torch may compute nothing, as the policy pure has it",
+                {"input_set": source.name},
+            )
+
+
 def _is_right(docket: Docket, process: CandidateProcess, source: InputSource) -> bool:
     arguments = draw(source, constant=docket.problem.constant_inputs)
-    expected = docket.oracle.expect(arguments)
     try:
         answer = process.call(arguments)
     except Rejected as broken:
         if broken.reason.code in _SAYS_NOTHING:
             raise
         return False
+    return _passes(docket, source, arguments, answer)
+
+
+def _passes(docket: Docket, source: InputSource, arguments: Arguments, answer: Answer) -> bool:
+    expected = docket.oracle.expect(arguments)
     scale = compare.scales_of(expected.output64)
     wanted = compare.Expected(expected.output, expected.output64, scale)
     found = compare.compare(answer.output, wanted, input_set=source.name, probe="knock-out")

@@ -72,6 +72,8 @@ class Verifier:
                 self._still_the_same(*previous)
             previous = (self.process.last_call, answer.output)
         self._repeat(one.trials[0])
+        if not any(_changes_state(trial, one.weights) for trial in one.trials):
+            self._weights_untouched(one.weights)
         at = [trial.input_set for trial in one.trials if trial.hidden]
         if at:
             self.findings.disclose("hidden_sizes", f"also verified on {', '.join(at)}")
@@ -92,7 +94,7 @@ class Verifier:
             if row.get("fault"):
                 fault = row["fault"]
                 raise Rejected(fault["code"], fault["message"], fault.get("detail", {}))
-        self._compare(trial, answer.output)
+        self._compare(trial, answer)
         if self.device == "virtual":
             self._launched(trial, rows)
         self.findings.memory.keep(answer.output)
@@ -125,9 +127,14 @@ class Verifier:
         if trial.input_set not in seen and not trial.hidden:
             self.findings.launches += [row | {"input_set": trial.input_set} for row in rows]
 
-    def _compare(self, trial: Trial, output: Any) -> None:
+    def _compare(self, trial: Trial, answer: Answer) -> None:
+        output = answer.output
         comparison = compare.compare(
-            output, trial.compared, input_set=trial.input_set, probe=trial.probe
+            output,
+            trial.compared,
+            input_set=trial.input_set,
+            probe=trial.probe,
+            devices=_devices(answer),
         )
         self.findings.cases += comparison.cases
         for disclosure in comparison.disclosures:
@@ -211,6 +218,16 @@ class Verifier:
                     {"input_set": trial.input_set},
                 )
 
+    def _weights_untouched(self, weights: Mapping[str, torch.Tensor]) -> None:
+        state = self.process.state()
+        for name, given in weights.items():
+            if name not in state or not _same_bits(state[name], given):
+                raise Rejected(
+                    "state_not_updated",
+                    f"the forward writes to {name}, which the reference leaves as it is",
+                    {"state": name},
+                )
+
     def _still_the_same(self, call: int, output: Any) -> None:
         again = self.process.held(call)
         if not _identical(again, output):
@@ -258,6 +275,13 @@ _CODE_OF_PATTERN = {
     "unwritten": "wrong_output",
 }
 """Patterns that say more than the comparison's own code."""
+
+
+def _devices(answer: Answer) -> dict[str, str] | None:
+    if answer.devices is None:
+        return None
+    names = [n for n, leaf in compare.leaves(answer.output) if isinstance(leaf, torch.Tensor)]
+    return dict(zip(names, answer.devices, strict=False))
 
 
 def _changes_state(trial: Trial, weights: Mapping[str, torch.Tensor]) -> bool:

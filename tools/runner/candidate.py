@@ -134,6 +134,8 @@ class LoadedCandidate:
         try:
             with torch.no_grad():
                 output = self._built()(*args, **kwargs)
+        except CandidateFailure:
+            raise
         except BaseException as error:
             raise failure_of(error, "the forward") from error
         _check_types(output)

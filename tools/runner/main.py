@@ -16,6 +16,7 @@ import torch
 
 from kernelagent.records import to_data
 from kernelagent.tools.runner.candidate import CandidateFailure, LoadedCandidate, failure_of
+from kernelagent.tools.runner.forbidding import Forbidding
 from kernelagent.tools.runner.integrity import Integrity
 from kernelagent.tools.runner.watch import Watch
 from kernelagent.tools.tensors import NotPortable, open_parcel, parcel
@@ -117,14 +118,21 @@ class Runner:
     def call(self, frame: Frame) -> tuple[dict[str, Any], Any]:
         args, kwargs = open_parcel(frame.header["parcel"], frame.payload, device=self._device)
         pristine = open_parcel(frame.header["parcel"], frame.payload, device=self._device)
-        with self._candidates_turn("the forward", keeps_random_state=self._keeps_random_state):
+        allowed = Forbidding() if frame.header["forbidding"] else contextlib.nullcontext()
+        with (
+            allowed,
+            self._candidates_turn("the forward", keeps_random_state=self._keeps_random_state),
+        ):
             output = self._loaded().forward(args, kwargs)
             self._settle()
         self._held[frame.header["call"]] = output
         while len(self._held) > _HELD_CALLS:
             del self._held[next(iter(self._held))]
         changed = not _same(pristine, (args, kwargs))
-        return self._sent("output", (output, (args, kwargs) if changed else None))
+        header, payload = self._sent("output", (output, (args, kwargs) if changed else None))
+        if self._device == "cuda":
+            header["devices"] = [tensor.device.type for tensor in _tensors(output)]
+        return header, payload
 
     def held(self, frame: Frame) -> tuple[dict[str, Any], Any]:
         return self._sent("held", self._held.get(frame.header["call"]))

@@ -1,0 +1,65 @@
+"""All 86 threats in the study's numbering, and which of their fixtures a sample is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from kernelagent.tools.corpus import borrowed, clocks, memory, numbers, tampering
+from kernelagent.tools.corpus.fixture import Fixture, Threat
+from kernelagent.tools.corpus.honest import HONEST
+
+Kind = Literal["cheat", "twin", "honest"]
+COUNT = 86
+_EVERY_NTH = 5
+"""A quick look takes every fifth fixture of a kind."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A fixture with its place in the corpora."""
+
+    kind: Kind
+    fixture: Fixture
+    threat: int | None = None
+    """Number of the threat; None in the honest corpus."""
+
+    @property
+    def name(self) -> str:
+        return self.fixture.name if self.threat is None else f"{self.threat} {self.fixture.name}"
+
+
+def threats() -> tuple[Threat, ...]:
+    """Every threat, in order; raises ValueError unless there are exactly the 86 of the study."""
+    parts = (memory, numbers, borrowed, tampering, clocks)
+    found = sorted((t for part in parts for t in part.THREATS), key=lambda t: t.number)
+    if [threat.number for threat in found] != list(range(1, COUNT + 1)):
+        raise ValueError("the threats are not numbered from 1 to 86, each once")
+    return tuple(found)
+
+
+def entries(device: str, *, quick: bool = False) -> tuple[Entry, ...]:
+    """What can be judged on a device kind (`virtual` or `cuda`); `quick`: a fixed sample of it."""
+    able = [e for e in _all() if device == "cuda" or not e.fixture.needs_gpu]
+    if not quick:
+        return tuple(able)
+    kinds: tuple[Kind, ...] = ("cheat", "twin", "honest")
+    return tuple(
+        entry for kind in kinds for entry in [e for e in able if e.kind == kind][::_EVERY_NTH]
+    )
+
+
+def not_here(device: str) -> tuple[Entry, ...]:
+    """Entries that need a GPU, where there is none."""
+    return tuple(e for e in _all() if e.fixture.needs_gpu and device != "cuda")
+
+
+def _all() -> Iterator[Entry]:
+    for threat in threats():
+        for fixture in threat.cheats:
+            yield Entry("cheat", fixture, threat.number)
+        for fixture in threat.twins:
+            yield Entry("twin", fixture, threat.number)
+    for fixture in HONEST:
+        yield Entry("honest", fixture)

@@ -1,0 +1,185 @@
+"""What one torch operation cannot compute its whole result without, operand by operand."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.utils._pytree import tree_leaves
+
+if TYPE_CHECKING:
+    from kernelagent.tools.judge.necessity import Operation
+
+ATTENTION = "scaled_dot_product_attention"
+_ALL = frozenset(
+    """mm bmm addmm baddbmm addmv mv dot vdot linear _softmax _log_softmax sum mean amax amin max min
+    prod var std var_mean std_mean norm linalg_vector_norm argmax argmin cumsum cumprod logsumexp cat
+    stack copy sort topk flip roll any all _to_copy clone glu prelu native_layer_norm div
+    native_group_norm native_batch_norm _native_batch_norm_legit
+    _native_batch_norm_legit_no_training _fused_rms_norm repeat add sub mul clamp_min clamp_max
+    native_layer_norm linalg_norm frobenius_norm _weight_norm_interface contiguous
+    """.split()
+)
+"""Every element of every operand takes part, as long as no operand switches another off."""
+_NORMS = frozenset(
+    """native_layer_norm native_group_norm native_batch_norm _native_batch_norm_legit
+    _native_batch_norm_legit_no_training _fused_rms_norm""".split()
+)
+"""Zeros in the running mean switch nothing off here."""
+_SUMS = frozenset("add sub rsub".split())
+"""Only an infinity makes the other operand cease to matter."""
+_PICKED_BY = {"embedding": (1,), "index": (1,), "index_select": (2,), "gather": (2,), "take": (1,)}
+"""Where the indices stand; of what they pick from, one element may be all that is needed."""
+_ZEROS, _INFINITIES = 1, 2
+
+
+@dataclass(frozen=True)
+class Demand:
+    """An operand that must be read."""
+
+    tensor: torch.Tensor
+    least_bytes: int | None = None
+    """None: all of it; else at least so many bytes, nobody knows which."""
+
+
+def demands_of(operation: Operation, levels: Mapping[int, int]) -> list[Demand]:
+    """What must be read of the operands when the whole result is needed; empty when unknown."""
+    name, args = operation.name.rstrip("_"), operation.args
+    if name in _PICKED_BY:
+        picking = [t for at in _PICKED_BY[name] for t in _tensors(args[at])]
+        return [Demand(t) for t in picking if not _is_mask(t)]
+    if name == "nll_loss_forward":
+        # Each row's loss needs the row's maximum and sum, so all that the softmax before it needs.
+        return [Demand(t) for t in _tensors(args[:2])]
+    if name == "convolution":
+        return _convolution(args, levels)
+    if name == "constant_pad_nd":
+        return _unless(min(args[1]) < 0, _tensors(args[0]))
+    if name == ATTENTION:
+        return _attention(*args, levels=levels, **operation.kwargs)
+    if name not in _ALL and not _is_pointwise(operation):
+        return []
+    operands = _tensors((args, operation.kwargs))
+    if operation.name == "copy_":
+        operands = operands[1:]
+    if name == "mul" and any(v == 0 for v in args if isinstance(v, int | float)):
+        return []
+    if name in _NORMS:
+        return [Demand(t) for t in operands]
+    least = _INFINITIES if name in _SUMS else _ZEROS
+    return [
+        Demand(t)
+        for t in operands
+        if not any(_level(o, levels) >= least for o in operands if o is not t)
+    ]
+
+
+def switching(
+    operations: Sequence[Operation], args: Any, kwargs: Any, state: Mapping[int, int]
+) -> dict[int, int]:
+    """Storages whose values may make other operands cease to matter: 1 zeros, 2 infinities too.
+
+    Booleans, integers, what is computed from these alone, and what the function makes itself.
+    """
+    levels = dict(state)
+    for tensor in _tensors((args, kwargs)):
+        if not tensor.is_floating_point() and not tensor.is_complex():
+            levels[_key(tensor)] = _ZEROS
+    for operation in operations:
+        operands = _tensors((operation.args, operation.kwargs))
+        for result in operation.results:
+            if result.dtype == torch.bool:
+                levels[_key(result)] = _ZEROS
+            elif all(_level(o, levels) for o in operands):
+                levels[_key(result)] = _INFINITIES if result.is_floating_point() else _ZEROS
+    return levels
+
+
+def attention_pairs(query: torch.Tensor, key: torch.Tensor, causal: bool) -> int:
+    """Pairs of a query and a key that take part, over all heads."""
+    queries, keys = query.shape[-2], key.shape[-2]
+    pairs = sum(min(i + 1, keys) for i in range(queries)) if causal else queries * keys
+    return math.prod(query.shape[:-2]) * pairs
+
+
+def _attention(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attn_mask: torch.Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    *,
+    levels: Mapping[int, int],
+    **_: Any,
+) -> list[Demand]:
+    if attn_mask is not None and _level(attn_mask, levels):
+        return [Demand(attn_mask)]
+    queries, keys = query.shape[-2], key.shape[-2]
+    # The first query of causal attention sees one key, whatever its values; that row is in here.
+    scored = [query, key] if keys > 1 and (queries > 1 or not is_causal) else []
+    if is_causal and keys > queries:
+        share = [Demand(t, t.numel() // keys * queries * t.itemsize) for t in (key, value)]
+        return [Demand(query), *share] if scored else share[1:]
+    return [Demand(t) for t in (*scored, value, *_tensors(attn_mask))]
+
+
+def _convolution(args: tuple[Any, ...], levels: Mapping[int, int]) -> list[Demand]:
+    values, weight, bias, stride, padding, dilation, transposed, *_ = args
+    if transposed or any(_level(t, levels) for t in (values, weight)):
+        return _unless(True, ()) if bias is None else [Demand(bias)]
+    seen = taps = 1
+    for at, size in enumerate(values.shape[2:]):
+        step, pad, gap = (v[at % len(v)] for v in (stride, padding, dilation))
+        width = weight.shape[2 + at]
+        count = (size + 2 * pad - gap * (width - 1) - 1) // step + 1
+        met = {
+            (o * step + tap * gap - pad, tap)
+            for o in range(count)
+            for tap in range(width)
+            if 0 <= o * step + tap * gap - pad < size
+        }
+        seen *= len({place for place, _ in met})
+        taps *= len({tap for _, tap in met})
+    return [
+        _part(values, seen * math.prod(values.shape[:2])),
+        _part(weight, taps * math.prod(weight.shape[:2])),
+        *(Demand(t) for t in _tensors(bias)),
+    ]
+
+
+def _part(tensor: torch.Tensor, elements: int) -> Demand:
+    return Demand(tensor, None if elements == tensor.numel() else elements * tensor.itemsize)
+
+
+def _unless(unknown: bool, tensors: Sequence[torch.Tensor]) -> list[Demand]:
+    return [] if unknown else [Demand(t) for t in tensors]
+
+
+def _is_pointwise(operation: Operation) -> bool:
+    if operation.function is None:
+        return False
+    if torch.Tag.pointwise in operation.function.tags:
+        return True
+    packet = getattr(torch.ops.aten, operation.name.rstrip("_"), None)
+    twin = getattr(packet, operation.function._overloadname, None)
+    return twin is not None and torch.Tag.pointwise in twin.tags
+
+
+def _is_mask(tensor: torch.Tensor) -> bool:
+    return tensor.dtype == torch.bool
+
+
+def _level(tensor: torch.Tensor, levels: Mapping[int, int]) -> int:
+    return levels.get(_key(tensor), 0)
+
+
+def _key(tensor: torch.Tensor) -> int:
+    return int(tensor.untyped_storage()._cdata)
+
+
+def _tensors(values: Any) -> list[torch.Tensor]:
+    return [t for t in tree_leaves(values) if isinstance(t, torch.Tensor) and t.numel()]
