@@ -14,28 +14,22 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
 
-from kernelagent.tools.judge.operation_needs import ATTENTION, Demand, demands_of, switching
+from kernelagent.tools.judge.operation_needs import (
+    ATTENTION,
+    Demand,
+    Known,
+    Operation,
+    demands_of,
+    key_of,
+    known_of,
+    tensors_of,
+)
 
-_OVERWRITING = frozenset("copy_ fill_ zero_".split())
 _EITHER_RESULT = frozenset("max min topk sort median kthvalue mode cummax cummin".split())
 """Each result of these depends on the whole operand."""
 _MOST_MASKED = 1 << 27
 """Storages with more elements are not marked element by element."""
-
-
-@dataclass(frozen=True)
-class Operation:
-    """One operation as it was called, with what it returned."""
-
-    name: str
-    args: tuple[Any, ...]
-    kwargs: Mapping[str, Any]
-    results: tuple[torch.Tensor, ...]
-    changed: tuple[torch.Tensor, ...]
-    """Operands written in place."""
-    function: Any = None
 
 
 @dataclass
@@ -156,31 +150,27 @@ def necessary(
         for tensor in operation.changed:
             if key_of(tensor) in given:
                 written.setdefault(key_of(tensor), Need()).views.append(tensor)
-    levels = switching(recorder.operations, args, kwargs, switches)
+    known = known_of(recorder.operations, args, kwargs, switches)
     needs = {key: Need(list(need.views)) for key, need in written.items()}
-    whole = [op for op in reversed(recorder.operations) if _follow(op, needs, levels)]
+    whole = [op for op in reversed(recorder.operations) if _follow(op, needs, known)]
     return Necessary(needs, written, tuple(reversed(whole)))
 
 
-def _follow(operation: Operation, needs: dict[int, Need], levels: Mapping[int, int]) -> bool:
+def _follow(operation: Operation, needs: dict[int, Need], known: Known) -> bool:
     """Add what the operation's operands must be read for; true when its whole result is needed."""
-    targets = operation.changed or operation.results
+    targets = operation.results or operation.changed
     if operation.name.rstrip("_") not in _EITHER_RESULT:
         targets = targets[:1]
-    whole = any(
-        key_of(t) in needs and needs[key_of(t)].whole(t.untyped_storage()) for t in targets
-    )
+    whole = any(key_of(t) in needs and needs[key_of(t)].whole(t.untyped_storage()) for t in targets)
     for tensor in operation.changed:
         need = needs.get(key_of(tensor))
-        if need is None:
-            continue
-        if operation.name in _OVERWRITING and _is_all(tensor):
-            need.views.clear()
-            need.counted_bytes = 0
-        else:
-            need.spoiled = not _in_place_of_all(operation, tensor)
+        if need is not None and _distinct_bytes([tensor]) >= tensor.untyped_storage().nbytes():
+            # What the operation itself reads of the old contents is among its demands.
+            needs[key_of(tensor)] = Need()
+        elif need is not None:
+            need.spoiled = True
     if whole:
-        for demand in demands_of(operation, levels):
+        for demand in demands_of(operation, known):
             _add(needs.setdefault(key_of(demand.tensor), Need()), demand)
     return whole
 
@@ -192,24 +182,6 @@ def _add(need: Need, demand: Demand) -> None:
         need.counted_bytes = max(need.counted_bytes, demand.least_bytes)
 
 
-def _is_all(tensor: torch.Tensor) -> bool:
-    return _distinct_bytes([tensor]) >= tensor.untyped_storage().nbytes()
-
-
-def _in_place_of_all(operation: Operation, tensor: torch.Tensor) -> bool:
-    """True for in-place arithmetic over everything, which needs every old value."""
-    return _is_all(tensor) and bool(
-        operation.function is not None
-        and torch.Tag.pointwise in _functional_tags(operation.function)
-    )
-
-
-def _functional_tags(function: Any) -> Sequence[torch.Tag]:
-    packet = getattr(torch.ops.aten, str(function.overloadpacket).partition(".")[2].rstrip("_"))
-    found = getattr(packet, function._overloadname, None)
-    return () if found is None else found.tags
-
-
 def _changed(func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Any, ...]:
     found = []
     for at, argument in enumerate(func._schema.arguments):
@@ -217,20 +189,6 @@ def _changed(func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tup
             value = args[at] if at < len(args) else kwargs.get(argument.name)
             found += tensors_of(value)
     return tuple(found)
-
-
-def key_of(tensor: torch.Tensor) -> int:
-    """The identity of a tensor's storage while anything holds it."""
-    return int(tensor.untyped_storage()._cdata)
-
-
-def tensors_of(values: Any) -> tuple[torch.Tensor, ...]:
-    """All strided tensors with contents in a nest of values."""
-    return tuple(
-        t
-        for t in tree_leaves(values)
-        if isinstance(t, torch.Tensor) and t.layout is torch.strided and t.numel()
-    )
 
 
 def _distinct_bytes(views: Sequence[torch.Tensor]) -> int:

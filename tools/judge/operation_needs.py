@@ -5,23 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch.utils._pytree import tree_leaves
-
-if TYPE_CHECKING:
-    from kernelagent.tools.judge.necessity import Operation
 
 ATTENTION = "scaled_dot_product_attention"
 _ALL = frozenset(
     """mm bmm addmm baddbmm addmv mv dot vdot linear _softmax _log_softmax sum mean amax amin max min
     prod var std var_mean std_mean norm linalg_vector_norm argmax argmin cumsum cumprod logsumexp cat
-    stack copy sort topk flip roll any all _to_copy clone glu prelu native_layer_norm div
+    stack copy sort topk flip roll any all _to_copy clone glu prelu _prelu_kernel native_layer_norm div
     native_group_norm native_batch_norm _native_batch_norm_legit
     _native_batch_norm_legit_no_training _fused_rms_norm repeat add sub mul clamp_min clamp_max
-    native_layer_norm linalg_norm frobenius_norm _weight_norm_interface contiguous
-    """.split()
+    linalg_norm frobenius_norm""".split()
 )
 """Every element of every operand takes part, as long as no operand switches another off."""
 _NORMS = frozenset(
@@ -37,6 +33,29 @@ _ZEROS, _INFINITIES = 1, 2
 
 
 @dataclass(frozen=True)
+class Operation:
+    """One operation as it was called, with what it returned."""
+
+    name: str
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+    results: tuple[torch.Tensor, ...]
+    changed: tuple[torch.Tensor, ...]
+    """Operands written in place."""
+    function: Any = None
+
+
+@dataclass(frozen=True)
+class Known:
+    """What else is known of the storages of one call."""
+
+    levels: Mapping[int, int]
+    """Storages whose values may make other operands cease to matter: 1 zeros, 2 infinities too."""
+    log_probabilities: frozenset[int]
+    """Storages of softmax results, each element of which depends on its whole row."""
+
+
+@dataclass(frozen=True)
 class Demand:
     """An operand that must be read."""
 
@@ -45,24 +64,25 @@ class Demand:
     """None: all of it; else at least so many bytes, nobody knows which."""
 
 
-def demands_of(operation: Operation, levels: Mapping[int, int]) -> list[Demand]:
+def demands_of(operation: Operation, known: Known) -> list[Demand]:
     """What must be read of the operands when the whole result is needed; empty when unknown."""
-    name, args = operation.name.rstrip("_"), operation.args
+    name, args, levels = operation.name.rstrip("_"), operation.args, known.levels
     if name in _PICKED_BY:
-        picking = [t for at in _PICKED_BY[name] for t in _tensors(args[at])]
+        picking = [t for at in _PICKED_BY[name] for t in tensors_of(args[at])]
         return [Demand(t) for t in picking if not _is_mask(t)]
     if name == "nll_loss_forward":
-        # Each row's loss needs the row's maximum and sum, so all that the softmax before it needs.
-        return [Demand(t) for t in _tensors(args[:2])]
+        picked, labels = tensors_of(args[:2])
+        whole = key_of(picked) in known.log_probabilities
+        return [Demand(labels), *([Demand(picked)] if whole else [])]
     if name == "convolution":
         return _convolution(args, levels)
     if name == "constant_pad_nd":
-        return _unless(min(args[1]) < 0, _tensors(args[0]))
+        return _unless(min(args[1]) < 0, tensors_of(args[0]))
     if name == ATTENTION:
         return _attention(*args, levels=levels, **operation.kwargs)
     if name not in _ALL and not _is_pointwise(operation):
         return []
-    operands = _tensors((args, operation.kwargs))
+    operands = tensors_of((args, operation.kwargs))
     if operation.name == "copy_":
         operands = operands[1:]
     if name == "mul" and any(v == 0 for v in args if isinstance(v, int | float)):
@@ -77,25 +97,26 @@ def demands_of(operation: Operation, levels: Mapping[int, int]) -> list[Demand]:
     ]
 
 
-def switching(
+def known_of(
     operations: Sequence[Operation], args: Any, kwargs: Any, state: Mapping[int, int]
-) -> dict[int, int]:
-    """Storages whose values may make other operands cease to matter: 1 zeros, 2 infinities too.
+) -> Known:
+    """Find what may switch other operands off.
 
     Booleans, integers, what is computed from these alone, and what the function makes itself.
     """
     levels = dict(state)
-    for tensor in _tensors((args, kwargs)):
+    for tensor in tensors_of((args, kwargs)):
         if not tensor.is_floating_point() and not tensor.is_complex():
-            levels[_key(tensor)] = _ZEROS
+            levels[key_of(tensor)] = _ZEROS
     for operation in operations:
-        operands = _tensors((operation.args, operation.kwargs))
+        operands = tensors_of((operation.args, operation.kwargs))
         for result in operation.results:
             if result.dtype == torch.bool:
-                levels[_key(result)] = _ZEROS
+                levels[key_of(result)] = _ZEROS
             elif all(_level(o, levels) for o in operands):
-                levels[_key(result)] = _INFINITIES if result.is_floating_point() else _ZEROS
-    return levels
+                levels[key_of(result)] = _INFINITIES if result.is_floating_point() else _ZEROS
+    softmaxed = (op for op in operations if op.name == "_log_softmax")
+    return Known(levels, frozenset(key_of(r) for op in softmaxed for r in op.results))
 
 
 def attention_pairs(query: torch.Tensor, key: torch.Tensor, causal: bool) -> int:
@@ -124,7 +145,7 @@ def _attention(
     if is_causal and keys > queries:
         share = [Demand(t, t.numel() // keys * queries * t.itemsize) for t in (key, value)]
         return [Demand(query), *share] if scored else share[1:]
-    return [Demand(t) for t in (*scored, value, *_tensors(attn_mask))]
+    return [Demand(t) for t in (*scored, value, *tensors_of(attn_mask))]
 
 
 def _convolution(args: tuple[Any, ...], levels: Mapping[int, int]) -> list[Demand]:
@@ -147,7 +168,7 @@ def _convolution(args: tuple[Any, ...], levels: Mapping[int, int]) -> list[Deman
     return [
         _part(values, seen * math.prod(values.shape[:2])),
         _part(weight, taps * math.prod(weight.shape[:2])),
-        *(Demand(t) for t in _tensors(bias)),
+        *(Demand(t) for t in tensors_of(bias)),
     ]
 
 
@@ -174,12 +195,18 @@ def _is_mask(tensor: torch.Tensor) -> bool:
 
 
 def _level(tensor: torch.Tensor, levels: Mapping[int, int]) -> int:
-    return levels.get(_key(tensor), 0)
+    return levels.get(key_of(tensor), 0)
 
 
-def _key(tensor: torch.Tensor) -> int:
+def key_of(tensor: torch.Tensor) -> int:
+    """The identity of a tensor's storage while anything holds it."""
     return int(tensor.untyped_storage()._cdata)
 
 
-def _tensors(values: Any) -> list[torch.Tensor]:
-    return [t for t in tree_leaves(values) if isinstance(t, torch.Tensor) and t.numel()]
+def tensors_of(values: Any) -> tuple[torch.Tensor, ...]:
+    """All strided tensors with contents in a nest of values."""
+    return tuple(
+        t
+        for t in tree_leaves(values)
+        if isinstance(t, torch.Tensor) and t.layout is torch.strided and t.numel()
+    )
