@@ -182,8 +182,10 @@ def _add(need: Need, demand: Demand) -> None:
         need.counted_bytes = max(need.counted_bytes, demand.least_bytes)
 
 
-def _changed(func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Any, ...]:
-    found = []
+def _changed(
+    func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> tuple[torch.Tensor, ...]:
+    found: list[torch.Tensor] = []
     for at, argument in enumerate(func._schema.arguments):
         if argument.alias_info is not None and argument.alias_info.is_write:
             value = args[at] if at < len(args) else kwargs.get(argument.name)

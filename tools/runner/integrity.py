@@ -56,8 +56,8 @@ class Integrity:
         before, settings, threads = _namespaces(), _settings(), _threads()
         random_state = _random_state() if keeps_random_state else None
         yield
-        self._require_same_functions(before, doing)
         _require_same_settings(settings, _settings(), doing)
+        self._require_same_functions(before, doing)
         if random_state is not None and not torch.equal(random_state, _random_state()):
             raise CandidateFailure(
                 "tampering",

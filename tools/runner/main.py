@@ -119,10 +119,8 @@ class Runner:
         args, kwargs = open_parcel(frame.header["parcel"], frame.payload, device=self._device)
         pristine = open_parcel(frame.header["parcel"], frame.payload, device=self._device)
         allowed = Forbidding() if frame.header["forbidding"] else contextlib.nullcontext()
-        with (
-            allowed,
-            self._candidates_turn("the forward", keeps_random_state=self._keeps_random_state),
-        ):
+        keeps = self._keeps_random_state
+        with self._candidates_turn("the forward", keeps_random_state=keeps), allowed:
             output = self._loaded().forward(args, kwargs)
             self._settle()
         self._held[frame.header["call"]] = output
