@@ -181,3 +181,37 @@ def test_small_outputs_may_stay_in_the_cache():
 def test_a_result_without_bytes_is_never_implausible():
     found = headroom_of(Calling(lambda x: x.t()), (meta(8, 8),), {}, H200)
     assert implausible(1e-3, found) is None
+
+
+_PARTLY_BLIND = {
+    "strided convolution": lambda x: F.conv1d(x, x[:3, :, :2], stride=3),
+    "pooling": lambda x: F.max_pool1d(x, 2, stride=3),
+    "softmax then a slice": lambda x: x.softmax(-1)[:, :1] + 1,
+    "overwritten": lambda x: x.clone().index_fill_(1, torch.tensor([0], device=x.device), 0.0),
+    "one half overwritten": lambda x: torch.cat([x, x])[3:].tanh(),
+    "cropped": lambda x: F.pad(x, (-1, -2)),
+    "rolled window": lambda x: x.unfold(-1, 3, 4).sum(-1),
+    "assigned": lambda x: torch.zeros_like(x).copy_(x * 2).mul_(x),
+    "normed": lambda x: F.rms_norm(x, x.shape[-1:]),
+    "product": lambda x: x @ x.transpose(-1, -2),
+    "first only": lambda x: x.cumsum(-1)[..., 0] * 1,
+    "one hot": lambda x: x @ torch.eye(8, dtype=x.dtype, device=x.device)[:, :4],
+    "half": lambda x: torch.triu(x),
+    "mapped": lambda x: x * (torch.arange(8, device=x.device) > 3).float(),
+    "zeroed": lambda x: x * 0,
+}
+
+
+@pytest.mark.parametrize("name", _PARTLY_BLIND)
+def test_no_more_is_counted_than_has_any_influence(name):
+    function = _PARTLY_BLIND[name]
+    chance = torch.Generator().manual_seed(0)
+    values = torch.randn(3, 5, 8, generator=chance, dtype=torch.float64)
+    influence = torch.zeros(values.shape, dtype=torch.bool)
+    before = function(values.clone())
+    for at in range(values.numel()):
+        changed = values.clone()
+        changed.view(-1)[at] += 40.0
+        influence.view(-1)[at] = not torch.equal(function(changed), before)
+    counted = bytes_of(function, meta(3, 5, 8, dtype=torch.float64))[0]
+    assert counted <= int(influence.sum()) * 8
