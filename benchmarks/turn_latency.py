@@ -21,6 +21,7 @@ from kernelagent.tools.judge_client import JudgeProcess
 from kernelagent.tools.settings import JudgeSettings
 
 ROOT = Path(__file__).resolve().parents[1]
+CASSETTE = ROOT / "tests" / "cassettes" / "rms_norm_residual.jsonl"
 
 
 def main() -> None:
@@ -48,11 +49,15 @@ def main() -> None:
         arguments.write.write_text(text + "\n", encoding="utf-8")
 
 
+def rms_norm_candidate() -> str:
+    """The recorded answer to the RMSNorm example."""
+    return _candidate(CASSETTE)
+
+
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--problem", type=Path, default=ROOT / "examples" / "rms_norm_residual.py")
-    cassette = ROOT / "tests" / "cassettes" / "rms_norm_residual.jsonl"
-    parser.add_argument("--candidate", type=Path, default=cassette)
+    parser.add_argument("--candidate", type=Path, default=CASSETTE)
     parser.add_argument("--repeat", type=int, default=5)
     parser.add_argument("--write", type=Path)
     return parser.parse_args()

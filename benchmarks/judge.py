@@ -1,0 +1,141 @@
+"""The judge under test: both corpora, the same verdict again and again, what it costs.
+
+    python -m benchmarks.judge [--repeat 50] [--write FILE]
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from statistics import median
+
+from benchmarks.turn_latency import ROOT, rms_norm_candidate
+from kernelagent.candidate import Candidate
+from kernelagent.problem import ProblemSpec
+from kernelagent.proof import Proof, prove
+from kernelagent.tools.corpus.catalogue import threats
+from kernelagent.tools.corpus.fixture import honest_kernel, problem_path
+from kernelagent.tools.judge_client import JudgeProcess
+from kernelagent.tools.processes.confinement import Confinement
+from kernelagent.tools.processes.spawn import WarmParent
+from kernelagent.tools.settings import JudgeSettings
+
+_FORKS = 20
+_NOTHING = "kernelagent.tools.corpus.nothing:run"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--repeat", type=int, default=50)
+    parser.add_argument("--write", type=Path)
+    arguments = parser.parse_args()
+    proof = prove("virtual", quick=False)
+    lines = [
+        "# The judge under test, on the virtual device",
+        "",
+        f"`python -m benchmarks.judge --repeat {arguments.repeat}`, {platform.machine()}, "
+        f"{os.cpu_count()} cores, Python {platform.python_version()}. The corpora alone: "
+        f"`kernelagent doctor --judge`.",
+        "",
+        *_corpora(proof),
+        *_stability(arguments.repeat),
+        *_cost(),
+        *_open(proof),
+    ]
+    text = "\n".join(lines)
+    print(text)
+    if arguments.write:
+        arguments.write.write_text(text + "\n", encoding="utf-8")
+
+
+def _corpora(proof: Proof) -> Iterator[str]:
+    yield "| corpus | as it must be | of | seconds of judging |"
+    yield "|---|---|---|---|"
+    for kind in ("cheat", "twin", "honest"):
+        right, of = proof.count(kind)
+        spent = sum(row.seconds for row in proof.rows if row.kind == kind)
+        yield f"| {kind} | {right} | {of} | {spent:.0f} |"
+    yield ""
+    yield f"{proof.seconds:.0f} s from start to end, two judges side by side."
+    yield ""
+    codes = Counter(row.got for row in proof.rows if row.kind == "cheat")
+    yield "What the cheats were refused with: " + ", ".join(
+        f"`{code}` {count}" for code, count in codes.most_common()
+    )
+    yield ""
+
+
+def _stability(times: int) -> Iterator[str]:
+    yield "| the same honest candidate, judged again and again | times | accepted | median s | slowest s |"
+    yield "|---|---|---|---|---|"
+    for name in ("relu_affine", "row_softmax", "linear_gelu"):
+        verdicts, seconds = _judged_again(name, times)
+        yield (
+            f"| {name} | {times} | {verdicts['accepted']} | {median(seconds):.2f} | "
+            f"{max(seconds):.2f} |"
+        )
+    yield ""
+
+
+def _judged_again(name: str, times: int) -> tuple[Counter[str], list[float]]:
+    verdicts: Counter[str] = Counter()
+    seconds = []
+    settings = JudgeSettings(ProblemSpec(path=str(problem_path(name))), device="virtual")
+    with JudgeProcess(settings) as judge:
+        for _ in range(times):
+            began = time.perf_counter()
+            verdicts[judge.evaluate(Candidate(honest_kernel(name)), lambda _: None).verdict] += 1
+            seconds.append(time.perf_counter() - began)
+    return verdicts, seconds
+
+
+def _cost() -> Iterator[str]:
+    problem = ROOT / "examples" / "rms_norm_residual.py"
+    verify = []
+    with JudgeProcess(JudgeSettings(ProblemSpec(path=str(problem)), device="virtual")) as judge:
+        for _ in range(6):
+            found = judge.evaluate(Candidate(rms_norm_candidate()), lambda _: None)
+            verify.append(sum(s.seconds for s in found.stages if s.name == "verify"))
+    plain, confined = _fork_seconds(sandboxed=False), _fork_seconds(sandboxed=True)
+    yield "| cost | measured | asked |"
+    yield "|---|---|---|"
+    yield f"| verification of the RMSNorm example in a warm turn | {median(verify[1:]):.2f} s | < 2 s |"
+    yield (
+        f"| sandbox start over a plain fork | {1e3 * (confined - plain):.1f} ms "
+        f"({1e3 * confined:.1f} against {1e3 * plain:.1f}) | < 50 ms |"
+    )
+    yield ""
+
+
+def _fork_seconds(*, sandboxed: bool) -> float:
+    seconds = []
+    with WarmParent.start() as warm, tempfile.TemporaryDirectory() as folder:
+        for number in range(_FORKS):
+            scratch = Path(folder) / str(number)
+            scratch.mkdir()
+            began = time.perf_counter()
+            child = warm.fork(_NOTHING, {}, [], Confinement(scratch, sandboxed=sandboxed))
+            child.wait(10.0)
+            seconds.append(time.perf_counter() - began)
+    return median(seconds)
+
+
+def _open(proof: Proof) -> Iterator[str]:
+    yield "| entry | not closed here, because |"
+    yield "|---|---|"
+    for threat in threats():
+        if threat.closed == "cuda":
+            yield f"| {threat.number} {threat.title} | it needs a GPU: {threat.how} |"
+    for row in proof.rows:
+        if not row.as_expected:
+            yield f"| {row.threat or ''} {row.name} | expected {row.expected}, got {row.got} |"
+
+
+if __name__ == "__main__":
+    main()
