@@ -22,10 +22,12 @@ Outcome = Evaluation | None
 """What becomes of a turn; None: its reply was void."""
 
 
-def timed(value: float, low: float = 0.0, high: float = 0.0, bound: str = "dram") -> Evaluation:
+def timed(
+    value: float, low: float = 0.0, high: float = 0.0, bound: str = "dram", covered: float = 0.9
+) -> Evaluation:
     """An acceptance on cuda; without an interval it is 5 % wide on either side."""
     interval = Interval(value, low or value * 0.95, high or value * 1.05)
-    kernel = KernelFacts("norm", 1, share_of_device_time=0.9, bound=bound)
+    kernel = KernelFacts("norm", 1, share_of_device_time=covered, bound=bound)
     return Evaluation("accepted", CUDA, timing=Timing(10 / value, 10, interval), kernels=(kernel,))
 
 

@@ -12,10 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parents[1] / "core"))
+from evaluations import DEVICE, FACTS, Recorded, Scripted, reply_with
 from histories import Caller, Outcome, accepted, finished, line, play, rejected, timed
 
+from kernelagent.budget import Budget
 from kernelagent.errors import UsageError
 from kernelagent.history import History, TurnRequest
+from kernelagent.session import Session
 from kernelagent.strategies import BUILT_IN, load_strategy
 from kernelagent.strategies.lineage import side_by_side
 
@@ -247,6 +251,26 @@ def test_an_option_out_of_range_is_refused_before_the_run(
 ) -> None:
     with pytest.raises(UsageError, match=words):
         load_strategy(name, ["a"], options={option: text})
+
+
+@each
+def test_a_session_runs_on_it_until_its_turns_are_spent(name: str, options: dict[str, str]) -> None:
+    verdicts = [rejected(), accepted(0.8), accepted(1.1), rejected(), accepted(1.5), accepted(1.6)]
+    models = {model: Scripted([reply_with(i) for i in range(6)], model) for model in MODELS}
+    session = Session(
+        facts=FACTS,
+        device=DEVICE,
+        strategy=load_strategy(name, MODELS, 3, options),
+        models=models,
+        evaluator=Recorded(verdicts),
+        budget=Budget(turns=None),
+        publish=lambda event: None,
+        clock=lambda: 0.0,
+        keep_prompt=lambda turn, messages: None,
+        keep_candidate=lambda turn, candidate: None,
+    )
+    assert session.run()
+    assert len(session.history.turns) == int(options.get("n", 6))
 
 
 def test_requests_side_by_side_know_of_each_other() -> None:

@@ -49,13 +49,14 @@ def test_a_void_turn_leaves_the_window_at_once_and_the_trajectory_goes_on() -> N
 
 
 def test_the_best_turn_stays_in_the_window_although_the_reward_is_clipped() -> None:
-    history = line(timed(9.0), *[timed(3.0 + i / 10) for i in range(6)])
-    assert 0 in only(Window(("a",)).next_turns(history)).window
+    history = line(timed(9.0, covered=0.2), *[timed(3.2 + i / 10) for i in range(6)])
+    assert history.turn(0).reward < history.turn(1).reward
+    assert only(Window(("a",)).next_turns(history)).window == (0, 4, 5, 6)
 
 
 def test_estimates_rank_the_window_where_nothing_was_timed() -> None:
-    history = line(accepted(2.0), accepted(1.0), accepted(1.1), accepted(1.9))
-    assert only(Window(("a",), window=2).next_turns(history)).window == (0, 3)
+    history = line(accepted(1.9), accepted(2.0), accepted(1.0), accepted(1.1))
+    assert only(Window(("a",), window=2).next_turns(history)).window == (0, 1)
 
 
 @pytest.mark.parametrize(
