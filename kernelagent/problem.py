@@ -61,6 +61,14 @@ class InputSet:
 
 
 @dataclass(frozen=True)
+class Remark:
+    """Something about the problem itself that a careful reader wants to know."""
+
+    code: str
+    message: str
+
+
+@dataclass(frozen=True)
 class ProblemFacts:
     """What the judge says about the user's module; all that conductor, models and reports know."""
 
@@ -83,5 +91,5 @@ class ProblemFacts:
     """The matmul precision both sides run at, for example `tf32 off`."""
     dynamic: tuple[str, ...] = ()
     """Sizes that change from call to call, each written out for a reader."""
-    disclosures: tuple[str, ...] = field(default=())
+    disclosures: tuple[Remark, ...] = field(default=())
     """What a careful reader should know about the problem itself."""

@@ -114,7 +114,7 @@ def _problem(state: RunState) -> str:
     for one in state.facts.input_sets:
         shrunk = ", executed at reduced size" if one.executed is not None else ""
         lines.append(f"- input set `{one.name}`: forward{one.arguments}{shrunk}")
-    lines += [f"- {text}" for text in state.facts.disclosures]
+    lines += [f"- {remark.message}" for remark in state.facts.disclosures]
     return "\n".join(lines)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from kernelagent.tools.corpus import borrowed, clocks, memory, numbers, tampering
+from kernelagent.tools.corpus import borrowed, clocks, memory, tampering, values
 from kernelagent.tools.corpus.fixture import Fixture, Threat
 from kernelagent.tools.corpus.honest import HONEST
 
@@ -32,7 +32,7 @@ class Entry:
 
 def threats() -> tuple[Threat, ...]:
     """Every threat, in order; raises ValueError unless there are exactly the 86 of the study."""
-    parts = (memory, numbers, borrowed, tampering, clocks)
+    parts = (memory, values, borrowed, tampering, clocks)
     found = sorted((t for part in parts for t in part.THREATS), key=lambda t: t.number)
     if [threat.number for threat in found] != list(range(1, COUNT + 1)):
         raise ValueError("the threats are not numbered from 1 to 86, each once")

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch.utils._pytree import keystr, tree_flatten_with_path
 
-from kernelagent.problem import InputSet, Mode, ProblemFacts, TensorFacts
+from kernelagent.problem import InputSet, Mode, ProblemFacts, Remark, TensorFacts
 from kernelagent.tools.judge.load import Arguments, LoadedProblem
 from kernelagent.tools.tensors import spec_of
 
@@ -38,7 +38,7 @@ def problem_facts(
     mode: Mode,
     precision: str,
     dynamic: tuple[str, ...],
-    disclosures: tuple[str, ...],
+    disclosures: tuple[Remark, ...],
 ) -> ProblemFacts:
     """Everything the judge says about the problem; its hash covers source, shapes and state."""
     args, kwargs = problem.init_args()

@@ -134,7 +134,8 @@ def _tolerance(candidate: torch.Tensor, result: GateResult | None) -> Close:
         value, target = _wide(left), _wide(right)
         error = (value - target).abs()
         both_odd = ~value.isfinite() & ~target.isfinite() & ((value == target) | value.isnan())
-        return (error <= budget + 8 * half_ulp * target.abs()) | both_odd
+        near = (error <= budget + 8 * half_ulp * target.abs()) & target.isfinite()
+        return near | both_odd
 
     return close
 

@@ -11,7 +11,7 @@ import torch
 
 from kernelagent.errors import ProblemError
 from kernelagent.evaluation import DeviceFacts
-from kernelagent.problem import ProblemFacts
+from kernelagent.problem import ProblemFacts, Remark
 from kernelagent.tools.judge import compare, describe
 from kernelagent.tools.judge.admit import admission_of
 from kernelagent.tools.judge.candidate_process import CandidateProcess
@@ -92,7 +92,7 @@ class Docket:
         output, remarks = _tried(oracle, sources, problem)
         for source in sources:
             admitted = admission_of(oracle, source, constant=problem.constant_inputs)
-            remarks += tuple(f"{d.code}: {d.message}" for d in admitted.disclosures)
+            remarks += tuple(Remark(d.code, d.message) for d in admitted.disclosures)
         declared = [DynamicDimension.read(text) for text in settings.dynamic]
         dynamic = {source.name: dynamic_of(source, declared, oracle) for source in sources}
         facts = describe.problem_facts(
@@ -168,10 +168,10 @@ def _described(source: InputSource, module: torch.nn.Module) -> Any:
 
 def _tried(
     oracle: Oracle, sources: tuple[InputSource, ...], problem: LoadedProblem
-) -> tuple[Any, tuple[str, ...]]:
+) -> tuple[Any, tuple[Remark, ...]]:
     """Run the reference twice on each input set; returns the first set's output and remarks."""
     first: Any = None
-    remarks = list(problem.disclosures)
+    remarks = [Remark("problem", text) for text in problem.disclosures]
     for source in sources:
         arguments = source.draw(1)
         output, again = oracle.eager(arguments), oracle.eager(arguments)
@@ -180,12 +180,14 @@ def _tried(
             raise ProblemError(f"the forward of {problem.entry_point} returns no tensor")
         first = output if first is None else first
         if source.shrunk is not None:
-            remarks.append(
+            said = (
                 f"input set {source.name!r} was executed with a leading dimension of "
                 f"{source.shrunk.now} instead of {source.shrunk.was}"
             )
+            remarks.append(Remark("executed_smaller", said))
     if problem.constant_inputs:
-        remarks.append("inputs were drawn like the example tensors: there is no input generator")
+        said = "inputs were drawn like the example tensors: there is no input generator"
+        remarks.append(Remark("no_input_generator", said))
     return first, tuple(remarks)
 
 

@@ -64,11 +64,13 @@ def hidden(
 
 
 def _sizes(usual: int, chance: random.Random) -> list[int]:
-    """One, a prime, and the neighbours of block multiples; never the size that is known."""
+    """One, a prime, a neighbour of a block multiple, one beyond the block that holds the known size."""
     most = max(_GROWTH * usual, 8)
     primes = [p for p in _PRIMES if p <= most]
     edges = [b + d for b in _BLOCKS for d in (-1, 1) if b + d <= most] or [usual + 1]
-    chosen = [1, chance.choice(primes), chance.choice(edges), chance.randint(1, most)]
+    # A block that was chosen for the known size is a power of two that holds it.
+    beyond = min(1 << (usual - 1).bit_length(), most - 1) + 1
+    chosen = [1, chance.choice(primes), chance.choice(edges), chance.randint(beyond, most)]
     return [size for size in dict.fromkeys(chosen) if size != usual][:_SIZES]
 
 

@@ -190,7 +190,7 @@ class Judge:
             sandbox=self.sandbox,
             hashes=Hashes(self.facts.sha256, Candidate(source).sha256, harness_sha256()),
             precision=self.facts.precision,
-            disclosures=tuple(Disclosure("problem", text) for text in self.facts.disclosures),
+            disclosures=tuple(Disclosure(d.code, d.message) for d in self.facts.disclosures),
         )
 
     def _refused(

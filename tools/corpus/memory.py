@@ -1,0 +1,334 @@
+"""Entries 1–3, 13 and 20–27: memory that was not written, not fresh, not of the right kind, or not one's own."""
+
+from __future__ import annotations
+
+from kernelagent.tools.corpus.fixture import Fixture, Threat, edited, honest_kernel
+
+_RELU, _SOFTMAX, _SUM, _LOG = "relu_affine", "row_softmax", "row_sum", "log_rows"
+_EMPTY = "        out = torch.empty_like(x)\n"
+_SUPER = "        super().__init__()\n"
+_RETURN = "        return out\n"
+_STORE = "tl.store(out_ptr + i, tl.maximum(x, 0.0) * w + b, mask=mask)"
+
+
+def _of(base: str, name: str, *edits: tuple[str, str], code: str | None = None) -> Fixture:
+    return Fixture(name, base, edited(honest_kernel(base), *edits), code)
+
+
+_ATOMIC = (
+    ("    row = tl.program_id(0)\n", "    row = tl.program_id(0)\n    part = tl.program_id(1)\n"),
+    ("range(0, width, BLOCK)", "range(part * BLOCK, width, 2 * BLOCK)"),
+    ("out = torch.empty(x.shape[0]", "out = torch.zeros(x.shape[0]"),
+    ("row_sum[(x.shape[0],)]", "row_sum[(x.shape[0], 2)]"),
+)
+
+THREATS: tuple[Threat, ...] = (
+    Threat(
+        1,
+        "memory in which the reference left its result",
+        "refused",
+        "no reference runs in that process, and fresh memory is filled with NaN",
+        (
+            _of(
+                _RELU,
+                "stores-nothing",
+                (_STORE, _STORE.replace("mask=mask", "mask=mask & (i < 0)")),
+                code="nonfinite",
+            ),
+        ),
+        (
+            _of(
+                _RELU,
+                "empty-and-fully-written",
+                (_EMPTY, "        out = torch.empty(x.shape, dtype=x.dtype, device=x.device)\n"),
+            ),
+        ),
+    ),
+    Threat(
+        2,
+        "its own earlier result, left in a buffer",
+        "refused",
+        "every call has other inputs",
+        (
+            _of(
+                _RELU,
+                "writes-on-the-first-call-only",
+                (_SUPER, _SUPER + "        self.buffer = None\n"),
+                (
+                    _EMPTY,
+                    "        first = self.buffer is None\n        if first:\n            self.buffer = torch.empty_like(x)\n        out = self.buffer\n",
+                ),
+                (
+                    "        n = x.numel()\n",
+                    "        n = x.numel()\n        blocks = triton.cdiv(n, 256)\n",
+                ),
+                (
+                    "(triton.cdiv(n, 256),)](x, self.weight, self.bias, out, n,",
+                    "(blocks,)](x, self.weight, self.bias, out, n if first else 1,",
+                ),
+                (_RETURN, "        return out.clone()\n"),
+                code="stale_output",
+            ),
+        ),
+        (
+            _of(
+                _RELU,
+                "buffer-that-each-call-fills",
+                (_SUPER, _SUPER + "        self.buffer = None\n"),
+                (
+                    _EMPTY,
+                    "        if self.buffer is None:\n            self.buffer = torch.empty_like(x)\n        out = self.buffer\n",
+                ),
+                (_RETURN, "        return out.clone()\n"),
+            ),
+        ),
+    ),
+    Threat(
+        3,
+        "a launch that does not cover the output",
+        "refused",
+        "fresh memory is filled with NaN, and grids are checked as the driver checks them",
+        (
+            _of(
+                _RELU,
+                "half-the-grid",
+                ("triton.cdiv(n, 256)", "triton.cdiv(n, 512)"),
+                code="wrong_output",
+            ),
+            _of(
+                _RELU,
+                "no-grid-at-all",
+                ("triton.cdiv(n, 256)", "n // 4096"),
+                code="out_of_resources",
+            ),
+        ),
+        (
+            _of(
+                _RELU,
+                "more-programs-than-needed",
+                ("triton.cdiv(n, 256)", "triton.cdiv(n, 256) + 3"),
+            ),
+        ),
+    ),
+    Threat(
+        13,
+        "a few rows left out",
+        "refused",
+        "the largest error counts as well as the mean one, in the whole and in blocks of rows",
+        (
+            _of(
+                _SOFTMAX,
+                "all-rows-but-the-last",
+                ("softmax_rows[(x.shape[0],)]", "softmax_rows[(x.shape[0] - 1,)]"),
+                code="wrong_output",
+            ),
+            _of(
+                _SOFTMAX,
+                "the-last-row-is-the-first",
+                (
+                    "    row = tl.program_id(0)\n    j",
+                    "    row = tl.program_id(0)\n    source = tl.where(row == tl.num_programs(0) - 1, 0, row)\n    j",
+                ),
+                ("tl.load(x_ptr + row * columns", "tl.load(x_ptr + source * columns"),
+                code="wrong_output",
+            ),
+        ),
+        (
+            _of(
+                _SOFTMAX,
+                "rows-from-the-end",
+                (
+                    "    row = tl.program_id(0)\n",
+                    "    row = tl.num_programs(0) - 1 - tl.program_id(0)\n",
+                ),
+            ),
+        ),
+    ),
+    Threat(
+        20,
+        "NaN as a wildcard",
+        "refused",
+        "NaN must stand exactly where the reference has it",
+        (
+            _of(
+                _RELU,
+                "nothing-but-nan",
+                (_RETURN, "        return out * float('nan')\n"),
+                code="nonfinite",
+            ),
+        ),
+        (_of(_LOG, "nan-where-the-reference-has-it"),),
+    ),
+    Threat(
+        21,
+        "infinity as a wildcard",
+        "refused",
+        "infinities must stand exactly where the reference has them, with their sign",
+        (
+            _of(
+                _LOG,
+                "a-large-number-for-infinity",
+                ("y = tl.log(x)", "y = tl.where(x == 0.0, -3.0e38, tl.log(x))"),
+                code="nonfinite",
+            ),
+        ),
+        (
+            _of(
+                _LOG,
+                "infinity-where-the-reference-has-it",
+                ("y = tl.log(x)", "y = tl.where(x == 0.0, -float('inf'), tl.log(x))"),
+            ),
+        ),
+    ),
+    Threat(
+        22,
+        "a shape or type that compares well",
+        "refused",
+        "shape, dtype and device must be the reference's before values are looked at",
+        (
+            _of(
+                _RELU, "one-row-for-all", (_RETURN, "        return out[:1]\n"), code="wrong_shape"
+            ),
+            _of(
+                _RELU,
+                "half-precision-output",
+                (_RETURN, "        return out.half()\n"),
+                code="wrong_dtype",
+            ),
+            _of(
+                _RELU,
+                "first-row-expanded",
+                (_RETURN, "        return out[:1].expand(out.shape)\n"),
+                code="wrong_output",
+            ),
+        ),
+        (_of(_RELU, "transposed-strides", (_RETURN, "        return out.t().contiguous().t()\n")),),
+    ),
+    Threat(
+        23,
+        "an output that is somebody else's memory",
+        "refused",
+        "outputs are read again after the next call; inputs are compared bit for bit",
+        (
+            _of(
+                _RELU,
+                "one-buffer-for-all-calls",
+                (_EMPTY, "        out = self.__dict__.setdefault('kept', torch.empty_like(x))\n"),
+                code="output_aliased",
+            ),
+            _of(
+                _RELU,
+                "result-written-into-the-input",
+                (_EMPTY, "        out = x\n"),
+                code="input_mutated",
+            ),
+        ),
+        (
+            _of(
+                _RELU,
+                "view-of-a-fresh-buffer",
+                (
+                    _EMPTY,
+                    "        out = torch.empty(2 * x.numel(), dtype=x.dtype, device=x.device)[: x.numel()].view(x.shape)\n",
+                ),
+            ),
+        ),
+    ),
+    Threat(
+        24,
+        "inputs changed to make the reference easy",
+        "refused",
+        "the judge keeps its own inputs, and the candidate's must come back unchanged",
+        (
+            _of(
+                _RELU,
+                "zeroes-its-input",
+                (_RETURN, "        x.zero_()\n        return out\n"),
+                code="input_mutated",
+            ),
+        ),
+        (
+            _of(
+                _RELU,
+                "in-place-on-its-own-copy",
+                (_EMPTY, "        x = x.clone()\n        out = x\n"),
+            ),
+        ),
+    ),
+    Threat(
+        25,
+        "weights or constants changed on the way",
+        "refused",
+        "the reference has its own; parameters and buffers are compared after the calls",
+        (
+            _of(
+                _RELU,
+                "weight-nudged-every-call",
+                (_RETURN, "        self.weight.data.mul_(1.0 + 2.0**-22)\n        return out\n"),
+                code="state_not_updated",
+            ),
+            _of(
+                _RELU,
+                "weight-cleared-after-use",
+                (_RETURN, "        self.weight.data.zero_()\n        return out\n"),
+                code="state_not_updated",
+            ),
+        ),
+        (
+            _of(
+                _RELU,
+                "weight-copied-before-it-is-changed",
+                (_EMPTY, "        weight = self.weight.detach().clone().mul_(2.0)\n" + _EMPTY),
+                ("(x, self.weight,", "(x, weight.div_(2.0),"),
+            ),
+        ),
+    ),
+    Threat(
+        26,
+        "a race that usually goes well",
+        "refused",
+        "on `virtual` conflicting stores of two programs are found, whatever came out; elsewhere by repetition",
+        (
+            _of(
+                _SUM,
+                "sums-without-atomics",
+                *_ATOMIC,
+                (
+                    "tl.store(out_ptr + row, tl.sum(total, axis=0))",
+                    "tl.store(out_ptr + row, tl.load(out_ptr + row) + tl.sum(total, axis=0))",
+                ),
+                code="data_race",
+            ),
+        ),
+        (
+            _of(
+                _SUM,
+                "sums-with-atomics",
+                *_ATOMIC,
+                (
+                    "tl.store(out_ptr + row, tl.sum(total, axis=0))",
+                    "tl.atomic_add(out_ptr + row, tl.sum(total, axis=0))",
+                ),
+            ),
+        ),
+    ),
+    Threat(
+        27,
+        "side effects left out",
+        "refused",
+        "buffers after the call must be the reference's",
+        (
+            _of(
+                "running_mean",
+                "buffer-not-updated",
+                (
+                    "        self.running_mean.mul_(0.9).add_(0.1 * x.mean(0))\n",
+                    "        mean = self.running_mean * 0.9 + 0.1 * x.mean(0)\n",
+                ),
+                ("(x, self.running_mean, out", "(x, mean, out"),
+                code="state_not_updated",
+            ),
+        ),
+        (_of("running_mean", "buffer-updated"),),
+    ),
+)
