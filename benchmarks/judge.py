@@ -1,6 +1,6 @@
 """The judge under test: both corpora, the same verdict again and again, what it costs.
 
-    python -m benchmarks.judge [--repeat 50] [--write FILE]
+python -m benchmarks.judge [--repeat 50] [--honest 20] [--write FILE]
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ from kernelagent.candidate import Candidate
 from kernelagent.problem import ProblemSpec
 from kernelagent.proof import Proof, prove
 from kernelagent.tools.corpus.catalogue import threats
+from kernelagent.tools.corpus.check import check
 from kernelagent.tools.corpus.fixture import honest_kernel, problem_path
+from kernelagent.tools.corpus.honest import HONEST
 from kernelagent.tools.judge_client import JudgeProcess
 from kernelagent.tools.processes.confinement import Confinement
 from kernelagent.tools.processes.spawn import WarmParent
@@ -33,17 +35,19 @@ _NOTHING = "kernelagent.tools.corpus.nothing:run"
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repeat", type=int, default=50)
+    parser.add_argument("--honest", type=int, default=20)
     parser.add_argument("--write", type=Path)
     arguments = parser.parse_args()
     proof = prove("virtual", quick=False)
     lines = [
         "# The judge under test, on the virtual device",
         "",
-        f"`python -m benchmarks.judge --repeat {arguments.repeat}`, {platform.machine()}, "
+        f"`python -m benchmarks.judge --repeat {arguments.repeat} --honest {arguments.honest}`, {platform.machine()}, "
         f"{os.cpu_count()} cores, Python {platform.python_version()}. The corpora alone: "
         f"`kernelagent doctor --judge`.",
         "",
         *_corpora(proof),
+        *_false_alarms(arguments.honest),
         *_stability(arguments.repeat),
         *_cost(),
         *_open(proof),
@@ -68,6 +72,17 @@ def _corpora(proof: Proof) -> Iterator[str]:
     yield "What the cheats were refused with: " + ", ".join(
         f"`{code}` {count}" for code, count in codes.most_common()
     )
+    yield ""
+
+
+def _false_alarms(times: int) -> Iterator[str]:
+    found = list(check(HONEST, device="virtual", jobs=2, times=times))
+    refused = [one for one in found if one.code is not None]
+    yield (
+        f"The honest corpus {times} times over, each judging with seeds of its own: {len(found)} "
+        f"judgings, {len(refused)} refused."
+    )
+    yield from (f"- {one.fixture.name}: {one.code}: {one.message}" for one in refused)
     yield ""
 
 

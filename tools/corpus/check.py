@@ -48,15 +48,16 @@ def check(
     device: str = "auto",
     sandbox: SandboxChoice = "auto",
     jobs: int = 1,
+    times: int = 1,
 ) -> Iterator[Checked]:
-    """Judge each fixture once, in the order they get done; `jobs`: judges side by side.
+    """Judge each fixture `times` times, in the order they get done; `jobs`: judges side by side.
 
     Raises what a judge could not do. On a GPU one job at a time: they would disturb each other.
     """
     groups = _groups(dict.fromkeys(fixtures), device, sandbox)
     done: SimpleQueue[Checked | None] = SimpleQueue()
     with ThreadPoolExecutor(max_workers=jobs) as pool:
-        work = [pool.submit(_judge, group, done) for group in groups]
+        work = [pool.submit(_judge, group, times, done) for group in groups]
         for future in work:
             future.add_done_callback(lambda _: done.put(None))
         left = len(work)
@@ -93,9 +94,9 @@ def _settings(
     )
 
 
-def _judge(group: _Group, done: SimpleQueue[Checked | None]) -> None:
+def _judge(group: _Group, times: int, done: SimpleQueue[Checked | None]) -> None:
     with JudgeProcess(group.settings) as judge:
-        for fixture in group.fixtures:
+        for fixture in group.fixtures * times:
             began = time.monotonic()
             found = judge.evaluate(Candidate(fixture.source), lambda _: None)
             done.put(_checked(fixture, found, time.monotonic() - began))
