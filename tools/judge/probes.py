@@ -224,7 +224,11 @@ def _places(row: torch.Tensor, columns: int, generator: torch.Generator) -> torc
 
 
 def _mean100(values: torch.Tensor, scale: float, generator: torch.Generator) -> torch.Tensor:
-    return scale * (standard_normal(values, generator) + 100)
+    row = _row_like(values)
+    at = torch.arange(row.numel(), device=row.device).reshape(row.shape)
+    # Rows of either sign: what a mask fills in is larger than all of a negative row.
+    sign = torch.where(at % 2 == int(torch.randint(2, (), generator=generator)), 1.0, -1.0)
+    return scale * (standard_normal(values, generator) + 100 * sign)
 
 
 def _large_logits(values: torch.Tensor, scale: float, generator: torch.Generator) -> torch.Tensor:
