@@ -98,11 +98,6 @@ class History:
         """The best accepted turn of all, never simply the last; ties go to the earlier one."""
         return best_of(self.turns)
 
-    def seen(self, candidate: Candidate) -> Turn | None:
-        """The turn that already tried this very source."""
-        same = (t for t in self.turns if t.candidate and t.candidate.sha256 == candidate.sha256)
-        return next(same, None)
-
 
 def best_of(turns: Iterable[Turn]) -> Turn | None:
     """Highest score among the accepted, the earliest of equals."""

@@ -6,7 +6,7 @@ Every step is an event; nothing here prints, and nothing here imports the user's
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from kernelagent.budget import Budget, Spent, why_spent
@@ -30,6 +30,7 @@ from kernelagent.problem import ProblemFacts
 from kernelagent.prompts import prompt_hash, render_prompt
 from kernelagent.rewards import RewardWeights, reward
 from kernelagent.strategies import Strategy
+from kernelagent.tried import came_back, same_as, summary
 
 Publish = Callable[[Event], None]
 
@@ -76,12 +77,13 @@ class Session:
                     return why
                 if self.stop_asked():
                     return "stopped by the user"
-                self._take(request)
+                if request.model not in self.history.exhausted:
+                    self._take(request)
 
     def _why_done(self) -> str:
-        if self.history.exhausted:
+        if self.history.exhausted >= set(self.models):
             return f"{', '.join(sorted(self.history.exhausted))} has nothing left to try"
-        return "the strategy is done"
+        return "the strategy asks for nothing more"
 
     def _take(self, request: TurnRequest) -> None:
         index = len(self.history.turns)
@@ -115,10 +117,11 @@ class Session:
         """Evaluate a turn whose reply is known (fresh, or left over from an interrupted run)."""
         self.history = self.history.with_turn(turn)
         parsed = parse_reply(turn.reply or "")
-        if isinstance(parsed, Candidate) and (earlier := self.history.seen(parsed)) is not None:
+        if isinstance(parsed, Candidate) and (earlier := same_as(self.history, parsed)) is not None:
             parsed = NoCandidate(
-                f"this is exactly the candidate of turn {earlier.index}, whose findings you have; "
-                f"change something"
+                f"repeated: this is the candidate of turn {earlier.index} again, but for names, "
+                f"comments or layout, and nothing new can come of it ({summary(earlier)}); change "
+                f"what it does"
             )
         if isinstance(parsed, NoCandidate):
             self._publish(TurnVoid(turn.index, parsed.why))
@@ -132,6 +135,7 @@ class Session:
             self.history = self.history.with_turn(void)
             return
         self.keep_candidate(turn.index, parsed)
+        turn = replace(turn, candidate=parsed)
         before = self.history.best
         evaluation = self._evaluate(turn.index, parsed)
         done = Turn(
@@ -140,7 +144,7 @@ class Session:
             reply=turn.reply,
             candidate=parsed,
             evaluation=evaluation,
-            feedback=feedback_for(evaluation),
+            feedback=self._feedback(evaluation, turn),
             reward=reward(evaluation, self.weights),
         )
         self.history = self.history.with_turn(done)
@@ -150,6 +154,10 @@ class Session:
         best = self.history.best
         if best is not None and (before is None or best.index != before.index):
             self._publish(BestChanged(best.index, best.score))
+
+    def _feedback(self, evaluation: Evaluation, turn: Turn) -> str:
+        again = came_back(self.history, turn)
+        return feedback_for(evaluation) + (f"\n{again}" if again is not None else "")
 
     def _evaluate(self, index: int, candidate: Candidate) -> Evaluation:
         return self.evaluator.evaluate(

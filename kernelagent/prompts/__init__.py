@@ -12,6 +12,7 @@ from kernelagent.evaluation import DeviceFacts
 from kernelagent.history import History, Message, TurnRequest
 from kernelagent.problem import ProblemFacts
 from kernelagent.records import to_json
+from kernelagent.tried import lessons, summary
 
 
 @cache
@@ -40,12 +41,33 @@ def render_prompt(
         messages.append(Message("assistant", turn.reply))
         messages.append(Message("user", turn.feedback))
     parent = None if request.parent is None else history.turn(request.parent)
-    now = _text("request.md.j2", request=request, parent=parent, best=history.best)
+    shown = frozenset(request.window)
+    now = _text(
+        "request.md.j2",
+        request=request,
+        parent=parent,
+        best=history.best,
+        void=_last_void(history, shown),
+        summaries=[summary(t) for t in history.finished if t.evaluation and t.index not in shown][
+            -_SUMMARIES:
+        ],
+        lessons=lessons(history, shown),
+    )
     if messages[-1].role == "user":
         messages[-1] = Message("user", f"{messages[-1].content}\n\n{now}")
     else:
         messages.append(Message("user", now))
     return tuple(messages)
+
+
+_SUMMARIES = 12
+"""Turns outside the window that are still told in one line each."""
+
+
+def _last_void(history: History, shown: frozenset[int]) -> str | None:
+    """Why the very last reply held nothing to evaluate, when the window does not tell."""
+    last = history.turns[-1] if history.turns else None
+    return last.void if last is not None and last.index not in shown else None
 
 
 def prompt_hash(messages: tuple[Message, ...]) -> str:

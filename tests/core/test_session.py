@@ -91,7 +91,7 @@ def test_a_candidate_that_was_tried_before_is_not_evaluated_again(folder: RunFol
     session = session_in(folder, evaluator, Scripted([reply_with(1), reply_with(1), reply_with(2)]))
     session.run()
     assert evaluator.asked == [1, 2]
-    assert "exactly the candidate of turn 0" in (session.history.turn(1).void or "")
+    assert "the candidate of turn 0 again" in (session.history.turn(1).void or "")
 
 
 def test_the_next_prompt_holds_the_feedback_of_the_turn_before(folder: RunFolder) -> None:
