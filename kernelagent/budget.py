@@ -51,6 +51,29 @@ class Spent:
                 return self
 
 
+@dataclass(frozen=True)
+class Cost:
+    """The most that one ask can cost; None where nobody knows."""
+
+    tokens: int | None = 0
+    dollars: float | None = 0.0
+
+
+def why_too_dear(budget: Budget, spent: Spent, ask: Cost) -> str | None:
+    """A sentence when the worst case of the next ask does not fit into what is left, else None."""
+    used: tuple[tuple[float | None, float | None, float, str], ...] = (
+        (ask.tokens, budget.tokens, spent.tokens, "tokens"),
+        (ask.dollars, budget.dollars, spent.dollars, "dollars"),
+    )
+    for most, limit, so_far, unit in used:
+        if most is not None and limit is not None and so_far + most > limit:
+            return (
+                f"the next ask may cost up to {most:g} {unit}, and {limit - so_far:g} of the budget "
+                f"of {limit:g} {unit} are left"
+            )
+    return None
+
+
 def why_spent(budget: Budget, spent: Spent, elapsed_s: float) -> str | None:
     """A sentence naming the limit that is reached, or None while there is something left."""
     used: tuple[tuple[float, float | None, str], ...] = (

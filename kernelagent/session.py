@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from kernelagent.budget import Budget, Spent, why_spent
+from kernelagent.budget import Budget, Cost, Spent, why_spent, why_too_dear
 from kernelagent.candidate import Candidate, NoCandidate, parse_reply
 from kernelagent.evaluation import DeviceFacts, Evaluation, Stage
 from kernelagent.events import (
@@ -25,7 +25,7 @@ from kernelagent.events import (
 )
 from kernelagent.feedback import feedback_for, void_feedback
 from kernelagent.history import History, Message, Turn, TurnRequest
-from kernelagent.models import Ask, Exhausted, Model
+from kernelagent.models import Ask, Exhausted, Model, Priced
 from kernelagent.problem import ProblemFacts
 from kernelagent.prompts import prompt_hash, render_prompt
 from kernelagent.rewards import RewardWeights, reward
@@ -77,24 +77,32 @@ class Session:
                     return why
                 if self.stop_asked():
                     return "stopped by the user"
-                if request.model not in self.history.exhausted:
-                    self._take(request)
+                if request.model in self.history.exhausted:
+                    continue
+                if (why := self._take(request)) is not None:
+                    return why
 
     def _why_done(self) -> str:
         if self.history.exhausted >= set(self.models):
             return f"{', '.join(sorted(self.history.exhausted))} has nothing left to try"
         return "the strategy asks for nothing more"
 
-    def _take(self, request: TurnRequest) -> None:
+    def _take(self, request: TurnRequest) -> str | None:
+        """Ask and evaluate; returns why the run must end instead, when the ask is too dear."""
         index = len(self.history.turns)
         messages = render_prompt(self.facts, self.device, self.history, request)
         model = self.models[request.model]
+        limit = self.budget.tokens
+        left = None if limit is None else limit - self.spent.tokens
+        most = model.worst_case(messages, left) if isinstance(model, Priced) else Cost()
+        if (why := why_too_dear(self.budget, self.spent, most)) is not None:
+            return why
         began = self.clock()
-        answer = model.reply(Ask(index, request, messages, self.history), self.on_text)
+        answer = model.reply(Ask(index, request, messages, self.history, left), self.on_text)
         if isinstance(answer, Exhausted):
             self._publish(ModelExhausted(request.model, answer.message))
             self.history = self.history.with_exhausted(request.model)
-            return
+            return None
         self.keep_prompt(index, messages)
         self._publish(TurnStarted(index, request, prompt_hash(messages)))
         self._publish(
@@ -112,6 +120,7 @@ class Session:
         if answer.remark is not None:
             self._publish(Remarked("warning", answer.remark))
         self.resolve(Turn(index, request, answer.text))
+        return None
 
     def resolve(self, turn: Turn) -> None:
         """Evaluate a turn whose reply is known (fresh, or left over from an interrupted run)."""

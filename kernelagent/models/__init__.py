@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
+from kernelagent.budget import Cost
 from kernelagent.errors import UsageError
 from kernelagent.history import History, Message, TurnRequest
 from kernelagent.problem import ProblemFacts, ProblemSpec
@@ -22,6 +23,8 @@ class Ask:
     messages: tuple[Message, ...]
     history: History
     """Everything so far; an LLM sees only `messages`."""
+    tokens_left: int | None = None
+    """What the budget leaves for question and answer together; None: no such limit."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +59,15 @@ class Model(Protocol):
         ...
 
     def close(self) -> None: ...
+
+
+@runtime_checkable
+class Priced(Protocol):
+    """A model whose asks cost something, and which can say how much at most."""
+
+    def worst_case(self, messages: Sequence[Message], tokens_left: int | None) -> Cost:
+        """Question and the longest answer it may give, within `tokens_left`."""
+        ...
 
 
 @dataclass(frozen=True)

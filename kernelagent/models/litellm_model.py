@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from kernelagent.budget import Cost
 from kernelagent.errors import ModelError
+from kernelagent.history import Message
 from kernelagent.models import Ask, Exhausted, Reply
 
 _MISSING = (
     "this model needs litellm, which is not installed; install the extra: pip install -e '.[llm]'"
 )
+
+
+_SHORTEST_ANSWER = 1024
+"""Room for a small kernel; what does not leave that much is not asked."""
+_USUAL_LIMIT = 16384
+"""For models whose limit litellm does not know, where a token budget asks for one."""
 
 
 class LitellmModel:
@@ -41,6 +49,7 @@ class LitellmModel:
                 messages=messages,
                 temperature=ask.request.temperature,
                 api_base=self._api_base,
+                max_tokens=self._most_output(ask.messages, ask.tokens_left),
                 stream=True,
                 stream_options={"include_usage": True},
                 drop_params=True,
@@ -60,6 +69,38 @@ class LitellmModel:
         if whole is None:
             raise ModelError(f"{self._name} sent an empty answer")
         return self._as_reply(whole)
+
+    def worst_case(self, messages: Sequence[Message], tokens_left: int | None) -> Cost:
+        """Question and the longest answer; the price is None where litellm knows none."""
+        asked = self._tokens_of(messages)
+        answered = self._most_output(messages, tokens_left) or self._known_limit()
+        if answered is None:
+            return Cost(tokens=None, dollars=None)
+        try:
+            prices = self._litellm.cost_per_token(
+                model=self._name, prompt_tokens=asked, completion_tokens=answered
+            )
+        except Exception:  # noqa: BLE001 - litellm raises various errors for a model without a price
+            return Cost(asked + answered, None)
+        return Cost(asked + answered, float(sum(prices)))
+
+    def _most_output(self, messages: Sequence[Message], tokens_left: int | None) -> int | None:
+        """The answer's limit that is sent along; None, the provider's own, where no budget asks for one."""
+        if tokens_left is None:
+            return None
+        room = max(tokens_left - self._tokens_of(messages), _SHORTEST_ANSWER)
+        return min(room, self._known_limit() or _USUAL_LIMIT)
+
+    def _known_limit(self) -> int | None:
+        try:
+            known = self._litellm.get_model_info(self._name).get("max_output_tokens")
+        except Exception:  # noqa: BLE001 - litellm raises bare exceptions for models it does not list
+            return None
+        return int(known) if known else None
+
+    def _tokens_of(self, messages: Sequence[Message]) -> int:
+        listed = [{"role": m.role, "content": m.content} for m in messages]
+        return int(self._litellm.token_counter(model=self._name, messages=listed))
 
     def close(self) -> None:
         """Nothing to release."""
