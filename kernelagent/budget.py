@@ -22,6 +22,14 @@ class Budget:
 
 
 @dataclass(frozen=True)
+class Cost:
+    """The most that one ask can cost; None where nobody knows."""
+
+    tokens: int | None = 0
+    dollars: float | None = 0.0
+
+
+@dataclass(frozen=True)
 class Spent:
     """A fold over the events: what the run has used so far."""
 
@@ -30,6 +38,15 @@ class Spent:
     dollars: float = 0.0
     unpriced_tokens: int = 0
     device_seconds: float = 0.0
+
+    def with_ask(self, most: Cost) -> Spent:
+        """As if an ask in flight had cost the most it can."""
+        return replace(
+            self,
+            turns=self.turns + 1,
+            tokens=self.tokens + (most.tokens or 0),
+            dollars=self.dollars + (most.dollars or 0.0),
+        )
 
     def after(self, event: Event) -> Spent:
         match event:
@@ -49,14 +66,6 @@ class Spent:
                 return replace(self, device_seconds=self.device_seconds + used)
             case _:
                 return self
-
-
-@dataclass(frozen=True)
-class Cost:
-    """The most that one ask can cost; None where nobody knows."""
-
-    tokens: int | None = 0
-    dollars: float | None = 0.0
 
 
 def why_too_dear(budget: Budget, spent: Spent, ask: Cost) -> str | None:

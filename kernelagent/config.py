@@ -37,7 +37,7 @@ class RunConfig:
     model: tuple[str, ...] = (COMPILER,)
     api_base: str | None = None
     strategy: str | None = None
-    """None: `sequential`."""
+    """None: `auto` with an LLM, else `sequential`."""
     set: dict[str, str] = field(default_factory=dict)
     seed: int = 0
     turns: int | None = None

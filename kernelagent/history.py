@@ -86,6 +86,11 @@ class History:
         raise KeyError(index)
 
     @property
+    def next_index(self) -> int:
+        """The number of the next turn; a turn that was asked in vain leaves a gap."""
+        return self.turns[-1].index + 1 if self.turns else 0
+
+    @property
     def finished(self) -> tuple[Turn, ...]:
         return tuple(turn for turn in self.turns if not turn.pending)
 

@@ -31,7 +31,7 @@ from kernelagent.events import (
     WinnerMeasured,
 )
 from kernelagent.history import History, Turn
-from kernelagent.models import Model, ModelSettings, load_model
+from kernelagent.models import Model, ModelSettings, load_model, needs_no_endpoint
 from kernelagent.outfile import check_writable, write_atomically
 from kernelagent.problem import ProblemSpec
 from kernelagent.records import from_data, to_data
@@ -110,6 +110,11 @@ def optimize(
         write_reports(folder)
 
 
+def default_strategy(models: Sequence[str]) -> str:
+    """`auto` with an LLM; the built-in policy and recordings know their own next step."""
+    return "sequential" if all(map(needs_no_endpoint, models)) else "auto"
+
+
 def versions() -> dict[str, str]:
     """Versions that matter for repeating a run; torch and triton from their metadata, unimported."""
     found = {"kernelagent": kernelagent.__version__, "python": platform.python_version()}
@@ -172,7 +177,7 @@ class _Run:
     ) -> tuple[History, str]:
         history, waiting = to_continue(state)
         names = [model.name for model in models]
-        strategy = self._config.strategy or "sequential"
+        strategy = self._config.strategy or default_strategy(names)
         session = Session(
             facts=judge.facts,
             device=judge.device,
@@ -187,11 +192,11 @@ class _Run:
             stop_asked=self._stop_asked,
             weights=self._config.reward,
             history=history,
-            spent=replace(state.spent, turns=len(history.turns) + (waiting is not None)),
+            spent=replace(state.spent, turns=len(history.turns) + len(waiting)),
             elapsed_before_s=state.last_s - state.started_s,
         )
-        if waiting is not None:
-            session.resolve(waiting)
+        for turn in waiting:
+            session.resolve(turn)
         why = session.run()
         return session.history, why
 

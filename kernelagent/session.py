@@ -6,11 +6,15 @@ Every step is an event; nothing here prints, and nothing here imports the user's
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
+from functools import partial
+from threading import BoundedSemaphore, RLock
 from typing import Protocol
 
 from kernelagent.budget import Budget, Cost, Spent, why_spent, why_too_dear
 from kernelagent.candidate import Candidate, NoCandidate, parse_reply
+from kernelagent.errors import ModelError
 from kernelagent.evaluation import DeviceFacts, Evaluation, Stage
 from kernelagent.events import (
     BestChanged,
@@ -25,7 +29,8 @@ from kernelagent.events import (
 )
 from kernelagent.feedback import feedback_for, void_feedback
 from kernelagent.history import History, Message, Turn, TurnRequest
-from kernelagent.models import Ask, Exhausted, Model, Priced
+from kernelagent.in_flight import InFlight
+from kernelagent.models import Ask, Concurrent, Exhausted, Model, Priced
 from kernelagent.problem import ProblemFacts
 from kernelagent.prompts import prompt_hash, render_prompt
 from kernelagent.rewards import RewardWeights, reward
@@ -61,66 +66,116 @@ class Session:
     history: History = field(default_factory=History)
     spent: Spent = field(default_factory=Spent)
     elapsed_before_s: float = 0.0
+    _one_at_a_time: AbstractContextManager[object] = field(default_factory=RLock)
+    """Replies arrive in threads of their own; the log has one writer at a time."""
 
     def run(self) -> str:
         """Turn after turn; returns a sentence saying why it ended."""
         began = self.clock()
         while True:
+            if self.stop_asked():
+                return "stopped by the user"
             elapsed = self.elapsed_before_s + self.clock() - began
             if why := why_spent(self.budget, self.spent, elapsed):
                 return why
             requests = self.strategy.next_turns(self.history)
             if not requests:
                 return self._why_done()
-            for request in requests:
-                if why := why_spent(self.budget, self.spent, elapsed):
-                    return why
-                if self.stop_asked():
-                    return "stopped by the user"
-                if request.model in self.history.exhausted:
-                    continue
-                if (why := self._take(request)) is not None:
-                    return why
+            asks, why = self._affordable(requests)
+            self._take(asks)
+            if why is not None:
+                return why
 
     def _why_done(self) -> str:
         if self.history.exhausted >= set(self.models):
             return f"{', '.join(sorted(self.history.exhausted))} has nothing left to try"
         return "the strategy asks for nothing more"
 
-    def _take(self, request: TurnRequest) -> str | None:
-        """Ask and evaluate; returns why the run must end instead, when the ask is too dear."""
-        index = len(self.history.turns)
-        messages = render_prompt(self.facts, self.device, self.history, request)
-        model = self.models[request.model]
-        limit = self.budget.tokens
-        left = None if limit is None else limit - self.spent.tokens
-        most = model.worst_case(messages, left) if isinstance(model, Priced) else Cost()
-        if (why := why_too_dear(self.budget, self.spent, most)) is not None:
-            return why
-        began = self.clock()
-        answer = model.reply(Ask(index, request, messages, self.history, left), self.on_text)
+    def _affordable(self, requests: Sequence[TurnRequest]) -> tuple[list[Ask], str | None]:
+        """The asks that the budget allows side by side, and why it allows no more.
+
+        All prompts of a batch are rendered from the same history, so that neither their order nor
+        the order of the answers makes a difference.
+        """
+        asks: list[Ask] = []
+        spent, limit = self.spent, self.budget.tokens
+        willing = [r for r in requests if r.model not in self.history.exhausted]
+        if not willing:
+            return [], "the strategy asks only for models that have nothing left to try"
+        for index, request in enumerate(willing, self.history.next_index):
+            left = None if limit is None else limit - spent.tokens
+            messages = render_prompt(self.facts, self.device, self.history, request)
+            model = self.models[request.model]
+            most = model.worst_case(messages, left) if isinstance(model, Priced) else Cost()
+            why = why_spent(self.budget, spent, 0.0) or why_too_dear(self.budget, spent, most)
+            if why is not None:
+                return asks, why
+            asks.append(Ask(index, request, messages, self.history, left))
+            spent = spent.with_ask(most)
+        return asks, None
+
+    def _take(self, asks: Sequence[Ask]) -> None:
+        """Ask, side by side where the models allow it, and evaluate in the order of the turns."""
+        models = [self.models[ask.request.model] for ask in asks]
+        able = [model.most_in_flight for model in models if isinstance(model, Concurrent)]
+        if len(asks) > 1 and len(able) == len(asks):
+            self._take_side_by_side(asks, min(able))
+            return
+        for ask in asks:
+            if self.stop_asked() or ask.request.model in self.history.exhausted:
+                continue
+            self._settle(ask, self._ask(replace(ask, history=self.history)))
+
+    def _take_side_by_side(self, asks: Sequence[Ask], most: int) -> None:
+        """An ask that failed costs no other's reply; the run ends with it all the same.
+
+        When the user wants to stop, replies are waited for and stay in the log for `--resume`.
+        """
+        places = BoundedSemaphore(most)
+        answers = [InFlight(partial(self._ask, ask), places) for ask in asks]
+        failed: list[ModelError] = []
+        for ask, answer in zip(asks, answers, strict=True):
+            try:
+                found = answer.result()
+            except ModelError as error:
+                failed.append(error)
+                continue
+            if not self.stop_asked():
+                self._settle(ask, found)
+        if failed:
+            raise failed[0]
+
+    def _settle(self, ask: Ask, answer: Turn | Exhausted) -> None:
         if isinstance(answer, Exhausted):
-            self._publish(ModelExhausted(request.model, answer.message))
-            self.history = self.history.with_exhausted(request.model)
-            return None
-        self.keep_prompt(index, messages)
-        self._publish(TurnStarted(index, request, prompt_hash(messages)))
-        self._publish(
-            ReplyReceived(
-                turn=index,
-                model=request.model,
-                text=answer.text,
-                tokens_in=answer.tokens_in,
-                tokens_out=answer.tokens_out,
-                dollars=answer.dollars,
-                finish=answer.finish,
-                seconds=self.clock() - began,
+            self._publish(ModelExhausted(ask.request.model, answer.message))
+            self.history = self.history.with_exhausted(ask.request.model)
+        else:
+            self.resolve(answer)
+
+    def _ask(self, ask: Ask) -> Turn | Exhausted:
+        """One question; what it brought is in the log before anybody looks at it."""
+        began = self.clock()
+        answer = self.models[ask.request.model].reply(ask, self.on_text)
+        if isinstance(answer, Exhausted):
+            return answer
+        with self._one_at_a_time:
+            self.keep_prompt(ask.turn, ask.messages)
+            self._publish(TurnStarted(ask.turn, ask.request, prompt_hash(ask.messages)))
+            self._publish(
+                ReplyReceived(
+                    turn=ask.turn,
+                    model=ask.request.model,
+                    text=answer.text,
+                    tokens_in=answer.tokens_in,
+                    tokens_out=answer.tokens_out,
+                    dollars=answer.dollars,
+                    finish=answer.finish,
+                    seconds=self.clock() - began,
+                )
             )
-        )
-        if answer.remark is not None:
-            self._publish(Remarked("warning", answer.remark))
-        self.resolve(Turn(index, request, answer.text))
-        return None
+            if answer.remark is not None:
+                self._publish(Remarked("warning", answer.remark))
+        return Turn(ask.turn, ask.request, answer.text)
 
     def resolve(self, turn: Turn) -> None:
         """Evaluate a turn whose reply is known (fresh, or left over from an interrupted run)."""
@@ -174,5 +229,6 @@ class Session:
         )
 
     def _publish(self, event: Event) -> None:
-        self.spent = self.spent.after(event)
-        self.publish(event)
+        with self._one_at_a_time:
+            self.spent = self.spent.after(event)
+            self.publish(event)

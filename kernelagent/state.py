@@ -111,11 +111,11 @@ def fold(events: Iterable[Logged]) -> RunState:
     return state
 
 
-def to_continue(state: RunState) -> tuple[History, Turn | None]:
-    """The history to go on from, and a turn whose reply was paid for but never evaluated.
+def to_continue(state: RunState) -> tuple[History, tuple[Turn, ...]]:
+    """The history to go on from, and the turns whose replies were paid for but never evaluated.
 
     A turn that was asked but not answered is forgotten: it is asked again.
     """
     answered = tuple(turn for turn in state.history.turns if not turn.pending)
-    waiting = [turn for turn in state.history.pending if turn.reply is not None]
-    return replace(state.history, turns=answered), waiting[0] if waiting else None
+    waiting = tuple(turn for turn in state.history.pending if turn.reply is not None)
+    return replace(state.history, turns=answered), waiting

@@ -70,6 +70,14 @@ class Priced(Protocol):
         ...
 
 
+@runtime_checkable
+class Concurrent(Protocol):
+    """A model that can be asked several things at once, from several threads."""
+
+    @property
+    def most_in_flight(self) -> int: ...
+
+
 @dataclass(frozen=True)
 class ModelSettings:
     """What a model may need to be made."""

@@ -16,6 +16,7 @@ _MISSING = (
 )
 
 
+_IN_FLIGHT = 8
 _SHORTEST_ANSWER = 1024
 """Room for a small kernel; what does not leave that much is not asked."""
 _USUAL_LIMIT = 16384
@@ -69,6 +70,10 @@ class LitellmModel:
         if whole is None:
             raise ModelError(f"{self._name} sent an empty answer")
         return self._as_reply(whole)
+
+    @property
+    def most_in_flight(self) -> int:
+        return _IN_FLIGHT
 
     def worst_case(self, messages: Sequence[Message], tokens_left: int | None) -> Cost:
         """Question and the longest answer; the price is None where litellm knows none."""

@@ -143,8 +143,8 @@ def test_a_run_cut_off_after_any_event_ends_as_if_nothing_had_happened(
     model = Scripted(REPLIES)
     session = session_in(cut, Recorded(VERDICTS), model)
     session.history = history
-    if waiting is not None:
-        session.resolve(waiting)
+    for turn in waiting:
+        session.resolve(turn)
     session.run()
     assert session.history == wanted
     paid = [e.event.turn for e in events_of(cut) if isinstance(e.event, ReplyReceived)]
