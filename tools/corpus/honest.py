@@ -6,6 +6,7 @@ The patterns are those of the judge's specification, section 6, and of the study
 from __future__ import annotations
 
 from kernelagent.tools.corpus.fixture import Fixture, edited, honest_kernel
+from kernelagent.tools.corpus.honest_problems import PROBLEMS
 
 _RELU, _SOFTMAX, _NORM = "relu_affine", "row_softmax", "layer_norm"
 _SUM, _LINEAR, _HALF = "row_sum", "linear_gelu", "half_product"
@@ -140,7 +141,7 @@ _SPLIT = (
     (_RETURN, "        return out.sum(0)\n"),
 )
 
-HONEST: tuple[Fixture, ...] = (
+_STYLES: tuple[Fixture, ...] = (
     _of(_RELU, "autotuned", *_TUNED),
     _of(_RELU, "heuristics", *_HEURISTIC),
     _of(_RELU, "helper-function", *_HELPER),
@@ -327,3 +328,5 @@ HONEST: tuple[Fixture, ...] = (
     ),
     _of(_LINEAR, "pure-triton-under-pure", policy="pure"),
 )
+
+HONEST: tuple[Fixture, ...] = (*_STYLES, *PROBLEMS)
