@@ -41,9 +41,9 @@ class Family:
 
     name: str
     skill: Skill
-    ceiling: float
-    """Median over problems of the highest ln(speed) that can be reached."""
-    ceiling_spread: float
+    pace_spread: float
+    headroom: float
+    """Mean over problems, exponentially distributed, of what is to be won above a first version."""
     ease_spread: float
     published: dict[str, tuple[float, float, float]]
     """Percent of problems at or above each of `THRESHOLDS`."""
@@ -55,8 +55,8 @@ FAMILIES = {
         Family(
             "level-1",
             Skill(first_correct=0.4, repair_correct=0.35, keeps_correct=0.75, start=-0.4),
-            ceiling=0.2,
-            ceiling_spread=0.6,
+            pace_spread=0.3,
+            headroom=0.4,
             ease_spread=0.8,
             published={
                 "plain": (20.3, 16.9, 13.2),
@@ -67,8 +67,8 @@ FAMILIES = {
         Family(
             "level-2",
             Skill(),
-            ceiling=0.5,
-            ceiling_spread=0.35,
+            pace_spread=0.3,
+            headroom=0.4,
             ease_spread=0.8,
             published={
                 "plain": (49.2, 25.6, 7.4),
@@ -79,8 +79,8 @@ FAMILIES = {
         Family(
             "level-3",
             Skill(first_correct=0.2, repair_correct=0.2, keeps_correct=0.65, start=-0.1),
-            ceiling=0.15,
-            ceiling_spread=0.15,
+            pace_spread=0.3,
+            headroom=0.4,
             ease_spread=0.8,
             published={
                 "plain": (8.8, 1.2, 0.2),
@@ -100,7 +100,8 @@ def problems_of(family: Family, count: int, seed: int = 0) -> Iterator[Simulated
             name=f"{SIMULATED}-{family.name}-{number:03d}",
             skill=family.skill,
             ease=luck.gauss(0, family.ease_spread),
-            ceiling=luck.gauss(family.ceiling, family.ceiling_spread),
+            pace=luck.gauss(0, family.pace_spread),
+            headroom=luck.expovariate(1 / family.headroom),
         )
 
 

@@ -78,10 +78,20 @@ class SimulatedProblem:
     skill: Skill
     ease: float = 0.0
     """Added to the log-odds of every chance to be correct."""
-    ceiling: float = 0.6
-    """The highest ln(speed) any approach reaches."""
+    pace: float = 0.0
+    """Added to ln(speed) of every first version: how well eager does the problem."""
+    headroom: float = 0.6
+    """How far above the median first version, in ln(speed), any approach can reach."""
     floor_slack: float = 0.2
     """How far above the ceiling, in ln(speed), the judge's physical limit lies."""
+
+    @property
+    def start(self) -> float:
+        return self.skill.start + self.pace
+
+    @property
+    def ceiling(self) -> float:
+        return self.start + self.headroom
 
 
 @dataclass(frozen=True)
@@ -252,7 +262,7 @@ def skill_left(skill: Skill, prompt: int) -> float:
 
 def _fresh(problem: SimulatedProblem, sample: int, luck: Random, left: float) -> Point:
     skill = problem.skill
-    speed = min(luck.gauss(skill.start, skill.start_spread), problem.ceiling)
+    speed = min(luck.gauss(problem.start, skill.start_spread), problem.ceiling)
     reach = speed + luck.betavariate(2, 2) * left * (problem.ceiling - speed)
     return Point(sample, False, luck.gauss(0, skill.approach_spread), reach, speed)
 

@@ -1,0 +1,61 @@
+"""True problems in the lab: one whole optimisation for each strategy, problem and seed.
+
+Each is an ordinary run with a folder of its own among the runs; its module stays in that folder.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from kernelagent.config import RunConfig
+from kernelagent.events import Logged, Subscriber
+from kernelagent.lab.families import parse_strategy
+from kernelagent.lab.study import Run, fold_run
+from kernelagent.problem import ProblemSpec
+from kernelagent.run import optimize
+from kernelagent.runlog import LOG, read_events
+
+
+@dataclass(frozen=True)
+class RealRuns:
+    """Takes runs of true problems: a `Take` for `study.compare`, all under `config`'s budget.
+
+    Strategy and seed of `config` give way to those compared; its models must answer at will, so a
+    recording (`replay:`) makes every strategy see the same replies.
+    """
+
+    problems: dict[str, ProblemSpec]
+    """By the label the comparison shows."""
+    config: RunConfig
+    subscribers: tuple[Subscriber, ...] = ()
+
+    @classmethod
+    def of(
+        cls,
+        problems: Sequence[ProblemSpec],
+        config: RunConfig,
+        subscribers: Sequence[Subscriber] = (),
+    ) -> RealRuns:
+        return cls({problem.label: problem for problem in problems}, config, tuple(subscribers))
+
+    def __call__(self, strategy: str, problem: str, seed: int) -> Iterable[Logged]:
+        """The events of one run; raises whatever stops a run before it began."""
+        name, options = parse_strategy(strategy)
+        with tempfile.TemporaryDirectory(prefix="kernelagent-compare-") as scratch:
+            config = replace(
+                self.config,
+                strategy=name,
+                set={**self.config.set, **options} if options else self.config.set,
+                seed=seed,
+                out=str(Path(scratch) / "module.py"),
+            )
+            done = optimize(self.problems[problem], config, subscribers=self.subscribers)
+            return list(read_events(done.run / LOG))
+
+
+def fold_log(strategy: str, problem: str, seed: int, run: Path) -> Run:
+    """A run that is over already, out of its folder."""
+    return fold_run(strategy, problem, seed, read_events(run / LOG))
