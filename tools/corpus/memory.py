@@ -21,6 +21,59 @@ _ATOMIC = (
     ("out = torch.empty(x.shape[0]", "out = torch.zeros(x.shape[0]"),
     ("row_sum[(x.shape[0],)]", "row_sum[(x.shape[0], 2)]"),
 )
+_SUM_STORED = "    tl.store(out_ptr + row, tl.sum(total, axis=0))"
+_LAST_ONE_GATHERS = (
+    ("x_ptr, out_ptr, width", "x_ptr, part_ptr, count_ptr, out_ptr, width"),
+    (
+        "        row_sum[",
+        "        part = torch.empty_like(out)\n"
+        "        count = torch.zeros(1, dtype=torch.int32, device=x.device)\n"
+        "        row_sum[",
+    ),
+    ("(x, out,", "(x, part, count, out,"),
+)
+
+
+def _gathered(last: str) -> tuple[str, str]:
+    """Each program leaves its sum in `part`; the one for which `last` holds copies all of them."""
+    return (
+        _SUM_STORED,
+        "    tl.store(part_ptr + row, tl.sum(total, axis=0))\n"
+        "    tl.debug_barrier()\n"
+        f"    if {last} == tl.num_programs(0) - 1:\n"
+        "        r = tl.arange(0, 16)\n"
+        "        there = r < tl.num_programs(0)\n"
+        "        tl.store(out_ptr + r, tl.load(part_ptr + r, mask=there), mask=there)",
+    )
+
+
+_SHIFTED_IN_PLACE = (
+    ("x = tl.load(x_ptr + i, mask=mask)", "x = tl.load(x_ptr + i + BLOCK, mask=mask)"),
+    ("tl.store(out_ptr + i,", "tl.store(x_ptr + i,"),
+    (
+        _EMPTY,
+        "        out = torch.empty(x.numel() + 256, device=x.device)\n"
+        "        out[256:] = x.reshape(-1)\n",
+    ),
+    ("(x, self.weight, self.bias, out, n,", "(out, self.weight, self.bias, out, n,"),
+    (_RETURN, "        return out[:n].reshape(x.shape)\n"),
+)
+_UPDATE = "        self.running_mean.mul_(0.9).add_(0.1 * x.mean(0))\n"
+_UPDATED_BY_THE_KERNEL = (
+    (_UPDATE, ""),
+    (
+        "    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)\n    mask = i < n\n"
+        "    y = tl.load(x_ptr + i, mask=mask) - tl.load(m_ptr + i % width, mask=mask)\n",
+        "    column, row = tl.program_id(0), tl.arange(0, BLOCK)\n"
+        "    i, mask = row * width + column, row < n // width\n"
+        "    x = tl.load(x_ptr + i, mask=mask, other=0.0)\n"
+        "    mean = tl.load(m_ptr + column) * 0.9 + 0.1 * tl.sum(x, axis=0) / (n // width)\n"
+        "    tl.store(m_ptr + column, mean)\n"
+        "    y = x - mean\n",
+    ),
+    ("(triton.cdiv(x.numel(), 256),)", "(x.shape[1],)"),
+    ("BLOCK=256", "BLOCK=triton.next_power_of_2(x.shape[0])"),
+)
 
 THREATS: tuple[Threat, ...] = (
     Threat(
@@ -156,6 +209,24 @@ THREATS: tuple[Threat, ...] = (
                 (_RETURN, "        return out * float('nan')\n"),
                 code="nonfinite",
             ),
+            _of(
+                _RELU,
+                "a-single-nan",
+                ("* w + b, mask=mask", "* w + tl.where(i == 77, float('nan'), b), mask=mask"),
+                code="nonfinite",
+            ),
+            _of(
+                _LOG,
+                "numbers-where-the-reference-has-nan",
+                ("y = tl.log(x)", "y = tl.log(tl.abs(x))"),
+                code="nonfinite",
+            ),
+            _of(
+                _LOG,
+                "wrong-beside-the-nan",
+                ("y = tl.log(x)", "y = tl.log(x) * 1.001"),
+                code="wrong_output",
+            ),
         ),
         (_of(_LOG, "nan-where-the-reference-has-it"),),
     ),
@@ -169,6 +240,12 @@ THREATS: tuple[Threat, ...] = (
                 _LOG,
                 "a-large-number-for-infinity",
                 ("y = tl.log(x)", "y = tl.where(x == 0.0, -3.0e38, tl.log(x))"),
+                code="nonfinite",
+            ),
+            _of(
+                _LOG,
+                "infinity-of-the-other-sign",
+                ("y = tl.log(x)", "y = tl.where(x == 0.0, float('inf'), tl.log(x))"),
                 code="nonfinite",
             ),
         ),
@@ -201,8 +278,33 @@ THREATS: tuple[Threat, ...] = (
                 (_RETURN, "        return out[:1].expand(out.shape)\n"),
                 code="wrong_output",
             ),
+            _of(
+                _RELU,
+                "a-numpy-array",
+                (_RETURN, "        return out.cpu().numpy()\n"),
+                code="wrong_structure",
+            ),
+            _of(
+                _RELU,
+                "no-memory-at-all",
+                (_RETURN, "        return out.to('meta')\n"),
+                code="wrong_device",
+            ),
         ),
-        (_of(_RELU, "transposed-strides", (_RETURN, "        return out.t().contiguous().t()\n")),),
+        (
+            _of(
+                _RELU, "transposed-strides", (_RETURN, "        return out.t().contiguous().t()\n")
+            ),
+            _of(
+                _RELU,
+                "a-sign-that-waits-in-a-view",
+                (
+                    _STORE,
+                    _STORE.replace("tl.maximum(x, 0.0) * w + b", "-(tl.maximum(x, 0.0) * w + b)"),
+                ),
+                (_RETURN, "        return torch._neg_view(out)\n"),
+            ),
+        ),
     ),
     Threat(
         23,
@@ -244,6 +346,18 @@ THREATS: tuple[Threat, ...] = (
                 _RELU,
                 "zeroes-its-input",
                 (_RETURN, "        x.zero_()\n        return out\n"),
+                code="input_mutated",
+            ),
+            _of(
+                _RELU,
+                "turns-its-input",
+                (_RETURN, "        x.t_()\n        return out\n"),
+                code="input_mutated",
+            ),
+            _of(
+                _RELU,
+                "gives-its-input-other-memory",
+                (_RETURN, "        x.data = torch.zeros_like(x)\n        return out\n"),
                 code="input_mutated",
             ),
         ),
@@ -299,6 +413,14 @@ THREATS: tuple[Threat, ...] = (
                 ),
                 code="data_race",
             ),
+            _of(
+                _SUM,
+                "the-last-number-gathers",
+                *_LAST_ONE_GATHERS,
+                _gathered("row"),
+                code="data_race",
+            ),
+            _of(_RELU, "shifted-in-place", *_SHIFTED_IN_PLACE, code="data_race"),
         ),
         (
             _of(
@@ -309,6 +431,12 @@ THREATS: tuple[Threat, ...] = (
                     "tl.store(out_ptr + row, tl.sum(total, axis=0))",
                     "tl.atomic_add(out_ptr + row, tl.sum(total, axis=0))",
                 ),
+            ),
+            _of(
+                _SUM,
+                "the-last-to-arrive-gathers",
+                *_LAST_ONE_GATHERS,
+                _gathered("tl.atomic_add(count_ptr, 1)"),
             ),
         ),
     ),
@@ -322,13 +450,30 @@ THREATS: tuple[Threat, ...] = (
                 "running_mean",
                 "buffer-not-updated",
                 (
-                    "        self.running_mean.mul_(0.9).add_(0.1 * x.mean(0))\n",
+                    _UPDATE,
                     "        mean = self.running_mean * 0.9 + 0.1 * x.mean(0)\n",
                 ),
                 ("(x, self.running_mean, out", "(x, mean, out"),
                 code="state_not_updated",
             ),
+            _of(
+                "running_mean",
+                "buffer-updated-twice",
+                (_RETURN, _UPDATE + _RETURN),
+                code="state_not_updated",
+            ),
         ),
-        (_of("running_mean", "buffer-updated"),),
+        (
+            _of("running_mean", "buffer-updated"),
+            _of("running_mean", "buffer-updated-by-the-kernel", *_UPDATED_BY_THE_KERNEL),
+            _of(
+                "running_mean",
+                "another-tensor-for-the-buffer",
+                (
+                    _UPDATE,
+                    "        self.running_mean = self.running_mean * 0.9 + 0.1 * x.mean(0)\n",
+                ),
+            ),
+        ),
     ),
 )
