@@ -5,6 +5,7 @@ from __future__ import annotations
 from kernelagent.tools.corpus.fixture import Fixture, Threat, edited, honest_kernel
 
 _RELU, _SOFTMAX, _SUM, _LOG = "relu_affine", "row_softmax", "row_sum", "log_rows"
+_WEIGHTED = "weighted_running_mean"
 _EMPTY = "        out = torch.empty_like(x)\n"
 _SUPER = "        super().__init__()\n"
 _RETURN = "        return out\n"
@@ -59,6 +60,25 @@ _SHIFTED_IN_PLACE = (
     (_RETURN, "        return out[:n].reshape(x.shape)\n"),
 )
 _UPDATE = "        self.running_mean.mul_(0.9).add_(0.1 * x.mean(0))\n"
+_ONCE_PER_LOAD = (
+    (_SUPER, _SUPER + "        self.seen = None\n"),
+    (
+        _UPDATE,
+        "        mean = self.running_mean * 0.9 + 0.1 * x.mean(0)\n"
+        "        if self.running_mean._version != self.seen:\n"
+        "            self.running_mean.copy_(mean)\n"
+        "            self.seen = self.running_mean._version\n",
+    ),
+    ("(x, self.running_mean,", "(x, mean,"),
+)
+_TWO_IN_TURN = (
+    (_SUPER, _SUPER + "        self.buffers_in_turn, self.turn = {}, 0\n"),
+    (
+        _EMPTY,
+        "        self.turn = 1 - self.turn\n"
+        "        out = self.buffers_in_turn.setdefault(self.turn, torch.empty_like(x))\n",
+    ),
+)
 _UPDATED_BY_THE_KERNEL = (
     (_UPDATE, ""),
     (
@@ -120,6 +140,19 @@ THREATS: tuple[Threat, ...] = (
                     "(blocks,)](x, self.weight, self.bias, out, n if first else 1,",
                 ),
                 (_RETURN, "        return out.clone()\n"),
+                code="stale_output",
+            ),
+            _of(
+                _RELU,
+                "an-input-known-by-one-element",
+                (_SUPER, _SUPER + "        self.key = None\n"),
+                (
+                    _EMPTY,
+                    "        key = float(x.reshape(-1)[0])\n"
+                    "        if key != self.key:\n"
+                    "            self.key, self.known = key, x.clone()\n" + _EMPTY,
+                ),
+                ("(x, self.weight,", "(self.known, self.weight,"),
                 code="stale_output",
             ),
         ),
@@ -318,6 +351,7 @@ THREATS: tuple[Threat, ...] = (
                 (_EMPTY, "        out = self.__dict__.setdefault('kept', torch.empty_like(x))\n"),
                 code="output_aliased",
             ),
+            _of(_RELU, "two-buffers-in-turn", *_TWO_IN_TURN, code="output_aliased"),
             _of(
                 _RELU,
                 "result-written-into-the-input",
@@ -333,6 +367,12 @@ THREATS: tuple[Threat, ...] = (
                     _EMPTY,
                     "        out = torch.empty(2 * x.numel(), dtype=x.dtype, device=x.device)[: x.numel()].view(x.shape)\n",
                 ),
+            ),
+            _of(
+                _RELU,
+                "two-buffers-in-turn-copied-out",
+                *_TWO_IN_TURN,
+                (_RETURN, "        return out.clone()\n"),
             ),
         ),
     ),
@@ -360,6 +400,18 @@ THREATS: tuple[Threat, ...] = (
                 (_RETURN, "        x.data = torch.zeros_like(x)\n        return out\n"),
                 code="input_mutated",
             ),
+            _of(
+                _RELU,
+                "zeroes-the-input-of-the-call-before",
+                (_SUPER, _SUPER + "        self.last = None\n"),
+                (
+                    _EMPTY,
+                    "        if self.last is not None:\n"
+                    "            self.last.zero_()\n"
+                    "        self.last = x\n" + _EMPTY,
+                ),
+                code="input_mutated",
+            ),
         ),
         (
             _of(
@@ -385,6 +437,12 @@ THREATS: tuple[Threat, ...] = (
                 _RELU,
                 "weight-cleared-after-use",
                 (_RETURN, "        self.weight.data.zero_()\n        return out\n"),
+                code="state_not_updated",
+            ),
+            _of(
+                _WEIGHTED,
+                "weight-nudged-where-a-buffer-changes-anyway",
+                (_RETURN, "        self.weight.data.mul_(1.0005)\n        return out\n"),
                 code="state_not_updated",
             ),
         ),
@@ -421,6 +479,16 @@ THREATS: tuple[Threat, ...] = (
                 code="data_race",
             ),
             _of(_RELU, "shifted-in-place", *_SHIFTED_IN_PLACE, code="data_race"),
+            _of(
+                _SUM,
+                "all-lanes-store-to-one-place",
+                (
+                    _SUM_STORED,
+                    "    one = out_ptr + row + tl.zeros((BLOCK,), tl.int32)\n"
+                    "    tl.store(one, tl.cumsum(total, axis=0))",
+                ),
+                code="data_race",
+            ),
         ),
         (
             _of(
@@ -437,6 +505,15 @@ THREATS: tuple[Threat, ...] = (
                 "the-last-to-arrive-gathers",
                 *_LAST_ONE_GATHERS,
                 _gathered("tl.atomic_add(count_ptr, 1)"),
+            ),
+            _of(
+                _SUM,
+                "all-lanes-store-the-same",
+                (
+                    _SUM_STORED,
+                    "    one = out_ptr + row + tl.zeros((BLOCK,), tl.int32)\n"
+                    "    tl.store(one, tl.zeros((BLOCK,), tl.float32) + tl.sum(total, axis=0))",
+                ),
             ),
         ),
     ),
@@ -460,6 +537,23 @@ THREATS: tuple[Threat, ...] = (
                 "running_mean",
                 "buffer-updated-twice",
                 (_RETURN, _UPDATE + _RETURN),
+                code="state_not_updated",
+            ),
+            _of(
+                _WEIGHTED,
+                "buffer-kept-in-half-precision",
+                (
+                    _UPDATE,
+                    "        mean = self.running_mean * 0.9 + 0.1 * x.mean(0)\n"
+                    "        self.running_mean.copy_(mean.half())\n",
+                ),
+                ("(x, self.running_mean,", "(x, mean,"),
+                code="state_not_updated",
+            ),
+            _of(
+                _WEIGHTED,
+                "buffer-updated-once-after-a-load",
+                *_ONCE_PER_LOAD,
                 code="state_not_updated",
             ),
         ),
