@@ -5,6 +5,7 @@ from __future__ import annotations
 from kernelagent.tools.corpus.fixture import Fixture, Threat, edited, honest_kernel
 
 _RELU, _SOFTMAX, _SUM, _LOG = "relu_affine", "row_softmax", "row_sum", "log_rows"
+_WEIGHTED = "weighted_running_mean"
 _EMPTY = "        out = torch.empty_like(x)\n"
 _SUPER = "        super().__init__()\n"
 _RETURN = "        return out\n"
@@ -20,6 +21,78 @@ _ATOMIC = (
     ("range(0, width, BLOCK)", "range(part * BLOCK, width, 2 * BLOCK)"),
     ("out = torch.empty(x.shape[0]", "out = torch.zeros(x.shape[0]"),
     ("row_sum[(x.shape[0],)]", "row_sum[(x.shape[0], 2)]"),
+)
+_SUM_STORED = "    tl.store(out_ptr + row, tl.sum(total, axis=0))"
+_LAST_ONE_GATHERS = (
+    ("x_ptr, out_ptr, width", "x_ptr, part_ptr, count_ptr, out_ptr, width"),
+    (
+        "        row_sum[",
+        "        part = torch.empty_like(out)\n"
+        "        count = torch.zeros(1, dtype=torch.int32, device=x.device)\n"
+        "        row_sum[",
+    ),
+    ("(x, out,", "(x, part, count, out,"),
+)
+
+
+def _gathered(last: str) -> tuple[str, str]:
+    """Each program leaves its sum in `part`; the one for which `last` holds copies all of them."""
+    return (
+        _SUM_STORED,
+        "    tl.store(part_ptr + row, tl.sum(total, axis=0))\n"
+        "    tl.debug_barrier()\n"
+        f"    if {last} == tl.num_programs(0) - 1:\n"
+        "        r = tl.arange(0, 16)\n"
+        "        there = r < tl.num_programs(0)\n"
+        "        tl.store(out_ptr + r, tl.load(part_ptr + r, mask=there), mask=there)",
+    )
+
+
+_SHIFTED_IN_PLACE = (
+    ("x = tl.load(x_ptr + i, mask=mask)", "x = tl.load(x_ptr + i + BLOCK, mask=mask)"),
+    ("tl.store(out_ptr + i,", "tl.store(x_ptr + i,"),
+    (
+        _EMPTY,
+        "        out = torch.empty(x.numel() + 256, device=x.device)\n"
+        "        out[256:] = x.reshape(-1)\n",
+    ),
+    ("(x, self.weight, self.bias, out, n,", "(out, self.weight, self.bias, out, n,"),
+    (_RETURN, "        return out[:n].reshape(x.shape)\n"),
+)
+_UPDATE = "        self.running_mean.mul_(0.9).add_(0.1 * x.mean(0))\n"
+_ONCE_PER_LOAD = (
+    (_SUPER, _SUPER + "        self.seen = None\n"),
+    (
+        _UPDATE,
+        "        mean = self.running_mean * 0.9 + 0.1 * x.mean(0)\n"
+        "        if self.running_mean._version != self.seen:\n"
+        "            self.running_mean.copy_(mean)\n"
+        "            self.seen = self.running_mean._version\n",
+    ),
+    ("(x, self.running_mean,", "(x, mean,"),
+)
+_TWO_IN_TURN = (
+    (_SUPER, _SUPER + "        self.buffers_in_turn, self.turn = {}, 0\n"),
+    (
+        _EMPTY,
+        "        self.turn = 1 - self.turn\n"
+        "        out = self.buffers_in_turn.setdefault(self.turn, torch.empty_like(x))\n",
+    ),
+)
+_UPDATED_BY_THE_KERNEL = (
+    (_UPDATE, ""),
+    (
+        "    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)\n    mask = i < n\n"
+        "    y = tl.load(x_ptr + i, mask=mask) - tl.load(m_ptr + i % width, mask=mask)\n",
+        "    column, row = tl.program_id(0), tl.arange(0, BLOCK)\n"
+        "    i, mask = row * width + column, row < n // width\n"
+        "    x = tl.load(x_ptr + i, mask=mask, other=0.0)\n"
+        "    mean = tl.load(m_ptr + column) * 0.9 + 0.1 * tl.sum(x, axis=0) / (n // width)\n"
+        "    tl.store(m_ptr + column, mean)\n"
+        "    y = x - mean\n",
+    ),
+    ("(triton.cdiv(x.numel(), 256),)", "(x.shape[1],)"),
+    ("BLOCK=256", "BLOCK=triton.next_power_of_2(x.shape[0])"),
 )
 
 THREATS: tuple[Threat, ...] = (
@@ -67,6 +140,19 @@ THREATS: tuple[Threat, ...] = (
                     "(blocks,)](x, self.weight, self.bias, out, n if first else 1,",
                 ),
                 (_RETURN, "        return out.clone()\n"),
+                code="stale_output",
+            ),
+            _of(
+                _RELU,
+                "an-input-known-by-one-element",
+                (_SUPER, _SUPER + "        self.key = None\n"),
+                (
+                    _EMPTY,
+                    "        key = float(x.reshape(-1)[0])\n"
+                    "        if key != self.key:\n"
+                    "            self.key, self.known = key, x.clone()\n" + _EMPTY,
+                ),
+                ("(x, self.weight,", "(self.known, self.weight,"),
                 code="stale_output",
             ),
         ),
@@ -156,6 +242,24 @@ THREATS: tuple[Threat, ...] = (
                 (_RETURN, "        return out * float('nan')\n"),
                 code="nonfinite",
             ),
+            _of(
+                _RELU,
+                "a-single-nan",
+                ("* w + b, mask=mask", "* w + tl.where(i == 77, float('nan'), b), mask=mask"),
+                code="nonfinite",
+            ),
+            _of(
+                _LOG,
+                "numbers-where-the-reference-has-nan",
+                ("y = tl.log(x)", "y = tl.log(tl.abs(x))"),
+                code="nonfinite",
+            ),
+            _of(
+                _LOG,
+                "wrong-beside-the-nan",
+                ("y = tl.log(x)", "y = tl.log(x) * 1.001"),
+                code="wrong_output",
+            ),
         ),
         (_of(_LOG, "nan-where-the-reference-has-it"),),
     ),
@@ -169,6 +273,12 @@ THREATS: tuple[Threat, ...] = (
                 _LOG,
                 "a-large-number-for-infinity",
                 ("y = tl.log(x)", "y = tl.where(x == 0.0, -3.0e38, tl.log(x))"),
+                code="nonfinite",
+            ),
+            _of(
+                _LOG,
+                "infinity-of-the-other-sign",
+                ("y = tl.log(x)", "y = tl.where(x == 0.0, float('inf'), tl.log(x))"),
                 code="nonfinite",
             ),
         ),
@@ -201,8 +311,33 @@ THREATS: tuple[Threat, ...] = (
                 (_RETURN, "        return out[:1].expand(out.shape)\n"),
                 code="wrong_output",
             ),
+            _of(
+                _RELU,
+                "a-numpy-array",
+                (_RETURN, "        return out.cpu().numpy()\n"),
+                code="wrong_structure",
+            ),
+            _of(
+                _RELU,
+                "no-memory-at-all",
+                (_RETURN, "        return out.to('meta')\n"),
+                code="wrong_device",
+            ),
         ),
-        (_of(_RELU, "transposed-strides", (_RETURN, "        return out.t().contiguous().t()\n")),),
+        (
+            _of(
+                _RELU, "transposed-strides", (_RETURN, "        return out.t().contiguous().t()\n")
+            ),
+            _of(
+                _RELU,
+                "a-sign-that-waits-in-a-view",
+                (
+                    _STORE,
+                    _STORE.replace("tl.maximum(x, 0.0) * w + b", "-(tl.maximum(x, 0.0) * w + b)"),
+                ),
+                (_RETURN, "        return torch._neg_view(out)\n"),
+            ),
+        ),
     ),
     Threat(
         23,
@@ -216,6 +351,7 @@ THREATS: tuple[Threat, ...] = (
                 (_EMPTY, "        out = self.__dict__.setdefault('kept', torch.empty_like(x))\n"),
                 code="output_aliased",
             ),
+            _of(_RELU, "two-buffers-in-turn", *_TWO_IN_TURN, code="output_aliased"),
             _of(
                 _RELU,
                 "result-written-into-the-input",
@@ -232,6 +368,12 @@ THREATS: tuple[Threat, ...] = (
                     "        out = torch.empty(2 * x.numel(), dtype=x.dtype, device=x.device)[: x.numel()].view(x.shape)\n",
                 ),
             ),
+            _of(
+                _RELU,
+                "two-buffers-in-turn-copied-out",
+                *_TWO_IN_TURN,
+                (_RETURN, "        return out.clone()\n"),
+            ),
         ),
     ),
     Threat(
@@ -244,6 +386,30 @@ THREATS: tuple[Threat, ...] = (
                 _RELU,
                 "zeroes-its-input",
                 (_RETURN, "        x.zero_()\n        return out\n"),
+                code="input_mutated",
+            ),
+            _of(
+                _RELU,
+                "turns-its-input",
+                (_RETURN, "        x.t_()\n        return out\n"),
+                code="input_mutated",
+            ),
+            _of(
+                _RELU,
+                "gives-its-input-other-memory",
+                (_RETURN, "        x.data = torch.zeros_like(x)\n        return out\n"),
+                code="input_mutated",
+            ),
+            _of(
+                _RELU,
+                "zeroes-the-input-of-the-call-before",
+                (_SUPER, _SUPER + "        self.last = None\n"),
+                (
+                    _EMPTY,
+                    "        if self.last is not None:\n"
+                    "            self.last.zero_()\n"
+                    "        self.last = x\n" + _EMPTY,
+                ),
                 code="input_mutated",
             ),
         ),
@@ -273,6 +439,12 @@ THREATS: tuple[Threat, ...] = (
                 (_RETURN, "        self.weight.data.zero_()\n        return out\n"),
                 code="state_not_updated",
             ),
+            _of(
+                _WEIGHTED,
+                "weight-nudged-where-a-buffer-changes-anyway",
+                (_RETURN, "        self.weight.data.mul_(1.0005)\n        return out\n"),
+                code="state_not_updated",
+            ),
         ),
         (
             _of(
@@ -299,6 +471,24 @@ THREATS: tuple[Threat, ...] = (
                 ),
                 code="data_race",
             ),
+            _of(
+                _SUM,
+                "the-last-number-gathers",
+                *_LAST_ONE_GATHERS,
+                _gathered("row"),
+                code="data_race",
+            ),
+            _of(_RELU, "shifted-in-place", *_SHIFTED_IN_PLACE, code="data_race"),
+            _of(
+                _SUM,
+                "all-lanes-store-to-one-place",
+                (
+                    _SUM_STORED,
+                    "    one = out_ptr + row + tl.zeros((BLOCK,), tl.int32)\n"
+                    "    tl.store(one, tl.cumsum(total, axis=0))",
+                ),
+                code="data_race",
+            ),
         ),
         (
             _of(
@@ -308,6 +498,21 @@ THREATS: tuple[Threat, ...] = (
                 (
                     "tl.store(out_ptr + row, tl.sum(total, axis=0))",
                     "tl.atomic_add(out_ptr + row, tl.sum(total, axis=0))",
+                ),
+            ),
+            _of(
+                _SUM,
+                "the-last-to-arrive-gathers",
+                *_LAST_ONE_GATHERS,
+                _gathered("tl.atomic_add(count_ptr, 1)"),
+            ),
+            _of(
+                _SUM,
+                "all-lanes-store-the-same",
+                (
+                    _SUM_STORED,
+                    "    one = out_ptr + row + tl.zeros((BLOCK,), tl.int32)\n"
+                    "    tl.store(one, tl.zeros((BLOCK,), tl.float32) + tl.sum(total, axis=0))",
                 ),
             ),
         ),
@@ -322,13 +527,47 @@ THREATS: tuple[Threat, ...] = (
                 "running_mean",
                 "buffer-not-updated",
                 (
-                    "        self.running_mean.mul_(0.9).add_(0.1 * x.mean(0))\n",
+                    _UPDATE,
                     "        mean = self.running_mean * 0.9 + 0.1 * x.mean(0)\n",
                 ),
                 ("(x, self.running_mean, out", "(x, mean, out"),
                 code="state_not_updated",
             ),
+            _of(
+                "running_mean",
+                "buffer-updated-twice",
+                (_RETURN, _UPDATE + _RETURN),
+                code="state_not_updated",
+            ),
+            _of(
+                _WEIGHTED,
+                "buffer-kept-in-half-precision",
+                (
+                    _UPDATE,
+                    "        mean = self.running_mean * 0.9 + 0.1 * x.mean(0)\n"
+                    "        self.running_mean.copy_(mean.half())\n",
+                ),
+                ("(x, self.running_mean,", "(x, mean,"),
+                code="state_not_updated",
+            ),
+            _of(
+                _WEIGHTED,
+                "buffer-updated-once-after-a-load",
+                *_ONCE_PER_LOAD,
+                code="state_not_updated",
+            ),
         ),
-        (_of("running_mean", "buffer-updated"),),
+        (
+            _of("running_mean", "buffer-updated"),
+            _of("running_mean", "buffer-updated-by-the-kernel", *_UPDATED_BY_THE_KERNEL),
+            _of(
+                "running_mean",
+                "another-tensor-for-the-buffer",
+                (
+                    _UPDATE,
+                    "        self.running_mean = self.running_mean * 0.9 + 0.1 * x.mean(0)\n",
+                ),
+            ),
+        ),
     ),
 )

@@ -137,6 +137,15 @@ THREATS: tuple[Threat, ...] = (
                 ("tl.sqrt(var + eps) * w + b", "tl.sqrt(var + eps)"),
                 code="insensitive",
             ),
+            _of(
+                _RELU,
+                "no-weight-when-its-first-is-one",
+                (
+                    "w = tl.load(w_ptr + i % width, mask=mask)",
+                    "w = tl.load(w_ptr + i % width, mask=mask & (tl.load(w_ptr) != 1.0), other=1.0)",
+                ),
+                code="insensitive",
+            ),
         ),
         (_of(_RELU, "weight-and-bias-in-another-order", ("* w + b", "* w - (0.0 - b)")),),
     ),
@@ -310,6 +319,21 @@ THREATS: tuple[Threat, ...] = (
                 ('input_precision="ieee"', 'input_precision="tf32"'),
                 code="wrong_output",
             ),
+            _of(
+                "half_product",
+                "float16-for-bfloat16",
+                ("tl.dot(x, w, total)", "tl.dot(x.to(tl.float16), w.to(tl.float16), total)"),
+                code="nonfinite",
+            ),
+            _of(
+                "half_product",
+                "eight-bits-for-bfloat16",
+                (
+                    "tl.dot(x, w, total)",
+                    "tl.dot(x.to(tl.float8e4nv).to(tl.bfloat16), w.to(tl.float8e4nv).to(tl.bfloat16), total)",
+                ),
+                code="wrong_output",
+            ),
         ),
         (_of(_LINEAR, "tf32-three-times", ('input_precision="ieee"', 'input_precision="tf32x3"')),),
     ),
@@ -330,8 +354,20 @@ THREATS: tuple[Threat, ...] = (
                 ("tl.sum(total, axis=0)", "tl.sum(total.to(tl.float32), axis=0)"),
                 code="wrong_output",
             ),
+            _of(
+                "long_half_product",
+                "bfloat16-accumulator",
+                (
+                    "total = tl.dot(x, w, total)",
+                    "total = tl.dot(x, w, total).to(tl.bfloat16).to(tl.float32)",
+                ),
+                code="wrong_output",
+            ),
         ),
-        (_of(_SUM, "double-accumulator", ("dtype=tl.float32", "dtype=tl.float64")),),
+        (
+            _of(_SUM, "double-accumulator", ("dtype=tl.float32", "dtype=tl.float64")),
+            _of("long_half_product", "float32-accumulator"),
+        ),
     ),
     Threat(
         18,
@@ -343,6 +379,15 @@ THREATS: tuple[Threat, ...] = (
                 _SOFTMAX,
                 "no-maximum-subtracted",
                 ("tl.exp(x - tl.max(x, axis=0))", "tl.exp(x)"),
+                code="nonfinite",
+            ),
+            _of(
+                _SOFTMAX,
+                "maximum-of-the-first-half",
+                (
+                    "tl.max(x, axis=0))",
+                    "tl.max(tl.where(j < columns // 2, x, float('-inf')), axis=0))",
+                ),
                 code="nonfinite",
             ),
             _of(
