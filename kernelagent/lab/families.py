@@ -3,7 +3,7 @@
 Three families stand for the levels of KernelBench. Their skills are fitted by hand to what Dr. Kernel
 (2602.05885) publishes for its 14B model: the share of problems with a correct kernel of at least 1,
 1.2 and 1.5 times eager, in its plain multi-turn setting, after the last turn of test-time scaling with
-context management, and for the best of that history (`PUBLISHED`). Only these nine numbers a level are
+context management, and for the best of that history (`Family.published`). Only these nine numbers a level are
 from the field; `benchmarks.strategies` prints how near the simulation comes. The spread between
 problems, and all of `Skill` that its docstring does not call fitted, are our assumptions.
 """
@@ -54,10 +54,17 @@ FAMILIES = {
     for family in (
         Family(
             "level-1",
-            Skill(first_correct=0.4, repair_correct=0.35, keeps_correct=0.75, start=-0.4),
-            pace_spread=0.3,
-            headroom=0.4,
-            ease_spread=0.8,
+            Skill(
+                first_correct=0.8,
+                repair_correct=0.6,
+                keeps_correct=0.68,
+                start=-0.5,
+                start_spread=0.2,
+                step_spread=0.06,
+            ),
+            pace_spread=1.0,
+            headroom=0.12,
+            ease_spread=0.5,
             published={
                 "plain": (20.3, 16.9, 13.2),
                 "last": (24.1, 18.8, 15.3),
@@ -67,9 +74,9 @@ FAMILIES = {
         Family(
             "level-2",
             Skill(),
-            pace_spread=0.3,
-            headroom=0.4,
-            ease_spread=0.8,
+            pace_spread=0.2,
+            headroom=0.22,
+            ease_spread=0.6,
             published={
                 "plain": (49.2, 25.6, 7.4),
                 "last": (59.8, 31.6, 9.6),
@@ -78,9 +85,16 @@ FAMILIES = {
         ),
         Family(
             "level-3",
-            Skill(first_correct=0.2, repair_correct=0.2, keeps_correct=0.65, start=-0.1),
-            pace_spread=0.3,
-            headroom=0.4,
+            Skill(
+                first_correct=0.55,
+                repair_correct=0.4,
+                keeps_correct=0.68,
+                start=-0.15,
+                start_spread=0.12,
+                step_spread=0.05,
+            ),
+            pace_spread=0.12,
+            headroom=0.12,
             ease_spread=0.8,
             published={
                 "plain": (8.8, 1.2, 0.2),

@@ -28,21 +28,22 @@ _MARK = " = ("
 class Skill:
     """What a simulated writer can do; fractions are chances for an average problem and approach.
 
-    The defaults of the first group are fitted (see `families`); all others are our assumptions.
+    The first group, up to `step_spread`, is fitted to the KernelBench level 2 shares that Dr. Kernel
+    (2602.05885) publishes, other levels have their own in `families`; all else is our assumption.
     """
 
-    first_correct: float = 0.4
+    first_correct: float = 0.85
     """A first version is correct."""
-    repair_correct: float = 0.35
+    repair_correct: float = 0.65
     """A repair of a broken parent, with its feedback, is correct."""
-    keeps_correct: float = 0.72
+    keeps_correct: float = 0.74
     """A faster version of a correct parent is still correct."""
-    start: float = -0.1
+    start: float = 0.06
     """Median of ln(speed against eager) of a first version."""
-    start_spread: float = 0.3
+    start_spread: float = 0.15
     gain: float = 0.12
     """Expected share of what the approach has left that one optimise step wins."""
-    step_spread: float = 0.12
+    step_spread: float = 0.08
     """Standard deviation of a step in ln(speed), beside its gain."""
 
     approach_spread: float = 0.8
@@ -80,7 +81,7 @@ class SimulatedProblem:
     """Added to the log-odds of every chance to be correct."""
     pace: float = 0.0
     """Added to ln(speed) of every first version: how well eager does the problem."""
-    headroom: float = 0.6
+    headroom: float = 0.4
     """How far above the median first version, in ln(speed), any approach can reach."""
     floor_slack: float = 0.2
     """How far above the ceiling, in ln(speed), the judge's physical limit lies."""
