@@ -6,6 +6,7 @@ The patterns are those of the judge's specification, section 6, and of the study
 from __future__ import annotations
 
 from kernelagent.tools.corpus.fixture import Fixture, edited, honest_kernel
+from kernelagent.tools.corpus.honest_patterns import PATTERNS
 from kernelagent.tools.corpus.honest_problems import PROBLEMS
 
 _RELU, _SOFTMAX, _NORM = "relu_affine", "row_softmax", "layer_norm"
@@ -329,4 +330,4 @@ _STYLES: tuple[Fixture, ...] = (
     _of(_LINEAR, "pure-triton-under-pure", policy="pure"),
 )
 
-HONEST: tuple[Fixture, ...] = (*_STYLES, *PROBLEMS)
+HONEST: tuple[Fixture, ...] = (*_STYLES, *PATTERNS, *PROBLEMS)
