@@ -1,7 +1,7 @@
 """Anytime curves drawn: as text for a terminal, and as one self-contained SVG.
 
 Both show every strategy's line, the band of its interval, the axes with their units and a legend, and
-say so when nothing was real. The SVG follows the reader's light or dark scheme.
+say so (`Comparison.warning`) when nothing was real or timed. The SVG follows the reader's light or dark scheme.
 """
 
 from __future__ import annotations
@@ -28,7 +28,6 @@ COLOURS = ("blue", "red", "green", "magenta", "cyan", "yellow", "white", "bright
 # Okabe and Ito's palette, told apart by colour-blind readers; each stands out on white and on black.
 HUES = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8c6bb1", "#7a7a7a")
 WORTH = "best score so far"
-NOTHING_REAL = "SIMULATED: no model was asked, no kernel was run"
 
 
 @dataclass(frozen=True)
@@ -58,10 +57,8 @@ class Frame:
         return (y - self.low) / (self.high - self.low)
 
 
-def plot(
-    curves: Sequence[Curve], *, width: int = 72, height: int = 18, simulated: bool = False
-) -> Text:
-    """The curves as text of about `width` columns; bands are dotted, a later line covers an earlier."""
+def plot(curves: Sequence[Curve], *, width: int = 72, height: int = 18, warning: str = "") -> Text:
+    """The curves as text of about `width` columns; bands are dotted."""
     frame = Frame.around(curves)
     grid: list[list[tuple[str, str]]] = [[(" ", "")] * width for _ in range(height)]
     for which, curve in enumerate(curves):
@@ -71,22 +68,26 @@ def plot(
             for row in range(_row(frame, value.high, height), _row(frame, value.low, height) + 1):
                 if grid[row][column][0] == " ":
                     grid[row][column] = ("·", f"dim {colour}")
-    for which, curve in enumerate(curves):
-        colour, mark = COLOURS[which % len(COLOURS)], MARKS[which % len(MARKS)]
-        for column in range(width):
-            value = _value_at(curve, frame.most * column / max(1, width - 1))
-            grid[_row(frame, value.value, height)][column] = (mark, colour)
-    return _framed(curves, frame, grid, simulated)
+    for column in range(width):
+        x = frame.most * column / max(1, width - 1)
+        on_row: dict[int, list[int]] = {}
+        for which, curve in enumerate(curves):
+            on_row.setdefault(_row(frame, _value_at(curve, x).value, height), []).append(which)
+        for row, lines in on_row.items():
+            # Lines that lie on one another take turns, so that none of them is hidden.
+            shown = lines[column % len(lines)]
+            grid[row][column] = (MARKS[shown % len(MARKS)], COLOURS[shown % len(COLOURS)])
+    return _framed(curves, frame, grid, warning)
 
 
-def svg(curves: Sequence[Curve], *, title: str, simulated: bool = False) -> str:
+def svg(curves: Sequence[Curve], *, title: str, warning: str = "") -> str:
     """A whole SVG document, 760 × 420, with no reference to anything outside it."""
     frame = Frame.around(curves)
     axis: Axis = curves[0].axis if curves else "turns"
     parts = [_HEAD.format(title=escape(title), styles=_styles())]
     parts.append(_text(_LEFT, 22, title, "title"))
-    if simulated:
-        parts.append(_text(_LEFT, 38, NOTHING_REAL, "warning"))
+    if warning:
+        parts.append(_text(_LEFT, 38, warning, "warning"))
     parts += _grid(frame)
     parts += [_band(curve, frame, which) for which, curve in enumerate(curves)]
     parts += [_line(curve, frame, which) for which, curve in enumerate(curves)]
@@ -129,12 +130,12 @@ def _row(frame: Frame, y: float, height: int) -> int:
 
 
 def _framed(
-    curves: Sequence[Curve], frame: Frame, grid: list[list[tuple[str, str]]], simulated: bool
+    curves: Sequence[Curve], frame: Frame, grid: list[list[tuple[str, str]]], warning: str
 ) -> Text:
     height, width = len(grid), len(grid[0])
     text = Text(no_wrap=True)
-    if simulated:
-        text.append(f"{NOTHING_REAL}\n", style="bold")
+    if warning:
+        text.append(f"{warning}\n", style="bold")
     text.append(f"{WORTH}, × eager\n")
     marked = {_row(frame, tick, height): spelled(tick) for tick in ticks(frame.low, frame.high)}
     for number, row in enumerate(grid):

@@ -16,7 +16,7 @@ from functools import lru_cache
 from random import Random
 
 from kernelagent.budget import Budget
-from kernelagent.events import Event, Logged
+from kernelagent.events import Event, Logged, Remarked
 from kernelagent.lab.simulated import (
     DEVICE,
     SIMULATED,
@@ -26,6 +26,7 @@ from kernelagent.lab.simulated import (
     SimulatedWriter,
     Skill,
 )
+from kernelagent.lab.study import NOTHING_REAL
 from kernelagent.problem import InputSet, ProblemFacts, TensorFacts
 from kernelagent.session import Session
 from kernelagent.strategies import Strategy, load_strategy
@@ -145,7 +146,8 @@ def simulated_run(
     """One run, with nothing written to disk; `time_s` is simulated seconds."""
     clock = SimulatedClock()
     writer = SimulatedWriter(problem, seed, clock)
-    logged: list[Logged] = []
+    # The clock of the curves starts with the first event, and a log says itself what it is.
+    logged = [Logged(0, clock(), Remarked("warning", NOTHING_REAL))]
 
     def publish(event: Event) -> None:
         logged.append(Logged(len(logged), clock(), event))

@@ -9,19 +9,22 @@ prompts, budget, refusal of repeats) is what real runs use. Where the chances co
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
 
+from kernelagent.budget import Cost
 from kernelagent.candidate import Candidate
 from kernelagent.evaluation import DeviceFacts, Estimate, Evaluation, Reason, Stage
-from kernelagent.history import TurnRequest
+from kernelagent.history import Message, TurnRequest
 from kernelagent.models import Ask, Reply
 
 SIMULATED = "simulated"
 DEVICE = DeviceFacts("virtual", SIMULATED, "none", torch="none", triton="none")
 EAGER_US = 100.0
 _MARK = " = ("
+_LONGEST = 1.3
+"""The longest reply, as a multiple of the mean one; the shortest is as far below."""
 
 
 @dataclass(frozen=True)
@@ -154,15 +157,25 @@ class SimulatedWriter:
 
     def reply(self, ask: Ask, on_text: Callable[[str], None]) -> Reply:
         skill = self.problem.skill
-        prompt = prompt_tokens(skill, ask)
+        prompt = prompt_tokens(skill, len(ask.request.window))
         luck = self._luck(ask)
         text = self._text(ask, luck, skill_left(skill, prompt))
-        words = int((skill.reply_tokens + skill.thinking_tokens) * luck.uniform(0.7, 1.3))
+        words = int(
+            (skill.reply_tokens + skill.thinking_tokens) * luck.uniform(2 - _LONGEST, _LONGEST)
+        )
         sent = min(prompt, skill.context_tokens)
         self.clock.advance(words / skill.tokens_per_second)
-        dollars = sent * skill.dollars_per_million_in + words * skill.dollars_per_million_out
+        dollars = price(skill, sent, words)
         on_text(text)
-        return Reply(text, tokens_in=sent, tokens_out=words, dollars=dollars / 1e6)
+        return Reply(text, tokens_in=sent, tokens_out=words, dollars=dollars)
+
+    def worst_case(self, messages: Sequence[Message], tokens_left: int | None) -> Cost:
+        """The longest reply there is, so that a budget of tokens is never overdrawn."""
+        skill = self.problem.skill
+        shown = sum(message.role == "assistant" for message in messages)
+        sent = min(prompt_tokens(skill, shown), skill.context_tokens)
+        words = int((skill.reply_tokens + skill.thinking_tokens) * _LONGEST)
+        return Cost(sent + words, price(skill, sent, words))
 
     def close(self) -> None:
         """Nothing to release."""
@@ -249,11 +262,14 @@ def following(
     return _judged(point, _chance(problem, chance, point, request, left), luck)
 
 
-def prompt_tokens(skill: Skill, ask: Ask) -> int:
-    """Tokens of the question: the task, and code and feedback of every turn in view."""
-    return skill.task_tokens + len(ask.request.window) * (
-        skill.reply_tokens + skill.feedback_tokens
-    )
+def prompt_tokens(skill: Skill, shown: int) -> int:
+    """Tokens of a question: the task, and code and feedback of each turn in view."""
+    return skill.task_tokens + shown * (skill.reply_tokens + skill.feedback_tokens)
+
+
+def price(skill: Skill, sent: int, words: int) -> float:
+    """US dollars for so many tokens in and out."""
+    return (sent * skill.dollars_per_million_in + words * skill.dollars_per_million_out) / 1_000_000
 
 
 def skill_left(skill: Skill, prompt: int) -> float:

@@ -26,6 +26,8 @@ AXES: tuple[Axis, ...] = get_args(Axis)
 Take = Callable[[str, str, int], Iterable[Logged]]
 """One run: strategy, problem, seed → its logged events."""
 RESAMPLES = 400
+NOTHING_REAL = "SIMULATED: no model was asked, no kernel was run"
+NOTHING_TIMED = "ESTIMATED: nothing was timed, differences under 20 % mean nothing"
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,8 @@ class Run:
     """Turns without anything to evaluate, refused repeats among them."""
     duplicates: int
     """Evaluations of a program that this run had evaluated before, however it was spelled."""
+    estimated: bool = False
+    """Some score is an estimate's ratio, for lack of a device that times."""
 
     @property
     def end(self) -> Moment:
@@ -105,6 +109,13 @@ class Comparison:
     strategies: tuple[str, ...]
     runs: tuple[Run, ...]
     simulated: bool = False
+
+    @property
+    def warning(self) -> str:
+        """What a reader of its numbers must know first; empty when all of them were measured."""
+        if self.simulated:
+            return NOTHING_REAL
+        return NOTHING_TIMED if any(run.estimated for run in self.runs) else ""
 
     def of(self, strategy: str) -> tuple[Run, ...]:
         return tuple(run for run in self.runs if run.strategy == strategy)
@@ -204,7 +215,7 @@ def fold_run(strategy: str, problem: str, seed: int, events: Iterable[Logged]) -
     began: float | None = None
     moments: list[Moment] = []
     tried: set[str] = set()
-    evaluated = 0
+    evaluated, estimated = 0, False
     for logged in events:
         began = logged.time_s if began is None else began
         spent = spent.after(logged.event)
@@ -213,6 +224,7 @@ def fold_run(strategy: str, problem: str, seed: int, events: Iterable[Logged]) -
                 evaluated += 1
                 accepted += event.evaluation.accepted
                 best = max(best, event.evaluation.score)
+                estimated = estimated or event.evaluation.estimate is not None
                 program = normal_form(event.source)
                 duplicates += program in tried
                 tried.add(program)
@@ -222,7 +234,9 @@ def fold_run(strategy: str, problem: str, seed: int, events: Iterable[Logged]) -
                 continue
         seconds = logged.time_s - began
         moments.append(Moment(spent.turns, spent.tokens, spent.dollars, seconds, best))
-    return Run(strategy, problem, seed, tuple(moments), evaluated, accepted, void, duplicates)
+    return Run(
+        strategy, problem, seed, tuple(moments), evaluated, accepted, void, duplicates, estimated
+    )
 
 
 def geometric_mean(

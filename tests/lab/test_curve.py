@@ -6,8 +6,8 @@ from xml.etree import ElementTree
 import pytest
 
 from kernelagent.evaluation import Interval
-from kernelagent.lab.curve import NOTHING_REAL, Frame, plot, spelled, svg, ticks
-from kernelagent.lab.study import Curve
+from kernelagent.lab.curve import Frame, plot, spelled, svg, ticks
+from kernelagent.lab.study import NOTHING_REAL, NOTHING_TIMED, Curve
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -30,7 +30,7 @@ def corners(path: ElementTree.Element) -> list[tuple[float, float]]:
 
 
 def test_the_svg_is_xml_with_a_line_a_band_and_a_name_for_each_strategy():
-    text = svg(TWO, title="a <title> & more", simulated=False)
+    text = svg(TWO, title="a <title> & more")
     root = ElementTree.fromstring(text)
     words = [e.text for e in root.iter(f"{SVG}text")]
     assert root.find(f"{SVG}title").text == "a <title> & more"
@@ -60,10 +60,17 @@ def test_a_better_strategy_ends_higher():
     assert window < best_of_n
 
 
-@pytest.mark.parametrize("simulated", [True, False])
-def test_both_drawings_say_when_nothing_was_real(simulated):
-    assert (NOTHING_REAL in svg(TWO, title="t", simulated=simulated)) == simulated
-    assert (NOTHING_REAL in plot(TWO, simulated=simulated).plain) == simulated
+@pytest.mark.parametrize("warning", [NOTHING_REAL, NOTHING_TIMED])
+def test_both_drawings_say_when_nothing_was_real_or_timed(warning):
+    assert warning in svg(TWO, title="t", warning=warning)
+    assert warning in plot(TWO, warning=warning).plain
+    assert "SIMULATED" not in svg(TWO, title="t")
+
+
+def test_lines_that_lie_on_one_another_are_both_seen():
+    same = (curve("one", 1.0, 1.5), curve("two", 1.0, 1.5), curve("three", 1.0, 1.5))
+    drawing = plot(same, width=30, height=8).plain.split("└")[0]
+    assert min(drawing.count(mark) for mark in "●◆▲") == 10
 
 
 def test_the_terminal_shows_marks_axes_and_the_last_values():

@@ -6,7 +6,7 @@ import pytest
 
 from kernelagent.budget import Budget
 from kernelagent.candidate import Candidate
-from kernelagent.events import Evaluated, Event, ReplyReceived, TurnStarted, TurnVoid
+from kernelagent.events import Evaluated, Event, Remarked, ReplyReceived, TurnStarted, TurnVoid
 from kernelagent.history import History, TurnRequest
 from kernelagent.lab.families import FAMILIES, SimulatedRuns, parse_strategy, problems_of
 from kernelagent.lab.simulated import (
@@ -18,7 +18,7 @@ from kernelagent.lab.simulated import (
     Skill,
     skill_left,
 )
-from kernelagent.lab.study import fold_run
+from kernelagent.lab.study import NOTHING_REAL, fold_run
 from kernelagent.models import Ask
 from kernelagent.strategies import BUILT_IN
 from kernelagent.tried import normal_form
@@ -130,10 +130,22 @@ def test_gains_diminish_towards_the_ceiling_and_never_pass_it():
     assert max(scores) <= 2.7182818**problem.ceiling + 1e-9
 
 
-def test_a_token_budget_ends_a_simulated_run():
+@pytest.mark.parametrize("strategy", BUILT_IN)
+def test_a_token_budget_is_used_up_and_never_overdrawn(strategy):
     take = SimulatedRuns(LEVEL_2, Budget(turns=None, tokens=60_000))
-    run = fold_run("window", "p", 0, take("window", LEVEL_2[0].name, 0))
-    assert 40_000 < run.end.tokens < 90_000
+    runs = [fold_run(strategy, p.name, 0, take(strategy, p.name, 0)) for p in LEVEL_2]
+    assert max(run.end.tokens for run in runs) <= 60_000
+    assert max(run.end.tokens for run in runs) > 40_000
+
+
+def test_the_log_begins_at_zero_and_says_that_nothing_is_real():
+    take = SimulatedRuns(LEVEL_2, Budget(turns=3))
+    first, *rest = take("window", LEVEL_2[0].name, 0)
+    assert first.event == Remarked("warning", NOTHING_REAL)
+    assert first.time_s == 0
+    run = fold_run("window", "p", 0, [first, *rest])
+    replies = [one.event for one in rest if isinstance(one.event, ReplyReceived)]
+    assert run.moments[0].seconds >= replies[0].seconds > 0
 
 
 def test_options_reach_the_strategy():

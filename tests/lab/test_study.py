@@ -9,7 +9,17 @@ import pytest
 from kernelagent.budget import Budget
 from kernelagent.errors import UsageError
 from kernelagent.lab.families import FAMILIES, SimulatedRuns, problems_of
-from kernelagent.lab.study import AXES, Comparison, Moment, Run, compare, geometric_mean
+from kernelagent.lab.study import (
+    AXES,
+    NOTHING_REAL,
+    NOTHING_TIMED,
+    Comparison,
+    Moment,
+    Run,
+    compare,
+    fold_run,
+    geometric_mean,
+)
 from kernelagent.strategies import BUILT_IN
 
 RUNS_A_MINUTE = 1000
@@ -98,6 +108,15 @@ def test_one_run_has_an_interval_of_no_width_and_one_problem_draws_its_runs():
     assert alone.low == alone.value == alone.high
     several = geometric_mean({"p": [0.1, 0.5, 0.9]})
     assert several.low < several.value < several.high
+
+
+def test_a_comparison_says_first_what_its_numbers_are():
+    problem = next(problems_of(FAMILIES["level-2"], 1))
+    logged = SimulatedRuns([problem], Budget(turns=6))("window", problem.name, 0)
+    folded = fold_run("window", problem.name, 0, logged)
+    assert Comparison(("window",), (folded,), simulated=True).warning == NOTHING_REAL
+    assert Comparison(("window",), (folded,)).warning == NOTHING_TIMED
+    assert Comparison(("a",), (run("a", "p", 0, 2.0),)).warning == ""
 
 
 @pytest.mark.parametrize("twice", [["window", "window"], []])
