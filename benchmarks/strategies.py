@@ -129,10 +129,10 @@ def depth(runs: int, seed: int) -> str:
     comparison = study(setting, runs, seed, (DEPTH, BREADTH))
     ratio = comparison.ratio(DEPTH, BREADTH)
     deep, broad = comparison.rows()
-    agrees = "the simulation agrees" if ratio.low > 1 else "**the simulation does not show this**"
+    agrees = "in direction only" if ratio.low > 1 else "**not at all**"
     return (
         f"Not fitted to: at 128 calls 16 trajectories of 8 turns beat 128 single samples (Kevin-32B, "
-        f"{DEPTH_PUBLISHED}); {agrees}: {deep.worth.value:.3f}× against {broad.worth.value:.3f}×, "
+        f"{DEPTH_PUBLISHED}). The simulation shows this {agrees}: {deep.worth.value:.3f}× against {broad.worth.value:.3f}×, "
         f"ratio {ratio.value:.3f}× [{ratio.low:.3f}, {ratio.high:.3f}]."
     )
 
