@@ -30,7 +30,7 @@ class Auto:
     chains: int = 4
     turns: int = 8
     """Turns a chain while nothing is correct."""
-    patience: int = 4
+    patience: int = 8
     """Turns without a gain of 1 % that are granted once a kernel is correct."""
     headroom: float = 0.05
     """The share of headroom under which the run ends; 0 never ends it."""

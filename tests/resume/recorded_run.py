@@ -18,7 +18,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-sys.path[:0] = [str(Path(__file__).parents[1] / "core"), str(Path(__file__).parents[2])]
+sys.path.insert(0, str(Path(__file__).parents[2]))
+sys.path.insert(0, str(Path(__file__).parents[1] / "core"))
 from evaluations import DEVICE, FACTS, accepted, rejected
 
 from kernelagent.candidate import Candidate

@@ -95,7 +95,7 @@ def test_a_run_that_was_cut_between_two_events_goes_on_as_if_it_had_not(
     strategy: str, wholes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first, last = 1 + list(BUILT_IN).index(strategy), len(lines_of(wholes / strategy / RUN))
-    lengths = range(first, last + 1, 9)
+    lengths = range(first, last + 1, 17)
     shown = cuts_that_show(strategy, lengths, wholes, tmp_path, monkeypatch)
     assert not beyond_what_is_open(shown, strategy)
 

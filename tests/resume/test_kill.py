@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import signal
 import subprocess
 import sys
 import time
@@ -13,14 +14,19 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
+from recorded_run import conduct, config_of
 from same_run import answered, asked, differences
 from test_cuts import BATCHES, OPEN, OPEN_IN_BATCHES, RUN
 
 from kernelagent.strategies import BUILT_IN
 
 SCRIPT = Path(__file__).with_name("recorded_run.py")
-PAUSE = 0.004
+PAUSE = 0.002
 SHORT, LONG = 12, 200
+
+
+def lines_in(log: Path) -> int:
+    return log.read_bytes().count(b"\n") if log.exists() else 0
 
 
 @dataclass
@@ -33,84 +39,76 @@ class Killed:
     in_flight: Counter[int] = field(default_factory=Counter)
     """By turn: how many kills came between its ask and its logged reply."""
 
-    def go_on(self, deadline: float | None) -> bool:
-        """Start or resume, kill at `deadline` seconds after it is ready; True when it ended."""
+    def go_on(self, kill_after: int | None, then: float = 0.0) -> bool:
+        """Start or resume; True when it ended.
+
+        It is killed `then` seconds after the log has `kill_after` lines; None: not at all.
+        """
         known, before = answered(self.run), asked(self.run)
+        log = self.run / "events.jsonl"
         words = [str(self.run), "--strategy", self.strategy, "--pause", str(PAUSE)]
-        has_begun = (self.run / "events.jsonl").exists() and (
-            b"\n" in (self.run / "events.jsonl").read_bytes()
-        )
-        words += ["--resume"] if has_begun else []
+        words += ["--resume"] if lines_in(log) else []
         process = subprocess.Popen(
-            [sys.executable, str(SCRIPT), *words],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
+            [sys.executable, str(SCRIPT), *words], stderr=subprocess.PIPE, text=True
         )
-        assert process.stdout is not None
-        assert process.stdout.readline() == "ready\n"
-        try:
-            _, said = process.communicate(timeout=deadline)
-            assert process.returncode == 0, said
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.communicate()
-            self.kills += 1
+        while kill_after is not None and process.poll() is None:
+            if lines_in(log) >= kill_after:
+                time.sleep(then)
+                process.kill()
+            time.sleep(0.001)
+        _, said = process.communicate()
+        assert process.returncode in {0, -signal.SIGKILL}, said
         new = asked(self.run) - before
         assert not known & set(new), "a logged reply was asked for again"
         self.in_flight.update(set(new) - answered(self.run))
+        self.kills += process.returncode != 0
         return process.returncode == 0
 
 
 @pytest.fixture(scope="module")
-def wholes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, float]]:
-    """By strategy: an uninterrupted run, and how long it took once it was ready."""
+def wholes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """By strategy: an uninterrupted run."""
     found = {}
-    for strategy in BUILT_IN:
-        run = tmp_path_factory.mktemp(strategy) / RUN
-        began = time.monotonic()
-        assert Killed(run, strategy).go_on(None)
-        found[strategy] = run, time.monotonic() - began
+    with pytest.MonkeyPatch.context() as patch:
+        for strategy in BUILT_IN:
+            found[strategy] = tmp_path_factory.mktemp(strategy) / RUN
+            patch.chdir(found[strategy].parent)
+            conduct(found[strategy], config_of(strategy), resume=False)
     return found
 
 
-def kill_and_resume(
-    seed: int, wholes: dict[str, tuple[Path, float]], where: Path, capsys: pytest.CaptureFixture
-) -> None:
+def kill_and_resume(seed: int, wholes: dict[str, Path], where: Path) -> None:
     dice = random.Random(seed)
     strategy = list(BUILT_IN)[seed % len(BUILT_IN)]
-    whole, lasted = wholes[strategy]
+    whole = wholes[strategy]
+    last = lines_in(whole / "events.jsonl") - 1
     killed = Killed(where / RUN, strategy)
-    ended = killed.go_on(dice.uniform(0, lasted))
-    while not ended and dice.random() < 0.4:
-        ended = killed.go_on(dice.uniform(0, lasted / 2))
-    if not ended:
-        assert killed.go_on(None)
+    ended, moment = False, dice.randint(0, last)
+    while not ended:
+        # Pauses are up to PAUSE and a write takes about as long: this reaches the next events too.
+        ended = killed.go_on(moment, dice.uniform(0, 4 * PAUSE))
+        moment = dice.randint(moment, last)
+        if dice.random() < 0.6:
+            break
+    assert ended or killed.go_on(None)
+    assert killed.kills, "it was never killed"
     known = OPEN | (OPEN_IN_BATCHES if strategy in BATCHES else frozenset())
     assert not set(differences(killed.run, whole)) - known
     assert set(asked(killed.run)) == set(asked(whole))
     for turn, times in asked(killed.run).items():
         assert times == 1 + killed.in_flight[turn], f"turn {turn} was asked {times} times"
-    with capsys.disabled():
-        print(f" {strategy}: {killed.kills} kills", end="")  # noqa: T201
 
 
 @pytest.mark.parametrize("seed", range(SHORT))
 def test_a_run_killed_at_a_random_moment_goes_on_as_if_it_had_not_been(
-    seed: int,
-    wholes: dict[str, tuple[Path, float]],
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture,
+    seed: int, wholes: dict[str, Path], tmp_path: Path
 ) -> None:
-    kill_and_resume(seed, wholes, tmp_path, capsys)
+    kill_and_resume(seed, wholes, tmp_path)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(SHORT, SHORT + LONG))
 def test_two_hundred_runs_killed_at_random_moments_go_on_as_if_they_had_not_been(
-    seed: int,
-    wholes: dict[str, tuple[Path, float]],
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture,
+    seed: int, wholes: dict[str, Path], tmp_path: Path
 ) -> None:
-    kill_and_resume(seed, wholes, tmp_path, capsys)
+    kill_and_resume(seed, wholes, tmp_path)

@@ -307,5 +307,3 @@ PATTERNS: tuple[Fixture, ...] = (
         (_RETURN, "        return out.view(shape)\n"),
     ),
 )  # fmt: skip
-
-ON_A_GPU: tuple[Fixture, ...] = ()

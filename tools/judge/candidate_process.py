@@ -188,9 +188,10 @@ class CandidateProcess:
     def last_call(self) -> int:
         return self._calls
 
-    def held(self, call: int) -> Any:
-        """The output of an earlier call, read again now."""
-        return self._open(self._ask({"kind": "held", "call": call}, None, self._limits.call_s))
+    def held(self, call: int) -> tuple[Any, bool]:
+        """The output of an earlier call, read again now, and whether its inputs are as they were."""
+        frame = self._ask({"kind": "held", "call": call}, None, self._limits.call_s)
+        return self._open(frame), frame.header.get("inputs_kept") is True
 
     def state(self) -> dict[str, Any]:
         """Parameters and buffers as they are now."""

@@ -171,7 +171,12 @@ def _unwritten(look: _Look) -> Iterator[_Found]:
         return
     poison = torch.tensor(look.evidence.poison).to(look.candidate.dtype).to(values)
     poisoned = bool((poison == one).any())
-    if bool(one.isnan()) or poisoned:
+    if bool(one.isnan()) and bool(look.candidate[look.wrong].signbit().any()):
+        # Fresh memory holds a NaN without a sign; one that arithmetic made carries it.
+        where = _where(look)
+        words = "NaN came out of the arithmetic, or of a masked load without `other`"
+        yield _Found("computed_nan", f"{words}: {where}" if where else words)
+    elif bool(one.isnan()) or poisoned:
         where = _where(look)
         words = f"never written: {where}" if where else "those elements were never written"
         yield _Found("unwritten", words, {"value": _plain(one.item())})

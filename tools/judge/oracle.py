@@ -67,6 +67,8 @@ class Expected:
     """The inputs after the call: changed only where the reference changes them."""
     state: Mapping[str, torch.Tensor]
     """Parameters and buffers after the call."""
+    state64: Mapping[str, torch.Tensor]
+    """The same in float64, where it is floating."""
     in_float64: bool = True
     """False: an operation has no float64 path, `output64` is a float32 run."""
 
@@ -107,9 +109,13 @@ class Oracle:
         output = _copied(self._run(self._module, args, kwargs))
         state = _state(self._module)
         try:
-            return Expected(output, self._in_float64(arguments), (args, kwargs), state)
+            answer, state64 = self._in_float64(arguments)
+            return Expected(output, answer, (args, kwargs), state, state64)
         except _NO_FLOAT64:
-            return Expected(output, tree_map(_doubled, output), (args, kwargs), state, False)
+            doubled = tree_map(_doubled, output)
+            return Expected(
+                output, doubled, (args, kwargs), state, tree_map(_doubled, state), False
+            )
 
     def eager(self, arguments: Arguments) -> Any:
         """Only the run as given."""
@@ -153,15 +159,17 @@ class Oracle:
     def in_float64_or_eager(self, arguments: Arguments) -> Any:
         """The float64 run; the run as given where an operation has no float64 path."""
         try:
-            return self._in_float64(arguments)
+            return self._in_float64(arguments)[0]
         except _NO_FLOAT64:
             return tree_map(_doubled, self.eager(arguments))
 
-    def _in_float64(self, arguments: Arguments) -> Any:
+    def _in_float64(self, arguments: Arguments) -> tuple[Any, dict[str, torch.Tensor]]:
+        """The answer and the state after it."""
         self._restore(self._module)
         args, kwargs = tree_map(_doubled, _cloned(arguments))
         with torch.no_grad(), self._scope(), InFloat64():
-            return _copied(copy.deepcopy(self._module).double()(*args, **kwargs))
+            module = copy.deepcopy(self._module).double()
+            return _copied(module(*args, **kwargs)), _state(module)
 
     def _run(self, module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         try:

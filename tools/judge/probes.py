@@ -26,7 +26,9 @@ from kernelagent.tools.judge.domain import (
     standard_normal,
 )
 
-PROBES = ("natural", "rowaffine", "onehot", "times30", "times1e-3", "mean100", "large_logits")
+PROBES = tuple(
+    "natural rowaffine onehot times30 times1e-3 mean100 large_logits spikes times1e5".split()
+)
 Freedom = Literal["any", "signs", "range"]
 """How far a probe may go: any value, only signs that were seen, only the range that was seen."""
 Reference = Callable[[Tensors], Any]
@@ -36,6 +38,8 @@ _REFUSALS = (ProblemError, RuntimeError, ValueError, IndexError, ArithmeticError
 _WIDEST = 4
 """Rows of `rowaffine` differ in scale by powers of two up to this one."""
 _SPIKE = 30.0
+_OVERFLOWING = 200.0
+"""An exponential of it is infinite in float32: a maximum taken over the wrong part shows."""
 _UNTOLD_DENSITY = 0.75
 """Share of True where the natural mask is constant and so says nothing about its use."""
 
@@ -200,9 +204,19 @@ def _rowaffine(values: torch.Tensor, scale: float, generator: torch.Generator) -
 
 
 def _onehot(values: torch.Tensor, scale: float, generator: torch.Generator) -> torch.Tensor:
+    return _with_spikes(values, scale, _SPIKE * scale, generator)
+
+
+def _spikes(values: torch.Tensor, scale: float, generator: torch.Generator) -> torch.Tensor:
+    return _with_spikes(values, scale, _OVERFLOWING * max(scale, 1.0), generator)
+
+
+def _with_spikes(
+    values: torch.Tensor, scale: float, height: float, generator: torch.Generator
+) -> torch.Tensor:
     row = _row_like(values)
     places = _places(row, values.shape[-1], generator)
-    spikes = _SPIKE * scale * (1 + standard_normal(row, generator).abs())
+    spikes = height * (1 + standard_normal(row, generator).abs())
     signs = torch.where(standard_normal(row, generator).real < 0, -1.0, 1.0).reshape(-1)
     # The last element is seen with both signs: a softmax notices only the positive one.
     signs[:2] = torch.tensor([1.0, -1.0])[: signs.numel()]
@@ -242,6 +256,8 @@ _CHANGES: dict[str, Change] = {
     "times1e-3": lambda values, scale, generator: values * 1e-3,
     "mean100": _mean100,
     "large_logits": _large_logits,
+    "spikes": _spikes,
+    "times1e5": lambda values, scale, generator: values * 1e5,
 }
 
 

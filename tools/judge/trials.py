@@ -7,7 +7,7 @@ sees a sequence of calls and reloads, and cannot tell which of them decide.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,6 +15,7 @@ import torch
 
 from kernelagent.tools.judge import compare
 from kernelagent.tools.judge.conditioning import noise_on_demand
+from kernelagent.tools.judge.domain import fresh_like
 from kernelagent.tools.judge.dynamic import Dynamic, hidden
 from kernelagent.tools.judge.inputs import InputSource
 from kernelagent.tools.judge.load import Arguments
@@ -30,12 +31,17 @@ from kernelagent.tools.judge.probes import (
 )
 
 _SEEDS = 1 << 62
+_NUDGED = 0.1
+"""Share of the elements that are drawn anew where nearly everything stays as it was."""
 _PLAN: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("given", ("natural", "natural")),
     ("random", ("natural", "rowaffine", "onehot", "times30")),
-    ("random", ("natural", "times1e-3", "mean100", "large_logits", "natural")),
+    ("positive", ("natural", "times1e-3", "mean100", "large_logits", "spikes", "times1e5")),
+    ("nudged", ("natural",)),
 )
 """Weights, and the calls made under them in random order; weights are loaded in mid-run."""
+_SEQUELS_IN = (0, 1)
+"""The rounds in which one call is followed by another with nearly the same inputs."""
 _HIDDEN_SIZES_IN = 1
 """The round of the plan that also tries dynamic dimensions at hidden sizes."""
 
@@ -53,6 +59,8 @@ class Trial:
     """The same as the comparison wants it."""
     reference: Callable[[Mapping[str, torch.Tensor]], Any]
     """The float64 answer with some inputs or weights exchanged, by name."""
+    then: Trial | None = None
+    """The call that follows at once, with the state this one leaves and nearly the same inputs."""
     hidden: bool = False
     """At a size that nobody was told."""
 
@@ -65,6 +73,8 @@ class Round:
     trials: tuple[Trial, ...]
     dropped: tuple[Dropped, ...]
     kept_buffers: tuple[str, ...] = ()
+    repeats: bool = False
+    """One call is made twice more, to see whether its bits are the same."""
 
 
 def fresh_seed() -> int:
@@ -97,14 +107,21 @@ def rounds(
         generator = torch.Generator().manual_seed(fresh_seed())
         kept: tuple[str, ...] = ()
         weights: Mapping[str, torch.Tensor] = oracle.given_weights
-        if kind == "random":
+        if kind == "nudged":
+            weights = nudged(oracle.given_weights, parameters, generator)
+        elif kind != "given":
             perturbed = perturbed_state(oracle.given_weights, parameters, generator)
             weights, kept = perturbed.tensors, perturbed.kept
+        if kind == "positive":
+            weights = _of_one_sign(weights, parameters)
         oracle.use_weights(weights)
         trials: list[Trial] = []
         dropped: list[Dropped] = []
         for source in sources:
-            for made in _of_source(oracle, source, probes, generator, constant=constant):
+            sequel = number in _SEQUELS_IN
+            for made in _of_source(
+                oracle, source, probes, generator, constant=constant, sequel=sequel
+            ):
                 if isinstance(made, Trial):
                     trials.append(made)
                 else:
@@ -113,7 +130,7 @@ def rounds(
                 others = hidden(source, dynamic.get(source.name, ()), secrets.SystemRandom())
                 trials += _at_other_sizes(oracle, others, generator, constant=constant)
         secrets.SystemRandom().shuffle(trials)
-        yield Round(weights, tuple(trials), tuple(dropped), kept)
+        yield Round(weights, tuple(trials), tuple(dropped), kept, repeats=number == 0)
 
 
 def trial_on(
@@ -180,6 +197,7 @@ def _of_source(
     generator: torch.Generator,
     *,
     constant: bool,
+    sequel: bool,
 ) -> Iterator[Trial | Dropped]:
     natural = draw(source, constant=constant)
     scale = compare.scales_of(oracle.in_float64_or_eager(natural))
@@ -188,9 +206,12 @@ def _of_source(
     def reference(tensors: Mapping[str, torch.Tensor]) -> Any:
         return oracle.in_float64_or_eager(_pair(with_tensors(natural, tensors)))
 
-    for name in probes:
+    for at, name in enumerate(probes):
         if name == "natural":
             arguments = draw(source, constant=constant)
+        elif name == "times1e5" and not _has_bfloat16(natural):
+            # Elsewhere it would leave the type's own range, or what float16 holds is known already.
+            continue
         else:
             fresh = named_tensors(draw(source, constant=constant))
             probe = make_probe(name, fresh, generator, reference, nonfinite_share=usual)
@@ -198,7 +219,60 @@ def _of_source(
                 yield probe
                 continue
             arguments = _pair(with_tensors(natural, probe.tensors))
-        yield trial_on(oracle, source.name, name, arguments, scale, generator)
+        trial = trial_on(oracle, source.name, name, arguments, scale, generator)
+        first = sequel and at == 0
+        yield _with_sequel(oracle, trial, scale, generator) if first else trial
+
+
+def _with_sequel(
+    oracle: Oracle, trial: Trial, scale: Mapping[str, float], generator: torch.Generator
+) -> Trial:
+    """Nothing is loaded in between, so the reference goes on from the state it left."""
+    start = oracle.weights
+    oracle.use_weights(trial.expected.state)
+    fresh = named_tensors(trial.arguments)
+    arguments = _pair(with_tensors(trial.arguments, nudged(fresh, fresh, generator)))
+    then = trial_on(oracle, trial.input_set, trial.probe, arguments, scale, generator)
+    oracle.use_weights(start)
+    return replace(trial, then=then)
+
+
+def nudged(
+    tensors: Mapping[str, torch.Tensor], names: Iterable[str], generator: torch.Generator
+) -> dict[str, torch.Tensor]:
+    """Some elements of the named floating tensors drawn anew, never the first: what a key may be made of."""
+    changed = dict(tensors)
+    for name in names:
+        tensor = tensors[name]
+        if not tensor.is_floating_point() or tensor.numel() < 2:
+            continue
+        fresh = fresh_like(tensor, generator)
+        if torch.equal(fresh, tensor):
+            # A constant draws itself again.
+            fresh = perturbed_state({name: tensor}, (name,), generator).tensors[name]
+        some = torch.rand(tensor.numel(), generator=generator) < _NUDGED
+        some[torch.randint(1, tensor.numel(), (1,), generator=generator)] = True
+        some[0] = False
+        where = some.reshape(tensor.shape).to(tensor.device)
+        changed[name] = torch.where(where, fresh, tensor)
+    return changed
+
+
+def _of_one_sign(
+    weights: Mapping[str, torch.Tensor], parameters: Sequence[str]
+) -> dict[str, torch.Tensor]:
+    """Matrices without a negative element: their sums do not cancel, so that lost digits show."""
+    chosen = set(parameters)
+    return {
+        name: tensor.abs()
+        if name in chosen and tensor.dim() > 1 and tensor.is_floating_point()
+        else tensor
+        for name, tensor in weights.items()
+    }
+
+
+def _has_bfloat16(arguments: Arguments) -> bool:
+    return any(t.dtype == torch.bfloat16 for t in named_tensors(arguments).values())
 
 
 def _pair(value: Any) -> Arguments:

@@ -20,6 +20,9 @@ from kernelagent.tools.judge.rejection import Rejected
 from kernelagent.tools.judge.tolerance import UserTolerance
 from kernelagent.tools.judge.trials import Round, Trial
 
+_HELD_BYTES = 128 << 20
+"""Calls of a round that are looked at again at its end; half of what the runner keeps."""
+
 
 @dataclass
 class Findings:
@@ -46,6 +49,26 @@ class Findings:
         return Correctness(self.calls, tuple(self.cases), worst.rms_error, worst.rms_budget)
 
 
+@dataclass
+class _Held:
+    """The calls of a round whose outputs are read again at its end."""
+
+    earlier: list[tuple[int, Any]] = field(default_factory=list)
+    size: int = 0
+
+    @property
+    def last(self) -> tuple[int, Any] | None:
+        return self.earlier[-1] if self.earlier else None
+
+    def add(self, call: int, arguments: Any, output: Any) -> None:
+        """Keep a call; of large ones only the last, as the runner does, which keeps its inputs twice."""
+        self.size += _bytes_of(output) + 2 * _bytes_of(arguments)
+        if self.size > _HELD_BYTES:
+            self.earlier.clear()
+            self.size = 0
+        self.earlier.append((call, output))
+
+
 @dataclass(frozen=True)
 class Verifier:
     """The checks of one call, in their order."""
@@ -61,17 +84,19 @@ class Verifier:
         """All trials under one set of weights; raises `Rejected` at the first failure."""
         self.process.use_weights(one.weights)
         self.findings.memory.keep_weights(one.weights)
-        previous: tuple[int, Any] | None = None
+        held = _Held()
+        touched = False
         for trial in one.trials:
-            if _changes_state(trial, one.weights):
+            if touched or _changes_state(trial, one.weights):
                 self.process.use_weights(one.weights)
-            answer = self._call(trial)
-            self._inputs_untouched(trial, answer)
-            self._state_updated(trial, one.weights)
-            if previous is not None:
-                self._still_the_same(*previous)
-            previous = (self.process.last_call, answer.output)
-        self._repeat(one.trials[0], one.weights)
+            self._step(trial, one.weights, held)
+            touched = _changes_state(trial, one.weights)
+            if trial.then is not None:
+                self._step(trial.then, trial.expected.state, held)
+        for call, output in held.earlier:
+            self._still_the_same(call, output)
+        if one.repeats:
+            self._repeat(one.trials[0], one.weights)
         if not any(_changes_state(trial, one.weights) for trial in one.trials):
             self._weights_untouched(one.weights)
         at = [trial.input_set for trial in one.trials if trial.hidden]
@@ -84,6 +109,15 @@ class Verifier:
         if one.kept_buffers:
             kept = ", ".join(one.kept_buffers)
             self.findings.disclose("buffers_kept", f"these buffers kept their values: {kept}")
+
+    def _step(self, trial: Trial, weights: Mapping[str, torch.Tensor], held: _Held) -> None:
+        """One call with everything around it; `weights`: the state it starts from."""
+        answer = self._call(trial)
+        self._inputs_untouched(trial, answer)
+        self._state_updated(trial, weights)
+        if held.last is not None:
+            self._still_the_same(*held.last)
+        held.add(self.process.last_call, trial.arguments, answer.output)
 
     def _call(self, trial: Trial) -> Answer:
         answer = self._answer(trial)
@@ -211,11 +245,18 @@ class Verifier:
                 raise Rejected(
                     "state_not_updated", f"state entry {name} is gone or has another form"
                 )
-            if not torch.allclose(got, wanted.cpu(), rtol=1e-3, atol=1e-5, equal_nan=True):
+            if name in weights and _same_bits(weights[name], wanted):
+                right = _same_bits(got, wanted)
+            else:
+                expected = compare.Expected(wanted, trial.expected.state64[name], {})
+                right = compare.compare(
+                    got, expected, input_set=trial.input_set, probe=trial.probe
+                ).passed
+            if not right:
                 raise Rejected(
                     "state_not_updated",
                     f"after the call, {name} differs from what the reference leaves",
-                    {"input_set": trial.input_set},
+                    {"input_set": trial.input_set, "state": name},
                 )
 
     def _weights_untouched(self, weights: Mapping[str, torch.Tensor]) -> None:
@@ -229,7 +270,13 @@ class Verifier:
                 )
 
     def _still_the_same(self, call: int, output: Any) -> None:
-        again = self.process.held(call)
+        again, inputs_kept = self.process.held(call)
+        if not inputs_kept:
+            raise Rejected(
+                "input_mutated",
+                "the forward writes to the inputs of an earlier call",
+                {"call": call},
+            )
         if not _identical(again, output):
             raise Rejected(
                 "output_aliased",
@@ -277,8 +324,14 @@ _CODE_OF_PATTERN = {
     "stale": "stale_output",
     "operand_ignored": "insensitive",
     "unwritten": "wrong_output",
+    "computed_nan": "nonfinite",
 }
 """Patterns that say more than the comparison's own code."""
+
+
+def _bytes_of(value: Any) -> int:
+    leaves = (leaf for _, leaf in compare.leaves(value))
+    return sum(t.numel() * t.element_size() for t in leaves if isinstance(t, torch.Tensor))
 
 
 def _devices(answer: Answer) -> dict[str, str] | None:

@@ -10,6 +10,7 @@ import contextlib
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -26,8 +27,28 @@ if TYPE_CHECKING:
     from kernelagent.tools.runner.repeat import Repeated
 
 _MAX_FRAME = 1 << 40
-_HELD_CALLS = 2
-"""How many calls' outputs stay alive, so that a reused buffer shows."""
+_HELD_BYTES = 256 << 20
+"""Calls stay alive up to this size, and always the last two, so that a reused buffer shows."""
+
+
+@dataclass(frozen=True)
+class _Held:
+    """What a call was given and what it returned, alive until later calls have run."""
+
+    output: Any
+    arguments: Any
+    pristine: Any
+    mutated: bool
+    """The call itself changed its arguments, and the judge has been told."""
+
+    @property
+    def bytes(self) -> int:
+        parts = (self.output, self.arguments, self.pristine)
+        return sum(t.numel() * t.element_size() for t in _tensors(parts))
+
+    @property
+    def inputs_kept(self) -> bool:
+        return self.mutated or _same(self.pristine, self.arguments)
 
 
 def serve(settings: dict[str, Any], fds: list[int]) -> None:
@@ -69,7 +90,7 @@ class Runner:
         self._device = device
         self._scope = scope
         self._candidate: LoadedCandidate | None = None
-        self._held: dict[int, Any] = {}
+        self._held: dict[int, _Held] = {}
         self._repeated: Repeated | None = None
         self._keeps_random_state = False
         with scope():
@@ -123,17 +144,23 @@ class Runner:
         with self._candidates_turn("the forward", keeps_random_state=keeps), allowed:
             output = self._loaded().forward(args, kwargs)
             self._settle()
-        self._held[frame.header["call"]] = output
-        while len(self._held) > _HELD_CALLS:
-            del self._held[next(iter(self._held))]
         changed = not _same(pristine, (args, kwargs))
+        self._held[frame.header["call"]] = _Held(output, (args, kwargs), pristine, changed)
+        while len(self._held) > 2 and sum(h.bytes for h in self._held.values()) > _HELD_BYTES:
+            del self._held[next(iter(self._held))]
         header, payload = self._sent("output", (output, (args, kwargs) if changed else None))
         if self._device == "cuda":
             header["devices"] = [tensor.device.type for tensor in _tensors(output)]
         return header, payload
 
     def held(self, frame: Frame) -> tuple[dict[str, Any], Any]:
-        return self._sent("held", self._held.get(frame.header["call"]))
+        held = self._held.get(frame.header["call"])
+        if held is None:
+            raise CandidateFailure(
+                "unverifiable", "a call that is asked about is not held any more"
+            )
+        header, payload = self._sent("held", held.output)
+        return header | {"inputs_kept": held.inputs_kept}, payload
 
     def state(self, _: Frame) -> tuple[dict[str, Any], Any]:
         return self._sent("state", self._loaded().state())

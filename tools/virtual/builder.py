@@ -167,7 +167,8 @@ class RepairedBuilder(stock.InterpreterBuilder):  # type: ignore[misc]
     ) -> Handle:
         element = ptrs.get_element_ty()
         kind = stock._get_np_dtype(element)
-        filler = np.zeros_like(ptrs.data, dtype=kind) if other is None else other.data
+        # Without `other` the lanes that are switched off hold anything at all: here what shows most.
+        filler = _all_ones(ptrs.data.shape, kind) if other is None else other.data
         return make(self.memory.load(ptrs.data, mask.data, filler, kind), element)
 
     def create_masked_store(
@@ -231,3 +232,14 @@ _BF16_ATOMICS: dict[Any, Callable[[Array, Array], Array]] = {
     _ir.ATOMIC_OP.MIN: np.fmin,
     _ir.ATOMIC_OP.XCHG: lambda _, new: new,
 }
+
+
+def _all_ones(shape: tuple[int, ...], kind: Any) -> Array:
+    """Every bit set: NaN for floating types, -1 or the largest value for integers."""
+    dtype = np.dtype(kind)
+    if dtype == np.bool_:
+        return np.ones(shape, dtype=dtype)
+    ones: Array = np.full(shape, (1 << 8 * dtype.itemsize) - 1, dtype=f"u{dtype.itemsize}").view(
+        dtype
+    )
+    return ones

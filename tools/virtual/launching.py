@@ -31,6 +31,7 @@ from kernelagent.tools.virtual.launch import (
     Observer,
     TensorArgument,
 )
+from kernelagent.tools.virtual.memory import StoreMode
 from kernelagent.tools.virtual.source import FILE_NAME
 from kernelagent.tools.virtual.spelling import hear, tell
 
@@ -165,7 +166,9 @@ class Launcher:
 
     def _run(self, logged: Logged, bound: _Bound) -> None:
         launch = logged.launch
-        self.interpreter.builder.memory.mode = self._mode_of(launch.index)
+        memory = self.interpreter.builder.memory
+        memory.mode = self._mode_of(launch.index)
+        memory.watch_lanes = self.watch_races and self.mode != "account"
         programs, share = _sampled(launch) if self.mode == "account" else (None, 1.0)
         clock = Clock(launch, self._seconds_left, len(programs) if programs else launch.programs)
         observers: list[Observer] = [clock]
@@ -195,9 +198,10 @@ class Launcher:
         if counter is not None:
             logged.traffic = counter.result(launch)
 
-    def _mode_of(self, index: int) -> Literal["execute", "poison"]:
-        meant = self.only is None or index in self.only
-        return "poison" if self.mode == "poison" and meant else "execute"
+    def _mode_of(self, index: int) -> StoreMode:
+        if self.mode == "account" or (self.only is not None and index not in self.only):
+            return "execute"
+        return self.mode
 
     def _traffic_counter(self, share: float) -> Any:
         from kernelagent.tools.virtual.traffic import TrafficCounter

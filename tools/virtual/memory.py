@@ -9,7 +9,7 @@ import numpy as np
 import triton.language as tl
 from triton.runtime import interpreter as stock
 
-from kernelagent.tools.virtual.launch import AccessKind, Observer
+from kernelagent.tools.virtual.launch import AccessKind, MemoryFault, Observer
 from kernelagent.tools.virtual.numerics import FP8, Array, bf16_to_fp32, fp32_to_bf16
 
 _native = stock._interpreter
@@ -25,6 +25,8 @@ class Memory:
     def __init__(self) -> None:
         self.observers: tuple[Observer, ...] = ()
         self.mode: StoreMode = "execute"
+        self.watch_lanes = False
+        """Refuse a store whose lanes put different values in one place."""
 
     def load(self, pointers: Array, mask: Array, other: Array, kind: Any) -> Array:
         if self.observers:
@@ -35,6 +37,8 @@ class Memory:
     def store(self, pointers: Array, values: Array, mask: Array, kind: Any) -> None:
         if self.observers:
             self._look("store", pointers, mask, values.dtype.itemsize)
+        if self.watch_lanes:
+            _require_one_value_each(pointers, values, mask)
         if self.mode == "suppress":
             return
         if self.mode == "poison":
@@ -86,6 +90,25 @@ class Memory:
         if flat.size:
             for observer in self.observers:
                 observer.access(kind, flat, item_bytes, lanes)
+
+
+def _require_one_value_each(pointers: Array, values: Array, mask: Array) -> None:
+    """Raises `MemoryFault` when one store gives one address two values: the last lane is not defined."""
+    everywhere = np.broadcast_to(mask, pointers.shape)
+    where = pointers[everywhere]
+    if where.size < 2 or bool((where[1:] > where[:-1]).all()):
+        return
+    what = np.broadcast_to(values, pointers.shape)[everywhere]
+    order = np.argsort(where, kind="stable")
+    where, bits = where[order], what[order].view(f"u{what.dtype.itemsize}")
+    torn = (where[1:] == where[:-1]) & (bits[1:] != bits[:-1])
+    if torn.any():
+        raise MemoryFault(
+            "data_race",
+            f"one store puts different values of {int(torn.sum()) + 1} lanes in the same place; "
+            f"which of them stays is not defined: reduce first, or use an atomic",
+            {"lanes": int(torn.sum()) + 1},
+        )
 
 
 def poisoned(values: Array, kind: Any) -> Array:
