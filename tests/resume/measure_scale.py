@@ -1,0 +1,44 @@
+"""Measures, in a process of its own, what folding a long log costs; one JSON object on stdout.
+
+`python measure_scale.py LOG`: seconds (of CPU time, the best of three), peak_mb (resident memory of
+the process), above_imports_mb and turns.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import sys
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from kernelagent.runlog import read_events
+from kernelagent.state import fold
+
+
+def peak_mb() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def seconds_to_fold() -> float:
+    began = time.process_time()
+    fold(read_events(Path(sys.argv[1])))
+    return time.process_time() - began
+
+
+def main() -> None:
+    before = peak_mb()
+    state = fold(read_events(Path(sys.argv[1])))
+    found = {
+        "seconds": min(seconds_to_fold() for _ in range(3)),
+        "peak_mb": peak_mb(),
+        "above_imports_mb": peak_mb() - before,
+        "turns": len(state.history.turns),
+    }
+    sys.stdout.write(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main()
