@@ -44,12 +44,12 @@ def _tuned(*configs: str, options: str = "") -> tuple[tuple[str, str], ...]:
 
 _SMALL = "{'BM': 16, 'BN': 32, 'BK': 32}, num_warps=2"
 _MIDDLE = "{'BM': 32, 'BN': 32, 'BK': 32}"
-_TOO_LARGE = "{'BM': 256, 'BN': 256, 'BK': 128}, num_warps=8, num_stages=4"
-_TRIED_THEN_SMALLER = (
+_TOO_LARGE = "{'BM': 32, 'BN': 32, 'BK': 32}, num_stages=40"
+_TRIED_THEN_FEWER = (
     (
         _TILES,
         "        try:\n"
-        "            linear_gelu[grid](x, weight, bias, out, *out.shape, x.shape[1], BM=256, BN=256, BK=128)\n"
+        "            linear_gelu[grid](x, weight, bias, out, *out.shape, x.shape[1], BM=32, BN=32, BK=32, num_stages=40)\n"
         "        except triton.runtime.errors.OutOfResources:\n    " + _TILES,
     ),
 )
@@ -162,7 +162,7 @@ _WAYS: tuple[Fixture, ...] = (
             options=", prune_configs_by={'early_config_prune': lambda configs, named, **_: configs[1:]}",
         ),
     ),
-    _of("linear_gelu", "large-tiles-tried-then-smaller", *_TRIED_THEN_SMALLER),
+    _of("linear_gelu", "many-stages-tried-then-fewer", *_TRIED_THEN_FEWER),
     _of("linear_gelu", "weight-transposed-once-per-version", *_TRANSPOSED_ONCE),
     _of("batch_norm_eval", "statistics-copied-and-watched", *_FOLDED),
     _of("layer_norm", "variance-by-merging-pairs", *_WELFORD),
