@@ -12,7 +12,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 from recorded_run import REMARKED, conduct, config_of
-from same_run import answered, asked, differences
+from same_run import BATCHES, OPEN, RUN, answered, asked, differences, known_to_differ
 
 from kernelagent.events import (
     Evaluated,
@@ -24,13 +24,6 @@ from kernelagent.events import (
     to_line,
 )
 from kernelagent.strategies import BUILT_IN
-
-RUN = "20260101-000000-toy-0000"
-BATCHES = frozenset({"best-of-n", "chains"})
-"""Strategies that ask for several turns at once."""
-OPEN = frozenset({"report", "state.spent", "state.remarks"})
-"""What a resumed run does not yet keep; see the expected failures below."""
-OPEN_IN_BATCHES = frozenset({"prompts", "files"})
 
 
 @pytest.fixture(scope="module")
@@ -84,9 +77,8 @@ def cuts_that_show(
     return shown
 
 
-def beyond_what_is_open(shown: dict[str, list[str]], strategy: str) -> dict[str, set[str]]:
-    known = OPEN | (OPEN_IN_BATCHES if strategy in BATCHES else frozenset())
-    found = {cut: set(told) - known for cut, told in shown.items()}
+def not_open(shown: dict[str, list[str]], strategy: str) -> dict[str, set[str]]:
+    found = {cut: set(told) - known_to_differ(strategy) for cut, told in shown.items()}
     return {cut: told for cut, told in found.items() if told}
 
 
@@ -97,7 +89,7 @@ def test_a_run_that_was_cut_between_two_events_goes_on_as_if_it_had_not(
     first, last = 1 + list(BUILT_IN).index(strategy), len(lines_of(wholes / strategy / RUN))
     lengths = range(first, last + 1, 17)
     shown = cuts_that_show(strategy, lengths, wholes, tmp_path, monkeypatch)
-    assert not beyond_what_is_open(shown, strategy)
+    assert not not_open(shown, strategy)
 
 
 @pytest.mark.long
@@ -108,7 +100,7 @@ def test_a_run_goes_on_from_the_end_of_every_one_of_its_events(
 ) -> None:
     lengths = range(1, len(lines_of(wholes / strategy / RUN)) + 1)
     shown = cuts_that_show(strategy, lengths, wholes, tmp_path, monkeypatch)
-    assert not beyond_what_is_open(shown, strategy)
+    assert not not_open(shown, strategy)
 
 
 @pytest.mark.parametrize("event", [3, 31, 60, 104])
