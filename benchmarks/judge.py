@@ -76,7 +76,8 @@ def _corpora(proof: Proof) -> Iterator[str]:
 
 
 def _false_alarms(times: int) -> Iterator[str]:
-    found = list(check(HONEST, device="virtual", jobs=2, times=times))
+    on_virtual = [fixture for fixture in HONEST if not fixture.needs_gpu]
+    found = list(check(on_virtual, device="virtual", jobs=2, times=times))
     refused = [one for one in found if one.code is not None]
     yield (
         f"The honest corpus {times} times over, each judging with seeds of its own: {len(found)} "

@@ -86,6 +86,7 @@ def optimize(
 
     `folder`: an existing run's, to go on where it ended.
     """
+    config = replace(config, strategy=config.strategy or default_strategy(config.model))
     out = _out_path(problem, config)
     check_writable(out, force=config.force)
     resumed = folder is not None

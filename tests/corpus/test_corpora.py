@@ -10,7 +10,9 @@ import pytest
 from kernelagent.evaluation import CODES
 from kernelagent.proof import prove
 from kernelagent.tools.corpus.catalogue import COUNT, entries, threats
+from kernelagent.tools.corpus.check import check
 from kernelagent.tools.corpus.fixture import edited, problem_path
+from kernelagent.tools.corpus.honest import HONEST
 from kernelagent.tools.corpus.threats_page import page
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -81,3 +83,15 @@ def test_the_whole_corpora_are_judged_as_they_must_be():
 def test_the_whole_corpora_are_judged_as_they_must_be_on_a_gpu():
     proof = prove("cuda", quick=False)
     assert wrong(proof) == []
+
+
+@pytest.mark.long
+@pytest.mark.timeout(3600)
+def test_no_honest_kernel_is_refused_with_other_seeds():
+    on_virtual = [fixture for fixture in HONEST if not fixture.needs_gpu]
+    refused = [
+        (one.fixture.name, one.code, one.message)
+        for one in check(on_virtual, device="virtual", jobs=2, times=2)
+        if one.code is not None
+    ]
+    assert refused == []

@@ -253,12 +253,12 @@ THREATS: tuple[Threat, ...] = (
         "all judged calls are compared; on `cuda` the timed ones too",
         (
             _relu(
-                "stale-from-the-fifth-call-on",
+                "stale-from-the-ninth-call-on",
                 (_SUPER, _SUPER + "        self.calls, self.kept = 0, None\n"),
                 (
                     _EMPTY,
                     "        self.calls += 1\n"
-                    "        if self.calls > 4:\n"
+                    "        if self.calls > 8:\n"
                     "            return self.kept.clone()\n" + _EMPTY,
                 ),
                 (_RETURN, "        self.kept = out\n        return out\n"),

@@ -46,11 +46,15 @@ class Account:
 
 
 def account(
-    docket: Docket, process: CandidateProcess, idle: Mapping[str, frozenset[int]]
+    docket: Docket,
+    process: CandidateProcess,
+    idle: Mapping[str, frozenset[int]],
+    expected: Mapping[str, int],
 ) -> Account:
     """Estimate every input set; where the candidate needs values to run, says so instead.
 
     `idle`: launches by set that the knock-out found to change nothing; they earn no share.
+    `expected`: how many launches each set had where the candidate was judged.
     """
     ceilings = ceilings_for(docket.device.target)
     process.command_executor({"kind": "mode", "mode": "account"})
@@ -63,6 +67,8 @@ def account(
             return Account(disclosures=(_not_estimated(source.name, refused),))
         launches = process.launches_with_facts()
         process.command_executor({"kind": "reset"})
+        if not launches and expected.get(source.name, 0):
+            return Account(disclosures=(_nothing_launched(source.name),))
         without_effect = idle.get(source.name, frozenset())
         counted.append(_count(docket, source, launches, torch_rows, ceilings, without_effect))
     return Account(
@@ -198,6 +204,14 @@ def kernels_of(launches: Sequence[Mapping[str, Any]]) -> tuple[KernelFacts, ...]
             shared_bytes=found[0]["metadata"]["shared"],
         )
         for name, found in rows.items()
+    )
+
+
+def _nothing_launched(name: str) -> Disclosure:
+    return Disclosure(
+        "not_estimated",
+        f"no estimate: on tensors without contents (input set {name!r}) nothing is launched, as where "
+        f"a kernel stands inside an operator registered with torch.library",
     )
 
 

@@ -5,6 +5,7 @@ Nothing measured here enters the verdict on correctness, and the judged process 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -60,7 +61,8 @@ def look_again(
             idle = knock_out.knock_out(docket, process)
     with step("account"), start() as process:
         _ready(docket, process)
-        account = accounting.account(docket, process, idle)
+        judged = Counter(str(row["input_set"]) for row in findings.launches)
+        account = accounting.account(docket, process, idle, judged)
     _policy_holds(docket.settings.policy, account)
     return Report(
         kernels=account.kernels or accounting.kernels_of(findings.launches),
@@ -135,11 +137,13 @@ def _ready(docket: Docket, process: CandidateProcess) -> None:
 
 def _policy_holds(policy: str, account: accounting.Account) -> None:
     floor = coverage_floor(policy)
-    if floor is not None and (account.coverage is None or account.coverage < floor):
-        share = "unknown" if account.coverage is None else f"{account.coverage:.0%}"
+    if floor is not None and account.coverage is None:
+        said = account.disclosures[0].message if account.disclosures else "it could not be counted"
+        raise Rejected("unverifiable", f"the share that {policy} asks for is unknown: {said}")
+    if floor is not None and account.coverage is not None and account.coverage < floor:
         raise Rejected(
             "kernel_not_contributing",
-            f"the candidate's own kernels take {share} of the estimated device time; the policy "
+            f"the candidate's own kernels take {account.coverage:.0%} of the estimated device time; the policy "
             f"{policy} asks for {floor:.0%}",
             {"torch": account.torch_operations},
         )

@@ -190,7 +190,17 @@ def _state(module: torch.nn.Module) -> dict[str, torch.Tensor]:
 
 
 def _copied(value: Any) -> Any:
-    return tree_map(lambda v: v.detach().clone() if isinstance(v, torch.Tensor) else v, value)
+    return tree_map(lambda v: _copy(v.detach()) if isinstance(v, torch.Tensor) else v, value)
+
+
+def _copy(tensor: torch.Tensor) -> torch.Tensor:
+    """Fresh memory with the same strides, those of a view with gaps too."""
+    fresh = tensor.clone(memory_format=torch.preserve_format)
+    if fresh.stride() == tensor.stride() or 0 in tensor.stride() or tensor.numel() == 0:
+        return fresh
+    return torch.empty_strided(
+        tensor.shape, tensor.stride(), dtype=tensor.dtype, device=tensor.device
+    ).copy_(tensor)
 
 
 def _cloned(arguments: Arguments) -> Arguments:

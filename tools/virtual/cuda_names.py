@@ -194,6 +194,11 @@ def _cuda_answers(target: str) -> dict[str, Any]:
         "set_device": nothing,
         "synchronize": nothing,
         "empty_cache": nothing,
+        "mem_get_info": lambda *_, **__: (_MEMORY_BYTES, _MEMORY_BYTES),
+        "is_current_stream_capturing": lambda: False,
+        "can_device_access_peer": lambda *_: False,
+        "ipc_collect": nothing,
+        "nvtx": SimpleNamespace(range=inert, range_push=zero, range_pop=zero, mark=nothing),
         "get_rng_state": lambda *_, **__: torch.empty(0, dtype=torch.uint8),
         "set_rng_state": nothing,
         "manual_seed": nothing,
@@ -216,5 +221,6 @@ def _patch_modules_and_generators(put: Callable[[Any, str, Any], None]) -> None:
     put(torch.nn.Module, "to", to)
     put(torch.nn.Module, "cuda", lambda self, device=None: self)
     put(torch.Tensor, "cuda", lambda self, *_, **__: self)
+    put(torch.Tensor, "record_stream", lambda self, *_, **__: None)
     put(torch, "Generator", _Generator)
     put(torch.amp.autocast, "__init__", begin)

@@ -24,6 +24,8 @@ _FREE = frozenset(
     lift is_same_size _local_scalar_dense resize_ set_ record_stream scalar_tensor""".split()
 )
 """Not views by their schema, and still no kernel."""
+_TORCHS_OWN = frozenset({"aten", "prims", "quantized", "mkldnn", "torchvision", "fbgemm"})
+"""Namespaces of libraries; an operator in any other is the program's own."""
 _SPECIAL = frozenset(
     """exp exp2 expm1 log log2 log10 log1p sqrt rsqrt sin cos tan tanh sinh cosh asin acos atan
     atan2 sigmoid log_sigmoid_forward erf erfc erfinv gelu silu mish softplus elu selu logit pow
@@ -118,7 +120,8 @@ class EagerTraffic(TorchDispatchMode):  # type: ignore[no-untyped-call]
         kwargs = kwargs or {}
         result = func(*args, **kwargs)
         name = str(func.overloadpacket).partition(".")[2]
-        if not self._silent and not func.is_view and name not in _FREE:
+        of_torch = func.namespace in _TORCHS_OWN
+        if not self._silent and of_torch and not func.is_view and name not in _FREE:
             count = flop_registry.get(func.overloadpacket)
             flops = count(*args, **kwargs, out_val=result) if count is not None else 0
             self._record(_Work(name, int(flops)), args, kwargs, result)
