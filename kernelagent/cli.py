@@ -232,6 +232,99 @@ def doctor(
     raise typer.Exit(int(status))
 
 
+@app.command()
+def runs(
+    prune: Annotated[
+        bool, typer.Option("--prune", help="Delete runs that came to nothing.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask before deleting.")] = False,
+    runs: Runs = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the runs that are kept here.
+
+    Example: kernelagent runs --prune
+    """
+    from kernelagent import commands_runs
+
+    status = commands_runs.runs(runs, prune=prune, yes=yes, as_json=as_json)
+    raise typer.Exit(int(status))
+
+
+Run = Annotated[str, typer.Argument(help="A run's id or folder.")]
+
+
+@app.command()
+def show(
+    run: Run,
+    turn: Annotated[int | None, typer.Argument(help="One turn of it.")] = None,
+    runs: Runs = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show a run, or one of its turns with code and findings."""
+    from kernelagent import commands_runs
+
+    raise typer.Exit(int(commands_runs.show(run, turn, runs, as_json=as_json)))
+
+
+@app.command()
+def diff(
+    run: Run,
+    before: Annotated[int, typer.Argument(help="A turn.")],
+    after: Annotated[int, typer.Argument(help="Another.")],
+    runs: Runs = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show what changed between the candidates of two turns."""
+    from kernelagent import commands_runs
+
+    raise typer.Exit(int(commands_runs.diff(run, before, after, runs, as_json=as_json)))
+
+
+@app.command()
+def compare(
+    problems: Annotated[list[str] | None, typer.Argument(help="Files, or pkg.mod:Name.")] = None,
+    strategies: Annotated[
+        str, typer.Option(help="Names separated by commas, with options as in window:window=8.")
+    ] = "sequential,window,auto",
+    simulated: Annotated[
+        int | None, typer.Option(help="No problem: so many simulated ones of each kind.", min=1)
+    ] = None,
+    seeds: Annotated[int, typer.Option(help="Runs for each problem and strategy.", min=1)] = 1,
+    svg: Annotated[Path | None, typer.Option(help="Write the curves there as well.")] = None,
+    model: Annotated[list[str] | None, typer.Option(help="As for optimize.")] = None,
+    api_base: Annotated[str | None, typer.Option(help="As for optimize.")] = None,
+    turns: Annotated[int | None, typer.Option(help="At most this many turns.", min=1)] = None,
+    budget_usd: Annotated[float | None, typer.Option(help="At most this many dollars.")] = None,
+    budget_tokens: Annotated[int | None, typer.Option(help="At most this many tokens.")] = None,
+    device: Device = None,
+    target: Target = None,
+    runs: Runs = None,
+    config: Config = None,
+) -> None:
+    """Run strategies under the same budget and seeds, and draw what each was worth by then.
+
+    Example: kernelagent compare --simulated 20 --turns 20
+    """
+    from kernelagent import commands, commands_runs
+
+    flags = {
+        "model": model,
+        "api_base": api_base,
+        "turns": turns,
+        "budget_usd": budget_usd,
+        "budget_tokens": budget_tokens,
+        "device": device,
+        "target": target,
+        "runs": runs,
+    }
+    specs = [commands.problem_spec(problem, {}) for problem in problems or ()]
+    status = commands_runs.compare(
+        specs, strategies, seeds, flags, config, svg, simulated=simulated
+    )
+    raise typer.Exit(int(status))
+
+
 def _pairs(given: list[str] | None) -> dict[str, str] | None:
     if given is None:
         return None

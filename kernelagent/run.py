@@ -30,6 +30,7 @@ from kernelagent.events import (
     Subscriber,
     WinnerMeasured,
 )
+from kernelagent.gitlog import GitLog
 from kernelagent.history import History, Turn
 from kernelagent.models import Model, ModelSettings, load_model, needs_no_endpoint
 from kernelagent.outfile import check_writable, write_atomically
@@ -93,12 +94,16 @@ def optimize(
     folder = folder or RunFolder.create(Path(config.runs), _stem(problem), now=time.time())
     state = fold(read_events(folder.log)) if resumed else RunState()
     log = EventLog(folder)
+    git_log = GitLog(folder)
+    log.subscribe(git_log)
     for subscriber in subscribers:
         log.subscribe(subscriber)
     run = _Run(problem, config, folder, log, out, stop_asked)
     try:
         if not resumed:
             log.publish(RunStarted(folder.id, problem, to_data(config), versions()))
+        if git_log.fault is not None:
+            log.publish(Remarked("warning", f"this run keeps no git history: {git_log.fault}"))
         return run.go(state)
     except KernelAgentError as error:
         log.publish(RunFinished("failed", int(error.exit_status), str(error)))

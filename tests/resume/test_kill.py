@@ -21,7 +21,7 @@ from kernelagent.strategies import BUILT_IN
 
 SCRIPT = Path(__file__).with_name("recorded_run.py")
 PAUSE = 0.002
-SHORT, LONG = 12, 200
+SHORT, LONG = 12, 60
 
 
 def lines_in(log: Path) -> int:

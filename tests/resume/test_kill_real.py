@@ -21,7 +21,7 @@ from kernelagent.state import RunState, fold
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "softmax_scale_mask.py"
 WORDS = (str(EXAMPLE), "--turns", "3", "--model", "compiler", "--device", "virtual")
-KILLS = 10
+KILLS = 4
 GRACE_S = 20.0
 """How long the processes of a killed run may take to see that they are alone."""
 

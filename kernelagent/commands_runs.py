@@ -1,0 +1,126 @@
+"""What the commands about runs do: list, show, compare turns, and compare strategies."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from kernelagent.config import resolve
+from kernelagent.errors import ExitStatus, UsageError
+from kernelagent.problem import ProblemSpec
+from kernelagent.records import to_json
+from kernelagent.runlog import RunFolder
+
+
+def runs(runs_folder: str | None, *, prune: bool, yes: bool, as_json: bool) -> ExitStatus:
+    """`kernelagent runs`; with --prune deletes runs that came to nothing, once they were shown."""
+    from kernelagent import browse
+    from kernelagent.browse_text import data_console, runs_table
+
+    rows = browse.all_runs(_folder(runs_folder))
+    if prune:
+        rows = browse.prunable(rows)
+    if as_json and not prune:
+        _print_json(rows)
+        return ExitStatus.OK
+    if not as_json:
+        data_console().print(runs_table(rows))
+    if prune:
+        deleted = browse.prune(rows, lambda _: _agreed(len(rows)), yes=yes)
+        if as_json:
+            _print_json(deleted)
+        else:
+            sys.stdout.write(f"{len(deleted)} of {len(rows)} runs deleted\n")
+    return ExitStatus.OK
+
+
+def show(run: str, turn: int | None, runs_folder: str | None, *, as_json: bool) -> ExitStatus:
+    """`kernelagent show RUN [TURN]`."""
+    from kernelagent.browse import run_view, turn_view
+    from kernelagent.browse_text import data_console, print_run, print_turn
+
+    folder = RunFolder.open(run, _folder(runs_folder))
+    if turn is None:
+        whole = run_view(folder)
+        _print_json(whole) if as_json else print_run(data_console(), whole)
+    else:
+        one = turn_view(folder, turn)
+        _print_json(one) if as_json else print_turn(data_console(), one)
+    return ExitStatus.OK
+
+
+def diff(
+    run: str, before: int, after: int, runs_folder: str | None, *, as_json: bool
+) -> ExitStatus:
+    """`kernelagent diff RUN A B`."""
+    from kernelagent.browse import diff_view
+    from kernelagent.browse_text import data_console, print_diff
+
+    view = diff_view(RunFolder.open(run, _folder(runs_folder)), before, after)
+    _print_json(view) if as_json else print_diff(data_console(), view)
+    return ExitStatus.OK
+
+
+def compare(
+    problems: Sequence[ProblemSpec],
+    strategies: str,
+    seeds: int,
+    flags: dict[str, Any],
+    config_file: Path | None,
+    svg_file: Path | None,
+    *,
+    simulated: int | None,
+) -> ExitStatus:
+    """`kernelagent compare`; true runs of the problems, or simulated ones with --simulated."""
+    from kernelagent.browse_text import data_console
+    from kernelagent.lab.curve import plot, svg
+    from kernelagent.lab.families import FAMILIES, SimulatedRuns, problems_of
+    from kernelagent.lab.real import RealRuns
+    from kernelagent.lab.study import compare as study
+
+    names = [name.strip() for name in strategies.split(",") if name.strip()]
+    config = resolve(flags, config_file)
+    every = range(seeds)
+    if simulated is not None:
+        imagined = [p for family in FAMILIES.values() for p in problems_of(family, simulated)]
+        made_up = SimulatedRuns(imagined, config.budget)
+        labels = [p.name for p in imagined]
+        found = study(names, labels, made_up, seeds=every, simulated=True)
+    elif problems:
+        true = RealRuns.of(problems, config)
+        found = study(names, list(true.problems), true, seeds=every)
+    else:
+        raise UsageError("say which problems to compare strategies on, or --simulated N")
+    console = data_console()
+    curves = found.curves("turns")
+    console.print(plot(curves, warning=found.warning))
+    for row in found.rows("turns"):
+        low, high = row.worth.low, row.worth.high
+        console.print(
+            f"{row.strategy}: {row.worth.value:.3f} [{low:.3f}, {high:.3f}] best score, geometric "
+            f"mean; {row.correct:.0%} with an accepted kernel; {row.turns:.1f} turns, "
+            f"{row.tokens:.0f} tokens a run; {row.duplicates} evaluated twice"
+        )
+    if svg_file is not None:
+        text = svg(curves, title="Best score against turns", warning=found.warning)
+        svg_file.write_text(text, encoding="utf-8")
+        sys.stdout.write(f"written: {svg_file}\n")
+    return ExitStatus.OK
+
+
+def _folder(given: str | None) -> Path:
+    return Path(resolve({"runs": given}).runs)
+
+
+def _agreed(count: int) -> bool:
+    if not sys.stdin.isatty():
+        raise UsageError("nobody is there to agree; say --yes to delete without asking")
+    sys.stderr.write(f"delete these {count} runs? [y/N] ")
+    return sys.stdin.readline().strip().lower() in {"y", "yes"}
+
+
+def _print_json(value: Any) -> None:
+    sys.stdout.buffer.write(to_json(value) + b"\n")
+    sys.stdout.flush()
