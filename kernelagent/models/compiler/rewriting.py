@@ -285,7 +285,9 @@ class _Expressions(ast.NodeTransformer):
         mask = self._rewriter.masks_for(parts[0], None if given is None else self.visit(given))
         keywords = [] if mask is None else [ast.keyword("mask", mask)]
         if mask is not None and function == "tl.load":
-            keywords.append(ast.keyword("other", ast.Constant(0)))
+            # A reduction may rely on what stands in the lanes that are switched off.
+            filled = next((k.value for k in node.keywords if k.arg == "other"), ast.Constant(0))
+            keywords.append(ast.keyword("other", filled))
         return ast.Call(func=node.func, args=parts, keywords=keywords)
 
     def _cast(self, node: ast.Call, inner: ast.expr) -> ast.expr:
