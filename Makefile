@@ -3,14 +3,14 @@ PYTHON ?= python3
 BIN := .venv/bin
 PINNED := pyproject.toml constraints.txt .ci/environment.py
 
-.PHONY: demo test check long gpu clean distclean
+.PHONY: demo test check long soak gpu clean distclean
 
 demo: .venv/installed
 	@folder=$$(mktemp -d) && $(BIN)/kernelagent optimize examples/rms_norm_residual.py \
 	    --runs "$$folder/runs" --out "$$folder/rms_norm_residual_optimized.py"
 
 test: check
-	$(BIN)/pytest -m "not long and not gpu"
+	$(BIN)/pytest -m "not long and not soak and not gpu"
 
 check: .venv/installed-dev
 	$(BIN)/ruff format --check .
@@ -20,6 +20,9 @@ check: .venv/installed-dev
 
 long: .venv/installed-dev
 	$(BIN)/pytest -m "long and not gpu" --timeout 3600
+
+soak: .venv/installed-dev
+	$(BIN)/pytest -m "soak and not gpu" --timeout 3600
 
 gpu: .venv/installed-dev
 	$(BIN)/pytest -m gpu

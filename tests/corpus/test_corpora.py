@@ -85,13 +85,13 @@ def test_the_whole_corpora_are_judged_as_they_must_be_on_a_gpu():
     assert wrong(proof) == []
 
 
-@pytest.mark.long
+@pytest.mark.soak
 @pytest.mark.timeout(3600)
 def test_no_honest_kernel_is_refused_with_other_seeds():
     on_virtual = [fixture for fixture in HONEST if not fixture.needs_gpu]
     refused = [
         (one.fixture.name, one.code, one.message)
-        for one in check(on_virtual, device="virtual", jobs=2, times=1)
+        for one in check(on_virtual, device="virtual", jobs=2, times=20)
         if one.code is not None
     ]
     assert refused == []

@@ -92,7 +92,7 @@ def test_a_run_that_was_cut_between_two_events_goes_on_as_if_it_had_not(
     assert not not_open(shown, strategy)
 
 
-@pytest.mark.long
+@pytest.mark.soak
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("strategy", BUILT_IN)
 def test_a_run_goes_on_from_the_end_of_every_one_of_its_events(
@@ -116,7 +116,7 @@ def test_a_torn_last_line_is_as_if_it_had_never_been_begun(
     assert not set(told) - OPEN
 
 
-@pytest.mark.long
+@pytest.mark.soak
 @pytest.mark.timeout(1800)
 def test_a_line_torn_at_any_of_its_bytes_is_as_if_it_had_never_been_begun(
     wholes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

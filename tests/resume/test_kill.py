@@ -21,7 +21,7 @@ from kernelagent.strategies import BUILT_IN
 
 SCRIPT = Path(__file__).with_name("recorded_run.py")
 PAUSE = 0.002
-SHORT, LONG = 12, 60
+SHORT, LONG = 12, 200
 
 
 def lines_in(log: Path) -> int:
@@ -104,7 +104,7 @@ def test_a_run_killed_at_a_random_moment_goes_on_as_if_it_had_not_been(
     kill_and_resume(seed, wholes, tmp_path)
 
 
-@pytest.mark.long
+@pytest.mark.soak
 @pytest.mark.parametrize("seed", range(SHORT, SHORT + LONG))
 def test_two_hundred_runs_killed_at_random_moments_go_on_as_if_they_had_not_been(
     seed: int, wholes: dict[str, Path], tmp_path: Path

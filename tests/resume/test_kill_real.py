@@ -21,11 +21,11 @@ from kernelagent.state import RunState, fold
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "softmax_scale_mask.py"
 WORDS = (str(EXAMPLE), "--turns", "3", "--model", "compiler", "--device", "virtual")
-KILLS = 4
+KILLS = 10
 GRACE_S = 20.0
 """How long the processes of a killed run may take to see that they are alone."""
 
-pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.soak, pytest.mark.timeout(900)]
 
 
 def start(where: Path, *words: str) -> subprocess.Popen[str]:
