@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -72,18 +73,19 @@ class History:
 
     def with_turn(self, turn: Turn) -> History:
         """This history with `turn` added, or put in the place of the turn of the same index."""
-        others = tuple(other for other in self.turns if other.index != turn.index)
-        return replace(self, turns=tuple(sorted((*others, turn), key=lambda t: t.index)))
+        at = bisect_left(self.turns, turn.index, key=lambda other: other.index)
+        there = at < len(self.turns) and self.turns[at].index == turn.index
+        return replace(self, turns=(*self.turns[:at], turn, *self.turns[at + there :]))
 
     def with_exhausted(self, model: str) -> History:
         return replace(self, exhausted=self.exhausted | {model})
 
     def turn(self, index: int) -> Turn:
         """The turn of that number; raises KeyError."""
-        for turn in self.turns:
-            if turn.index == index:
-                return turn
-        raise KeyError(index)
+        at = bisect_left(self.turns, index, key=lambda turn: turn.index)
+        if at == len(self.turns) or self.turns[at].index != index:
+            raise KeyError(index)
+        return self.turns[at]
 
     @property
     def next_index(self) -> int:
