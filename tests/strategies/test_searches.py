@@ -204,7 +204,7 @@ def test_auto_grows_a_tree_from_the_first_correct_kernel() -> None:
 
 def test_auto_grants_patience_turns_after_the_last_gain_and_then_stops() -> None:
     speeds = [1.0, 1.0, 1.2, 1.2, 1.205, 1.2, 1.2, 9.0]
-    history = play(Auto(("a",)), lambda index, request: timed(speeds[index]), turns=99)
+    history = play(Auto(("a",), patience=4), lambda index, request: timed(speeds[index]), turns=99)
     assert len(history.turns) == 3 + 4
 
 
