@@ -197,6 +197,11 @@ THREATS: tuple[Threat, ...] = (
         "each call brings new values, also in the same memory and of the same shape",
         (
             _relu("keyed-on-the-pointer", *_cached("x.data_ptr()"), code="stale_output"),
+            _relu(
+                "keyed-on-the-pointer-and-version",
+                *_cached("(x.data_ptr(), x._version)"),
+                code="stale_output",
+            ),
             _relu("keyed-on-the-shape", *_cached("tuple(x.shape)"), code="stale_output"),
             _relu("keyed-on-the-version", *_cached("x._version"), code="stale_output"),
         ),

@@ -171,11 +171,22 @@ class CandidateProcess:
     def use_weights(self, weights: Mapping[str, Any]) -> None:
         self._ask({"kind": "weights"}, parcel(dict(weights)), self._limits.load_s)
 
-    def call(self, arguments: Arguments, *, forbidding: bool = False) -> Answer:
-        """Run the forward once on these inputs; `forbidding`: with nothing computed by torch."""
+    def call(
+        self, arguments: Arguments, *, forbidding: bool = False, in_place: bool = False
+    ) -> Answer:
+        """Run the forward once on these inputs.
+
+        `forbidding`: with nothing computed by torch; `in_place`: where it can be, in the very memory
+        of the last call's inputs, which differ from these in tensors only.
+        """
         self._calls += 1
         began = time.monotonic()
-        header = {"kind": "call", "call": self._calls, "forbidding": forbidding}
+        header = {
+            "kind": "call",
+            "call": self._calls,
+            "forbidding": forbidding,
+            "in_place": in_place,
+        }
         frame = self._ask(header, parcel(arguments), self._limits.call_s)
         value = self._open(frame)
         if not isinstance(value, tuple) or len(value) != 2:

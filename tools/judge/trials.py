@@ -40,8 +40,8 @@ _PLAN: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("nudged", ("natural",)),
 )
 """Weights, and the calls made under them in random order; weights are loaded in mid-run."""
-_SEQUELS_IN = (0, 1)
-"""The rounds in which one call is followed by another with nearly the same inputs."""
+_SEQUELS_IN = {0: False, 1: True}
+"""The rounds in which one call is followed by another with nearly the same inputs; True: in place."""
 _HIDDEN_SIZES_IN = 1
 """The round of the plan that also tries dynamic dimensions at hidden sizes."""
 
@@ -63,6 +63,8 @@ class Trial:
     """The call that follows at once, with the state this one leaves and nearly the same inputs."""
     hidden: bool = False
     """At a size that nobody was told."""
+    in_place: bool = False
+    """In the memory of the call before it, so that an address says nothing about contents."""
 
 
 @dataclass(frozen=True)
@@ -118,7 +120,7 @@ def rounds(
         trials: list[Trial] = []
         dropped: list[Dropped] = []
         for source in sources:
-            sequel = number in _SEQUELS_IN
+            sequel = _SEQUELS_IN.get(number)
             for made in _of_source(
                 oracle, source, probes, generator, constant=constant, sequel=sequel
             ):
@@ -197,7 +199,7 @@ def _of_source(
     generator: torch.Generator,
     *,
     constant: bool,
-    sequel: bool,
+    sequel: bool | None,
 ) -> Iterator[Trial | Dropped]:
     natural = draw(source, constant=constant)
     scale = compare.scales_of(oracle.in_float64_or_eager(natural))
@@ -220,12 +222,18 @@ def _of_source(
                 continue
             arguments = _pair(with_tensors(natural, probe.tensors))
         trial = trial_on(oracle, source.name, name, arguments, scale, generator)
-        first = sequel and at == 0
-        yield _with_sequel(oracle, trial, scale, generator) if first else trial
+        if sequel is not None and at == 0:
+            trial = _with_sequel(oracle, trial, scale, generator, in_place=sequel)
+        yield trial
 
 
 def _with_sequel(
-    oracle: Oracle, trial: Trial, scale: Mapping[str, float], generator: torch.Generator
+    oracle: Oracle,
+    trial: Trial,
+    scale: Mapping[str, float],
+    generator: torch.Generator,
+    *,
+    in_place: bool,
 ) -> Trial:
     """Nothing is loaded in between, so the reference goes on from the state it left."""
     start = oracle.weights
@@ -234,7 +242,7 @@ def _with_sequel(
     arguments = _pair(with_tensors(trial.arguments, nudged(fresh, fresh, generator)))
     then = trial_on(oracle, trial.input_set, trial.probe, arguments, scale, generator)
     oracle.use_weights(start)
-    return replace(trial, then=then)
+    return replace(trial, then=replace(then, in_place=in_place))
 
 
 def nudged(

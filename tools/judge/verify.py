@@ -136,7 +136,7 @@ class Verifier:
 
     def _answer(self, trial: Trial) -> Answer:
         try:
-            return self.process.call(trial.arguments)
+            return self.process.call(trial.arguments, in_place=trial.in_place)
         except Rejected as refused:
             if self.process.compiles and self.needs_kernel:
                 raise _compiled() from refused

@@ -10,7 +10,7 @@ import contextlib
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -141,6 +141,8 @@ class Runner:
         pristine = open_parcel(frame.header["parcel"], frame.payload, device=self._device)
         allowed = Forbidding() if frame.header["forbidding"] else contextlib.nullcontext()
         keeps = self._keeps_random_state
+        if frame.header["in_place"]:
+            args, kwargs = self._in_the_same_memory((args, kwargs))
         with self._candidates_turn("the forward", keeps_random_state=keeps), allowed:
             output = self._loaded().forward(args, kwargs)
             self._settle()
@@ -152,6 +154,22 @@ class Runner:
         if self._device == "cuda":
             header["devices"] = [tensor.device.type for tensor in _tensors(output)]
         return header, payload
+
+    def _in_the_same_memory(self, fresh: Any) -> Any:
+        """The last call's tensors with new contents, as whoever keeps static buffers calls.
+
+        `fresh` itself where that memory is still needed: it was written to, or the output lies in it.
+        """
+        if not self._held:
+            return fresh
+        number, held = list(self._held.items())[-1]
+        if not held.inputs_kept or not _can_take(held, fresh):
+            return fresh
+        for old, new in zip(_tensors(held.arguments), _tensors(fresh), strict=True):
+            # Not through the tensor itself: its version would tell that it was written to.
+            old.data.copy_(new)
+        self._held[number] = replace(held, arguments=(), pristine=())
+        return held.arguments
 
     def held(self, frame: Frame) -> tuple[dict[str, Any], Any]:
         held = self._held.get(frame.header["call"])
@@ -230,6 +248,22 @@ _REQUESTS: dict[str, Callable[[Runner, Frame], tuple[dict[str, Any], Any]]] = {
     "prepare": Runner.prepare,
     "time": Runner.time,
 }
+
+
+def _can_take(held: _Held, fresh: Any) -> bool:
+    olds, news = list(_tensors(held.arguments)), list(_tensors(fresh))
+    places = [old.untyped_storage().data_ptr() for old in olds]
+    outputs = {output.untyped_storage().data_ptr() for output in _tensors(held.output)}
+    return (
+        len(set(places)) == len(places)
+        and outputs.isdisjoint(places)
+        and [_form(old) for old in olds] == [_form(new) for new in news]
+        and not any(0 in old.stride() for old in olds)
+    )
+
+
+def _form(tensor: torch.Tensor) -> tuple[Any, ...]:
+    return tensor.dtype, tensor.shape, tensor.stride()
 
 
 def _same(before: Any, after: Any) -> bool:
