@@ -66,8 +66,9 @@ def test_noise_is_measured_once_and_only_when_asked():
     measure = noise_on_demand(reference, tensors, reference(tensors), seeded())
     assert len(calls) == 1
     first, _ = measure("output")
+    asked = len(calls)
     again, _ = measure("output")
-    assert len(calls) == 3
+    assert len(calls) == asked > 1
     assert torch.equal(first.rms, again.rms)
 
 

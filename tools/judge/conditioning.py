@@ -22,7 +22,7 @@ LONG_SUM = 4096
 """Terms from which one sequential accumulator is visibly less exact than eager's blocked sums."""
 _INSIDE = 4 * 2.0**-24
 """What float32 intermediates shared by a whole row cost, relative to the row: the gate's floor again."""
-_DRAWS = 2
+_DRAWS = 8
 _BUCKET_BASE = 4.0
 _FEWEST_IN_BUCKET = 64
 _UNEVEN = 6.0
@@ -38,7 +38,7 @@ def measure_noise(
     and at least what float32 intermediates cost.
 
     `reference` is the float64 reference, `oracle64` its answer on `tensors`, whose dtypes say how
-    exactly the inputs are known. One unit roundoff up or down each, drawn twice; the larger counts.
+    exactly the inputs are known. One unit roundoff up or down each, drawn eight times; the largest counts.
     """
     measured = {name: _inside(leaf) for name, leaf in leaves(oracle64) if _counts(leaf)}
     exact = dict(leaves(oracle64))

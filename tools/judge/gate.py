@@ -27,9 +27,9 @@ from kernelagent.tools.judge.regions import (
 
 RMS_FACTOR = 4.0
 MAX_FACTOR = 8.0
-MOST_NOISE = 4.0
+MOST_NOISE = 8.0
 """Measured noise raises the whole output's E to at most this many times what it was."""
-MOST_NOISE_IN_A_BLOCK = 16.0
+MOST_NOISE_IN_A_BLOCK = 32.0
 """And a block's to this many times the whole's: rows differ in how much their values cancel."""
 _FLOOR_UNITS = 4.0
 _FP64_FLOOR_UNITS = 64.0
