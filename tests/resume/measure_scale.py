@@ -7,7 +7,6 @@ the process), above_imports_mb and turns.
 from __future__ import annotations
 
 import json
-import resource
 import sys
 import time
 from pathlib import Path
@@ -19,7 +18,13 @@ from kernelagent.state import fold
 
 
 def peak_mb() -> float:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    """The most memory this program has had at once.
+
+    Not `ru_maxrss`: on Linux that is kept across `exec`, so it begins at what the parent had.
+    """
+    status = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
+    peak = next(line for line in status if line.startswith("VmHWM:"))
+    return int(peak.split()[1]) / 1024
 
 
 def seconds_to_fold() -> float:
