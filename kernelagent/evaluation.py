@@ -172,6 +172,28 @@ class Estimate:
 
 
 @dataclass(frozen=True)
+class HeadroomFacts:
+    """How near a candidate came to the least time its problem needs on this device.
+
+    The least time trusts no candidate: the fewest bytes and operations of the reference over the
+    device's ceilings. Beside an estimate it has the estimate's own assumptions, and one launch.
+    """
+
+    input_set: str
+    """The set with the most left."""
+    fewest_bytes: int
+    fewest_flops: dict[str, int]
+    """Of matrix products by operand type; a multiply-add counts twice."""
+    least_us: float
+    binds: Literal["dram", "math", "launch"]
+    attained: float
+    """Share of the possible speed; above 1 only where caches were warm or a ceiling is wrong."""
+    left: float
+    """Share of the candidate's time that could still be saved, 0 to 1."""
+    ceilings: Literal["data sheet", "measured"] = "data sheet"
+
+
+@dataclass(frozen=True)
 class InputSetResult:
     """One row per input set."""
 
@@ -208,7 +230,7 @@ class Evaluation:
     kernels: tuple[KernelFacts, ...] = ()
     timing: Timing | None = None
     estimate: Estimate | None = None
-    headroom: dict[str, Any] | None = None
+    headroom: HeadroomFacts | None = None
     disclosures: tuple[Disclosure, ...] = ()
     faster: bool | None = None
     baseline: Baseline = "eager"

@@ -98,5 +98,4 @@ def turns_without_gain(turns: Sequence[Turn]) -> int:
 def headroom_left(turn: Turn) -> float | None:
     """The share of its time a candidate could still lose, where the judge says so."""
     facts = turn.evaluation.headroom if turn.evaluation else None
-    left = (facts or {}).get("left")
-    return float(left) if isinstance(left, int | float) else None
+    return facts.left if facts is not None else None

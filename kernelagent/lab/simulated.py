@@ -15,7 +15,7 @@ from random import Random
 
 from kernelagent.budget import Cost
 from kernelagent.candidate import Candidate
-from kernelagent.evaluation import DeviceFacts, Estimate, Evaluation, Reason, Stage
+from kernelagent.evaluation import DeviceFacts, Estimate, Evaluation, HeadroomFacts, Reason, Stage
 from kernelagent.history import Message, TurnRequest
 from kernelagent.models import Ask, Reply
 
@@ -231,7 +231,16 @@ class SimulatedJudge:
             shapes=SIMULATED,
         )
         fastest = self.problem.ceiling + self.problem.floor_slack
-        headroom = {"left": max(0.0, 1 - math.exp(point.speed - fastest))}
+        attained = math.exp(point.speed - fastest)
+        headroom = HeadroomFacts(
+            input_set=SIMULATED,
+            fewest_bytes=0,
+            fewest_flops={},
+            least_us=EAGER_US / math.exp(fastest),
+            binds="dram",
+            attained=attained,
+            left=max(0.0, 1 - attained),
+        )
         return Evaluation("accepted", DEVICE, (stage,), estimate=estimate, headroom=headroom)
 
 

@@ -11,7 +11,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "core"))
 from evaluations import accepted, rejected, reply_with
 
 from kernelagent.candidate import Candidate
-from kernelagent.evaluation import DeviceFacts, Evaluation, Interval, KernelFacts, Timing
+from kernelagent.evaluation import DeviceFacts, Evaluation, HeadroomFacts, Interval, KernelFacts, Timing
 from kernelagent.feedback import feedback_for
 from kernelagent.history import History, RequestKind, Turn, TurnRequest
 from kernelagent.rewards import reward
@@ -117,7 +117,8 @@ class Caller:
 
 
 def with_headroom(evaluation: Evaluation, left: float) -> Evaluation:
-    return replace(evaluation, headroom={"left": left})
+    facts = HeadroomFacts("default", 1 << 20, {}, 10.0, "dram", 1 - left, left)
+    return replace(evaluation, headroom=facts)
 
 
 __all__ = ["accepted", "rejected"]

@@ -10,11 +10,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from kernelagent.evaluation import Disclosure, Estimate, KernelFacts
+from kernelagent.evaluation import Disclosure, Estimate, HeadroomFacts, KernelFacts
 from kernelagent.records import from_data
 from kernelagent.tools.judge.candidate_process import CandidateProcess
 from kernelagent.tools.judge.describe import written_out
 from kernelagent.tools.judge.docket import Docket
+from kernelagent.tools.judge.headroom import facts_of, most_left
 from kernelagent.tools.judge.inputs import InputSource, meta_twin
 from kernelagent.tools.judge.rejection import Rejected
 from kernelagent.tools.virtual.ceilings import DeviceCeilings, ceilings_for
@@ -37,6 +38,7 @@ class Account:
     """Smallest share of the estimated device time in the candidate's own kernels."""
     torch_operations: tuple[str, ...] | None = None
     """What torch still computes; None where it could not be counted."""
+    headroom: HeadroomFacts | None = None
     disclosures: tuple[Disclosure, ...] = ()
 
     @property
@@ -76,7 +78,20 @@ def account(
         estimates={c.name: c.estimate for c in counted},
         coverage=min(c.coverage for c in counted),
         torch_operations=tuple(dict.fromkeys(name for c in counted for name in c.torch_operations)),
+        headroom=_headroom(docket, counted, ceilings),
         disclosures=(*_library_share(counted), *_idle_launches(counted), *_less_work(counted)),
+    )
+
+
+def _headroom(
+    docket: Docket, counted: Sequence[_Counted], ceilings: DeviceCeilings
+) -> HeadroomFacts | None:
+    return most_left(
+        facts_of(
+            c.name, docket.headroom[c.name], c.estimate.candidate_us, ceilings, estimated=True
+        )
+        for c in counted
+        if c.name in docket.headroom and c.estimate.candidate_us > 0
     )
 
 

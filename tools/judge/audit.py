@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from kernelagent.evaluation import Disclosure, Estimate, KernelFacts, Timing
+from kernelagent.evaluation import Disclosure, Estimate, HeadroomFacts, KernelFacts, Timing
 from kernelagent.tools.judge import accounting, knock_out
 from kernelagent.tools.judge.candidate_process import CandidateProcess
 from kernelagent.tools.judge.docket import Docket
@@ -38,6 +38,7 @@ class Report:
     estimate: Estimate | None = None
     estimates: dict[str, Estimate] = field(default_factory=dict)
     timings: dict[str, Timing] = field(default_factory=dict)
+    headroom: HeadroomFacts | None = None
     disclosures: tuple[Disclosure, ...] = ()
 
 
@@ -69,6 +70,7 @@ def look_again(
         declared=declared,
         estimate=account.worst,
         estimates=account.estimates,
+        headroom=account.headroom,
         disclosures=account.disclosures,
     )
 

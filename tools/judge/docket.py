@@ -17,6 +17,7 @@ from kernelagent.tools.judge.admit import admission_of
 from kernelagent.tools.judge.candidate_process import CandidateProcess
 from kernelagent.tools.judge.devices import JudgeDevice, open_device
 from kernelagent.tools.judge.dynamic import Dynamic, dynamic_of
+from kernelagent.tools.judge.headroom import Headroom, headroom_of
 from kernelagent.tools.judge.inputs import InputSource, input_sources
 from kernelagent.tools.judge.load import LoadedProblem, load_problem
 from kernelagent.tools.judge.oracle import Oracle
@@ -25,6 +26,7 @@ from kernelagent.tools.processes.confinement import require
 from kernelagent.tools.processes.spawn import WarmParent
 from kernelagent.tools.runner import shell
 from kernelagent.tools.settings import DynamicDimension, JudgeSettings
+from kernelagent.tools.virtual.ceilings import ceilings_for
 
 _PRELOAD = (
     # Meta tensors pull it in, and inside `pretending_cuda` it would take stand-ins for the real thing.
@@ -56,6 +58,8 @@ class Docket:
     """The declared dynamic dimensions by input set."""
     keeps_random_state: bool = True
     """A forward of the reference leaves torch's random generator as it is."""
+    headroom: Mapping[str, Headroom] = field(default_factory=dict)
+    """The least each input set needs; a module that does not run on meta tensors has none."""
 
     @classmethod
     def open(cls, settings: JudgeSettings) -> Docket:
@@ -93,6 +97,8 @@ class Docket:
         for source in sources:
             admitted = admission_of(oracle, source, constant=problem.constant_inputs)
             remarks += tuple(Remark(d.code, d.message) for d in admitted.disclosures)
+        headroom, unknown = _headroom(oracle, sources, device)
+        remarks += unknown
         declared = [DynamicDimension.read(text) for text in settings.dynamic]
         dynamic = {source.name: dynamic_of(source, declared, oracle) for source in sources}
         facts = describe.problem_facts(
@@ -117,6 +123,7 @@ class Docket:
             mode_independent=all(oracle.same_in_train_mode(source.draw(2)) for source in sources),
             dynamic=dynamic,
             keeps_random_state=all(oracle.keeps_random_state(s.draw(2)) for s in sources),
+            headroom=headroom,
         )
 
     @property
@@ -164,6 +171,24 @@ class Docket:
 def _described(source: InputSource, module: torch.nn.Module) -> Any:
     executed = source.draw(0) if source.shrunk is not None else None
     return describe.input_set(source.name, source.full, module, executed)
+
+
+def _headroom(
+    oracle: Oracle, sources: tuple[InputSource, ...], device: JudgeDevice
+) -> tuple[dict[str, Headroom], tuple[Remark, ...]]:
+    found: dict[str, Headroom] = {}
+    remarks: list[Remark] = []
+    ceilings = ceilings_for(device.facts.target)
+    for source in sources:
+        args, kwargs = source.full
+        try:
+            with device.scope():
+                found[source.name] = headroom_of(oracle.module, args, kwargs, ceilings)
+        except Exception as error:  # the user's own forward, on tensors without contents
+            said = str(error).strip().splitlines() or [type(error).__name__]
+            text = f"no lower bound of the time for input set {source.name!r}: {said[0][:200]}"
+            remarks.append(Remark("no_headroom", text))
+    return found, tuple(remarks)
 
 
 def _tried(

@@ -9,13 +9,14 @@ operands that a mask, an integer or a table may switch off, count nothing at all
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
 from torch.utils.flop_counter import flop_registry
 
+from kernelagent.evaluation import HeadroomFacts
 from kernelagent.tools.judge.inputs import meta_twin
 from kernelagent.tools.judge.necessity import Necessary, Need, necessary
 from kernelagent.tools.judge.operation_needs import (
@@ -112,6 +113,35 @@ def implausible(time_us: float, headroom: Headroom) -> str | None:
         f"{time_us:.2f} us a call is less than the {least:.2f} us that writing "
         f"{headroom.output_bytes} bytes of output takes on this device"
     )
+
+
+def facts_of(
+    input_set: str, headroom: Headroom, time_us: float, ceilings: DeviceCeilings, *, estimated: bool
+) -> HeadroomFacts:
+    """What a candidate that takes `time_us` a call has left; `estimated`: the time is a prediction.
+
+    A prediction assumes efficiencies and pays each launch, so its bound does the same, once.
+    """
+    dram, math, launch = headroom.dram_us, headroom.math_us, 0.0
+    if estimated:
+        dram /= ceilings.dram_efficiency
+        math /= ceilings.dot_efficiency
+        launch = ceilings.launch_us
+    least = max(dram, math) + launch
+    return HeadroomFacts(
+        input_set=input_set,
+        fewest_bytes=headroom.fewest_bytes,
+        fewest_flops=headroom.fewest_flops,
+        least_us=round(least, 3),
+        binds="launch" if launch > max(dram, math) else headroom.binds,
+        attained=round(least / time_us, 4),
+        left=round(max(0.0, 1 - least / time_us), 4),
+    )
+
+
+def most_left(found: Iterable[HeadroomFacts]) -> HeadroomFacts | None:
+    """Of several input sets, the one where most could be gained."""
+    return max(found, key=lambda facts: facts.left, default=None)
 
 
 def _floor_us(output_bytes: int, ceilings: DeviceCeilings) -> float:

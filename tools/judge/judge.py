@@ -104,6 +104,7 @@ class Judge:
             kernels=report.kernels,
             timing=report.timing,
             estimate=report.estimate,
+            headroom=report.headroom,
             disclosures=(*disclosures, *blank.disclosures),
             faster=report.faster,
             baseline=blank.baseline,
