@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
-from kernelagent.evaluation import Evaluation, KernelFacts, Reason
+from kernelagent.evaluation import Evaluation, HeadroomFacts, KernelFacts, Reason
+from kernelagent.hints import by_cost, hints_for, read_again
 
 _LINES = 25
-_DETAIL_KEYS = ("pattern", "first_mismatch", "share_wrong", "input_set", "probe", "launch", "text")
+_KERNELS = 6
+_HINTS = 3
+_NOTES = 4
+_NOTHING_LEFT = 0.05
+_DETAIL_KEYS = ("pattern", "first_mismatch", "input_set", "probe", "launch", "text")
 
 
 def feedback_for(evaluation: Evaluation) -> str:
-    """The verdict's first sentence, then evidence; never a seed, never the expected tensor."""
+    """The verdict's first sentence, then evidence, the largest cost first, then what it suggests.
+
+    Never a seed, never the expected tensor.
+    """
     lines = _verdict(evaluation)
     if evaluation.reason is not None:
         lines += _evidence(evaluation.reason)
-    lines += [_kernel(kernel) for kernel in _by_cost(evaluation)[:6]]
-    lines += [f"Note: {d.message}" for d in evaluation.disclosures[:4]]
+    lines += [_kernel(kernel) for kernel in by_cost(evaluation)[:_KERNELS]]
+    if evaluation.accepted:
+        lines += [f"Hint: {hint}" for hint in hints_for(evaluation)[:_HINTS]]
+    lines += [f"Note: {d.message}" for d in evaluation.disclosures[:_NOTES]]
     return "\n".join(lines[:_LINES])
 
 
@@ -29,23 +39,46 @@ def _verdict(evaluation: Evaluation) -> list[str]:
         word = "Rejected" if evaluation.verdict == "rejected" else "Could not be judged"
         return [f"{word} ({reason.code}): {reason.message}"]
     lines = [f"Accepted: correct on all {_trials(evaluation)} trials."]
-    if evaluation.timing is not None:
-        t, ratio = evaluation.timing, evaluation.timing.speedup_eager
-        lines.append(
-            f"Measured: {t.candidate_us:.1f} µs against {t.eager_us:.1f} µs eager: "
-            f"{ratio.value:.2f}× (95 % interval {ratio.low:.2f}–{ratio.high:.2f})."
-        )
-        if t.compile_us is not None and t.speedup_compile is not None:
-            lines.append(
-                f"torch.compile takes {t.compile_us:.1f} µs: {t.speedup_compile.value:.2f}× against it."
-            )
+    lines += _timing(evaluation)
     if evaluation.estimate is not None:
         e = evaluation.estimate
         lines.append(
             f"Estimate (not measured): {e.candidate_us:.1f} µs against {e.eager_us:.1f} µs for the "
             f"eager module at {e.shapes}; bound by {e.bound}."
         )
+    if evaluation.headroom is not None:
+        lines.append(_headroom(evaluation.headroom))
     return lines
+
+
+def _timing(evaluation: Evaluation) -> list[str]:
+    if evaluation.timing is None:
+        return []
+    t, ratio = evaluation.timing, evaluation.timing.speedup_eager
+    lines = [
+        f"Measured: {t.candidate_us:.1f} µs against {t.eager_us:.1f} µs eager: "
+        f"{ratio.value:.2f}× (95 % interval {ratio.low:.2f}–{ratio.high:.2f})."
+    ]
+    if t.compile_us is not None and t.speedup_compile is not None:
+        lines.append(
+            f"torch.compile takes {t.compile_us:.1f} µs: {t.speedup_compile.value:.2f}× against it."
+        )
+    return lines
+
+
+def _headroom(facts: HeadroomFacts) -> str:
+    why = {
+        "dram": f"{_bytes(facts.fewest_bytes)} moved once",
+        "math": "the matrix products alone",
+        "launch": f"one launch, and {_bytes(facts.fewest_bytes)} moved once",
+    }[facts.binds]
+    said = f"Headroom: {facts.least_us:.1f} µs is the least here ({why})"
+    if facts.left < _NOTHING_LEFT:
+        return f"{said}; next to nothing is left to gain."
+    return (
+        f"{said}; {facts.attained:.0%} of that speed is reached, at most "
+        f"{1 / (1 - facts.left):.1f}× more is possible."
+    )
 
 
 def _trials(evaluation: Evaluation) -> int:
@@ -59,25 +92,30 @@ def _evidence(reason: Reason) -> list[str]:
     return lines
 
 
-def _by_cost(evaluation: Evaluation) -> list[KernelFacts]:
-    return sorted(evaluation.kernels, key=lambda k: -(k.share_of_device_time or 0.0))
-
-
 def _kernel(kernel: KernelFacts) -> str:
     parts = [f"{kernel.launches} launch{'es' if kernel.launches != 1 else ''}"]
     if kernel.share_of_device_time is not None:
         word = "of device time" if "cupti" in kernel.tier else "of the estimated device time"
         parts.append(f"{kernel.share_of_device_time:.0%} {word}")
-    if kernel.loaded_bytes and kernel.fewest_loaded_bytes:
-        times = kernel.loaded_bytes / kernel.fewest_loaded_bytes
-        if times > 1.15:
-            parts.append(f"reads {times:.1f}× the fewest bytes it needs")
+    times = read_again(kernel)
+    if times is not None and times > 1.15:
+        parts.append(f"reads {times:.1f}× the fewest bytes it needs")
     if kernel.spills:
-        parts.append(f"{kernel.spills} spill instructions (use smaller blocks or more warps)")
+        parts.append(f"{kernel.spills} spill instructions")
     if kernel.registers is not None:
         parts.append(f"{kernel.registers} registers a thread")
     if kernel.occupancy is not None and kernel.occupancy < 0.5:
         parts.append(f"occupancy {kernel.occupancy:.0%}, limited by {kernel.occupancy_limiter}")
+    if kernel.tensor_core is not None:
+        parts.append(f"tensor cores by {kernel.tensor_core}")
     if kernel.bound is not None:
         parts.append(f"bound by {kernel.bound}")
     return f"Kernel `{kernel.name}`: " + "; ".join(parts) + "."
+
+
+def _bytes(count: int) -> str:
+    """A size for a reader: 57.6 kB, 2.0 MB."""
+    for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if count >= size:
+            return f"{count / size:.1f} {unit}"
+    return f"{count} B"

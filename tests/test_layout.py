@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import json
 import re
+import resource
 import subprocess
 import sys
-import time
 import tomllib
 from pathlib import Path
 
@@ -70,21 +70,27 @@ def test_conductor_imports_neither_torch_nor_triton():
 
 
 def fastest_start(arguments: list[str]) -> float:
+    """CPU seconds, so that what else runs on the machine does not count."""
     times = []
     for _ in range(STARTS):
-        begun = time.perf_counter()
+        begun = children_cpu()
         subprocess.run([sys.executable, *arguments], cwd=ROOT, check=True, capture_output=True)
-        times.append(time.perf_counter() - begun)
+        times.append(children_cpu() - begun)
     return min(times)
 
 
-def test_importing_the_package_takes_under_100_ms():
+def children_cpu() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def test_importing_the_package_takes_under_100_ms_of_cpu():
     bare = fastest_start(["-c", "pass"])
     assert fastest_start(["-c", "import kernelagent"]) - bare < IMPORT_S
 
 
 @pytest.mark.long
-def test_help_takes_under_300_ms():
+def test_help_takes_under_300_ms_of_cpu():
     assert fastest_start(["-m", "kernelagent", "--help"]) < HELP_S
 
 

@@ -209,3 +209,23 @@ def test_tied_weights_stay_tied():
 def test_careful_perturbation_keeps_the_sign_of_constants():
     _, found = perturbed(freedom="signs")
     assert bool((found.tensors["norm.weight"] > 0).all())
+
+
+def test_whole_rows_of_a_mask_hold_one_value():
+    natural = {"x": torch.randn(2, 6, 40), "mask": torch.rand(2, 6, 40) < 0.5}
+    probe = make_probe("one_truth", natural, seeded(), lambda t: t["x"].masked_fill(t["mask"], 0))
+    mask = probe.tensors["mask"].reshape(12, 40)
+    assert int(mask.all(-1).sum()) == 3
+    assert int((~mask).all(-1).sum()) == 3
+    assert torch.equal(probe.tensors["x"], natural["x"])
+
+
+def test_rows_that_leave_no_finite_answer_are_not_asked_about():
+    natural = {"x": torch.randn(12, 40), "mask": torch.rand(12, 40) < 0.5}
+
+    def reference(t):
+        return t["x"].masked_fill(t["mask"], -torch.inf).softmax(-1)
+
+    probe = make_probe("one_truth", natural, seeded(), reference)
+    assert probe.freedom == "range"
+    assert int((~probe.tensors["mask"]).all(-1).sum()) == 6

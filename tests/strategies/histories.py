@@ -11,7 +11,14 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "core"))
 from evaluations import accepted, rejected, reply_with
 
 from kernelagent.candidate import Candidate
-from kernelagent.evaluation import DeviceFacts, Evaluation, HeadroomFacts, Interval, KernelFacts, Timing
+from kernelagent.evaluation import (
+    DeviceFacts,
+    Evaluation,
+    HeadroomFacts,
+    Interval,
+    KernelFacts,
+    Timing,
+)
 from kernelagent.feedback import feedback_for
 from kernelagent.history import History, RequestKind, Turn, TurnRequest
 from kernelagent.rewards import reward

@@ -87,9 +87,7 @@ def _headroom(
     docket: Docket, counted: Sequence[_Counted], ceilings: DeviceCeilings
 ) -> HeadroomFacts | None:
     return most_left(
-        facts_of(
-            c.name, docket.headroom[c.name], c.estimate.candidate_us, ceilings, estimated=True
-        )
+        facts_of(c.name, docket.headroom[c.name], c.estimate.candidate_us, ceilings, estimated=True)
         for c in counted
         if c.name in docket.headroom and c.estimate.candidate_us > 0
     )

@@ -12,6 +12,7 @@ from kernelagent.tools.judge.oracle import Oracle
 from kernelagent.tools.judge.probes import (
     PROBES,
     Dropped,
+    has_masks,
     make_probe,
     named_tensors,
     perturbed_state,
@@ -39,9 +40,10 @@ def admission_of(oracle: Oracle, source: InputSource, *, constant: bool) -> Admi
     oracle.use_weights(perturbed_state(oracle.given_weights, parameters, generator).tensors)
     reference = reference_by_name(oracle, natural)
     for name in PROBES:
-        probe = make_probe(
-            name, named_tensors(draw(source, constant=constant)), generator, reference
-        )
+        drawn = named_tensors(draw(source, constant=constant))
+        if name == "one_truth" and not has_masks(drawn):
+            continue
+        probe = make_probe(name, drawn, generator, reference)
         if isinstance(probe, Dropped):
             continue
         args, kwargs = with_tensors(natural, probe.tensors)

@@ -184,7 +184,7 @@ def _headroom(
         try:
             with device.scope():
                 found[source.name] = headroom_of(oracle.module, args, kwargs, ceilings)
-        except Exception as error:  # the user's own forward, on tensors without contents
+        except Exception as error:  # noqa: BLE001 - the user's own forward, without contents
             said = str(error).strip().splitlines() or [type(error).__name__]
             text = f"no lower bound of the time for input set {source.name!r}: {said[0][:200]}"
             remarks.append(Remark("no_headroom", text))

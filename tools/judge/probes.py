@@ -27,7 +27,7 @@ from kernelagent.tools.judge.domain import (
 )
 
 PROBES = tuple(
-    "natural rowaffine onehot times30 times1e-3 mean100 large_logits spikes times1e5".split()
+    "natural rowaffine onehot times30 times1e-3 mean100 large_logits spikes times1e5 one_truth".split()
 )
 Freedom = Literal["any", "signs", "range"]
 """How far a probe may go: any value, only signs that were seen, only the range that was seen."""
@@ -40,6 +40,12 @@ _WIDEST = 4
 _SPIKE = 30.0
 _OVERFLOWING = 200.0
 """An exponential of it is infinite in float32: a maximum taken over the wrong part shows."""
+_ONE_TRUTH: dict[Freedom, tuple[bool, ...]] = {
+    "any": (True, False),
+    "signs": (True,),
+    "range": (False,),
+}
+"""What whole rows of a mask are set to: a row that is hidden altogether shows what pads it."""
 _UNTOLD_DENSITY = 0.75
 """Share of True where the natural mask is constant and so says nothing about its use."""
 
@@ -145,11 +151,40 @@ def probe_inputs(
     """Every tensor of the probe, in the strides, dtypes and devices of the natural ones."""
     if name == "natural":
         return {key: laid_out_like(tensor, tensor) for key, tensor in natural.items()}
+    if name == "one_truth":
+        return {
+            key: laid_out_like(_of_one_truth(tensor, generator, freedom), tensor)
+            for key, tensor in natural.items()
+        }
     change = _CHANGES[name]
     return {
         key: laid_out_like(_probed(change, tensor, generator, freedom), tensor)
         for key, tensor in natural.items()
     }
+
+
+def has_masks(tensors: Tensors) -> bool:
+    """True where the probe `one_truth` has something to change."""
+    return any(_is_mask(tensor) for tensor in tensors.values())
+
+
+def _is_mask(tensor: torch.Tensor) -> bool:
+    return tensor.dim() > 0 and observe(tensor).kind == "boolean"
+
+
+def _of_one_truth(
+    tensor: torch.Tensor, generator: torch.Generator, freedom: Freedom
+) -> torch.Tensor:
+    """A mask in which every other row holds one value only; other tensors as they are."""
+    if not _is_mask(tensor):
+        return tensor
+    changed = tensor.detach().clone(memory_format=torch.contiguous_format)
+    rows = changed.reshape(-1, changed.shape[-1])
+    order = torch.randperm(len(rows), generator=generator, device=generator.device)
+    values = _ONE_TRUTH[freedom]
+    for place, at in enumerate(order[: max(len(values), len(rows) // 2)].tolist()):
+        rows[at] = values[place % len(values)]
+    return rows.reshape(tensor.shape)
 
 
 Change = Callable[[torch.Tensor, float, torch.Generator], torch.Tensor]

@@ -23,6 +23,7 @@ from kernelagent.tools.judge.oracle import Expected, Oracle
 from kernelagent.tools.judge.probes import (
     Dropped,
     fresh_inputs,
+    has_masks,
     make_probe,
     named_tensors,
     perturbed_state,
@@ -36,7 +37,10 @@ _NUDGED = 0.1
 _PLAN: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("given", ("natural", "natural")),
     ("random", ("natural", "rowaffine", "onehot", "times30")),
-    ("positive", ("natural", "times1e-3", "mean100", "large_logits", "spikes", "times1e5")),
+    (
+        "positive",
+        ("natural", "times1e-3", "mean100", "large_logits", "spikes", "times1e5", "one_truth"),
+    ),
     ("nudged", ("natural",)),
 )
 """Weights, and the calls made under them in random order; weights are loaded in mid-run."""
@@ -211,8 +215,7 @@ def _of_source(
     for at, name in enumerate(probes):
         if name == "natural":
             arguments = draw(source, constant=constant)
-        elif name == "times1e5" and not _has_bfloat16(natural):
-            # Elsewhere it would leave the type's own range, or what float16 holds is known already.
+        elif not _says_something(name, natural):
             continue
         else:
             fresh = named_tensors(draw(source, constant=constant))
@@ -279,8 +282,14 @@ def _of_one_sign(
     }
 
 
-def _has_bfloat16(arguments: Arguments) -> bool:
-    return any(t.dtype == torch.bfloat16 for t in named_tensors(arguments).values())
+def _says_something(name: str, natural: Arguments) -> bool:
+    tensors = named_tensors(natural)
+    if name == "one_truth":
+        return has_masks(tensors)
+    if name == "times1e5":
+        # Elsewhere it would leave the type's own range, or what float16 holds is known already.
+        return any(t.dtype == torch.bfloat16 for t in tensors.values())
+    return True
 
 
 def _pair(value: Any) -> Arguments:
