@@ -30,7 +30,7 @@ from kernelagent.events import (
 from kernelagent.feedback import feedback_for, void_feedback
 from kernelagent.history import History, Message, Turn, TurnRequest
 from kernelagent.in_flight import InFlight
-from kernelagent.models import Ask, Concurrent, Exhausted, Model, Priced
+from kernelagent.models import Ask, Concurrent, Exhausted, Model, NotAnswered, Priced, Reply
 from kernelagent.problem import ProblemFacts
 from kernelagent.prompts import prompt_hash, render_prompt
 from kernelagent.rewards import RewardWeights, reward
@@ -145,18 +145,18 @@ class Session:
         if failed:
             raise failed[0]
 
-    def _settle(self, ask: Ask, answer: Turn | Exhausted) -> None:
+    def _settle(self, ask: Ask, answer: Turn | Exhausted | NotAnswered) -> None:
         if isinstance(answer, Exhausted):
             self._publish(ModelExhausted(ask.request.model, answer.message))
             self.history = self.history.with_exhausted(ask.request.model)
-        else:
+        elif isinstance(answer, Turn):
             self.resolve(answer)
 
-    def _ask(self, ask: Ask) -> Turn | Exhausted:
+    def _ask(self, ask: Ask) -> Turn | Exhausted | NotAnswered:
         """One question; what it brought is in the log before anybody looks at it."""
         began = self.clock()
         answer = self.models[ask.request.model].reply(ask, self.on_text)
-        if isinstance(answer, Exhausted):
+        if not isinstance(answer, Reply):
             return answer
         with self._one_at_a_time:
             self.keep_prompt(ask.turn, ask.messages)
