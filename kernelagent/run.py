@@ -175,6 +175,7 @@ class _Run:
             target=judge.device.target,
             device=judge.device.kind,
             api_base=self._config.api_base,
+            stop_asked=self._stop_asked,
         )
         return [load_model(name, settings) for name in self._config.model]
 
