@@ -32,7 +32,7 @@ from kernelagent.history import History, Message, Turn, TurnRequest
 from kernelagent.in_flight import InFlight
 from kernelagent.models import Ask, Concurrent, Exhausted, Model, NotAnswered, Priced, Reply
 from kernelagent.problem import ProblemFacts
-from kernelagent.prompts import prompt_hash, render_prompt
+from kernelagent.prompts import Style, prompt_hash, prompts_version, render_prompt
 from kernelagent.rewards import RewardWeights, reward
 from kernelagent.strategies import Strategy
 from kernelagent.tried import came_back, same_as, summary
@@ -63,6 +63,7 @@ class Session:
     on_text: Callable[[str], None] = lambda _: None
     stop_asked: Callable[[], bool] = lambda: False
     weights: RewardWeights = field(default_factory=RewardWeights)
+    prompts: Style = "strong"
     history: History = field(default_factory=History)
     spent: Spent = field(default_factory=Spent)
     elapsed_before_s: float = 0.0
@@ -104,7 +105,9 @@ class Session:
             return [], "the strategy asks only for models that have nothing left to try"
         for index, request in enumerate(willing, self.history.next_index):
             left = None if limit is None else limit - spent.tokens
-            messages = render_prompt(self.facts, self.device, self.history, request)
+            messages = render_prompt(
+                self.facts, self.device, self.history, request, style=self.prompts
+            )
             model = self.models[request.model]
             most = model.worst_case(messages, left) if isinstance(model, Priced) else Cost()
             why = why_spent(self.budget, spent, 0.0) or why_too_dear(self.budget, spent, most)
@@ -160,7 +163,8 @@ class Session:
             return answer
         with self._one_at_a_time:
             self.keep_prompt(ask.turn, ask.messages)
-            self._publish(TurnStarted(ask.turn, ask.request, prompt_hash(ask.messages)))
+            asked = prompt_hash(ask.messages)
+            self._publish(TurnStarted(ask.turn, ask.request, asked, prompts_version()))
             self._publish(
                 ReplyReceived(
                     turn=ask.turn,
