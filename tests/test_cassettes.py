@@ -36,6 +36,7 @@ def played(cassette: Path, folder: Path) -> RunResult:
     return optimize(ProblemSpec(path=str(EXAMPLES / f"{cassette.stem}.py")), config)
 
 
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("cassette", PLAYED)
 def test_each_turn_ends_as_it_was_recorded_and_the_last_is_the_best(cassette, tmp_path):
     result = played(cassette, tmp_path)

@@ -22,7 +22,8 @@ from kernelagent.state import fold
 ROOT = Path(__file__).resolve().parents[2]
 CASSETTE = ROOT / "tests" / "cassettes" / "softmax_scale_mask.jsonl"
 PROBLEM = ROOT / "examples" / "softmax_scale_mask.py"
-PATIENCE_S = 240.0
+PATIENCE_S = 400.0
+pytestmark = pytest.mark.timeout(900)
 TOOLS = {"read_problem", "submit_candidate", "list_history", "show_turn", "finish"}
 
 
