@@ -2,16 +2,48 @@
 
 from __future__ import annotations
 
-import signal
 import sys
 from pathlib import Path
-from types import FrameType
 from typing import Annotated, Any
 
 import typer
 
 import kernelagent
+from kernelagent.cli_agents import agents
+from kernelagent.cli_options import (
+    AsJson,
+    BaselineOption,
+    Check,
+    Config,
+    Device,
+    DeviceSeconds,
+    Dynamic,
+    Force,
+    Init,
+    Inputs,
+    MinSpeedup,
+    Minutes,
+    ModeOption,
+    ModuleName,
+    Out,
+    Policy,
+    Problem,
+    Prompts,
+    Resume,
+    Run,
+    Runs,
+    Sandbox,
+    Seed,
+    SetOption,
+    Strategy,
+    Target,
+    Tolerance,
+    Train,
+    Turns,
+    pairs,
+)
 from kernelagent.errors import ExitStatus, KernelAgentError, UsageError
+from kernelagent.interrupt import StopOnInterrupt
 
 app = typer.Typer(
     name="kernelagent",
@@ -21,50 +53,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-
-Problem = Annotated[
-    str,
-    typer.Argument(
-        help="A Python file with `class Model` and `get_inputs()`, or pkg.mod:Name.",
-        show_default=False,
-    ),
-]
-ModuleName = Annotated[str | None, typer.Option("--module", help="The nn.Module to optimize.")]
-Inputs = Annotated[str | None, typer.Option(help="Function that returns the example inputs.")]
-Init = Annotated[str | None, typer.Option(help="Function that returns the constructor arguments.")]
-Check = Annotated[
-    str | None,
-    typer.Option(help="Your own test fn(output, *inputs), run by the judge in addition."),
-]
-Device = Annotated[
-    str | None, typer.Option(help="auto, cuda, cuda:N or virtual.", show_default="auto")
-]
-Target = Annotated[
-    str | None, typer.Option(help="The GPU that `virtual` stands in for.", show_default="sm_90")
-]
-Policy = Annotated[
-    str | None, typer.Option(help="triton, pure, coverage:X or any.", show_default="triton")
-]
-BaselineOption = Annotated[
-    str | None, typer.Option("--baseline", help="eager, compile or best.", show_default="eager")
-]
-ModeOption = Annotated[str | None, typer.Option("--mode", help="eval or train.")]
-Train = Annotated[bool, typer.Option("--train", help="Short for --mode train.")]
-Sandbox = Annotated[str | None, typer.Option(help="auto, require or off.", show_default="auto")]
-Tolerance = Annotated[
-    float | None, typer.Option(help="An additional bound; loosening is disclosed.")
-]
-Dynamic = Annotated[
-    list[str] | None,
-    typer.Option(
-        help="A size that changes: an axis of the first input (0), x:1, or x:1=mask:2; repeatable."
-    ),
-]
-Runs = Annotated[
-    str | None, typer.Option(help="Where runs are kept.", show_default=".kernelagent/runs")
-]
-Config = Annotated[Path | None, typer.Option("--config", help="TOML file; flags win over it.")]
-AsJson = Annotated[bool, typer.Option("--json", help="One JSON object on stdout, nothing else.")]
+app.add_typer(agents)
 
 
 def _version(asked: bool) -> None:
@@ -87,26 +76,25 @@ def optimize(
     problem: Annotated[str | None, typer.Argument(help="A Python file, or pkg.mod:Name.")] = None,
     model: Annotated[
         list[str] | None,
-        typer.Option(help="compiler, replay:PATH or a litellm name; may be given several times."),
+        typer.Option(help="compiler, replay:PATH, files:DIR or a litellm name; repeatable."),
     ] = None,
     api_base: Annotated[
         str | None, typer.Option(help="URL of an OpenAI-compatible server.")
     ] = None,
-    strategy: Annotated[str | None, typer.Option(help="How turns are chosen.")] = None,
-    set_: Annotated[list[str] | None, typer.Option("--set", help="key=value for it.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Seed of the strategy.")] = None,
-    turns: Annotated[int | None, typer.Option(help="At most this many turns.", min=1)] = None,
+    strategy: Strategy = None,
+    set_: SetOption = None,
+    seed: Seed = None,
+    prompts: Prompts = None,
+    turns: Turns = None,
     budget_usd: Annotated[float | None, typer.Option(help="At most this many dollars.")] = None,
     budget_tokens: Annotated[int | None, typer.Option(help="At most this many tokens.")] = None,
-    budget_minutes: Annotated[float | None, typer.Option(help="At most this long.")] = None,
-    budget_gpu_seconds: Annotated[
-        float | None, typer.Option(help="At most this long on the device.")
-    ] = None,
-    min_speedup: Annotated[float | None, typer.Option(help="What counts as faster.")] = None,
-    out: Annotated[str | None, typer.Option(help="Where the module is written.")] = None,
-    force: Annotated[bool, typer.Option(help="Overwrite; emit despite findings.")] = False,
+    budget_minutes: Minutes = None,
+    budget_gpu_seconds: DeviceSeconds = None,
+    min_speedup: MinSpeedup = None,
+    out: Out = None,
+    force: Force = False,
     yes: Annotated[bool, typer.Option(help="Do not ask before the source is sent.")] = False,
-    resume: Annotated[str | None, typer.Option(help="Go on with this run (id or path).")] = None,
+    resume: Resume = None,
     module: ModuleName = None,
     inputs: Inputs = None,
     init: Init = None,
@@ -133,8 +121,9 @@ def optimize(
         "model": model,
         "api_base": api_base,
         "strategy": strategy,
-        "set": _pairs(set_),
+        "set": pairs(set_),
         "seed": seed,
+        "prompts": prompts,
         "turns": turns,
         "budget_usd": budget_usd,
         "budget_tokens": budget_tokens,
@@ -158,7 +147,7 @@ def optimize(
     from kernelagent import commands
 
     names = {"module": module, "inputs": inputs, "init": init, "check": check}
-    stop = _StopOnInterrupt()
+    stop = StopOnInterrupt()
     status = commands.optimize(problem, names, flags, config, resume, stop.asked, as_json=as_json)
     raise typer.Exit(int(status))
 
@@ -251,9 +240,6 @@ def runs(
     raise typer.Exit(int(status))
 
 
-Run = Annotated[str, typer.Argument(help="A run's id or folder.")]
-
-
 @app.command()
 def show(
     run: Run,
@@ -323,35 +309,6 @@ def compare(
         specs, strategies, seeds, flags, config, svg, simulated=simulated
     )
     raise typer.Exit(int(status))
-
-
-def _pairs(given: list[str] | None) -> dict[str, str] | None:
-    if given is None:
-        return None
-    pairs = {}
-    for text in given:
-        key, equals, value = text.partition("=")
-        if not equals:
-            raise UsageError(f"--set {text}: write key=value")
-        pairs[key] = value
-    return pairs
-
-
-class _StopOnInterrupt:
-    """Ctrl-C once: finish the turn and stop; twice: stop now."""
-
-    def __init__(self) -> None:
-        self._asked = False
-        signal.signal(signal.SIGINT, self._interrupted)
-
-    def asked(self) -> bool:
-        return self._asked
-
-    def _interrupted(self, signum: int, frame: FrameType | None) -> None:
-        if self._asked:
-            raise KeyboardInterrupt
-        self._asked = True
-        sys.stderr.write("\nstopping after this turn; Ctrl-C again stops now\n")
 
 
 def main(arguments: list[str] | None = None) -> Any:

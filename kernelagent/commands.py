@@ -58,7 +58,7 @@ def optimize(
     folder = None
     if resume is not None:
         folder = RunFolder.open(resume, Path(config.runs))
-        spec, config = _of_run(folder, flags)
+        spec, config = of_run(folder, flags)
     elif problem is None:
         raise UsageError("say what to optimize: a Python file, or pkg.mod:Name")
     else:
@@ -187,7 +187,8 @@ def outcome_text(outcome: str, winner: Evaluation | None, path: Path | None, why
     return "\n".join(lines) + "\n"
 
 
-def _of_run(folder: RunFolder, flags: Mapping[str, Any]) -> tuple[ProblemSpec, RunConfig]:
+def of_run(folder: RunFolder, flags: Mapping[str, Any]) -> tuple[ProblemSpec, RunConfig]:
+    """What a run was asked to do, with the flags that are given now on top; raises `UsageError`."""
     first = next(iter(read_events(folder.log)), None)
     if first is None or not isinstance(first.event, RunStarted):
         raise UsageError(f"{folder.log} does not begin with the start of a run")

@@ -13,6 +13,7 @@ import msgspec
 from kernelagent.budget import DEFAULT_DOLLARS, DEFAULT_TURNS, Budget
 from kernelagent.errors import UsageError
 from kernelagent.models import COMPILER
+from kernelagent.prompts import Style
 from kernelagent.records import from_data
 from kernelagent.rewards import RewardWeights
 from kernelagent.tools.settings import DEFAULT_TARGET, SandboxChoice
@@ -40,6 +41,8 @@ class RunConfig:
     """None: `auto` with an LLM, else `sequential`."""
     set: dict[str, str] = field(default_factory=dict)
     seed: int = 0
+    prompts: Style = "strong"
+    """`small`: shorter sentences and a worked example, for models that need them."""
     turns: int | None = None
     budget_usd: float | None = None
     budget_tokens: int | None = None

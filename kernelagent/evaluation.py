@@ -65,6 +65,13 @@ class DeviceFacts:
     torch: str
     triton: str
     driver: str | None = None
+    multiprocessors: int | None = None
+    """Streaming multiprocessors; None here and below: not known."""
+    shared_bytes: int | None = None
+    """The most shared memory one Triton program can have."""
+    l2_bytes: int | None = None
+    dram_bytes_per_s: float | None = None
+    """Peak bandwidth of device memory, as the maker publishes it."""
 
 
 @dataclass(frozen=True)

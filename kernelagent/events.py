@@ -44,6 +44,8 @@ class TurnStarted:
     request: TurnRequest
     prompt_sha256: str
     """Hash of the rendered messages; they stand in `prompts/<turn>.json`."""
+    prompts: str = ""
+    """Version of the wording: its number and a hash of the templates; empty in older logs."""
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,12 @@ from __future__ import annotations
 import hashlib
 import platform
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from types import MappingProxyType
 from typing import Literal
 
 import kernelagent
@@ -35,6 +36,7 @@ from kernelagent.history import History, Turn
 from kernelagent.models import Model, ModelSettings, load_model, needs_no_endpoint
 from kernelagent.outfile import check_writable, write_atomically
 from kernelagent.problem import ProblemSpec
+from kernelagent.prompts import prompts_version
 from kernelagent.records import from_data, to_data
 from kernelagent.report import write_reports
 from kernelagent.reproduce import recheck_command
@@ -82,10 +84,12 @@ def optimize(
     subscribers: Sequence[Subscriber] = (),
     stop_asked: Callable[[], bool] = lambda: False,
     folder: RunFolder | None = None,
+    ready: Mapping[str, Model] = MappingProxyType({}),
 ) -> RunResult:
     """Run to the end; raises what stops a run before it began, returns what it came to otherwise.
 
-    `folder`: an existing run's, to go on where it ended.
+    `folder`: an existing run's, to go on where it ended. `ready`: models that are made already, by the
+    name under which the configuration has them.
     """
     config = replace(config, strategy=config.strategy or default_strategy(config.model))
     out = _out_path(problem, config)
@@ -98,7 +102,7 @@ def optimize(
     log.subscribe(git_log)
     for subscriber in subscribers:
         log.subscribe(subscriber)
-    run = _Run(problem, config, folder, log, out, stop_asked)
+    run = _Run(problem, config, folder, log, out, stop_asked, ready)
     try:
         if not resumed:
             log.publish(RunStarted(folder.id, problem, to_data(config), versions()))
@@ -123,7 +127,11 @@ def default_strategy(models: Sequence[str]) -> str:
 
 def versions() -> dict[str, str]:
     """Versions that matter for repeating a run; torch and triton from their metadata, unimported."""
-    found = {"kernelagent": kernelagent.__version__, "python": platform.python_version()}
+    found = {
+        "kernelagent": kernelagent.__version__,
+        "prompts": prompts_version(),
+        "python": platform.python_version(),
+    }
     for name in ("torch", "triton", "litellm"):
         try:
             found[name] = version(name)
@@ -141,6 +149,7 @@ class _Run:
         log: EventLog,
         out: Path,
         stop_asked: Callable[[], bool],
+        ready: Mapping[str, Model],
     ) -> None:
         self._problem = problem
         self._config = config
@@ -148,6 +157,7 @@ class _Run:
         self._log = log
         self._out = out
         self._stop_asked = stop_asked
+        self._ready = ready
 
     def go(self, state: RunState) -> RunResult:
         with JudgeProcess(judge_settings(self._problem, self._config)) as judge:
@@ -175,8 +185,12 @@ class _Run:
             target=judge.device.target,
             device=judge.device.kind,
             api_base=self._config.api_base,
+            stop_asked=self._stop_asked,
         )
-        return [load_model(name, settings) for name in self._config.model]
+        return [
+            self._ready[name] if name in self._ready else load_model(name, settings)
+            for name in self._config.model
+        ]
 
     def _search(
         self, judge: JudgeProcess, models: Sequence[Model], state: RunState
@@ -197,6 +211,7 @@ class _Run:
             keep_candidate=self._folder.keep_candidate,
             stop_asked=self._stop_asked,
             weights=self._config.reward,
+            prompts=self._config.prompts,
             history=history,
             spent=replace(state.spent, turns=len(history.turns) + len(waiting)),
             elapsed_before_s=state.last_s - state.started_s,

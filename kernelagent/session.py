@@ -30,9 +30,9 @@ from kernelagent.events import (
 from kernelagent.feedback import feedback_for, void_feedback
 from kernelagent.history import History, Message, Turn, TurnRequest
 from kernelagent.in_flight import InFlight
-from kernelagent.models import Ask, Concurrent, Exhausted, Model, Priced
+from kernelagent.models import Ask, Concurrent, Exhausted, Model, NotAnswered, Priced, Reply
 from kernelagent.problem import ProblemFacts
-from kernelagent.prompts import prompt_hash, render_prompt
+from kernelagent.prompts import Style, prompt_hash, prompts_version, render_prompt
 from kernelagent.rewards import RewardWeights, reward
 from kernelagent.strategies import Strategy
 from kernelagent.tried import came_back, same_as, summary
@@ -63,6 +63,7 @@ class Session:
     on_text: Callable[[str], None] = lambda _: None
     stop_asked: Callable[[], bool] = lambda: False
     weights: RewardWeights = field(default_factory=RewardWeights)
+    prompts: Style = "strong"
     history: History = field(default_factory=History)
     spent: Spent = field(default_factory=Spent)
     elapsed_before_s: float = 0.0
@@ -104,7 +105,9 @@ class Session:
             return [], "the strategy asks only for models that have nothing left to try"
         for index, request in enumerate(willing, self.history.next_index):
             left = None if limit is None else limit - spent.tokens
-            messages = render_prompt(self.facts, self.device, self.history, request)
+            messages = render_prompt(
+                self.facts, self.device, self.history, request, style=self.prompts
+            )
             model = self.models[request.model]
             most = model.worst_case(messages, left) if isinstance(model, Priced) else Cost()
             why = why_spent(self.budget, spent, 0.0) or why_too_dear(self.budget, spent, most)
@@ -145,22 +148,23 @@ class Session:
         if failed:
             raise failed[0]
 
-    def _settle(self, ask: Ask, answer: Turn | Exhausted) -> None:
+    def _settle(self, ask: Ask, answer: Turn | Exhausted | NotAnswered) -> None:
         if isinstance(answer, Exhausted):
             self._publish(ModelExhausted(ask.request.model, answer.message))
             self.history = self.history.with_exhausted(ask.request.model)
-        else:
+        elif isinstance(answer, Turn):
             self.resolve(answer)
 
-    def _ask(self, ask: Ask) -> Turn | Exhausted:
+    def _ask(self, ask: Ask) -> Turn | Exhausted | NotAnswered:
         """One question; what it brought is in the log before anybody looks at it."""
         began = self.clock()
         answer = self.models[ask.request.model].reply(ask, self.on_text)
-        if isinstance(answer, Exhausted):
+        if not isinstance(answer, Reply):
             return answer
         with self._one_at_a_time:
             self.keep_prompt(ask.turn, ask.messages)
-            self._publish(TurnStarted(ask.turn, ask.request, prompt_hash(ask.messages)))
+            asked = prompt_hash(ask.messages)
+            self._publish(TurnStarted(ask.turn, ask.request, asked, prompts_version()))
             self._publish(
                 ReplyReceived(
                     turn=ask.turn,

@@ -12,6 +12,8 @@ from kernelagent.history import History, Message, TurnRequest
 from kernelagent.problem import ProblemFacts, ProblemSpec
 
 COMPILER = "compiler"
+MCP = "mcp"
+"""The name under which a coding agent writes, through `kernelagent mcp`."""
 
 
 @dataclass(frozen=True)
@@ -48,13 +50,20 @@ class Exhausted:
     message: str
 
 
+@dataclass(frozen=True)
+class NotAnswered:
+    """The run was stopped before there was an answer: no turn, nothing spent, asked again on resume."""
+
+    why: str
+
+
 class Model(Protocol):
     """Anything that answers; raises `ModelError` when it cannot be asked at all."""
 
     @property
     def name(self) -> str: ...
 
-    def reply(self, ask: Ask, on_text: Callable[[str], None]) -> Reply | Exhausted:
+    def reply(self, ask: Ask, on_text: Callable[[str], None]) -> Reply | Exhausted | NotAnswered:
         """Answer; `on_text` receives the text as it arrives where the model streams."""
         ...
 
@@ -87,10 +96,12 @@ class ModelSettings:
     target: str
     device: str
     api_base: str | None = None
+    stop_asked: Callable[[], bool] = lambda: False
+    """Whether the user wants the run to end; asked by models that wait for somebody."""
 
 
 def load_model(name: str, settings: ModelSettings) -> Model:
-    """`compiler`, `replay:PATH` or any litellm name; imports only the one asked for."""
+    """`compiler`, `replay:PATH`, `files:DIR` or any litellm name; imports only the one asked for."""
     if name == COMPILER:
         from kernelagent.models.compiler_model import CompilerModel
 
@@ -99,9 +110,18 @@ def load_model(name: str, settings: ModelSettings) -> Model:
         from kernelagent.models.replay import ReplayModel
 
         return ReplayModel.from_path(name.removeprefix("replay:"))
+    if name.startswith("files:"):
+        from kernelagent.models.files_model import FilesModel
+
+        return FilesModel.from_spec(name.removeprefix("files:"), settings.stop_asked)
+    if name == MCP:
+        raise UsageError(
+            "this run was driven by a coding agent; go on with `kernelagent mcp --resume RUN`, or name "
+            "another writer with --model"
+        )
     if "/" not in name and settings.api_base is None:
         raise UsageError(
-            f"there is no model {name!r}; use `compiler`, `replay:PATH`, or a provider's name as "
+            f"there is no model {name!r}; use `compiler`, `replay:PATH`, `files:DIR`, or a provider's name as "
             f"litellm spells it, for example openai/gpt-5"
         )
     from kernelagent.models.litellm_model import LitellmModel
@@ -110,8 +130,8 @@ def load_model(name: str, settings: ModelSettings) -> Model:
 
 
 def needs_no_endpoint(name: str) -> bool:
-    """True for models that send nothing anywhere."""
-    return name == COMPILER or name.startswith("replay:")
+    """True for models to which we send nothing over a network."""
+    return name in {COMPILER, MCP} or name.startswith(("replay:", "files:"))
 
 
 def names_of(models: Sequence[Model]) -> tuple[str, ...]:

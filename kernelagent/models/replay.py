@@ -1,86 +1,93 @@
-"""A recorded conversation as the model: its replies in order, each prompt compared with the recording."""
+"""A recorded conversation as the model: its replies in order, or each where its prompt comes up again."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from typing import Literal, cast
 
-from kernelagent.errors import ModelError
-from kernelagent.events import ReplyReceived, TurnStarted
+from kernelagent.errors import ModelError, UsageError
+from kernelagent.history import Message
 from kernelagent.models import Ask, Exhausted, Reply
-from kernelagent.prompts import prompt_hash
-from kernelagent.runlog import LOG, read_events
+from kernelagent.models.cassette import Recorded, recording
+from kernelagent.prompts import first_difference, prompt_hash
 
-
-@dataclass(frozen=True)
-class Recorded:
-    """One reply of a recording."""
-
-    text: str
-    prompt_sha256: str | None = None
+Match = Literal["order", "hash"]
+_OPTION = ",match="
 
 
 @dataclass(frozen=True)
 class ReplayModel:
-    """Answers turn after turn with the recorded replies; candidates are evaluated anew."""
+    """Answers with the recorded replies; candidates are evaluated anew."""
 
     name: str
     replies: tuple[Recorded, ...]
+    match: Match = "order"
+    """`hash`: only the reply to this very prompt; `order`: the next one, and a difference is said."""
 
     @classmethod
-    def from_path(cls, path: str) -> ReplayModel:
-        """A run's folder, its `events.jsonl`, or a cassette; raises `ModelError`."""
-        file = Path(path) / LOG if Path(path).is_dir() else Path(path)
-        if not file.is_file():
-            raise ModelError(
-                f"there is no recording at {path}; give a run's folder, its {LOG}, or a file of "
-                f'JSON lines with "reply"'
-            )
-        replies = _from_log(file) if file.name == LOG else _from_cassette(file)
-        if not replies:
-            raise ModelError(f"the recording {file} holds no reply")
-        return cls(f"replay:{path}", tuple(replies))
+    def from_path(cls, spec: str) -> ReplayModel:
+        """PATH or PATH,match=order|hash; raises `ModelError`, or `UsageError` on another option."""
+        path, option, match = spec.partition(_OPTION)
+        if option and match not in {"order", "hash"}:
+            raise UsageError(f"replay:{spec}: write replay:PATH or replay:PATH,match=order|hash")
+        return cls(f"replay:{spec}", recording(path), cast("Match", match or "order"))
 
     def reply(self, ask: Ask, on_text: Callable[[str], None]) -> Reply | Exhausted:
-        used = sum(turn.request.model == self.name for turn in ask.history.turns)
-        if used >= len(self.replies):
+        used = [turn.reply for turn in ask.history.turns if turn.request.model == self.name]
+        if self.match == "hash":
+            return self._by_hash(ask, Counter(used), on_text)
+        if len(used) >= len(self.replies):
             return Exhausted(f"the recording ends after {len(self.replies)} replies")
-        recorded = self.replies[used]
-        differs = recorded.prompt_sha256 not in (None, prompt_hash(ask.messages))
-        remark = f"the prompt of turn {ask.turn} differs from the recording" if differs else None
+        recorded = self.replies[len(used)]
         on_text(recorded.text)
-        return Reply(recorded.text, remark=remark)
+        return Reply(recorded.text, remark=_difference(recorded, ask))
 
     def close(self) -> None:
         """Nothing to release."""
 
-
-def _from_log(file: Path) -> list[Recorded]:
-    prompts: dict[int, str] = {}
-    replies: dict[int, Recorded] = {}
-    for logged in read_events(file):
-        match logged.event:
-            case TurnStarted(turn=turn, prompt_sha256=sha):
-                prompts[turn] = sha
-            case ReplyReceived(turn=turn, text=text):
-                replies[turn] = Recorded(text, prompts.get(turn))
-            case _:
-                pass
-    return [replies[turn] for turn in sorted(replies)]
-
-
-def _from_cassette(file: Path) -> list[Recorded]:
-    replies = []
-    for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1):
-        if not line.strip():
-            continue
-        try:
-            row = json.loads(line)
-            replies.append(Recorded(row["reply"], row.get("prompt_sha256")))
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+    def _by_hash(
+        self, ask: Ask, used: Counter[str | None], on_text: Callable[[str], None]
+    ) -> Reply | Exhausted:
+        """The reply to this very prompt that was not given yet; raises `ModelError` on a new prompt."""
+        wanted = prompt_hash(ask.messages)
+        same = [reply for reply in self.replies if reply.prompt_sha256 == wanted]
+        if not same:
             raise ModelError(
-                f'{file}, line {number} is not a recorded reply (a JSON object with "reply"): {error}'
-            ) from error
-    return replies
+                f"the recording has no reply to the prompt of turn {ask.turn}{self._nearest(ask)}; "
+                f"use {self.name.partition(_OPTION)[0]} to take its replies in order"
+            )
+        for reply in same:
+            if not used[reply.text]:
+                on_text(reply.text)
+                return Reply(reply.text)
+            used[reply.text] -= 1
+        return Exhausted(f"the recording has {len(same)} replies to this prompt, all of them used")
+
+    def _nearest(self, ask: Ask) -> str:
+        """Where the recorded prompt that agrees longest differs from this one."""
+        known = [reply.prompt for reply in self.replies if reply.prompt is not None]
+        if not known:
+            return ""
+        nearest = max(known, key=lambda prompt: _agreeing(prompt, ask.messages))
+        return f"; the nearest one differs: {first_difference(nearest, ask.messages)}"
+
+
+def _difference(recorded: Recorded, ask: Ask) -> str | None:
+    if recorded.prompt_sha256 in (None, prompt_hash(ask.messages)):
+        return None
+    said = f"the prompt of turn {ask.turn} differs from the recording"
+    if recorded.prompt is None:
+        return said
+    return f"{said}: {first_difference(recorded.prompt, ask.messages)}"
+
+
+def _agreeing(one: Sequence[Message], other: Sequence[Message]) -> tuple[int, int]:
+    """How many messages two conversations share from the start, and how alike in length they are."""
+    same = 0
+    for before, after in zip(one, other, strict=False):
+        if before != after:
+            break
+        same += 1
+    return same, -abs(len(one) - len(other))

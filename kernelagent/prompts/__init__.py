@@ -2,78 +2,57 @@
 
 from __future__ import annotations
 
-import hashlib
-from functools import cache
-from pathlib import Path
-
-import jinja2
-
 from kernelagent.evaluation import DeviceFacts
 from kernelagent.history import History, Message, TurnRequest
 from kernelagent.problem import ProblemFacts
-from kernelagent.records import to_json
-from kernelagent.tried import lessons, summary
+from kernelagent.prompts.draft import Style, draft_of, prompts_version
+from kernelagent.prompts.fitting import FittedPrompt, PromptTooLong, fit
+from kernelagent.prompts.text import as_markdown, first_difference, prompt_hash
+from kernelagent.prompts.tokens import Count, estimate_tokens, prompt_tokens
+
+__all__ = [
+    "FittedPrompt",
+    "PromptTooLong",
+    "Style",
+    "as_markdown",
+    "estimate_tokens",
+    "first_difference",
+    "fit_prompt",
+    "prompt_hash",
+    "prompt_tokens",
+    "prompts_version",
+    "render_prompt",
+]
 
 
-@cache
-def _environment() -> jinja2.Environment:
-    return jinja2.Environment(
-        loader=jinja2.FileSystemLoader(Path(__file__).parent),
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=False,
-    )
+def fit_prompt(
+    facts: ProblemFacts,
+    device: DeviceFacts,
+    history: History,
+    request: TurnRequest,
+    *,
+    max_tokens: int | None = None,
+    count: Count = estimate_tokens,
+    style: Style = "strong",
+) -> FittedPrompt:
+    """The prompt for `request`, its length in tokens, and what was left out to stay in `max_tokens`.
+
+    `count` is the model's tokenizer where there is one; raises `PromptTooLong`.
+    """
+    return fit(draft_of(facts, device, history, request, style), max_tokens, count)
 
 
 def render_prompt(
-    facts: ProblemFacts, device: DeviceFacts, history: History, request: TurnRequest
+    facts: ProblemFacts,
+    device: DeviceFacts,
+    history: History,
+    request: TurnRequest,
+    *,
+    max_tokens: int | None = None,
+    count: Count = estimate_tokens,
+    style: Style = "strong",
 ) -> tuple[Message, ...]:
-    """The task, then each turn of the window as reply and feedback, then what is asked now."""
-    messages = [
-        Message("system", _text("system.md.j2")),
-        Message("user", _text("task.md.j2", facts=facts, device=device)),
-    ]
-    for index in request.window:
-        turn = history.turn(index)
-        if turn.reply is None:
-            continue
-        messages.append(Message("assistant", turn.reply))
-        messages.append(Message("user", turn.feedback))
-    parent = None if request.parent is None else history.turn(request.parent)
-    shown = frozenset(request.window)
-    now = _text(
-        "request.md.j2",
-        request=request,
-        parent=parent,
-        best=history.best,
-        void=_last_void(history, shown),
-        summaries=[summary(t) for t in history.finished if t.evaluation and t.index not in shown][
-            -_SUMMARIES:
-        ],
-        lessons=lessons(history, shown),
-    )
-    if messages[-1].role == "user":
-        messages[-1] = Message("user", f"{messages[-1].content}\n\n{now}")
-    else:
-        messages.append(Message("user", now))
-    return tuple(messages)
-
-
-_SUMMARIES = 12
-"""Turns outside the window that are still told in one line each."""
-
-
-def _last_void(history: History, shown: frozenset[int]) -> str | None:
-    """Why the very last reply held nothing to evaluate, when the window does not tell."""
-    last = history.turns[-1] if history.turns else None
-    return last.void if last is not None and last.index not in shown else None
-
-
-def prompt_hash(messages: tuple[Message, ...]) -> str:
-    """SHA-256 of the messages as JSON."""
-    return hashlib.sha256(to_json(list(messages))).hexdigest()
-
-
-def _text(template: str, **facts: object) -> str:
-    return _environment().get_template(template).render(**facts).strip()
+    """The messages of `fit_prompt`."""
+    return fit_prompt(
+        facts, device, history, request, max_tokens=max_tokens, count=count, style=style
+    ).messages

@@ -49,6 +49,7 @@ def _cuda(index: int) -> JudgeDevice:
             f"virtual to verify without timing, or run `kernelagent doctor`"
         )
     major, minor = torch.cuda.get_device_capability(index)
+    properties = torch.cuda.get_device_properties(index)
     facts = DeviceFacts(
         kind="cuda",
         name=torch.cuda.get_device_name(index),
@@ -56,6 +57,9 @@ def _cuda(index: int) -> JudgeDevice:
         torch=str(torch.__version__),
         triton=triton.__version__,
         driver=_driver_version(),
+        multiprocessors=properties.multi_processor_count,
+        shared_bytes=getattr(properties, "shared_memory_per_block_optin", None),
+        l2_bytes=getattr(properties, "L2_cache_size", None),
     )
     return JudgeDevice(facts, f"cuda:{index}")
 
@@ -67,13 +71,17 @@ def _virtual(target: str) -> JudgeDevice:
     why_not = supported()
     if why_not is not None:
         raise EnvironmentFault(f"the virtual device does not work here: {why_not}")
-    name = ceilings_for(target).name
+    limits = ceilings_for(target)
     facts = DeviceFacts(
         kind="virtual",
-        name=f"{name}, not present",
+        name=f"{limits.name}, not present",
         target=target,
         torch=str(torch.__version__),
         triton=triton.__version__,
+        multiprocessors=limits.sms,
+        shared_bytes=limits.shared_bytes_per_sm - limits.shared_reserved_bytes,
+        l2_bytes=limits.l2_bytes,
+        dram_bytes_per_s=limits.dram_bytes_per_s,
     )
     return JudgeDevice(facts, "cpu")
 

@@ -1,0 +1,88 @@
+"""A coding agent as the model: the loop waits here for what the agent hands in from another thread."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from threading import Condition
+
+from kernelagent.models import MCP, Ask, Exhausted, NotAnswered, Reply
+
+_LOOK_S = 0.2
+"""How often a wait looks whether the run is to stop."""
+_FENCES = re.compile(r"`{3,}")
+
+
+@dataclass
+class AgentModel:
+    """`reply` is called by the loop, everything else by whoever speaks for the agent."""
+
+    stop_asked: Callable[[], bool] = lambda: False
+    name: str = MCP
+    _changed: Condition = field(default_factory=Condition)
+    _asked: Ask | None = None
+    _answer: Reply | Exhausted | None = None
+    _over: bool = False
+
+    def reply(self, ask: Ask, on_text: Callable[[str], None]) -> Reply | Exhausted | NotAnswered:
+        """Wait until the agent submits or finishes."""
+        with self._changed:
+            self._asked = ask
+            self._changed.notify_all()
+            while self._answer is None:
+                if self.stop_asked():
+                    self._asked = None
+                    return NotAnswered("the run was stopped before the agent answered")
+                self._changed.wait(_LOOK_S)
+            answer, self._answer, self._asked = self._answer, None, None
+        if isinstance(answer, Reply):
+            on_text(answer.text)
+        return answer
+
+    def close(self) -> None:
+        """The loop has ended: nobody needs to wait for another question."""
+        self.end()
+
+    def open_ask(self) -> Ask | None:
+        """The question that waits for an answer, once there is one; None: the run asks no more."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._over or self._waiting())
+            return None if self._over else self._asked
+
+    def submit(self, text: str) -> Ask | None:
+        """Answer the open question; returns it once its turn is settled, None if there was none."""
+        return self._hand_in(Reply(text))
+
+    def finish(self, why: str) -> Ask | None:
+        """Say that nothing more will come."""
+        return self._hand_in(Exhausted(why))
+
+    def end(self) -> None:
+        """No question will come any more, whether the loop ended or never began."""
+        with self._changed:
+            self._over = True
+            self._changed.notify_all()
+
+    def _hand_in(self, answer: Reply | Exhausted) -> Ask | None:
+        ask = self.open_ask()
+        with self._changed:
+            # Another call may have answered between the two looks: one question, one answer.
+            if ask is None or self._asked is not ask or self._answer is not None:
+                return None
+            self._answer = answer
+            self._changed.notify_all()
+        self.open_ask()
+        return ask
+
+    def _waiting(self) -> bool:
+        return self._asked is not None and self._answer is None
+
+
+def as_reply(code: str, reasoning: str) -> str:
+    """What a model would have written: the words, then the code in one fence that nothing in it closes."""
+    if code.lstrip().startswith("```"):
+        return f"{reasoning}\n\n{code}".strip()
+    longest = max((len(fence) for fence in _FENCES.findall(code)), default=2)
+    fence = "`" * (longest + 1)
+    return f"{reasoning}\n\n{fence}python\n{code.rstrip()}\n{fence}".strip()

@@ -1,0 +1,140 @@
+"""A prompt before it is text: its parts, each of which can be left out or shortened by itself."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Literal
+
+import jinja2
+
+from kernelagent.evaluation import DeviceFacts
+from kernelagent.history import History, Message, Turn, TurnRequest
+from kernelagent.problem import ProblemFacts
+from kernelagent.tried import lessons, summary
+
+Style = Literal["strong", "small"]
+_TEMPLATES = Path(__file__).parent
+_WORDING = 2
+"""Raised when the words change on purpose; the hash beside it sees every change."""
+_SUMMARIES = 12
+"""Turns outside the window that are still told in one line each."""
+
+
+@dataclass(frozen=True)
+class Shown:
+    """One earlier turn as the model sees it."""
+
+    turn: int
+    reply: str
+    feedback: str
+    summary: str | None
+    """What is told instead once the turn itself is left out; None for a void turn."""
+
+
+@dataclass(frozen=True)
+class Draft:
+    """Everything a prompt may say; `cut` names what was taken away already."""
+
+    facts: ProblemFacts
+    device: DeviceFacts
+    request: TurnRequest
+    source: str
+    """The task: the module's source, whole unless nothing else was left to shorten."""
+    shown: tuple[Shown, ...]
+    summaries: tuple[str, ...]
+    lessons: tuple[str, ...]
+    void: str | None
+    parent: Turn | None
+    best: Turn | None
+    style: Style = "strong"
+    guide: bool = False
+    cut: tuple[str, ...] = ()
+
+
+def draft_of(
+    facts: ProblemFacts,
+    device: DeviceFacts,
+    history: History,
+    request: TurnRequest,
+    style: Style = "strong",
+) -> Draft:
+    """The whole prompt for `request`, nothing left out yet."""
+    seen = frozenset(request.window)
+    shown = [_shown(history.turn(i)) for i in request.window if history.turn(i).reply is not None]
+    others = [t for t in history.finished if t.evaluation and t.index not in seen]
+    return Draft(
+        facts=facts,
+        device=device,
+        request=request,
+        source=facts.source.strip(),
+        shown=tuple(shown),
+        summaries=tuple(summary(turn) for turn in others[-_SUMMARIES:]),
+        lessons=tuple(lessons(history, seen)),
+        void=_last_void(history, seen),
+        parent=None if request.parent is None else history.turn(request.parent),
+        best=history.best,
+        style=style,
+        guide=style == "small",
+    )
+
+
+def messages_of(draft: Draft) -> tuple[Message, ...]:
+    """The task, then each shown turn as reply and feedback, then what is asked now."""
+    task = _text("task.md.j2", facts=draft.facts, device=draft.device, source=draft.source)
+    if draft.guide:
+        task = f"{task}\n\n{_text('guide.md.j2')}"
+    messages = [Message("system", _text("system.md.j2")), Message("user", task)]
+    for turn in draft.shown:
+        messages.append(Message("assistant", turn.reply))
+        messages.append(Message("user", turn.feedback))
+    now = _text(
+        "now.md.j2",
+        request=draft.request,
+        style=draft.style,
+        parent=draft.parent,
+        best=draft.best,
+        void=draft.void,
+        summaries=draft.summaries,
+        lessons=draft.lessons,
+        cut=draft.cut,
+    )
+    messages[-1] = Message("user", f"{messages[-1].content}\n\n{now}")
+    return tuple(messages)
+
+
+@cache
+def prompts_version() -> str:
+    """Number of the wording and a hash over every template: what a log names its prompts by."""
+    digest = hashlib.sha256()
+    for path in sorted(_TEMPLATES.glob("*.j2")):
+        digest.update(path.name.encode() + b"\0" + path.read_bytes())
+    return f"{_WORDING}-{digest.hexdigest()[:8]}"
+
+
+@cache
+def _environment() -> jinja2.Environment:
+    return jinja2.Environment(
+        loader=jinja2.FileSystemLoader(_TEMPLATES),
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=False,
+    )
+
+
+def _text(template: str, **facts: object) -> str:
+    return _environment().get_template(template).render(**facts).strip()
+
+
+def _shown(turn: Turn) -> Shown:
+    line = summary(turn) if turn.evaluation is not None else None
+    return Shown(turn.index, turn.reply or "", turn.feedback, line)
+
+
+def _last_void(history: History, seen: frozenset[int]) -> str | None:
+    """Why the very last reply held nothing to evaluate, when the window does not tell."""
+    last = history.turns[-1] if history.turns else None
+    return last.void if last is not None and last.index not in seen else None

@@ -1,0 +1,151 @@
+"""What is left out of a prompt, and in which order, when the model's window is too tight for all of it.
+
+1. the oldest turns shown become one line each; the parent and the last turn stay
+2. those lines, oldest first
+3. lessons of earlier rejections
+4. the prose of replies around their code
+5. the worked example for small models
+6. the parent, where it is not the last turn
+7. the code of the last reply, from its middle
+8. the last findings, from their middle
+9. the module's source, from its middle
+
+From 7 on the text itself says what is missing; from 1 on the last message does, and the caller is told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from kernelagent.candidate import Candidate, parse_reply
+from kernelagent.errors import ModelError
+from kernelagent.history import Message
+from kernelagent.prompts.draft import Draft, Shown, messages_of
+from kernelagent.prompts.tokens import Count, estimate_tokens, prompt_tokens
+
+_LEAST_LINES = 6
+"""A text is never shortened to fewer lines than these."""
+
+
+class PromptTooLong(ModelError):
+    """Not even the shortest prompt fits into the model's window."""
+
+
+@dataclass(frozen=True)
+class FittedPrompt:
+    """What is sent, how long it is, and what had to be left out."""
+
+    messages: tuple[Message, ...]
+    tokens: int
+    cut: tuple[str, ...] = ()
+
+
+def fit(draft: Draft, max_tokens: int | None, count: Count = estimate_tokens) -> FittedPrompt:
+    """The longest prompt of at most `max_tokens`; raises `PromptTooLong` when there is none."""
+    fitted = _fitted(draft, count)
+    for smaller in _smaller(draft):
+        if max_tokens is None or fitted.tokens <= max_tokens:
+            return fitted
+        fitted = _fitted(smaller, count)
+    if max_tokens is None or fitted.tokens <= max_tokens:
+        return fitted
+    raise PromptTooLong(
+        f"the shortest prompt for {draft.facts.name} takes {fitted.tokens} tokens, and the model's "
+        f"window leaves {max_tokens}; use a model with a larger window, or --submodule for a part"
+    )
+
+
+def _fitted(draft: Draft, count: Count) -> FittedPrompt:
+    messages = messages_of(draft)
+    return FittedPrompt(messages, prompt_tokens(messages, count), draft.cut)
+
+
+def _smaller(draft: Draft) -> Iterator[Draft]:
+    """Ever shorter drafts, in the order of this module's docstring."""
+    for step in (_turns, _summaries, _lessons, _prose, _guide, _parent, _code, _findings, _source):
+        for draft in step(draft):  # noqa: B020 - each step goes on from where the last one ended
+            yield draft
+
+
+def _turns(draft: Draft) -> Iterator[Draft]:
+    kept = {draft.request.parent, draft.shown[-1].turn} if draft.shown else set()
+    for turn in draft.shown:
+        if turn.turn not in kept:
+            draft = _without(draft, turn)
+            yield draft
+
+
+def _summaries(draft: Draft) -> Iterator[Draft]:
+    for left in range(len(draft.summaries) - 1, -1, -1):
+        kept = draft.summaries[len(draft.summaries) - left :]
+        yield _said(replace(draft, summaries=kept), "the oldest one-line summaries")
+
+
+def _lessons(draft: Draft) -> Iterator[Draft]:
+    for left in range(len(draft.lessons) - 1, -1, -1):
+        kept = draft.lessons[len(draft.lessons) - left :]
+        yield _said(replace(draft, lessons=kept), "lessons of earlier rejections")
+
+
+def _prose(draft: Draft) -> Iterator[Draft]:
+    bare = tuple(replace(turn, reply=_code_only(turn.reply)) for turn in draft.shown)
+    if bare != draft.shown:
+        yield _said(replace(draft, shown=bare), "what your replies said around their code")
+
+
+def _guide(draft: Draft) -> Iterator[Draft]:
+    if draft.guide:
+        yield _said(replace(draft, guide=False), "the worked example")
+
+
+def _parent(draft: Draft) -> Iterator[Draft]:
+    for turn in draft.shown[:-1]:
+        draft = _without(draft, turn)
+        yield replace(draft, summaries=draft.summaries[:-1]) if turn.summary else draft
+
+
+def _code(draft: Draft) -> Iterator[Draft]:
+    for last in draft.shown[-1:]:
+        for shorter in _shortened(last.reply):
+            shown = (*draft.shown[:-1], replace(last, reply=shorter))
+            yield _said(replace(draft, shown=shown), "the middle of your last reply")
+
+
+def _findings(draft: Draft) -> Iterator[Draft]:
+    for last in draft.shown[-1:]:
+        for shorter in _shortened(last.feedback):
+            shown = (*draft.shown[:-1], replace(last, feedback=shorter))
+            yield _said(replace(draft, shown=shown), "the middle of the last findings")
+
+
+def _source(draft: Draft) -> Iterator[Draft]:
+    for shorter in _shortened(draft.source, mark="# "):
+        yield _said(replace(draft, source=shorter), "the middle of the module's source")
+
+
+def _without(draft: Draft, turn: Shown) -> Draft:
+    kept = tuple(other for other in draft.shown if other is not turn)
+    lines = draft.summaries if turn.summary is None else (*draft.summaries, turn.summary)
+    return _said(replace(draft, shown=kept, summaries=lines), f"turn {turn.turn}")
+
+
+def _said(draft: Draft, what: str) -> Draft:
+    return draft if what in draft.cut else replace(draft, cut=(*draft.cut, what))
+
+
+def _code_only(reply: str) -> str:
+    parsed = parse_reply(reply)
+    return f"```python\n{parsed.source}```" if isinstance(parsed, Candidate) else reply
+
+
+def _shortened(text: str, mark: str = "") -> Iterator[str]:
+    """`text` with ever more lines taken out of its middle, and one line that says how many."""
+    lines = text.splitlines()
+    kept = len(lines) * 3 // 4
+    while kept >= _LEAST_LINES:
+        head = lines[: kept - kept // 2]
+        tail = lines[len(lines) - kept // 2 :]
+        gone = len(lines) - kept
+        yield "\n".join([*head, f"{mark}[... {gone} lines left out to fit your window ...]", *tail])
+        kept = kept * 3 // 4
