@@ -34,14 +34,14 @@ def bars_svg(bars: Sequence[Bar], *, title: str, most: float | None = None) -> s
     parts = [text(14, 22, title, "title")]
     for row, bar in enumerate(bars):
         y = _TOP + _ROW * row
-        long = _LONGEST * _share(bar, bars, most)
+        long = round(_LONGEST * _share(bar, bars, most), 1)
         name = text(_NAMES - 10, y + 14, shortened(bar.name, 28), "end")
         parts.append(f"<g><title>{escape(bar.name)}</title>{name}</g>")
         parts.append(
             f'<rect class="mark c{bar.hue % len(HUES)}" x="{_NAMES:g}" y="{y:g}" '
-            f'width="{max(1.0, long):.1f}" height="20" rx="2"/>'
+            f'width="{long:g}" height="20" rx="2"/>'
         )
-        parts.append(text(round(_NAMES + max(1.0, long) + 8, 1), y + 14, shortened(bar.words, 34)))
+        parts.append(text(round(_NAMES + long + 8, 1), y + 14, shortened(bar.words, 34)))
     height = _TOP + _ROW * max(1, len(bars)) + 4
     said = "; ".join(f"{bar.name}: {bar.words}" for bar in bars) or "Nothing to show"
     return document(_WIDTH, height, parts, title=title, description=said)
@@ -63,6 +63,6 @@ def _share(bar: Bar, bars: Sequence[Bar], most: float | None) -> float:
 
 
 def _blocks(columns: float) -> str:
-    eighths = max(1, round(columns * 8))
+    eighths = math.ceil(columns * 8)
     whole, rest = divmod(eighths, 8)
     return "█" * whole + (_EIGHTHS[rest - 1] if rest else "")

@@ -32,14 +32,14 @@ def tree_text(nodes: Sequence[Node]) -> str:
     """One line a turn, indented only where the tree branches."""
     below = _children(nodes)
     lines: list[str] = []
-    waiting = [("", node, place == 0) for place, node in enumerate(reversed(below.get(None, [])))]
+    waiting = [("", node) for node in reversed(below.get(None, []))]
     while waiting:
-        indent, node, last = waiting.pop()
+        indent, node = waiting.pop()
         lines.append(f"{indent}{_line(node)}")
         inner = below.get(node.number, [])
         # A chain without branches stays in its column; a branch is drawn one step further in.
         step = "" if len(inner) < 2 else "  "
-        waiting += [(indent + step, child, False) for child in reversed(inner)]
+        waiting += [(indent + step, child) for child in reversed(inner)]
     return "\n".join(lines) + "\n" if lines else ""
 
 
