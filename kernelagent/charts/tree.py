@@ -11,7 +11,7 @@ VERDICT_MARKS = {"accepted": "✓", "rejected": "✗", "error": "!", "void": "�
 _ROW, _LANE, _LEFT, _TOP = 26.0, 22.0, 26.0, 48.0
 _WIDTH = 760.0
 _LANES_SHOWN = 12
-_LETTER = 6.1
+_LETTER = 7.2
 """Units a letter of the row's text is about wide."""
 
 
