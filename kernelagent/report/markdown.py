@@ -24,8 +24,11 @@ from kernelagent.report.document import (
 )
 
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
-_SPECIAL = re.compile(r"([\\`*<>|\[\]&~]|(?<![^\W_])_|_(?![^\W_]))")
-_BLOCK_START = re.compile(r"^(\s*)([#+=-]|\d+[.)])")
+# Only what Markdown would take for its own: `[1.2, 1.3]` and `a_name` stay as they are.
+_SPECIAL = re.compile(
+    r"([\\`*|]|\](?=[(\[:]|$)|<(?=[a-zA-Z/!?])|&(?=#?\w+;)|~(?=~)|(?<![^\W_])_|_(?![^\W_]))"
+)
+_BLOCK_START = re.compile(r"^(#{1,6}(?=\s|$)|[+-](?=\s|$)|[-=]+(?=\s*$)|>|\d+[.)](?=\s|$))")
 
 
 def as_markdown(document: Document) -> str:
@@ -73,14 +76,14 @@ def _listing(text: str, language: str) -> str:
 
 
 def _words(words: Words) -> str:
-    text = "".join(_piece(piece) for piece in pieces(words))
+    text = "".join(_piece(piece) for piece in pieces(words)).strip()
     # At the start of a line a few more characters would mean something.
     return _BLOCK_START.sub(_escaped_start, text)
 
 
 def _escaped_start(start: re.Match[str]) -> str:
-    space, sign = start.groups()
-    return f"{space}{sign[:-1]}\\{sign[-1]}"
+    sign = start.group()
+    return f"{sign[:-1]}\\{sign[-1]}" if sign[0].isdigit() else f"\\{sign}"
 
 
 def _piece(piece: str | Mono | Strong) -> str:
@@ -92,7 +95,7 @@ def _piece(piece: str | Mono | Strong) -> str:
 
 
 def _plain(text: str) -> str:
-    return _SPECIAL.sub(r"\\\1", _one_line(text)).replace("://", ":\\/\\/")
+    return _SPECIAL.sub(r"\\\1", _one_line(text)).replace("://", ":\\/\\/").replace("www.", "www\\.")
 
 
 def _mono(text: str) -> str:
