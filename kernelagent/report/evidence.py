@@ -22,6 +22,10 @@ from kernelagent.report.document import (
 from kernelagent.state import RunState
 from kernelagent.tools.virtual.ceilings import ceilings_for
 
+_NO_PRODUCTS = (
+    "A kernel without matrix products has the DRAM's bandwidth as its roof; here is the share of it "
+    "that each attains, its launches included in the time."
+)
 _BOUNDS = {
     "dram": "DRAM bandwidth",
     "l2": "L2 bandwidth",
@@ -112,7 +116,7 @@ def kernels_table(rows: Sequence[KernelFacts]) -> Table:
                 _size(k.shared_bytes),
                 _percent(k.occupancy),
                 *(_size(n) for n in (k.loaded_bytes, k.stored_bytes, k.dram_bytes)),
-                k.tier,
+                k.tier.replace("+", ", "),
             )
             for k in rows
         ),
@@ -186,6 +190,7 @@ def roofline(winner: Evaluation) -> tuple[Block, ...]:
     others = [k for k in winner.kernels if not k.flops and k.dram_bytes and _seconds(winner, k)]
     return present(
         _roofline_chart(found, known) if found else None,
+        Paragraph(_NO_PRODUCTS) if others else None,
         _bandwidth_chart(others, winner, known) if others else None,
         None
         if found or others
@@ -205,7 +210,7 @@ def _bandwidth_chart(rows: Sequence[KernelFacts], winner: Evaluation, known: Cei
     """Kernels without matrix products: their roof is the DRAM's bandwidth."""
     said = "estimate, not timed" if winner.timing is None else "measured"
     top = known.bytes_per_s
-    title = f"DRAM bandwidth attained, launches included, of {with_prefix(top, 'B/s')} ({said})"
+    title = f"DRAM bandwidth attained, of {with_prefix(top, 'B/s')} ({said})"
     rates = [(k.name, (k.dram_bytes or 0) / (_seconds(winner, k) or 1.0)) for k in rows]
     bars = [Bar(name, r, f"{with_prefix(r, 'B/s')}, {r / top:.0%}") for name, r in rates]
     return Chart(

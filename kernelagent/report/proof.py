@@ -71,14 +71,14 @@ def _probes(cases: Sequence[Case]) -> Table:
         )
         for name, found in by_name.items()
     )
-    heads = ("inputs", "which are", "comparisons", "worst RMS error", "worst single error")
+    heads = ("inputs", "which are", "comparisons", "worst RMS error, of its budget", "worst single error")
     return Table(heads, rows, frozenset({2, 3, 4}))
 
 
 def _share(pairs: Iterable[tuple[float, float]]) -> str:
     """The largest error as a share of its budget."""
     shares = [error / budget if budget else (0.0 if not error else float("inf")) for error, budget in pairs]
-    return f"{max(shares):.0%} of its budget" if max(shares) < float("inf") else "over a budget of 0"
+    return f"{max(shares):.0%}" if max(shares) < float("inf") else "over a budget of 0"
 
 
 def _sets(winner: Evaluation) -> Table | None:

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from kernelagent.charts.anytime import Labels, anytime_svg, anytime_text
 from kernelagent.charts.tree import Node, tree_svg, tree_text
-from kernelagent.console import summary
 from kernelagent.events import Logged
 from kernelagent.gitlog import hypothesis
 from kernelagent.history import Turn
@@ -18,6 +17,7 @@ from kernelagent.report.document import (
     Folded,
     Mono,
     Paragraph,
+    Strong,
     Words,
     present,
 )
@@ -134,15 +134,26 @@ def _verdict(turn: Turn) -> str:
 
 
 def _line(turn: Turn) -> str:
+    """What was asked and what came of it, short enough for a row."""
     found = turn.evaluation
-    said = summary(found) if found else turn.void or "the log ends before its verdict"
-    return f"{turn.request.kind}, {turn.request.model}: {said}"
+    if found is None:
+        said = f"void: {turn.void}" if turn.void else "the log ends before its verdict"
+    elif found.reason is not None:
+        said = f"{found.verdict}, {found.reason.code}: {found.reason.message.splitlines()[0][:120]}"
+    elif found.timing is not None:
+        r = found.timing.speedup_eager
+        said = f"accepted, {r.value:.2f}× eager [{r.low:.2f}, {r.high:.2f}]"
+    elif found.estimate is not None:
+        said = f"accepted, estimate {found.estimate.candidate_us:.4g} µs"
+    else:
+        said = "accepted"
+    return f"{turn.request.kind} ({turn.request.model}): {said}"
 
 
 def _opened(turn: Turn, state: RunState) -> Folded:
-    word = "emitted, " if state.emitted is not None and turn.index == state.winner_turn else ""
-    origin = "afresh" if turn.request.parent is None else f"from turn {turn.request.parent}"
-    summary_words: Words = (f"Turn {turn.index}, {word}{_verdict(turn)}, {origin}: {_line(turn)}",)
+    emitted = ", emitted" if state.emitted is not None and turn.index == state.winner_turn else ""
+    origin = "" if turn.request.parent is None else f" from {turn.request.parent}"
+    summary_words: Words = (Strong(f"Turn {turn.index}{origin}{emitted}"), f" · {_line(turn)}")
     found = turn.evaluation
     facts: list[Words] = []
     idea = hypothesis(turn.reply or "")

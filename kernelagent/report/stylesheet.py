@@ -40,7 +40,7 @@ nav { margin: 1.25rem 0; font-size: 0.9rem; }
 .figures .number { font-size: 2rem; font-weight: 650; line-height: 1.2; letter-spacing: -0.01em; }
 .doubt { color: var(--faint); font-size: 0.9rem; }
 code, pre { font-family: ui-monospace, "SF Mono", Menlo, Consolas, "DejaVu Sans Mono", monospace; }
-code { font-size: 0.875em; background: var(--panel); border-radius: 4px; padding: 0.1em 0.3em; }
+code { font-size: 0.875em; background: var(--panel); border-radius: 4px; padding: 0.1em 0.2em; }
 pre {
   font-size: 0.8rem; line-height: 1.45; background: var(--panel); border: 1px solid var(--rule);
   border-radius: 8px; padding: 0.8rem 1rem; overflow-x: auto; max-height: 36rem;
@@ -48,10 +48,11 @@ pre {
 pre code { background: none; padding: 0; font-size: inherit; }
 .wide { overflow-x: auto; margin: 0.8rem 0; }
 table { border-collapse: collapse; font-size: 0.875rem; width: 100%; }
-th, td { text-align: left; vertical-align: top; padding: 0.35rem 0.7rem 0.35rem 0; }
+th, td { text-align: left; vertical-align: top; padding: 0.35rem 0.6rem 0.35rem 0; }
+th.right { white-space: normal; }
 th { color: var(--faint); font-weight: 600; border-bottom: 1px solid var(--rule); }
 td { border-bottom: 1px solid var(--rule); }
-.right { text-align: right; font-variant-numeric: tabular-nums; }
+.right { text-align: right; white-space: nowrap; font-variant-numeric: tabular-nums; }
 figure { margin: 1rem 0; overflow-x: auto; }
 svg.chart { display: block; width: 100%; min-width: 36rem; height: auto; }
 details { border: 1px solid var(--rule); border-radius: 8px; margin: 0.5rem 0; }
