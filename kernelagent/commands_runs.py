@@ -71,7 +71,9 @@ def report(run: str, runs_folder: str | None, *, as_json: bool) -> ExitStatus:
     folder = RunFolder.open(run, _folder(runs_folder))
     events = told_by(folder.log).events
     write_for(folder, events)
-    sys.stderr.write(f"written: {folder.path / 'report.html'}, report.md and report.json beside it\n")
+    sys.stderr.write(
+        f"written: {folder.path / 'report.html'}, report.md and report.json beside it\n"
+    )
     sys.stdout.write(reports(events, folder.path)["report.json" if as_json else "report.md"])
     sys.stdout.flush()
     return ExitStatus.OK

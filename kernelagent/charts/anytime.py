@@ -58,7 +58,9 @@ def anytime_text(
     series: Sequence[Series], labels: Labels, *, width: int = 72, height: int = 16
 ) -> str:
     """The curves as Unicode text, about `width` + 9 columns wide; bands are dotted."""
-    return "".join(words for words, _, _ in anytime_spans(series, labels, width=width, height=height))
+    return "".join(
+        words for words, _, _ in anytime_spans(series, labels, width=width, height=height)
+    )
 
 
 def anytime_spans(

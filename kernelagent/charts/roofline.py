@@ -151,7 +151,9 @@ def _powers(low: float, high: float) -> range:
 
 def _power(exponent: int) -> str:
     """A power of ten as an axis shows it: 0.1, 10, 1k, 100T."""
-    return f"{10.0**exponent:g}" if exponent < 3 else with_prefix(10.0**exponent, "").replace(" ", "")
+    return (
+        f"{10.0**exponent:g}" if exponent < 3 else with_prefix(10.0**exponent, "").replace(" ", "")
+    )
 
 
 def _feet(plane: _Plane, width: int) -> str:

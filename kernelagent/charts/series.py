@@ -37,7 +37,9 @@ class Series:
 
     def __post_init__(self) -> None:
         if not self.places or len(self.places) != len(self.points):
-            raise ValueError(f"series {self.name!r} needs one point for each place, and at least one")
+            raise ValueError(
+                f"series {self.name!r} needs one point for each place, and at least one"
+            )
 
     def at(self, x: float) -> Point:
         """What held at the last place not beyond x."""

@@ -45,6 +45,8 @@ def _across(curves: Sequence[Curve]) -> str:
 
 def _series(curves: Sequence[Curve]) -> list[Series]:
     return [
-        Series(curve.strategy, curve.places, tuple(Point(v.value, v.low, v.high) for v in curve.values))
+        Series(
+            curve.strategy, curve.places, tuple(Point(v.value, v.low, v.high) for v in curve.values)
+        )
         for curve in curves
     ]

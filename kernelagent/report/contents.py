@@ -122,7 +122,9 @@ def _measured(ratio: Interval, name: str, baseline_us: float, us: float) -> Figu
 
 def _estimated(winner: Evaluation) -> Figure:
     e = winner.estimate
-    doubt = "estimate, not timed: counted traffic and a cost model; differences under 20 % mean nothing"
+    doubt = (
+        "estimate, not timed: counted traffic and a cost model; differences under 20 % mean nothing"
+    )
     if e is None:
         return Figure("no number", "against eager", "neither timed nor estimated")
     return Figure(
@@ -213,8 +215,10 @@ def _environment(state: RunState) -> tuple[Block, ...]:
             ("judge's torch and triton", f"{d.torch}, {d.triton}"),
         ]
     rows += [(name, version) for name, version in state.versions.items()]
-    names = ("model", "strategy", "seed", "policy", "baseline", "mode", "min_speedup")
+    names = ("model", "strategy", "seed", "policy", "baseline", "mode")
     rows += [(name, _shown(state.config[name])) for name in names if name in state.config]
+    if "min_speedup" in state.config:
+        rows.append(("counts as faster from", f"{state.config['min_speedup']:g}×"))
     return (Table(("what", "which"), tuple(rows)),) if rows else ()
 
 
@@ -241,5 +245,3 @@ def _reproduce(state: RunState) -> tuple[Block, ...]:
 
 def _sentence(text: str) -> str:
     return text if text.endswith((".", "!", "?")) else f"{text}."
-
-

@@ -82,7 +82,9 @@ def _traffic(kernel: KernelFacts) -> str:
         return ""
     text = f"loads {with_prefix(kernel.loaded_bytes, 'B')}"
     if kernel.fewest_loaded_bytes:
-        text += f" ({kernel.loaded_bytes / kernel.fewest_loaded_bytes:.2f} times the distinct bytes)"
+        text += (
+            f" ({kernel.loaded_bytes / kernel.fewest_loaded_bytes:.2f} times the distinct bytes)"
+        )
     text += f" and stores {with_prefix(kernel.stored_bytes, 'B')}"
     if kernel.dram_bytes is not None:
         text += f", {with_prefix(kernel.dram_bytes, 'B')} of DRAM traffic"
@@ -185,7 +187,9 @@ def roofline(winner: Evaluation) -> tuple[Block, ...]:
     """Each kernel under the device's ceilings, or why it cannot be drawn."""
     known = ceilings(winner.device)
     if known is None:
-        return (Paragraph(f"No roofline: the ceilings of {winner.device.name} are not known here."),)
+        return (
+            Paragraph(f"No roofline: the ceilings of {winner.device.name} are not known here."),
+        )
     found = works(winner)
     others = [k for k in winner.kernels if not k.flops and k.dram_bytes and _seconds(winner, k)]
     return present(
@@ -213,9 +217,7 @@ def _bandwidth_chart(rows: Sequence[KernelFacts], winner: Evaluation, known: Cei
     title = f"DRAM bandwidth attained, of {with_prefix(top, 'B/s')} ({said})"
     rates = [(k.name, (k.dram_bytes or 0) / (_seconds(winner, k) or 1.0)) for k in rows]
     bars = [Bar(name, r, f"{with_prefix(r, 'B/s')}, {r / top:.0%}") for name, r in rates]
-    return Chart(
-        bars_svg(bars, title=title, most=top), f"{title}\n{bars_text(bars, most=top)}"
-    )
+    return Chart(bars_svg(bars, title=title, most=top), f"{title}\n{bars_text(bars, most=top)}")
 
 
 def works(winner: Evaluation) -> list[Work]:
@@ -238,7 +240,11 @@ def ceilings(device: DeviceFacts) -> Ceilings | None:
     # A target names several devices: on a real one the model must be that of the row.
     if device.kind == "cuda" and device.name.split()[:2] != row.name.split()[:2]:
         return None
-    rates = [(name, row.dot_flops_per_s[name]) for name in ("bf16", "tf32") if name in row.dot_flops_per_s]
+    rates = [
+        (name, row.dot_flops_per_s[name])
+        for name in ("bf16", "tf32")
+        if name in row.dot_flops_per_s
+    ]
     rates.append(("fp32", row.fp32_flops_per_s))
     return Ceilings(row.dram_bytes_per_s, tuple(rates), f"data sheet of {row.name}")
 

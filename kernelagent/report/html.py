@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from html import escape as _escape
 from typing import Any
 
@@ -110,7 +111,9 @@ def _table(table: Table) -> str:
     )
     rows = "\n".join(
         "<tr>"
-        + "".join(f"<td{_side(table, column)}>{_words(cell)}</td>" for column, cell in enumerate(row))
+        + "".join(
+            f"<td{_side(table, column)}>{_words(cell)}</td>" for column, cell in enumerate(row)
+        )
         + "</tr>"
         for row in table.rows
     )
@@ -134,12 +137,14 @@ def _listing(text: str, language: str) -> str:
     return f'<pre class="hl" tabindex="0"><code>{body.rstrip()}</code></pre>'
 
 
+@cache
 def _lexer() -> Any:
     from pygments.lexers.python import PythonLexer
 
     return PythonLexer(stripnl=False)
 
 
+@cache
 def _formatter(style: str) -> Any:
     from pygments.formatters.html import HtmlFormatter
 
@@ -149,7 +154,9 @@ def _formatter(style: str) -> Any:
 def _highlighting() -> str:
     light = _formatter("friendly").get_style_defs(".hl")
     dark = _formatter("github-dark").get_style_defs(".hl")
-    kept = [[line for line in rules.splitlines() if line.startswith(".hl .")] for rules in (light, dark)]
+    kept = [
+        [line for line in rules.splitlines() if line.startswith(".hl .")] for rules in (light, dark)
+    ]
     lines = (*kept[0], "@media screen and (prefers-color-scheme: dark) {", *kept[1], "}")
     return "\n".join(lines)
 

@@ -95,7 +95,9 @@ def _piece(piece: str | Mono | Strong) -> str:
 
 
 def _plain(text: str) -> str:
-    return _SPECIAL.sub(r"\\\1", _one_line(text)).replace("://", ":\\/\\/").replace("www.", "www\\.")
+    return (
+        _SPECIAL.sub(r"\\\1", _one_line(text)).replace("://", ":\\/\\/").replace("www.", "www\\.")
+    )
 
 
 def _mono(text: str) -> str:

@@ -71,13 +71,22 @@ def _probes(cases: Sequence[Case]) -> Table:
         )
         for name, found in by_name.items()
     )
-    heads = ("inputs", "which are", "comparisons", "worst RMS error, of its budget", "worst single error")
+    heads = (
+        "inputs",
+        "which are",
+        "comparisons",
+        "worst RMS error, of its budget",
+        "worst single error",
+    )
     return Table(heads, rows, frozenset({2, 3, 4}))
 
 
 def _share(pairs: Iterable[tuple[float, float]]) -> str:
     """The largest error as a share of its budget."""
-    shares = [error / budget if budget else (0.0 if not error else float("inf")) for error, budget in pairs]
+    shares = [
+        error / budget if budget else (0.0 if not error else float("inf"))
+        for error, budget in pairs
+    ]
     return f"{max(shares):.0%}" if max(shares) < float("inf") else "over a budget of 0"
 
 
@@ -96,16 +105,23 @@ def _sets(winner: Evaluation) -> Table | None:
 
 def _stages(winner: Evaluation) -> Table | None:
     rows = tuple(
-        (Mono(s.name), _STAGES.get(s.name, ""), s.status, f"{s.seconds:.2f} s") for s in winner.stages
+        (Mono(s.name), _STAGES.get(s.name, ""), s.status, f"{s.seconds:.2f} s")
+        for s in winner.stages
     )
-    return Table(("stage", "what it asks", "outcome", "took"), rows, frozenset({3})) if rows else None
+    return (
+        Table(("stage", "what it asks", "outcome", "took"), rows, frozenset({3})) if rows else None
+    )
 
 
 def _facts(state: RunState, winner: Evaluation) -> list[Words]:
     launches = sum(kernel.launches for kernel in winner.kernels)
     kernels = len(winner.kernels)
     items: list[Words] = [
-        ("Policy ", Mono(winner.policy), f", mode {winner.mode}, {winner.precision or 'precision unknown'}."),
+        (
+            "Policy ",
+            Mono(winner.policy),
+            f", mode {winner.mode}, {winner.precision or 'precision unknown'}.",
+        ),
         ("Confinement of the candidate: ", Mono(winner.sandbox), "."),
         f"Work proved: {launches} launch{'' if launches == 1 else 'es'} of {kernels} Triton "
         f"kernel{'' if kernels == 1 else 's'} in one forward.",
@@ -124,6 +140,8 @@ def _facts(state: RunState, winner: Evaluation) -> list[Words]:
         items.append(clock)
     if winner.hashes is not None:
         h = winner.hashes
-        items.append(("SHA-256 of the problem ", Mono(h.problem), ", the candidate ", Mono(h.candidate)))
+        items.append(
+            ("SHA-256 of the problem ", Mono(h.problem), ", the candidate ", Mono(h.candidate))
+        )
         items.append(("SHA-256 of the judge's own code ", Mono(h.harness)))
     return items

@@ -93,7 +93,9 @@ def _tree(state: RunState) -> Chart:
     every = len(state.history.turns)
     title = "Turns, each below the one it refines"
     if len(chosen) < every:
-        title = f"{len(chosen)} of {every} turns: the first, the last, and those that led to the best"
+        title = (
+            f"{len(chosen)} of {every} turns: the first, the last, and those that led to the best"
+        )
     return Chart(tree_svg(nodes, title=title), f"{title}\n{tree_text(nodes)}")
 
 

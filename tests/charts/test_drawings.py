@@ -86,7 +86,14 @@ def test_hostile_text_stays_text(drawing):
 
 def test_a_curve_shows_each_name_the_axes_and_the_warning_in_both_forms():
     for text in (DRAWINGS["curve"], anytime_text(SERIES, LABELS)):
-        for words in ("window", "auto", "turns", "× eager", "ESTIMATE, not timed", "1.80 [1.70, 1.90]"):
+        for words in (
+            "window",
+            "auto",
+            "turns",
+            "× eager",
+            "ESTIMATE, not timed",
+            "1.80 [1.70, 1.90]",
+        ):
             assert words in text
 
 
@@ -186,7 +193,9 @@ def test_a_roofline_without_ceilings_is_refused(ceilings):
 
 def test_bars_are_as_long_as_their_amounts():
     bars = (Bar("a", 4, "4"), Bar("b", 2, "2"), Bar("c", 0, "0"))
-    widths = [float(w) for w in re.findall(r'<rect [^>]*width="([\d.]+)"', bars_svg(bars, title="t"))]
+    widths = [
+        float(w) for w in re.findall(r'<rect [^>]*width="([\d.]+)"', bars_svg(bars, title="t"))
+    ]
     assert widths == [widths[0], widths[0] / 2, 0]
     assert [line.count("█") for line in bars_text(bars, width=20).splitlines()] == [20, 10, 0]
 
