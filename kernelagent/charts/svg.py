@@ -9,7 +9,10 @@ from html import escape as _escape
 
 # Okabe and Ito's palette, told apart by colour-blind readers; each stands out on white and on black.
 HUES = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8c6bb1", "#7a7a7a")
-_CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
+CONTROL = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]"
+)
+"""What no text shows: control characters, marks that turn the direction of writing, half characters."""
 
 _BASE = """
 svg.chart { background: #ffffff; color: #1f2328; font: 12px system-ui, sans-serif; }
@@ -34,7 +37,7 @@ svg.chart { background: #0d1117; color: #e6edf3; }
 
 def plain(words: str) -> str:
     """The words as XML may hold them: no control characters, one line."""
-    return _CONTROL.sub("\ufffd", " ".join(words.split("\n")))
+    return CONTROL.sub("\ufffd", " ".join(words.split("\n")))
 
 
 def escape(words: str) -> str:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from kernelagent.charts.bars import Bar, bars_svg, bars_text
 from kernelagent.charts.roofline import Ceilings, Work, roofline_svg, roofline_text
 from kernelagent.charts.series import with_prefix
 from kernelagent.errors import UsageError
 from kernelagent.evaluation import DeviceFacts, Evaluation, KernelFacts
+from kernelagent.records import to_data
 from kernelagent.report.document import (
     Block,
     Bullets,
@@ -30,6 +32,7 @@ _BOUNDS = {
     "dram": "DRAM bandwidth",
     "l2": "L2 bandwidth",
     "dot": "matrix products",
+    "math": "matrix products",
     "fp": "floating point operations",
     "special": "special functions such as exp",
     "atomics": "atomic operations",
@@ -130,17 +133,23 @@ def before_and_after(state: RunState, winner: Evaluation) -> tuple[Block, ...]:
     """The time of a call before and after, and the kernels of the first accepted turn and the last."""
     bars = _bars(winner)
     chart = None
+    least = _headroom(winner)
+    if least is not None:
+        us = float(least["least_us"])
+        bars.append(Bar("least possible", us, f"{us:.4g} µs", 7))
     if bars:
         said = "measured" if winner.timing is not None else "estimate, not timed"
         title = f"Time of a call in microseconds ({said})"
         chart = Chart(bars_svg(bars, title=title), f"{title}\n{bars_text(bars)}")
     accepted = [turn for turn in state.history.turns if turn.accepted and turn.evaluation]
     first = accepted[0] if accepted else None
+    said_least = None if least is None else Paragraph(_least(least))
     if first is None or first.index == state.winner_turn or first.evaluation is None:
-        return present(chart)
+        return present(chart, said_least)
     before = first.evaluation
     return present(
         chart,
+        said_least,
         Paragraph(f"The first accepted turn ({first.index}) beside the emitted one:"),
         Table(
             ("of one forward", f"turn {first.index}", f"turn {state.winner_turn}, emitted"),
@@ -150,6 +159,24 @@ def before_and_after(state: RunState, winner: Evaluation) -> tuple[Block, ...]:
             ),
             frozenset({1, 2}),
         ),
+    )
+
+
+def _headroom(winner: Evaluation) -> dict[str, Any] | None:
+    """What the judge says of the least time the problem needs; None where it says nothing of it."""
+    facts = to_data(winner.headroom) if winner.headroom is not None else {}
+    return facts if "least_us" in facts else None
+
+
+def _least(facts: Mapping[str, Any]) -> str:
+    text = (
+        f"The least this problem needs on this device is {facts['least_us']:.4g} µs a call (input set "
+        f"{facts['input_set']}; {with_prefix(facts['fewest_bytes'], 'B')} have to move; what binds "
+        f"is {_BOUNDS.get(facts['binds'], facts['binds'])}; ceilings: {facts['ceilings']}). "
+    )
+    return text + (
+        f"The emitted module attains {facts['attained']:.0%} of the possible speed; at most "
+        f"{facts['left']:.0%} of its time could still be saved."
     )
 
 
@@ -215,7 +242,9 @@ def _bandwidth_chart(rows: Sequence[KernelFacts], winner: Evaluation, known: Cei
     said = "estimate, not timed" if winner.timing is None else "measured"
     top = known.bytes_per_s
     title = f"DRAM bandwidth attained, of {with_prefix(top, 'B/s')} ({said})"
-    rates = [(k.name, (k.dram_bytes or 0) / (_seconds(winner, k) or 1.0)) for k in rows]
+    rates: list[tuple[str, float]] = [
+        (k.name, (k.dram_bytes or 0) / (_seconds(winner, k) or 1.0)) for k in rows
+    ]
     bars = [Bar(name, r, f"{with_prefix(r, 'B/s')}, {r / top:.0%}") for name, r in rates]
     return Chart(bars_svg(bars, title=title, most=top), f"{title}\n{bars_text(bars, most=top)}")
 
@@ -240,7 +269,7 @@ def ceilings(device: DeviceFacts) -> Ceilings | None:
     # A target names several devices: on a real one the model must be that of the row.
     if device.kind == "cuda" and device.name.split()[:2] != row.name.split()[:2]:
         return None
-    rates = [
+    rates: list[tuple[str, float]] = [
         (name, row.dot_flops_per_s[name])
         for name in ("bf16", "tf32")
         if name in row.dot_flops_per_s

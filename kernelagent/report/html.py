@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from functools import cache
 from html import escape as _escape
 from typing import Any
 
-from kernelagent.charts.svg import inline
+from kernelagent.charts.svg import CONTROL, inline
 from kernelagent.report.document import (
     Block,
     Bullets,
@@ -26,7 +25,6 @@ from kernelagent.report.document import (
 )
 from kernelagent.report.stylesheet import STYLES
 
-_CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
 _PAGE = """<!DOCTYPE html>
 <html lang="en">
 <head>
@@ -128,7 +126,7 @@ def _side(table: Table, column: int) -> str:
 
 
 def _listing(text: str, language: str) -> str:
-    kept = _CONTROL.sub("�", text)
+    kept = CONTROL.sub("�", text)
     if language != "python":
         return f'<pre tabindex="0"><code>{_escape(kept.rstrip())}</code></pre>'
     from pygments import highlight
@@ -174,4 +172,4 @@ def _piece(piece: str | Mono | Strong) -> str:
 
 
 def _text(text: str) -> str:
-    return _escape(_CONTROL.sub("�", text), quote=True)
+    return _escape(CONTROL.sub("�", text), quote=True)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 
+from kernelagent.charts.svg import CONTROL
 from kernelagent.report.document import (
     Block,
     Bullets,
@@ -23,7 +24,6 @@ from kernelagent.report.document import (
     pieces,
 )
 
-_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 # Only what Markdown would take for its own: `[1.2, 1.3]` and `a_name` stay as they are.
 _SPECIAL = re.compile(
     r"([\\`*|]|\](?=[(\[:]|$)|<(?=[a-zA-Z/!?])|&(?=#?\w+;)|~(?=~)|(?<![^\W_])_|_(?![^\W_]))"
@@ -72,7 +72,7 @@ def _table(table: Table) -> str:
 def _listing(text: str, language: str) -> str:
     longest = max((len(run) for run in re.findall("`+", text)), default=0)
     fence = "`" * max(3, longest + 1)
-    return f"{fence}{language}\n{_CONTROL.sub('�', text).rstrip()}\n{fence}"
+    return f"{fence}{language}\n{CONTROL.sub('�', text).rstrip()}\n{fence}"
 
 
 def _words(words: Words) -> str:
@@ -110,4 +110,4 @@ def _mono(text: str) -> str:
 
 
 def _one_line(text: str) -> str:
-    return _CONTROL.sub("�", " ".join(re.split(r"[\n\r\t\x0b\x0c\x85\u2028\u2029]+", text)))
+    return CONTROL.sub("�", " ".join(re.split(r"[\n\r\t\x0b\x0c\x85\u2028\u2029]+", text)))
