@@ -16,7 +16,13 @@ from kernelagent.errors import ExitStatus
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [
     ROOT / name
-    for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/how-verification-works.md")
+    for name in (
+        "README.md",
+        "CONTRIBUTING.md",
+        "CHANGELOG.md",
+        "docs/how-verification-works.md",
+        "docs/reading-a-report.md",
+    )
 ]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
