@@ -68,7 +68,7 @@ class _Plane:
     def around(cls, works: Sequence[Work], ceilings: Ceilings) -> _Plane:
         ridge = ceilings.best_flops_per_s / ceilings.bytes_per_s
         xs = [math.log10(work.flops_per_byte) for work in works] + [math.log10(ridge)]
-        left, right = math.floor(min(xs) - 0.3), math.ceil(max(xs) + 0.3)
+        left, right = math.floor(min(xs) - 0.7), math.ceil(max(xs) + 0.3)
         ys = [math.log10(work.flops_per_s) for work in works]
         ys += [math.log10(rate) for _, rate in ceilings.flops_per_s]
         ys.append(math.log10(ceilings.roof(10**left)))

@@ -156,6 +156,7 @@ def before_and_after(state: RunState, winner: Evaluation) -> tuple[Block, ...]:
             tuple(
                 (name, was, now)
                 for (name, was), (_, now) in zip(_profile(before), _profile(winner), strict=True)
+                if was or now
             ),
             frozenset({1, 2}),
         ),

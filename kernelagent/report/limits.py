@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kernelagent.evaluation import Evaluation
 from kernelagent.report.document import Block, Bullets, Mono, Paragraph, Words
+from kernelagent.report.proof import work_is_proved
 from kernelagent.state import RunState
 
 
@@ -34,6 +35,8 @@ def _limits(state: RunState, winner: Evaluation) -> list[Words]:
             "Training: neither gradients nor training mode. A call that needs a gradient runs the "
             "original forward."
         )
+    if not work_is_proved(winner):
+        items.append("That the Triton kernels do the work: torch may have done it.")
     items.append("Behaviour under autocast or torch.func: the original forward runs there.")
     shrunk = [one.name for one in winner.input_sets if one.executed is not None]
     if shrunk:

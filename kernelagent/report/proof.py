@@ -19,13 +19,16 @@ _PROBES = {
     "large_logits": "logits whose exponential overflows",
     "spikes": "a few very large values",
 }
+_KNOCKED_OUT = (
+    "run once more with all that its kernels store replaced by poison: it had to go wrong"
+)
 _STAGES = {
     "parse": "the candidate is Python with a ModelNew",
     "start": "a process of its own, confined",
     "load": "imported there",
     "construct": "built, with the reference's weights",
     "verify": "its outputs compared, call by call",
-    "audit": "run once more with all that its kernels store replaced by poison: it had to go wrong",
+    "audit": "run once more in a process of its own",
     "reverse knock-out": "run with torch's computing operations forbidden: it had to stay right",
     "account": "launches counted: bytes, operations, instructions",
     "measure": "timed on the judge's clock",
@@ -76,7 +79,7 @@ def _probes(cases: Sequence[Case]) -> Table:
         "which are",
         "comparisons",
         "worst RMS error, of its budget",
-        "worst single error",
+        "worst single error, of its budget",
     )
     return Table(heads, rows, frozenset({2, 3, 4}))
 
@@ -105,12 +108,28 @@ def _sets(winner: Evaluation) -> Table | None:
 
 def _stages(winner: Evaluation) -> Table | None:
     rows = tuple(
-        (Mono(s.name), _STAGES.get(s.name, ""), s.status, f"{s.seconds:.2f} s")
+        (Mono(s.name), _asked(s.name, winner), s.status, f"{s.seconds:.2f} s")
         for s in winner.stages
     )
     return (
         Table(("stage", "what it asks", "outcome", "took"), rows, frozenset({3})) if rows else None
     )
+
+
+def work_is_proved(winner: Evaluation) -> bool:
+    """Whether the result was seen to go wrong without what the kernels store."""
+    passed = {stage.name for stage in winner.stages if stage.status == "passed"}
+    return winner.policy != "any" and "audit" in passed
+
+
+def _work(winner: Evaluation) -> str:
+    return "Work proved" if work_is_proved(winner) else "Seen, not proved to do the work"
+
+
+def _asked(stage: str, winner: Evaluation) -> str:
+    if stage == "audit" and winner.policy != "any":
+        return _KNOCKED_OUT
+    return _STAGES.get(stage, "")
 
 
 def _facts(state: RunState, winner: Evaluation) -> list[Words]:
@@ -123,7 +142,7 @@ def _facts(state: RunState, winner: Evaluation) -> list[Words]:
             f", mode {winner.mode}, {winner.precision or 'precision unknown'}.",
         ),
         ("Confinement of the candidate: ", Mono(winner.sandbox), "."),
-        f"Work proved: {launches} launch{'' if launches == 1 else 'es'} of {kernels} Triton "
+        f"{_work(winner)}: {launches} launch{'' if launches == 1 else 'es'} of {kernels} Triton "
         f"kernel{'' if kernels == 1 else 's'} in one forward.",
         f"Turns judged on the way: {sum(t.evaluation is not None for t in state.history.turns)}; the "
         "best was chosen among them, and its number was taken again after that choice.",

@@ -78,7 +78,11 @@ def measured(value: float, text: str = "norm", *, compiled: bool = True) -> Eval
     return Evaluation(
         "accepted",
         GPU,
-        (Stage("verify", "passed", 1.0), Stage("measure", "passed", 2.0)),
+        (
+            Stage("verify", "passed", 1.0),
+            Stage("audit", "passed", 1.0),
+            Stage("measure", "passed", 2.0),
+        ),
         correctness=Correctness(17, (case,), 1e-3, 4e-3),
         kernels=(product, KernelFacts("tail", 1)),
         timing=timing(value, compiled=compiled),

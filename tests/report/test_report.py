@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import jsonschema
@@ -15,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from logs import RECORDED, recorded, run_on_gpu
 from pages import Page
 
-from kernelagent.events import RunFinished
+from kernelagent.events import RunFinished, WinnerMeasured
 from kernelagent.report.evidence import ceilings
 from kernelagent.report.files import reports, write_for
 from kernelagent.report.progress import moments
@@ -165,6 +166,18 @@ def test_it_says_what_was_verified_by_which_means():
     assert "Policy `triton`" in told
 
 
+def test_work_is_called_proved_only_where_it_was():
+    assert "Work proved: 1 launch of 1 Triton kernel" in VIRTUAL["report.md"]
+    log = recorded()
+    at = next(n for n, e in enumerate(log) if isinstance(e.event, WinnerMeasured))
+    anything = replace(log[at].event, evaluation=replace(log[at].event.evaluation, policy="any"))
+    log[at] = replace(log[at], event=anything)
+    text = reports(log, RUN)["report.md"]
+    assert "Work proved" not in text
+    assert "poison" not in text
+    assert "torch may have done it" in section(text, "What was not verified")
+
+
 def test_one_command_reproduces_it():
     told = section(VIRTUAL["report.md"], "How to reproduce it")
     commands = [line for line in told.splitlines() if line.startswith("$ ")]
@@ -302,8 +315,6 @@ def test_a_very_long_run_shows_its_ends_and_what_led_to_the_best():
 
 
 def long_run(turns: int):
-    from dataclasses import replace
-
     log = run_on_gpu()
     block = [e for e in log if getattr(e.event, "turn", None) == 2 and not hasattr(e.event, "path")]
     more = [
