@@ -169,6 +169,12 @@ def _headroom(winner: Evaluation) -> dict[str, Any] | None:
     return facts if "least_us" in facts else None
 
 
+def headroom_words(winner: Evaluation) -> str | None:
+    """What could still be gained, and what binds; None where the judge did not work it out."""
+    facts = _headroom(winner)
+    return None if facts is None else _least(facts)
+
+
 def _least(facts: Mapping[str, Any]) -> str:
     text = (
         f"The least this problem needs on this device is {facts['least_us']:.4g} µs a call (input set "
