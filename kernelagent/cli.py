@@ -254,6 +254,17 @@ def show(
 
 
 @app.command()
+def report(run: Run, runs: Runs = None, as_json: AsJson = False) -> None:
+    """Write a run's report again, as Markdown, HTML and JSON, and print it.
+
+    Example: kernelagent report 20260101-120000-model-1a2b | less
+    """
+    from kernelagent import commands_runs
+
+    raise typer.Exit(int(commands_runs.report(run, runs, as_json=as_json)))
+
+
+@app.command()
 def diff(
     run: Run,
     before: Annotated[int, typer.Argument(help="A turn.")],

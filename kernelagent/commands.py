@@ -51,7 +51,7 @@ def optimize(
     """`kernelagent optimize`; prints the outcome, or one JSON object with --json."""
     from rich.console import Console
 
-    from kernelagent.report import result_record
+    from kernelagent.report.record import result_record
     from kernelagent.run import optimize as run_optimize
 
     config = resolve(flags, config_file)
@@ -75,7 +75,7 @@ def optimize(
         _print_json(result_record(result.state, result.run))
     else:
         sys.stdout.write(outcome_text(result.outcome, result.winner, result.path, result.why))
-        sys.stdout.write(f"report: {result.run / 'report.md'}\n")
+        sys.stdout.write(f"report: {result.run / 'report.md'}, report.html beside it\n")
     return result.exit_status
 
 

@@ -63,6 +63,22 @@ def diff(
     return ExitStatus.OK
 
 
+def report(run: str, runs_folder: str | None, *, as_json: bool) -> ExitStatus:
+    """`kernelagent report RUN`: writes the files again and prints the Markdown, or the JSON."""
+    from kernelagent.browse import told_by
+    from kernelagent.report.files import reports, write_for
+
+    folder = RunFolder.open(run, _folder(runs_folder))
+    events = told_by(folder.log).events
+    write_for(folder, events)
+    sys.stderr.write(
+        f"written: {folder.path / 'report.html'}, report.md and report.json beside it\n"
+    )
+    sys.stdout.write(reports(events, folder.path)["report.json" if as_json else "report.md"])
+    sys.stdout.flush()
+    return ExitStatus.OK
+
+
 def compare(
     problems: Sequence[ProblemSpec],
     strategies: str,

@@ -38,7 +38,7 @@ from kernelagent.outfile import check_writable, write_atomically
 from kernelagent.problem import ProblemSpec
 from kernelagent.prompts import prompts_version
 from kernelagent.records import from_data, to_data
-from kernelagent.report import write_reports
+from kernelagent.report.files import write_reports
 from kernelagent.reproduce import recheck_command
 from kernelagent.runlog import EventLog, RunFolder, read_events
 from kernelagent.session import Session

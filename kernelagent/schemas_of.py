@@ -12,16 +12,18 @@ from kernelagent.doctor import Findings
 from kernelagent.evaluation import Evaluation
 from kernelagent.events import KINDS, SCHEMA
 from kernelagent.proof import Proof
+from kernelagent.report.record import Report
 
 FOLDER = Path(__file__).parent / "schemas"
 
 
 def schemas() -> dict[str, dict[str, Any]]:
-    """File name to schema, for `evaluate`, `doctor` and each kind of event."""
+    """File name to schema, for `evaluate`, `optimize`, `report`, `doctor` and each kind of event."""
     made = {
         "evaluation.json": msgspec.json.schema(Evaluation),
         "doctor.json": msgspec.json.schema(Findings),
         "proof.json": msgspec.json.schema(Proof),
+        "report.json": msgspec.json.schema(Report),
     }
     for name, kind in KINDS.items():
         made[f"event.{name}.json"] = {

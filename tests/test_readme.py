@@ -22,6 +22,7 @@ PAGES = [
         "CHANGELOG.md",
         "docs/agents.md",
         "docs/how-verification-works.md",
+        "docs/reading-a-report.md",
     )
 ]
 README = (ROOT / "README.md").read_text(encoding="utf-8")

@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 import pytest
 
 from kernelagent.evaluation import Interval
-from kernelagent.lab.curve import Frame, plot, spelled, svg, ticks
+from kernelagent.lab.curve import plot, svg
 from kernelagent.lab.study import NOTHING_REAL, NOTHING_TIMED, Curve
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -93,24 +93,4 @@ def test_in_the_terminal_a_better_line_is_on_a_higher_row():
 def test_a_flat_curve_of_one_place_can_be_drawn():
     flat = (curve("auto", 1.0, spread=0.0),)
     ElementTree.fromstring(svg(flat, title="t"))
-    assert "auto: 1.00 [1.00, 1.00]" in plot(flat).plain
-
-
-def test_a_frame_holds_every_band():
-    frame = Frame.around(TWO)
-    assert frame.low < 0.9
-    assert frame.high > 1.6
-    assert frame.up(frame.low) == 0.0
-    assert frame.up(frame.high) == pytest.approx(1.0)
-
-
-@pytest.mark.parametrize(("low", "high"), [(0, 20), (0.97, 1.43), (0, 587_201), (0, 0.9), (1, 1)])
-def test_ticks_are_few_round_and_inside(low, high):
-    found = ticks(low, high)
-    assert 1 <= len(found) <= 8
-    assert all(low - 1e-9 <= tick <= high + 1e-9 for tick in found)
-    assert found == sorted(set(found))
-
-
-def test_large_numbers_are_spelled_short():
-    assert [spelled(n) for n in (1.25, 40, 20_000, 1_500_000)] == ["1.25", "40", "20k", "1.5M"]
+    assert "auto: 1.00" in plot(flat).plain

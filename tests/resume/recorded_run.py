@@ -29,7 +29,7 @@ from kernelagent.events import ProblemDescribed, RunStarted
 from kernelagent.models import Ask, Exhausted, Reply
 from kernelagent.problem import ProblemSpec
 from kernelagent.records import to_data
-from kernelagent.report import write_reports
+from kernelagent.report.files import write_reports
 from kernelagent.run import _Run
 from kernelagent.runlog import EventLog, RunFolder, read_events
 from kernelagent.state import RunState, fold

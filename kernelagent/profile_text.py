@@ -1,0 +1,62 @@
+"""One evaluation's profile for a person at a terminal: its kernels, its headroom, its roofline.
+
+The drawings are those of the report; what the tools at hand could not know stays an empty cell.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kernelagent.browse_text import kernels_table
+from kernelagent.charts.png import to_png
+from kernelagent.charts.roofline import roofline_svg
+from kernelagent.console import number
+from kernelagent.errors import UsageError
+from kernelagent.evaluation import Evaluation
+from kernelagent.gitlog import harmless
+from kernelagent.report.document import Chart, Paragraph, pieces
+from kernelagent.report.evidence import ceilings, headroom_words, roofline, sentence, works
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+def print_profile(console: Console, evaluation: Evaluation) -> None:
+    """The number with its label, a sentence and a row for each kernel, what is left, the roofline."""
+    _say(console, number(evaluation))
+    if evaluation.kernels:
+        console.print(kernels_table(evaluation.kernels))
+    for kernel in sorted(evaluation.kernels, key=lambda k: -(k.share_of_device_time or 0.0)):
+        words = pieces(sentence(kernel, evaluation.device))
+        _say(console, "".join(w if isinstance(w, str) else w.text for w in words))
+    left = headroom_words(evaluation)
+    if left is not None:
+        _say(console, left)
+    for block in roofline(evaluation):
+        if isinstance(block, Chart):
+            _say(console, block.text)
+        elif isinstance(block, Paragraph) and isinstance(block.words, str):
+            _say(console, block.words)
+
+
+def save_roofline(evaluation: Evaluation, file: Path) -> None:
+    """The roofline as `.svg` or `.png`; raises `UsageError` where there is nothing to draw, or no way."""
+    known, found = ceilings(evaluation.device), works(evaluation)
+    if known is None or not found:
+        raise UsageError(
+            "there is no roofline to draw: it needs a kernel with matrix products whose bytes and time "
+            "are known, on a device whose ceilings are known"
+        )
+    said = "measured" if evaluation.timing is not None else "estimate, not timed"
+    drawing = roofline_svg(found, known, title=f"Roofline ({said})")
+    if file.suffix == ".png":
+        file.write_bytes(to_png(drawing))
+    elif file.suffix == ".svg":
+        file.write_text(drawing, encoding="utf-8")
+    else:
+        raise UsageError(f"{file}: a roofline is written as .svg or .png; change the name's ending")
+
+
+def _say(console: Console, text: str) -> None:
+    console.print(harmless(text), soft_wrap=True, markup=False, highlight=False)

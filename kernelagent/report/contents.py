@@ -1,0 +1,247 @@
+"""A run's state and events as a document: outcome, number, proof, kernels, history, and what is not known."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kernelagent.config import RunConfig
+from kernelagent.evaluation import Evaluation, Interval
+from kernelagent.events import Logged
+from kernelagent.records import from_data
+from kernelagent.report import evidence, limits, proof, story
+from kernelagent.report.document import (
+    Block,
+    Code,
+    Document,
+    Figure,
+    Figures,
+    Folded,
+    Mono,
+    Paragraph,
+    Section,
+    Strong,
+    Table,
+    Words,
+    present,
+)
+from kernelagent.report.record import reproduce_command
+from kernelagent.reproduce import problem_word
+from kernelagent.state import RunState
+
+
+def document(state: RunState, events: Sequence[Logged]) -> Document:
+    """The whole report; `state` is the fold of `events`."""
+    winner = state.winner if state.emitted is not None else None
+    sections = [
+        Section("The problem", _problem(state)),
+        Section("What was verified, and how", _verified(state, winner)),
+        Section("What was not verified", limits.not_verified(state, winner)),
+        Section("How to reproduce it", _reproduce(state)),
+        *(_of_winner(state, winner) if winner is not None else ()),
+        Section("History", story.history(state, events)),
+        Section("Environment", _environment(state)),
+        Section("The code", _code(state)),
+    ]
+    return Document(
+        title=f"{_name(state)}: kernelagent run {state.run or 'without a beginning'}",
+        lead=_lead(state, winner),
+        blocks=_top(state, winner),
+        sections=tuple(section for section in sections if section.blocks),
+    )
+
+
+def _of_winner(state: RunState, winner: Evaluation) -> tuple[Section, ...]:
+    return (
+        Section("The kernels", evidence.kernels(winner)),
+        Section("Before and after", evidence.before_and_after(state, winner)),
+        Section("Roofline", evidence.roofline(winner)),
+    )
+
+
+def _verified(state: RunState, winner: Evaluation | None) -> tuple[Block, ...]:
+    return () if winner is None else proof.verification(state, winner)
+
+
+def _name(state: RunState) -> str:
+    return state.facts.name if state.facts else state.problem.label if state.problem else "unknown"
+
+
+def _lead(state: RunState, winner: Evaluation | None) -> Words:
+    end = state.finished
+    if end is None:
+        return (
+            Strong("The run has not ended."),
+            " This is what its log holds so far; ",
+            Mono(f"kernelagent optimize --resume {state.run}"),
+            " goes on with it.",
+        )
+    if winner is None or state.emitted is None:
+        return Strong("No better module was written."), f" {_sentence(end.why)}"
+    if winner.timing is None:
+        word = "Verified, not timed:"
+    else:
+        word = "Verified and certified faster:" if winner.faster else "Verified and timed:"
+    return (
+        Strong(word),
+        " ",
+        Mono(state.emitted),
+        f" can stand in for {_name(state)} within the limits named below.",
+    )
+
+
+def _top(state: RunState, winner: Evaluation | None) -> tuple[Block, ...]:
+    if winner is None:
+        best = state.history.best
+        if best is None:
+            return ()
+        said = f"Turn {best.index} was accepted in its turn, but nothing was emitted."
+        return (Paragraph(said),)
+    return present(Figures(figures(winner)), _sets(winner))
+
+
+def figures(winner: Evaluation) -> tuple[Figure, ...]:
+    """The number against each baseline with its interval; never an estimate without the word."""
+    if winner.timing is None:
+        return (_estimated(winner), _not_timed("torch.compile"))
+    t = winner.timing
+    eager = _measured(t.speedup_eager, "eager", t.eager_us, t.candidate_us)
+    if t.speedup_compile is None or t.compile_us is None:
+        compiled = Figure("not measured", "against torch.compile", "this baseline was not timed")
+    else:
+        compiled = _measured(t.speedup_compile, "torch.compile", t.compile_us, t.candidate_us)
+    return eager, compiled
+
+
+def _measured(ratio: Interval, name: str, baseline_us: float, us: float) -> Figure:
+    return Figure(
+        f"{ratio.value:.2f}×",
+        f"the speed of {name}: {us:.4g} µs a call against {baseline_us:.4g} µs",
+        f"measured, 95 % interval {ratio.low:.2f} to {ratio.high:.2f}",
+    )
+
+
+def _estimated(winner: Evaluation) -> Figure:
+    e = winner.estimate
+    doubt = (
+        "estimate, not timed: counted traffic and a cost model; differences under 20 % mean nothing"
+    )
+    if e is None:
+        return Figure("no number", "against eager", "neither timed nor estimated")
+    return Figure(
+        f"{e.candidate_us:.4g} µs (estimate)",
+        f"a call, where the estimate for eager is {e.eager_us:.4g} µs, on {winner.device.name}; "
+        f"bound by {e.bound}",
+        doubt,
+    )
+
+
+def _not_timed(baseline: str) -> Figure:
+    return Figure("no number", f"against {baseline}", "nothing was timed: there was no GPU")
+
+
+def _sets(winner: Evaluation) -> Table | None:
+    """A row for each input set, where there are several."""
+    if len(winner.input_sets) < 2:
+        return None
+    if winner.timing is None:
+        heads = ("input set", "call", "estimate", "estimate for eager")
+    else:
+        heads = ("input set", "call", "measured", "eager, and the speed against it")
+    rows = []
+    for one in winner.input_sets:
+        t, e = one.timing, one.estimate
+        if t is not None:
+            r = t.speedup_eager
+            ratio = f"{t.eager_us:.4g} µs, {r.value:.2f}× [{r.low:.2f}, {r.high:.2f}]"
+            numbers = (f"{t.candidate_us:.4g} µs", ratio)
+        elif e is not None:
+            numbers = (f"{e.candidate_us:.4g} µs", f"{e.eager_us:.4g} µs")
+        else:
+            numbers = ("none", "none")
+        rows.append((Mono(one.name), Mono(f"forward{one.arguments}"), *numbers))
+    return Table(heads, tuple(rows), frozenset({2, 3}))
+
+
+def _problem(state: RunState) -> tuple[Block, ...]:
+    facts = state.facts
+    if facts is None:
+        return (Paragraph("The judge had not described the problem when the log ended."),)
+    found = f", in {state.problem.label}" if state.problem else ""
+    rows = tuple(
+        (
+            Mono(one.name),
+            Mono(f"forward{one.arguments}"),
+            "as given" if one.executed is None else "at a reduced size",
+        )
+        for one in facts.input_sets
+    )
+    state_text = ", ".join(
+        f"{one.name}: {one.dtype}[{', '.join(map(str, one.shape))}]" for one in facts.state
+    )
+    return present(
+        Paragraph(
+            (Mono(f"{facts.entry_point}{facts.init_arguments}"), f"{found}; {facts.precision}.")
+        ),
+        Paragraph(("Its state: ", Mono(state_text), ".")) if state_text else None,
+        Table(("input set", "call", "executed"), rows),
+    )
+
+
+def _code(state: RunState) -> tuple[Block, ...]:
+    blocks: list[Block] = []
+    candidate = None
+    if state.emitted is not None and state.winner_turn is not None:
+        candidate = state.history.turn(state.winner_turn).candidate
+    if candidate is not None:
+        said = (
+            f"What turn {state.winner_turn} wrote. The emitted file adds guards around it, which send "
+            "every call outside the verified limits to the original forward."
+        )
+        blocks += [Paragraph(said), Code(candidate.source, "python")]
+    if state.facts is not None:
+        blocks.append(Folded("The problem, as it was given", (Code(state.facts.source, "python"),)))
+    return tuple(blocks)
+
+
+def _environment(state: RunState) -> tuple[Block, ...]:
+    rows: list[tuple[Words, ...]] = []
+    if state.device is not None:
+        d = state.device
+        rows += [
+            ("device", f"{d.kind}: {d.name}"),
+            ("target", d.target),
+            ("driver", d.driver or "none"),
+            ("sandbox", state.sandbox),
+            ("judge's torch and triton", f"{d.torch}, {d.triton}"),
+        ]
+    rows += [(name, version) for name, version in state.versions.items()]
+    names = ("model", "strategy", "seed", "policy", "baseline", "mode")
+    rows += [(name, _shown(state.config[name])) for name in names if name in state.config]
+    if "min_speedup" in state.config:
+        rows.append(("counts as faster from", f"{state.config['min_speedup']:g}×"))
+    return (Table(("what", "which"), tuple(rows)),) if rows else ()
+
+
+def _shown(value: object) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+
+
+def _reproduce(state: RunState) -> tuple[Block, ...]:
+    command = reproduce_command(state)
+    if command is not None:
+        return (
+            Paragraph("This judges the emitted file again, with inputs drawn anew:"),
+            Code(f"$ {command}", "console"),
+        )
+    if state.problem is None:
+        return ()
+    again = f"kernelagent optimize {problem_word(state.problem)} --model replay:{state.run}"
+    device = from_data(state.config, RunConfig).device if state.config else "auto"
+    return (
+        Paragraph("This judges every reply of the run again, in the same order:"),
+        Code(f"$ {again} --device {device}", "console"),
+    )
+
+
+def _sentence(text: str) -> str:
+    return text if text.endswith((".", "!", "?")) else f"{text}."

@@ -1,0 +1,76 @@
+"""What a run did not verify: said as plainly as what it did."""
+
+from __future__ import annotations
+
+from kernelagent.evaluation import Evaluation
+from kernelagent.report.document import Block, Bullets, Mono, Paragraph, Words
+from kernelagent.report.proof import work_is_proved
+from kernelagent.state import RunState
+
+
+def not_verified(state: RunState, winner: Evaluation | None) -> tuple[Block, ...]:
+    """Limits of the verdict, then what judge and run disclosed."""
+    items: list[Words] = []
+    if winner is None:
+        items.append("No candidate was judged a second time: no verdict of this run is final.")
+    else:
+        items += _limits(state, winner)
+    if state.device is not None and state.device.kind == "virtual":
+        items += _without_a_gpu(state.device.target)
+    blocks: list[Block] = [Bullets(tuple(items))]
+    said = _disclosed(state, winner)
+    if said:
+        blocks += [Paragraph("Disclosed by the judge and the run:"), Bullets(said)]
+    return tuple(blocks)
+
+
+def _limits(state: RunState, winner: Evaluation) -> list[Words]:
+    items: list[Words] = [
+        f"Dtypes, shapes, strides and devices other than {_verified(state, winner)}: the emitted module runs "
+        "the original forward there.",
+        "Other versions of torch, triton or the driver; other devices of the same kind.",
+    ]
+    if winner.mode == "eval":
+        items.append(
+            "Training: neither gradients nor training mode. A call that needs a gradient runs the "
+            "original forward."
+        )
+    if not work_is_proved(winner):
+        items.append("That the Triton kernels do the work: torch may have done it.")
+    items.append("Behaviour under autocast or torch.func: the original forward runs there.")
+    shrunk = [one.name for one in winner.input_sets if one.executed is not None]
+    if shrunk:
+        items.append(
+            f"Results at full size of input set {', '.join(shrunk)}: a smaller one was executed."
+        )
+    if winner.timing is not None and winner.timing.compile_us is None:
+        items.append("Speed against torch.compile: it was not measured.")
+    items.append(
+        "The reference's own kernels: the log holds their time together, and no profile of each."
+    )
+    return items
+
+
+def _verified(state: RunState, winner: Evaluation) -> str:
+    names = ", ".join(one.name for one in winner.input_sets) or "none"
+    sizes = state.facts.dynamic if state.facts is not None else ()
+    declared = f" with any size of {', '.join(sizes)}" if sizes else ""
+    return f"those of input set {names}{declared}"
+
+
+def _without_a_gpu(target: str) -> list[Words]:
+    return [
+        f"Speed. Nothing ran on a GPU: the kernels were compiled for {target} and executed by an "
+        "interpreter, and every time in this report is an estimate.",
+        "Races between programs that run at once, and the arithmetic of real hardware.",
+    ]
+
+
+def _disclosed(state: RunState, winner: Evaluation | None) -> tuple[Words, ...]:
+    found: dict[str, str] = {}
+    if state.facts is not None:
+        found |= {one.message: one.code for one in state.facts.disclosures}
+    if winner is not None:
+        found |= {one.message: one.code for one in winner.disclosures}
+    rows: list[Words] = [(Mono(code), f": {message}") for message, code in found.items()]
+    return (*rows, *state.remarks)

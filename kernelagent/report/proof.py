@@ -1,0 +1,166 @@
+"""What was verified and how: shapes, probes, budgets, proofs of work, confinement."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from kernelagent.evaluation import Case, Evaluation
+from kernelagent.report.document import Block, Bullets, Mono, Paragraph, Table, Words, present
+from kernelagent.state import RunState
+
+_PROBES = {
+    "natural": "drawn by the problem's own function",
+    "rowaffine": "rows of very different scale and offset",
+    "onehot": "all zero but for one element",
+    "times30": "30 times as large",
+    "times1e-3": "a thousandth as large",
+    "times1e5": "100,000 times as large",
+    "mean100": "around a mean of 100",
+    "large_logits": "logits whose exponential overflows",
+    "spikes": "a few very large values",
+}
+_KNOCKED_OUT = (
+    "run once more with all that its kernels store replaced by poison: it had to go wrong"
+)
+_STAGES = {
+    "parse": "the candidate is Python with a ModelNew",
+    "start": "a process of its own, confined",
+    "load": "imported there",
+    "construct": "built, with the reference's weights",
+    "verify": "its outputs compared, call by call",
+    "audit": "run once more in a process of its own",
+    "reverse knock-out": "run with torch's computing operations forbidden: it had to stay right",
+    "account": "launches counted: bytes, operations, instructions",
+    "measure": "timed on the judge's clock",
+}
+
+
+def verification(state: RunState, winner: Evaluation) -> tuple[Block, ...]:
+    """The second evaluation of the winner, which this report's numbers are from."""
+    found = winner.correctness
+    how = (
+        "The candidate was judged twice: in its turn, and once more before it was emitted, with inputs "
+        "drawn anew from seeds that no candidate could know. Everything here is of that second time."
+    )
+    return present(
+        Paragraph(how),
+        None if found is None else Paragraph(_worst(found.trials, found.error, found.budget)),
+        None if found is None else _probes(found.cases),
+        _sets(winner),
+        _stages(winner),
+        Bullets(tuple(_facts(state, winner))),
+    )
+
+
+def _worst(trials: int, error: float, budget: float) -> str:
+    return (
+        f"{trials} calls were compared with a float64 reference, output by output. Nearest to its "
+        f"budget came an RMS error of {error:.3g} of {budget:.3g} allowed; the budget is a small "
+        "multiple of the error that the eager module itself makes."
+    )
+
+
+def _probes(cases: Sequence[Case]) -> Table:
+    by_name: dict[str, list[Case]] = {}
+    for case in cases:
+        by_name.setdefault(case.probe, []).append(case)
+    rows = tuple(
+        (
+            Mono(name),
+            _PROBES.get(name.split(" ")[0], ""),
+            str(len(found)),
+            _share((case.rms_error, case.rms_budget) for case in found),
+            _share((case.max_error, case.max_budget) for case in found),
+        )
+        for name, found in by_name.items()
+    )
+    heads = (
+        "inputs",
+        "which are",
+        "comparisons",
+        "worst RMS error, of its budget",
+        "worst single error, of its budget",
+    )
+    return Table(heads, rows, frozenset({2, 3, 4}))
+
+
+def _share(pairs: Iterable[tuple[float, float]]) -> str:
+    """The largest error as a share of its budget."""
+    shares = [
+        error / budget if budget else (0.0 if not error else float("inf"))
+        for error, budget in pairs
+    ]
+    return f"{max(shares):.0%}" if max(shares) < float("inf") else "over a budget of 0"
+
+
+def _sets(winner: Evaluation) -> Table | None:
+    rows = tuple(
+        (
+            Mono(one.name),
+            Mono(f"forward{one.arguments}"),
+            "as given" if one.executed is None else Mono(one.executed),
+            "passed" if one.passed else "not passed",
+        )
+        for one in winner.input_sets
+    )
+    return Table(("input set", "call", "executed at", "verdict"), rows) if rows else None
+
+
+def _stages(winner: Evaluation) -> Table | None:
+    rows = tuple(
+        (Mono(s.name), _asked(s.name, winner), s.status, f"{s.seconds:.2f} s")
+        for s in winner.stages
+    )
+    return (
+        Table(("stage", "what it asks", "outcome", "took"), rows, frozenset({3})) if rows else None
+    )
+
+
+def work_is_proved(winner: Evaluation) -> bool:
+    """Whether the result was seen to go wrong without what the kernels store."""
+    passed = {stage.name for stage in winner.stages if stage.status == "passed"}
+    return winner.policy != "any" and "audit" in passed
+
+
+def _work(winner: Evaluation) -> str:
+    return "Work proved" if work_is_proved(winner) else "Seen, not proved to do the work"
+
+
+def _asked(stage: str, winner: Evaluation) -> str:
+    if stage == "audit" and winner.policy != "any":
+        return _KNOCKED_OUT
+    return _STAGES.get(stage, "")
+
+
+def _facts(state: RunState, winner: Evaluation) -> list[Words]:
+    launches = sum(kernel.launches for kernel in winner.kernels)
+    kernels = len(winner.kernels)
+    items: list[Words] = [
+        (
+            "Policy ",
+            Mono(winner.policy),
+            f", mode {winner.mode}, {winner.precision or 'precision unknown'}.",
+        ),
+        ("Confinement of the candidate: ", Mono(winner.sandbox), "."),
+        f"{_work(winner)}: {launches} launch{'' if launches == 1 else 'es'} of {kernels} Triton "
+        f"kernel{'' if kernels == 1 else 's'} in one forward.",
+        f"Turns judged on the way: {sum(t.evaluation is not None for t in state.history.turns)}; the "
+        "best was chosen among them, and its number was taken again after that choice.",
+    ]
+    if winner.timing is not None:
+        t = winner.timing
+        clock = f"Attempts at a measurement: {t.attempts}."
+        if t.noise_floor is not None:
+            n = t.noise_floor
+            clock += (
+                f" The eager module against itself, measured the same way: {n.value:.3f} "
+                f"[{n.low:.3f}, {n.high:.3f}]."
+            )
+        items.append(clock)
+    if winner.hashes is not None:
+        h = winner.hashes
+        items.append(
+            ("SHA-256 of the problem ", Mono(h.problem), ", the candidate ", Mono(h.candidate))
+        )
+        items.append(("SHA-256 of the judge's own code ", Mono(h.harness)))
+    return items

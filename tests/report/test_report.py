@@ -1,0 +1,323 @@
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import jsonschema
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+sys.path.insert(0, str(Path(__file__).parent))
+from logs import RECORDED, recorded, run_on_gpu
+from pages import Page
+
+from kernelagent.events import RunFinished, WinnerMeasured
+from kernelagent.report.evidence import ceilings
+from kernelagent.report.files import reports, write_for
+from kernelagent.report.progress import moments
+from kernelagent.runlog import RunFolder
+from kernelagent.schemas_of import schemas
+
+RUN = Path("runs/run-1")
+VIRTUAL = reports(recorded(), RUN)
+CUDA = reports(run_on_gpu(), RUN)
+EVERY = {
+    "virtual": VIRTUAL,
+    "cuda": CUDA,
+    "nothing better": reports(run_on_gpu(emitted=False), RUN),
+    "begun": reports(recorded()[:1], RUN),
+    "described": reports(recorded()[:2], RUN),
+    "in its first turn": reports(recorded()[:3], RUN),
+    "stopped in mid-run": reports(recorded()[:20], RUN),
+    "empty": reports([], RUN),
+}
+every_report = pytest.mark.parametrize("made", EVERY.values(), ids=list(EVERY))
+SECTIONS = (
+    "The problem",
+    "What was verified, and how",
+    "What was not verified",
+    "How to reproduce it",
+    "The kernels",
+    "Before and after",
+    "Roofline",
+    "History",
+    "Environment",
+    "The code",
+)
+
+
+def headings(markdown: str) -> list[str]:
+    outside = re.sub(r"^(`{3,})\w*\n.*?^\1$", "", markdown, flags=re.MULTILINE | re.DOTALL)
+    return re.findall(r"^## (.*)", outside, re.MULTILINE)
+
+
+def section(markdown: str, title: str) -> str:
+    return markdown.split(f"\n## {title}\n")[1].split("\n## ")[0]
+
+
+@every_report
+def test_the_page_is_well_made_and_fetches_nothing(made):
+    page = Page.of(made["report.html"])
+    assert page.problems == []
+    assert "script" not in page.tags
+    assert "http" not in made["report.html"].replace("http-equiv", "")
+
+
+@every_report
+def test_the_record_is_of_its_schema(made):
+    jsonschema.validate(json.loads(made["report.json"]), schemas()["report.json"])
+
+
+@pytest.mark.parametrize("made", [VIRTUAL, CUDA], ids=["virtual", "cuda"])
+def test_both_texts_have_the_same_sections_in_the_same_order(made):
+    assert tuple(headings(made["report.md"])) == SECTIONS
+    assert tuple(re.findall("<h2>(.*?)</h2>", made["report.html"])) == SECTIONS
+
+
+def test_without_a_gpu_no_number_stands_without_the_word_estimate():
+    for name in ("report.md", "report.html"):
+        text = VIRTUAL[name]
+        assert "speedup" not in text.lower()
+        assert "Verified, not timed:" in text
+    assert "**4.17 µs (estimate)**" in VIRTUAL["report.md"]
+    for line in VIRTUAL["report.md"].splitlines():
+        if re.search(r"4\.17|36\.3", line) and "█" not in line:
+            assert "estimate" in line.lower(), line
+    assert "(estimate, not timed)" in section(VIRTUAL["report.md"], "Before and after")
+    assert "ESTIMATE, not timed" in section(VIRTUAL["report.md"], "History")
+
+
+def test_without_a_gpu_it_says_that_speed_was_not_verified():
+    limits = section(VIRTUAL["report.md"], "What was not verified")
+    for words in (
+        "Speed. Nothing ran on a GPU",
+        "Races",
+        "Training",
+        "autocast",
+        "input set default",
+    ):
+        assert words in limits
+
+
+def test_on_a_gpu_the_number_has_its_interval_and_both_baselines():
+    top = CUDA["report.md"].split("\n## ")[0]
+    assert "**1.62×** the speed of eager" in top
+    assert "95 % interval 1.60 to 1.64" in top
+    assert "**1.11×** the speed of torch.compile" in top
+    assert "95 % interval 1.08 to 1.14" in top
+    assert "| `wide` |" in top, "each input set is listed"
+    assert "estimate" not in CUDA["report.md"].lower()
+
+
+def test_the_number_is_that_of_the_second_measurement():
+    assert "1.64×** the speed" not in CUDA["report.md"]
+    assert "measured the same way: 1.000 [0.995, 1.006]" in CUDA["report.md"]
+
+
+def test_a_baseline_that_was_not_measured_is_said_twice():
+    text = reports(run_on_gpu(compiled=False), RUN)["report.md"]
+    assert "**not measured** against torch.compile" in text
+    assert "Speed against torch.compile" in section(text, "What was not verified")
+
+
+def test_each_kernel_has_a_sentence_of_its_evidence_and_no_more():
+    told = section(CUDA["report.md"], "The kernels")
+    assert (
+        "- `norm` (line 12 of the candidate): launched 2 times on a grid of 8 × 4 × 1, 8 warps a "
+        "program; 75% of the device time; loads 3 MB (1.50 times the distinct bytes) and stores 1 MB, "
+        "4 MB of DRAM traffic; 128 registers a thread, 4 spill instructions, 50% occupancy, limited "
+        "by shared memory, tensor cores by wgmma; bound by matrix products." in told
+    )
+    assert "- `tail`: launched once." in told
+
+
+def test_the_roofline_is_drawn_where_operations_bytes_and_time_are_known():
+    told = section(CUDA["report.md"], "Roofline")
+    assert "data sheet of NVIDIA H200 SXM" in told
+    assert "FLOP/byte, " in told
+    assert "measured" in told
+    assert "tail" not in told
+
+
+def test_no_roofline_is_drawn_under_another_devices_ceilings():
+    (gpu,) = {e.event.device for e in run_on_gpu() if hasattr(e.event, "device")}
+    assert ceilings(gpu) is not None
+    assert ceilings(type(gpu)("cuda", "NVIDIA H100 80GB HBM3", "sm_90", "", "")) is None
+    assert ceilings(type(gpu)("cuda", "AMD", "gfx942", "", "")) is None
+
+
+def test_what_could_still_be_gained_is_said_with_what_binds():
+    told = section(CUDA["report.md"], "Before and after")
+    assert "is 31 µs a call (input set default; 3 MB have to move; what binds is matrix" in told
+    assert "at most 50% of its time could still be saved" in told
+    assert "least possible" in told
+    assert "The least" not in section(VIRTUAL["report.md"], "Before and after")
+
+
+def test_it_says_what_was_verified_by_which_means():
+    told = section(VIRTUAL["report.md"], "What was verified, and how")
+    for words in ("17 calls", "float64", "`onehot`", "replaced by poison", "landlock", "SHA-256"):
+        assert words in told
+    assert "Policy `triton`" in told
+
+
+def test_work_is_called_proved_only_where_it_was():
+    assert "Work proved: 1 launch of 1 Triton kernel" in VIRTUAL["report.md"]
+    log = recorded()
+    at = next(n for n, e in enumerate(log) if isinstance(e.event, WinnerMeasured))
+    anything = replace(log[at].event, evaluation=replace(log[at].event.evaluation, policy="any"))
+    log[at] = replace(log[at], event=anything)
+    text = reports(log, RUN)["report.md"]
+    assert "Work proved" not in text
+    assert "poison" not in text
+    assert "torch may have done it" in section(text, "What was not verified")
+
+
+def test_one_command_reproduces_it():
+    told = section(VIRTUAL["report.md"], "How to reproduce it")
+    commands = [line for line in told.splitlines() if line.startswith("$ ")]
+    assert commands == [
+        "$ kernelagent evaluate rms_norm_residual.py rms_norm_residual_optimized.py --device virtual"
+    ]
+    failed = section(EVERY["nothing better"]["report.md"], "How to reproduce it")
+    assert "--model replay:run-1 --device cuda" in failed
+
+
+def test_a_run_without_a_better_module_says_why_and_claims_no_verdict():
+    text = EVERY["nothing better"]["report.md"]
+    assert "**No better module was written.** nothing was faster: norm." in text
+    assert "no verdict of this run is final" in text
+    assert "What was verified, and how" not in headings(text)
+    assert "Figures" not in text
+
+
+def test_a_run_that_has_not_ended_says_how_to_go_on():
+    text = EVERY["stopped in mid-run"]["report.md"]
+    assert "**The run has not ended.**" in text
+    assert "--resume 20261121-113810-rms_norm_residual-8419" in text
+
+
+def test_the_turns_are_there_to_be_opened_each_with_its_code_and_answer():
+    page = CUDA["report.html"]
+    assert page.count("<summary><strong>Turn ") == 4
+    assert "<strong>Turn 3 from 2, emitted</strong>" in page
+    assert "Feedback: norm" in page
+    assert '<span class="k">class</span>' in page, "code is highlighted"
+
+
+def test_disclosures_of_judge_problem_and_run_are_all_passed_on():
+    told = section(CUDA["report.md"], "What was not verified")
+    for words in ("library_share", "insensitive_argument", "\n- norm"):
+        assert words in told
+
+
+def test_the_curve_never_falls_and_counts_what_was_paid():
+    found = moments(run_on_gpu())
+    assert [moment.best.value for moment in found] == [1.0, 1.0, 1.0, 1.31, 1.64]
+    assert [moment.turns for moment in found] == [0, 1, 2, 3, 4]
+    assert [moment.tokens for moment in found] == [0, 1000, 2000, 3000, 4000]
+    assert [moment.dollars for moment in found] == [0, 0.25, 0.5, 0.75, 1.0]
+    assert [moment.seconds for moment in found] == sorted(moment.seconds for moment in found)
+
+
+def test_a_report_depends_on_the_events_alone():
+    assert reports(recorded(), RUN) == VIRTUAL
+
+
+def test_the_files_are_written_beside_the_log(tmp_path):
+    write_for(RunFolder(tmp_path), recorded())
+    assert {path.name for path in tmp_path.iterdir()} == {"report.json", "report.md", "report.html"}
+
+
+def test_the_command_prints_the_report_of_a_log_it_does_not_touch(tmp_path):
+    log = tmp_path / "events.jsonl"
+    torn = RECORDED.read_bytes() + b'{"schema": "kern'
+    log.write_bytes(torn)
+    said = [command(str(tmp_path)), command(str(tmp_path), "--json")]
+    assert said[0] == (tmp_path / "report.md").read_text(encoding="utf-8")
+    assert json.loads(said[1])["outcome"] == "better"
+    assert (tmp_path / "report.html").is_file()
+    assert log.read_bytes() == torn
+
+
+def command(*words: str) -> str:
+    code = (
+        "import sys; from kernelagent.cli import main\n"
+        "try: main(sys.argv[1:])\n"
+        "finally: assert not {'torch', 'triton', 'numpy', 'resvg_py'} & set(sys.modules)"
+    )
+    line = [sys.executable, "-c", code, "report", *words]
+    done = subprocess.run(line, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+HOSTILE = (
+    "</script><script>alert(1)</script>",
+    "</code></pre><img src=x onerror=alert(1)>",
+    "]]></style></title></svg><iframe src=http://x.test>",
+    "| a | b |\n|---|---|\n| [x](http://x.test) | ![y](http://x.test/y.png) |",
+    "```\n# not a heading\n~~~\n````",
+    "``` ` `` `````",
+    "# heading\n## What was verified, and how\n- **bold**",
+    "<b>&lt;&amp;</b> {title} %s {0}",
+    "\x00\x1b[31m\x9b\u2028\u2029\u202e",
+)
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_hostile_text_changes_no_structure(text):
+    made = reports(run_on_gpu(text), RUN)
+    page, calm = Page.of(made["report.html"]), Page.of(CUDA["report.html"])
+    assert page.problems == []
+    assert structure(page) == structure(calm)
+    assert headings(made["report.md"]) == headings(CUDA["report.md"])
+    outside = re.sub(r"^(`{3,})\w*\n.*?^\1$", "", made["report.md"], flags=re.MULTILINE | re.DOTALL)
+    unquoted = re.sub(r"(?<!`)(`+)(?!`).+?(?<!`)\1(?!`)", "", outside.replace("\\`", ""))
+    assert re.findall(r"(?<!\\)\]\(|(?<!\\)<(?:script|img|iframe|/)|://", unquoted) == []
+    for control in "\x00\x1b\x9b\u202e":
+        assert control not in made["report.md"] + made["report.html"]
+
+
+def structure(page: Page) -> list[str]:
+    """The page's elements without what highlighting makes of the code."""
+    return [tag for tag in page.tags if tag != "span"]
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.text(max_size=60))
+def test_whatever_was_written_the_page_stays_whole(text):
+    made = reports(run_on_gpu(f"x{text}"), RUN)
+    page = Page.of(made["report.html"])
+    assert page.problems == []
+    assert structure(page) == structure(Page.of(CUDA["report.html"]))
+    assert headings(made["report.md"]) == headings(CUDA["report.md"])
+
+
+def test_a_very_long_run_shows_its_ends_and_what_led_to_the_best():
+    log = run_on_gpu()
+    assert isinstance(log[-1].event, RunFinished)
+    long = reports(long_run(300), RUN)
+    assert Page.of(long["report.html"]).problems == []
+    (drawn,) = re.findall(
+        r"^(\d+) of 300 turns: the first, the last", long["report.md"], re.MULTILINE
+    )
+    assert 110 <= int(drawn) <= 120
+    assert 35 <= long["report.html"].count("<summary><strong>Turn ") <= 40
+    for turn in ("Turn 3 from 2, emitted", "Turn 0<", "Turn 299 "):
+        assert turn in long["report.html"]
+    assert len(long["report.html"]) < 2_000_000
+
+
+def long_run(turns: int):
+    log = run_on_gpu()
+    block = [e for e in log if getattr(e.event, "turn", None) == 2 and not hasattr(e.event, "path")]
+    more = [
+        replace(e, event=replace(e.event, turn=turn)) for turn in range(4, turns) for e in block
+    ]
+    return [*log[:-3], *more, *log[-3:]]
