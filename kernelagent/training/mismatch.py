@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 LOWER, UPPER = 0.999, 1.001
 VETO = 1e-4
@@ -58,10 +59,9 @@ def keep_trajectory(
     bounds: Bounds = Bounds(),
 ) -> bool:
     """All turns together, one geometric mean over all tokens; one vetoed token drops them all."""
-    every = [list(map(float, turn)) for turn in trainer], [list(map(float, t)) for t in rollout]
-    if [len(t) for t in every[0]] != [len(t) for t in every[1]]:
+    if [len(turn) for turn in trainer] != [len(turn) for turn in rollout]:
         raise ValueError("trainer and rollout must have the same tokens in every turn")
-    return keep_sequence(sum(every[0], []), sum(every[1], []), bounds)
+    return keep_sequence([*chain(*trainer)], [*chain(*rollout)], bounds)
 
 
 def _log_ratios(trainer: Sequence[float], rollout: Sequence[float]) -> list[float]:

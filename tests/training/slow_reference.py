@@ -28,7 +28,7 @@ def trloo(group, gamma, mask):
                 advantages.append(0.0)
                 continue
             rest = others(group, mask, i, t, gamma, with_self=False)
-            base = sum(rest) / len(rest) if rest else Fraction(0)
+            base = sum(rest) / len(rest) if rest else 0.0
             advantages.append(gain(row, t, gamma) - base)
         found.append(advantages)
     return found
