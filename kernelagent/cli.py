@@ -325,6 +325,73 @@ def compare(
     raise typer.Exit(int(status))
 
 
+@app.command()
+def bench(
+    paths: Annotated[
+        list[str] | None,
+        typer.Argument(help="Folders as KernelBench has them, files, pkg.mod:Name; or: diff A B."),
+    ] = None,
+    split: Annotated[str | None, typer.Option(help="Only these levels: L1,L2.")] = None,
+    jobs: Annotated[int | None, typer.Option(help="Runs side by side.", min=1)] = None,
+    resume: Annotated[str | None, typer.Option(help="Go on with this suite.")] = None,
+    model: Annotated[list[str] | None, typer.Option(help="As for optimize.")] = None,
+    api_base: Annotated[str | None, typer.Option(help="As for optimize.")] = None,
+    strategy: Annotated[str | None, typer.Option(help="As for optimize.")] = None,
+    set_: Annotated[list[str] | None, typer.Option("--set", help="key=value for it.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of the strategy.")] = None,
+    turns: Annotated[int | None, typer.Option(help="At most so many, each problem.", min=1)] = None,
+    budget_usd: Annotated[float | None, typer.Option(help="Dollars for each problem.")] = None,
+    budget_tokens: Annotated[int | None, typer.Option(help="Tokens for each problem.")] = None,
+    budget_minutes: Annotated[float | None, typer.Option(help="For each problem.")] = None,
+    budget_gpu_seconds: Annotated[float | None, typer.Option(help="For each problem.")] = None,
+    yes: Annotated[bool, typer.Option(help="Do not ask before the source is sent.")] = False,
+    device: Device = None,
+    target: Target = None,
+    policy: Policy = None,
+    baseline: BaselineOption = None,
+    sandbox: Sandbox = None,
+    runs: Runs = None,
+    config: Config = None,
+    as_json: AsJson = False,
+) -> None:
+    """Run a whole suite of problems; `bench diff A B` compares two suites problem by problem.
+
+    Example: kernelagent bench examples --turns 3
+    """
+    flags = {
+        "model": model,
+        "api_base": api_base,
+        "strategy": strategy,
+        "set": _pairs(set_),
+        "seed": seed,
+        "turns": turns,
+        "budget_usd": budget_usd,
+        "budget_tokens": budget_tokens,
+        "budget_minutes": budget_minutes,
+        "budget_gpu_seconds": budget_gpu_seconds,
+        "yes": yes or None,
+        "device": device,
+        "target": target,
+        "policy": policy,
+        "baseline": baseline,
+        "sandbox": sandbox,
+        "runs": runs,
+    }
+    from kernelagent import commands_bench
+
+    places = paths or []
+    if places[:1] == ["diff"]:
+        if len(places) != 3:
+            raise UsageError("compare two suites: kernelagent bench diff A B")
+        status = commands_bench.diff(places[1], places[2], {"runs": runs}, as_json=as_json)
+    else:
+        stop = _StopOnInterrupt()
+        status = commands_bench.bench(
+            places, split, flags, config, resume, jobs, stop.asked, as_json=as_json
+        )
+    raise typer.Exit(int(status))
+
+
 def _pairs(given: list[str] | None) -> dict[str, str] | None:
     if given is None:
         return None

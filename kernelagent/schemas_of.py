@@ -12,6 +12,8 @@ from kernelagent.doctor import Findings
 from kernelagent.evaluation import Evaluation
 from kernelagent.events import KINDS, SCHEMA
 from kernelagent.proof import Proof
+from kernelagent.suite.pairs import SuiteDiff
+from kernelagent.suite.summary import SuiteReport
 
 FOLDER = Path(__file__).parent / "schemas"
 
@@ -21,6 +23,8 @@ def schemas() -> dict[str, dict[str, Any]]:
     made = {
         "evaluation.json": msgspec.json.schema(Evaluation),
         "doctor.json": msgspec.json.schema(Findings),
+        "bench.json": msgspec.json.schema(SuiteReport),
+        "bench_diff.json": msgspec.json.schema(SuiteDiff),
         "proof.json": msgspec.json.schema(Proof),
     }
     for name, kind in KINDS.items():
