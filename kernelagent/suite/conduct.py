@@ -13,7 +13,7 @@ from kernelagent.config import RunConfig
 from kernelagent.errors import ExitStatus, KernelAgentError
 from kernelagent.events import Logged, RunFinished, Subscriber
 from kernelagent.records import from_data, to_data
-from kernelagent.run import optimize, versions
+from kernelagent.run import default_strategy, optimize, versions
 from kernelagent.runlog import LOG, RunFolder, read_events
 from kernelagent.suite.log import (
     ProblemBegun,
@@ -79,6 +79,7 @@ class Ended:
 
 def begin(suites: Path, found: Found, config: RunConfig, jobs: int) -> SuiteFolder:
     """A new suite's folder, its first record written."""
+    config = replace(config, strategy=config.strategy or default_strategy(config.model))
     folder = SuiteFolder.create(suites, now=time.time())
     log = SuiteLog(folder)
     log.publish(
@@ -179,10 +180,8 @@ def run_folder(runs: Path) -> RunFolder | None:
 
 def end_of(run: RunFolder) -> Ended | None:
     """How a run ended; None while it has not, or when the user stopped it in the middle."""
-    last = None
-    for last in read_events(run.log):
-        pass
-    event = None if last is None else last.event
+    events = list(read_events(run.log))
+    event = events[-1].event if events else None
     if isinstance(event, RunFinished) and event.outcome != "interrupted":
         return Ended(event.exit_status, event.why)
     return None

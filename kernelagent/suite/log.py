@@ -74,8 +74,8 @@ class SuiteFinished:
 
 
 Record: TypeAlias = SuiteStarted | SuiteResumed | ProblemBegun | ProblemEnded | SuiteFinished
-_KINDS: dict[str, type[Record]] = {
-    kind.__name__: kind
+_KINDS: dict[tuple[str, str], type[Record]] = {
+    (SCHEMA, kind.__name__): kind
     for kind in (SuiteStarted, SuiteResumed, ProblemBegun, ProblemEnded, SuiteFinished)
 }
 
@@ -156,9 +156,7 @@ def read_suite(folder: SuiteFolder) -> list[Record]:
     for number, line in enumerate(whole.split(b"\n"), 1):
         try:
             row = json.loads(line)
-            if row["schema"] != SCHEMA:
-                raise ValueError(f"schema {row['schema']!r} is not {SCHEMA!r}")
-            records.append(from_data(row["data"], _KINDS[row["kind"]]))
+            records.append(from_data(row["data"], _KINDS[row["schema"], row["kind"]]))
         except (ValueError, KeyError, TypeError, msgspec.ValidationError) as error:
             raise UsageError(
                 f"{folder.log}, line {number}: not a suite's record: {error}"

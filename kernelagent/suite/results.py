@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Literal
 
 from kernelagent.browse import Told, told_by
@@ -175,7 +176,7 @@ def _worked_s(events: Sequence[Logged]) -> float:
         return 0.0
     idle = sum(
         after.time_s - before.time_s
-        for before, after in zip(events, events[1:], strict=False)
+        for before, after in pairwise(events)
         if isinstance(before.event, RunFinished)
     )
     return events[-1].time_s - events[0].time_s - idle
