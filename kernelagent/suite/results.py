@@ -90,7 +90,7 @@ def _result(
     folder: SuiteFolder, problem: SuiteProblem, endings: Sequence[ProblemEnded]
 ) -> ProblemResult:
     run = run_folder(folder.runs_of(problem.key))
-    told = told_by(run.log) if run is not None else Told(())
+    told = told_by(run.log) if run is not None else Told((), torn=False)
     events, state = told.events, told.state
     end = events[-1].event if events else None
     finished = end if isinstance(end, RunFinished) else None
