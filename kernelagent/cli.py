@@ -392,6 +392,32 @@ def bench(
     raise typer.Exit(int(status))
 
 
+@app.command()
+def export(
+    run: Annotated[list[str], typer.Argument(help="Ids or folders of runs, or of suites.")],
+    format_: Annotated[str, typer.Option("--format", help="jsonl, trl or verl.")] = "jsonl",
+    out: Annotated[Path | None, typer.Option(help="A file; .parquet needs pyarrow.")] = None,
+    prs: Annotated[bool, typer.Option("--prs", help="Mask lazy turns by PRS.")] = False,
+    near_duplicates: Annotated[
+        float | None, typer.Option(help="Drop trajectories this similar (0 to 1).", min=0, max=1)
+    ] = None,
+    keep_regressed: Annotated[
+        bool, typer.Option("--keep-regressed", help="Learn from turns that got worse, too.")
+    ] = False,
+    seed: Annotated[int, typer.Option(help="Of the draws of --prs.")] = 0,
+    runs: Runs = None,
+) -> None:
+    """Turn runs into training data; what was dropped, and why, is said on stderr.
+
+    Example: kernelagent export RUN --format trl --out turns.jsonl
+    """
+    from kernelagent import commands_export
+    from kernelagent.export import Choice
+
+    choice = Choice(prs, near_duplicates, mask_regressed=not keep_regressed, seed=seed)
+    raise typer.Exit(int(commands_export.export(run, format_, out, choice, runs)))
+
+
 def _pairs(given: list[str] | None) -> dict[str, str] | None:
     if given is None:
         return None
