@@ -117,7 +117,7 @@ def export(runs: Sequence[RunFolder], choice: Choice = Choice()) -> Export:
         found += _of_run(run.id, state, choice, cleaner, dropped)
     if choice.near_duplicates is not None:
         found = list(_distinct(found, choice.near_duplicates, dropped))
-    masks = Counter(turn.masked for t in found for turn in t.turns if turn.masked is not None)
+    masks: Counter[str] = Counter(u.masked for t in found for u in t.turns if u.masked is not None)
     return Export(tuple(found), tuple(dropped), dict(masks), cleaner.taken)
 
 
