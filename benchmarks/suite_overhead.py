@@ -3,7 +3,8 @@
 `python -m benchmarks.suite_overhead [--problems N] [--real PATH... --turns N] [--write FILE]`
 
 Recorded: the same N recorded runs (three to seventeen turns each, no pauses) one after the other,
-alone and as a suite of one job; the difference is the suite's. Real: a suite of the built-in policy
+alone and as a suite of one job, in seconds of CPU (other work on the machine does not count); the
+difference is the suite's. Real: a suite of the built-in policy
 over PATH; what its log says the suite took, against what its runs' logs say they took.
 """
 
@@ -33,23 +34,23 @@ def alone_s(folder: SuiteFolder) -> float:
     """The suite's runs one after the other, without the suite."""
     first, run = started(folder), recorded(0.0)
     config = from_data(first.config, RunConfig)
-    began = time.perf_counter()
+    began = time.process_time()
     for problem in first.problems:
         mine = replace(config, runs=str(folder.runs_of(problem.key)))
         run(problem, mine, None, (), lambda: False)
-    return time.perf_counter() - began
+    return time.process_time() - began
 
 
 def as_suite_s(folder: SuiteFolder) -> tuple[float, float]:
-    """Wall time of the suite, and of the report at its end."""
-    began = time.perf_counter()
+    """CPU time of the suite, and of the report at its end."""
+    began = time.process_time()
     assert conduct(folder, Silent(), run_one=recorded(0.0))
-    ran = time.perf_counter()
+    ran = time.process_time()
     report_of(folder)
-    return ran - began, time.perf_counter() - ran
+    return ran - began, time.process_time() - ran
 
 
-def recorded_rows(problems: int, repeats: int = 3) -> list[str]:
+def recorded_rows(problems: int, repeats: int = 2) -> list[str]:
     alone, suite, report = [], [], []
     here = Path.cwd()
     for _ in range(repeats):
@@ -64,7 +65,7 @@ def recorded_rows(problems: int, repeats: int = 3) -> list[str]:
     return [
         f"{problems} recorded runs, the least of {repeats} repeats:",
         "",
-        "| | s |",
+        "| | s of CPU |",
         "|---|---|",
         f"| one after the other, without a suite | {min(alone):.2f} |",
         f"| as a suite, one job | {min(suite):.2f} |",

@@ -29,7 +29,7 @@ def bench(
 ) -> ExitStatus:
     """Run a suite, or go on with one; 0 when every problem has ended, 130 when the user stopped it.
 
-    3 when every single run failed for reasons of the machine or the model.
+    When not a single run could be carried out: 3 for reasons of the machine or the model, else 2.
     """
     from rich.console import Console
 
@@ -64,8 +64,10 @@ def bench(
     if not whole:
         talk.print(f"to go on: kernelagent bench --resume {folder.path}", highlight=False)
         return ExitStatus.INTERRUPTED
-    every_failed = all(row.exit_status == ExitStatus.ENVIRONMENT for row in report.problems)
-    return ExitStatus.ENVIRONMENT if every_failed else ExitStatus.OK
+    if len(report.failed) < len(report.problems):
+        return ExitStatus.OK
+    worst = max(row.exit_status or ExitStatus.ENVIRONMENT for row in report.problems)
+    return ExitStatus(worst)
 
 
 def diff(before: str, after: str, flags: Mapping[str, Any], *, as_json: bool) -> ExitStatus:

@@ -18,6 +18,7 @@ PAGES = [
     ROOT / name
     for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/how-verification-works.md")
 ]
+PAGES += [ROOT / "docs" / name for name in ("suites.md", "training.md")]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
 TARGETS = set(re.findall(r"^([\w-]+):", MAKEFILE, re.MULTILINE))
