@@ -195,5 +195,7 @@ def test_a_real_judge_judges_an_emitted_reply():
     replies = [json.loads(line)["reply"] for line in cassette.read_text().splitlines() if line]
     with KernelEnv(RunConfig(device="virtual"), turns=2) as env:
         env.reset(str(root / "examples" / "softmax_scale_mask.py"))
-        rewards = [env.step(reply).reward for reply in replies[:2]]
-    assert max(rewards) > 1.0
+        failed, better = env.step(replies[0]), env.step(replies[3])
+    assert (failed.reward, failed.info.code) == (0.0, "compile_error")
+    assert better.info.verdict == "accepted"
+    assert better.reward == pytest.approx(1.0 + better.info.coverage)
