@@ -13,6 +13,8 @@ from kernelagent.evaluation import Evaluation
 from kernelagent.events import KINDS, SCHEMA
 from kernelagent.proof import Proof
 from kernelagent.report.record import Report
+from kernelagent.suite.pairs import SuiteDiff
+from kernelagent.suite.summary import SuiteReport
 
 FOLDER = Path(__file__).parent / "schemas"
 
@@ -22,6 +24,8 @@ def schemas() -> dict[str, dict[str, Any]]:
     made = {
         "evaluation.json": msgspec.json.schema(Evaluation),
         "doctor.json": msgspec.json.schema(Findings),
+        "bench.json": msgspec.json.schema(SuiteReport),
+        "bench_diff.json": msgspec.json.schema(SuiteDiff),
         "proof.json": msgspec.json.schema(Proof),
         "report.json": msgspec.json.schema(Report),
     }

@@ -161,6 +161,9 @@ class Session:
         answer = self.models[ask.request.model].reply(ask, self.on_text)
         if not isinstance(answer, Reply):
             return answer
+        return self._logged(ask, answer, self.clock() - began)
+
+    def _logged(self, ask: Ask, answer: Reply, seconds: float) -> Turn:
         with self._one_at_a_time:
             self.keep_prompt(ask.turn, ask.messages)
             asked = prompt_hash(ask.messages)
@@ -174,12 +177,25 @@ class Session:
                     tokens_out=answer.tokens_out,
                     dollars=answer.dollars,
                     finish=answer.finish,
-                    seconds=self.clock() - began,
+                    seconds=seconds,
                 )
             )
             if answer.remark is not None:
                 self._publish(Remarked("warning", answer.remark))
         return Turn(ask.turn, ask.request, answer.text)
+
+    def next_ask(self) -> Ask | None:
+        """What the strategy would ask now, for a trainer that answers by itself; None: nothing."""
+        requests = self.strategy.next_turns(self.history)
+        if not requests:
+            return None
+        messages = render_prompt(self.facts, self.device, self.history, requests[0])
+        return Ask(self.history.next_index, requests[0], messages, self.history)
+
+    def answered(self, ask: Ask, answer: Reply) -> Turn:
+        """The turn that `answer` makes of `ask`, logged and judged as any other."""
+        self.resolve(self._logged(ask, answer, 0.0))
+        return self.history.turn(ask.turn)
 
     def resolve(self, turn: Turn) -> None:
         """Evaluate a turn whose reply is known (fresh, or left over from an interrupted run)."""

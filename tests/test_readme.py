@@ -25,6 +25,7 @@ PAGES = [
         "docs/reading-a-report.md",
     )
 ]
+PAGES += [ROOT / "docs" / name for name in ("suites.md", "training.md")]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
 TARGETS = set(re.findall(r"^([\w-]+):", MAKEFILE, re.MULTILINE))

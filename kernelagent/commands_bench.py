@@ -1,0 +1,106 @@
+"""`kernelagent bench` and `kernelagent bench diff`: what they do once their flags are read."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from kernelagent.commands import confirm_sending
+from kernelagent.config import RUNS, RunConfig, resolve
+from kernelagent.errors import ExitStatus, UsageError
+from kernelagent.records import to_json
+from kernelagent.suite.conduct import begin, conduct
+from kernelagent.suite.log import SuiteFolder, started
+from kernelagent.suite.problems import find_problems
+
+
+def bench(
+    places: Sequence[str],
+    splits: str | None,
+    flags: Mapping[str, Any],
+    config_file: Path | None,
+    resume: str | None,
+    jobs: int | None,
+    stop_asked: Callable[[], bool],
+    *,
+    as_json: bool,
+) -> ExitStatus:
+    """Run a suite, or go on with one; 0 when every problem has ended, 130 when the user stopped it.
+
+    When not a single run could be carried out: 3 for reasons of the machine or the model, else 2.
+    """
+    from rich.console import Console
+
+    from kernelagent.suite.live import Live
+    from kernelagent.suite.summary import report_of
+    from kernelagent.suite.text import as_table, grids, preamble, write_reports
+
+    config = resolve(flags, config_file)
+    if resume is not None:
+        _refuse_changes(places, splits, flags)
+        folder = SuiteFolder.open(resume, suites_of(config))
+    else:
+        if not places:
+            raise UsageError("say what to run: folders, files, or pkg.mod:Name")
+        found = find_problems(places, [s for s in (splits or "").split(",") if s])
+        confirm_sending(config)
+        folder = begin(suites_of(config), found, config, jobs or 1)
+    talk = Console(stderr=True)
+    talk.print(f"suite {folder.path}", highlight=False, markup=False, soft_wrap=True)
+    with Live(talk, len(started(folder).problems)) as live:
+        whole = conduct(folder, live, jobs=jobs, stop_asked=stop_asked)
+    report = report_of(folder)
+    write_reports(folder, report)
+    if as_json:
+        _print_json(report)
+    else:
+        console = Console()
+        for grid in grids(report):
+            console.print(as_table(grid))
+        for line in (*preamble(report), f"report: {folder.path / 'report.html'}"):
+            console.print(line, highlight=False, markup=False, soft_wrap=True)
+    if not whole:
+        talk.print(f"to go on: kernelagent bench --resume {folder.path}", highlight=False)
+        return ExitStatus.INTERRUPTED
+    if len(report.failed) < len(report.problems):
+        return ExitStatus.OK
+    worst = max(row.exit_status or ExitStatus.ENVIRONMENT for row in report.problems)
+    return ExitStatus(worst)
+
+
+def diff(before: str, after: str, flags: Mapping[str, Any], *, as_json: bool) -> ExitStatus:
+    """Two suites paired problem by problem."""
+    from rich.console import Console
+
+    from kernelagent.suite.pairs import compare
+    from kernelagent.suite.text import as_table, diff_grids
+
+    suites = suites_of(resolve(flags))
+    found = compare(SuiteFolder.open(before, suites), SuiteFolder.open(after, suites))
+    if as_json:
+        _print_json(found)
+    else:
+        for grid in diff_grids(found):
+            Console().print(as_table(grid))
+    return ExitStatus.OK
+
+
+def suites_of(config: RunConfig) -> Path:
+    """Where suites are kept: beside the runs, or in the folder that --runs names."""
+    return Path(RUNS).with_name("suites") if config.runs == RUNS else Path(config.runs)
+
+
+def _refuse_changes(places: Sequence[str], splits: str | None, flags: Mapping[str, Any]) -> None:
+    changed = [name for name, value in flags.items() if value is not None and name != "runs"]
+    if places or splits or changed:
+        raise UsageError(
+            "a suite goes on with the problems and options it began with; give --resume, --jobs and "
+            f"--runs only (given: {', '.join([*places, *changed])})"
+        )
+
+
+def _print_json(record: object) -> None:
+    sys.stdout.buffer.write(to_json(record) + b"\n")
+    sys.stdout.flush()

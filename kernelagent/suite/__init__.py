@@ -1,0 +1,5 @@
+"""Suites: one ordinary, resumable run for each of many problems, and the table over all of them.
+
+`problems` finds them, `log` is the suite's own append-only log, `conduct` runs what is not done yet,
+`results` folds each run's log, `summary` adds them up, `pairs` compares two suites, `text` writes.
+"""

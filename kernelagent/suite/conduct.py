@@ -1,0 +1,187 @@
+"""Runs a suite: a run for every problem that has not ended yet, a few of them side by side."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Protocol
+
+from kernelagent.config import RunConfig
+from kernelagent.errors import ExitStatus, KernelAgentError
+from kernelagent.events import Logged, RunFinished, Subscriber
+from kernelagent.records import from_data, to_data
+from kernelagent.run import default_strategy, optimize, versions
+from kernelagent.runlog import LOG, RunFolder, read_events
+from kernelagent.suite.log import (
+    ProblemBegun,
+    ProblemEnded,
+    SuiteFinished,
+    SuiteFolder,
+    SuiteLog,
+    SuiteResumed,
+    SuiteStarted,
+    read_suite,
+    started,
+)
+from kernelagent.suite.problems import Found, SuiteProblem
+
+
+class RunOne(Protocol):
+    """Runs one problem, or goes on with its run in `folder`; raises `KernelAgentError`.
+
+    `kernelagent.run.optimize` is one; a recording or another machine may stand in its place.
+    """
+
+    def __call__(
+        self,
+        problem: SuiteProblem,
+        config: RunConfig,
+        folder: RunFolder | None,
+        subscribers: Sequence[Subscriber],
+        stop_asked: Callable[[], bool],
+    ) -> tuple[int, str]:
+        """The run's exit status, and why it ended."""
+        ...
+
+
+class Watcher(Protocol):
+    """Whoever shows the suite while it runs; called from several threads."""
+
+    def begun(self, key: str) -> None: ...
+    def happened(self, key: str, logged: Logged) -> None: ...
+    def ended(self, key: str, exit_status: int, why: str) -> None: ...
+
+
+def run_here(
+    problem: SuiteProblem,
+    config: RunConfig,
+    folder: RunFolder | None,
+    subscribers: Sequence[Subscriber],
+    stop_asked: Callable[[], bool],
+) -> tuple[int, str]:
+    """The ordinary run, on this machine."""
+    done = optimize(
+        problem.spec, config, subscribers=subscribers, stop_asked=stop_asked, folder=folder
+    )
+    return int(done.exit_status), done.why
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a run ended, as its own log says."""
+
+    exit_status: int
+    why: str
+
+
+def begin(suites: Path, found: Found, config: RunConfig, jobs: int) -> SuiteFolder:
+    """A new suite's folder, its first record written."""
+    config = replace(config, strategy=config.strategy or default_strategy(config.model))
+    folder = SuiteFolder.create(suites, now=time.time())
+    log = SuiteLog(folder)
+    log.publish(
+        SuiteStarted(
+            folder.path.name, found.problems, found.left_out, to_data(config), jobs, versions()
+        )
+    )
+    log.close()
+    return folder
+
+
+def conduct(
+    folder: SuiteFolder,
+    watcher: Watcher,
+    *,
+    jobs: int | None = None,
+    stop_asked: Callable[[], bool] = lambda: False,
+    run_one: RunOne = run_here,
+) -> bool:
+    """Run what has not ended yet; True when every problem has. Nothing that is in a log is redone.
+
+    A run that was killed goes on from its log; one that failed because of the machine or the model
+    (exit 3) is tried again; a problem that cannot be read (exit 2) is not.
+    """
+    first = started(folder)
+    records = read_suite(folder)
+    resumed = len(records) > 1
+    endings = {r.key: r for r in records if isinstance(r, ProblemEnded)}
+    cut_short = frozenset(key for key, ending in endings.items() if ending.stopped)
+    began, log = time.monotonic(), SuiteLog(folder)
+    if resumed:
+        log.publish(SuiteResumed(jobs or first.jobs))
+    config = from_data(first.config, RunConfig)
+    suite = _Suite(folder, config, log, watcher, stop_asked, run_one, cut_short)
+    try:
+        with ThreadPoolExecutor(jobs or first.jobs, "suite") as pool:
+            done = list(pool.map(suite.take, first.problems))
+        log.publish(SuiteFinished(not all(done), time.monotonic() - began))
+        return all(done)
+    finally:
+        log.close()
+
+
+@dataclass(frozen=True)
+class _Suite:
+    folder: SuiteFolder
+    config: RunConfig
+    log: SuiteLog
+    watcher: Watcher
+    stop_asked: Callable[[], bool]
+    run_one: RunOne
+    cut_short: frozenset[str]
+    """Problems whose run ended because the user stopped an earlier call."""
+
+    def take(self, problem: SuiteProblem) -> bool:
+        """One problem to its end; False when the user stopped the suite before."""
+        runs = self.folder.runs_of(problem.key)
+        before = run_folder(runs)
+        ended = None if before is None else end_of(before)
+        whole = problem.key not in self.cut_short
+        if ended is not None and ended.exit_status != ExitStatus.ENVIRONMENT and whole:
+            self.watcher.ended(problem.key, ended.exit_status, ended.why)
+            return True
+        if self.stop_asked():
+            return False
+        self.log.publish(ProblemBegun(problem.key))
+        self.watcher.begun(problem.key)
+        began = time.monotonic()
+        status, why = self._run(problem, before)
+        seconds = time.monotonic() - began
+        stopped = self.stop_asked()
+        self.log.publish(ProblemEnded(problem.key, status, why, seconds, stopped))
+        self.watcher.ended(problem.key, status, why)
+        return not stopped
+
+    def _run(self, problem: SuiteProblem, before: RunFolder | None) -> tuple[int, str]:
+        config = replace(
+            self.config,
+            runs=str(self.folder.runs_of(problem.key)),
+            out=str(self.folder.module_of(problem.key)),
+        )
+
+        def tell(logged: Logged) -> None:
+            self.watcher.happened(problem.key, logged)
+
+        try:
+            return self.run_one(problem, config, before, (tell,), self.stop_asked)
+        except KernelAgentError as error:
+            return int(error.exit_status), str(error)
+
+
+def run_folder(runs: Path) -> RunFolder | None:
+    """The run below `runs` that got as far as a first event; the latest if there are several."""
+    logs = sorted(runs.glob(f"*/{LOG}"))
+    begun = [log for log in logs if b"\n" in log.read_bytes()]
+    return RunFolder(begun[-1].parent) if begun else None
+
+
+def end_of(run: RunFolder) -> Ended | None:
+    """How a run ended; None while it has not, or when the user stopped it in the middle."""
+    events = list(read_events(run.log))
+    event = events[-1].event if events else None
+    if isinstance(event, RunFinished) and event.outcome != "interrupted":
+        return Ended(event.exit_status, event.why)
+    return None

@@ -1,0 +1,241 @@
+"""A suite's result for readers: `report.md` and `report.html`, and the table on the terminal.
+
+Text and tables only. Curves are drawn elsewhere: whoever has them passes finished HTML as `figures`.
+"""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kernelagent.outfile import write_atomically
+from kernelagent.records import to_data
+from kernelagent.suite.log import SuiteFolder
+from kernelagent.suite.pairs import SuiteDiff
+from kernelagent.suite.results import ProblemResult, Score
+from kernelagent.suite.summary import Group, Share, Speeds, SuiteReport, Taken
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+_STYLE = (
+    "body{font:15px/1.5 system-ui,sans-serif;max-width:70rem;margin:2rem auto;padding:0 1rem}"
+    "table{border-collapse:collapse;margin:1rem 0}td,th{padding:.2rem .7rem;text-align:left;"
+    "border-bottom:1px solid #8886}"
+)
+_AGAINST = {
+    "eager": "fast_{p} vs eager (measured)",
+    "compile": "fast_{p} vs best torch.compile mode (measured)",
+    "estimate": "estimated_fast_{p} vs eager (ESTIMATE, not measured)",
+}
+_MEANS = {
+    "eager": "speedup vs eager",
+    "compile": "speedup vs best torch.compile mode",
+    "estimate": "ESTIMATED ratio to eager",
+}
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A table, wherever it is shown."""
+
+    title: str
+    head: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+def grids(report: SuiteReport) -> list[Grid]:
+    """The statistics, with and without degenerate problems where there are any; then each problem."""
+    found = [_statistics(f"All {report.all.problems} problems", report.all)]
+    if report.degenerate:
+        sound = report.without_degenerate
+        names = ", ".join(report.degenerate)
+        title = f"The {sound.problems} problems without the degenerate ones ({names})"
+        found.append(_statistics(title, sound))
+    return [*found, problems_grid(report.problems)]
+
+
+def _statistics(title: str, group: Group) -> Grid:
+    taken = (group.last_turn, group.best_of_history)
+    rows = [("correct (fast_0)", *(share(t.correct) for t in taken))]
+    for name in ("eager", "compile", "estimate"):
+        rows += _speed_rows(name, [_speeds(t, name) for t in taken])
+    return Grid(title, ("", "last turn", "best of history"), tuple(rows))
+
+
+def _speeds(taken: Taken, name: str) -> Speeds | None:
+    return {"eager": taken.eager, "compile": taken.compile, "estimate": taken.estimate}[name]
+
+
+def _speed_rows(name: str, both: Sequence[Speeds | None]) -> Iterable[tuple[str, ...]]:
+    known = next((speeds for speeds in both if speeds is not None), None)
+    if known is None:
+        if name != "estimate":
+            yield _AGAINST[name].format(p="p"), *["not timed"] * len(both)
+        return
+    for p in known.fast:
+        if p != "0":
+            yield _AGAINST[name].format(p=p), *(share(s.fast[p]) if s else "–" for s in both)
+    of_correct = f"geometric mean over correct problems, losses included: {_MEANS[name]}"
+    yield of_correct, *(ratio(s.geometric_mean_of_correct) if s else "–" for s in both)
+    of_all = f"geometric mean over all problems, no candidate = 1: {_MEANS[name]}"
+    yield of_all, *(ratio(s.geometric_mean_of_all) if s else "–" for s in both)
+
+
+def problems_grid(rows: Sequence[ProblemResult]) -> Grid:
+    """One row a problem."""
+    head = ("problem", "turns", "last turn", "best of history", "tokens", "wall s", "device s", "")
+    body = tuple(
+        (
+            row.key,
+            str(row.turns),
+            score(row.last),
+            score(row.best),
+            str(row.tokens),
+            f"{row.wall_s:.1f}",
+            f"{row.device_s:.1f}",
+            _note(row),
+        )
+        for row in rows
+    )
+    return Grid("Problems", head, body)
+
+
+def _note(row: ProblemResult) -> str:
+    notes = ["degenerate"] if row.degenerate else []
+    if row.status != "ended":
+        notes.append(f"{row.status}: {row.why.splitlines()[0][:160] if row.why else ''}")
+    return "; ".join(notes)
+
+
+def score(found: Score) -> str:
+    """One candidate in a cell, an estimate called so."""
+    if not found.correct:
+        return found.code or "not correct"
+    if found.eager is not None:
+        compiled = "" if found.compiled is None else f", {found.compiled:.2f}× torch.compile"
+        return f"{found.eager:.2f}× eager{compiled}"
+    if found.estimate is not None:
+        return f"correct, estimate {found.estimate:.2f}"
+    return "correct, not timed"
+
+
+def share(found: Share) -> str:
+    """A share of problems with its interval."""
+    return f"{found.value:.1%} [{found.low:.1%}, {found.high:.1%}]"
+
+
+def ratio(found: Share | None) -> str:
+    """A mean ratio with its interval."""
+    return "–" if found is None else f"{found.value:.2f} [{found.low:.2f}, {found.high:.2f}]"
+
+
+def preamble(report: SuiteReport) -> list[str]:
+    """What a reader must know before the numbers."""
+    spend, device = report.spend, report.device
+    where = "no device yet" if device is None else f"{device.kind}: {device.name}"
+    lines = [
+        f"{', '.join(report.model)}, strategy {report.strategy or 'default'}, on {where}",
+        f"spent: {spend.turns} turns, {spend.tokens} tokens, {spend.dollars:.2f} dollars"
+        + (f" ({spend.unpriced_tokens} tokens unpriced)" if spend.unpriced_tokens else "")
+        + f", {spend.run_wall_s:.0f} s of runs, {spend.device_s:.0f} s of evaluation",
+        "Brackets: 95 % bootstrap intervals over problems. Best of history is judged a second time "
+        "with fresh inputs.",
+    ]
+    if device is not None and device.kind == "virtual":
+        lines.append("Nothing was timed on a GPU: no fast_p but fast_0; estimates prove no speed.")
+    if not report.finished:
+        lines.append("The suite has not finished: problems without a run count as not correct.")
+    if report.failed:
+        lines.append(f"Could not be run, counted as not correct: {', '.join(report.failed)}")
+    if report.left_out:
+        lines.append(
+            f"{len(report.left_out)} Python files in the folders are no problem (no `class Model` "
+            f"with `get_inputs`): {', '.join(report.left_out[:8])}"
+        )
+    return lines
+
+
+def as_markdown(report: SuiteReport) -> str:
+    """`report.md`."""
+    parts = [f"# Suite {report.suite}", "", *(f"- {line}" for line in preamble(report))]
+    for grid in grids(report):
+        parts += ["", f"## {grid.title}", "", *_markdown_table(grid)]
+    return "\n".join(parts) + "\n"
+
+
+def as_html(report: SuiteReport, figures: str = "") -> str:
+    """`report.html`: one file that loads nothing; `figures` is HTML made elsewhere, put in as is."""
+    items = "".join(f"<li>{html.escape(line)}</li>" for line in preamble(report))
+    title = html.escape(f"Suite {report.suite}")
+    tables = "".join(_html_table(grid) for grid in grids(report))
+    return (
+        f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{title}</title>'
+        f"<style>{_STYLE}</style><h1>{title}</h1><ul>{items}</ul>{figures}{tables}</html>\n"
+    )
+
+
+def write_reports(folder: SuiteFolder, report: SuiteReport, figures: str = "") -> None:
+    """`report.md`, `report.html` and `report.json` into the suite's folder."""
+    import json
+
+    told = json.dumps(to_data(report), indent=1, ensure_ascii=False) + "\n"
+    write_atomically(folder.path / "report.md", as_markdown(report), force=True)
+    write_atomically(folder.path / "report.html", as_html(report, figures), force=True)
+    write_atomically(folder.path / "report.json", told, force=True)
+
+
+def diff_grids(diff: SuiteDiff) -> list[Grid]:
+    """A pair of suites: the totals, then each problem."""
+    totals: list[tuple[str, ...]] = [
+        ("pairs", str(len(diff.pairs))),
+        ("correct, change (mean over pairs)", share(diff.correct_change)),
+        ("correct only after", ", ".join(diff.gained) or "none"),
+        ("correct only before", ", ".join(diff.lost) or "none"),
+        ("geometric mean of after / before, best of history", ratio(diff.geometric_mean_change)),
+        ("only in one suite", ", ".join((*diff.only_before, *diff.only_after)) or "none"),
+    ]
+    if any(pair.of == "estimate" for pair in diff.pairs):
+        totals.append(("note", "ratios of ESTIMATES, not of measurements"))
+    rows = [
+        (
+            pair.key,
+            score(pair.before),
+            score(pair.after),
+            "–" if pair.change is None else f"{pair.change:.2f}",
+        )
+        for pair in diff.pairs
+    ]
+    return [
+        Grid(f"{diff.before} → {diff.after}", ("", ""), tuple(totals)),
+        Grid("Problems", ("problem", "before", "after", "after / before"), tuple(rows)),
+    ]
+
+
+def as_table(grid: Grid) -> Table:
+    """For the terminal."""
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(title=Text(grid.title), title_justify="left")
+    for name in grid.head:
+        table.add_column(Text(name), overflow="fold")
+    for row in grid.rows:
+        table.add_row(*map(Text, row))
+    return table
+
+
+def _markdown_table(grid: Grid) -> Iterable[str]:
+    for row in (grid.head, ["---"] * len(grid.head), *grid.rows):
+        yield "| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |"
+
+
+def _html_table(grid: Grid) -> str:
+    head = "".join(f"<th>{html.escape(cell)}</th>" for cell in grid.head)
+    rows = "".join(
+        "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>"
+        for row in grid.rows
+    )
+    return f"<h2>{html.escape(grid.title)}</h2><table><tr>{head}</tr>{rows}</table>"

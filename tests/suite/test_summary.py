@@ -1,0 +1,184 @@
+from __future__ import annotations
+
+import json
+import math
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+from recorded_suite import Silent, begin, recorded
+
+from kernelagent.evaluation import DeviceFacts, Disclosure, Evaluation, Interval, Timing
+from kernelagent.events import Evaluated, Logged, RunFinished, RunStarted, TurnStarted, to_line
+from kernelagent.history import TurnRequest
+from kernelagent.problem import ProblemSpec
+from kernelagent.records import to_json
+from kernelagent.schemas_of import schemas
+from kernelagent.suite.conduct import conduct
+from kernelagent.suite.pairs import compare
+from kernelagent.suite.results import ProblemResult, Score, results_of
+from kernelagent.suite.summary import group, report_of
+from kernelagent.suite.text import as_html, as_markdown, write_reports
+
+CUDA = DeviceFacts("cuda", "NVIDIA H200", "sm_90", "2.13.0", "3.9.0")
+
+
+def row(key, last, best, *, degenerate=False):
+    return ProblemResult(
+        key, f"{key}.py", None, "ended", 0, "done", None, degenerate, 2, last, best, 0, 0.0, 0, 1, 1
+    )
+
+
+def score(eager, compiled=None):
+    return Score(0, correct=eager is not None, eager=eager, compiled=compiled)
+
+
+ROWS = [
+    row("a", score(None), score(2.0, 1.0)),
+    row("b", score(1.0, 0.5), score(1.2, 0.6)),
+    row("c", score(0.5), score(0.5), degenerate=True),
+    row("d", score(None), score(None)),
+]
+
+
+def test_fast_p_counts_all_problems_and_its_bound_is_included():
+    found = group(ROWS).best_of_history.eager
+    assert {p: s.value for p, s in found.fast.items()} == {
+        "0": 0.75,
+        "1": 0.5,
+        "1.2": 0.5,
+        "1.5": 0.25,
+        "2": 0.25,
+    }
+    assert group(ROWS).last_turn.eager.fast["1"].value == 0.25
+
+
+def test_the_geometric_means_include_losses_and_say_what_a_failure_counts():
+    found = group(ROWS).best_of_history.eager
+    assert found.geometric_mean_of_correct.value == pytest.approx((2.0 * 1.2 * 0.5) ** (1 / 3))
+    assert found.geometric_mean_of_all.value == pytest.approx((2.0 * 1.2 * 0.5 * 1.0) ** (1 / 4))
+
+
+def test_torch_compile_has_its_own_count_over_what_was_measured():
+    found = group(ROWS).best_of_history.compile
+    assert found.measured == 2
+    assert found.fast["1"].value == 0.25
+
+
+def test_nothing_timed_gives_no_speed_at_all():
+    estimated = [row("a", Score(0, True, estimate=3.0), Score(0, True, estimate=3.0))]
+    found = group(estimated).best_of_history
+    assert (found.eager, found.compile, found.correct.value) == (None, None, 1.0)
+    assert found.estimate.against == "estimate"
+
+
+def test_an_interval_is_over_problems_and_the_same_every_time():
+    many = [row(str(i), score(1.5 if i % 4 else None), score(1.5)) for i in range(100)]
+    one = group(many).last_turn.correct
+    assert one == group(many).last_turn.correct
+    half = 1.96 * math.sqrt(0.75 * 0.25 / 100)
+    assert one.low == pytest.approx(0.75 - half, abs=0.02)
+    assert one.high == pytest.approx(0.75 + half, abs=0.02)
+    certain = group(many).best_of_history.correct
+    assert (certain.low, certain.high) == (1.0, 1.0)
+
+
+def timed(speedup: float, modes: dict[str, float], *codes: str) -> Evaluation:
+    timing = Timing(
+        10.0, 10.0 * speedup, Interval(speedup, speedup - 0.1, speedup + 0.1), compile=modes
+    )
+    told = tuple(Disclosure(code, "what it says") for code in codes)
+    return Evaluation("accepted", CUDA, timing=timing, disclosures=told)
+
+
+def write_run(folder: Path, evaluations: list[Evaluation]) -> None:
+    folder.mkdir(parents=True)
+    events = [RunStarted("r", ProblemSpec(path="x.py"), {}, {})]
+    for turn, found in enumerate(evaluations):
+        events += [TurnStarted(turn, TurnRequest("write", "m"), "0")]
+        events += [Evaluated(turn, str(turn), f"n = {turn}\n", found, 1.0, "")]
+    events += [RunFinished("none", 1, "done")]
+    text = "".join(to_line(Logged(i, float(i), e)) + "\n" for i, e in enumerate(events))
+    (folder / "events.jsonl").write_text(text)
+
+
+def test_the_best_compile_mode_of_a_problem_is_the_one_compared_with(tmp_path):
+    folder = begin(tmp_path / "s", 2, 1)
+    write_run(
+        folder.runs_of("p0") / "r",
+        [timed(1.5, {"default": 12.0, "max-autotune": 8.0}), timed(1.2, {"default": 9.0})],
+    )
+    write_run(folder.runs_of("p1") / "r", [timed(3.0, {}, "degenerate")])
+    first, second = results_of(folder)
+    assert (first.best.turn, first.best.eager, first.best.compiled) == (0, 1.5, 0.8)
+    assert (first.last.turn, first.last.eager, first.last.compiled) == (1, 1.2, 0.9)
+    assert second.degenerate
+
+
+def test_degenerate_problems_are_listed_and_the_suite_told_with_and_without(tmp_path):
+    folder = begin(tmp_path / "s", 2, 1)
+    write_run(folder.runs_of("p0") / "r", [timed(1.1, {})])
+    write_run(folder.runs_of("p1") / "r", [timed(3.0, {}, "degenerate")])
+    report = report_of(folder)
+    assert report.degenerate == ("p1",)
+    assert report.all.best_of_history.eager.fast["2"].value == 0.5
+    assert report.without_degenerate.problems == 1
+    assert report.without_degenerate.best_of_history.eager.fast["2"].value == 0.0
+    assert "without the degenerate ones (p1)" in as_markdown(report)
+
+
+@pytest.fixture(scope="module")
+def suite(tmp_path_factory):
+    path = tmp_path_factory.mktemp("suite") / "20260101-000000-suite-0000"
+    folder = begin(path, 3, 2)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(path.parent)
+        conduct(folder, Silent(), run_one=recorded(0.0))
+    return folder
+
+
+def test_the_report_is_valid_by_its_schema_and_calls_an_estimate_one(suite):
+    report = report_of(suite)
+    jsonschema.validate(json.loads(to_json(report)), schemas()["bench.json"])
+    assert report.finished
+    assert report.all.best_of_history.eager is None
+    text = as_markdown(report)
+    assert "estimated_fast_1.2 vs eager (ESTIMATE, not measured)" in text
+    assert "| fast_p vs eager (measured) | not timed |" in text
+
+
+def test_the_reports_are_written_beside_the_log(suite):
+    write_reports(suite, report_of(suite), figures="<p>curves</p>")
+    assert "<p>curves</p>" in (suite.path / "report.html").read_text(encoding="utf-8")
+    assert json.loads((suite.path / "report.json").read_text())["schema"] == "kernelagent.bench/1"
+
+
+def test_what_a_log_says_cannot_become_markup(suite):
+    report = report_of(suite)
+    nasty = replace(report.problems[0], key="<script>x</script>", why="a | b")
+    told = replace(report, problems=(nasty,))
+    assert "<script>" not in as_html(told)
+
+
+def test_a_suite_paired_with_itself_shows_no_change(suite):
+    found = compare(suite, suite)
+    jsonschema.validate(json.loads(to_json(found)), schemas()["bench_diff.json"])
+    assert found.correct_change.value == 0.0
+    assert found.geometric_mean_change is None or found.geometric_mean_change.value == 1.0
+    assert (found.gained, found.lost) == ((), ())
+
+
+def test_pairs_show_what_was_gained_and_lost(tmp_path):
+    one, other = begin(tmp_path / "one", 2, 1), begin(tmp_path / "other", 2, 1)
+    write_run(one.runs_of("p0") / "r", [timed(1.0, {})])
+    write_run(one.runs_of("p1") / "r", [timed(1.5, {})])
+    write_run(other.runs_of("p0") / "r", [timed(2.0, {})])
+    found = compare(one, other)
+    assert found.lost == ("p1",)
+    assert [pair.change for pair in found.pairs] == [2.0, None]
+    assert found.geometric_mean_change.value == pytest.approx(2.0)
+    assert found.correct_change.value == -0.5
