@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from urllib.parse import quote, unquote, urlsplit
 
@@ -18,7 +18,7 @@ _SHORTEST = 8
 _USERINFO = re.compile(r"(?<=://)[^/@\s\"'\\]+@")
 
 
-@dataclass(frozen=True)
+@dataclass
 class Redactor:
     """Replaces known secrets, and user and password of any URL, by a mark."""
 
@@ -31,18 +31,21 @@ class Redactor:
                 text = text.replace(secret, MARK)
         return _USERINFO.sub(f"{MARK}@", text) if "://" in text else text
 
+    def add(self, *secrets: str) -> None:
+        """Secrets that were found after the run had begun, in the keyring."""
+        forms = {form for secret in secrets for form in _forms(secret)}
+        self.secrets = _longest_first({*self.secrets, *forms})
+
     def held_back(self, text: str) -> int:
         """How many characters at the end may be the beginning of a secret that is still arriving."""
         return max((_overlap(text, secret) for secret in self.secrets), default=0)
 
 
-def redactor_for(
-    environment: Mapping[str, str], api_base: str | None = None, more: tuple[str, ...] = ()
-) -> Redactor:
-    """All that looks like a key in `environment`, the login in `api_base`, and `more`."""
-    found = {*_in_environment(environment), *_in_url(api_base or ""), *more}
-    forms = {form for secret in found for form in _forms(secret)}
-    return Redactor(tuple(sorted(forms, key=lambda form: (-len(form), form))))
+def redactor_for(environment: Mapping[str, str], api_base: str | None = None) -> Redactor:
+    """Knows all that looks like a key in `environment`, and the login in `api_base`."""
+    redactor = Redactor()
+    redactor.add(*_in_environment(environment), *_in_url(api_base or ""))
+    return redactor
 
 
 def is_secret_name(name: str) -> bool:
@@ -80,6 +83,10 @@ def _forms(secret: str) -> Iterator[str]:
     yield json.dumps(secret, ensure_ascii=False)[1:-1]
     yield json.dumps(secret)[1:-1]
     yield quote(secret, safe="")
+
+
+def _longest_first(forms: Iterable[str]) -> tuple[str, ...]:
+    return tuple(sorted(forms, key=lambda form: (-len(form), form)))
 
 
 def _overlap(text: str, secret: str) -> int:

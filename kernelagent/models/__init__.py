@@ -95,7 +95,7 @@ class ModelSettings:
     target: str
     device: str
     api_base: str | None = None
-    redact: Redactor = Redactor()
+    redact: Redactor = field(default_factory=Redactor)
 
 
 def load_model(name: str, settings: ModelSettings) -> Model:

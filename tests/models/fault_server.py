@@ -36,7 +36,8 @@ class Answer:
     """Before the first byte."""
     stops_at: float = 1.0
     """The share of the text that is sent before `then` happens."""
-    then: Literal["end", "drop", "stall", "garbage", "error_chunk"] = "end"
+    then: Literal["end", "drop", "fade", "stall", "garbage", "error_chunk"] = "end"
+    """`fade`: the connection ends in good order, and the reply does not."""
     stall_s: float = 30.0
     piece: int = 4
     """Characters in a chunk; about one token."""
@@ -56,6 +57,8 @@ class Received:
     body: dict[str, Any]
     authorization: str
     time_s: float
+    taught: bool = False
+    """It was refused by the rules, before the plan was looked at."""
 
 
 @dataclass(frozen=True)
@@ -89,6 +92,7 @@ class FaultServer:
         self.otherwise = otherwise
         self.rules = rules
         self.received: list[Received] = []
+        self.given: list[Answer] = []
         self.chunks_sent = 0
         self.closing = threading.Event()
         self._lock = threading.Lock()
@@ -112,11 +116,13 @@ class FaultServer:
     def next_answer(self, received: Received) -> Answer:
         """What the rules refuse is refused without using up the plan."""
         with self._lock:
-            self.received.append(received)
             refused = refusal(self.rules, received)
+            self.received.append(replace(received, taught=refused is not None))
             if refused is not None:
                 return refused
-            return self.plan.pop(0) if self.plan else self.otherwise
+            answer = self.plan.pop(0) if self.plan else self.otherwise
+            self.given.append(answer)
+            return answer
 
     def __enter__(self) -> FaultServer:
         self._thread.start()
@@ -213,9 +219,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._whole(answer)
 
     def _received(self, body: dict[str, Any]) -> Received:
-        return Received(
-            self.path, body, self.headers.get("Authorization", ""), time.monotonic()
-        )
+        return Received(self.path, body, self.headers.get("Authorization", ""), time.monotonic())
 
     def _send_json(self, status: int, data: object, headers: Mapping[str, str]) -> None:
         self._send(status, json.dumps(data).encode(), headers)
@@ -258,9 +262,8 @@ class _Handler(BaseHTTPRequestHandler):
     def _stream(self, answer: Answer, *, wants_usage: bool) -> None:
         self.send_response(200)
         self.send_header("Content-Type", "text/event-stream")
-        self.send_header("Connection", "close")
+        self.send_header("Transfer-Encoding", "chunked")
         self.end_headers()
-        self.close_connection = True
         for chunk in _deltas(answer):
             if self.faults.closing.is_set():
                 return
@@ -271,23 +274,31 @@ class _Handler(BaseHTTPRequestHandler):
             case "end":
                 self._event(_chunk({}, answer.finish))
                 if wants_usage and answer.usage:
-                    self._event(_envelope("chat.completion.chunk") | {
-                        "choices": [], "usage": _usage(answer)
-                    })
-                self.wfile.write(b"data: [DONE]\n\n")
+                    self._event(
+                        _envelope("chat.completion.chunk")
+                        | {"choices": [], "usage": _usage(answer)}
+                    )
+                self._write(b"data: [DONE]\n\n")
             case "garbage":
-                self.wfile.write(b'data: {"choices": [{"delta": {"con\n\n')
+                self._write(b'data: {"choices": [{"delta": {"con\n\n')
             case "error_chunk":
                 self._event({"error": {"message": "the engine died", "code": 500}})
             case "stall":
                 self.faults.closing.wait(answer.stall_s)
                 self._cut()
+                return
             case "drop":
                 self._cut()
+                return
+        self.wfile.write(b"0\r\n\r\n")
 
     def _event(self, data: object) -> None:
         self.faults.chunks_sent += 1
-        self.wfile.write(b"data: " + json.dumps(data).encode() + b"\n\n")
+        self._write(b"data: " + json.dumps(data).encode() + b"\n\n")
+
+    def _write(self, data: bytes) -> None:
+        """One chunk of HTTP's chunked encoding."""
+        self.wfile.write(b"%x\r\n%s\r\n" % (len(data), data))
 
     def _cut(self) -> None:
         """As a lost connection looks: no last chunk, no goodbye."""
@@ -321,5 +332,3 @@ def _usage(answer: Answer) -> dict[str, int]:
 def mid(answer: Answer, then: Any, share: float = 0.5) -> Answer:
     """This answer, with `then` happening after a share of its text."""
     return replace(answer, then=then, stops_at=share)
-
-

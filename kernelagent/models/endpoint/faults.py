@@ -145,6 +145,7 @@ def _wait_in(headers: Mapping[str, str], now_s: float) -> float | None:
 def _one_line(text: str) -> str:
     """The first line, without the class names that litellm puts before it."""
     line = next((line.strip() for line in text.splitlines() if line.strip()), "no reason was given")
+    line = line.partition(" Original exception:")[0]
     while (shorter := _PREFIX.sub("", line)) != line:
         line = shorter
     return re.sub(r"^\w+Exception - ", "", line)[:_LONGEST]

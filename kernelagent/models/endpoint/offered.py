@@ -12,7 +12,9 @@ _PATIENCE_S = 10.0
 _MOST = 12
 
 
-def offered(litellm: Any, name: str, provider: str, url: str | None, headers: dict[str, str]) -> str:
+def offered(
+    litellm: Any, name: str, provider: str, url: str | None, headers: dict[str, str]
+) -> str:
     """`it offers A, B`: from the endpoint's own list, else the names litellm knows that are close."""
     listed = _listed(url, headers) if url is not None else None
     if listed is not None:

@@ -129,7 +129,11 @@ def usage_of(response: Any) -> Mapping[str, Any] | None:
 def close(stream: Any) -> None:
     """Hang up, so that the endpoint stops writing what nobody reads."""
     inner = getattr(stream, "completion_stream", stream)
-    for part in (getattr(inner, "response", None), getattr(inner, "streaming_response", None), inner):
+    for part in (
+        getattr(inner, "response", None),
+        getattr(inner, "streaming_response", None),
+        inner,
+    ):
         hang_up = getattr(part, "close", None)
         if callable(hang_up):
             hang_up()
@@ -138,8 +142,8 @@ def close(stream: Any) -> None:
 
 def _event_lines(stream: Any) -> Iterable[str] | None:
     inner = getattr(stream, "completion_stream", None)
-    response = getattr(inner, "response", None)
-    if type(inner).__module__.startswith("openai.") and hasattr(response, "iter_lines"):
+    response: Any = getattr(inner, "response", None)
+    if type(inner).__module__.partition(".")[0] == "openai" and hasattr(response, "iter_lines"):
         lines: Iterable[str] = response.iter_lines()
         return lines
     if type(inner).__name__ in _OPENAI_HANDLERS:
