@@ -71,7 +71,7 @@ def cases() -> list[Case]:
         Case("delay", "before", replace(GOOD[1], wait_s=0.3), "as usual"),
         Case("slow pace", "mid", replace(GOOD[1], pace_s=0.005), "as usual"),
         Case("connection dropped", "before", Answer(then="drop"), "asked again"),
-        Case("cut at its length", "mid", Answer(reply(1)[:80], finish="length"), "void"),
+        Case("cut at its length", "mid", Answer(reply(1)[:60], finish="length"), "void"),
         Case("429", "before", failing(429, "slow down", "rate_limit_exceeded"), "asked again"),
         Case(
             "429 with Retry-After",

@@ -27,6 +27,8 @@ class Answer:
     """Sent as `reasoning_content`, before the text."""
     finish: str = "stop"
     usage: bool = True
+    dollars: float | None = None
+    """What the usage says it cost, as some providers do."""
     status: int = 200
     error: str = ""
     """The message of an error body; used when `status` is not 200."""
@@ -324,9 +326,10 @@ def _envelope(kind: str) -> dict[str, Any]:
     return {"id": "chatcmpl-1", "object": kind, "created": 1, "model": MODEL}
 
 
-def _usage(answer: Answer) -> dict[str, int]:
+def _usage(answer: Answer) -> dict[str, float]:
     out = answer.tokens_out
-    return {"prompt_tokens": 100, "completion_tokens": out, "total_tokens": 100 + out}
+    said = {} if answer.dollars is None else {"cost": answer.dollars}
+    return said | {"prompt_tokens": 100, "completion_tokens": out, "total_tokens": 100 + out}
 
 
 def mid(answer: Answer, then: Any, share: float = 0.5) -> Answer:

@@ -73,7 +73,7 @@ def _kind(error: BaseException, chain: tuple[BaseException, ...], message: str) 
     classes = {cls.__name__ for one in chain for cls in type(one).__mro__}
     status = _status(error)
     if "ContextWindowExceededError" in classes or (
-        status in {400, 413, 422, 500} and _TOO_LONG.search(message)
+        (status in {400, 413, 422, 500} or "StreamFault" in classes) and _TOO_LONG.search(message)
     ):
         return "too_long"
     if "ContentPolicyViolationError" in classes or (status == 400 and _REFUSED.search(message)):

@@ -82,8 +82,10 @@ class Arrived:
 
     def parts(self) -> tuple[str, str]:
         """The answer, and the thinking wherever the endpoint put it."""
-        thinking, text = split_thinking("".join(self.texts))
-        return text, "\n".join(part for part in ("".join(self.thoughts), thinking) if part)
+        inside, text = split_thinking("".join(self.texts))
+        thinking = "\n".join(part for part in ("".join(self.thoughts), inside) if part)
+        # Where litellm has taken the tags out, the empty lines after them are still there.
+        return (text.lstrip("\n") if thinking else text), thinking
 
 
 def split_thinking(text: str) -> tuple[str, str]:
