@@ -53,9 +53,13 @@ class Asked:
         return answer
 
 
-def test_text_comes_live_and_tokens_from_the_last_chunk() -> None:
+@pytest.mark.parametrize("name", [NAME, "hosted_vllm/writer-1", "deepseek/writer-1"])
+def test_text_comes_live_and_tokens_from_the_last_chunk(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DEEPSEEK_API_KEY", KEY)
     with FaultServer([Answer(CODE)]) as server:
-        asked = Asked(server)
+        asked = Asked(server, name)
         answer = asked.reply()
     assert answer.text == CODE
     assert len(asked.texts) > 5

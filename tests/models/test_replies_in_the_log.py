@@ -13,7 +13,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "core"))
 from evaluations import DEVICE, FACTS, Recorded, accepted, reply_with
 from fault_server import MODEL, Answer, FaultServer, Rules, failing, mid
 
-from kernelagent.budget import Budget
+from kernelagent.budget import Budget, Spent
 from kernelagent.errors import ModelError
 from kernelagent.events import (
     Event,
@@ -32,7 +32,7 @@ from kernelagent.strategies import Strategy
 from kernelagent.strategies.sequential import Sequential
 
 NAME = f"openai/{MODEL}"
-LONG = reply_with(1) + "These are the reasons. " * 40
+LONG = "First the plan. " * 40 + "\n\n" + reply_with(1) + "These are the reasons. " * 40
 EIGHT = Recorded([accepted(1.0 + number / 10) for number in range(8)])
 
 
@@ -106,7 +106,7 @@ def test_after_a_kill_in_mid_reply_a_whole_candidate_is_taken_up_and_nothing_les
         history, waiting = to_continue(fold(read_events(folder.log)))
         assert len(waiting) == kept
         session = session_at(server, folder, turns=1)
-        session.history = history
+        session.history, session.spent = history, Spent(turns=len(waiting))
         for turn in waiting:
             session.take_up(turn)
         session.run()
