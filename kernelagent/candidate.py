@@ -15,6 +15,11 @@ _UNCLOSED_THINKING = re.compile(
 )
 _DEFINES = re.compile(rf"^class\s+{ENTRY_POINT}\b", re.MULTILINE)
 
+_BROKEN_OFF = {
+    "lost": "the connection was lost in mid-reply, before a whole candidate had arrived",
+    "budget": "the reply was stopped when it had spent the budget, before a whole candidate",
+}
+
 
 @dataclass(frozen=True)
 class Candidate:
@@ -50,8 +55,26 @@ class _Block:
         return _DEFINES.search(self.text) is not None
 
 
-def parse_reply(reply: str) -> Candidate | NoCandidate:
-    """The last fenced block that defines `ModelNew`; a bare Python reply counts as one block."""
+def parse_reply(reply: str, finish: str = "stop") -> Candidate | NoCandidate:
+    """The last fenced block that defines `ModelNew`; a bare Python reply counts as one block.
+
+    `finish`: how the reply ended; of one that broke off only a block that was closed is whole.
+    """
+    if finish in _BROKEN_OFF:
+        return _whole_block(reply, _BROKEN_OFF[finish])
+    if finish == "refused":
+        said = reply.strip().partition("\n")[0][:200]
+        return NoCandidate(f"the model refused to answer{f': {said}' if said else ''}")
+    parsed = _parsed(reply)
+    if finish == "length" and isinstance(parsed, NoCandidate):
+        return NoCandidate(
+            "the reply was cut off at its longest length, before the code was complete; send the "
+            "whole file again, shorter"
+        )
+    return parsed
+
+
+def _parsed(reply: str) -> Candidate | NoCandidate:
     text = _UNCLOSED_THINKING.sub("", _THINKING.sub("", reply)).strip()
     if not text:
         return NoCandidate("the reply is empty once its thinking is left out; write the code")
@@ -66,6 +89,12 @@ def parse_reply(reply: str) -> Candidate | NoCandidate:
             "off; send the whole file again, shorter"
         )
     return Candidate(block.text.strip("\n") + "\n")
+
+
+def _whole_block(reply: str, why: str) -> Candidate | NoCandidate:
+    text = _UNCLOSED_THINKING.sub("", _THINKING.sub("", reply))
+    whole = [block for block in _blocks(text) if block.closed and block.defines_entry_point]
+    return Candidate(whole[-1].text.strip("\n") + "\n") if whole else NoCandidate(why)
 
 
 def _without_fence(text: str, blocks: list[_Block]) -> Candidate | NoCandidate:

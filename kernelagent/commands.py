@@ -17,6 +17,7 @@ from kernelagent.events import RunStarted
 from kernelagent.models import needs_no_endpoint
 from kernelagent.problem import ProblemSpec
 from kernelagent.records import from_data, to_data, to_json
+from kernelagent.redaction import Redactor
 from kernelagent.runlog import RunFolder, read_events
 
 _VERDICT_STATUS = {
@@ -201,7 +202,7 @@ def confirm_sending(config: RunConfig) -> None:
     away = [name for name in config.model if not needs_no_endpoint(name)]
     if not away:
         return
-    where = config.api_base or "its provider's endpoint"
+    where = Redactor()(config.api_base or "its provider's endpoint")
     sys.stderr.write(
         f"The module's source is sent to {', '.join(away)} at {where}. Limits: {_limits(config)}.\n"
     )

@@ -14,6 +14,7 @@ from kernelagent.events import (
     ModuleEmitted,
     ProblemDescribed,
     Remarked,
+    ReplyProgressed,
     ReplyReceived,
     RunFinished,
     RunStarted,
@@ -98,6 +99,8 @@ def doing_after(logged: Logged) -> str | None:
             return "reading the problem"
         case ProblemDescribed() | Evaluated() | TurnVoid() | BestChanged() | ModelExhausted():
             return "asking the model"
+        case ReplyProgressed() as e:
+            return f"turn {e.turn} is being written: {e.characters} characters so far"
         case TurnStarted() | ReplyReceived():
             return "judging the candidate"
         case StageFinished() as e:

@@ -47,3 +47,7 @@ class ModelError(KernelAgentError):
     """The model cannot be asked: wrong key, wrong name, endpoint out of reach, or beyond its means."""
 
     exit_status = ExitStatus.ENVIRONMENT
+
+
+class PromptTooLong(ModelError):
+    """The prompt does not fit into the model's window; asked again with fewer turns shown it may."""

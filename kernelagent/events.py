@@ -49,6 +49,16 @@ class TurnStarted:
 
 
 @dataclass(frozen=True)
+class ReplyProgressed:
+    """A piece of a reply that is still arriving; all of them and the rest are in `ReplyReceived`."""
+
+    turn: int
+    text: str
+    characters: int
+    """So far, with this piece."""
+
+
+@dataclass(frozen=True)
 class ReplyReceived:
     turn: int
     model: str
@@ -59,6 +69,8 @@ class ReplyReceived:
     """None: the price is unknown."""
     finish: str = "stop"
     seconds: float = 0.0
+    thinking: str = ""
+    """What a reasoning model thought first; never parsed as code."""
 
 
 @dataclass(frozen=True)
@@ -139,6 +151,7 @@ Event: TypeAlias = (
     RunStarted
     | ProblemDescribed
     | TurnStarted
+    | ReplyProgressed
     | ReplyReceived
     | TurnVoid
     | StageFinished
@@ -158,6 +171,7 @@ KINDS: dict[str, type[Event]] = {
         RunStarted,
         ProblemDescribed,
         TurnStarted,
+        ReplyProgressed,
         ReplyReceived,
         TurnVoid,
         StageFinished,

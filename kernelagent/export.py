@@ -21,8 +21,8 @@ from kernelagent.evaluation import DeviceFacts
 from kernelagent.history import History, Message, Turn
 from kernelagent.prompts import render_prompt
 from kernelagent.records import to_data
-from kernelagent.redaction import Redactor
 from kernelagent.runlog import RunFolder
+from kernelagent.scrubbing import Scrubber
 from kernelagent.state import RunState
 from kernelagent.training.advantages import returns
 from kernelagent.tried import normal_form
@@ -106,7 +106,7 @@ class Export:
 
 def export(runs: Sequence[RunFolder], choice: Choice = Choice()) -> Export:
     """The trajectories of `runs`, in order; raises `UsageError` on a log that is none."""
-    cleaner = Redactor()
+    cleaner = Scrubber()
     found: list[Trajectory] = []
     dropped: list[Dropped] = []
     for run in runs:
@@ -122,7 +122,7 @@ def export(runs: Sequence[RunFolder], choice: Choice = Choice()) -> Export:
 
 
 def _of_run(
-    run: str, state: RunState, choice: Choice, cleaner: Redactor, dropped: list[Dropped]
+    run: str, state: RunState, choice: Choice, cleaner: Scrubber, dropped: list[Dropped]
 ) -> Iterator[Trajectory]:
     for turn in state.history.pending:
         dropped.append(Dropped(run, f"turn {turn.index}", "it was never answered or never judged"))
@@ -149,7 +149,7 @@ def _turns(
     state: RunState,
     turns: Sequence[Turn],
     choice: Choice,
-    cleaner: Redactor,
+    cleaner: Scrubber,
     dice: random.Random,
 ) -> Iterator[ExportedTurn]:
     assert state.facts is not None

@@ -43,6 +43,10 @@ class Turn:
     index: int
     request: TurnRequest
     reply: str | None = None
+    finish: str = "stop"
+    """How the reply ended, as in `ReplyReceived`."""
+    arrived: str = ""
+    """What has come of a reply that is still arriving, or whose end was lost with the program."""
     candidate: Candidate | None = None
     evaluation: Evaluation | None = None
     feedback: str = ""

@@ -1,61 +1,94 @@
-"""Takes secrets and this machine's paths out of text that is going to leave it."""
+"""Keeps keys out of everything that is written or shown: one `Redactor` for a run, used at each border."""
 
 from __future__ import annotations
 
-import os
+import base64
+import json
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from urllib.parse import quote, unquote, urlsplit
 
-_SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL", re.IGNORECASE)
+MARK = "[redacted]"
+_TELLING = frozenset("KEY APIKEY TOKEN SECRET PASSWORD PASSWD PASSPHRASE PAT".split())
+_PLACES = ("_PATH", "_FILE", "_DIR", "_HOME")
+_PLACEHOLDERS = frozenset("not-needed no-key-needed dummy-key fake-key fake-api-key".split())
 _SHORTEST = 8
-_FORMS = re.compile(
-    r"""\b(?:sk|pk|rk)-[A-Za-z0-9_-]{16,}          # OpenAI, Anthropic and alike
-    |\bgh[pousr]_[A-Za-z0-9]{20,}|\bgithub_pat_[A-Za-z0-9_]{20,}
-    |\bhf_[A-Za-z0-9]{20,}|\bAIza[0-9A-Za-z_-]{30,}|\bAKIA[0-9A-Z]{16}\b
-    |\bxox[abprs]-[A-Za-z0-9-]{10,}
-    |\beyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{6,}
-    |-----BEGIN[ ][A-Z ]*PRIVATE[ ]KEY-----.*?-----END[ ][A-Z ]*PRIVATE[ ]KEY-----
-    |(?<=://)[^\s/:@]+:[^\s/@]+(?=@)""",
-    re.VERBOSE | re.DOTALL,
-)
-_ASSIGNED = re.compile(
-    r"""(\b\w*(?:api_?key|token|secret|passw(?:or)?d)\w*\s*[:=]\s*)(["'])[^"'\n]{8,}\2""",
-    re.IGNORECASE,
-)
-# Roots by name: `sum(x)/n/m` is no path.
-_PATHS = re.compile(
-    r"(?<![\w.])/(?:home|root|Users|tmp|var|opt|mnt|media|usr|etc|srv|run|private|work|workspace"
-    r"|data|scratch|nix|gpfs|lustre)(?:/[\w.@+-]+)+/?"
-)
+"""Shorter values stand in ordinary words and in code; no provider's key is that short."""
+_USERINFO = re.compile(r"(?<=://)[^/@\s\"'\\]+@")
 
 
 @dataclass
 class Redactor:
-    """Cleans text and counts what it took out.
+    """Replaces known secrets, and user and password of any URL, by a mark."""
 
-    `environment`: values of variables that are named like secrets never leave, whatever their form.
-    """
+    secrets: tuple[str, ...] = ()
+    """Longest first, so that a secret that holds another goes whole."""
 
-    environment: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
-    taken: int = 0
+    def __call__(self, text: str) -> str:
+        for secret in self.secrets:
+            if secret in text:
+                text = text.replace(secret, MARK)
+        return _USERINFO.sub(f"{MARK}@", text) if "://" in text else text
 
-    def __post_init__(self) -> None:
-        named = (value for name, value in self.environment.items() if _SECRET_NAME.search(name))
-        self._values = sorted({v for v in named if len(v) >= _SHORTEST}, key=len, reverse=True)
+    def add(self, *secrets: str) -> None:
+        """Secrets that were found after the run had begun, in the keyring."""
+        forms = {form for secret in secrets for form in _forms(secret)}
+        self.secrets = _longest_first({*self.secrets, *forms})
 
-    def clean(self, text: str) -> str:
-        """`text` without secrets, and with absolute paths cut to their last part."""
-        for value in self._values:
-            self.taken += text.count(value)
-            text = text.replace(value, "[secret]")
-        text, count = _FORMS.subn("[secret]", text)
-        self.taken += count
-        text, count = _ASSIGNED.subn(r"\1\2[secret]\2", text)
-        self.taken += count
-        return _PATHS.sub(self._last_part, text)
+    def held_back(self, text: str) -> int:
+        """How many characters at the end may be the beginning of a secret that is still arriving."""
+        return max((_overlap(text, secret) for secret in self.secrets), default=0)
 
-    def _last_part(self, found: re.Match[str]) -> str:
-        self.taken += 1
-        return f".../{Path(found[0]).name}"
+
+def redactor_for(environment: Mapping[str, str], api_base: str | None = None) -> Redactor:
+    """Knows all that looks like a key in `environment`, and the login in `api_base`."""
+    redactor = Redactor()
+    redactor.add(*_in_environment(environment), *_in_url(api_base or ""))
+    return redactor
+
+
+def is_secret_name(name: str) -> bool:
+    """Whether a variable of that name holds a secret, by the words it is made of."""
+    words = name.upper().replace("-", "_")
+    return bool(_TELLING & set(words.split("_"))) and not words.endswith(_PLACES)
+
+
+def _in_environment(environment: Mapping[str, str]) -> Iterator[str]:
+    for name, value in environment.items():
+        if is_secret_name(name) and len(value) >= _SHORTEST and value not in _PLACEHOLDERS:
+            yield value
+        elif "://" in value:
+            yield from _in_url(value)
+
+
+def _in_url(url: str) -> Iterator[str]:
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return
+    if not parts.password:
+        return
+    login = f"{unquote(parts.username or '')}:{unquote(parts.password)}"
+    # What a server that echoes the header Authorization would send back.
+    yield base64.b64encode(login.encode()).decode()
+    yield login
+    if len(parts.password) >= _SHORTEST:
+        yield unquote(parts.password)
+
+
+def _forms(secret: str) -> Iterator[str]:
+    """The secret as it stands in text, in JSON and in a URL."""
+    yield secret
+    yield json.dumps(secret, ensure_ascii=False)[1:-1]
+    yield json.dumps(secret)[1:-1]
+    yield quote(secret, safe="")
+
+
+def _longest_first(forms: Iterable[str]) -> tuple[str, ...]:
+    return tuple(sorted(forms, key=lambda form: (-len(form), form)))
+
+
+def _overlap(text: str, secret: str) -> int:
+    longest = min(len(secret) - 1, len(text))
+    return next((n for n in range(longest, 0, -1) if text.endswith(secret[:n])), 0)

@@ -6,6 +6,7 @@ The loop itself is `session`; what the terminal shows is `console`; both know no
 from __future__ import annotations
 
 import hashlib
+import os
 import platform
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -38,6 +39,7 @@ from kernelagent.outfile import check_writable, write_atomically
 from kernelagent.problem import ProblemSpec
 from kernelagent.prompts import prompts_version
 from kernelagent.records import from_data, to_data
+from kernelagent.redaction import Redactor, redactor_for
 from kernelagent.report.files import write_reports
 from kernelagent.reproduce import recheck_command
 from kernelagent.runlog import EventLog, RunFolder, read_events
@@ -97,12 +99,13 @@ def optimize(
     resumed = folder is not None
     folder = folder or RunFolder.create(Path(config.runs), _stem(problem), now=time.time())
     state = fold(read_events(folder.log)) if resumed else RunState()
-    log = EventLog(folder)
+    redact = redactor_for(os.environ, config.api_base)
+    log = EventLog(folder, redact=redact)
     git_log = GitLog(folder)
     log.subscribe(git_log)
     for subscriber in subscribers:
         log.subscribe(subscriber)
-    run = _Run(problem, config, folder, log, out, stop_asked, ready)
+    run = _Run(problem, config, folder, log, out, stop_asked, ready, redact)
     try:
         if not resumed:
             log.publish(RunStarted(folder.id, problem, to_data(config), versions()))
@@ -150,6 +153,7 @@ class _Run:
         out: Path,
         stop_asked: Callable[[], bool],
         ready: Mapping[str, Model],
+        redact: Redactor | None = None,
     ) -> None:
         self._problem = problem
         self._config = config
@@ -158,6 +162,7 @@ class _Run:
         self._out = out
         self._stop_asked = stop_asked
         self._ready = ready
+        self._redact = redact or Redactor()
 
     def go(self, state: RunState) -> RunResult:
         with JudgeProcess(judge_settings(self._problem, self._config)) as judge:
@@ -186,6 +191,7 @@ class _Run:
             device=judge.device.kind,
             api_base=self._config.api_base,
             stop_asked=self._stop_asked,
+            redact=self._redact,
         )
         return [
             self._ready[name] if name in self._ready else load_model(name, settings)
@@ -215,9 +221,10 @@ class _Run:
             history=history,
             spent=replace(state.spent, turns=len(history.turns) + len(waiting)),
             elapsed_before_s=state.last_s - state.started_s,
+            redact=self._redact,
         )
         for turn in waiting:
-            session.resolve(turn)
+            session.take_up(turn)
         why = session.run()
         return session.history, why
 

@@ -14,6 +14,7 @@ from kernelagent.errors import UsageError
 from kernelagent.events import Event, Logged, Subscriber, UnreadableEvent, from_line, to_line
 from kernelagent.history import Message
 from kernelagent.records import to_json
+from kernelagent.redaction import Redactor
 
 LOG = "events.jsonl"
 
@@ -72,8 +73,15 @@ class EventLog:
     Failing to write is fatal: without a log there is no run.
     """
 
-    def __init__(self, folder: RunFolder, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        folder: RunFolder,
+        clock: Callable[[], float] = time.time,
+        redact: Redactor | None = None,
+    ) -> None:
+        """`redact` cleans each event before it is written and before any subscriber sees it."""
         self._clock = clock
+        self._redact = redact or Redactor()
         self._subscribers: list[Subscriber] = []
         earlier = list(read_events(folder.log)) if folder.log.exists() else []
         self._next = earlier[-1].sequence + 1 if earlier else 0
@@ -85,7 +93,11 @@ class EventLog:
     def publish(self, event: Event) -> None:
         logged = Logged(self._next, self._clock(), event)
         self._next += 1
-        self._file.write(to_line(logged).encode() + b"\n")
+        line = to_line(logged)
+        clean = self._redact(line)
+        if clean != line:
+            logged = from_line(clean)
+        self._file.write(clean.encode() + b"\n")
         self._file.flush()
         os.fsync(self._file.fileno())
         for subscriber in self._subscribers:

@@ -10,11 +10,11 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from threading import BoundedSemaphore, RLock
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from kernelagent.budget import Budget, Cost, Spent, why_spent, why_too_dear
 from kernelagent.candidate import Candidate, NoCandidate, parse_reply
-from kernelagent.errors import ModelError
+from kernelagent.errors import ModelError, PromptTooLong
 from kernelagent.evaluation import DeviceFacts, Evaluation, Stage
 from kernelagent.events import (
     BestChanged,
@@ -22,6 +22,7 @@ from kernelagent.events import (
     Event,
     ModelExhausted,
     Remarked,
+    ReplyProgressed,
     ReplyReceived,
     StageFinished,
     TurnStarted,
@@ -30,14 +31,19 @@ from kernelagent.events import (
 from kernelagent.feedback import feedback_for, void_feedback
 from kernelagent.history import History, Message, Turn, TurnRequest
 from kernelagent.in_flight import InFlight
+from kernelagent.live_text import LiveText
 from kernelagent.models import Ask, Concurrent, Exhausted, Model, NotAnswered, Priced, Reply
 from kernelagent.problem import ProblemFacts
 from kernelagent.prompts import Style, prompt_hash, prompts_version, render_prompt
+from kernelagent.redaction import Redactor
 from kernelagent.rewards import RewardWeights, reward
 from kernelagent.strategies import Strategy
 from kernelagent.tried import came_back, same_as, summary
 
+Amount = TypeVar("Amount", int, float)
 Publish = Callable[[Event], None]
+_CHARACTERS_PER_TOKEN = 4
+"""Of a reply whose end was lost nobody says how many tokens it had."""
 
 
 class Evaluator(Protocol):
@@ -67,6 +73,10 @@ class Session:
     history: History = field(default_factory=History)
     spent: Spent = field(default_factory=Spent)
     elapsed_before_s: float = 0.0
+    redact: Redactor = field(default_factory=Redactor)
+    """What is asked and what is answered passes through it."""
+    _windows: dict[str, int] = field(default_factory=dict)
+    """Characters that were too many for a model."""
     _one_at_a_time: AbstractContextManager[object] = field(default_factory=RLock)
     """Replies arrive in threads of their own; the log has one writer at a time."""
 
@@ -99,23 +109,46 @@ class Session:
         the order of the answers makes a difference.
         """
         asks: list[Ask] = []
-        spent, limit = self.spent, self.budget.tokens
+        spent = self.spent
         willing = [r for r in requests if r.model not in self.history.exhausted]
         if not willing:
             return [], "the strategy asks only for models that have nothing left to try"
         for index, request in enumerate(willing, self.history.next_index):
-            left = None if limit is None else limit - spent.tokens
-            messages = render_prompt(
-                self.facts, self.device, self.history, request, style=self.prompts
+            ask = self._rendered(
+                Ask(
+                    index,
+                    request,
+                    (),
+                    self.history,
+                    tokens_left=_left(self.budget.tokens, spent.tokens),
+                    dollars_left=_left(self.budget.dollars, spent.dollars),
+                )
             )
             model = self.models[request.model]
-            most = model.worst_case(messages, left) if isinstance(model, Priced) else Cost()
+            most = Cost()
+            if isinstance(model, Priced):
+                most = model.worst_case(ask.messages, ask.tokens_left)
             why = why_spent(self.budget, spent, 0.0) or why_too_dear(self.budget, spent, most)
             if why is not None:
                 return asks, why
-            asks.append(Ask(index, request, messages, self.history, left))
+            asks.append(ask)
             spent = spent.with_ask(most)
         return asks, None
+
+    def _rendered(self, ask: Ask) -> Ask:
+        """`ask` with its prompt; turns are left out, oldest first, that made others too long."""
+        too_long = self._windows.get(ask.request.model)
+        while True:
+            rendered = render_prompt(
+                self.facts, self.device, ask.history, ask.request, style=self.prompts
+            )
+            messages = tuple(replace(m, content=self.redact(m.content)) for m in rendered)
+            if too_long is None or not ask.request.window or _length(messages) < too_long:
+                return replace(ask, messages=messages, tell=self._tell)
+            ask = _with_one_turn_less(ask)
+
+    def _tell(self, message: str) -> None:
+        self._publish(Remarked("info", message))
 
     def _take(self, asks: Sequence[Ask]) -> None:
         """Ask, side by side where the models allow it, and evaluate in the order of the turns."""
@@ -156,33 +189,86 @@ class Session:
             self.resolve(answer)
 
     def _ask(self, ask: Ask) -> Turn | Exhausted | NotAnswered:
-        """One question; what it brought is in the log before anybody looks at it."""
+        """One question; what it brings is in the log before anybody looks at it.
+
+        A turn begins with the first text that is published: what was asked in vain leaves nothing.
+        """
         began = self.clock()
-        answer = self.models[ask.request.model].reply(ask, self.on_text)
+        started: list[int] = []
+
+        def progress(text: str, characters: int) -> None:
+            with self._one_at_a_time:
+                if not started:
+                    started.append(ask.turn)
+                    self._start(ask)
+                self._publish(ReplyProgressed(ask.turn, text, characters))
+
+        while True:
+            on_text = LiveText(progress, self.on_text, self.redact, self.clock)
+            try:
+                answer = self.models[ask.request.model].reply(ask, on_text)
+            except PromptTooLong as error:
+                ask = self._shortened(ask, error)
+            else:
+                break
         if not isinstance(answer, Reply):
             return answer
-        return self._logged(ask, answer, self.clock() - began)
+        return self._logged(ask, answer, self.clock() - began, started=bool(started))
 
-    def _logged(self, ask: Ask, answer: Reply, seconds: float) -> Turn:
+    def _start(self, ask: Ask) -> None:
+        self.keep_prompt(ask.turn, ask.messages)
+        asked = prompt_hash(ask.messages)
+        self._publish(TurnStarted(ask.turn, ask.request, asked, prompts_version()))
+
+    def _logged(self, ask: Ask, answer: Reply, seconds: float, *, started: bool = False) -> Turn:
+        text = self.redact(answer.text)
         with self._one_at_a_time:
-            self.keep_prompt(ask.turn, ask.messages)
-            asked = prompt_hash(ask.messages)
-            self._publish(TurnStarted(ask.turn, ask.request, asked, prompts_version()))
+            if not started:
+                self._start(ask)
             self._publish(
                 ReplyReceived(
                     turn=ask.turn,
                     model=ask.request.model,
-                    text=answer.text,
+                    text=text,
                     tokens_in=answer.tokens_in,
                     tokens_out=answer.tokens_out,
                     dollars=answer.dollars,
                     finish=answer.finish,
                     seconds=seconds,
+                    thinking=self.redact(answer.thinking),
                 )
             )
             if answer.remark is not None:
                 self._publish(Remarked("warning", answer.remark))
-        return Turn(ask.turn, ask.request, answer.text)
+        return Turn(ask.turn, ask.request, text, answer.finish)
+
+    def _shortened(self, ask: Ask, error: PromptTooLong) -> Ask:
+        """The same question with fewer turns shown; raises `error` when none is shown any more."""
+        if not ask.request.window:
+            raise error
+        model, shown = ask.request.model, len(ask.request.window)
+        with self._one_at_a_time:
+            length = _length(ask.messages)
+            self._windows[model] = min(length, self._windows.get(model, length))
+            shorter = self._rendered(_with_one_turn_less(ask))
+            left = len(shorter.request.window)
+            self._tell(f"turn {ask.turn}: {error}; {left} earlier turns are shown, not {shown}")
+        return shorter
+
+    def take_up(self, turn: Turn) -> None:
+        """Go on with a turn whose reply an earlier, interrupted run has in its log, whole or not."""
+        if turn.reply is None:
+            tokens = len(turn.arrived) // _CHARACTERS_PER_TOKEN
+            received = ReplyReceived(
+                turn.index,
+                turn.request.model,
+                turn.arrived,
+                tokens_out=tokens,
+                finish="lost",
+            )
+            self._publish(received)
+            turn = replace(turn, reply=turn.arrived, finish="lost", arrived="")
+        self.resolve(turn)
 
     def next_ask(self) -> Ask | None:
         """What the strategy would ask now, for a trainer that answers by itself; None: nothing."""
@@ -200,7 +286,7 @@ class Session:
     def resolve(self, turn: Turn) -> None:
         """Evaluate a turn whose reply is known (fresh, or left over from an interrupted run)."""
         self.history = self.history.with_turn(turn)
-        parsed = parse_reply(turn.reply or "")
+        parsed = parse_reply(turn.reply or "", turn.finish)
         if isinstance(parsed, Candidate) and (earlier := same_as(self.history, parsed)) is not None:
             parsed = NoCandidate(
                 f"repeated: this is the candidate of turn {earlier.index} again, but for names, "
@@ -213,6 +299,7 @@ class Session:
                 turn.index,
                 turn.request,
                 turn.reply,
+                turn.finish,
                 feedback=void_feedback(parsed.why),
                 void=parsed.why,
             )
@@ -226,6 +313,7 @@ class Session:
             index=turn.index,
             request=turn.request,
             reply=turn.reply,
+            finish=turn.finish,
             candidate=parsed,
             evaluation=evaluation,
             feedback=self._feedback(evaluation, turn),
@@ -252,3 +340,15 @@ class Session:
         with self._one_at_a_time:
             self.spent = self.spent.after(event)
             self.publish(event)
+
+
+def _left(limit: Amount | None, used: Amount) -> Amount | None:
+    return None if limit is None else limit - used
+
+
+def _length(messages: Sequence[Message]) -> int:
+    return sum(len(message.content) for message in messages)
+
+
+def _with_one_turn_less(ask: Ask) -> Ask:
+    return replace(ask, request=replace(ask.request, window=ask.request.window[1:]))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kernelagent.budget import Spent
-from kernelagent.candidate import Candidate
+from kernelagent.candidate import Candidate, parse_reply
 from kernelagent.evaluation import DeviceFacts, Evaluation
 from kernelagent.events import (
     Evaluated,
@@ -17,6 +17,7 @@ from kernelagent.events import (
     ModuleEmitted,
     ProblemDescribed,
     Remarked,
+    ReplyProgressed,
     ReplyReceived,
     RunFinished,
     RunStarted,
@@ -71,8 +72,12 @@ class RunState:
                 return replace(self, facts=e.facts, device=e.device, sandbox=e.sandbox)
             case TurnStarted() as e:
                 return self._with_turn(Turn(e.turn, e.request))
+            case ReplyProgressed() as e:
+                turn = self.history.turn(e.turn)
+                return self._with_turn(replace(turn, arrived=turn.arrived + e.text))
             case ReplyReceived() as e:
-                return self._with_turn(replace(self.history.turn(e.turn), reply=e.text))
+                turn = self.history.turn(e.turn)
+                return self._with_turn(replace(turn, reply=e.text, finish=e.finish, arrived=""))
             case TurnVoid() as e:
                 void = replace(self.history.turn(e.turn), void=e.why, feedback=void_feedback(e.why))
                 return self._with_turn(void)
@@ -114,8 +119,15 @@ def fold(events: Iterable[Logged]) -> RunState:
 def to_continue(state: RunState) -> tuple[History, tuple[Turn, ...]]:
     """The history to go on from, and the turns whose replies were paid for but never evaluated.
 
-    A turn that was asked but not answered is forgotten: it is asked again.
+    A turn that was asked but not answered is forgotten: it is asked again, unless what had arrived
+    holds a whole candidate.
     """
     answered = tuple(turn for turn in state.history.turns if not turn.pending)
-    waiting = tuple(turn for turn in state.history.pending if turn.reply is not None)
+    waiting = tuple(turn for turn in state.history.pending if _is_worth_keeping(turn))
     return replace(state.history, turns=answered), waiting
+
+
+def _is_worth_keeping(turn: Turn) -> bool:
+    if turn.reply is not None:
+        return True
+    return isinstance(parse_reply(turn.arrived, "lost"), Candidate)

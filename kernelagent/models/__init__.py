@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, Protocol, runtime_checkable
 
 from kernelagent.budget import Cost
 from kernelagent.errors import UsageError
 from kernelagent.history import History, Message, TurnRequest
 from kernelagent.problem import ProblemFacts, ProblemSpec
+from kernelagent.redaction import MARK, Redactor
 
 COMPILER = "compiler"
 MCP = "mcp"
 """The name under which a coding agent writes, through `kernelagent mcp`."""
+Finish = Literal["stop", "length", "refused", "lost", "budget"]
+"""How a reply ended: by itself, at its limit, not at all, with its connection, or by our budget."""
 
 
 @dataclass(frozen=True)
@@ -27,6 +30,9 @@ class Ask:
     """Everything so far; an LLM sees only `messages`."""
     tokens_left: int | None = None
     """What the budget leaves for question and answer together; None: no such limit."""
+    dollars_left: float | None = None
+    tell: Callable[[str], None] = field(default=lambda _: None, compare=False)
+    """For what the user should know while the answer is still on its way."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +44,9 @@ class Reply:
     tokens_out: int = 0
     dollars: float | None = 0.0
     """None: the price is unknown."""
-    finish: Literal["stop", "length", "refused"] = "stop"
+    finish: Finish = "stop"
+    thinking: str = ""
+    """What a reasoning model thought before it answered; kept, and never parsed as code."""
     remark: str | None = None
     """Something the user should know about this answer."""
 
@@ -98,6 +106,7 @@ class ModelSettings:
     api_base: str | None = None
     stop_asked: Callable[[], bool] = lambda: False
     """Whether the user wants the run to end; asked by models that wait for somebody."""
+    redact: Redactor = field(default_factory=Redactor)
 
 
 def load_model(name: str, settings: ModelSettings) -> Model:
@@ -124,9 +133,13 @@ def load_model(name: str, settings: ModelSettings) -> Model:
             f"there is no model {name!r}; use `compiler`, `replay:PATH`, `files:DIR`, or a provider's name as "
             f"litellm spells it, for example openai/gpt-5"
         )
+    if MARK in (settings.api_base or ""):
+        raise UsageError(
+            "the run's --api-base held a login, which is not kept; give --api-base again"
+        )
     from kernelagent.models.litellm_model import LitellmModel
 
-    return LitellmModel(name, api_base=settings.api_base)
+    return LitellmModel(name, api_base=settings.api_base, redact=settings.redact)
 
 
 def needs_no_endpoint(name: str) -> bool:

@@ -1,75 +1,75 @@
-"""Any API that litellm speaks; imported only when such a model is asked for."""
+"""Any API that litellm speaks; imported only when such a model is asked for.
+
+One ask: what the endpoint takes (`endpoint.capabilities`), the stream (`endpoint.stream`), what it
+cost (`endpoint.pricing`); what fails is read by `endpoint.faults` and waited for by `endpoint.waiting`.
+"""
 
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from threading import Lock
 from typing import Any
 
 from kernelagent.budget import Cost
-from kernelagent.errors import ModelError
+from kernelagent.errors import ModelError, PromptTooLong
 from kernelagent.history import Message
-from kernelagent.models import Ask, Exhausted, Reply
+from kernelagent.models import Ask, Exhausted, Finish, Reply
+from kernelagent.models.endpoint import offered, stream
+from kernelagent.models.endpoint.capabilities import Capabilities
+from kernelagent.models.endpoint.connection import Connection
+from kernelagent.models.endpoint.faults import Fault, StreamFault, fault_of
+from kernelagent.models.endpoint.pricing import Pricing, Room, Used
+from kernelagent.models.endpoint.stream import Arrived
+from kernelagent.models.endpoint.waiting import Patience
+from kernelagent.redaction import Redactor
 
 _MISSING = (
     "this model needs litellm, which is not installed; install the extra: pip install -e '.[llm]'"
 )
-
-
 _IN_FLIGHT = 8
-_SHORTEST_ANSWER = 1024
-"""Room for a small kernel; what does not leave that much is not asked."""
-_USUAL_LIMIT = 16384
-"""For models whose limit litellm does not know, where a token budget asks for one."""
+_TOLD_AT_LEAST_S = 5.0
+"""Shorter waits are not worth a word."""
+_FINISHES: dict[str, Finish] = {"length": "length", "content_filter": "refused"}
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """Clocks and limits; a test brings its own."""
+
+    sleep: Callable[[float], None] = time.sleep
+    now: Callable[[], float] = time.time
+    patience: Patience = field(default_factory=Patience)
+    silence_s: float = 600.0
+    """A reply of which nothing more arrives for this long is lost."""
 
 
 class LitellmModel:
-    """One model behind litellm; keys come from the environment only, and are never written anywhere."""
+    """One model behind litellm; keys come from the environment or the OS keyring, and stay there."""
 
-    def __init__(self, name: str, *, api_base: str | None = None) -> None:
-        os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
-        try:
-            import litellm
-        except ImportError as error:
-            raise ModelError(_MISSING) from error
-        litellm.suppress_debug_info = True
-        self._litellm = litellm
+    def __init__(
+        self,
+        name: str,
+        *,
+        api_base: str | None = None,
+        redact: Redactor | None = None,
+        surroundings: Surroundings | None = None,
+    ) -> None:
+        self._litellm = _litellm()
         self._name = name
-        self._api_base = api_base
+        self._redact = redact or Redactor()
+        self._around = surroundings or Surroundings()
+        self._connection = Connection.to(self._litellm, name, api_base, self._redact)
+        self._pricing = Pricing(self._litellm, name)
+        self._known = Capabilities()
+        self._learning = Lock()
+        self._price_told = False
 
     @property
     def name(self) -> str:
         return self._name
-
-    def reply(self, ask: Ask, on_text: Callable[[str], None]) -> Reply | Exhausted:
-        """One streamed completion; raises `ModelError` when the endpoint refuses or is gone."""
-        messages = [{"role": m.role, "content": m.content} for m in ask.messages]
-        try:
-            chunks = self._litellm.completion(
-                model=self._name,
-                messages=messages,
-                temperature=ask.request.temperature,
-                api_base=self._api_base,
-                max_tokens=self._most_output(ask.messages, ask.tokens_left),
-                stream=True,
-                stream_options={"include_usage": True},
-                drop_params=True,
-                num_retries=3,
-            )
-            kept = []
-            for chunk in chunks:
-                kept.append(chunk)
-                on_text(_text_of(chunk))
-            whole = self._litellm.stream_chunk_builder(kept, messages=messages)
-        except Exception as error:
-            # litellm has no common base class: every provider's failure ends the run with one sentence.
-            first_line = (str(error).strip().splitlines() or [""])[0]
-            raise ModelError(
-                f"{self._name} could not be asked: {type(error).__name__}: {first_line[:300]}"
-            ) from error
-        if whole is None:
-            raise ModelError(f"{self._name} sent an empty answer")
-        return self._as_reply(whole)
 
     @property
     def most_in_flight(self) -> int:
@@ -77,57 +77,151 @@ class LitellmModel:
 
     def worst_case(self, messages: Sequence[Message], tokens_left: int | None) -> Cost:
         """Question and the longest answer; the price is None where litellm knows none."""
-        asked = self._tokens_of(messages)
-        answered = self._most_output(messages, tokens_left) or self._known_limit()
-        if answered is None:
-            return Cost(tokens=None, dollars=None)
-        try:
-            prices = self._litellm.cost_per_token(
-                model=self._name, prompt_tokens=asked, completion_tokens=answered
-            )
-        except Exception:  # noqa: BLE001 - litellm raises various errors for a model without a price
-            return Cost(asked + answered, None)
-        return Cost(asked + answered, float(sum(prices)))
-
-    def _most_output(self, messages: Sequence[Message], tokens_left: int | None) -> int | None:
-        """The answer's limit that is sent along; None, the provider's own, where no budget asks for one."""
-        if tokens_left is None:
-            return None
-        room = max(tokens_left - self._tokens_of(messages), _SHORTEST_ANSWER)
-        return min(room, self._known_limit() or _USUAL_LIMIT)
-
-    def _known_limit(self) -> int | None:
-        try:
-            known = self._litellm.get_model_info(self._name).get("max_output_tokens")
-        except Exception:  # noqa: BLE001 - litellm raises bare exceptions for models it does not list
-            return None
-        return int(known) if known else None
-
-    def _tokens_of(self, messages: Sequence[Message]) -> int:
-        listed = [{"role": m.role, "content": m.content} for m in messages]
-        return int(self._litellm.token_counter(model=self._name, messages=listed))
+        return self._pricing.worst_case(messages, Room(tokens_left))
 
     def close(self) -> None:
         """Nothing to release."""
 
-    def _as_reply(self, whole: Any) -> Reply:
-        choice = whole.choices[0]
-        usage = getattr(whole, "usage", None)
+    def reply(self, ask: Ask, on_text: Callable[[str], None]) -> Reply | Exhausted:
+        """One answer, whatever it takes within patience.
+
+        Raises `PromptTooLong` when the prompt does not fit, `ModelError` when the endpoint refuses
+        or is gone. Once text has arrived nothing is raised: what came is the reply.
+        """
+        attempt, waited_s = 0, 0.0
+        while True:
+            known = self._known
+            arrived = Arrived(self._pricing.tokens)
+            try:
+                finish = self._receive(ask, known, arrived, on_text)
+            except Exception as error:  # noqa: BLE001 - litellm's errors have no common base class
+                fault = fault_of(error, now_s=self._around.now())
+            else:
+                return self._as_reply(ask, arrived, finish)
+            if arrived.any:
+                return self._as_reply(ask, arrived, "lost", fault)
+            if fault.kind == "refused":
+                return Reply(self._redact(fault.message), finish="refused")
+            if fault.kind == "bad_request" and self._learns(known, fault, ask):
+                continue
+            wait = self._around.patience.wait(fault, attempt, waited_s, ask.turn)
+            if wait is None:
+                raise self._failure(fault, waited_s)
+            if wait >= _TOLD_AT_LEAST_S:
+                ask.tell(self._redact(f"{self._name}: {fault.message}; waiting {wait:.0f} s"))
+            self._around.sleep(wait)
+            attempt, waited_s = attempt + 1, waited_s + wait
+
+    def _receive(
+        self, ask: Ask, known: Capabilities, arrived: Arrived, on_text: Callable[[str], None]
+    ) -> Finish:
+        """Fill `arrived`; raises whatever the connection raises."""
+        room = Room(ask.tokens_left, ask.dollars_left)
+        parameters = known.parameters(
+            temperature=ask.request.temperature,
+            longest=self._pricing.most_output(ask.messages, room),
+        )
+        answer = self._connection.ask(
+            known.messages(ask.messages), parameters, timeout_s=self._around.silence_s
+        )
+        if not known.stream:
+            arrived.take(stream.piece_of_whole(answer))
+            on_text("".join(arrived.texts))
+        else:
+            spends = self._pricing.spends(ask.messages, room)
+            try:
+                for piece in stream.pieces_of(answer):
+                    arrived.take(piece)
+                    if piece.text:
+                        on_text(piece.text)
+                    if spends(arrived.tokens):
+                        return "budget"
+            finally:
+                stream.close(answer)
+        if arrived.finish is None:
+            raise StreamFault("the stream ended without the end of the reply")
+        return _FINISHES.get(arrived.finish, "stop")
+
+    def _learns(self, used: Capabilities, fault: Fault, ask: Ask) -> bool:
+        """True when there is another way to ask; asks side by side learn together."""
+        with self._learning:
+            if self._known != used:
+                return True
+            lesson = used.without(fault.message) or used.plainest()
+            if lesson is None:
+                return False
+            self._known, learnt = lesson
+        ask.tell(f"{self._name} {learnt}; remembered for this run")
+        return True
+
+    def _as_reply(
+        self, ask: Ask, arrived: Arrived, finish: Finish, fault: Fault | None = None
+    ) -> Reply:
+        text, thinking = arrived.parts()
+        used = self._pricing.used(arrived, ask.messages)
         return Reply(
-            text=choice.message.content or "",
-            tokens_in=getattr(usage, "prompt_tokens", 0) or 0,
-            tokens_out=getattr(usage, "completion_tokens", 0) or 0,
-            dollars=self._price(whole),
-            finish="length" if choice.finish_reason == "length" else "stop",
+            text=self._redact(text),
+            tokens_in=used.tokens_in,
+            tokens_out=used.tokens_out,
+            dollars=used.dollars,
+            finish=finish,
+            thinking=self._redact(thinking),
+            remark=self._remark(used, fault),
         )
 
-    def _price(self, whole: Any) -> float | None:
-        try:
-            return float(self._litellm.completion_cost(completion_response=whole, model=self._name))
-        except Exception:  # noqa: BLE001 - litellm raises various errors for a model without a price
-            return None
+    def _remark(self, used: Used, fault: Fault | None) -> str | None:
+        parts = []
+        if fault is not None:
+            said = self._redact(fault.message)
+            parts.append(f"{self._name}: the reply broke off ({said}); what had arrived is kept")
+        if used.dollars is None and not self._price_told:
+            self._price_told = True
+            parts.append(
+                f"the price of {self._name} is unknown, so dollars are not counted; "
+                f"--budget-tokens limits this run"
+            )
+        return ". ".join(parts) or None
+
+    def _failure(self, fault: Fault, waited_s: float) -> ModelError:
+        said, where = self._redact(fault.message), self._connection.where
+        match fault.kind:
+            case "too_long":
+                return PromptTooLong(f"the prompt does not fit into {self._name}: {said}")
+            case "key":
+                wanted = " or ".join(self._connection.key_names) or "the provider's key"
+                why = f"{where} refuses the key: {said}; set {wanted} in the environment"
+            case "quota":
+                why = f"{where} has no credit left for this key: {said}"
+            case "name":
+                offers = offered.offered(
+                    self._litellm,
+                    self._connection.model,
+                    self._connection.provider,
+                    self._connection.api_base,
+                    self._connection.headers(),
+                )
+                why = f"{where} has no such model ({said}); {self._redact(offers)}"
+            case "unreachable":
+                why = f"nothing answers at {where}; is the server running, and is --api-base right?"
+            case "rate_limited" | "server" | "timeout" if waited_s or fault.retry_after_s:
+                asked = fault.retry_after_s
+                more = f", and {where} asks for {asked:.0f} s more" if asked else ""
+                why = f"{said} (waited {waited_s:.0f} s{more})"
+            case _:
+                why = said
+        return ModelError(f"{self._name} could not be asked: {why}; --resume goes on with the run")
 
 
-def _text_of(chunk: Any) -> str:
-    choices = getattr(chunk, "choices", None)
-    return (choices[0].delta.content or "") if choices else ""
+def _litellm() -> Any:
+    os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
+    try:
+        import litellm
+    except ImportError as error:
+        raise ModelError(_MISSING) from error
+    litellm.suppress_debug_info = True
+    litellm.telemetry = False
+    litellm.turn_off_message_logging = True
+    litellm.disable_streaming_logging = True
+    # Tokenizers would be fetched from a hub; an estimate will do.
+    litellm.disable_hf_tokenizer_download = True
+    return litellm

@@ -29,8 +29,8 @@ from kernelagent.export import Choice, as_lines, export, rows, statement
 from kernelagent.history import TurnRequest
 from kernelagent.problem import ProblemSpec
 from kernelagent.prompts import prompt_hash
-from kernelagent.redaction import Redactor
 from kernelagent.runlog import RunFolder, read_events
+from kernelagent.scrubbing import Scrubber
 
 KEY = "sk-" + "a1B2" * 8
 
@@ -159,7 +159,7 @@ def test_neither_secrets_nor_paths_nor_configuration_leave(tmp_path, monkeypatch
 
 def test_what_looks_like_code_is_left_alone():
     code = "a = b / c / d\nx = tl.load(p)/w/h  # /2/3\ntoken_count = 12\nkey = 'abc'\n"
-    cleaner = Redactor({})
+    cleaner = Scrubber({})
     assert (cleaner.clean(code), cleaner.taken) == (code, 0)
 
 
