@@ -27,7 +27,9 @@ _VERDICT_STATUS = {
 
 
 def problem_spec(problem: str, names: Mapping[str, str | None]) -> ProblemSpec:
-    """A file, or `pkg.mod[:Name]`; raises `UsageError` when it is neither."""
+    """A file, a saved module's folder or `pkg.mod[:Name]`; raises `UsageError` when it is none."""
+    if Path(problem, "bundle.json").is_file():
+        return ProblemSpec(bundle=problem)
     if problem.endswith(".py") or Path(problem).exists():
         return ProblemSpec(path=problem, **names)
     module, colon, name = problem.partition(":")

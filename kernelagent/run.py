@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Literal
 
 import kernelagent
+from kernelagent.certificate import Asked
 from kernelagent.config import RunConfig
 from kernelagent.emit import Certificate, emit_module, review
 from kernelagent.errors import ExitStatus, KernelAgentError, UsageError
@@ -253,6 +254,7 @@ class _Run:
             baseline=winner.baseline,
             reproduce=recheck_command(self._problem, self._config, self._out),
             kernelagent=kernelagent.__version__,
+            asked=_asked(self._problem, self._config),
         )
         text = emit_module(turn.candidate, judge.facts, winner, certificate)
         write_atomically(self._folder.path / "module.py", text, force=True)
@@ -274,6 +276,19 @@ class _Run:
         self._log.publish(RunFinished(outcome, int(status), why, best))
         state = fold(read_events(self._folder.log))
         return RunResult(self._folder.path, outcome, status, why, winner, path, state)
+
+
+def _asked(problem: ProblemSpec, config: RunConfig) -> Asked:
+    return Asked(
+        dynamic=tuple(config.dynamic),
+        rtol=config.rtol,
+        atol=config.atol,
+        min_speedup=config.min_speedup,
+        module=problem.module if problem.bundle is None else None,
+        inputs=problem.inputs,
+        init=problem.init,
+        check=problem.check,
+    )
 
 
 def _stem(problem: ProblemSpec) -> str:

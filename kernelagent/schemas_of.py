@@ -8,10 +8,12 @@ from typing import Any
 
 import msgspec
 
+from kernelagent.apply import Applied
 from kernelagent.doctor import Findings
 from kernelagent.evaluation import Evaluation
 from kernelagent.events import KINDS, SCHEMA
 from kernelagent.proof import Proof
+from kernelagent.recheck import Recheck
 
 FOLDER = Path(__file__).parent / "schemas"
 
@@ -22,6 +24,8 @@ def schemas() -> dict[str, dict[str, Any]]:
         "evaluation.json": msgspec.json.schema(Evaluation),
         "doctor.json": msgspec.json.schema(Findings),
         "proof.json": msgspec.json.schema(Proof),
+        "recheck.json": msgspec.json.schema(Recheck),
+        "applied.json": msgspec.json.schema(Applied),
     }
     for name, kind in KINDS.items():
         made[f"event.{name}.json"] = {

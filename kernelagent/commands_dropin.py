@@ -1,0 +1,70 @@
+"""What `recheck` and `apply` do once their flags are read; stdout is data, stderr is talk."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from kernelagent.commands import problem_spec
+from kernelagent.config import resolve
+from kernelagent.errors import ExitStatus, UsageError
+from kernelagent.records import to_data, to_json
+from kernelagent.runlog import RunFolder
+
+
+def recheck(
+    emitted: str,
+    problem: str,
+    names: Mapping[str, str | None],
+    flags: dict[str, Any],
+    *,
+    as_json: bool,
+) -> ExitStatus:
+    """`kernelagent recheck`; 0 the gain holds, 1 it does not, 3 this machine cannot say."""
+    from kernelagent import recheck as rechecks
+
+    path = Path(emitted)
+    if not path.is_file():
+        raise UsageError(f"there is no emitted file {emitted}")
+    found = rechecks.recheck(path, problem_spec(problem, names), flags, lambda _: None)
+    if as_json:
+        print_json(found)
+    else:
+        sys.stdout.write(rechecks.as_text(found))
+    return rechecks.STATUS[found.verdict]
+
+
+def apply(
+    model: str,
+    run: str,
+    runs_folder: str | None,
+    *,
+    branch: str | None,
+    commit: bool,
+    force: bool,
+    as_json: bool,
+) -> ExitStatus:
+    """`kernelagent apply`; 0 when the module is where it was asked for."""
+    from kernelagent.apply import apply as put
+
+    folder = RunFolder.open(run, Path(resolve({"runs": runs_folder}).runs))
+    done = put(Path(model), folder, branch=branch, commit=commit, force=force)
+    if as_json:
+        print_json(done)
+    elif done.commit is None:
+        sys.stdout.write(f"written: {done.path}\n")
+    else:
+        sys.stdout.write(
+            f"committed: {done.path} on branch {done.branch} ({done.commit[:12]}); your checkout "
+            f"is as it was. `git merge {done.branch}` takes it over (move an uncommitted copy away "
+            f"first)\n"
+        )
+    return ExitStatus.OK
+
+
+def print_json(record: object) -> None:
+    """One JSON object on stdout."""
+    sys.stdout.buffer.write(to_json(to_data(record)) + b"\n")
+    sys.stdout.flush()
