@@ -80,6 +80,10 @@ def optimize(
         float | None, typer.Option(help="At most this long on the device.")
     ] = None,
     min_speedup: Annotated[float | None, typer.Option(help="What counts as faster.")] = None,
+    envelope_seconds: Annotated[
+        float | None,
+        typer.Option(help="How long inputs near yours are tried on the winner.", min=0),
+    ] = None,
     out: Annotated[str | None, typer.Option(help="Where the module is written.")] = None,
     force: Annotated[bool, typer.Option(help="Overwrite; emit despite findings.")] = False,
     yes: Annotated[bool, typer.Option(help="Do not ask before the source is sent.")] = False,
@@ -118,6 +122,7 @@ def optimize(
         "budget_minutes": budget_minutes,
         "budget_gpu_seconds": budget_gpu_seconds,
         "min_speedup": min_speedup,
+        "envelope_seconds": envelope_seconds,
         "out": out,
         "force": force or None,
         "yes": yes or None,

@@ -16,10 +16,11 @@ from pathlib import Path
 from typing import Literal
 
 import kernelagent
+from kernelagent.candidate import Candidate
 from kernelagent.certificate import Asked
 from kernelagent.config import RunConfig
 from kernelagent.emit import Certificate, emit_module, review
-from kernelagent.errors import ExitStatus, KernelAgentError, UsageError
+from kernelagent.errors import EnvironmentFault, ExitStatus, KernelAgentError, UsageError
 from kernelagent.evaluation import Evaluation, Stage
 from kernelagent.events import (
     ModuleEmitted,
@@ -214,8 +215,10 @@ class _Run:
             if turn.candidate is None:
                 continue
             winner = judge.certify(turn.candidate, partial(self._progress, turn.index))
-            self._log.publish(WinnerMeasured(turn.index, winner))
             fault = self._why_not(winner)
+            if fault is None:
+                winner = self._widened(judge, turn.candidate, winner)
+            self._log.publish(WinnerMeasured(turn.index, winner))
             if fault is None:
                 return self._emit(judge, turn, winner, why)
             shortfall = f"turn {turn.index}, judged again: {fault}"
@@ -224,6 +227,16 @@ class _Run:
         status = ExitStatus.INTERRUPTED if interrupted else ExitStatus.NOT_FOUND
         outcome: Outcome = "interrupted" if interrupted else "none"
         return self._done(outcome, status, f"{why}; {shortfall}", None, None, None)
+
+    def _widened(self, judge: JudgeProcess, candidate: Candidate, winner: Evaluation) -> Evaluation:
+        if self._config.envelope_seconds <= 0:
+            return winner
+        try:
+            return judge.widen(candidate, winner, self._config.envelope_seconds)
+        except EnvironmentFault as error:
+            # The verdict on the given inputs stands without it.
+            self._log.publish(Remarked("warning", f"no inputs near yours were tried: {error}"))
+            return winner
 
     def _progress(self, turn: int, stage: Stage) -> None:
         self._log.publish(StageFinished(turn, stage))

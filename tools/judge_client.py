@@ -66,6 +66,16 @@ class JudgeProcess:
         """Judge the winner again: fresh processes, new seeds, the long measurement on `cuda`."""
         return self._judge(candidate, "certificate", on_stage)
 
+    def widen(self, candidate: Candidate, evaluation: Evaluation, seconds: float) -> Evaluation:
+        """The acceptance with the neighbouring inputs that were verified too, in that time."""
+        request = {
+            "kind": "widen",
+            "source": candidate.source,
+            "evaluation": to_data(evaluation),
+            "seconds": seconds,
+        }
+        return from_data(self._ask(request, _ignore).header["evaluation"], Evaluation)
+
     def _judge(
         self,
         candidate: Candidate,

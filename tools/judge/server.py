@@ -10,7 +10,7 @@ import traceback
 from typing import Any
 
 from kernelagent.errors import EnvironmentFault, KernelAgentError
-from kernelagent.evaluation import Stage
+from kernelagent.evaluation import Evaluation, Stage
 from kernelagent.records import from_data, to_data
 from kernelagent.tools.judge.judge import Judge
 from kernelagent.tools.settings import JudgeSettings
@@ -69,6 +69,10 @@ class _Server:
             }
         if self._judge is None:
             raise EnvironmentFault("the judge was asked for a verdict before it read a problem")
+        if request.kind == "widen":
+            given = from_data(request.header["evaluation"], Evaluation)
+            wider = self._judge.widen(request.header["source"], given, request.header["seconds"])
+            return {"kind": "evaluation", "evaluation": to_data(wider)}
         evaluation = self._judge.evaluate(
             request.header["source"], request.header["purpose"], self._tell
         )
