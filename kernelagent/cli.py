@@ -88,6 +88,12 @@ def optimize(
     force: Annotated[bool, typer.Option(help="Overwrite; emit despite findings.")] = False,
     yes: Annotated[bool, typer.Option(help="Do not ask before the source is sent.")] = False,
     resume: Annotated[str | None, typer.Option(help="Go on with this run (id or path).")] = None,
+    submodule: Annotated[
+        str | None, typer.Option(help="Only this part of a whole model, for example layers.0.mlp.")
+    ] = None,
+    top: Annotated[
+        int | None, typer.Option(help="The parts with most to gain, so many.", min=1)
+    ] = None,
     module: ModuleName = None,
     inputs: Inputs = None,
     init: Init = None,
@@ -141,6 +147,15 @@ def optimize(
 
     names = {"module": module, "inputs": inputs, "init": init, "check": check}
     stop = _StopOnInterrupt()
+    if submodule is not None or top is not None:
+        from kernelagent.commands_dropin import optimize_parts
+
+        if resume is not None:
+            raise UsageError("--resume goes on with a whole run; leave --submodule and --top out")
+        parts = optimize_parts(
+            problem, names, flags, config, submodule, top, stop.asked, as_json=as_json
+        )
+        raise typer.Exit(int(parts))
     status = commands.optimize(problem, names, flags, config, resume, stop.asked, as_json=as_json)
     raise typer.Exit(int(status))
 

@@ -1,4 +1,4 @@
-"""The commands for what a user takes home: `recheck` and `apply`."""
+"""The commands around what a user takes home: `recheck`, `apply`, and `scan` for whole models."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from kernelagent.cli_options import (
     AsJson,
     BaselineOption,
     Check,
+    Config,
     Device,
     Init,
     Inputs,
@@ -26,6 +27,7 @@ def add_dropin_commands(app: typer.Typer) -> None:
     """Put them into the program."""
     app.command()(recheck)
     app.command()(apply)
+    app.command()(scan)
 
 
 def recheck(
@@ -85,4 +87,26 @@ def apply(
     status = commands_dropin.apply(
         model, run, runs, branch=branch, commit=commit, force=force, as_json=as_json
     )
+    raise typer.Exit(int(status))
+
+
+def scan(
+    model: Problem,
+    module: ModuleName = None,
+    inputs: Inputs = None,
+    init: Init = None,
+    device: Device = None,
+    target: Target = None,
+    config: Config = None,
+    as_json: AsJson = False,
+) -> None:
+    """Run a whole model once; which parts take the time, and what each could give at most.
+
+    Example: kernelagent scan examples/models/decoder.py
+    """
+    from kernelagent import commands_dropin
+
+    names = {"module": module, "inputs": inputs, "init": init}
+    flags = {"device": device, "target": target}
+    status = commands_dropin.scan(model, names, flags, config, as_json=as_json)
     raise typer.Exit(int(status))

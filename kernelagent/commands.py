@@ -65,7 +65,7 @@ def optimize(
         raise UsageError("say what to optimize: a Python file, or pkg.mod:Name")
     else:
         spec = problem_spec(problem, names)
-    _confirm_sending(config)
+    confirm_sending(config)
     progress = Progress(Console(stderr=True))
     try:
         result = run_optimize(
@@ -197,7 +197,8 @@ def _of_run(folder: RunFolder, flags: Mapping[str, Any]) -> tuple[ProblemSpec, R
     return first.event.problem, from_data({**first.event.config, **changed}, RunConfig)
 
 
-def _confirm_sending(config: RunConfig) -> None:
+def confirm_sending(config: RunConfig) -> None:
+    """Say where the source goes and ask once on a terminal; raises `UsageError` on a no."""
     away = [name for name in config.model if not needs_no_endpoint(name)]
     if not away:
         return

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from kernelagent.commands import problem_spec
+from kernelagent.commands import confirm_sending, problem_spec
 from kernelagent.config import resolve
 from kernelagent.errors import ExitStatus, UsageError
 from kernelagent.records import to_data, to_json
@@ -62,6 +62,65 @@ def apply(
             f"first)\n"
         )
     return ExitStatus.OK
+
+
+def scan(
+    model: str,
+    names: Mapping[str, str | None],
+    flags: dict[str, Any],
+    config_file: Path | None,
+    *,
+    as_json: bool,
+) -> ExitStatus:
+    """`kernelagent scan`; 0 when the model ran."""
+    from kernelagent import submodule
+
+    found = submodule.scanned(problem_spec(model, names), resolve(flags, config_file))
+    if as_json:
+        print_json(found)
+    else:
+        sys.stdout.write(submodule.scan_text(found))
+    return ExitStatus.OK
+
+
+def optimize_parts(
+    model: str | None,
+    names: Mapping[str, str | None],
+    flags: Mapping[str, Any],
+    config_file: Path | None,
+    path: str | None,
+    top: int | None,
+    stop_asked: Callable[[], bool],
+    *,
+    as_json: bool,
+) -> ExitStatus:
+    """`kernelagent optimize --submodule` and `--top`; 0 when one was written, 1 otherwise."""
+    from rich.console import Console
+
+    from kernelagent import submodule
+    from kernelagent.console import Progress
+
+    if model is None:
+        raise UsageError("say of which model: a Python file, or pkg.mod:Name")
+    if path is not None and top is not None:
+        raise UsageError("--submodule names the part and --top chooses it; give one of them")
+    spec, config = problem_spec(model, names), resolve(flags, config_file)
+    confirm_sending(config)
+    paths = (
+        [path] if path is not None else submodule.chosen(submodule.scanned(spec, config), top or 1)
+    )
+    progress = Progress(Console(stderr=True))
+    try:
+        found = submodule.optimize_parts(
+            spec, config, paths, subscribers=(progress,), stop_asked=stop_asked
+        )
+    finally:
+        progress.close()
+    if as_json:
+        print_json(found)
+    else:
+        sys.stdout.write(submodule.text_of(found))
+    return found.exit_status
 
 
 def print_json(record: object) -> None:

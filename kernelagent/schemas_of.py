@@ -14,6 +14,8 @@ from kernelagent.evaluation import Evaluation
 from kernelagent.events import KINDS, SCHEMA
 from kernelagent.proof import Proof
 from kernelagent.recheck import Recheck
+from kernelagent.submodule import PartsResult
+from kernelagent.whole_model import Scan, WholeModel
 
 FOLDER = Path(__file__).parent / "schemas"
 
@@ -25,6 +27,9 @@ def schemas() -> dict[str, dict[str, Any]]:
         "doctor.json": msgspec.json.schema(Findings),
         "proof.json": msgspec.json.schema(Proof),
         "recheck.json": msgspec.json.schema(Recheck),
+        "scan.json": msgspec.json.schema(Scan),
+        "submodules.json": msgspec.json.schema(PartsResult),
+        "whole_model.json": msgspec.json.schema(WholeModel),
         "applied.json": msgspec.json.schema(Applied),
     }
     for name, kind in KINDS.items():
