@@ -106,13 +106,14 @@ def optimize_parts(
         raise UsageError("--submodule names the part and --top chooses it; give one of them")
     spec, config = problem_spec(model, names), resolve(flags, config_file)
     confirm_sending(config)
-    paths = (
-        [path] if path is not None else submodule.chosen(submodule.scanned(spec, config), top or 1)
-    )
+    if path is not None:
+        groups: list[tuple[str, ...]] = [(path,)]
+    else:
+        groups = submodule.chosen(submodule.scanned(spec, config), top or 1)
     progress = Progress(Console(stderr=True))
     try:
         found = submodule.optimize_parts(
-            spec, config, paths, subscribers=(progress,), stop_asked=stop_asked
+            spec, config, groups, subscribers=(progress,), stop_asked=stop_asked
         )
     finally:
         progress.close()

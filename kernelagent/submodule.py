@@ -21,6 +21,9 @@ from kernelagent.run import optimize as run_optimize
 from kernelagent.tools.judge_client import WholeModelProcess
 from kernelagent.whole_model import Scan, ScanRow, WholeModel
 
+_MOST_PLACES = 8
+"""Where one result is put at once: each place is a process of its own while the whole is verified."""
+
 
 @dataclass(frozen=True)
 class PartResult:
@@ -54,49 +57,52 @@ def scanned(problem: ProblemSpec, config: RunConfig) -> Scan:
         return judge.scan()
 
 
-def chosen(scan: Scan, top: int) -> list[str]:
-    """The first `top` rows that can be captured, none inside or around another."""
-    paths: list[str] = []
+def chosen(scan: Scan, top: int) -> list[tuple[str, ...]]:
+    """The `top` parts with most to gain, each with the parts like it; none inside or around another."""
+    groups: list[tuple[str, ...]] = []
+    taken: list[str] = []
     for row in scan.rows:
-        if _can(row) and not any(_nested(row.path, path) for path in paths):
-            if any(row.path in other.alike for other in scan.rows if other.path in paths):
-                continue
-            paths.append(row.path)
-        if len(paths) == top:
+        if len(groups) == top:
             break
-    if not paths:
+        if not _can(row) or any(_nested(row.path, path) for path in taken):
+            continue
+        alike = [p for p in row.alike if not any(_nested(p, path) for path in taken)]
+        groups.append((row.path, *alike[: _MOST_PLACES - 1]))
+        taken += (row.path, *row.alike)
+    if not groups:
         raise UsageError(
             f"no submodule of {scan.model} can be optimized alone; `kernelagent scan` says why"
         )
-    return paths
+    return groups
 
 
 def optimize_parts(
     problem: ProblemSpec,
     config: RunConfig,
-    paths: Sequence[str],
+    groups: Sequence[tuple[str, ...]],
     *,
     subscribers: Sequence[Subscriber] = (),
     stop_asked: Callable[[], bool] = lambda: False,
 ) -> PartsResult:
-    """One run for each path, one look at the whole model after each that found something."""
-    if len(paths) > 1 and config.out is not None:
+    """One run for each group's first part, then a look at the whole model with all of them replaced."""
+    if len(groups) > 1 and config.out is not None:
         raise UsageError("--out names one file; leave it out with several submodules")
     done = []
-    for path in paths:
+    for places in groups:
         if stop_asked():
             break
-        done.append(_one(problem, config, path, subscribers, stop_asked))
+        done.append(_one(problem, config, places, subscribers, stop_asked))
     return PartsResult(problem.label, tuple(done))
 
 
 def _one(
     problem: ProblemSpec,
     config: RunConfig,
-    path: str,
+    places: tuple[str, ...],
     subscribers: Sequence[Subscriber],
     stop_asked: Callable[[], bool],
 ) -> PartResult:
+    path = places[0]
     word = path.replace(".", "_")
     bundle = _bundle_folder(Path(config.runs), word)
     settings = judge_settings(problem, config)
@@ -113,7 +119,7 @@ def _one(
     if result.path is None:
         return PartResult(path, str(result.run), result.why)
     with WholeModelProcess(settings) as judge:
-        whole = judge.verify([path], _candidate_of(result), _ratio(result))
+        whole = judge.verify(places, _candidate_of(result), _ratio(result))
     (result.run / "whole_model.json").write_bytes(to_json(to_data(whole)))
     if not whole.right:
         # Right alone and wrong in its place: the run keeps its copy, the user's folder does not.
@@ -135,8 +141,8 @@ def text_of(found: PartsResult) -> str:
             f"{part.path}: {part.emitted}",
             f"  whole model: {whole.why}, {whole.calls} calls of the part",
             f"  whole model's time: {_time(whole)}",
-            f"  put it back: model.set_submodule({part.path!r}, "
-            f"{name}.optimized(model.get_submodule({part.path!r})))",
+            f"  put it back: for path in {list(whole.paths)}: model.set_submodule(path, "
+            f"{name}.optimized(model.get_submodule(path)))",
         ]
     return "\n".join(lines) + "\n"
 

@@ -85,6 +85,7 @@ def test_a_kernel_for_any_number_of_rows_is_admitted_on_the_neighbours_that_were
     assert "default with arguments[0][0].shape[0] = arguments[0][1].shape[0] = 7" in said
 
 
+@pytest.mark.long
 def test_a_kernel_that_drops_the_last_rows_is_not_admitted_on_more_of_them(judge: Judge) -> None:
     shapes, said = widened(judge, "min(x.numel(), 192)")
     assert shapes == [[5, 32], [1, 32], [1, 6, 32]]
