@@ -39,8 +39,7 @@ from kernelagent.tools.settings import JudgeSettings
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 NAMES = sorted(path.stem for path in (ROOT / "examples").glob("*.py"))
-SHORT = "swiglu"
-EXAMPLES = [name if name == SHORT else pytest.param(name, marks=pytest.mark.long) for name in NAMES]
+EXAMPLES = [pytest.param(name, marks=pytest.mark.long) for name in NAMES]
 CALLS = 50
 
 

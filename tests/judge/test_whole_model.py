@@ -112,6 +112,7 @@ def test_a_part_that_cannot_be_captured_is_refused_with_the_reason(
         whole.capture(path, tmp_path)
 
 
+@pytest.mark.long
 def test_the_whole_models_answer_tells_a_right_candidate_from_a_wrong_one() -> None:
     paths = ["blocks.0.norm", "norm"]
     right = verify_whole(SETTINGS, paths, NORM, 4.0)
