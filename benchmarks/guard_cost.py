@@ -60,7 +60,7 @@ def emitted(state: str, inputs: int, folder: Path) -> Any:
         "contiguous": True,
         "device_types": ["cpu"],
     }
-    device = DeviceFacts("virtual", "none", "sm_90", torch.__version__, "none")
+    device = DeviceFacts("virtual", "none", "sm_90", str(torch.__version__), "none")
     evaluation = Evaluation("accepted", device, envelope=envelope)
     certificate = Certificate("benchmark", "2026-01-01", "any", "eager", "none", "benchmark")
     name = f"emitted_{abs(hash((state, inputs)))}"

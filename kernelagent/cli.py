@@ -10,6 +10,7 @@ import typer
 
 import kernelagent
 from kernelagent.cli_agents import agents
+from kernelagent.cli_dropin import add_dropin_commands
 from kernelagent.cli_options import (
     AsJson,
     BaselineOption,
@@ -42,6 +43,7 @@ from kernelagent.cli_options import (
     Turns,
     pairs,
 )
+from kernelagent.cli_suites import suites
 from kernelagent.errors import ExitStatus, KernelAgentError, UsageError
 from kernelagent.interrupt import StopOnInterrupt
 
@@ -54,6 +56,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(agents)
+app.add_typer(suites)
+add_dropin_commands(app)
 
 
 def _version(asked: bool) -> None:
@@ -91,10 +95,20 @@ def optimize(
     budget_minutes: Minutes = None,
     budget_gpu_seconds: DeviceSeconds = None,
     min_speedup: MinSpeedup = None,
+    envelope_seconds: Annotated[
+        float | None,
+        typer.Option(help="How long inputs near yours are tried on the winner.", min=0),
+    ] = None,
     out: Out = None,
     force: Force = False,
     yes: Annotated[bool, typer.Option(help="Do not ask before the source is sent.")] = False,
     resume: Resume = None,
+    submodule: Annotated[
+        str | None, typer.Option(help="Only this part of a whole model, for example layers.0.mlp.")
+    ] = None,
+    top: Annotated[
+        int | None, typer.Option(help="The parts with most to gain, so many.", min=1)
+    ] = None,
     module: ModuleName = None,
     inputs: Inputs = None,
     init: Init = None,
@@ -130,6 +144,7 @@ def optimize(
         "budget_minutes": budget_minutes,
         "budget_gpu_seconds": budget_gpu_seconds,
         "min_speedup": min_speedup,
+        "envelope_seconds": envelope_seconds,
         "out": out,
         "force": force or None,
         "yes": yes or None,
@@ -148,6 +163,15 @@ def optimize(
 
     names = {"module": module, "inputs": inputs, "init": init, "check": check}
     stop = StopOnInterrupt()
+    if submodule is not None or top is not None:
+        from kernelagent.commands_dropin import optimize_parts
+
+        if resume is not None:
+            raise UsageError("--resume goes on with a whole run; leave --submodule and --top out")
+        parts = optimize_parts(
+            problem, names, flags, config, submodule, top, stop.asked, as_json=as_json
+        )
+        raise typer.Exit(int(parts))
     status = commands.optimize(problem, names, flags, config, resume, stop.asked, as_json=as_json)
     raise typer.Exit(int(status))
 
@@ -320,99 +344,6 @@ def compare(
         specs, strategies, seeds, flags, config, svg, simulated=simulated
     )
     raise typer.Exit(int(status))
-
-
-@app.command()
-def bench(
-    paths: Annotated[
-        list[str] | None,
-        typer.Argument(help="Folders as KernelBench has them, files, pkg.mod:Name; or: diff A B."),
-    ] = None,
-    split: Annotated[str | None, typer.Option(help="Only these levels: L1,L2.")] = None,
-    jobs: Annotated[int | None, typer.Option(help="Runs side by side.", min=1)] = None,
-    resume: Annotated[str | None, typer.Option(help="Go on with this suite.")] = None,
-    model: Annotated[list[str] | None, typer.Option(help="As for optimize.")] = None,
-    api_base: Annotated[str | None, typer.Option(help="As for optimize.")] = None,
-    strategy: Annotated[str | None, typer.Option(help="As for optimize.")] = None,
-    set_: Annotated[list[str] | None, typer.Option("--set", help="key=value for it.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Seed of the strategy.")] = None,
-    turns: Annotated[int | None, typer.Option(help="At most so many, each problem.", min=1)] = None,
-    budget_usd: Annotated[float | None, typer.Option(help="Dollars for each problem.")] = None,
-    budget_tokens: Annotated[int | None, typer.Option(help="Tokens for each problem.")] = None,
-    budget_minutes: Annotated[float | None, typer.Option(help="For each problem.")] = None,
-    budget_gpu_seconds: Annotated[float | None, typer.Option(help="For each problem.")] = None,
-    yes: Annotated[bool, typer.Option(help="Do not ask before the source is sent.")] = False,
-    device: Device = None,
-    target: Target = None,
-    policy: Policy = None,
-    baseline: BaselineOption = None,
-    sandbox: Sandbox = None,
-    runs: Runs = None,
-    config: Config = None,
-    as_json: AsJson = False,
-) -> None:
-    """Run a whole suite of problems; `bench diff A B` compares two suites problem by problem.
-
-    Example: kernelagent bench examples --turns 3
-    """
-    flags = {
-        "model": model,
-        "api_base": api_base,
-        "strategy": strategy,
-        "set": pairs(set_),
-        "seed": seed,
-        "turns": turns,
-        "budget_usd": budget_usd,
-        "budget_tokens": budget_tokens,
-        "budget_minutes": budget_minutes,
-        "budget_gpu_seconds": budget_gpu_seconds,
-        "yes": yes or None,
-        "device": device,
-        "target": target,
-        "policy": policy,
-        "baseline": baseline,
-        "sandbox": sandbox,
-        "runs": runs,
-    }
-    from kernelagent import commands_bench
-
-    places = paths or []
-    if places[:1] == ["diff"]:
-        if len(places) != 3:
-            raise UsageError("compare two suites: kernelagent bench diff A B")
-        status = commands_bench.diff(places[1], places[2], {"runs": runs}, as_json=as_json)
-    else:
-        stop = StopOnInterrupt()
-        status = commands_bench.bench(
-            places, split, flags, config, resume, jobs, stop.asked, as_json=as_json
-        )
-    raise typer.Exit(int(status))
-
-
-@app.command()
-def export(
-    run: Annotated[list[str], typer.Argument(help="Ids or folders of runs, or of suites.")],
-    format_: Annotated[str, typer.Option("--format", help="jsonl, trl or verl.")] = "jsonl",
-    out: Annotated[Path | None, typer.Option(help="A file; .parquet needs pyarrow.")] = None,
-    prs: Annotated[bool, typer.Option("--prs", help="Mask lazy turns by PRS.")] = False,
-    near_duplicates: Annotated[
-        float | None, typer.Option(help="Drop trajectories this similar (0 to 1).", min=0, max=1)
-    ] = None,
-    keep_regressed: Annotated[
-        bool, typer.Option("--keep-regressed", help="Learn from turns that got worse, too.")
-    ] = False,
-    seed: Annotated[int, typer.Option(help="Of the draws of --prs.")] = 0,
-    runs: Runs = None,
-) -> None:
-    """Turn runs into training data; what was dropped, and why, is said on stderr.
-
-    Example: kernelagent export RUN --format trl --out turns.jsonl
-    """
-    from kernelagent import commands_export
-    from kernelagent.export import Choice
-
-    choice = Choice(prs, near_duplicates, mask_regressed=not keep_regressed, seed=seed)
-    raise typer.Exit(int(commands_export.export(run, format_, out, choice, runs)))
 
 
 def main(arguments: list[str] | None = None) -> Any:

@@ -28,7 +28,9 @@ _VERDICT_STATUS = {
 
 
 def problem_spec(problem: str, names: Mapping[str, str | None]) -> ProblemSpec:
-    """A file, or `pkg.mod[:Name]`; raises `UsageError` when it is neither."""
+    """A file, a saved module's folder or `pkg.mod[:Name]`; raises `UsageError` when it is none."""
+    if Path(problem, "bundle.json").is_file():
+        return ProblemSpec(bundle=problem)
     if problem.endswith(".py") or Path(problem).exists():
         return ProblemSpec(path=problem, **names)
     module, colon, name = problem.partition(":")
@@ -198,7 +200,7 @@ def of_run(folder: RunFolder, flags: Mapping[str, Any]) -> tuple[ProblemSpec, Ru
 
 
 def confirm_sending(config: RunConfig) -> None:
-    """Says where the source goes, and asks on a terminal; raises `UsageError` on a no."""
+    """Say where the source goes and ask once on a terminal; raises `UsageError` on a no."""
     away = [name for name in config.model if not needs_no_endpoint(name)]
     if not away:
         return

@@ -49,6 +49,8 @@ class RunConfig:
     budget_minutes: float | None = None
     budget_gpu_seconds: float | None = None
     min_speedup: float = 1.0
+    envelope_seconds: float = 10.0
+    """How long neighbouring inputs of the winner are tried."""
     out: str | None = None
     force: bool = False
     yes: bool = False

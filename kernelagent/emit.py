@@ -26,6 +26,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from kernelagent import certificate as certificates
 from kernelagent.candidate import ENTRY_POINT, Candidate
 from kernelagent.emit_header import Certificate, header
 from kernelagent.errors import UsageError
@@ -37,6 +38,7 @@ __all__ = ["Certificate", "Finding", "emit_module", "review"]
 
 WIDTH = 98
 _PARTS = ("dropin.py", "dropin_guard.py", "dropin_state.py", "dropin_inputs.py")
+_NAMES_BESIDE = {"torch", "Any", "_construct", "ENVELOPE_VERIFIED", certificates.NAME}
 _SECTION = f"""\
 # The drop-in. Above stands {ENTRY_POINT} as it was verified; what follows puts it in place of a
 # live module and keeps it to what was verified. Nothing runs when this file is imported.
@@ -63,7 +65,8 @@ def emit_module(
     code = [
         header(facts, evaluation, certificate) + futures + "\n\n" + body.strip("\n"),
         _SECTION,
-        _data(_envelope(facts, evaluation)),
+        _data("ENVELOPE_VERIFIED", _envelope(facts, evaluation)),
+        _data(certificates.NAME, _certified(evaluation, certificate)),
         _constructor(facts),
         _dropin_text(tree),
     ]
@@ -85,9 +88,20 @@ def _envelope(facts: ProblemFacts, evaluation: Evaluation) -> dict[str, Any]:
     return defaults | evaluation.envelope
 
 
-def _data(envelope: dict[str, Any]) -> str:
-    name = "ENVELOPE_VERIFIED: dict[str, Any] = "
-    return name + _written(envelope, indent=0, used=len(name))
+def _certified(evaluation: Evaluation, certificate: Certificate) -> dict[str, Any]:
+    record = certificates.certified(
+        evaluation,
+        certificate.run,
+        certificate.date,
+        certificate.kernelagent,
+        certificate.asked,
+    )
+    return certificates.as_data(record)
+
+
+def _data(name: str, value: dict[str, Any]) -> str:
+    head = f"{name}: dict[str, Any] = "
+    return head + _written(value, indent=0, used=len(head))
 
 
 def _written(value: Any, *, indent: int, used: int) -> str:
@@ -188,7 +202,7 @@ def _dropin_text(candidate: ast.Module) -> str:
     texts = [_section_of(_source(part)) for part in _PARTS]
     text = "\n\n\n".join(texts)
     taken = bound_names(candidate)
-    for name in bound_names(ast.parse(text)).keys() | {"torch", "Any", "_construct"}:
+    for name in bound_names(ast.parse(text)).keys() | _NAMES_BESIDE:
         if name not in taken or _imports_alike(candidate, name):
             continue
         if not name.startswith("_") or name == "_construct":

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import shlex
 import textwrap
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from kernelagent.certificate import Asked
 from kernelagent.evaluation import Evaluation, Interval, Timing
 from kernelagent.outfile import MARKER
 from kernelagent.problem import ProblemFacts
@@ -32,6 +33,7 @@ class Certificate:
         "derived from the eager module's own error"
     )
     seeds: str = "inputs were drawn anew for each trial from seeds the candidate could not know"
+    asked: Asked = field(default_factory=Asked)
 
 
 def header(facts: ProblemFacts, evaluation: Evaluation, certificate: Certificate) -> str:

@@ -25,7 +25,7 @@ def check_writable(path: Path, *, force: bool) -> None:
         raise UsageError(f"{path} is a folder; give the name of a file with --out")
     if not has_parent:
         raise UsageError(f"the folder {path.parent} does not exist; make it, or change --out")
-    if exists and not force and not _is_ours(path):
+    if exists and not force and not is_ours(path):
         raise UsageError(
             f"{path} exists and was not written by kernelagent; move it away, choose another name "
             f"with --out, or overwrite it with --force"
@@ -59,7 +59,8 @@ def write_atomically(path: Path, text: str, *, force: bool) -> None:
         raise EnvironmentFault(f"{path} could not be written: {error}; change --out") from error
 
 
-def _is_ours(path: Path) -> bool:
+def is_ours(path: Path) -> bool:
+    """Whether we wrote the file at `path`; raises `UsageError` where it cannot be read."""
     try:
         with path.open(encoding="utf-8") as file:
             head = [line for _, line in zip(range(_MARKED_LINES), file, strict=False)]

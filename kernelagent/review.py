@@ -21,7 +21,9 @@ ALLOWED_IMPORTS = (
     "functools",
     "collections.abc",
 )
-PUBLIC_NAMES = frozenset({"optimized", "ENVELOPE_VERIFIED", "OutsideEnvelopeWarning"})
+PUBLIC_NAMES = frozenset(
+    {"optimized", "ENVELOPE_VERIFIED", "CERTIFICATE", "OutsideEnvelopeWarning"}
+)
 """What the drop-in section of an emitted file defines for its user."""
 LONGEST_TEXT = 2000
 _ENCODED = re.compile(r"[A-Za-z0-9+/=_-]{120,}")

@@ -18,9 +18,11 @@ from types import MappingProxyType
 from typing import Literal
 
 import kernelagent
+from kernelagent.candidate import Candidate
+from kernelagent.certificate import Asked
 from kernelagent.config import RunConfig
 from kernelagent.emit import Certificate, emit_module, review
-from kernelagent.errors import ExitStatus, KernelAgentError, UsageError
+from kernelagent.errors import EnvironmentFault, ExitStatus, KernelAgentError, UsageError
 from kernelagent.evaluation import Evaluation, Stage
 from kernelagent.events import (
     ModuleEmitted,
@@ -235,8 +237,10 @@ class _Run:
             if turn.candidate is None:
                 continue
             winner = judge.certify(turn.candidate, partial(self._progress, turn.index))
-            self._log.publish(WinnerMeasured(turn.index, winner))
             fault = self._why_not(winner)
+            if fault is None:
+                winner = self._widened(judge, turn.candidate, winner)
+            self._log.publish(WinnerMeasured(turn.index, winner))
             if fault is None:
                 return self._emit(judge, turn, winner, why)
             shortfall = f"turn {turn.index}, judged again: {fault}"
@@ -245,6 +249,16 @@ class _Run:
         status = ExitStatus.INTERRUPTED if interrupted else ExitStatus.NOT_FOUND
         outcome: Outcome = "interrupted" if interrupted else "none"
         return self._done(outcome, status, f"{why}; {shortfall}", None, None, None)
+
+    def _widened(self, judge: JudgeProcess, candidate: Candidate, winner: Evaluation) -> Evaluation:
+        if self._config.envelope_seconds <= 0:
+            return winner
+        try:
+            return judge.widen(candidate, winner, self._config.envelope_seconds)
+        except EnvironmentFault as error:
+            # The verdict on the given inputs stands without it.
+            self._log.publish(Remarked("warning", f"no inputs near yours were tried: {error}"))
+            return winner
 
     def _progress(self, turn: int, stage: Stage) -> None:
         self._log.publish(StageFinished(turn, stage))
@@ -275,6 +289,7 @@ class _Run:
             baseline=winner.baseline,
             reproduce=recheck_command(self._problem, self._config, self._out),
             kernelagent=kernelagent.__version__,
+            asked=_asked(self._problem, self._config),
         )
         text = emit_module(turn.candidate, judge.facts, winner, certificate)
         write_atomically(self._folder.path / "module.py", text, force=True)
@@ -296,6 +311,19 @@ class _Run:
         self._log.publish(RunFinished(outcome, int(status), why, best))
         state = fold(read_events(self._folder.log))
         return RunResult(self._folder.path, outcome, status, why, winner, path, state)
+
+
+def _asked(problem: ProblemSpec, config: RunConfig) -> Asked:
+    return Asked(
+        dynamic=tuple(config.dynamic),
+        rtol=config.rtol,
+        atol=config.atol,
+        min_speedup=config.min_speedup,
+        module=problem.module if problem.bundle is None else None,
+        inputs=problem.inputs,
+        init=problem.init,
+        check=problem.check,
+    )
 
 
 def _stem(problem: ProblemSpec) -> str:

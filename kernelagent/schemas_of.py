@@ -8,13 +8,17 @@ from typing import Any
 
 import msgspec
 
+from kernelagent.apply import Applied
 from kernelagent.doctor import Findings
 from kernelagent.evaluation import Evaluation
 from kernelagent.events import KINDS, SCHEMA
 from kernelagent.proof import Proof
+from kernelagent.recheck import Recheck
 from kernelagent.report.record import Report
+from kernelagent.submodule import PartsResult
 from kernelagent.suite.pairs import SuiteDiff
 from kernelagent.suite.summary import SuiteReport
+from kernelagent.whole_model import Scan, WholeModel
 
 FOLDER = Path(__file__).parent / "schemas"
 
@@ -28,6 +32,11 @@ def schemas() -> dict[str, dict[str, Any]]:
         "bench_diff.json": msgspec.json.schema(SuiteDiff),
         "proof.json": msgspec.json.schema(Proof),
         "report.json": msgspec.json.schema(Report),
+        "recheck.json": msgspec.json.schema(Recheck),
+        "scan.json": msgspec.json.schema(Scan),
+        "submodules.json": msgspec.json.schema(PartsResult),
+        "whole_model.json": msgspec.json.schema(WholeModel),
+        "applied.json": msgspec.json.schema(Applied),
     }
     for name, kind in KINDS.items():
         made[f"event.{name}.json"] = {

@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self
@@ -23,6 +23,7 @@ from kernelagent.problem import ProblemFacts
 from kernelagent.records import from_data, to_data
 from kernelagent.tools.settings import JudgeSettings
 from kernelagent.tools.wire import ChannelClosed, Frame, pair
+from kernelagent.whole_model import Scan, WholeModel
 
 _ROOT = str(Path(kernelagent.__file__).resolve().parent.parent)
 # The root leaves the path again, so that `import tools` inside the user's code cannot reach ours.
@@ -33,11 +34,10 @@ _BOOT = (
 _MAX_HEADER = 1 << 28
 
 
-class JudgeProcess:
-    """A judge for one problem; a context manager. Raises what the judge could not do."""
+class _Connection:
+    """The judge's process before it was told anything; a context manager."""
 
-    def __init__(self, settings: JudgeSettings) -> None:
-        """Start the process and let it read the problem; raises `ProblemError`, `EnvironmentFault`."""
+    def __init__(self) -> None:
         ours, theirs = pair()
         self._channel = ours
         os.set_inheritable(theirs.socket.fileno(), True)
@@ -49,31 +49,6 @@ class JudgeProcess:
             start_new_session=True,
         )
         theirs.close()
-        try:
-            opened = self._ask({"kind": "open", "settings": to_data(settings)}, _ignore)
-            self.facts = from_data(opened.header["facts"], ProblemFacts)
-            self.device = from_data(opened.header["device"], DeviceFacts)
-            self.sandbox = str(opened.header["sandbox"])
-        except BaseException:
-            self.close()
-            raise
-
-    def evaluate(self, candidate: Candidate, on_stage: Callable[[Stage], None]) -> Evaluation:
-        """Judge one candidate as a turn does."""
-        return self._judge(candidate, "turn", on_stage)
-
-    def certify(self, candidate: Candidate, on_stage: Callable[[Stage], None]) -> Evaluation:
-        """Judge the winner again: fresh processes, new seeds, the long measurement on `cuda`."""
-        return self._judge(candidate, "certificate", on_stage)
-
-    def _judge(
-        self,
-        candidate: Candidate,
-        purpose: Literal["turn", "certificate"],
-        on_stage: Callable[[Stage], None],
-    ) -> Evaluation:
-        request = {"kind": "evaluate", "source": candidate.source, "purpose": purpose}
-        return from_data(self._ask(request, on_stage).header["evaluation"], Evaluation)
 
     def close(self) -> None:
         with contextlib.suppress(ProcessLookupError):
@@ -116,6 +91,73 @@ class JudgeProcess:
             ) from error
         except msgspec.ValidationError as error:
             raise EnvironmentFault(f"the judge's answer is not understood: {error}") from error
+
+
+class JudgeProcess(_Connection):
+    """A judge for one problem; a context manager. Raises what the judge could not do."""
+
+    def __init__(self, settings: JudgeSettings) -> None:
+        """Start the process and let it read the problem; raises `ProblemError`, `EnvironmentFault`."""
+        super().__init__()
+        try:
+            opened = self._ask({"kind": "open", "settings": to_data(settings)}, _ignore)
+            self.facts = from_data(opened.header["facts"], ProblemFacts)
+            self.device = from_data(opened.header["device"], DeviceFacts)
+            self.sandbox = str(opened.header["sandbox"])
+        except BaseException:
+            self.close()
+            raise
+
+    def evaluate(self, candidate: Candidate, on_stage: Callable[[Stage], None]) -> Evaluation:
+        """Judge one candidate as a turn does."""
+        return self._judge(candidate, "turn", on_stage)
+
+    def certify(self, candidate: Candidate, on_stage: Callable[[Stage], None]) -> Evaluation:
+        """Judge the winner again: fresh processes, new seeds, the long measurement on `cuda`."""
+        return self._judge(candidate, "certificate", on_stage)
+
+    def widen(self, candidate: Candidate, evaluation: Evaluation, seconds: float) -> Evaluation:
+        """The acceptance with the neighbouring inputs that were verified too, in that time."""
+        request = {
+            "kind": "widen",
+            "source": candidate.source,
+            "evaluation": to_data(evaluation),
+            "seconds": seconds,
+        }
+        return from_data(self._ask(request, _ignore).header["evaluation"], Evaluation)
+
+    def _judge(
+        self,
+        candidate: Candidate,
+        purpose: Literal["turn", "certificate"],
+        on_stage: Callable[[Stage], None],
+    ) -> Evaluation:
+        request = {"kind": "evaluate", "source": candidate.source, "purpose": purpose}
+        return from_data(self._ask(request, on_stage).header["evaluation"], Evaluation)
+
+
+class WholeModelProcess(_Connection):
+    """The judge asked about a whole model and its parts; raises what it could not do."""
+
+    def __init__(self, settings: JudgeSettings) -> None:
+        super().__init__()
+        self._settings = to_data(settings)
+
+    def scan(self) -> Scan:
+        """Run the model once; its submodules, most to gain first."""
+        return from_data(self._of("scan").header["scan"], Scan)
+
+    def capture(self, path: str, folder: Path) -> None:
+        """Save one submodule with its weights and inputs as a problem in `folder`."""
+        self._of("capture", path=path, folder=str(folder))
+
+    def verify(self, paths: Sequence[str], candidate: Candidate, ratio: float | None) -> WholeModel:
+        """The whole model's answer with the candidate at `paths`, against its own."""
+        frame = self._of("whole", paths=list(paths), source=candidate.source, ratio=ratio)
+        return from_data(frame.header["whole"], WholeModel)
+
+    def _of(self, kind: str, **more: Any) -> Frame:
+        return self._ask({"kind": kind, "settings": self._settings, **more}, _ignore)
 
 
 def _ignore(_: Stage) -> None:

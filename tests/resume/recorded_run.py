@@ -147,6 +147,7 @@ def config_of(strategy: str, options: dict[str, str] | None = None) -> RunConfig
         set=options or {},
         turns=TURNS,
         out=EMITTED,
+        envelope_seconds=0.0,
     )
 
 

@@ -65,10 +65,7 @@ class Docket:
     def open(cls, settings: JudgeSettings) -> Docket:
         """Read the problem and try it; raises `ProblemError` or `EnvironmentFault`."""
         device = open_device(settings.device, settings.target)
-        # Judge, runner and executor take turns on few cores: a pool of threads only waits for itself.
-        torch.set_num_threads(1)
-        preload = _PRELOAD if device.kind == "virtual" else ("kernelagent.tools.runner.main",)
-        warm = WarmParent.start(preload=preload, environment=_ONE_THREAD)
+        warm = open_warm(device)
         try:
             if settings.sandbox == "require":
                 require(warm.sandbox)
@@ -166,6 +163,14 @@ class Docket:
                 shapes = (f"{t.name}: {t.dtype}{list(t.shape)}" for t in one.executed)
                 return ", ".join(shapes)
         return None
+
+
+def open_warm(device: JudgeDevice) -> WarmParent:
+    """The process that candidates are forked from; the judge itself is held to one thread."""
+    # Judge, runner and executor take turns on few cores: a pool of threads only waits for itself.
+    torch.set_num_threads(1)
+    preload = _PRELOAD if device.kind == "virtual" else ("kernelagent.tools.runner.main",)
+    return WarmParent.start(preload=preload, environment=_ONE_THREAD)
 
 
 def _described(source: InputSource, module: torch.nn.Module) -> Any:

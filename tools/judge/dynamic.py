@@ -60,7 +60,7 @@ def hidden(
     for one in dynamic:
         for size in _sizes(one.size, chance):
             name = f"{source.name} with {one.label} = {size}"
-            yield InputSource(name, source.full, _resizing(source.draw, one.places, size))
+            yield InputSource(name, source.full, resizing(source.draw, one.places, size))
 
 
 def _sizes(usual: int, chance: random.Random) -> list[int]:
@@ -100,7 +100,7 @@ def _found(source: InputSource, declared: DynamicDimension, oracle: Oracle) -> D
 
 def _accepted(source: InputSource, places: tuple[Place, ...], size: int, oracle: Oracle) -> bool:
     try:
-        oracle.eager(_resizing(source.draw, places, size)(0))
+        oracle.eager(resizing(source.draw, places, size)(0))
     except ProblemError:
         return False
     return True
@@ -129,7 +129,7 @@ def _names(module: torch.nn.Module, arguments: Arguments) -> dict[str, str]:
     return named | {key: f"arguments[1][{key!r}]" for key in kwargs}
 
 
-def _resizing(
+def resizing(
     draw: Callable[[int], Arguments], places: Sequence[Place], size: int
 ) -> Callable[[int], Arguments]:
     """Draws of the user's own, joined or cut along the places until they have the size."""

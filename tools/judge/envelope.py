@@ -21,7 +21,7 @@ def verified(docket: Docket, declared: dict[str, object] | None) -> dict[str, An
     `declared` is what the candidate says of itself, kept beside.
     """
     found: dict[str, Any] = {
-        "input_sets": [_input_set(docket, source.name, source.full) for source in docket.sources],
+        "input_sets": [input_set(docket, source.name, source.full) for source in docket.sources],
         "modes": [docket.settings.mode],
         "mode_independent": docket.mode_independent,
         "contiguous": True,
@@ -32,7 +32,8 @@ def verified(docket: Docket, declared: dict[str, object] | None) -> dict[str, An
     return found
 
 
-def _input_set(docket: Docket, name: str, arguments: Arguments) -> dict[str, Any]:
+def input_set(docket: Docket, name: str, arguments: Arguments) -> dict[str, Any]:
+    """One input set in the form the guard reads (`kernelagent.emit`)."""
     args, kwargs = arguments
     sizes = _open_sizes(docket.dynamic.get(name, ()), named_tensors(arguments))
     return {

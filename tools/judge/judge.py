@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import itertools
 import shutil
 import tempfile
 import time
@@ -34,6 +35,7 @@ from kernelagent.tools.judge.rejection import Rejected
 from kernelagent.tools.judge.tolerance import UserTolerance
 from kernelagent.tools.judge.trials import rounds
 from kernelagent.tools.judge.verify import Findings, Verifier
+from kernelagent.tools.judge.widening import widen
 from kernelagent.tools.settings import JudgeSettings
 
 Purpose = Literal["turn", "certificate"]
@@ -115,6 +117,32 @@ class Judge:
             hashes=blank.hashes,
             precision=blank.precision,
             input_sets=self._input_sets(report),
+        )
+
+    def widen(self, source: str, evaluation: Evaluation, seconds: float) -> Evaluation:
+        """The acceptance with the neighbouring inputs on which the candidate is right as well."""
+        scratch = self._fresh_scratch()
+        numbers = itertools.count()
+
+        def ready() -> CandidateProcess:
+            process = self._start(source, scratch, f"neighbour-{next(numbers)}")
+            try:
+                process.load()
+                self._docket.construct(process)
+            except BaseException:
+                process.close()
+                raise
+            return process
+
+        try:
+            found = widen(self._docket, ready, seconds)
+        finally:
+            shutil.rmtree(scratch, ignore_errors=True)
+        sets = [*evaluation.envelope["input_sets"], *found.admitted]
+        return replace(
+            evaluation,
+            envelope={**evaluation.envelope, "input_sets": sets},
+            disclosures=(*evaluation.disclosures, Disclosure("envelope", found.said())),
         )
 
     def _examine(

@@ -7,10 +7,11 @@ import os
 import signal
 import socket
 import traceback
+from pathlib import Path
 from typing import Any
 
 from kernelagent.errors import EnvironmentFault, KernelAgentError
-from kernelagent.evaluation import Stage
+from kernelagent.evaluation import Evaluation, Stage
 from kernelagent.records import from_data, to_data
 from kernelagent.tools.judge.judge import Judge
 from kernelagent.tools.settings import JudgeSettings
@@ -67,8 +68,14 @@ class _Server:
                 "device": to_data(self._judge.device),
                 "sandbox": self._judge.sandbox,
             }
+        if request.kind in _OF_WHOLE_MODELS:
+            return _of_a_whole_model(request)
         if self._judge is None:
             raise EnvironmentFault("the judge was asked for a verdict before it read a problem")
+        if request.kind == "widen":
+            given = from_data(request.header["evaluation"], Evaluation)
+            wider = self._judge.widen(request.header["source"], given, request.header["seconds"])
+            return {"kind": "evaluation", "evaluation": to_data(wider)}
         evaluation = self._judge.evaluate(
             request.header["source"], request.header["purpose"], self._tell
         )
@@ -76,6 +83,25 @@ class _Server:
 
     def _tell(self, stage: Stage) -> None:
         self._channel.send({"kind": "stage", "stage": to_data(stage)})
+
+
+_OF_WHOLE_MODELS = frozenset({"scan", "capture", "whole"})
+
+
+def _of_a_whole_model(request: Frame) -> dict[str, Any]:
+    from kernelagent.tools.judge.scan import scan
+    from kernelagent.tools.judge.submodules import Whole
+    from kernelagent.tools.judge.whole import captured, verify_whole
+
+    header = request.header
+    settings = from_data(header["settings"], JudgeSettings)
+    if request.kind == "scan":
+        return {"kind": "scanned", "scan": to_data(scan(Whole.open(settings)))}
+    if request.kind == "capture":
+        captured(settings, header["path"], Path(header["folder"]))
+        return {"kind": "captured"}
+    found = verify_whole(settings, header["paths"], header["source"], header["ratio"])
+    return {"kind": "whole", "whole": to_data(found)}
 
 
 def _fault(kind: str, message: str) -> dict[str, Any]:

@@ -34,7 +34,8 @@ from kernelagent.tools.judge.probes import (
 _SEEDS = 1 << 62
 _NUDGED = 0.1
 """Share of the elements that are drawn anew where nearly everything stays as it was."""
-_PLAN: tuple[tuple[str, tuple[str, ...]], ...] = (
+Plan = tuple[tuple[str, tuple[str, ...]], ...]
+_PLAN: Plan = (
     ("given", ("natural", "natural")),
     ("random", ("natural", "rowaffine", "onehot", "times30")),
     (
@@ -44,6 +45,8 @@ _PLAN: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("nudged", ("natural",)),
 )
 """Weights, and the calls made under them in random order; weights are loaded in mid-run."""
+WHERE_SIZES_SHOW: Plan = _PLAN[:2]
+"""What neighbours of a verified input set are asked: the same code, at other sizes."""
 _SEQUELS_IN = {0: False, 1: True}
 """The rounds in which one call is followed by another with nearly the same inputs; True: in place."""
 _HIDDEN_SIZES_IN = 1
@@ -103,13 +106,14 @@ def rounds(
     dynamic: Mapping[str, tuple[Dynamic, ...]],
     *,
     constant: bool,
+    plan: Plan = _PLAN,
 ) -> Iterator[Round]:
     """The whole trial, round by round; the oracle is left with the last round's weights.
 
     `dynamic`: declared dynamic dimensions by input set; they are tried at hidden sizes in one round.
     """
     parameters = [name for name, _ in oracle.module.named_parameters(remove_duplicate=False)]
-    for number, (kind, probes) in enumerate(_PLAN):
+    for number, (kind, probes) in enumerate(plan):
         generator = torch.Generator().manual_seed(fresh_seed())
         kept: tuple[str, ...] = ()
         weights: Mapping[str, torch.Tensor] = oracle.given_weights

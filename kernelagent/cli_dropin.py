@@ -1,0 +1,112 @@
+"""The commands around what a user takes home: `recheck`, `apply`, and `scan` for whole models."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from kernelagent.cli_options import (
+    AsJson,
+    BaselineOption,
+    Check,
+    Config,
+    Device,
+    Init,
+    Inputs,
+    ModuleName,
+    Policy,
+    Problem,
+    Runs,
+    Sandbox,
+    Target,
+)
+
+
+def add_dropin_commands(app: typer.Typer) -> None:
+    """Put them into the program."""
+    app.command()(recheck)
+    app.command()(apply)
+    app.command()(scan)
+
+
+def recheck(
+    emitted: Annotated[str, typer.Argument(help="A file that kernelagent wrote.")],
+    problem: Problem,
+    module: ModuleName = None,
+    inputs: Inputs = None,
+    init: Init = None,
+    check: Check = None,
+    device: Device = None,
+    target: Target = None,
+    policy: Policy = None,
+    baseline: BaselineOption = None,
+    sandbox: Sandbox = None,
+    min_speedup: Annotated[float | None, typer.Option(help="What counts as faster.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Judge an emitted file again: 0 its gain holds, 1 no longer, 3 cannot judge here.
+
+    What is not said is as in its certificate. For your own CI, after an upgrade of torch, triton
+    or the driver. Example: kernelagent recheck swiglu_optimized.py examples/swiglu.py
+    """
+    from kernelagent import commands_dropin
+
+    names = {"module": module, "inputs": inputs, "init": init, "check": check}
+    flags = {
+        "device": device,
+        "target": target,
+        "policy": policy,
+        "baseline": baseline,
+        "sandbox": sandbox,
+        "min_speedup": min_speedup,
+    }
+    status = commands_dropin.recheck(emitted, problem, names, flags, as_json=as_json)
+    raise typer.Exit(int(status))
+
+
+def apply(
+    model: Annotated[str, typer.Argument(help="Your file, the one that was optimized.")],
+    run: Annotated[str, typer.Option("--run", help="The run: an id or a folder.")],
+    branch: Annotated[
+        str | None, typer.Option(help="Where to commit.", show_default="kernelagent/<run>")
+    ] = None,
+    commit: Annotated[
+        bool, typer.Option("--commit", help="Commit it on a branch; your checkout stays put.")
+    ] = False,
+    force: Annotated[bool, typer.Option(help="Overwrite; also where the file changed.")] = False,
+    runs: Runs = None,
+    as_json: AsJson = False,
+) -> None:
+    """Put a run's module beside your file, or commit it on a branch with its certificate.
+
+    Example: kernelagent apply examples/swiglu.py --run 20260101-120000-swiglu-00ff --commit
+    """
+    from kernelagent import commands_dropin
+
+    status = commands_dropin.apply(
+        model, run, runs, branch=branch, commit=commit, force=force, as_json=as_json
+    )
+    raise typer.Exit(int(status))
+
+
+def scan(
+    model: Problem,
+    module: ModuleName = None,
+    inputs: Inputs = None,
+    init: Init = None,
+    device: Device = None,
+    target: Target = None,
+    config: Config = None,
+    as_json: AsJson = False,
+) -> None:
+    """Run a whole model once; which parts take the time, and what each could give at most.
+
+    Example: kernelagent scan examples/models/decoder.py
+    """
+    from kernelagent import commands_dropin
+
+    names = {"module": module, "inputs": inputs, "init": init}
+    flags = {"device": device, "target": target}
+    status = commands_dropin.scan(model, names, flags, config, as_json=as_json)
+    raise typer.Exit(int(status))

@@ -1,0 +1,130 @@
+"""What `recheck` and `apply` do once their flags are read; stdout is data, stderr is talk."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from kernelagent.commands import confirm_sending, problem_spec
+from kernelagent.config import resolve
+from kernelagent.errors import ExitStatus, UsageError
+from kernelagent.records import to_data, to_json
+from kernelagent.runlog import RunFolder
+
+
+def recheck(
+    emitted: str,
+    problem: str,
+    names: Mapping[str, str | None],
+    flags: dict[str, Any],
+    *,
+    as_json: bool,
+) -> ExitStatus:
+    """`kernelagent recheck`; 0 the gain holds, 1 it does not, 3 this machine cannot say."""
+    from kernelagent import recheck as rechecks
+
+    path = Path(emitted)
+    if not path.is_file():
+        raise UsageError(f"there is no emitted file {emitted}")
+    found = rechecks.recheck(path, problem_spec(problem, names), flags, lambda _: None)
+    if as_json:
+        print_json(found)
+    else:
+        sys.stdout.write(rechecks.as_text(found))
+    return rechecks.STATUS[found.verdict]
+
+
+def apply(
+    model: str,
+    run: str,
+    runs_folder: str | None,
+    *,
+    branch: str | None,
+    commit: bool,
+    force: bool,
+    as_json: bool,
+) -> ExitStatus:
+    """`kernelagent apply`; 0 when the module is where it was asked for."""
+    from kernelagent.apply import apply as put
+
+    folder = RunFolder.open(run, Path(resolve({"runs": runs_folder}).runs))
+    done = put(Path(model), folder, branch=branch, commit=commit, force=force)
+    if as_json:
+        print_json(done)
+    elif done.commit is None:
+        sys.stdout.write(f"written: {done.path}\n")
+    else:
+        sys.stdout.write(
+            f"committed: {done.path} on branch {done.branch} ({done.commit[:12]}); your checkout "
+            f"is as it was. `git merge {done.branch}` takes it over (move an uncommitted copy away "
+            f"first)\n"
+        )
+    return ExitStatus.OK
+
+
+def scan(
+    model: str,
+    names: Mapping[str, str | None],
+    flags: dict[str, Any],
+    config_file: Path | None,
+    *,
+    as_json: bool,
+) -> ExitStatus:
+    """`kernelagent scan`; 0 when the model ran."""
+    from kernelagent import submodule
+
+    found = submodule.scanned(problem_spec(model, names), resolve(flags, config_file))
+    if as_json:
+        print_json(found)
+    else:
+        sys.stdout.write(submodule.scan_text(found))
+    return ExitStatus.OK
+
+
+def optimize_parts(
+    model: str | None,
+    names: Mapping[str, str | None],
+    flags: Mapping[str, Any],
+    config_file: Path | None,
+    path: str | None,
+    top: int | None,
+    stop_asked: Callable[[], bool],
+    *,
+    as_json: bool,
+) -> ExitStatus:
+    """`kernelagent optimize --submodule` and `--top`; 0 when one was written, 1 otherwise."""
+    from rich.console import Console
+
+    from kernelagent import submodule
+    from kernelagent.console import Progress
+
+    if model is None:
+        raise UsageError("say of which model: a Python file, or pkg.mod:Name")
+    if path is not None and top is not None:
+        raise UsageError("--submodule names the part and --top chooses it; give one of them")
+    spec, config = problem_spec(model, names), resolve(flags, config_file)
+    confirm_sending(config)
+    if path is not None:
+        groups: list[tuple[str, ...]] = [(path,)]
+    else:
+        groups = submodule.chosen(submodule.scanned(spec, config), top or 1)
+    progress = Progress(Console(stderr=True))
+    try:
+        found = submodule.optimize_parts(
+            spec, config, groups, subscribers=(progress,), stop_asked=stop_asked
+        )
+    finally:
+        progress.close()
+    if as_json:
+        print_json(found)
+    else:
+        sys.stdout.write(submodule.text_of(found))
+    return found.exit_status
+
+
+def print_json(record: object) -> None:
+    """One JSON object on stdout."""
+    sys.stdout.buffer.write(to_json(to_data(record)) + b"\n")
+    sys.stdout.flush()

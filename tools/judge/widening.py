@@ -1,0 +1,110 @@
+"""The envelope found by asking: neighbouring input sets go through the judge, and what passes is added.
+
+Each neighbour is judged like the given input sets, under given and under random weights, and is
+admitted as it was run: these sizes, this type, nothing in between and nothing beyond.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from kernelagent.tools.judge import envelope
+from kernelagent.tools.judge.candidate_process import CandidateProcess
+from kernelagent.tools.judge.docket import Docket
+from kernelagent.tools.judge.neighbours import Neighbour, neighbours
+from kernelagent.tools.judge.rejection import Rejected
+from kernelagent.tools.judge.tolerance import UserTolerance
+from kernelagent.tools.judge.trials import WHERE_SIZES_SHOW, rounds
+from kernelagent.tools.judge.verify import Findings, Verifier
+
+Ready = Callable[[], CandidateProcess]
+_BETWEEN = "; "
+
+
+@dataclass
+class Widened:
+    """What was found; `admitted` has the form of the envelope's input sets."""
+
+    admitted: list[dict[str, Any]] = field(default_factory=list)
+    refused: dict[str, str] = field(default_factory=dict)
+    """By name, the code of the rejection: the original answers there."""
+    out_of_time: bool = False
+
+    def said(self) -> str:
+        """One sentence for whoever reads the acceptance."""
+        names = [str(one["name"]) for one in self.admitted]
+        parts = [f"neighbouring inputs verified and admitted: {_BETWEEN.join(names) or 'none'}"]
+        if self.refused:
+            rows = (f"{name} ({code})" for name, code in self.refused.items())
+            parts.append(f"refused, the original answers there: {_BETWEEN.join(rows)}")
+        if self.out_of_time:
+            parts.append("the time for it ran out before all were tried")
+        return ". ".join(parts)
+
+
+def widen(
+    docket: Docket, ready: Ready, seconds: float, clock: Callable[[], float] = time.monotonic
+) -> Widened:
+    """Judge neighbours of each input set until `seconds` are over; never raises for a candidate.
+
+    `ready`: a fresh process of the candidate, loaded and constructed.
+    """
+    end = clock() + seconds
+    found = Widened()
+    process: CandidateProcess | None = None
+    try:
+        for one in _all(docket):
+            if clock() >= end:
+                found.out_of_time = True
+                break
+            try:
+                process = process or ready()
+                _judge(docket, process, one)
+            except Rejected as refused:
+                found.refused[one.source.name] = refused.reason.code
+                # A wrong answer may be one of a process that is broken from now on.
+                if process is not None:
+                    process.close()
+                process = None
+                continue
+            entry = envelope.input_set(docket, one.source.name, one.source.full)
+            if not any(_same(entry, other) for other in found.admitted):
+                found.admitted.append(entry)
+    finally:
+        if process is not None:
+            process.close()
+        docket.oracle.use_weights(docket.oracle.given_weights)
+    return found
+
+
+def _all(docket: Docket) -> Any:
+    for source in docket.sources:
+        yield from neighbours(
+            source,
+            docket.dynamic.get(source.name, ()),
+            docket.oracle,
+            interpreted=docket.device.kind == "virtual",
+        )
+
+
+def _judge(docket: Docket, process: CandidateProcess, one: Neighbour) -> None:
+    settings = docket.settings
+    given = settings.rtol is not None or settings.atol is not None
+    verifier = Verifier(
+        process=process,
+        findings=Findings(),
+        device=docket.device.kind,
+        needs_kernel=settings.policy != "any",
+        tolerance=UserTolerance(settings.rtol or 0.0, settings.atol or 0.0) if given else None,
+        check=docket.problem.check,
+    )
+    constant = docket.problem.constant_inputs
+    for trial in rounds(docket.oracle, (one.source,), {}, constant=constant, plan=WHERE_SIZES_SHOW):
+        verifier.run(trial)
+
+
+def _same(one: dict[str, Any], other: dict[str, Any]) -> bool:
+    return {**one, "name": ""} == {**other, "name": ""}
