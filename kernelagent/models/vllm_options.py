@@ -74,18 +74,17 @@ def require_vllm(options: VllmOptions) -> None:
 
 
 def command_for(
-    checkpoint: str, served: str, port: int, options: VllmOptions, *, share: float | None
+    checkpoint: str, served: str, port: int, options: VllmOptions, *, sleeps: bool = False
 ) -> list[str]:
-    """The server's command line. It holds no key; `share`: of the GPU, with sleep mode, or None."""
-    beside_a_module = ["--enable-sleep-mode"] if share is not None else []
-    if share is not None and not _gives(options.args, "--gpu-memory-utilization"):
-        beside_a_module += ["--gpu-memory-utilization", f"{share:.3f}"]
+    """The server's command line; it holds no key. `sleeps`: it can give its memory back."""
+    share = options.gpu_memory_utilization
     # The module, not the script `vllm`: some builds of vLLM install no working script.
     return [
         *(options.interpreter, "-m", "vllm.entrypoints.openai.api_server"),
         *("--model", checkpoint, "--served-model-name", served),
         *("--host", "127.0.0.1", "--port", str(port)),
-        *beside_a_module,
+        *(["--enable-sleep-mode"] if sleeps else []),
+        *([] if share is None else ["--gpu-memory-utilization", f"{share:.3f}"]),
         *options.args,
     ]
 
@@ -107,7 +106,3 @@ def environment_for(
 def served_name(checkpoint: str) -> str:
     """What the checkpoint is called in requests: its last part."""
     return Path(checkpoint).name or Path(os.path.abspath(checkpoint)).name  # noqa: PTH100
-
-
-def _gives(arguments: tuple[str, ...], flag: str) -> bool:
-    return any(one == flag or one.startswith(f"{flag}=") for one in arguments)
