@@ -16,12 +16,12 @@ GIB = 1 << 30
 _PROCESSES = 3
 """Judge, candidate and baseline each have a context, an allocator and loaded kernels."""
 _CONTEXT_BYTES = GIB * 6 // 10
-_ROTATED_BYTES = GIB // 2
+_ROTATED_BYTES = GIB // 4
 """Of inputs in each timed process, so that no cache holds them all."""
 _WEIGHT_COPIES = 4
 """The user's module, its weights to start again from, the candidate and the baseline."""
-_DATA_COPIES = 6
-"""Inputs and outputs of candidate, baseline and reference, kept for comparison."""
+_DATA_COPIES = 9
+"""Inputs and outputs of candidate, baseline and reference, and two more sets to rotate in each."""
 _FLOAT64 = 8
 _FLOAT64_COPIES = 2
 """Of weights, inputs, outputs, and as much again for what lies between: the reference in float64."""
@@ -125,7 +125,7 @@ def _count(tensor: TensorFacts) -> int:
 
 def _width(dtype: str) -> int:
     """Bytes of one number, from the bits its name ends with; a boolean takes one."""
-    digits = "".join(c if c.isdigit() else " " for c in dtype.partition("_")[0].partition("e")[0])
+    digits = "".join(c if c.isdigit() else " " for c in dtype.partition("_")[0])
     bits = digits.split() or ["8"]
     return max(1, int(bits[-1]) // 8)
 

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from threading import Condition
 from typing import Protocol, runtime_checkable
+
+from kernelagent.budget import Cost
+from kernelagent.events import Event, Remarked
+from kernelagent.gpu import Gpu, GpuLock
+from kernelagent.history import Message
+from kernelagent.models import Ask, Concurrent, Exhausted, Model, Priced, Reply
 
 
 @runtime_checkable
@@ -82,3 +88,49 @@ class Gate:
         held, self._held = self._held, None
         if held is not None:
             held.__exit__(None, None, None)
+
+
+class DrainedModel:
+    """A model on this machine that somebody else started: it can be waited for, not put to sleep."""
+
+    def __init__(self, model: Model, gate: Gate) -> None:
+        self._model = model
+        self._gate = gate
+
+    @property
+    def name(self) -> str:
+        return self._model.name
+
+    def reply(self, ask: Ask, on_text: Callable[[str], None]) -> Reply | Exhausted:
+        with self._gate.generating():
+            return self._model.reply(ask, on_text)
+
+    def pause(self) -> None:
+        self._gate.close()
+
+    def resume(self) -> None:
+        self._gate.open()
+
+    def close(self) -> None:
+        self._model.close()
+
+
+class DrainedEndpoint(DrainedModel):
+    """The same for a server that is asked several things at once, and counts what they cost."""
+
+    def __init__(self, model: Model, gate: Gate, most_in_flight: int, priced: Priced) -> None:
+        super().__init__(model, gate)
+        self.most_in_flight = most_in_flight
+        self._priced = priced
+
+    def worst_case(self, messages: Sequence[Message], tokens_left: int | None) -> Cost:
+        return self._priced.worst_case(messages, tokens_left)
+
+
+def drained(model: Model, gpu: Gpu, publish: Callable[[Event], None]) -> Model:
+    """`model` behind a gate of its own that shares the GPU's lock while it answers."""
+    lock = GpuLock(gpu.id)
+    gate = Gate(lambda: lock.shared(lambda why: publish(Remarked("info", why))))
+    if isinstance(model, Concurrent) and isinstance(model, Priced):
+        return DrainedEndpoint(model, gate, model.most_in_flight, model)
+    return DrainedModel(model, gate)

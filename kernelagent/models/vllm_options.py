@@ -48,6 +48,10 @@ class VllmOptions:
         python = environment.get(PYTHON) or self.python
         return replace(self, python=python, args=self.args + more)
 
+    def with_share(self, share: float) -> VllmOptions:
+        """These options with the model's share of the GPU's memory."""
+        return replace(self, gpu_memory_utilization=share)
+
     @property
     def interpreter(self) -> str:
         return self.python or sys.executable
