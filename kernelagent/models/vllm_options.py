@@ -16,6 +16,8 @@ PYTHON = "KERNELAGENT_VLLM_PYTHON"
 ARGUMENTS = "KERNELAGENT_VLLM_ARGS"
 _FIND_VLLM = "import importlib.util, sys; sys.exit(importlib.util.find_spec('vllm') is None)"
 _FIND_S = 60.0
+_SAFE_PATH = {"PYTHONSAFEPATH": "1"}
+"""Nothing of the folder the command runs in is imported; older interpreters know no flag for it."""
 _SECRETS = ("_API_KEY", "_API_TOKEN")
 
 
@@ -57,12 +59,16 @@ class VllmOptions:
         return self.python or sys.executable
 
 
-def require_vllm(options: VllmOptions) -> None:
+def require_vllm(options: VllmOptions, environment: Mapping[str, str]) -> None:
     """Raises `ModelError` with the line that installs it when the interpreter has no vLLM."""
     python = options.interpreter
     try:
         done = subprocess.run(
-            [python, "-P", "-c", _FIND_VLLM], capture_output=True, timeout=_FIND_S, check=False
+            [python, "-c", _FIND_VLLM],
+            env={**environment, **_SAFE_PATH},
+            capture_output=True,
+            timeout=_FIND_S,
+            check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise ModelError(
@@ -104,7 +110,7 @@ def environment_for(
     if sleeps:
         kept["VLLM_SERVER_DEV_MODE"] = "1"
     # In the environment, not on the command line, which every user of the machine can read.
-    return kept | {"VLLM_API_KEY": key}
+    return kept | _SAFE_PATH | {"VLLM_API_KEY": key}
 
 
 def served_name(checkpoint: str) -> str:

@@ -31,7 +31,8 @@ _ASK_S = 10.0
 _SLEEP_S = 600.0
 """Level 1 copies the weights to the host's memory and back."""
 _POLL_S = 0.1
-_TELL_EVERY_S = 5.0
+_TELL_S = 5.0
+"""A new line of the server's log is told after so long, an old one six times as seldom."""
 _SHOWN_LINES = 20
 _PORTS_TRIED = 3
 _PORT_TAKEN = "address already in use"
@@ -63,7 +64,7 @@ class VllmServer:
 
         `log` receives what the server prints. `sleeps`: started with vLLM's sleep mode.
         """
-        require_vllm(options)
+        require_vllm(options, environment)
         self.served = served_name(checkpoint)
         self.log = log
         self._checkpoint = checkpoint
@@ -150,7 +151,7 @@ class VllmServer:
         os.close(theirs)
 
     def _wait_until_healthy(self, began: float, on_wait: Callable[[Waiting], None]) -> None:
-        told = time.monotonic()
+        told, line = time.monotonic(), ""
         while not self._healthy():
             now = time.monotonic()
             if not self.alive:
@@ -160,9 +161,11 @@ class VllmServer:
                     f"vLLM did not answer within {self._options.start_minutes:g} minutes ([vllm] "
                     f"start_minutes); the last lines of {self.log}:\n{self.last_lines()}"
                 )
-            if now - told >= _TELL_EVERY_S:
-                on_wait(Waiting(now - began, self.last_lines(1)))
-                told = now
+            if now - told >= _TELL_S:
+                latest = self.last_lines(1)
+                if latest != line or now - told >= 6 * _TELL_S:
+                    on_wait(Waiting(now - began, latest))
+                    told, line = now, latest
             time.sleep(_POLL_S)
         self._require_ours()
 
