@@ -28,6 +28,7 @@ from kernelagent.models.vllm_options import (
 _HOST = "127.0.0.1"
 _GRACE_S = 8.0
 _ASK_S = 10.0
+_HEALTH_S = 2.0
 _SLEEP_S = 600.0
 """Level 1 copies the weights to the host's memory and back."""
 _POLL_S = 0.1
@@ -94,6 +95,7 @@ class VllmServer:
             try:
                 self._wait_until_healthy(began, on_wait)
             except _PortTaken as error:
+                self.close()
                 if attempt == _PORTS_TRIED:
                     raise ModelError(str(error)) from error
                 continue
@@ -182,7 +184,7 @@ class VllmServer:
 
     def _healthy(self) -> bool:
         try:
-            return self._request("GET", "/health")[0] == http.client.OK
+            return self._request("GET", "/health", timeout=_HEALTH_S)[0] == http.client.OK
         except OSError:
             return False
         except http.client.HTTPException:

@@ -164,7 +164,6 @@ def test_port_that_somebody_took_meanwhile_is_replaced_by_another(tmp_path, monk
         ports = [taken.getsockname()[1]]
         free = vllm_server._free_port
         monkeypatch.setattr(vllm_server, "_free_port", lambda: ports.pop() if ports else free())
-        monkeypatch.setattr(vllm_server, "_ASK_S", 1.0)
         one = server(checkpoint(tmp_path / "tiny"))
         try:
             one.start(lambda _: None)
