@@ -45,8 +45,8 @@ class VllmModel:
             raise UsageError("say which checkpoint: --model vllm:FOLDER, or vllm:NAME")
         self.name = name
         self._publish = settings.publish
+        self._may_sleep = settings.gpu is not None
         self._asleep = False
-        self._cannot_sleep = False
         options = settings.vllm.with_environment(os.environ)
         gpu = settings.gpu
         if gpu is not None:
@@ -76,7 +76,7 @@ class VllmModel:
             try:
                 answer = self._model.reply(ask, on_text)
             except ModelError as error:
-                if self._server.alive:
+                if self._server.healthy():
                     raise
                 raise ModelError(
                     f"vLLM ended while it was asked; the last lines of {self._server.log}:\n"
@@ -99,14 +99,14 @@ class VllmModel:
     def pause(self) -> None:
         """Let asks end, then have the server give its memory back."""
         self._gate.close()
-        if self._asleep or self._cannot_sleep:
+        if self._asleep or not self._may_sleep:
             return
         try:
             self._server.sleep()
             self._asleep = True
         except ModelError as error:
             # Nothing is generated all the same, so a timing is not disturbed: only memory is short.
-            self._cannot_sleep = True
+            self._may_sleep = False
             self._warn(f"{self.name} keeps its memory during evaluations: {error}")
 
     def resume(self) -> None:
@@ -115,9 +115,8 @@ class VllmModel:
 
     def close(self) -> None:
         began = time.monotonic()
-        if self._server.alive:
-            self._server.close()
-            self._publish(ServerProgress(self.name, "stopped", time.monotonic() - began))
+        self._server.close()
+        self._publish(ServerProgress(self.name, "stopped", time.monotonic() - began))
 
     def _wake(self) -> None:
         if self._asleep:

@@ -154,7 +154,7 @@ class VllmServer:
 
     def _wait_until_healthy(self, began: float, on_wait: Callable[[Waiting], None]) -> None:
         told, line = time.monotonic(), ""
-        while not self._healthy():
+        while not self.healthy():
             now = time.monotonic()
             if not self.alive:
                 self._raise_ended()
@@ -182,7 +182,8 @@ class VllmServer:
             f"{self.log}:\n{end}"
         )
 
-    def _healthy(self) -> bool:
+    def healthy(self) -> bool:
+        """Whether it answers at all; False also where it cannot be reached."""
         try:
             return self._request("GET", "/health", timeout=_HEALTH_S)[0] == http.client.OK
         except OSError:

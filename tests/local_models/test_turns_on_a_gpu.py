@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import subprocess
 import sys
 import threading
@@ -34,7 +35,7 @@ TABLE = "0, GPU-aaaa-1, 81559\n1, GPU-bbbb-2, 81559\n"
 
 def ask(turn: int = 0) -> Ask:
     words = (Message("user", "write a kernel"),)
-    return Ask(turn, TurnRequest("vllm:x"), words, History())
+    return Ask(turn, TurnRequest("write", "vllm:x"), words, History())
 
 
 @dataclass
@@ -244,7 +245,8 @@ def test_device_is_counted_among_the_visible_ones(device, visible, named):
 
 @pytest.fixture
 def serving(monkeypatch, tmp_path):
-    pytest.importorskip("litellm", reason="the extra [llm] is not installed")
+    if importlib.util.find_spec("litellm") is None:
+        pytest.skip("the extra [llm] is not installed")
     for name, value in environment().items():
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("KERNELAGENT_LOCKS", str(tmp_path))
