@@ -31,7 +31,9 @@ def main() -> None:
         sys.exit(behaviour["fails"])
     server = ThreadingHTTPServer((given.host, given.port), handler(given, folder, behaviour))
     apart = [
-        subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=s)
+        subprocess.Popen(
+            [sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=s
+        )
         for s in (False, True)
     ]
     pids = {"server": os.getpid(), "worker": apart[0].pid, "own_session": apart[1].pid}
