@@ -182,7 +182,7 @@ def test_server_without_sleep_mode_refuses_to_sleep_with_its_status(tmp_path):
     one = server(checkpoint(tmp_path / "tiny"))
     try:
         one.start(lambda _: None)
-        with pytest.raises(ModelError, match="refused /sleep.* status 404"):
+        with pytest.raises(ModelError, match=r"refused /sleep.* status 404"):
             one.sleep()
     finally:
         one.close()
@@ -192,12 +192,12 @@ def test_missing_vllm_is_said_with_the_line_that_installs_it(tmp_path):
     bare = tmp_path / "python"
     bare.write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n', encoding="utf-8")
     bare.chmod(0o755)
-    with pytest.raises(ModelError, match="-m pip install vllm.*KERNELAGENT_VLLM_PYTHON"):
+    with pytest.raises(ModelError, match=r"-m pip install vllm.*KERNELAGENT_VLLM_PYTHON"):
         require_vllm(VllmOptions(python=str(bare)), {"PATH": os.environ["PATH"]})
 
 
 def test_interpreter_that_does_not_exist_is_named(tmp_path):
-    with pytest.raises(ModelError, match="nowhere/python.*KERNELAGENT_VLLM_PYTHON"):
+    with pytest.raises(ModelError, match=r"nowhere/python.*KERNELAGENT_VLLM_PYTHON"):
         require_vllm(VllmOptions(python=str(tmp_path / "nowhere" / "python")), {})
 
 

@@ -27,7 +27,7 @@ def main() -> None:
     folder = Path(given.model)
     behaviour = json.loads((folder / "behaviour.json").read_text(encoding="utf-8"))
     if "fails" in behaviour:
-        print(f"loading with key {os.environ['VLLM_API_KEY']}", flush=True)
+        sys.stderr.write(f"loading with key {os.environ['VLLM_API_KEY']}\n")
         sys.exit(behaviour["fails"])
     server = ThreadingHTTPServer((given.host, given.port), handler(given, folder, behaviour))
     apart = [
@@ -72,7 +72,7 @@ def handler(given, folder: Path, behaviour: dict):
                 assert json.loads(body)["model"] == given.served_model_name
                 note("ask")
                 if behaviour.get("dies_when_asked"):
-                    print("out of memory, as it were", flush=True)
+                    sys.stderr.write("out of memory, as it were\n")
                     os._exit(7)
                 self.stream(behaviour.get("says", "hello"), behaviour.get("speaks_for_s", 0.0))
                 note("answered")
