@@ -11,7 +11,7 @@ from kernelagent.budget import Cost
 from kernelagent.events import Event, Remarked
 from kernelagent.gpu import Gpu, GpuLock
 from kernelagent.history import Message
-from kernelagent.models import Ask, Concurrent, Exhausted, Model, Priced, Reply
+from kernelagent.models import Ask, Concurrent, Exhausted, Model, NotAnswered, Priced, Reply
 
 
 @runtime_checkable
@@ -101,7 +101,7 @@ class DrainedModel:
     def name(self) -> str:
         return self._model.name
 
-    def reply(self, ask: Ask, on_text: Callable[[str], None]) -> Reply | Exhausted:
+    def reply(self, ask: Ask, on_text: Callable[[str], None]) -> Reply | Exhausted | NotAnswered:
         with self._gate.generating():
             return self._model.reply(ask, on_text)
 

@@ -18,7 +18,16 @@ from kernelagent.events import Remarked, ServerProgress
 from kernelagent.gpu import Gpu, GpuLock
 from kernelagent.history import Message
 from kernelagent.memory_split import MemorySplit, checkpoint_bytes, module_bytes
-from kernelagent.models import Ask, Concurrent, Exhausted, Model, ModelSettings, Priced, Reply
+from kernelagent.models import (
+    Ask,
+    Concurrent,
+    Exhausted,
+    Model,
+    ModelSettings,
+    NotAnswered,
+    Priced,
+    Reply,
+)
 from kernelagent.models.draining import Gate
 from kernelagent.models.vllm_options import VllmOptions
 from kernelagent.models.vllm_server import VllmServer, Waiting
@@ -70,7 +79,7 @@ class VllmModel:
             raise
         self._publish(ServerProgress(name, "ready", time.monotonic() - began, self._server.url))
 
-    def reply(self, ask: Ask, on_text: Callable[[str], None]) -> Reply | Exhausted:
+    def reply(self, ask: Ask, on_text: Callable[[str], None]) -> Reply | Exhausted | NotAnswered:
         """Ask the server; raises `ModelError`, with the end of its log when it is gone."""
         with self._gate.generating():
             try:
@@ -82,9 +91,7 @@ class VllmModel:
                     f"vLLM ended while it was asked; the last lines of {self._server.log}:\n"
                     f"{self._server.last_lines()}"
                 ) from error
-        if isinstance(answer, Exhausted):
-            return answer
-        return replace(answer, dollars=0.0)
+        return replace(answer, dollars=0.0) if isinstance(answer, Reply) else answer
 
     @property
     def most_in_flight(self) -> int:
