@@ -80,7 +80,9 @@ def optimize(
     problem: Annotated[str | None, typer.Argument(help="A Python file, or pkg.mod:Name.")] = None,
     model: Annotated[
         list[str] | None,
-        typer.Option(help="compiler, replay:PATH, files:DIR or a litellm name; repeatable."),
+        typer.Option(
+            help="compiler, replay:PATH, files:DIR, vllm:CHECKPOINT or a litellm name; repeatable."
+        ),
     ] = None,
     api_base: Annotated[
         str | None, typer.Option(help="URL of an OpenAI-compatible server.")

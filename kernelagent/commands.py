@@ -14,7 +14,7 @@ from kernelagent.console import Progress, number, summary
 from kernelagent.errors import ExitStatus, UsageError
 from kernelagent.evaluation import Evaluation, Reason
 from kernelagent.events import RunStarted
-from kernelagent.models import needs_no_endpoint
+from kernelagent.models import stays_on_this_machine
 from kernelagent.problem import ProblemSpec
 from kernelagent.records import from_data, to_data, to_json
 from kernelagent.redaction import Redactor
@@ -200,8 +200,8 @@ def of_run(folder: RunFolder, flags: Mapping[str, Any]) -> tuple[ProblemSpec, Ru
 
 
 def confirm_sending(config: RunConfig) -> None:
-    """Say where the source goes and ask once on a terminal; raises `UsageError` on a no."""
-    away = [name for name in config.model if not needs_no_endpoint(name)]
+    """Says where the source goes, and asks on a terminal; raises `UsageError` on a no."""
+    away = [name for name in config.model if not stays_on_this_machine(name)]
     if not away:
         return
     where = Redactor()(config.api_base or "its provider's endpoint")

@@ -13,6 +13,7 @@ import msgspec
 from kernelagent.budget import DEFAULT_DOLLARS, DEFAULT_TURNS, Budget
 from kernelagent.errors import UsageError
 from kernelagent.models import COMPILER
+from kernelagent.models.vllm_options import VllmOptions
 from kernelagent.prompts import Style
 from kernelagent.records import from_data
 from kernelagent.rewards import RewardWeights
@@ -55,6 +56,7 @@ class RunConfig:
     force: bool = False
     yes: bool = False
     reward: RewardWeights = field(default_factory=RewardWeights)
+    vllm: VllmOptions = field(default_factory=VllmOptions)
 
     @property
     def budget(self) -> Budget:

@@ -18,6 +18,7 @@ from kernelagent.events import (
     ReplyReceived,
     RunFinished,
     RunStarted,
+    ServerProgress,
     StageFinished,
     TurnStarted,
     TurnVoid,
@@ -83,6 +84,8 @@ def line_for(logged: Logged) -> str | None:
             return f"written: {e.path}"
         case Remarked() as e:
             return f"{e.level}: {e.message}"
+        case ServerProgress() as e:
+            return server_line(e)
         case RunFinished(outcome="failed"):
             # The command says it once, as its last word.
             return None
@@ -105,12 +108,28 @@ def doing_after(logged: Logged) -> str | None:
             return "judging the candidate"
         case StageFinished() as e:
             return f"judging turn {e.turn}: {e.stage.name} done"
+        case ServerProgress(phase="starting" | "waiting") as e:
+            return f"starting {e.model}"
         case WinnerMeasured() | ModuleEmitted():
             return "writing the module"
         case RunFinished():
             return None
         case _:
             return "working"
+
+
+def server_line(progress: ServerProgress) -> str:
+    """One line about a model server of our own."""
+    after = f": {progress.detail}" if progress.detail else ""
+    match progress.phase:
+        case "starting":
+            return f"{progress.model} is being started{after}"
+        case "waiting":
+            return f"{progress.model} is not ready after {progress.seconds:.0f} s{after[:160]}"
+        case "ready":
+            return f"{progress.model} is ready after {progress.seconds:.1f} s{after}"
+        case "stopped":
+            return f"{progress.model} is stopped{after}"
 
 
 def summary(evaluation: Evaluation) -> str:

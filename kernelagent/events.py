@@ -137,6 +137,18 @@ class Remarked:
 
 
 @dataclass(frozen=True)
+class ServerProgress:
+    """A model server of our own: starting, still starting, ready, or stopped."""
+
+    model: str
+    phase: Literal["starting", "waiting", "ready", "stopped"]
+    seconds: float
+    """Since it was started, or what stopping took."""
+    detail: str = ""
+    """Where its log stands, the log's last line, or how memory is divided."""
+
+
+@dataclass(frozen=True)
 class RunFinished:
     """Last event, also of an interrupted run."""
 
@@ -161,6 +173,7 @@ Event: TypeAlias = (
     | WinnerMeasured
     | ModuleEmitted
     | Remarked
+    | ServerProgress
     | RunFinished
 )
 Subscriber: TypeAlias = Callable[["Logged"], None]
@@ -181,6 +194,7 @@ KINDS: dict[str, type[Event]] = {
         WinnerMeasured,
         ModuleEmitted,
         Remarked,
+        ServerProgress,
         RunFinished,
     )
 }

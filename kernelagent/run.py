@@ -10,6 +10,7 @@ import os
 import platform
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
@@ -18,6 +19,7 @@ from types import MappingProxyType
 from typing import Literal
 
 import kernelagent
+from kernelagent.arbitration import Judge, QuietJudge
 from kernelagent.candidate import Candidate
 from kernelagent.certificate import Asked
 from kernelagent.config import RunConfig
@@ -35,8 +37,10 @@ from kernelagent.events import (
     WinnerMeasured,
 )
 from kernelagent.gitlog import GitLog
+from kernelagent.gpu import Gpu, GpuLock, gpu_of
 from kernelagent.history import History, Turn
 from kernelagent.models import Model, ModelSettings, load_model, needs_no_endpoint
+from kernelagent.models.draining import Pausable
 from kernelagent.outfile import check_writable, write_atomically
 from kernelagent.problem import ProblemSpec
 from kernelagent.prompts import prompts_version
@@ -171,13 +175,12 @@ class _Run:
             if state.facts is None:
                 self._log.publish(ProblemDescribed(judge.facts, judge.device, judge.sandbox))
             self._refuse_another_problem(state, judge)
-            models = self._models(judge)
-            try:
-                history, why = self._search(judge, models, state)
-            finally:
-                for model in models:
-                    model.close()
-            return self._finish(judge, history, why)
+            gpu = gpu_of(self._config.device) if judge.device.kind == "cuda" else None
+            with ExitStack() as started:
+                models = self._models(judge, gpu, started)
+                quiet = self._quiet(judge, gpu, models)
+                history, why = self._search(judge, quiet, models, state)
+            return self._finish(judge, self._quiet(judge, gpu, ()), history, why)
 
     def _refuse_another_problem(self, state: RunState, judge: JudgeProcess) -> None:
         if state.facts is not None and state.facts.sha256 != judge.facts.sha256:
@@ -185,7 +188,8 @@ class _Run:
                 f"{self._problem.label} has changed since run {state.run} began; start a new run"
             )
 
-    def _models(self, judge: JudgeProcess) -> list[Model]:
+    def _models(self, judge: JudgeProcess, gpu: Gpu | None, started: ExitStack) -> list[Model]:
+        """The models in the order given; whichever started is closed, also when a later one cannot."""
         settings = ModelSettings(
             problem=self._problem,
             facts=judge.facts,
@@ -194,14 +198,29 @@ class _Run:
             api_base=self._config.api_base,
             stop_asked=self._stop_asked,
             redact=self._redact,
+            vllm=self._config.vllm,
+            gpu=gpu,
+            folder=self._folder.path,
+            publish=self._log.publish,
         )
-        return [
-            self._ready[name] if name in self._ready else load_model(name, settings)
-            for name in self._config.model
-        ]
+        models = []
+        for name in self._config.model:
+            models.append(self._ready[name] if name in self._ready else load_model(name, settings))
+            started.callback(models[-1].close)
+        return models
+
+    def _quiet(self, judge: JudgeProcess, gpu: Gpu | None, models: Sequence[Model]) -> Judge:
+        """On a GPU the judge has it to itself while it works."""
+        if gpu is None:
+            return judge
+        sharing = [model for model in models if isinstance(model, Pausable)]
+        return QuietJudge(judge, GpuLock(gpu.id), sharing, self._say)
+
+    def _say(self, message: str) -> None:
+        self._log.publish(Remarked("info", message))
 
     def _search(
-        self, judge: JudgeProcess, models: Sequence[Model], state: RunState
+        self, judge: JudgeProcess, quiet: Judge, models: Sequence[Model], state: RunState
     ) -> tuple[History, str]:
         history, waiting = to_continue(state)
         names = [model.name for model in models]
@@ -211,7 +230,7 @@ class _Run:
             device=judge.device,
             strategy=load_strategy(strategy, names, self._config.seed, self._config.set),
             models={model.name: model for model in models},
-            evaluator=judge,
+            evaluator=quiet,
             budget=self._config.budget,
             publish=self._log.publish,
             clock=time.monotonic,
@@ -230,13 +249,13 @@ class _Run:
         why = session.run()
         return session.history, why
 
-    def _finish(self, judge: JudgeProcess, history: History, why: str) -> RunResult:
+    def _finish(self, judge: JudgeProcess, quiet: Judge, history: History, why: str) -> RunResult:
         ranked = sorted((t for t in history.turns if t.accepted), key=lambda t: (-t.score, t.index))
         shortfall = "no candidate was accepted"
         for turn in ranked[:_TRIED_WINNERS]:
             if turn.candidate is None:
                 continue
-            winner = judge.certify(turn.candidate, partial(self._progress, turn.index))
+            winner = quiet.certify(turn.candidate, partial(self._progress, turn.index))
             fault = self._why_not(winner)
             if fault is None:
                 winner = self._widened(judge, turn.candidate, winner)

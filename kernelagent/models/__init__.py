@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Literal, Protocol, runtime_checkable
+from urllib.parse import urlsplit
 
 from kernelagent.budget import Cost
 from kernelagent.errors import UsageError
+from kernelagent.events import Event
+from kernelagent.gpu import Gpu
 from kernelagent.history import History, Message, TurnRequest
+from kernelagent.models.vllm_options import VllmOptions
 from kernelagent.problem import ProblemFacts, ProblemSpec
 from kernelagent.redaction import MARK, Redactor
 
@@ -17,6 +22,7 @@ MCP = "mcp"
 """The name under which a coding agent writes, through `kernelagent mcp`."""
 Finish = Literal["stop", "length", "refused", "lost", "budget"]
 """How a reply ended: by itself, at its limit, not at all, with its connection, or by our budget."""
+VLLM = "vllm:"
 
 
 @dataclass(frozen=True)
@@ -107,10 +113,31 @@ class ModelSettings:
     stop_asked: Callable[[], bool] = lambda: False
     """Whether the user wants the run to end; asked by models that wait for somebody."""
     redact: Redactor = field(default_factory=Redactor)
+    vllm: VllmOptions = field(default_factory=VllmOptions)
+    gpu: Gpu | None = None
+    """The GPU that candidates are timed on, which models here must share; None on `virtual`."""
+    folder: Path = field(default_factory=Path)
+    """Where a server of our own may leave its log."""
+    publish: Callable[[Event], None] = lambda _: None
 
 
 def load_model(name: str, settings: ModelSettings) -> Model:
-    """`compiler`, `replay:PATH`, `files:DIR` or any litellm name; imports only the one asked for."""
+    """`compiler`, `replay:PATH`, `files:DIR`, `vllm:CHECKPOINT` or a litellm name; imports only
+    the one asked for.
+    """
+    if name.startswith(VLLM):
+        from kernelagent.models.vllm import VllmModel
+
+        return VllmModel(name, settings)
+    model = _load_other(name, settings)
+    if settings.gpu is not None and _generates_here(name, settings):
+        from kernelagent.models.draining import drained
+
+        return drained(model, settings.gpu, settings.publish)
+    return model
+
+
+def _load_other(name: str, settings: ModelSettings) -> Model:
     if name == COMPILER:
         from kernelagent.models.compiler_model import CompilerModel
 
@@ -130,8 +157,8 @@ def load_model(name: str, settings: ModelSettings) -> Model:
         )
     if "/" not in name and settings.api_base is None:
         raise UsageError(
-            f"there is no model {name!r}; use `compiler`, `replay:PATH`, `files:DIR`, or a provider's name as "
-            f"litellm spells it, for example openai/gpt-5"
+            f"there is no model {name!r}; use `compiler`, `replay:PATH`, `files:DIR`, "
+            f"`vllm:CHECKPOINT`, or a provider's name as litellm spells it, for example openai/gpt-5"
         )
     if MARK in (settings.api_base or ""):
         raise UsageError(
@@ -145,6 +172,18 @@ def load_model(name: str, settings: ModelSettings) -> Model:
 def needs_no_endpoint(name: str) -> bool:
     """True for models to which we send nothing over a network."""
     return name in {COMPILER, MCP} or name.startswith(("replay:", "files:"))
+
+
+def stays_on_this_machine(name: str) -> bool:
+    """True for models that send the module's source to nobody else."""
+    return needs_no_endpoint(name) or name.startswith(VLLM)
+
+
+def _generates_here(name: str, settings: ModelSettings) -> bool:
+    """True where answering may keep a GPU of this machine busy."""
+    host = urlsplit(settings.api_base or "").hostname or ""
+    on_loopback = host in {"localhost", "::1"} or host.startswith("127.")
+    return name == COMPILER or (on_loopback and not needs_no_endpoint(name))
 
 
 def names_of(models: Sequence[Model]) -> tuple[str, ...]:

@@ -22,6 +22,8 @@ from kernelagent.tools.judge.verify import Findings, Verifier
 
 Ready = Callable[[], CandidateProcess]
 _BETWEEN = "; "
+_ENOUGH_REFUSED = 3
+"""A candidate that takes none of so many neighbours checks its sizes; the others are not asked."""
 
 
 @dataclass
@@ -69,6 +71,8 @@ def widen(
                 if process is not None:
                     process.close()
                 process = None
+                if not found.admitted and len(found.refused) >= _ENOUGH_REFUSED:
+                    break
                 continue
             entry = envelope.input_set(docket, one.source.name, one.source.full)
             if not any(_same(entry, other) for other in found.admitted):

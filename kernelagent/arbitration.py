@@ -1,0 +1,53 @@
+"""Whose turn it is on a GPU that models generate on and candidates are timed on.
+
+Before an evaluation on `cuda`: no ask begins, those in flight end, models give their memory back,
+and the GPU's lock is held alone. On `virtual` nothing is shared, and none of this happens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Protocol
+
+from kernelagent.candidate import Candidate
+from kernelagent.evaluation import Evaluation, Stage
+from kernelagent.gpu import GpuLock
+from kernelagent.models.draining import Pausable
+
+
+class Judge(Protocol):
+    """What evaluates, in a turn and at the end."""
+
+    def evaluate(self, candidate: Candidate, on_stage: Callable[[Stage], None]) -> Evaluation: ...
+
+    def certify(self, candidate: Candidate, on_stage: Callable[[Stage], None]) -> Evaluation: ...
+
+
+@dataclass(frozen=True)
+class QuietJudge:
+    """A judge that has the GPU to itself while it works."""
+
+    judge: Judge
+    lock: GpuLock
+    models: Sequence[Pausable]
+    say: Callable[[str], None]
+
+    def evaluate(self, candidate: Candidate, on_stage: Callable[[Stage], None]) -> Evaluation:
+        with self.quiet():
+            return self.judge.evaluate(candidate, on_stage)
+
+    def certify(self, candidate: Candidate, on_stage: Callable[[Stage], None]) -> Evaluation:
+        with self.quiet():
+            return self.judge.certify(candidate, on_stage)
+
+    @contextmanager
+    def quiet(self) -> Iterator[None]:
+        """Models paused and the lock held alone, in this order: their generation shares the lock."""
+        with ExitStack() as after:
+            for model in self.models:
+                after.callback(model.resume)
+                model.pause()
+            after.enter_context(self.lock.alone(self.say))
+            yield
