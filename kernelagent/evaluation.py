@@ -161,6 +161,9 @@ class Timing:
     device_us: float | None = None
     compile: dict[str, float] = field(default_factory=dict)
     """Microseconds by torch.compile mode."""
+    peak_bytes: int | None = None
+    """Most device memory the candidate's process held while it was timed."""
+    eager_peak_bytes: int | None = None
 
 
 @dataclass(frozen=True)

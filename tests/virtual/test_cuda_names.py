@@ -29,7 +29,7 @@ def pretended():
         lambda: torch.nn.Linear(2, 2).cuda().weight,
         lambda: torch.nn.Linear(2, 2).to("cuda").weight,
     ],
-    ids=str,
+    ids=range(10),
 )
 def test_tensors_made_for_cuda_say_that_they_are_there(make):
     tensor = make()

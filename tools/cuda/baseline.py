@@ -1,4 +1,4 @@
-"""A process that runs the user's own module on the GPU, eager or compiled, for the measurement.
+"""A process that runs the user's own module on the device, eager or compiled, for the measurement.
 
 It answers the same requests about time as a candidate's runner, so both sides are measured alike.
 Never run on a GPU so far.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import socket
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
@@ -16,32 +17,53 @@ from kernelagent.problem import ProblemSpec
 from kernelagent.records import from_data
 from kernelagent.tools.judge.load import load_problem
 from kernelagent.tools.runner.repeat import Repeated
-from kernelagent.tools.tensors import open_parcel
-from kernelagent.tools.wire import Channel, ChannelClosed
+from kernelagent.tools.tensors import open_parcel, parcel
+from kernelagent.tools.wire import Channel, ChannelClosed, Frame
 
 _MAX_FRAME = 1 << 40
 
 
 def serve(settings: dict[str, Any], fds: list[int]) -> None:
-    """Process main; `settings`: `problem` (as data) and `compile` (a torch.compile mode, or None)."""
+    """Process main; `settings`: `problem` (as data), `device`, `target`, `compile` (a mode, or None)."""
     judge = Channel(socket.socket(fileno=fds[0]))
-    module = load_problem(from_data(settings["problem"], ProblemSpec)).build().cuda().eval()
-    mode = settings["compile"]
-    call = module if mode is None else torch.compile(module, mode=mode)
-    repeated = Repeated(call)
-    with contextlib.suppress(ChannelClosed):
-        while True:
-            frame = judge.receive(max_header=1 << 26, max_payload=_MAX_FRAME)
-            match frame.kind:
-                case "weights":
-                    values = open_parcel(frame.header["parcel"], frame.payload, device="cuda")
-                    module.load_state_dict(values, strict=True)
-                case "prepare":
-                    repeated.prepare(
-                        open_parcel(frame.header["parcel"], frame.payload, device="cuda")
-                    )
-                case "time":
-                    repeated.run(int(frame.header["calls"]))
-                case _:
+    device = str(settings["device"])
+    with _scope(device, str(settings["target"])):
+        module = load_problem(from_data(settings["problem"], ProblemSpec)).build().to(device).eval()
+        mode = settings["compile"]
+        call = module if mode is None else torch.compile(module, mode=mode)
+        repeated = Repeated(call, device)
+        with contextlib.suppress(ChannelClosed):
+            while (frame := judge.receive(max_header=1 << 26, max_payload=_MAX_FRAME)) is not None:
+                if frame.kind == "leave":
                     return
+                _answer(judge, frame, module, repeated, device)
+
+
+def _answer(
+    judge: Channel, frame: Frame, module: torch.nn.Module, repeated: Repeated, device: str
+) -> None:
+    match frame.kind:
+        case "weights":
+            values = open_parcel(frame.header["parcel"], frame.payload, device=device)
+            module.load_state_dict(values, strict=True)
             judge.send({"kind": "done"})
+        case "prepare":
+            repeated.prepare(open_parcel(frame.header["parcel"], frame.payload, device=device))
+            judge.send({"kind": "done"})
+        case "time":
+            repeated.run(int(frame.header["calls"]))
+            judge.send({"kind": "done", "peak_bytes": repeated.peak_bytes})
+        case "chain":
+            calls, secret = int(frame.header["calls"]), int(frame.header["secret"])
+            packed = parcel(repeated.chain(calls, secret, empty=bool(frame.header["empty"])))
+            judge.send({"kind": "digests", "parcel": packed.header}, packed.payload)
+        case other:
+            raise ValueError(f"the measurement has no request {other!r}")
+
+
+def _scope(device: str, target: str) -> AbstractContextManager[Any]:
+    if device != "cpu":
+        return nullcontext()
+    from kernelagent.tools.virtual.cuda_names import pretending_cuda
+
+    return pretending_cuda(target)

@@ -6,9 +6,10 @@ Nothing measured here enters the verdict on correctness, and the judged process 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Protocol
 
 from kernelagent.evaluation import Disclosure, Estimate, HeadroomFacts, KernelFacts, Timing
@@ -50,10 +51,13 @@ def look_again(
     *,
     declared: dict[str, object] | None,
     certificate: bool,
+    attempts: int,
 ) -> Report:
     """Knock-out, then accounts (`virtual`) or measurement (`cuda`); raises `Rejected`."""
     if docket.device.kind == "cuda":
-        return _on_cuda(docket, start, step, declared=declared, certificate=certificate)
+        return _on_cuda(
+            docket, start, step, declared=declared, certificate=certificate, attempts=attempts
+        )
     _survives_without_torch(docket, start, step)
     idle: dict[str, frozenset[int]] = {}
     with step("audit"), start() as process:
@@ -82,6 +86,7 @@ def _on_cuda(
     *,
     declared: dict[str, object] | None,
     certificate: bool,
+    attempts: int,
 ) -> Report:
     """Knock-out by the runner's own launcher, then the clock. Never run on a GPU so far."""
     from kernelagent.tools.judge import measuring
@@ -104,9 +109,10 @@ def _on_cuda(
             if not kernels:
                 raise Rejected("no_kernel", "the forward launched no Triton kernel", {})
             knock_out.require_wrong(docket, process)
-    with step("measure"), start() as process:
-        _ready(docket, process)
-        measured = measuring.measure(docket, process, certificate=certificate)
+    with step("measure"):
+        measured = measuring.measure(
+            docket, partial(_fresh, docket, start), certificate=certificate, attempts=attempts
+        )
     baseline = {
         "eager": measured.timing.speedup_eager,
         "compile": measured.timing.speedup_compile or measured.timing.speedup_eager,
@@ -119,6 +125,7 @@ def _on_cuda(
         faster=decisive.low > docket.settings.min_speedup,
         timing=measured.timing,
         timings=measured.by_set,
+        headroom=measured.headroom,
         disclosures=measured.disclosures,
     )
 
@@ -129,6 +136,13 @@ def _survives_without_torch(docket: Docket, start: Start, step: Step) -> None:
         with step("reverse knock-out"), start() as process:
             _ready(docket, process)
             knock_out.require_right_without_torch(docket, process)
+
+
+@contextmanager
+def _fresh(docket: Docket, start: Start) -> Iterator[CandidateProcess]:
+    with start() as process:
+        _ready(docket, process)
+        yield process
 
 
 def _ready(docket: Docket, process: CandidateProcess) -> None:

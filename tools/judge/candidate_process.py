@@ -248,9 +248,13 @@ class CandidateProcess:
         counts = frame.header.get("launches", {})
         return {str(name): int(count) for name, count in counts.items()}
 
-    def ask_about_time(self, header: dict[str, Any], value: Any) -> None:
-        """`prepare` argument sets or `time` a number of calls, for the judge's clock."""
-        self._ask(header, parcel(value), self._limits.measure_s)
+    def ask_about_time(self, header: dict[str, Any], value: Any) -> Frame:
+        """`prepare` argument sets, `time` or `chain` a number of calls, for the judge's clock."""
+        return self._ask(header, parcel(value), self._limits.measure_s)
+
+    def opened(self, frame: Frame) -> Any:
+        """The value in one of its answers."""
+        return self._open(frame)
 
     def printed(self) -> str:
         """What the candidate wrote to its standard streams, capped."""
@@ -346,6 +350,7 @@ _DOING = {
     "suppress": "before the knock-out",
     "prepare": "in the warm-up",
     "time": "in the timed calls",
+    "chain": "in the chained calls",
 }
 
 

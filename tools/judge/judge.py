@@ -72,6 +72,7 @@ class Judge:
         self._limits = Limits()
         self._scratch = Path(tempfile.mkdtemp(prefix="kernelagent-"))
         self._numbered = 0
+        self._certified = 0
 
     @property
     def facts(self) -> ProblemFacts:
@@ -166,9 +167,14 @@ class Judge:
                 partial(stages.step),
                 declared=declared,
                 certificate=purpose == "certificate",
+                attempts=self._attempts(purpose),
             )
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
+
+    def _attempts(self, purpose: Purpose) -> int:
+        self._certified += purpose == "certificate"
+        return max(1, self._certified)
 
     def _start(self, source: str, scratch: Path, role: str) -> CandidateProcess:
         return CandidateProcess(

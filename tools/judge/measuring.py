@@ -1,137 +1,203 @@
-"""Measures candidate and baselines on `cuda`: one clock, the judge's, in interleaved blocks.
+"""Measures candidate and baselines: one clock, the judge's, in interleaved blocks of rotated inputs.
 
-Per-call time is the slope (T(2N) - T(N)) / N of the judge's own clock around N and 2N calls on
-rotated inputs, so whatever happens once per block cancels. The calls are not chained yet (judge.md,
-section 5), which every evaluation measured here discloses. Never run on a GPU so far.
+The number is the time as called, launches included, on both sides. It counts only if a chain of
+calls, in which nobody knows an input before the answer before it is there, takes no longer than
+calling and picking take one by one: work that was put off, or done once for many calls, would.
+A turn times one process a side; a certificate starts fresh ones, at least six times, because what a
+process keeps for its whole life is the same in all its blocks. Never run on a GPU so far.
 """
 
 from __future__ import annotations
 
+import random
 import time
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass, field
 from statistics import median
-from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torch.utils._pytree import tree_leaves
 
-from kernelagent.evaluation import Disclosure, Timing
-from kernelagent.records import to_data
+from kernelagent.evaluation import Disclosure, HeadroomFacts, Interval, Timing
+from kernelagent.tools.cuda.certificate import (
+    Block,
+    Rules,
+    certify,
+    measure_block,
+    ratio_of,
+    shuffled,
+    turn_interval,
+)
 from kernelagent.tools.cuda.statistics import geometric_mean, interval_of, narrow_enough
 from kernelagent.tools.judge.candidate_process import CandidateProcess
+from kernelagent.tools.judge.chained import Chained, cross_examine
+from kernelagent.tools.judge.clock import BaselineTimed, CandidateTimed, Side, Unmeasurable
 from kernelagent.tools.judge.docket import Docket
+from kernelagent.tools.judge.headroom import facts_of, implausible, most_left
 from kernelagent.tools.judge.inputs import InputSource
+from kernelagent.tools.judge.rejection import Rejected
 from kernelagent.tools.judge.trials import draw
-from kernelagent.tools.processes.confinement import Confinement
-from kernelagent.tools.tensors import parcel
-from kernelagent.tools.wire import Channel, pair
+from kernelagent.tools.virtual.ceilings import ceilings_for
 
-if TYPE_CHECKING:
-    from kernelagent.tools.processes.spawn import Child
-
-_BASELINE = "kernelagent.tools.cuda.baseline:serve"
+Start = Callable[[], AbstractContextManager[CandidateProcess]]
+"""A fresh process of the candidate, loaded, constructed and with the given weights."""
 _ROTATED_BYTES = 256 << 20
 """Inputs are rotated over more than any GPU's cache."""
 _MOST_ROTATED = 64
-_BLOCK_S = 0.05
 _INTERVAL = 0.02
-_FEWEST_BLOCKS, _TURN_S, _CERTIFICATE_S = 8, 3.0, 60.0
-_ANSWER_S = 600.0
+_FEWEST_BLOCKS = 6
+_BLOCKS_A_LAUNCH = 3
+_TURN_S, _CERTIFICATE_S = 3.0, 60.0
+_AGAIN = "eager again"
 
 
 @dataclass(frozen=True)
 class Measured:
-    """All input sets' timings and their summary."""
+    """All input sets' timings, their summary and what is left."""
 
     timing: Timing
     by_set: dict[str, Timing]
+    headroom: HeadroomFacts | None
     disclosures: tuple[Disclosure, ...]
 
 
-class Side:
-    """One process under the clock: the candidate, the module itself, or the module compiled."""
+@dataclass
+class _Collected:
+    """The blocks of all launches so far, and what the processes said of their memory."""
 
-    def __init__(self, ask: Callable[[dict[str, Any], Any], None]) -> None:
-        self._ask = ask
-        self.calls = 1
+    by_set: dict[str, list[Block]] = field(default_factory=dict)
+    compiled: dict[str, list[Block]] = field(default_factory=dict)
+    chained: dict[str, Chained] = field(default_factory=dict)
+    peak_bytes: dict[str, int] = field(default_factory=dict)
 
-    def prepare(self, sets: Sequence[Any]) -> None:
-        self._ask({"kind": "prepare"}, list(sets))
-        while (seconds := self._block(self.calls)) < _BLOCK_S and self.calls < 1 << 16:
-            self.calls *= 2 if seconds > _BLOCK_S / 8 else 8
-
-    def per_call_us(self) -> float:
-        """One block: the slope between N and 2N calls, in microseconds."""
-        once, twice = self._block(self.calls), self._block(2 * self.calls)
-        return max(twice - once, 1e-9) / self.calls * 1e6
-
-    def _block(self, calls: int) -> float:
-        began = time.perf_counter()
-        self._ask({"kind": "time", "calls": calls}, None)
-        return time.perf_counter() - began
+    def keep_peak(self, sides: Mapping[str, Side]) -> None:
+        for name, side in sides.items():
+            if side.peak_bytes is not None:
+                self.peak_bytes[name] = max(self.peak_bytes.get(name, 0), side.peak_bytes)
 
 
-def measure(docket: Docket, candidate: CandidateProcess, *, certificate: bool) -> Measured:
-    """Time the candidate against eager and torch.compile on every input set."""
-    by_set: dict[str, Timing] = {}
+def measure(docket: Docket, start: Start, *, certificate: bool, attempts: int) -> Measured:
+    """Time the candidate against eager and torch.compile on every input set; raises `Rejected`.
+
+    `attempts`: how often this problem's candidates have been certified, this time included.
+    """
+    found = _Collected()
+    try:
+        if certificate:
+            together, by_set = _certified(docket, start, found)
+        else:
+            together, by_set = _ranked(docket, start, found)
+    except Unmeasurable as fault:
+        raise Rejected(
+            "inconsistent_timing",
+            f"the calls cannot be timed: {fault}; work must be done in the call that asks for it",
+        ) from fault
+    timings = {
+        source.name: _timing(found, source.name, by_set[source.name], attempts)
+        for source in docket.sources
+    }
+    left = [_left(docket, name, timing) for name, timing in timings.items()]
+    summary = _summary(timings, together, found, attempts)
+    return Measured(
+        summary,
+        timings,
+        most_left(facts for facts in left if facts is not None),
+        _disclosures(found, certificate=certificate),
+    )
+
+
+def _ranked(
+    docket: Docket, start: Start, found: _Collected
+) -> tuple[Interval, dict[str, Interval]]:
+    """One process a side: enough to rank a turn."""
+    by_set: dict[str, Interval] = {}
     with ExitStack() as stack:
+        process = stack.enter_context(start())
         sides = {
-            "candidate": Side(candidate.ask_about_time),
-            "eager": Side(_baseline(docket, stack, None)),
-            "compile": Side(_baseline(docket, stack, "default")),
+            "candidate": Side(CandidateTimed(process)),
+            "eager": Side(BaselineTimed.start(docket, stack, None)),
         }
+        compiled = {mode: Side(BaselineTimed.start(docket, stack, mode)) for mode in _modes(docket)}
         for source in docket.sources:
-            by_set[source.name] = _one_set(docket, source, sides, certificate=certificate)
-    timings = list(by_set.values())
-    compiled = [t.speedup_compile for t in timings if t.speedup_compile is not None]
-    summary = Timing(
-        candidate_us=median(t.candidate_us for t in timings),
-        eager_us=median(t.eager_us for t in timings),
-        speedup_eager=geometric_mean([t.speedup_eager for t in timings]),
-        compile_us=median(t.compile_us or 0.0 for t in timings),
-        speedup_compile=geometric_mean(compiled),
-    )
-    remark = Disclosure(
-        "clock_not_chained",
-        "timed calls ran on rotated inputs under the judge's clock, but were not chained, and the "
-        "outputs of the timed calls were not compared",
-    )
-    return Measured(summary, by_set, (remark,))
+            sets = rotated(docket, source)
+            for side in (*sides.values(), *compiled.values()):
+                side.prepare(sets)
+            blocks = found.by_set.setdefault(source.name, [])
+            end = time.monotonic() + _TURN_S
+            while True:
+                blocks.append(measure_block(_clocks(sides), list(sides)))
+                if len(blocks) < _FEWEST_BLOCKS:
+                    continue
+                by_set[source.name] = turn_interval(blocks, Rules())
+                if narrow_enough(by_set[source.name], _INTERVAL) or time.monotonic() > end:
+                    break
+            _compiled(found, source.name, sides | compiled, _FEWEST_BLOCKS)
+            found.chained[source.name] = cross_examine(docket, source, sets, sides, process)
+            found.keep_peak(sides)
+    return geometric_mean(list(by_set.values())), by_set
 
 
-def _one_set(
-    docket: Docket, source: InputSource, sides: dict[str, Side], *, certificate: bool
-) -> Timing:
-    sets = _rotated(docket, source)
-    for side in sides.values():
-        side.prepare(sets)
-    times: dict[str, list[float]] = {name: [] for name in sides}
-    deadline = time.monotonic() + (_CERTIFICATE_S if certificate else _TURN_S)
-    order = list(sides)
-    while True:
-        for name in order:
-            times[name].append(sides[name].per_call_us())
-        order.reverse()
-        eager, own = times["eager"], times["candidate"]
-        if len(own) >= _FEWEST_BLOCKS:
-            found = interval_of([e / c for e, c in zip(eager, own, strict=True)])
-            if narrow_enough(found, _INTERVAL) or time.monotonic() > deadline:
-                break
-    compiled = interval_of([k / c for k, c in zip(times["compile"], own, strict=True)])
-    return Timing(
-        candidate_us=median(own),
-        eager_us=median(eager),
-        speedup_eager=found,
-        compile_us=median(times["compile"]),
-        speedup_compile=compiled,
-        compile={"default": median(times["compile"])},
-    )
+def _certified(
+    docket: Docket, start: Start, found: _Collected
+) -> tuple[Interval, dict[str, Interval]]:
+    """Fresh processes in every launch, eager twice: what differs between those two is noise."""
+    chance = random.SystemRandom()
+    end = time.monotonic() + _CERTIFICATE_S
+    with ExitStack() as whole:
+        compiled = {mode: Side(BaselineTimed.start(docket, whole, mode)) for mode in _modes(docket)}
+
+        def launch(number: int) -> dict[str, list[Block]]:
+            with ExitStack() as stack:
+                process = stack.enter_context(start())
+                sides = {
+                    "candidate": Side(CandidateTimed(process)),
+                    "eager": Side(BaselineTimed.start(docket, stack, None)),
+                    _AGAIN: Side(BaselineTimed.start(docket, stack, None)),
+                }
+                made: dict[str, list[Block]] = {}
+                for source in docket.sources:
+                    sets = rotated(docket, source)
+                    for side in (*sides.values(), *compiled.values()):
+                        side.prepare(sets)
+                    order = shuffled(list(sides), chance)
+                    made[source.name] = [
+                        measure_block(_clocks(sides), order) for _ in range(_BLOCKS_A_LAUNCH)
+                    ]
+                    found.by_set.setdefault(source.name, []).extend(made[source.name])
+                    _compiled(found, source.name, sides | compiled, 1)
+                    if number == 0:
+                        found.chained[source.name] = cross_examine(
+                            docket, source, sets, sides, process
+                        )
+                found.keep_peak(sides)
+                return made
+
+        certificate = certify(
+            launch, Rules(share=_INTERVAL), expired=lambda: time.monotonic() > end
+        )
+    return certificate.speedup, certificate.by_set
 
 
-def _rotated(docket: Docket, source: InputSource) -> list[Any]:
+def _modes(docket: Docket) -> tuple[str, ...]:
+    """The compiled baselines: the costliest mode only where the best one is what counts."""
+    best = docket.settings.baseline == "best"
+    return ("default", "max-autotune-no-cudagraphs") if best else ("default",)
+
+
+def _clocks(sides: Mapping[str, Side]) -> dict[str, Callable[[], float]]:
+    return {name: side.per_call_us for name, side in sides.items()}
+
+
+def _compiled(found: _Collected, name: str, sides: Mapping[str, Side], count: int) -> None:
+    wanted = {key: side for key, side in sides.items() if key not in ("eager", _AGAIN)}
+    if len(wanted) > 1:
+        blocks = found.compiled.setdefault(name, [])
+        blocks.extend(measure_block(_clocks(wanted), list(wanted)) for _ in range(count))
+
+
+def rotated(docket: Docket, source: InputSource) -> list[Any]:
+    """Fresh draws, together larger than any cache."""
     first = draw(source, constant=docket.problem.constant_inputs)
     size = sum(t.numel() * t.element_size() for t in tree_leaves(first) if hasattr(t, "numel"))
     count = min(_MOST_ROTATED, max(2, _ROTATED_BYTES // max(size, 1)))
@@ -139,30 +205,77 @@ def _rotated(docket: Docket, source: InputSource) -> list[Any]:
     return [first, *rest]
 
 
-def _baseline(
-    docket: Docket, stack: ExitStack, mode: str | None
-) -> Callable[[dict[str, Any], Any], None]:
-    """Start a process for the module itself; trusted, so confined to nothing but its scratch."""
-    ours, theirs = pair()
-    scratch = Path(stack.enter_context(TemporaryDirectory(prefix="kernelagent-baseline-")))
-    child = docket.warm.fork(
-        _BASELINE,
-        {"problem": to_data(docket.settings.problem), "compile": mode},
-        [theirs.socket.fileno()],
-        Confinement.trusted(scratch),
+def _timing(found: _Collected, name: str, speedup: Interval, attempts: int) -> Timing:
+    blocks, compiled = found.by_set[name], found.compiled.get(name, [])
+    modes = [side for side in (compiled[0] if compiled else ()) if side != "candidate"]
+    by_mode = {mode: _middle(compiled, mode) for mode in modes}
+    best = min(by_mode, key=lambda mode: by_mode[mode], default=None)
+    against = None
+    if best is not None and len(compiled) >= _FEWEST_BLOCKS:
+        against = turn_interval(compiled, Rules(baseline=best))
+    return Timing(
+        candidate_us=_middle(blocks, "candidate"),
+        eager_us=_middle(blocks, "eager"),
+        speedup_eager=speedup,
+        compile_us=None if best is None else by_mode[best],
+        speedup_compile=against,
+        noise_floor=_noise_floor(blocks),
+        attempts=attempts,
+        compile=by_mode,
     )
-    theirs.close()
-    stack.callback(_end, child, ours)
-
-    def ask(header: dict[str, Any], body: Any) -> None:
-        packed = parcel(body)
-        ours.send({**header, "parcel": packed.header}, packed.payload, timeout=_ANSWER_S)
-        ours.receive(timeout=_ANSWER_S)
-
-    ask({"kind": "weights"}, dict(docket.oracle.given_weights))
-    return ask
 
 
-def _end(child: Child, channel: Channel) -> None:
-    child.kill()
-    channel.close()
+def _summary(
+    timings: Mapping[str, Timing], together: Interval, found: _Collected, attempts: int
+) -> Timing:
+    rows = list(timings.values())
+    against = [t.speedup_compile for t in rows if t.speedup_compile is not None]
+    floors = [t.noise_floor for t in rows if t.noise_floor is not None]
+    compiled = [t.compile_us for t in rows if t.compile_us is not None]
+    return Timing(
+        candidate_us=median(t.candidate_us for t in rows),
+        eager_us=median(t.eager_us for t in rows),
+        speedup_eager=together,
+        compile_us=median(compiled) if compiled else None,
+        speedup_compile=geometric_mean(against) if len(against) == len(rows) else None,
+        noise_floor=geometric_mean(floors) if len(floors) == len(rows) else None,
+        attempts=attempts,
+        compile={mode: median(t.compile[mode] for t in rows) for mode in rows[0].compile},
+        peak_bytes=found.peak_bytes.get("candidate"),
+        eager_peak_bytes=found.peak_bytes.get("eager"),
+    )
+
+
+def _noise_floor(blocks: list[Block]) -> Interval | None:
+    if not all(_AGAIN in block for block in blocks):
+        return None
+    rules = Rules(baseline="eager", candidate=_AGAIN)
+    return interval_of([ratio_of([block], rules) for block in blocks])
+
+
+def _middle(blocks: list[Block], side: str) -> float:
+    return median(time for block in blocks for time in block[side])
+
+
+def _left(docket: Docket, name: str, timing: Timing) -> HeadroomFacts | None:
+    headroom = docket.headroom.get(name)
+    if headroom is None:
+        return None
+    impossible = implausible(timing.candidate_us, headroom)
+    if impossible is not None:
+        raise Rejected("implausible_speed", impossible, {"input_set": name})
+    ceilings = ceilings_for(docket.device.target)
+    return facts_of(name, headroom, timing.candidate_us, ceilings, estimated=False)
+
+
+def _disclosures(found: _Collected, *, certificate: bool) -> tuple[Disclosure, ...]:
+    said = [note for chained in found.chained.values() for note in chained.disclosures]
+    if certificate:
+        said.append(
+            Disclosure(
+                "compiled_once",
+                "the compiled baseline was one process throughout; candidate and eager were new ones "
+                "in every launch",
+            )
+        )
+    return tuple(dict.fromkeys(said))

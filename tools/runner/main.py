@@ -205,17 +205,39 @@ class Runner:
     def prepare(self, frame: Frame) -> tuple[dict[str, Any], Any]:
         from kernelagent.tools.runner.repeat import Repeated
 
-        self._repeated = Repeated(self._loaded().instance)
-        self._repeated.prepare(
-            open_parcel(frame.header["parcel"], frame.payload, device=self._device)
-        )
+        sets = open_parcel(frame.header["parcel"], frame.payload, device=self._device)
+        self._repeated = Repeated(self._loaded().instance, self._device)
+        with self._timed("the calls before the clock"):
+            self._repeated.prepare(sets)
         return {"kind": "done"}, ()
 
     def time(self, frame: Frame) -> tuple[dict[str, Any], Any]:
+        repeated = self._prepared()
+        with self._timed("a timed call"):
+            repeated.run(int(frame.header["calls"]))
+        return {"kind": "done", "peak_bytes": repeated.peak_bytes}, ()
+
+    def chain(self, frame: Frame) -> tuple[dict[str, Any], Any]:
+        repeated = self._prepared()
+        calls, secret = int(frame.header["calls"]), int(frame.header["secret"])
+        with self._timed("a chained call"):
+            digests = repeated.chain(calls, secret, empty=False)
+        return self._sent("digests", digests)
+
+    def _prepared(self) -> Repeated:
         if self._repeated is None:
             raise CandidateFailure("unverifiable", "timing was asked for before it was prepared")
-        self._repeated.run(int(frame.header["calls"]))
-        return {"kind": "done"}, ()
+        return self._repeated
+
+    @contextlib.contextmanager
+    def _timed(self, doing: str) -> Iterator[None]:
+        with self._scope():
+            try:
+                yield
+            except CandidateFailure:
+                raise
+            except BaseException as error:
+                raise failure_of(error, doing) from error
 
     def _loaded(self) -> LoadedCandidate:
         if self._candidate is None:
@@ -247,6 +269,7 @@ _REQUESTS: dict[str, Callable[[Runner, Frame], tuple[dict[str, Any], Any]]] = {
     "suppress": Runner.suppress,
     "prepare": Runner.prepare,
     "time": Runner.time,
+    "chain": Runner.chain,
 }
 
 

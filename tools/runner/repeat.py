@@ -1,4 +1,4 @@
-"""Many calls in a row on rotated inputs, for a clock that stands outside this process."""
+"""Many calls in a row on prepared inputs, for a clock that stands outside this process."""
 
 from __future__ import annotations
 
@@ -7,14 +7,17 @@ from typing import Any
 
 import torch
 
+from kernelagent.tools.cuda.chain import digest, pair_at, picked
+
 _WARM_UP = 3
 
 
 class Repeated:
     """Holds several argument sets on the device and calls a module on them, one after the other."""
 
-    def __init__(self, call: Callable[..., Any]) -> None:
+    def __init__(self, call: Callable[..., Any], device: str) -> None:
         self._call = call
+        self._device = device
         self._sets: Sequence[Any] = ()
 
     def prepare(self, sets: Sequence[Any]) -> None:
@@ -23,15 +26,41 @@ class Repeated:
         for _ in range(_WARM_UP):
             for args, kwargs in sets:
                 self._one(args, kwargs)
-        torch.cuda.synchronize()
+        self._settle()
 
     def run(self, calls: int) -> None:
-        """Enqueue `calls` calls and wait for the device."""
+        """Enqueue `calls` calls on rotated inputs and wait for the device."""
         for at in range(calls):
             args, kwargs = self._sets[at % len(self._sets)]
             self._one(args, kwargs)
-        torch.cuda.synchronize()
+        self._settle()
 
-    def _one(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def chain(self, calls: int, secret: int, *, empty: bool) -> torch.Tensor:
+        """`calls` calls, the inputs of each picked by the answer before; returns int64 digests on the CPU.
+
+        The first inputs are picked by `secret`. `empty`: the same picking around an answer that is
+        there already, which is what picking alone costs.
+        """
+        still = self._one(*self._sets[0]) if empty else None
+        state = torch.tensor(secret, dtype=torch.int64, device=self._device)
+        seen = []
+        for at in range(calls):
+            args, kwargs = picked(*pair_at(self._sets, at), state)
+            state = digest(still if empty else self._one(args, kwargs))
+            seen.append(state)
+        return torch.stack(seen).cpu()
+
+    @property
+    def peak_bytes(self) -> int | None:
+        """Most device memory this process held; None where nothing counts it."""
+        if self._device == "cpu":
+            return None
+        return int(torch.cuda.max_memory_allocated())
+
+    def _one(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         with torch.no_grad():
-            self._call(*args, **kwargs)
+            return self._call(*args, **kwargs)
+
+    def _settle(self) -> None:
+        if self._device != "cpu":
+            torch.cuda.synchronize()

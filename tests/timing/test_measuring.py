@@ -1,0 +1,137 @@
+"""The measurement end to end, on the CPU as the device: real processes, the judge's clock, real cheats.
+
+A GPU is not needed to see that blocks, chain, replay and intervals fit together; what only a GPU has
+(streams, launches that are queued) is not tried here.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from kernelagent.problem import ProblemSpec
+from kernelagent.tools.judge import clock, measuring
+from kernelagent.tools.judge.candidate_process import CandidateProcess, Limits
+from kernelagent.tools.judge.docket import Docket
+from kernelagent.tools.judge.measuring import Measured, measure
+from kernelagent.tools.judge.rejection import Rejected
+from kernelagent.tools.settings import JudgeSettings
+
+PROBLEM = """
+import torch
+from torch import nn
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(256, 256) / 16)
+
+    def forward(self, x):
+        for _ in range(24):
+            x = torch.tanh(x @ self.weight)
+        return x
+
+def get_inputs():
+    return [torch.randn(64, 256)]
+"""
+HONEST = PROBLEM.replace("class Model(", "class ModelNew(")
+FASTER = HONEST.replace(
+    "        for _ in range(24):\n            x = torch.tanh(x @ self.weight)\n",
+    "        weight = self.weight\n        for _ in range(24):\n            x = (x @ weight).tanh_()\n",
+)
+FORGETFUL = HONEST.replace("for _ in range(24)", "for _ in range(23)")
+REMEMBERING = HONEST.replace(
+    "    def forward(self, x):\n",
+    "        self.seen = {}\n\n    def forward(self, x):\n"
+    "        key = x.data_ptr()\n"
+    "        if key not in self.seen:\n"
+    "            self.seen[key] = (x, self.work(x))\n"
+    "        return self.seen[key][1]\n\n"
+    "    def work(self, x):\n",
+)
+
+
+@pytest.fixture(scope="module")
+def docket() -> Iterator[Docket]:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "problem.py"
+        path.write_text(PROBLEM, encoding="utf-8")
+        settings = JudgeSettings(ProblemSpec(path=str(path)), device="virtual", policy="any")
+        opened = Docket.open(settings)
+        yield opened
+        opened.close()
+
+
+@pytest.fixture(autouse=True)
+def brief(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small blocks and few inputs: it is the machinery that is tested, not this machine's noise."""
+    monkeypatch.setattr(measuring, "_MOST_ROTATED", 4)
+    monkeypatch.setattr(measuring, "_TURN_S", 0.0)
+    monkeypatch.setattr(measuring, "_CERTIFICATE_S", 0.0)
+    monkeypatch.setattr(measuring, "_modes", lambda docket: ())
+    monkeypatch.setattr(clock, "_BLOCK_S", 0.01)
+
+
+def measured(docket: Docket, source: str, tmp_path: Path, *, certificate: bool = False) -> Measured:
+    number = iter(range(100))
+
+    @contextmanager
+    def start() -> Iterator[CandidateProcess]:
+        scratch = tmp_path / str(next(number))
+        scratch.mkdir()
+        process = CandidateProcess(
+            docket.warm,
+            source=source,
+            device="virtual",
+            target=docket.device.target,
+            scratch=scratch,
+            limits=Limits(),
+            sandboxed=True,
+        )
+        with process:
+            process.load()
+            docket.construct(process)
+            process.use_weights(docket.oracle.given_weights)
+            yield process
+
+    return measure(docket, start, certificate=certificate, attempts=1)
+
+
+@pytest.mark.long
+def test_the_module_itself_is_as_fast_as_itself(docket: Docket, tmp_path: Path) -> None:
+    found = measured(docket, HONEST, tmp_path)
+    assert found.timing.speedup_eager.low < 1.3
+    assert found.timing.speedup_eager.high > 0.7
+    assert found.timing.candidate_us > 10
+    assert found.headroom is not None
+    assert found.headroom.attained < 1
+
+
+@pytest.mark.long
+def test_a_certificate_starts_fresh_processes_and_says_what_noise_there_is(
+    docket: Docket, tmp_path: Path
+) -> None:
+    found = measured(docket, FASTER, tmp_path, certificate=True)
+    assert len(list(tmp_path.iterdir())) == 6
+    floor = found.timing.noise_floor
+    assert floor is not None
+    assert floor.low <= 1.1
+    assert floor.high >= 0.9
+    assert set(found.by_set) == {"default"}
+
+
+def test_answers_of_the_chain_are_judged(docket: Docket, tmp_path: Path) -> None:
+    with pytest.raises(Rejected) as refused:
+        measured(docket, FORGETFUL, tmp_path)
+    assert refused.value.reason.code == "wrong_output"
+
+
+@pytest.mark.long
+def test_answers_from_memory_are_seen_by_the_chain(docket: Docket, tmp_path: Path) -> None:
+    with pytest.raises(Rejected) as refused:
+        measured(docket, REMEMBERING, tmp_path)
+    assert refused.value.reason.code in {"inconsistent_timing", "wrong_output", "stale_output"}

@@ -1,0 +1,133 @@
+"""The cross-examination of a measured time: the same calls in a chain, and their answers judged.
+
+For honest work a chain takes at most what calling and what picking inputs take by themselves, since
+either may hide behind the other: max(a+c, b+d) <= max(a, b) + max(c, d) for host and device. A
+candidate that answers late, for several calls at once, or from memory takes longer, or answers wrong.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+
+from kernelagent.evaluation import Disclosure
+from kernelagent.tools.cuda.chain import digest, pair_at, picked
+from kernelagent.tools.judge import compare
+from kernelagent.tools.judge.candidate_process import CandidateProcess
+from kernelagent.tools.judge.clock import Side, fresh_secret
+from kernelagent.tools.judge.docket import Docket
+from kernelagent.tools.judge.inputs import InputSource
+from kernelagent.tools.judge.rejection import Rejected
+from kernelagent.tools.judge.trials import trial_on
+
+_LOOKS = 9
+_ENOUGH = 3
+"""Looks within the bound that clear a candidate: what else runs on the machine may spoil some."""
+_REPLAYED = 4
+_LONGEST_CHAIN = 512
+_TOLERANCE = 1.25
+_SLACK_US = 5.0
+"""What a chain may take beyond its bound: clocks and caches are not exact."""
+
+
+@dataclass(frozen=True)
+class Chained:
+    """What the chain took, beside the time as called."""
+
+    as_called_us: float
+    chained_us: float
+    picking_us: float
+    disclosures: tuple[Disclosure, ...] = ()
+
+    @property
+    def excess_us(self) -> float:
+        """What the chain took beyond anything honest work takes; negative where it is in bounds."""
+        bound = _TOLERANCE * self.as_called_us + _SLACK_US
+        return self.chained_us - self.picking_us - bound
+
+
+def cross_examine(
+    docket: Docket,
+    source: InputSource,
+    sets: Sequence[Any],
+    sides: Mapping[str, Side],
+    process: CandidateProcess,
+) -> Chained:
+    """Chain the candidate's calls, bound their time, and judge some of their answers.
+
+    Raises `Rejected`: `inconsistent_timing` for a chain that takes too long or answers that are not
+    the same when asked again, and what the comparison says of a wrong one.
+    """
+    own, eager = sides["candidate"], sides["eager"]
+    in_bounds = 0
+    for _ in range(_LOOKS):
+        look = Chained(own.per_call_us(), own.chained_us(), eager.chained_us(empty=True))
+        in_bounds += look.excess_us <= 0
+        if in_bounds == _ENOUGH:
+            break
+    else:
+        raise Rejected(
+            "inconsistent_timing",
+            f"a call takes {look.as_called_us:.1f} us when inputs are known ahead, and "
+            f"{look.chained_us - look.picking_us:.1f} us when each input depends on the answer "
+            f"before; the work must be done in the call that asks for it",
+            {"input_set": source.name, "as_called_us": look.as_called_us, "looks": _LOOKS},
+        )
+    calls, secret = min(own.calls, _LONGEST_CHAIN), fresh_secret()
+    digests = own.chain(calls, secret)
+    notes = _replayed(docket, source, sets, digests, secret, process)
+    return replace(look, disclosures=notes)
+
+
+def _replayed(
+    docket: Docket,
+    source: InputSource,
+    sets: Sequence[Any],
+    digests: torch.Tensor,
+    secret: int,
+    process: CandidateProcess,
+) -> tuple[Disclosure, ...]:
+    """Some calls of the chain, chosen now, are asked again: right, and the same as in the chain?"""
+    device = torch.device(docket.judge_device.torch_device)
+    generator = torch.Generator().manual_seed(secrets.randbelow(1 << 62))
+    natural = compare.scales_of(docket.oracle.in_float64_or_eager(sets[0]))
+    other_bits = False
+    chosen = secrets.SystemRandom().sample(range(len(digests)), min(_REPLAYED, len(digests)))
+    for at in chosen:
+        before = secret if at == 0 else int(digests[at - 1])
+        state = torch.tensor(before, dtype=torch.int64, device=device)
+        arguments = picked(*pair_at(sets, at), state)
+        answer = process.call(arguments)
+        trial = trial_on(docket.oracle, source.name, "chained", arguments, natural, generator)
+        found = compare.compare(
+            answer.output, trial.compared, input_set=source.name, probe="chained"
+        )
+        if found.reason is not None:
+            raise Rejected(found.reason.code, found.reason.message, found.reason.detail)
+        other_bits |= int(digest(answer.output)) != int(digests[at])
+    if not other_bits:
+        return ()
+    return (_differs_by_bits(source, sets, process),)
+
+
+def _differs_by_bits(
+    source: InputSource, sets: Sequence[Any], process: CandidateProcess
+) -> Disclosure:
+    """Different bits are fine where the candidate never gives the same bits; otherwise it cheated."""
+    answers = {int(digest(process.call(sets[0]).output)) for _ in range(_REPLAYED)}
+    if len(answers) == 1:
+        raise Rejected(
+            "inconsistent_timing",
+            "a timed call gave another answer than the same call asked again, though equal calls "
+            "give equal bits; timed calls must do the whole work",
+            {"input_set": source.name},
+        )
+    return Disclosure(
+        "timed_outputs_not_compared",
+        f"input set {source.name!r}: equal calls give different bits, so that the answers of the "
+        f"timed calls were judged when asked again, not bit by bit",
+    )

@@ -1,0 +1,164 @@
+"""The judge's own clock around processes that call a module many times: per-call time as a slope.
+
+(T(2N) - T(N)) / N cancels whatever happens once per block. The clock stands in the judge; nothing
+the timed process says about time is used.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Protocol
+
+import torch
+
+from kernelagent.records import to_data
+from kernelagent.tools.judge.candidate_process import CandidateProcess
+from kernelagent.tools.judge.docket import Docket
+from kernelagent.tools.processes.confinement import Confinement
+from kernelagent.tools.tensors import open_parcel, parcel
+from kernelagent.tools.wire import Frame, pair
+
+_BASELINE = "kernelagent.tools.cuda.baseline:serve"
+_BLOCK_S = 0.05
+_MOST_CALLS = 1 << 16
+_TRIES = 6
+"""Each with twice the calls of the one before."""
+_ANSWER_S = 600.0
+
+
+class Unmeasurable(Exception):
+    """Twice as many calls did not take longer, again and again: there is no time to speak of."""
+
+
+class Timed(Protocol):
+    """A process under the clock."""
+
+    def ask(self, header: dict[str, Any], value: Any) -> Frame: ...
+
+    def opened(self, frame: Frame) -> Any: ...
+
+
+@dataclass(frozen=True)
+class CandidateTimed:
+    """The candidate's runner as the clock asks it."""
+
+    process: CandidateProcess
+
+    def ask(self, header: dict[str, Any], value: Any) -> Frame:
+        return self.process.ask_about_time(header, value)
+
+    def opened(self, frame: Frame) -> Any:
+        return self.process.opened(frame)
+
+
+@dataclass(frozen=True)
+class BaselineTimed:
+    """The user's own module in a process of its own; trusted, so confined to nothing but its scratch."""
+
+    channel: Any
+
+    @classmethod
+    def start(cls, docket: Docket, stack: ExitStack, mode: str | None) -> BaselineTimed:
+        """`mode`: of torch.compile; None runs eager. `stack` ends the process."""
+        ours, theirs = pair()
+        scratch = Path(stack.enter_context(TemporaryDirectory(prefix="kernelagent-baseline-")))
+        settings = {
+            "problem": to_data(docket.settings.problem),
+            "compile": mode,
+            "device": docket.judge_device.torch_device,
+            "target": docket.device.target,
+        }
+        child = docket.warm.fork(
+            _BASELINE, settings, [theirs.socket.fileno()], Confinement.trusted(scratch)
+        )
+        theirs.close()
+        stack.callback(ours.close)
+        stack.callback(child.kill)
+        timed = cls(ours)
+        timed.ask({"kind": "weights"}, dict(docket.oracle.given_weights))
+        return timed
+
+    def ask(self, header: dict[str, Any], value: Any) -> Frame:
+        packed = parcel(value)
+        self.channel.send({**header, "parcel": packed.header}, packed.payload, timeout=_ANSWER_S)
+        answer: Frame = self.channel.receive(
+            timeout=_ANSWER_S, max_header=1 << 26, max_payload=1 << 34
+        )
+        return answer
+
+    def opened(self, frame: Frame) -> Any:
+        return open_parcel(frame.header["parcel"], frame.payload)
+
+
+class Side:
+    """One process with prepared inputs, and how many of its calls make a block."""
+
+    def __init__(self, timed: Timed, clock: Callable[[], float] = time.perf_counter) -> None:
+        self.timed = timed
+        self._clock = clock
+        self.calls = 1
+        self.peak_bytes: int | None = None
+
+    def prepare(self, sets: Sequence[Any]) -> None:
+        """Send the argument sets and find how many calls fill a block of 50 ms."""
+        self.timed.ask({"kind": "prepare"}, list(sets))
+        self.calls = 1
+        while self.calls < _MOST_CALLS:
+            # The quicker of two: what else runs on the machine must not make blocks short.
+            seconds = min(self._block(self.calls), self._block(self.calls))
+            if seconds >= _BLOCK_S:
+                break
+            self.calls *= 2 if seconds > _BLOCK_S / 8 else 8
+
+    def per_call_us(self) -> float:
+        """One block as called: launches are queued as fast as they come, inputs rotate."""
+        return self._slope(self._block)
+
+    def chained_us(self, *, empty: bool = False) -> float:
+        """One block in which each call waits for the bytes of the one before."""
+        return self._slope(lambda calls: self._chain(calls, empty=empty)[0])
+
+    def chain(self, calls: int, secret: int) -> torch.Tensor:
+        """The digests of `calls` chained calls that began with `secret`."""
+        frame = self.timed.ask(_chain_request(calls, secret, empty=False), None)
+        found = self.timed.opened(frame)
+        if not isinstance(found, torch.Tensor) or found.shape != (calls,):
+            raise Unmeasurable("the chained calls came back without their digests")
+        return found
+
+    def _slope(self, block: Callable[[int], float]) -> float:
+        calls = self.calls
+        for _ in range(_TRIES):
+            once, twice = block(calls), block(2 * calls)
+            if twice > once:
+                return (twice - once) / calls * 1e6
+            calls *= 2
+        raise Unmeasurable(f"{2 * calls} calls took no longer than {calls}")
+
+    def _block(self, calls: int) -> float:
+        began = self._clock()
+        frame = self.timed.ask({"kind": "time", "calls": calls}, None)
+        seconds = self._clock() - began
+        told = frame.header.get("peak_bytes")
+        self.peak_bytes = told if isinstance(told, int) else None
+        return seconds
+
+    def _chain(self, calls: int, *, empty: bool) -> tuple[float, Frame]:
+        began = self._clock()
+        frame = self.timed.ask(_chain_request(calls, fresh_secret(), empty=empty), None)
+        return self._clock() - began, frame
+
+
+def fresh_secret() -> int:
+    """What picks the first inputs of a chain; told when the clock starts."""
+    return secrets.randbelow(1 << 62)
+
+
+def _chain_request(calls: int, secret: int, *, empty: bool) -> dict[str, Any]:
+    return {"kind": "chain", "calls": calls, "secret": secret, "empty": empty}
