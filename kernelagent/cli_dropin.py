@@ -1,7 +1,8 @@
-"""The commands around what a user takes home: `recheck`, `apply`, and `scan` for whole models."""
+"""Commands around what a user takes home: `recheck`, `apply`; and where the time goes: `profile`, `scan`."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -27,6 +28,7 @@ def add_dropin_commands(app: typer.Typer) -> None:
     """Put them into the program."""
     app.command()(recheck)
     app.command()(apply)
+    app.command()(profile)
     app.command()(scan)
 
 
@@ -86,6 +88,38 @@ def apply(
 
     status = commands_dropin.apply(
         model, run, runs, branch=branch, commit=commit, force=force, as_json=as_json
+    )
+    raise typer.Exit(int(status))
+
+
+def profile(
+    problem: Problem,
+    candidate: Annotated[
+        str | None, typer.Argument(help="A Python file with `class ModelNew`.", show_default=False)
+    ] = None,
+    module: ModuleName = None,
+    inputs: Inputs = None,
+    init: Init = None,
+    device: Device = None,
+    target: Target = None,
+    policy: Policy = None,
+    sandbox: Sandbox = None,
+    roofline: Annotated[
+        Path | None, typer.Option(help="Draw the candidate's roofline: a .svg or .png file.")
+    ] = None,
+    config: Config = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show where a module's time goes, what is the least it needs, and a candidate beside it.
+
+    On `virtual` times are estimates and said to be so. Example: kernelagent profile examples/swiglu.py
+    """
+    from kernelagent import commands_profile
+
+    names = {"module": module, "inputs": inputs, "init": init, "check": None}
+    flags = {"device": device, "target": target, "policy": policy, "sandbox": sandbox}
+    status = commands_profile.profile(
+        problem, candidate, names, flags, config, roofline, as_json=as_json
     )
     raise typer.Exit(int(status))
 

@@ -47,7 +47,7 @@ def _verdict(evaluation: Evaluation) -> list[str]:
             f"eager module at {e.shapes}; bound by {e.bound}."
         )
     if evaluation.headroom is not None:
-        lines.append(_headroom(evaluation.headroom))
+        lines.append(headroom_sentence(evaluation.headroom))
     return lines
 
 
@@ -66,11 +66,12 @@ def _timing(evaluation: Evaluation) -> list[str]:
     return lines
 
 
-def _headroom(facts: HeadroomFacts) -> str:
+def headroom_sentence(facts: HeadroomFacts) -> str:
+    """The least time and what makes it so, what is reached of it, and what is left."""
     why = {
-        "dram": f"{_bytes(facts.fewest_bytes)} moved once",
+        "dram": f"{size(facts.fewest_bytes)} moved once",
         "math": "the matrix products alone",
-        "launch": f"one launch, and {_bytes(facts.fewest_bytes)} moved once",
+        "launch": f"one launch, and {size(facts.fewest_bytes)} moved once",
     }[facts.binds]
     said = f"Headroom: {facts.least_us:.1f} µs is the least here ({why})"
     if facts.left < _NOTHING_LEFT:
@@ -113,7 +114,7 @@ def _kernel(kernel: KernelFacts) -> str:
     return f"Kernel `{kernel.name}`: " + "; ".join(parts) + "."
 
 
-def _bytes(count: int) -> str:
+def size(count: int) -> str:
     """A size for a reader: 57.6 kB, 2.0 MB."""
     for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
         if count >= size:

@@ -8,18 +8,41 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rich.table import Table
+
 from kernelagent.browse_text import kernels_table
 from kernelagent.charts.png import to_png
 from kernelagent.charts.roofline import roofline_svg
 from kernelagent.console import number
 from kernelagent.errors import UsageError
 from kernelagent.evaluation import Evaluation
+from kernelagent.feedback import headroom_sentence, size
 from kernelagent.gitlog import harmless
+from kernelagent.profile import ReferenceProfile
 from kernelagent.report.document import Chart, Paragraph, pieces
 from kernelagent.report.evidence import ceilings, headroom_words, roofline, sentence, works
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+
+def print_reference(console: Console, found: ReferenceProfile) -> None:
+    """The module's own operations, dearest first, and what is the least its input set needs."""
+    word = "estimate, not timed" if found.tier == "counted" else "traced by torch.profiler"
+    _say(
+        console,
+        f"The module itself on {found.input_set} {found.arguments}: {found.us:.1f} µs ({word})",
+    )
+    table = Table(box=None, pad_edge=False)
+    for title in ("operation", "launches", "µs", "share", "moved", "bound by"):
+        table.add_column(title, justify="left" if title in ("operation", "bound by") else "right")
+    for row in found.operations:
+        moved = "" if row.moved_bytes is None else size(row.moved_bytes)
+        cells = (harmless(row.name), str(row.launches), f"{row.us:.1f}", f"{row.share:.0%}", moved)
+        table.add_row(*cells, row.bound or "")
+    console.print(table)
+    if found.headroom is not None:
+        _say(console, headroom_sentence(found.headroom))
 
 
 def print_profile(console: Console, evaluation: Evaluation) -> None:

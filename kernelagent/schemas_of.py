@@ -12,6 +12,7 @@ from kernelagent.apply import Applied
 from kernelagent.doctor import Findings
 from kernelagent.evaluation import Evaluation
 from kernelagent.events import KINDS, SCHEMA
+from kernelagent.profile import Profile
 from kernelagent.proof import Proof
 from kernelagent.recheck import Recheck
 from kernelagent.report.record import Report
@@ -30,6 +31,7 @@ def schemas() -> dict[str, dict[str, Any]]:
         "doctor.json": msgspec.json.schema(Findings),
         "bench.json": msgspec.json.schema(SuiteReport),
         "bench_diff.json": msgspec.json.schema(SuiteDiff),
+        "profile.json": msgspec.json.schema(Profile),
         "proof.json": msgspec.json.schema(Proof),
         "report.json": msgspec.json.schema(Report),
         "recheck.json": msgspec.json.schema(Recheck),

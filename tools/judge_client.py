@@ -20,6 +20,7 @@ from kernelagent.candidate import Candidate
 from kernelagent.errors import EnvironmentFault, KernelAgentError
 from kernelagent.evaluation import DeviceFacts, Evaluation, Stage
 from kernelagent.problem import ProblemFacts
+from kernelagent.profile import ReferenceProfile
 from kernelagent.records import from_data, to_data
 from kernelagent.tools.settings import JudgeSettings
 from kernelagent.tools.wire import ChannelClosed, Frame, pair
@@ -115,6 +116,11 @@ class JudgeProcess(_Connection):
     def certify(self, candidate: Candidate, on_stage: Callable[[Stage], None]) -> Evaluation:
         """Judge the winner again: fresh processes, new seeds, the long measurement on `cuda`."""
         return self._judge(candidate, "certificate", on_stage)
+
+    def profile_reference(self) -> tuple[ReferenceProfile, ...]:
+        """Where the user's own module spends its time, by input set."""
+        rows = self._ask({"kind": "profile"}, _ignore).header["reference"]
+        return tuple(from_data(row, ReferenceProfile) for row in rows)
 
     def widen(self, candidate: Candidate, evaluation: Evaluation, seconds: float) -> Evaluation:
         """The acceptance with the neighbouring inputs that were verified too, in that time."""

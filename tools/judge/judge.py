@@ -26,7 +26,8 @@ from kernelagent.evaluation import (
     Stage,
 )
 from kernelagent.problem import ProblemFacts
-from kernelagent.tools.judge import envelope
+from kernelagent.profile import ReferenceProfile
+from kernelagent.tools.judge import envelope, reference_profile
 from kernelagent.tools.judge.audit import Report, look_again
 from kernelagent.tools.judge.candidate_process import CandidateProcess, Limits
 from kernelagent.tools.judge.docket import Docket
@@ -89,6 +90,10 @@ class Judge:
     def close(self) -> None:
         self._docket.close()
         shutil.rmtree(self._scratch, ignore_errors=True)
+
+    def profile_reference(self) -> tuple[ReferenceProfile, ...]:
+        """Where the user's own module spends its time, by input set."""
+        return reference_profile.profile_reference(self._docket)
 
     def evaluate(self, source: str, purpose: Purpose, on_stage: OnStage) -> Evaluation:
         """The verdict on one candidate; a failing candidate is a value, never an exception."""

@@ -76,6 +76,9 @@ class _Server:
             given = from_data(request.header["evaluation"], Evaluation)
             wider = self._judge.widen(request.header["source"], given, request.header["seconds"])
             return {"kind": "evaluation", "evaluation": to_data(wider)}
+        if request.kind == "profile":
+            rows = self._judge.profile_reference()
+            return {"kind": "profiled", "reference": [to_data(row) for row in rows]}
         evaluation = self._judge.evaluate(
             request.header["source"], request.header["purpose"], self._tell
         )
