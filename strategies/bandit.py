@@ -12,6 +12,7 @@ The candidate to refine is drawn as in the tree (`parents`).
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -33,6 +34,10 @@ class Arm(NamedTuple):
     model: str
     bottleneck: str
     """What the parent is bound by; see `bottleneck`."""
+
+
+Known = Mapping[tuple[RequestKind, str, str], Sequence[float]]
+"""By arm, as a plain tuple: what its pulls have paid."""
 
 
 @dataclass(frozen=True)
@@ -88,9 +93,7 @@ class Bandit:
         drawn = draw_parent(lineage, self.beam, self.penalty, dice(self.seed, history))
         return drawn or next(reversed(lineage.nodes.values()), None)
 
-    def _choose(
-        self, arms: Sequence[Arm], known: Mapping[Arm, Sequence[float]], history: History
-    ) -> Arm:
+    def _choose(self, arms: Sequence[Arm], known: Known, history: History) -> Arm:
         paid = [known.get(arm, ()) for arm in arms]
         if self.rule == "ucb":
             worth = upper_bounds(paid, self.exploration)
@@ -109,15 +112,16 @@ def upper_bounds(paid: Sequence[Sequence[float]], exploration: float) -> list[fl
     ]
 
 
-def payoffs(history: History, lineage: Lineage) -> Mapping[Arm, Sequence[float]]:
+def payoffs(history: History, lineage: Lineage) -> Known:
     """What each pull of each arm paid; a pending turn is a pull that has paid nothing yet."""
-    bound_by = {index: bottleneck(turn) for index, turn in lineage.nodes.items()}
-    known: dict[Arm, list[float]] = {}
+    known: dict[tuple[RequestKind, str, str], list[float]] = defaultdict(list)
+    # All turns are walked at each decision; a parent's bottleneck is looked for once.
+    bound_by: dict[int | None, str] = {}
     for turn in history.turns:
-        asked = turn.request
-        bound = NOTHING if asked.parent is None else bound_by.get(asked.parent, NOTHING)
-        arm = Arm(asked.kind, asked.model, bound)
-        known.setdefault(arm, []).append(payoff(turn, lineage.parent(turn)))
+        asked, parent = turn.request, lineage.parent(turn)
+        if asked.parent not in bound_by:
+            bound_by[asked.parent] = bottleneck(parent)
+        known[asked.kind, asked.model, bound_by[asked.parent]].append(payoff(turn, parent))
     return known
 
 
