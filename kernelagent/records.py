@@ -41,7 +41,11 @@ def from_json(line: bytes | str | Unread, kind: type[Record]) -> Record:
 
 def without_surrogates(text: str) -> str:
     """The text with each lone surrogate, which no file can hold, as the replacement character."""
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
 
 
 @cache

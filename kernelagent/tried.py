@@ -61,10 +61,9 @@ def came_back(history: History, turn: Turn) -> str | None:
         before = sources.get(step.request.parent)
         if step.index >= turn.index or step.candidate is None or before is None:
             continue
-        removed = _taken_out(before, step.candidate.source)
-        if few.isdisjoint(removed):
+        if few.isdisjoint(_lines(before)):
             continue
-        again = len(added & removed)
+        again = len(added & _taken_out(before, step.candidate.source))
         if again >= _SHARE * len(added):
             return (
                 f"{again} of the {len(added)} lines that turn {turn.index} adds were "

@@ -118,10 +118,12 @@ def payoffs(history: History, lineage: Lineage) -> Known:
     # All turns are walked at each decision; a parent's bottleneck is looked for once.
     bound_by: dict[int | None, str] = {}
     for turn in history.turns:
-        asked, parent = turn.request, lineage.parent(turn)
-        if asked.parent not in bound_by:
-            bound_by[asked.parent] = bottleneck(parent)
-        known[asked.kind, asked.model, bound_by[asked.parent]].append(payoff(turn, parent))
+        asked = turn.request
+        bound = bound_by.get(asked.parent)
+        if bound is None:
+            bound = bound_by[asked.parent] = bottleneck(lineage.parent(turn))
+        paid = payoff(turn, lineage.parent(turn)) if turn.accepted else 0.0
+        known[asked.kind, asked.model, bound].append(paid)
     return known
 
 
