@@ -14,7 +14,8 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import NamedTuple
 
 from kernelagent.evaluation import Evaluation
@@ -56,6 +57,10 @@ class Bandit:
     in_flight: int = 1
     temperature: float = 1.0
 
+    _remembered: _Remembered = field(
+        default_factory=lambda: _Remembered(), init=False, repr=False, compare=False
+    )
+
     def __post_init__(self) -> None:
         one_of(RULES, rule=self.rule)
         at_least(0, exploration=self.exploration)
@@ -75,7 +80,7 @@ class Bandit:
         ]
         if not arms:
             return None
-        arm = self._choose(arms, payoffs(history, lineage), history)
+        arm = self._choose(arms, self._remembered.payoffs(history, lineage), history)
         if arm.kind == "write" or parent is None:
             return TurnRequest(
                 "write", arm.model, trajectory=lineage.trajectories, temperature=self.temperature
@@ -114,17 +119,32 @@ def upper_bounds(paid: Sequence[Sequence[float]], exploration: float) -> list[fl
 
 def payoffs(history: History, lineage: Lineage) -> Known:
     """What each pull of each arm paid; a pending turn is a pull that has paid nothing yet."""
-    known: dict[tuple[RequestKind, str, str], list[float]] = defaultdict(list)
-    # All turns are walked at each decision; a parent's bottleneck is looked for once.
-    bound_by: dict[int | None, str] = {}
-    for turn in history.turns:
-        asked = turn.request
-        bound = bound_by.get(asked.parent)
-        if bound is None:
-            bound = bound_by[asked.parent] = bottleneck(lineage.parent(turn))
-        paid = payoff(turn, lineage.parent(turn)) if turn.accepted else 0.0
-        known[asked.kind, asked.model, bound].append(paid)
-    return known
+    return _with_pulls({}, history.turns, lineage)
+
+
+@dataclass
+class _Remembered:
+    """`payoffs`, without walking again the settled turns of the history it was asked about last."""
+
+    last: tuple[tuple[Turn, ...], Known] = ((), {})
+
+    def payoffs(self, history: History, lineage: Lineage) -> Known:
+        seen, known = self.last
+        if history.turns[: len(seen)] != seen:
+            seen, known = (), {}
+        settled = tuple(takewhile(lambda turn: not turn.pending, history.turns))
+        known = _with_pulls(known, settled[len(seen) :], lineage)
+        self.last = (settled, known)
+        return _with_pulls(known, history.turns[len(settled) :], lineage)
+
+
+def _with_pulls(known: Known, turns: Sequence[Turn], lineage: Lineage) -> Known:
+    found = defaultdict(list, {arm: list(paid) for arm, paid in known.items()})
+    for turn in turns:
+        parent = lineage.parent(turn)
+        arm = (turn.request.kind, turn.request.model, bottleneck(parent))
+        found[arm].append(payoff(turn, parent))
+    return found
 
 
 def payoff(turn: Turn, parent: Turn | None) -> float:
