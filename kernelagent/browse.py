@@ -16,10 +16,10 @@ from typing import Any, Literal
 from kernelagent.console import number, summary
 from kernelagent.errors import UsageError
 from kernelagent.evaluation import DeviceFacts, Estimate, Evaluation, Timing
-from kernelagent.events import Logged, ReplyReceived, RunFinished, UnreadableEvent, from_line
+from kernelagent.events import Logged, ReplyReceived, RunFinished
 from kernelagent.gitlog import hypothesis
 from kernelagent.history import Turn, TurnRequest
-from kernelagent.runlog import RunFolder
+from kernelagent.runlog import RunFolder, events_in, whole_lines
 from kernelagent.state import RunState, fold
 
 Outcome = Literal["better", "none", "interrupted", "failed", "unfinished", "unreadable"]
@@ -57,6 +57,15 @@ class RunRow:
     size_bytes: int
     started_s: float
     last_s: float
+
+
+@dataclass(frozen=True)
+class RunsView:
+    """`kernelagent runs`."""
+
+    runs: tuple[RunRow, ...]
+    """Oldest first; with --prune those that were deleted."""
+    schema: str = "kernelagent.runs/1"
 
 
 @dataclass(frozen=True)
@@ -134,22 +143,15 @@ class Told:
     @property
     def finished(self) -> RunFinished | None:
         """The end, unless the run was resumed after it."""
-        last = self.events[-1].event if self.events else None
-        return last if isinstance(last, RunFinished) else None
+        return self.state.finished
 
 
 def told_by(log: Path) -> Told:
     """Reads a log without touching it; a torn last line is left out. Raises `UsageError`."""
-    whole, _, torn = log.read_bytes().rpartition(b"\n")
-    events: list[Logged] = []
-    for number_, line in enumerate(whole.split(b"\n"), 1):
-        try:
-            if line:
-                events.append(from_line(line.decode()))
-        except (UnreadableEvent, UnicodeDecodeError) as error:
-            raise UsageError(f"{log}, line {number_}: {error}") from error
+    data = log.read_bytes()
+    events = tuple(events_in(data, log))
     try:
-        return Told(tuple(events), bool(torn), fold(events))
+        return Told(events, bool(whole_lines(data)[1]), fold(events))
     except KeyError as error:
         raise UsageError(f"{log}: turn {error} goes on without having begun") from error
 
@@ -255,7 +257,7 @@ def run_view(folder: RunFolder) -> RunView:
     """A run: facts, turns, best, spend; raises `UsageError`."""
     told = told_by(folder.log)
     state = told.state
-    wall = {"wall_s": state.last_s - state.started_s}
+    wall = {"wall_s": state.elapsed_s}
     return RunView(
         row=_row(folder, told),
         device=state.device,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from kernelagent.events import Evaluated, Event, ReplyReceived, TurnStarted
+from kernelagent.events import Evaluated, Event, ReplyReceived
 
 DEFAULT_TURNS = 20
 DEFAULT_DOLLARS = 5.0
@@ -50,13 +50,13 @@ class Spent:
 
     def after(self, event: Event) -> Spent:
         match event:
-            case TurnStarted():
-                return replace(self, turns=self.turns + 1)
             case ReplyReceived():
                 tokens = event.tokens_in + event.tokens_out
                 unpriced = tokens if event.dollars is None else 0
                 return replace(
                     self,
+                    # Not when it began: a turn that is asked twice is one turn.
+                    turns=self.turns + 1,
                     tokens=self.tokens + tokens,
                     dollars=self.dollars + (event.dollars or 0.0),
                     unpriced_tokens=self.unpriced_tokens + unpriced,

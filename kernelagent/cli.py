@@ -324,6 +324,7 @@ def compare(
     target: Target = None,
     runs: Runs = None,
     config: Config = None,
+    as_json: AsJson = False,
 ) -> None:
     """Run strategies under the same budget and seeds, and draw what each was worth by then.
 
@@ -343,7 +344,7 @@ def compare(
     }
     specs = [commands.problem_spec(problem, {}) for problem in problems or ()]
     status = commands_runs.compare(
-        specs, strategies, seeds, flags, config, svg, simulated=simulated
+        specs, strategies, seeds, flags, config, svg, simulated=simulated, as_json=as_json
     )
     raise typer.Exit(int(status))
 

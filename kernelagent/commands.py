@@ -194,7 +194,9 @@ def of_run(folder: RunFolder, flags: Mapping[str, Any]) -> tuple[ProblemSpec, Ru
     """What a run was asked to do, with the flags that are given now on top; raises `UsageError`."""
     first = next(iter(read_events(folder.log)), None)
     if first is None or not isinstance(first.event, RunStarted):
-        raise UsageError(f"{folder.log} does not begin with the start of a run")
+        empty = first is None
+        what = "was stopped before its first event" if empty else "begins with no start of a run"
+        raise UsageError(f"run {folder.id} {what}; nothing in it can go on: start it anew")
     changed = {key: value for key, value in flags.items() if value is not None}
     return first.event.problem, from_data({**first.event.config, **changed}, RunConfig)
 

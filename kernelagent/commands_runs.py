@@ -23,14 +23,14 @@ def runs(runs_folder: str | None, *, prune: bool, yes: bool, as_json: bool) -> E
     if prune:
         rows = browse.prunable(rows)
     if as_json and not prune:
-        _print_json(rows)
+        _print_json(browse.RunsView(rows))
         return ExitStatus.OK
     if not as_json:
         data_console().print(runs_table(rows))
     if prune:
         deleted = browse.prune(rows, lambda _: _agreed(len(rows)), yes=yes)
         if as_json:
-            _print_json(deleted)
+            _print_json(browse.RunsView(deleted))
         else:
             sys.stdout.write(f"{len(deleted)} of {len(rows)} runs deleted\n")
     return ExitStatus.OK
@@ -88,6 +88,7 @@ def compare(
     svg_file: Path | None,
     *,
     simulated: int | None,
+    as_json: bool,
 ) -> ExitStatus:
     """`kernelagent compare`; true runs of the problems, or simulated ones with --simulated."""
     from kernelagent.browse_text import data_console
@@ -109,8 +110,14 @@ def compare(
         found = study(names, list(true.problems), true, seeds=every)
     else:
         raise UsageError("say which problems to compare strategies on, or --simulated N")
-    console = data_console()
     curves = found.curves("turns")
+    if svg_file is not None:
+        text = svg(curves, title="Best score against turns", warning=found.warning)
+        svg_file.write_text(text, encoding="utf-8")
+    if as_json:
+        _print_json(found.view())
+        return ExitStatus.OK
+    console = data_console()
     console.print(plot(curves, warning=found.warning))
     for row in found.rows("turns"):
         low, high = row.worth.low, row.worth.high
@@ -120,8 +127,6 @@ def compare(
             f"{row.tokens:.0f} tokens a run; {row.duplicates} evaluated twice"
         )
     if svg_file is not None:
-        text = svg(curves, title="Best score against turns", warning=found.warning)
-        svg_file.write_text(text, encoding="utf-8")
         sys.stdout.write(f"written: {svg_file}\n")
     return ExitStatus.OK
 

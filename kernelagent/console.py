@@ -17,6 +17,7 @@ from kernelagent.events import (
     ReplyProgressed,
     ReplyReceived,
     RunFinished,
+    RunResumed,
     RunStarted,
     ServerProgress,
     StageFinished,
@@ -70,6 +71,11 @@ def line_for(logged: Logged) -> str | None:
                 f"problem {e.facts.name}: forward{sets}\n"
                 f"device {e.device.kind} ({e.device.name}), sandbox: {e.sandbox}"
             )
+        case RunResumed() as e:
+            torn = f"; its last line, {e.torn_bytes} bytes, was torn and is cut off"
+            return "the run goes on" + (torn if e.torn_bytes else "")
+        case ReplyReceived(remark=str(remark)):
+            return f"warning: {remark}"
         case TurnVoid() as e:
             return f"turn {e.turn}: nothing to evaluate: {e.why}"
         case Evaluated() as e:
@@ -101,10 +107,12 @@ def doing_after(logged: Logged) -> str | None:
         case RunStarted():
             return "reading the problem"
         case ProblemDescribed() | Evaluated() | TurnVoid() | BestChanged() | ModelExhausted():
+            return "choosing what to ask"
+        case TurnStarted():
             return "asking the model"
         case ReplyProgressed() as e:
             return f"turn {e.turn} is being written: {e.characters} characters so far"
-        case TurnStarted() | ReplyReceived():
+        case ReplyReceived():
             return "judging the candidate"
         case StageFinished() as e:
             return f"judging turn {e.turn}: {e.stage.name} done"

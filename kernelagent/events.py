@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from kernelagent.evaluation import DeviceFacts, Evaluation, Stage
 from kernelagent.history import TurnRequest
 from kernelagent.problem import ProblemFacts, ProblemSpec
-from kernelagent.records import from_data, to_data
+from kernelagent.records import Unread, from_data, from_json, to_data
 
 SCHEMA = "kernelagent.event/1"
 
@@ -39,13 +40,26 @@ class ProblemDescribed:
 
 
 @dataclass(frozen=True)
+class RunResumed:
+    """A run goes on that was stopped or killed; the time since the event before it was nobody's."""
+
+    torn_bytes: int = 0
+    """Length of the last line, which a kill had torn; it was cut off and its step is done again."""
+
+
+@dataclass(frozen=True)
 class TurnStarted:
+    """Logged before the model is asked, for every turn of a batch."""
+
     turn: int
     request: TurnRequest
     prompt_sha256: str
     """Hash of the rendered messages; they stand in `prompts/<turn>.json`."""
     prompts: str = ""
     """Version of the wording: its number and a hash of the templates; empty in older logs."""
+    batch: tuple[int, ...] = ()
+    """The turns asked from the same history, this one included; older logs, which have this event
+    after the answer, leave it out."""
 
 
 @dataclass(frozen=True)
@@ -71,11 +85,21 @@ class ReplyReceived:
     seconds: float = 0.0
     thinking: str = ""
     """What a reasoning model thought first; never parsed as code."""
+    remark: str | None = None
+    """Something the user should know about this answer."""
 
 
 @dataclass(frozen=True)
 class TurnVoid:
     """The reply held nothing to evaluate; the model is told `why`."""
+
+    turn: int
+    why: str
+
+
+@dataclass(frozen=True)
+class TurnDropped:
+    """A turn that was begun and that nobody answers: its model has nothing left to try."""
 
     turn: int
     why: str
@@ -161,11 +185,13 @@ class RunFinished:
 
 Event: TypeAlias = (
     RunStarted
+    | RunResumed
     | ProblemDescribed
     | TurnStarted
     | ReplyProgressed
     | ReplyReceived
     | TurnVoid
+    | TurnDropped
     | StageFinished
     | Evaluated
     | BestChanged
@@ -182,11 +208,13 @@ KINDS: dict[str, type[Event]] = {
     kind.__name__: kind
     for kind in (
         RunStarted,
+        RunResumed,
         ProblemDescribed,
         TurnStarted,
         ReplyProgressed,
         ReplyReceived,
         TurnVoid,
+        TurnDropped,
         StageFinished,
         Evaluated,
         BestChanged,
@@ -225,12 +253,30 @@ def to_line(logged: Logged) -> str:
     return json.dumps(head | {"data": to_data(logged.event)}, ensure_ascii=False)
 
 
-def from_line(line: str) -> Logged:
+@dataclass(frozen=True)
+class _Line:
+    schema: str
+    seq: int
+    time_s: float
+    kind: str
+    data: Unread
+
+
+def from_line(line: str | bytes) -> Logged:
     """Inverse of `to_line`; raises `UnreadableEvent`."""
+    with suppress(ValueError, KeyError):
+        found = from_json(line, _Line)
+        if found.schema == SCHEMA:
+            return Logged(found.seq, found.time_s, from_json(found.data, KINDS[found.kind]))
+    return _from_any(line)
+
+
+def _from_any(line: str | bytes) -> Logged:
+    """A line that is no strict JSON (Python writes Infinity and NaN), or no event at all."""
     try:
         raw = json.loads(line)
         if raw["schema"] != SCHEMA:
             raise UnreadableEvent(f"schema {raw['schema']!r} is not {SCHEMA!r}")
         return Logged(raw["seq"], raw["time_s"], from_data(raw["data"], KINDS[raw["kind"]]))
     except (ValueError, KeyError, TypeError) as error:
-        raise UnreadableEvent(f"not an event: {error}: {line[:120]}") from error
+        raise UnreadableEvent(f"not an event: {error}: {line[:120]!r}") from error

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Literal
 
 from kernelagent.candidate import Candidate
@@ -54,15 +55,15 @@ class Turn:
     void: str | None = None
     """Why the reply held nothing to evaluate."""
 
-    @property
+    @cached_property
     def pending(self) -> bool:
         return self.evaluation is None and self.void is None
 
-    @property
+    @cached_property
     def accepted(self) -> bool:
         return self.evaluation is not None and self.evaluation.accepted
 
-    @property
+    @cached_property
     def score(self) -> float:
         return self.evaluation.score if self.evaluation is not None else 0.0
 
@@ -80,6 +81,10 @@ class History:
         at = bisect_left(self.turns, turn.index, key=lambda other: other.index)
         there = at < len(self.turns) and self.turns[at].index == turn.index
         return replace(self, turns=(*self.turns[:at], turn, *self.turns[at + there :]))
+
+    def without(self, index: int) -> History:
+        """This history without the turn of that number."""
+        return replace(self, turns=tuple(turn for turn in self.turns if turn.index != index))
 
     def with_exhausted(self, model: str) -> History:
         return replace(self, exhausted=self.exhausted | {model})

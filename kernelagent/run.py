@@ -31,6 +31,7 @@ from kernelagent.events import (
     ProblemDescribed,
     Remarked,
     RunFinished,
+    RunResumed,
     RunStarted,
     StageFinished,
     Subscriber,
@@ -104,20 +105,19 @@ def optimize(
     check_writable(out, force=config.force)
     resumed = folder is not None
     folder = folder or RunFolder.create(Path(config.runs), _stem(problem), now=time.time())
-    state = fold(read_events(folder.log)) if resumed else RunState()
     redact = redactor_for(os.environ, config.api_base)
     log = EventLog(folder, redact=redact)
+    state = fold(read_events(folder.log))
     git_log = GitLog(folder)
     log.subscribe(git_log)
     for subscriber in subscribers:
         log.subscribe(subscriber)
-    run = _Run(problem, config, folder, log, out, stop_asked, ready, redact)
+    run = _Run(problem, config, folder, log, out, stop_asked, state, ready, redact)
     try:
-        if not resumed:
-            log.publish(RunStarted(folder.id, problem, to_data(config), versions()))
+        run.begin(resumed=resumed)
         if git_log.fault is not None:
-            log.publish(Remarked("warning", f"this run keeps no git history: {git_log.fault}"))
-        return run.go(state)
+            run.remark(f"this run keeps no git history: {git_log.fault}")
+        return run.go()
     except KernelAgentError as error:
         log.publish(RunFinished("failed", int(error.exit_status), str(error)))
         raise
@@ -158,34 +158,52 @@ class _Run:
         log: EventLog,
         out: Path,
         stop_asked: Callable[[], bool],
-        ready: Mapping[str, Model],
+        state: RunState,
+        ready: Mapping[str, Model] = MappingProxyType({}),
         redact: Redactor | None = None,
     ) -> None:
+        """`state`: what the log held when this part of the run began."""
         self._problem = problem
         self._config = config
         self._folder = folder
         self._log = log
         self._out = out
         self._stop_asked = stop_asked
+        self._state = state
         self._ready = ready
         self._redact = redact or Redactor()
 
-    def go(self, state: RunState) -> RunResult:
+    def begin(self, *, resumed: bool) -> None:
+        """The first event of this part of the run."""
+        if resumed:
+            self._log.publish(RunResumed(self._log.torn_bytes))
+        else:
+            config = to_data(self._config)
+            self._log.publish(RunStarted(self._folder.id, self._problem, config, versions()))
+
+    def remark(self, message: str) -> None:
+        """A warning, unless an earlier part of the run has said it."""
+        if message not in self._state.remarks:
+            self._log.publish(Remarked("warning", message))
+
+    def go(self) -> RunResult:
         with JudgeProcess(judge_settings(self._problem, self._config)) as judge:
-            if state.facts is None:
+            if self._state.facts is None:
                 self._log.publish(ProblemDescribed(judge.facts, judge.device, judge.sandbox))
-            self._refuse_another_problem(state, judge)
+            self._refuse_another_problem(judge)
             gpu = gpu_of(self._config.device) if judge.device.kind == "cuda" else None
             with ExitStack() as started:
                 models = self._models(judge, gpu, started)
                 quiet = self._quiet(judge, gpu, models)
-                history, why = self._search(judge, quiet, models, state)
+                history, why = self._search(judge, quiet, models)
             return self._finish(judge, self._quiet(judge, gpu, ()), history, why)
 
-    def _refuse_another_problem(self, state: RunState, judge: JudgeProcess) -> None:
-        if state.facts is not None and state.facts.sha256 != judge.facts.sha256:
+    def _refuse_another_problem(self, judge: JudgeProcess) -> None:
+        known = self._state.facts
+        if known is not None and known.sha256 != judge.facts.sha256:
             raise UsageError(
-                f"{self._problem.label} has changed since run {state.run} began; start a new run"
+                f"{self._problem.label} has changed since run {self._state.run} began; start a "
+                f"new run"
             )
 
     def _models(self, judge: JudgeProcess, gpu: Gpu | None, started: ExitStack) -> list[Model]:
@@ -220,9 +238,9 @@ class _Run:
         self._log.publish(Remarked("info", message))
 
     def _search(
-        self, judge: JudgeProcess, quiet: Judge, models: Sequence[Model], state: RunState
+        self, judge: JudgeProcess, quiet: Judge, models: Sequence[Model]
     ) -> tuple[History, str]:
-        history, waiting = to_continue(state)
+        history, begun = to_continue(self._state)
         names = [model.name for model in models]
         strategy = self._config.strategy or default_strategy(names)
         session = Session(
@@ -240,12 +258,12 @@ class _Run:
             weights=self._config.reward,
             prompts=self._config.prompts,
             history=history,
-            spent=replace(state.spent, turns=len(history.turns) + len(waiting)),
-            elapsed_before_s=state.last_s - state.started_s,
+            spent=self._state.spent,
+            elapsed_before_s=self._state.elapsed_s,
+            begun=begun,
+            kept_prompt=self._folder.kept_prompt,
             redact=self._redact,
         )
-        for turn in waiting:
-            session.take_up(turn)
         why = session.run()
         return session.history, why
 
@@ -255,19 +273,29 @@ class _Run:
         for turn in ranked[:_TRIED_WINNERS]:
             if turn.candidate is None:
                 continue
-            winner = quiet.certify(turn.candidate, partial(self._progress, turn.index))
+            winner = self._measured(judge, quiet, turn.index, turn.candidate)
             fault = self._why_not(winner)
-            if fault is None:
-                winner = self._widened(judge, turn.candidate, winner)
-            self._log.publish(WinnerMeasured(turn.index, winner))
             if fault is None:
                 return self._emit(judge, turn, winner, why)
             shortfall = f"turn {turn.index}, judged again: {fault}"
-            self._log.publish(Remarked("warning", shortfall))
+            self.remark(shortfall)
         interrupted = self._stop_asked()
         status = ExitStatus.INTERRUPTED if interrupted else ExitStatus.NOT_FOUND
         outcome: Outcome = "interrupted" if interrupted else "none"
         return self._done(outcome, status, f"{why}; {shortfall}", None, None, None)
+
+    def _measured(
+        self, judge: JudgeProcess, quiet: Judge, turn: int, candidate: Candidate
+    ) -> Evaluation:
+        """The second measurement, made once: an earlier part's holds on the same device."""
+        known = self._state.measured.get(turn)
+        if known is not None and known.device == judge.device:
+            return known
+        winner = quiet.certify(candidate, partial(self._progress, turn))
+        if self._why_not(winner) is None:
+            winner = self._widened(judge, candidate, winner)
+        self._log.publish(WinnerMeasured(turn, winner))
+        return winner
 
     def _widened(self, judge: JudgeProcess, candidate: Candidate, winner: Evaluation) -> Evaluation:
         if self._config.envelope_seconds <= 0:
@@ -276,7 +304,7 @@ class _Run:
             return judge.widen(candidate, winner, self._config.envelope_seconds)
         except EnvironmentFault as error:
             # The verdict on the given inputs stands without it.
-            self._log.publish(Remarked("warning", f"no inputs near yours were tried: {error}"))
+            self.remark(f"no inputs near yours were tried: {error}")
             return winner
 
     def _progress(self, turn: int, stage: Stage) -> None:
@@ -295,9 +323,7 @@ class _Run:
         assert turn.candidate is not None
         findings = review(turn.candidate.source)
         for finding in findings:
-            self._log.publish(
-                Remarked("warning", f"line {finding.line}: {finding.what}: {finding.why}")
-            )
+            self.remark(f"line {finding.line}: {finding.what}: {finding.why}")
         if findings and not self._config.force:
             text = "the winner needs your eyes before it is written (see above); use --force"
             return self._done("none", ExitStatus.NOT_FOUND, f"{why}; {text}", None, winner, turn)

@@ -9,9 +9,11 @@ from typing import Any
 import msgspec
 
 from kernelagent.apply import Applied
+from kernelagent.browse import DiffView, RunsView, RunView, TurnView
 from kernelagent.doctor import Findings
 from kernelagent.evaluation import Evaluation
 from kernelagent.events import KINDS, SCHEMA
+from kernelagent.lab.study import CompareView
 from kernelagent.profile import Profile
 from kernelagent.proof import Proof
 from kernelagent.recheck import Recheck
@@ -25,7 +27,7 @@ FOLDER = Path(__file__).parent / "schemas"
 
 
 def schemas() -> dict[str, dict[str, Any]]:
-    """File name to schema, for `evaluate`, `optimize`, `report`, `doctor` and each kind of event."""
+    """File name to schema, for what the commands print with --json and each kind of event."""
     made = {
         "evaluation.json": msgspec.json.schema(Evaluation),
         "doctor.json": msgspec.json.schema(Findings),
@@ -39,6 +41,11 @@ def schemas() -> dict[str, dict[str, Any]]:
         "submodules.json": msgspec.json.schema(PartsResult),
         "whole_model.json": msgspec.json.schema(WholeModel),
         "applied.json": msgspec.json.schema(Applied),
+        "runs.json": msgspec.json.schema(RunsView),
+        "show.json": msgspec.json.schema(RunView),
+        "show_turn.json": msgspec.json.schema(TurnView),
+        "diff.json": msgspec.json.schema(DiffView),
+        "compare.json": msgspec.json.schema(CompareView),
     }
     for name, kind in KINDS.items():
         made[f"event.{name}.json"] = {

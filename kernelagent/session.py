@@ -25,6 +25,7 @@ from kernelagent.events import (
     ReplyProgressed,
     ReplyReceived,
     StageFinished,
+    TurnDropped,
     TurnStarted,
     TurnVoid,
 )
@@ -35,13 +36,17 @@ from kernelagent.live_text import LiveText
 from kernelagent.models import Ask, Concurrent, Exhausted, Model, NotAnswered, Priced, Reply
 from kernelagent.problem import ProblemFacts
 from kernelagent.prompts import Style, prompt_hash, prompts_version, render_prompt
+from kernelagent.records import without_surrogates
 from kernelagent.redaction import Redactor
 from kernelagent.rewards import RewardWeights, reward
+from kernelagent.state import Unfinished
 from kernelagent.strategies import Strategy
 from kernelagent.tried import came_back, same_as, summary
 
 Amount = TypeVar("Amount", int, float)
 Publish = Callable[[Event], None]
+Step = Ask | Turn
+"""A question, or a turn whose reply is known already."""
 _CHARACTERS_PER_TOKEN = 4
 """Of a reply whose end was lost nobody says how many tokens it had."""
 
@@ -73,6 +78,9 @@ class Session:
     history: History = field(default_factory=History)
     spent: Spent = field(default_factory=Spent)
     elapsed_before_s: float = 0.0
+    begun: Sequence[Unfinished] = ()
+    """What an interruption left without an outcome, in the order of the turns: finished first."""
+    kept_prompt: Callable[[int], tuple[Message, ...] | None] = lambda _: None
     redact: Redactor = field(default_factory=Redactor)
     """What is asked and what is answered passes through it."""
     _windows: dict[str, int] = field(default_factory=dict)
@@ -83,6 +91,8 @@ class Session:
     def run(self) -> str:
         """Turn after turn; returns a sentence saying why it ended."""
         began = self.clock()
+        if why := self._finish_begun():
+            return why
         while True:
             if self.stop_asked():
                 return "stopped by the user"
@@ -92,48 +102,83 @@ class Session:
             requests = self.strategy.next_turns(self.history)
             if not requests:
                 return self._why_done()
-            asks, why = self._affordable(requests)
+            willing = [r for r in requests if r.model not in self.history.exhausted]
+            if not willing:
+                return "the strategy asks only for models that have nothing left to try"
+            asks, why = self._affordable(self._batch(willing))
+            if not asks:
+                return why or self._why_done()
+            self._begin(asks)
             self._take(asks)
-            if why is not None:
-                return why
 
     def _why_done(self) -> str:
         if self.history.exhausted >= set(self.models):
             return f"{', '.join(sorted(self.history.exhausted))} has nothing left to try"
         return "the strategy asks for nothing more"
 
-    def _affordable(self, requests: Sequence[TurnRequest]) -> tuple[list[Ask], str | None]:
-        """The asks that the budget allows side by side, and why it allows no more.
+    def _finish_begun(self) -> str | None:
+        """Ask and judge what an interruption left; a sentence where the budget allows no more."""
+        asks, why = self._affordable([self._again(one) for one in self._still_asked()])
+        answered = [one.turn for one in self.begun if one.answered]
+        self._take(sorted([*asks, *answered], key=_number))
+        return why
 
-        All prompts of a batch are rendered from the same history, so that neither their order nor
-        the order of the answers makes a difference.
+    def _still_asked(self) -> list[Unfinished]:
+        """The turns without an answer whose models may still give one; the others are dropped."""
+        waiting = [one for one in self.begun if not one.answered]
+        able = self.models.keys() - self.history.exhausted
+        for one in waiting:
+            if one.turn.request.model not in able:
+                self._drop(one.turn.index, "its model is not asked any more")
+        return [one for one in waiting if one.turn.request.model in able]
+
+    def _again(self, one: Unfinished) -> Ask:
+        """The question of a turn that has begun, with the prompt it had."""
+        turn, messages = one.turn, self.kept_prompt(one.turn.index)
+        if messages is not None and prompt_hash(messages) == one.prompt_sha256:
+            return Ask(turn.index, turn.request, messages, self.history, tell=self._tell)
+        text = f"the prompt of turn {turn.index} is not in the run's folder any more: written anew"
+        self._publish(Remarked("warning", text))
+        ask = self._rendered(Ask(turn.index, turn.request, (), self.history))
+        self._begin([ask])
+        return ask
+
+    def _batch(self, requests: Sequence[TurnRequest]) -> list[Ask]:
+        """The questions of a batch, all from the same history.
+
+        So neither their order nor the order of the answers makes a difference.
         """
-        asks: list[Ask] = []
+        numbered = enumerate(requests, self.history.next_index)
+        return [self._rendered(Ask(index, r, (), self.history)) for index, r in numbered]
+
+    def _affordable(self, asks: Sequence[Ask]) -> tuple[list[Ask], str | None]:
+        """The asks that the budget allows side by side, and why it allows no more."""
+        allowed: list[Ask] = []
         spent = self.spent
-        willing = [r for r in requests if r.model not in self.history.exhausted]
-        if not willing:
-            return [], "the strategy asks only for models that have nothing left to try"
-        for index, request in enumerate(willing, self.history.next_index):
-            ask = self._rendered(
-                Ask(
-                    index,
-                    request,
-                    (),
-                    self.history,
-                    tokens_left=_left(self.budget.tokens, spent.tokens),
-                    dollars_left=_left(self.budget.dollars, spent.dollars),
-                )
+        for asked in asks:
+            ask = replace(
+                asked,
+                tokens_left=_left(self.budget.tokens, spent.tokens),
+                dollars_left=_left(self.budget.dollars, spent.dollars),
             )
-            model = self.models[request.model]
+            model = self.models[ask.request.model]
             most = Cost()
             if isinstance(model, Priced):
                 most = model.worst_case(ask.messages, ask.tokens_left)
             why = why_spent(self.budget, spent, 0.0) or why_too_dear(self.budget, spent, most)
             if why is not None:
-                return asks, why
-            asks.append(ask)
+                return allowed, why
+            allowed.append(ask)
             spent = spent.with_ask(most)
-        return asks, None
+        return allowed, None
+
+    def _begin(self, asks: Sequence[Ask]) -> None:
+        """Log a whole batch before any of it is asked, so that it can be asked again as it was."""
+        batch = tuple(ask.turn for ask in asks)
+        for ask in asks:
+            self.keep_prompt(ask.turn, ask.messages)
+            asked = prompt_hash(ask.messages)
+            self._publish(TurnStarted(ask.turn, ask.request, asked, prompts_version(), batch))
 
     def _rendered(self, ask: Ask) -> Ask:
         """`ask` with its prompt; turns are left out, oldest first, that made others too long."""
@@ -150,58 +195,63 @@ class Session:
     def _tell(self, message: str) -> None:
         self._publish(Remarked("info", message))
 
-    def _take(self, asks: Sequence[Ask]) -> None:
+    def _take(self, steps: Sequence[Step]) -> None:
         """Ask, side by side where the models allow it, and evaluate in the order of the turns."""
+        asks = [step for step in steps if isinstance(step, Ask)]
         models = [self.models[ask.request.model] for ask in asks]
         able = [model.most_in_flight for model in models if isinstance(model, Concurrent)]
         if len(asks) > 1 and len(able) == len(asks):
-            self._take_side_by_side(asks, min(able))
+            self._take_side_by_side(steps, min(able))
             return
-        for ask in asks:
-            if self.stop_asked() or ask.request.model in self.history.exhausted:
-                continue
-            self._settle(ask, self._ask(replace(ask, history=self.history)))
+        for step in steps:
+            if self.stop_asked():
+                return
+            if isinstance(step, Turn):
+                self.take_up(step)
+            elif step.request.model in self.history.exhausted:
+                self._drop(step.turn, "its model has nothing left to try")
+            else:
+                self._settle(step, self._ask(replace(step, history=self.history)))
 
-    def _take_side_by_side(self, asks: Sequence[Ask], most: int) -> None:
+    def _take_side_by_side(self, steps: Sequence[Step], most: int) -> None:
         """An ask that failed costs no other's reply; the run ends with it all the same.
 
         When the user wants to stop, replies are waited for and stay in the log for `--resume`.
         """
         places = BoundedSemaphore(most)
-        answers = [InFlight(partial(self._ask, ask), places) for ask in asks]
+        answers = [InFlight(partial(self._answer, step), places) for step in steps]
         failed: list[ModelError] = []
-        for ask, answer in zip(asks, answers, strict=True):
+        for step, answer in zip(steps, answers, strict=True):
             try:
                 found = answer.result()
             except ModelError as error:
                 failed.append(error)
                 continue
             if not self.stop_asked():
-                self._settle(ask, found)
+                self._settle(step, found)
         if failed:
             raise failed[0]
 
-    def _settle(self, ask: Ask, answer: Turn | Exhausted | NotAnswered) -> None:
-        if isinstance(answer, Exhausted):
-            self._publish(ModelExhausted(ask.request.model, answer.message))
-            self.history = self.history.with_exhausted(ask.request.model)
-        elif isinstance(answer, Turn):
-            self.resolve(answer)
+    def _answer(self, step: Step) -> Turn | Exhausted | NotAnswered:
+        return step if isinstance(step, Turn) else self._ask(step)
+
+    def _settle(self, step: Step, answer: Turn | Exhausted | NotAnswered) -> None:
+        if isinstance(answer, Turn):
+            self.take_up(answer)
+        elif isinstance(answer, Exhausted):
+            self._publish(ModelExhausted(step.request.model, answer.message))
+            self.history = self.history.with_exhausted(step.request.model)
+            self._drop(_number(step), "its model has nothing left to try")
+
+    def _drop(self, turn: int, why: str) -> None:
+        self._publish(TurnDropped(turn, why))
 
     def _ask(self, ask: Ask) -> Turn | Exhausted | NotAnswered:
-        """One question; what it brings is in the log before anybody looks at it.
-
-        A turn begins with the first text that is published: what was asked in vain leaves nothing.
-        """
+        """One question; what it brings is in the log before anybody looks at it."""
         began = self.clock()
-        started: list[int] = []
 
         def progress(text: str, characters: int) -> None:
-            with self._one_at_a_time:
-                if not started:
-                    started.append(ask.turn)
-                    self._start(ask)
-                self._publish(ReplyProgressed(ask.turn, text, characters))
+            self._publish(ReplyProgressed(ask.turn, text, characters))
 
         while True:
             on_text = LiveText(progress, self.on_text, self.redact, self.clock)
@@ -213,33 +263,25 @@ class Session:
                 break
         if not isinstance(answer, Reply):
             return answer
-        return self._logged(ask, answer, self.clock() - began, started=bool(started))
+        return self._logged(ask, answer, self.clock() - began)
 
-    def _start(self, ask: Ask) -> None:
-        self.keep_prompt(ask.turn, ask.messages)
-        asked = prompt_hash(ask.messages)
-        self._publish(TurnStarted(ask.turn, ask.request, asked, prompts_version()))
-
-    def _logged(self, ask: Ask, answer: Reply, seconds: float, *, started: bool = False) -> Turn:
-        text = self.redact(answer.text)
-        with self._one_at_a_time:
-            if not started:
-                self._start(ask)
-            self._publish(
-                ReplyReceived(
-                    turn=ask.turn,
-                    model=ask.request.model,
-                    text=text,
-                    tokens_in=answer.tokens_in,
-                    tokens_out=answer.tokens_out,
-                    dollars=answer.dollars,
-                    finish=answer.finish,
-                    seconds=seconds,
-                    thinking=self.redact(answer.thinking),
-                )
+    def _logged(self, ask: Ask, answer: Reply, seconds: float) -> Turn:
+        # What no file can hold must not be in memory either: a resumed run reads it from the log.
+        text = without_surrogates(self.redact(answer.text))
+        self._publish(
+            ReplyReceived(
+                turn=ask.turn,
+                model=ask.request.model,
+                text=text,
+                tokens_in=answer.tokens_in,
+                tokens_out=answer.tokens_out,
+                dollars=answer.dollars,
+                finish=answer.finish,
+                seconds=seconds,
+                thinking=self.redact(answer.thinking),
+                remark=answer.remark,
             )
-            if answer.remark is not None:
-                self._publish(Remarked("warning", answer.remark))
+        )
         return Turn(ask.turn, ask.request, text, answer.finish)
 
     def _shortened(self, ask: Ask, error: PromptTooLong) -> Ask:
@@ -253,10 +295,11 @@ class Session:
             shorter = self._rendered(_with_one_turn_less(ask))
             left = len(shorter.request.window)
             self._tell(f"turn {ask.turn}: {error}; {left} earlier turns are shown, not {shown}")
+            self._begin([shorter])
         return shorter
 
     def take_up(self, turn: Turn) -> None:
-        """Go on with a turn whose reply an earlier, interrupted run has in its log, whole or not."""
+        """Go on with a turn whose reply is in the log; whole, or so far as it had come before a kill."""
         if turn.reply is None:
             tokens = len(turn.arrived) // _CHARACTERS_PER_TOKEN
             received = ReplyReceived(
@@ -280,6 +323,7 @@ class Session:
 
     def answered(self, ask: Ask, answer: Reply) -> Turn:
         """The turn that `answer` makes of `ask`, logged and judged as any other."""
+        self._begin([ask])
         self.resolve(self._logged(ask, answer, 0.0))
         return self.history.turn(ask.turn)
 
@@ -352,3 +396,7 @@ def _length(messages: Sequence[Message]) -> int:
 
 def _with_one_turn_less(ask: Ask) -> Ask:
     return replace(ask, request=replace(ask.request, window=ask.request.window[1:]))
+
+
+def _number(step: Step) -> int:
+    return step.index if isinstance(step, Turn) else step.turn

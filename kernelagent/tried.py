@@ -46,20 +46,27 @@ def same_as(history: History, candidate: Candidate) -> Turn | None:
 
 def came_back(history: History, turn: Turn) -> str | None:
     """A sentence when most of what a candidate adds to its parent had been taken out before."""
-    parent = _candidate_of(history, turn.request.parent)
+    sources: dict[int | None, str] = {
+        t.index: t.candidate.source for t in history.turns if t.candidate is not None
+    }
+    parent = sources.get(turn.request.parent)
     if turn.candidate is None or parent is None:
         return None
-    added = _lines(turn.candidate.source) - _lines(parent.source)
+    added = _taken_out(turn.candidate.source, parent)
     if len(added) < _FEWEST_LINES:
         return None
+    # Whoever has that share of all lines has at least one of any that are more than the rest.
+    few = frozenset(sorted(added)[: int((1 - _SHARE) * len(added)) + 1])
     for step in reversed(history.turns):
-        before = _candidate_of(history, step.request.parent)
+        before = sources.get(step.request.parent)
         if step.index >= turn.index or step.candidate is None or before is None:
             continue
-        removed = _lines(before.source) - _lines(step.candidate.source)
-        if len(added & removed) >= _SHARE * len(added):
+        if few.isdisjoint(_lines(before)):
+            continue
+        again = len(added & _taken_out(before, step.candidate.source))
+        if again >= _SHARE * len(added):
             return (
-                f"{len(added & removed)} of the {len(added)} lines that turn {turn.index} adds were "
+                f"{again} of the {len(added)} lines that turn {turn.index} adds were "
                 f"in turn {step.request.parent} already, and turn {step.index} took them out."
             )
     return None
@@ -94,6 +101,7 @@ def summary(turn: Turn) -> str:
     return f"turn {turn.index}: accepted"
 
 
+@lru_cache(maxsize=4096)
 def _fact(message: str) -> str:
     """The first sentence, without what is different each time."""
     line = re.split(r"(?<=[.;:])\s", message.strip().splitlines()[0])
@@ -102,12 +110,14 @@ def _fact(message: str) -> str:
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
 
 
-def _candidate_of(history: History, index: int | None) -> Candidate | None:
-    if index is None:
-        return None
-    return next((turn.candidate for turn in history.turns if turn.index == index), None)
+# Every candidate is compared with all earlier ones: what has to be known of each is kept.
+@lru_cache(maxsize=8192)
+def _taken_out(before: str, after: str) -> frozenset[str]:
+    """The lines of one source that another lacks."""
+    return _lines(before) - _lines(after)
 
 
+@lru_cache(maxsize=4096)
 def _lines(source: str) -> frozenset[str]:
     stripped = (line.strip() for line in source.splitlines())
     return frozenset(line for line in stripped if len(line) > 2 and not line.startswith("#"))

@@ -50,7 +50,8 @@ def build(
     kind: Any, name: str, models: tuple[str, ...], seed: int, options: Mapping[str, str]
 ) -> Strategy:
     """Set the strategy's options from text, checked against its fields."""
-    fields = {f.name: f for f in dataclasses.fields(kind) if f.name not in {"models", "seed"}}
+    given = {f.name: f for f in dataclasses.fields(kind) if f.init}
+    fields = {name: f for name, f in given.items() if name not in {"models", "seed"}}
     values: dict[str, Any] = {}
     for key, text in options.items():
         if key not in fields:

@@ -12,8 +12,10 @@ The candidate to refine is drawn as in the tree (`parents`).
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import NamedTuple
 
 from kernelagent.evaluation import Evaluation
@@ -35,6 +37,10 @@ class Arm(NamedTuple):
     """What the parent is bound by; see `bottleneck`."""
 
 
+Known = Mapping[tuple[RequestKind, str, str], Sequence[float]]
+"""By arm, as a plain tuple: what its pulls have paid."""
+
+
 @dataclass(frozen=True)
 class Bandit:
     """Before the first accepted kernel the choice is between repairing the last one and a new one."""
@@ -50,6 +56,10 @@ class Bandit:
     window: int = 4
     in_flight: int = 1
     temperature: float = 1.0
+
+    _remembered: _Remembered = field(
+        default_factory=lambda: _Remembered(), init=False, repr=False, compare=False
+    )
 
     def __post_init__(self) -> None:
         one_of(RULES, rule=self.rule)
@@ -70,7 +80,7 @@ class Bandit:
         ]
         if not arms:
             return None
-        arm = self._choose(arms, payoffs(history, lineage), history)
+        arm = self._choose(arms, self._remembered.payoffs(history, lineage), history)
         if arm.kind == "write" or parent is None:
             return TurnRequest(
                 "write", arm.model, trajectory=lineage.trajectories, temperature=self.temperature
@@ -88,9 +98,7 @@ class Bandit:
         drawn = draw_parent(lineage, self.beam, self.penalty, dice(self.seed, history))
         return drawn or next(reversed(lineage.nodes.values()), None)
 
-    def _choose(
-        self, arms: Sequence[Arm], known: Mapping[Arm, Sequence[float]], history: History
-    ) -> Arm:
+    def _choose(self, arms: Sequence[Arm], known: Known, history: History) -> Arm:
         paid = [known.get(arm, ()) for arm in arms]
         if self.rule == "ucb":
             worth = upper_bounds(paid, self.exploration)
@@ -109,16 +117,34 @@ def upper_bounds(paid: Sequence[Sequence[float]], exploration: float) -> list[fl
     ]
 
 
-def payoffs(history: History, lineage: Lineage) -> Mapping[Arm, Sequence[float]]:
+def payoffs(history: History, lineage: Lineage) -> Known:
     """What each pull of each arm paid; a pending turn is a pull that has paid nothing yet."""
-    bound_by = {index: bottleneck(turn) for index, turn in lineage.nodes.items()}
-    known: dict[Arm, list[float]] = {}
-    for turn in history.turns:
-        asked = turn.request
-        bound = NOTHING if asked.parent is None else bound_by.get(asked.parent, NOTHING)
-        arm = Arm(asked.kind, asked.model, bound)
-        known.setdefault(arm, []).append(payoff(turn, lineage.parent(turn)))
-    return known
+    return _with_pulls({}, history.turns, lineage)
+
+
+@dataclass
+class _Remembered:
+    """`payoffs`, without walking again the settled turns of the history it was asked about last."""
+
+    last: tuple[tuple[Turn, ...], Known] = ((), {})
+
+    def payoffs(self, history: History, lineage: Lineage) -> Known:
+        seen, known = self.last
+        if history.turns[: len(seen)] != seen:
+            seen, known = (), {}
+        settled = tuple(takewhile(lambda turn: not turn.pending, history.turns))
+        known = _with_pulls(known, settled[len(seen) :], lineage)
+        self.last = (settled, known)
+        return _with_pulls(known, history.turns[len(settled) :], lineage)
+
+
+def _with_pulls(known: Known, turns: Sequence[Turn], lineage: Lineage) -> Known:
+    found = defaultdict(list, {arm: list(paid) for arm, paid in known.items()})
+    for turn in turns:
+        parent = lineage.parent(turn)
+        arm = (turn.request.kind, turn.request.model, bottleneck(parent))
+        found[arm].append(payoff(turn, parent))
+    return found
 
 
 def payoff(turn: Turn, parent: Turn | None) -> float:

@@ -9,6 +9,7 @@ siblings, in the place of the visit count of a tree search.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from heapq import nsmallest
 from random import Random
 
 from kernelagent.history import History, Turn
@@ -28,8 +29,8 @@ def draw_parent(lineage: Lineage, beam: int, penalty: float, draw: Random) -> Tu
 
 def best_accepted(turns: Sequence[Turn], count: int) -> list[Turn]:
     """The `count` accepted turns of highest score, best first; equals in the order of their age."""
-    accepted = [turn for turn in turns if turn.accepted]
-    return sorted(accepted, key=lambda turn: (-turn.score, turn.index))[:count]
+    accepted = (turn for turn in turns if turn.accepted)
+    return nsmallest(count, accepted, key=lambda turn: (-turn.score, turn.index))
 
 
 def dice(seed: int, history: History, decision: str = "parent") -> Random:

@@ -1,5 +1,6 @@
 """Vanilla multi-turn refinement: each turn answers the last one's feedback, with the full history.
 
+Void turns are no part of it: they poison what follows (SimpleTIR), and leave the window at once.
 Source: "Dr. Kernel" (2602.05885), test-time scaling section, "vanilla extrapolation".
 """
 
@@ -31,8 +32,7 @@ class Sequential:
                 kind=kind_after(last),
                 model=model,
                 parent=last.index if last else None,
-                # Here alone void turns stay: vanilla refinement leaves nothing out.
-                window=tuple(turn.index for turn in history.turns),
+                window=tuple(turn.index for turn in spoken),
                 temperature=self.temperature,
             ),
         )

@@ -103,6 +103,20 @@ class Row:
 
 
 @dataclass(frozen=True)
+class CompareView:
+    """`kernelagent compare`: what every strategy was worth at its end, and by when."""
+
+    simulated: bool
+    warning: str
+    """What a reader of its numbers must know first; empty when all of them were measured."""
+    problems: tuple[str, ...]
+    rows: tuple[Row, ...]
+    curves: tuple[Curve, ...]
+    """For each strategy one against turns, tokens, dollars and seconds."""
+    schema: str = "kernelagent.compare/1"
+
+
+@dataclass(frozen=True)
 class Comparison:
     """All runs of a comparison; every strategy took the same problems with the same seeds."""
 
@@ -136,6 +150,16 @@ class Comparison:
     ) -> tuple[Row, ...]:
         """A row for each strategy, each run read at `limit`."""
         return tuple(self._row(strategy, axis, limit, resamples) for strategy in self.strategies)
+
+    def view(self) -> CompareView:
+        """All of it as one record."""
+        return CompareView(
+            self.simulated,
+            self.warning,
+            tuple(dict.fromkeys(run.problem for run in self.runs)),
+            self.rows(),
+            tuple(curve for axis in AXES for curve in self.curves(axis)),
+        )
 
     def ratio(
         self,

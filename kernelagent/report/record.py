@@ -75,7 +75,7 @@ def result_record(state: RunState, run: Path) -> dict[str, Any]:
         best_turn=state.winner_turn if state.emitted else None,
         winner=state.winner,
         turns=tuple(_turn_row(turn) for turn in state.history.turns),
-        spent=asdict(state.spent) | {"wall_s": state.last_s - state.started_s},
+        spent=asdict(state.spent) | {"wall_s": state.elapsed_s},
         config=state.config,
         versions=state.versions,
         reproduce=reproduce_command(state),

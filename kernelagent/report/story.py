@@ -63,7 +63,7 @@ def _spent(state: RunState) -> str:
     s = state.spent
     text = (
         f"Spent: {s.turns} turns, {s.tokens} tokens, {s.dollars:.4f} dollars, "
-        f"{s.device_seconds:.1f} s of judging, {state.last_s - state.started_s:.0f} s in all."
+        f"{s.device_seconds:.1f} s of judging, {state.elapsed_s:.0f} s in all."
     )
     if s.unpriced_tokens:
         text += f" The price of {s.unpriced_tokens} tokens is not known."

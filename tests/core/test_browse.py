@@ -5,6 +5,7 @@ import json
 import sys
 from pathlib import Path
 
+import jsonschema
 import pytest
 from rich.console import Console
 
@@ -14,6 +15,7 @@ from evaluations import DEVICE, FACTS, accepted, rejected, reply_with
 from kernelagent.browse import (
     QUIET_S,
     RunRow,
+    RunsView,
     all_runs,
     diff_view,
     prunable,
@@ -51,6 +53,7 @@ from kernelagent.history import TurnRequest
 from kernelagent.problem import ProblemSpec
 from kernelagent.records import to_data, to_json
 from kernelagent.runlog import EventLog, RunFolder, read_events
+from kernelagent.schemas_of import schemas
 from kernelagent.state import fold
 
 
@@ -263,11 +266,18 @@ def test_a_diff_without_two_candidates_says_why(
         diff_view(written(runs, STORY), *turns)
 
 
-def test_every_view_is_json(runs: Path) -> None:
+def test_every_view_is_json_of_the_shipped_schema(runs: Path) -> None:
     folder = written(runs, [*STORY, *END])
-    views = (all_runs(runs), run_view(folder), turn_view(folder, 3), diff_view(folder, 0, 1))
-    for view in views:
-        assert json.loads(to_json(to_data(view)))
+    views = {
+        "runs": RunsView(all_runs(runs)),
+        "show": run_view(folder),
+        "show_turn": turn_view(folder, 3),
+        "diff": diff_view(folder, 0, 1),
+    }
+    for name, view in views.items():
+        found = json.loads(to_json(to_data(view)))
+        jsonschema.validate(found, schemas()[f"{name}.json"])
+        assert found["schema"] == f"kernelagent.{name}/1"
     data = json.loads(to_json(to_data(all_runs(runs)[0])))
     assert data["best"]["timing"] is None
     assert data["best"]["estimate"]["label"] == "estimate"

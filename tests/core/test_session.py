@@ -83,7 +83,8 @@ def test_a_void_reply_is_counted_answered_and_never_evaluated(folder: RunFolder)
     assert evaluator.asked == [1]
     assert session.spent.turns == 2
     last_prompt = model.seen[1].messages[-1].content
-    assert "Nothing was evaluated" in last_prompt
+    assert "Your last reply was not evaluated" in last_prompt
+    assert len(model.seen[1].messages) == len(model.seen[0].messages), "it has left the window"
 
 
 def test_a_candidate_that_was_tried_before_is_not_evaluated_again(folder: RunFolder) -> None:
@@ -139,12 +140,10 @@ def test_a_run_cut_off_after_any_event_ends_as_if_nothing_had_happened(
     cut = RunFolder.create(tmp_path / "b" / "runs", "toy", now=0.0)
     torn = text[lines][:40] if lines < len(text) else ""
     cut.log.write_text("".join(text[:lines]) + torn, encoding="utf-8")
-    history, waiting = to_continue(fold(read_events(cut.log)))
+    history, begun = to_continue(fold(read_events(cut.log)))
     model = Scripted(REPLIES)
     session = session_in(cut, Recorded(VERDICTS), model)
-    session.history = history
-    for turn in waiting:
-        session.resolve(turn)
+    session.history, session.begun, session.kept_prompt = history, begun, whole.kept_prompt
     session.run()
     assert session.history == wanted
     paid = [e.event.turn for e in events_of(cut) if isinstance(e.event, ReplyReceived)]

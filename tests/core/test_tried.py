@@ -68,7 +68,9 @@ def test_constants_and_attributes_make_a_difference(old, new):
 
 def turn(index, source, evaluation=None, parent=None):
     request = TurnRequest("optimise", "m", parent=parent)
-    return Turn(index, request, "reply", Candidate(source), evaluation or accepted(1.0))
+    return Turn(
+        index, request, "reply", candidate=Candidate(source), evaluation=evaluation or accepted(1.0)
+    )
 
 
 def test_a_repeat_under_other_names_is_found():

@@ -13,7 +13,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "core"))
 from evaluations import DEVICE, FACTS, Recorded, accepted, reply_with
 from fault_server import MODEL, Answer, FaultServer, Rules, failing, mid
 
-from kernelagent.budget import Budget, Spent
+from kernelagent.budget import Budget
 from kernelagent.errors import ModelError
 from kernelagent.events import (
     Event,
@@ -103,12 +103,11 @@ def test_after_a_kill_in_mid_reply_a_whole_candidate_is_taken_up_and_nothing_les
         last = pieces[int(len(pieces) * share)]
         folder.log.write_bytes(b"".join(lines[: last + 1]))
 
-        history, waiting = to_continue(fold(read_events(folder.log)))
-        assert len(waiting) == kept
+        history, begun = to_continue(fold(read_events(folder.log)))
+        assert [one.answered for one in begun] == [kept]
         session = session_at(server, folder, turns=1)
-        session.history, session.spent = history, Spent(turns=len(waiting))
-        for turn in waiting:
-            session.take_up(turn)
+        session.history, session.begun = history, begun
+        session.kept_prompt = folder.kept_prompt
         session.run()
         assert len(server.asks) == 2 - kept
     after = events_of(folder)
@@ -146,11 +145,11 @@ def test_a_window_that_is_too_long_shrinks_oldest_first_and_is_not_tried_again(
     refused = [one for one in server.asks if one.taught]
     events = events_of(folder)
     told = [e.message for e in events if isinstance(e, Remarked) and "turns are shown" in e.message]
-    started = [event for event in events if isinstance(event, TurnStarted)]
-    assert len(started) == 6
+    started = {event.turn: event for event in events if isinstance(event, TurnStarted)}
+    assert len(started) == 6, "a turn that is asked with fewer turns shown begins again"
     assert len(refused) == len(told) >= 1
     assert len(refused) <= 2, "what was too long once is not sent again"
-    for event in started:
+    for event in started.values():
         window = event.request.window
         assert window == tuple(range(event.turn))[-len(window) :] if window else True
 

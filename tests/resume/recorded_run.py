@@ -25,10 +25,9 @@ from evaluations import DEVICE, FACTS, accepted, rejected
 from kernelagent.candidate import Candidate
 from kernelagent.config import RunConfig
 from kernelagent.evaluation import Evaluation, InputSetResult, Stage
-from kernelagent.events import ProblemDescribed, RunStarted
+from kernelagent.events import ProblemDescribed
 from kernelagent.models import Ask, Exhausted, Reply
 from kernelagent.problem import ProblemSpec
-from kernelagent.records import to_data
 from kernelagent.report.files import write_reports
 from kernelagent.run import _Run
 from kernelagent.runlog import EventLog, RunFolder, read_events
@@ -158,20 +157,19 @@ def conduct(
     folder = RunFolder(path)
     for part in ("candidates", "prompts"):
         (path / part).mkdir(parents=True, exist_ok=True)
-    state = fold(read_events(folder.log)) if resume else RunState()
     log = EventLog(folder)
+    state = fold(read_events(folder.log))
     log.subscribe(lambda _: pause())
     problem = ProblemSpec(path="toy.py")
-    run = _Run(problem, config, folder, log, Path(EMITTED), lambda: False)
+    run = _Run(problem, config, folder, log, Path(EMITTED), lambda: False, state)
     judge = RecordedJudge(path / "evaluations.log", pause)
     model = RecordedModel(path / "asks.log", pause)
     try:
-        if not resume:
-            log.publish(RunStarted(folder.id, problem, to_data(config), {}))
+        run.begin(resumed=resume)
         if state.facts is None:
             log.publish(ProblemDescribed(judge.facts, judge.device, judge.sandbox))
-        history, why = run._search(judge, [model], state)
-        return run._finish(judge, history, why).state
+        history, why = run._search(judge, judge, [model])
+        return run._finish(judge, judge, history, why).state
     finally:
         log.close()
         write_reports(folder)

@@ -17,13 +17,6 @@ from kernelagent.state import RunState, fold
 RUN = "20260101-000000-toy-0000"
 BATCHES = frozenset({"best-of-n", "chains"})
 """Strategies that ask for several turns at once."""
-OPEN = frozenset({"report", "state.spent", "state.remarks"})
-"""What a resumed run does not yet keep; see the expected failures in `test_cuts`."""
-OPEN_IN_BATCHES = frozenset({"prompts", "files"})
-
-
-def known_to_differ(strategy: str) -> frozenset[str]:
-    return OPEN | (OPEN_IN_BATCHES if strategy in BATCHES else frozenset())
 
 
 def events_of(run: Path) -> list[Logged]:
@@ -32,7 +25,7 @@ def events_of(run: Path) -> list[Logged]:
 
 def state_of(run: Path) -> RunState:
     """The folded state without its fields about time."""
-    return replace(fold(events_of(run)), started_s=0.0, last_s=0.0)
+    return replace(fold(events_of(run)), started_s=0.0, last_s=0.0, elapsed_s=0.0)
 
 
 def files_of(run: Path) -> dict[str, bytes]:

@@ -47,10 +47,10 @@ def finished(index: int, request: TurnRequest, outcome: Outcome) -> Turn:
         index,
         request,
         reply,
-        Candidate(f"number = {index}"),
-        outcome,
-        feedback_for(outcome),
-        reward(outcome),
+        candidate=Candidate(f"number = {index}"),
+        evaluation=outcome,
+        feedback=feedback_for(outcome),
+        reward=reward(outcome),
     )
 
 

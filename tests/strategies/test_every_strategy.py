@@ -77,8 +77,8 @@ def check(
             assert parent.evaluation is not None
             assert request.parent in request.window
             assert (request.kind == "repair") == (not parent.accepted)
+        assert all(turns[index].void is None for index in request.window)
         if name != "sequential":
-            assert all(turns[index].void is None for index in request.window)
             assert len(request.window) <= getattr(strategy, "window", 0)
             assert request.window[-1:] == (() if request.parent is None else (request.parent,))
 

@@ -22,7 +22,7 @@ from histories import (
 
 from kernelagent.history import History, TurnRequest
 from kernelagent.strategies.auto import Auto, turns_without_gain
-from kernelagent.strategies.bandit import Bandit, bottleneck, payoff, upper_bounds
+from kernelagent.strategies.bandit import Bandit, bottleneck, payoff, payoffs, upper_bounds
 from kernelagent.strategies.lineage import Lineage
 from kernelagent.strategies.parents import draw_parent, interval
 from kernelagent.strategies.tree import Tree
@@ -228,3 +228,12 @@ def test_auto_stops_where_little_headroom_is_left(left: float, goes_on: bool) ->
     history = line(with_headroom(timed(3.0), left))
     assert bool(Auto(("a",)).next_turns(history)) == goes_on
     assert Auto(("a",), headroom=0.0).next_turns(history)
+
+
+def test_a_bandit_that_has_seen_other_histories_asks_what_a_new_one_asks() -> None:
+    outcomes = [rejected(), timed(1.2), timed(1.1), rejected(), timed(1.5), timed(1.4), timed(1.9)]
+    used = Bandit(("a", "b"), seed=5)
+    for history in (line(*outcomes[:3]), line(*outcomes), line(*outcomes[2:]), line(*outcomes[:5])):
+        assert used.next_turns(history) == Bandit(("a", "b"), seed=5).next_turns(history)
+        lineage = Lineage.of(history)
+        assert used._remembered.payoffs(history, lineage) == payoffs(history, lineage)

@@ -57,7 +57,7 @@ def _traced(docket: Docket, source: InputSource) -> ReferenceProfile:
     found = [
         (event.name, float(event.device_time_total), None, None)
         for event in trace.events()
-        if event.device_type == torch.autograd.DeviceType.CUDA and event.device_time_total > 0
+        if event.device_type.name == "CUDA" and event.device_time_total > 0
     ]
     if not found:
         raise EnvironmentFault(
