@@ -37,9 +37,21 @@ def test_the_module_itself_is_profiled_and_what_it_needs_at_least_is_said() -> N
 def test_a_candidate_is_shown_beside_it_in_words(tmp_path: Path) -> None:
     out = tmp_path / "softmax.py"
     made = subprocess.run(
-        [sys.executable, "-m", "kernelagent", "optimize", "examples/softmax_scale_mask.py"]
-        + ["--turns", "1", "--device", "virtual", "--runs", str(tmp_path / "runs")]
-        + ["--out", str(out)],
+        [
+            sys.executable,
+            "-m",
+            "kernelagent",
+            "optimize",
+            "examples/softmax_scale_mask.py",
+            "--turns",
+            "1",
+            "--device",
+            "virtual",
+            "--runs",
+            str(tmp_path / "runs"),
+            "--out",
+            str(out),
+        ],
         cwd=ROOT,
         capture_output=True,
         text=True,
