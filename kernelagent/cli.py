@@ -305,6 +305,27 @@ def diff(
 
 
 @app.command()
+def steer(
+    run: Run,
+    act: Annotated[
+        str,
+        typer.Argument(help="pause, resume, stop, hint, pin, unpin, ban, unban, budget or emit."),
+    ],
+    words: Annotated[
+        list[str] | None, typer.Argument(help="The hint, the turn, the direction, or turns=+5.")
+    ] = None,
+    runs: Runs = None,
+) -> None:
+    """Steer a run that goes on, from another terminal; it obeys between two steps.
+
+    Example: kernelagent steer RUN hint "load each row once"
+    """
+    from kernelagent import commands_runs
+
+    raise typer.Exit(int(commands_runs.steer(run, act, words or [], runs)))
+
+
+@app.command()
 def compare(
     problems: Annotated[list[str] | None, typer.Argument(help="Files, or pkg.mod:Name.")] = None,
     strategies: Annotated[
