@@ -6,7 +6,6 @@ The log keeps its one writer: who steers a run from outside only ever adds a fil
 from __future__ import annotations
 
 import fcntl
-import os
 import secrets
 import time
 from dataclasses import dataclass, replace
@@ -51,7 +50,7 @@ class Inbox:
         """What nobody has taken yet, in the order it was sent."""
         if not self.path.is_dir():
             return ()
-        names = sorted(name for name in os.listdir(self.path) if name.endswith(".json"))
+        names = sorted(path.name for path in self.path.glob("[!.]*.json"))
         return tuple(self._read(name) for name in names)
 
     def done(self, command: str) -> None:
