@@ -67,6 +67,6 @@ def start_at(target: str | None, config: RunConfig) -> Screen[None]:
     try:
         return RunScreen(RunFolder.open(target, Path(config.runs)))
     except UsageError:
-        if target.endswith(".py") and Path(target).is_file() or ":" in target:
+        if (target.endswith(".py") and Path(target).is_file()) or ":" in target:
             return StartScreen(config, target)
         raise

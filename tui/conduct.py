@@ -42,7 +42,11 @@ def conduct(orders: Orders) -> ExitStatus:
             sys.stdout.flush()
 
     return optimize(
-        orders.problem, orders.config, subscribers=(tell,), stop_asked=_StopOnInterrupt(), folder=folder
+        orders.problem,
+        orders.config,
+        subscribers=(tell,),
+        stop_asked=_StopOnInterrupt(),
+        folder=folder,
     ).exit_status
 
 

@@ -1,4 +1,4 @@
-"""The best score against what was spent, drawn with braille dots; one step a turn."""
+"""The best number against what was spent, drawn with braille dots; one step a turn."""
 
 from __future__ import annotations
 
@@ -10,12 +10,7 @@ from kernelagent.tui.view import Axis, Point
 
 _DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
 """The bits of a braille cell, four rows of two."""
-_UNITS: dict[Axis, str] = {
-    "turns": "turns",
-    "tokens": "tokens",
-    "dollars": "dollars",
-    "seconds": "s",
-}
+_UNITS: dict[Axis, str] = {"turns": "turns", "tokens": "tokens", "seconds": "s"}
 
 
 def curve(points: Sequence[Point], axis: Axis, width: int, height: int) -> Text:
@@ -25,7 +20,7 @@ def curve(points: Sequence[Point], axis: Axis, width: int, height: int) -> Text:
     if not points:
         return Text("no turn has ended yet", "dim")
     rows = height - 1
-    top = max(1.0, *(point.score for point in points))
+    top = max(1.0, *(point.ratio for point in points))
     wide = width - 7
     cells = [[0] * wide for _ in range(rows)]
     levels = _levels(points, axis, wide * 2)
@@ -39,9 +34,16 @@ def curve(points: Sequence[Point], axis: Axis, width: int, height: int) -> Text:
         text.append("│", "dim")
         text.append("".join(chr(0x2800 + cell) for cell in row), "bold green")
         text.append("\n")
-    last = f"{points[-1].at(axis):.4g} {_UNITS[axis]}"
-    text.append(f"{'0':>6} └" + "─" * max(0, wide - len(last) - 1) + f" {last}", "dim")
+    last = f"{_amount(points[-1].at(axis), axis)}"
+    text.append(f"{'0':>5} └" + "─" * max(0, wide - len(last) - 1) + f" {last}", "dim")
     return text
+
+
+def _amount(value: float, axis: Axis) -> str:
+    if axis == "dollars":
+        return f"${value:.2f}"
+    short = f"{value:.0f}" if value < 10_000 else f"{value / 1000:.0f}k"
+    return f"{short} {_UNITS[axis]}"
 
 
 def _label(number: int, rows: int, top: float) -> str:
@@ -54,18 +56,18 @@ def _levels(points: Sequence[Point], axis: Axis, columns: int) -> list[float | N
     """By column: the best score by then, None before the first turn has ended."""
     most = max(points[-1].at(axis), 1e-9)
     levels: list[float | None] = []
-    reached, score = 0, None
+    reached, ratio = 0, None
     for x in range(columns):
-        while reached < len(points) and points[reached].at(axis) <= most * (x + 1) / columns + 1e-12:
-            score = points[reached].score
+        while (
+            reached < len(points) and points[reached].at(axis) <= most * (x + 1) / columns + 1e-12
+        ):
+            ratio = points[reached].ratio
             reached += 1
-        levels.append(score)
+        levels.append(ratio)
     return levels
 
 
-def _raise(
-    cells: list[list[int]], x: int, share: float, before: float | None, top: float
-) -> None:
+def _raise(cells: list[list[int]], x: int, share: float, before: float | None, top: float) -> None:
     """Set the dot of a column, and the ones below it down to the level of the column before."""
     dots = len(cells) * 4
     y = dots - 1 - round(share * (dots - 1))

@@ -35,34 +35,36 @@ def best_text(view: View) -> Text:
     """What the large number is: interval and baseline, or that it is an estimate; turn; device."""
     shown = view.shown
     if shown is None:
-        return Text("no turn accepted yet\n", "dim") + _device(view.state)
+        return Text("no turn accepted yet", "dim")
     turn, found, again = shown
     text = _kind(found)
     doubt = "judged again" if again else "not yet judged again"
-    text.append(f"\nturn {turn}, {doubt}\n")
-    return text + _device(view.state)
+    text.append(f"\nturn {turn}, {doubt}", "dim")
+    return text
 
 
 def _kind(found: Evaluation) -> Text:
+    text = Text(no_wrap=True, overflow="ellipsis")
     if found.timing is not None:
-        ratio = found.timing.speedup_eager
-        text = Text("measured", "bold")
-        text.append(f" against eager [{ratio.low:.2f}, {ratio.high:.2f}]")
-        if found.timing.speedup_compile is not None:
-            text.append(f", compile {found.timing.speedup_compile.value:.2f}×")
-        return text
-    if found.estimate is not None:
-        text = Text("ESTIMATE", "bold yellow")
+        ratio, compiled = found.timing.speedup_eager, found.timing.speedup_compile
+        text.append("measured", "bold").append(f" vs eager [{ratio.low:.2f}, {ratio.high:.2f}]")
+        if compiled is not None:
+            words = f"vs compile {compiled.value:.2f}× [{compiled.low:.2f}, {compiled.high:.2f}]"
+            text.append(f"\n{words}")
+    elif found.estimate is not None:
         e = found.estimate
-        text.append(f", not timed: {e.candidate_us:.1f} against eager {e.eager_us:.1f} µs")
-        return text
-    return Text("correct; neither timed nor estimated", "bold")
+        text.append(" ESTIMATE ", "bold reverse").append(" vs eager, not timed")
+        text.append(f"\n{e.candidate_us:.1f} µs, eager {e.eager_us:.1f} µs")
+    else:
+        text.append("correct; neither timed nor estimated", "bold")
+    return text
 
 
-def _device(state: RunState) -> Text:
+def device_text(state: RunState) -> str:
+    """Where the number holds."""
     if state.device is None:
-        return Text("device not known yet", "dim")
-    return Text(f"{state.device.kind}: {state.device.name}, {state.device.target}", "dim")
+        return "device not known yet"
+    return f"{state.device.kind}: {state.device.name}"
 
 
 def limits_of(state: RunState) -> Budget:
@@ -141,7 +143,7 @@ def standing(view: View, live: bool) -> str:
 
 def now_text(view: View, live: bool, now_s: float, width: int, height: int) -> Text:
     """What is happening, what the user has said, and the end of the reply or of the messages."""
-    head = _happening(view, live, now_s)
+    head = Text().append_text(_happening(view, live, now_s))
     for note in _steering(view):
         head.append(f"\n{note}", "magenta")
     if view.stages and view.finished is None:
@@ -156,7 +158,9 @@ def now_text(view: View, live: bool, now_s: float, width: int, height: int) -> T
     lines = harmless(text).split("\n") if text else [harmless(line) for line in view.lines]
     wrapped = [part for line in lines for part in _folded(line, width)]
     tail = wrapped[-left:] if left else []
-    return head + Text("\n" + "\n".join(tail), "" if text else "dim") if tail else head
+    if tail:
+        head.append("\n" + "\n".join(tail), "" if text else "dim")
+    return head
 
 
 def _happening(view: View, live: bool, now_s: float) -> Text:

@@ -113,11 +113,12 @@ class RunScreen(Screen[None]):
             yield TurnTree(id="turns", classes="panel")
             yield Static(id="now", classes="panel")
         yield Static("", id="spend")
-        yield Footer(compact=True)
+        yield Footer(compact=True, show_command_palette=False)
 
     async def on_mount(self) -> None:
         self.query_one("#best").border_title = "best so far"
         self.query_one(TurnTree).border_title = "turns"
+        self.query_one(TurnTree).border_subtitle = "enter: open"
         self.query_one("#now").border_title = "now"
         self.query_one(TurnTree).focus()
         self.live = self._is_live()
@@ -173,6 +174,7 @@ class RunScreen(Screen[None]):
     def _draw_best(self) -> None:
         self.query_one("#number", Digits).update(panels.large_number(self.view))
         self.query_one("#best-words", Static).update(panels.best_text(self.view))
+        self.query_one("#best").border_subtitle = panels.device_text(self.view.state)
 
     def _draw_curve(self) -> None:
         box = self.query_one("#curve", Static)

@@ -24,9 +24,9 @@ from kernelagent.config import RunConfig
 from kernelagent.errors import UsageError
 from kernelagent.models import COMPILER, needs_no_endpoint
 from kernelagent.runlog import RunFolder
+from kernelagent.tui.conduct import Orders
 from kernelagent.tui.dialogs import Confirm, Words, keys_text
 from kernelagent.tui.launch import Conductor
-from kernelagent.tui.conduct import Orders
 from kernelagent.tui.run_screen import KEYS, RunScreen
 
 _SHOWN = 50
@@ -87,13 +87,16 @@ class StartScreen(Screen[None]):
             with Horizontal(classes="field"):
                 yield Label("Turns   ")
                 yield Input(
-                    str(self._config.budget.turns or 20), id="turns", type="integer", compact=True
+                    str(self._config.budget.turns or 20),
+                    id="how-many",
+                    type="integer",
+                    compact=True,
                 )
                 yield Button("Start", id="start", variant="primary", compact=True)
                 yield Button("Open file", id="open", compact=True)
                 yield Button("Doctor", id="doctor", compact=True)
         yield DataTable(id="runs", classes="panel", cursor_type="row")
-        yield Footer(compact=True)
+        yield Footer(compact=True, show_command_palette=False)
 
     def on_mount(self) -> None:
         self.query_one("#new").border_title = "new run"
@@ -183,9 +186,11 @@ class StartScreen(Screen[None]):
     def _orders(self) -> Orders:
         problem = self.query_one("#problem", Input).value.strip()
         models = tuple(
-            name.strip() for name in self.query_one("#model", Input).value.split(",") if name.strip()
+            name.strip()
+            for name in self.query_one("#model", Input).value.split(",")
+            if name.strip()
         )
-        turns = self.query_one("#turns", Input).value
+        turns = self.query_one("#how-many", Input).value
         if not problem:
             raise UsageError("name a problem: a Python file, or pkg.mod:Name")
         if not models:

@@ -27,28 +27,33 @@ class TreeRow:
 
     turn: int
     depth: int
-    """Goes up at a branch only: a chain without branches stays in one column."""
+    """0 for the line that leads to the newest turn; side branches stand above it, one deeper."""
     text: Text
 
 
 def tree_rows(view: View) -> list[TreeRow]:
-    """All turns, each below the one it refines, the branches of a turn in their order."""
+    """All turns below what they refine; the line that leads to the newest turn comes last."""
     turns = view.state.history.turns
     known = {turn.index for turn in turns}
     children: dict[int | None, list[Turn]] = {}
-    for turn in turns:
-        parent = turn.request.parent
-        children.setdefault(parent if parent in known else None, []).append(turn)
+    newest: dict[int, int] = {}
+    for turn in reversed(turns):
+        parent = turn.request.parent if turn.request.parent in known else None
+        children.setdefault(parent, []).append(turn)
+        below = children.get(turn.index, ())
+        newest[turn.index] = max([turn.index, *(newest[child.index] for child in below)])
     rows: list[TreeRow] = []
-    roots = children.get(None, [])
-    waiting = [(turn, 0) for turn in reversed(roots)]
+    waiting = [(turn, 0) for turn in _last_first(children.get(None, []), newest)]
     while waiting:
         turn, depth = waiting.pop()
         rows.append(TreeRow(turn.index, depth, _line(view, turn, depth)))
-        below = children.get(turn.index, [])
-        deeper = depth if len(below) == 1 else depth + 1
-        waiting += [(child, deeper) for child in reversed(below)]
+        below = _last_first(children.get(turn.index, []), newest)
+        waiting += [(child, depth + (place > 0)) for place, child in enumerate(below)]
     return rows
+
+
+def _last_first(turns: list[Turn], newest: dict[int, int]) -> list[Turn]:
+    return sorted(turns, key=lambda turn: -newest[turn.index])
 
 
 def verdict_of(turn: Turn) -> str:

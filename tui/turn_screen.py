@@ -48,7 +48,7 @@ class TurnScreen(Screen[None]):
         Binding("left_square_bracket", "step(-1)", "Before"),
         Binding("right_square_bracket", "step(1)", "After"),
         *[
-            Binding(str(place), f"pane('{name}')", name.capitalize())
+            Binding(str(place), f"pane('{name}')", name.capitalize(), show=False)
             for place, name in enumerate(PANES, 1)
         ],
         Binding("question_mark", "help", "Help"),
@@ -64,10 +64,10 @@ class TurnScreen(Screen[None]):
     def compose(self) -> ComposeResult:
         yield Static("", id="title")
         with TabbedContent(id="panes"):
-            for name in PANES:
-                with TabPane(name, id=name), VerticalScroll():
+            for place, name in enumerate(PANES, 1):
+                with TabPane(f"{place} {name}", id=name), VerticalScroll():
                     yield Static(id=f"{name}-text")
-        yield Footer(compact=True)
+        yield Footer(compact=True, show_command_palette=False)
 
     def on_mount(self) -> None:
         self._draw()
@@ -137,10 +137,17 @@ class TurnScreen(Screen[None]):
             return Text(turn.void or "no candidate yet")
         return self._syntax(turn.candidate.source, "python", numbered=True)
 
-    def _syntax(self, text: str, language: str, *, numbered: bool = False) -> Syntax:
+    def _syntax(self, source: str, language: str, *, numbered: bool = False) -> Text:
         theme = "ansi_dark" if self.app.current_theme.dark else "ansi_light"
-        return Syntax(
-            harmless(text), language, theme=theme, line_numbers=numbered, background_color="default"
+        text = Syntax(harmless(source), language, theme=theme).highlight(harmless(source))
+        # The theme's own background would stand out from the screen's.
+        text.style = ""
+        if not numbered:
+            return text
+        lines = text.split("\n", allow_blank=True)
+        return Text("\n").join(
+            Text(f"{number:>4} ", "dim").append_text(_unstyled(line))
+            for number, line in enumerate(lines, 1)
         )
 
     def _diff(self, turn: Turn) -> RenderableType:
@@ -172,6 +179,10 @@ class TurnScreen(Screen[None]):
             text.append(f"── {message.role} ──\n", "bold")
             text.append(f"{harmless(message.content)}\n\n")
         return text
+
+
+def _unstyled(line: Text) -> Text:
+    return Text().append_text(line)
 
 
 def _title(view: View, turn: Turn) -> Text:

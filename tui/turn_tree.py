@@ -27,7 +27,7 @@ class TurnTree(ScrollView, can_focus=True):
         Binding("pagedown", "page(1)", "Page down", show=False),
         Binding("home,g", "first", "First", show=False),
         Binding("end,G", "newest", "Newest", show=False),
-        Binding("enter", "open", "Open turn"),
+        Binding("enter", "open", "Open turn", show=False),
     ]
 
     class Opened(Message):
@@ -37,8 +37,8 @@ class TurnTree(ScrollView, can_focus=True):
             super().__init__()
             self.turn = turn
 
-    def __init__(self, **options: str) -> None:
-        super().__init__(**options)
+    def __init__(self, *, id: str, classes: str) -> None:  # noqa: A002 - Textual's name
+        super().__init__(id=id, classes=classes)
         self._rows: Sequence[TreeRow] = ()
         self._cursor = 0
         self._following = True
@@ -67,14 +67,16 @@ class TurnTree(ScrollView, can_focus=True):
         if number >= len(self._rows):
             return Strip.blank(width, base)
         chosen = number == self._cursor
-        style = base + Style(reverse=True) if chosen and self.has_focus else base
-        lead = "▌" if chosen else " "
+        style = base + Style(reverse=True, bold=True) if chosen and self.has_focus else base
+        segments = [Segment("▌" if chosen else " ", base)]
         text = self._rows[number].text
-        segments = [Segment(lead, style)]
-        segments += [
-            Segment(part.text, style + part.style if isinstance(part.style, Style) else style)
-            for part in text.render(self.app.console, end="")
-        ]
+        if chosen and self.has_focus:
+            segments.append(Segment(text.plain, style))
+        else:
+            segments += [
+                Segment(part.text, base + part.style if isinstance(part.style, Style) else base)
+                for part in text.render(self.app.console, end="")
+            ]
         return Strip(segments).adjust_cell_length(width, style)
 
     def action_move(self, by: int) -> None:

@@ -33,13 +33,14 @@ _STREAM_CHARACTERS = 4000
 
 @dataclass(frozen=True)
 class Point:
-    """The best score once a turn was over, and what had been spent by then."""
+    """The best number once a turn was over, and what had been spent by then."""
 
     turn: int
     tokens: int
     dollars: float
     seconds: float
-    score: float
+    ratio: float
+    """The best speedup or estimate by then; 0 before the first was accepted."""
 
     def at(self, axis: Axis) -> float:
         return {
@@ -147,8 +148,9 @@ class View:
 
     def _mark(self, turn: int) -> None:
         spent = self.state.spent
-        score = 0.0 if self.best is None else self.best.score
-        self.points.append(Point(turn, spent.tokens, spent.dollars, self.state.elapsed_s, score))
+        found = None if self.best is None else self.best.evaluation
+        ratio = 0.0 if found is None else ratio_of(found)
+        self.points.append(Point(turn, spent.tokens, spent.dollars, self.state.elapsed_s, ratio))
 
     @property
     def shown(self) -> tuple[int, Evaluation, bool] | None:
@@ -167,6 +169,13 @@ class View:
     @property
     def finished(self) -> RunFinished | None:
         return self.state.finished
+
+
+def ratio_of(found: Evaluation) -> float:
+    """The speedup over eager, or the estimate of it, or 1 where there is neither."""
+    if found.timing is not None:
+        return found.timing.speedup_eager.value
+    return found.estimate.ratio if found.estimate is not None else 1.0
 
 
 def _better(turn: Turn, than: Turn) -> bool:
