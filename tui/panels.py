@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from dataclasses import asdict
 
 from rich.text import Text
@@ -155,8 +156,11 @@ def now_text(view: View, live: bool, now_s: float, width: int, height: int) -> T
     taken = sum(1 + len(line) // max(1, width) for line in head.plain.split("\n"))
     left = max(0, height - taken)
     text = view.arriving.get(view.active, "") if view.active is not None else ""
-    lines = harmless(text).split("\n") if text else [harmless(line) for line in view.lines]
-    wrapped = [part for line in lines for part in _folded(line, width)]
+    if text:
+        wrapped = [part for line in harmless(text).split("\n") for part in _folded(line, width)]
+    else:
+        said = [line for words in view.lines for line in harmless(words).split("\n")]
+        wrapped = [part for line in said for part in textwrap.wrap(line, max(1, width)) or [""]]
     tail = wrapped[-left:] if left else []
     if tail:
         head.append("\n" + "\n".join(tail), "" if text else "dim")

@@ -145,8 +145,8 @@ class TurnScreen(Screen[None]):
         if not numbered:
             return text
         lines = text.split("\n", allow_blank=True)
-        return Text("\n").join(
-            Text(f"{number:>4} ", "dim").append_text(_unstyled(line))
+        return Text("\n", no_wrap=True).join(
+            Text().append(f"{number:>4} ", "dim").append_text(line)
             for number, line in enumerate(lines, 1)
         )
 
@@ -179,10 +179,6 @@ class TurnScreen(Screen[None]):
             text.append(f"── {message.role} ──\n", "bold")
             text.append(f"{harmless(message.content)}\n\n")
         return text
-
-
-def _unstyled(line: Text) -> Text:
-    return Text().append_text(line)
 
 
 def _title(view: View, turn: Turn) -> Text:
