@@ -100,6 +100,8 @@ class RunScreen(Screen[None]):
         self._steered = 0
         self._reading = False
         self._limits = Budget()
+        self._limits_of: object = None
+        self._shown: dict[str, Text] = {}
         self._broken = False
 
     def compose(self) -> ComposeResult:
@@ -169,12 +171,16 @@ class RunScreen(Screen[None]):
             return
 
     def _draw_title(self) -> None:
-        self.query_one("#title", Static).update(Text(panels.title_text(self.view, self.live)))
+        self._put("#title", Text(panels.title_text(self.view, self.live)))
 
     def _draw_best(self) -> None:
-        self.query_one("#number", Digits).update(panels.large_number(self.view))
-        self.query_one("#best-words", Static).update(panels.best_text(self.view))
-        self.query_one("#best").border_subtitle = panels.device_text(self.view.state)
+        number, large = self.query_one("#number", Digits), panels.large_number(self.view)
+        if number.value != large:
+            number.update(large)
+        self._put("#best-words", panels.best_text(self.view))
+        box, device = self.query_one("#best"), panels.device_text(self.view.state)
+        if box.border_subtitle != device:
+            box.border_subtitle = device
 
     def _draw_curve(self) -> None:
         box = self.query_one("#curve", Static)
@@ -182,20 +188,27 @@ class RunScreen(Screen[None]):
         box.border_title = f"best against {axis}"
         box.border_subtitle = "c: another axis"
         size = box.content_size
-        box.update(curve(self.view.points, axis, size.width, size.height))
+        self._put("#curve", curve(self.view.points, axis, size.width, size.height))
 
     def _draw_now(self) -> None:
         box = self.query_one("#now", Static)
         size = box.content_size
         now = time.time()
-        box.update(panels.now_text(self.view, self.live, now, size.width, size.height))
+        self._put("#now", panels.now_text(self.view, self.live, now, size.width, size.height))
         working = self.live and self.view.finished is None and not self.view.paused
         idle = now - self.view.state.last_s if working and self.view.state.last_s else 0.0
         seconds = self.view.state.elapsed_s + max(0.0, idle)
-        if self.view.state.run:
+        if self.view.state.run and self._limits_of is not self.view.state.steering:
+            self._limits_of = self.view.state.steering
             self._limits = panels.limits_of(self.view.state)
         line = panels.spend_text(self.view, self._limits, seconds, self.size.width)
-        self.query_one("#spend", Static).update(line)
+        self._put("#spend", line)
+
+    def _put(self, selector: str, text: Text) -> None:
+        """Draw a text where it differs from what stands there; no box changes its size by it."""
+        if self._shown.get(selector) != text:
+            self._shown[selector] = text
+            self.query_one(selector, Static).update(text, layout=False)
 
     def _tell_of_steering(self) -> None:
         new, self._steered = self.view.steered[self._steered :], len(self.view.steered)

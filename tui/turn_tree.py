@@ -108,9 +108,10 @@ class TurnTree(ScrollView, can_focus=True):
         if not self._rows:
             return
         self._following = False
-        self._cursor = min(max(to, 0), len(self._rows) - 1)
+        before, self._cursor = self._cursor, min(max(to, 0), len(self._rows) - 1)
         self._keep_in_sight()
-        self.refresh()
+        self.refresh_lines(before)
+        self.refresh_lines(self._cursor)
 
     def _keep_in_sight(self) -> None:
         self.scroll_to_region(Region(0, self._cursor, 1, 1), animate=False, force=True)
