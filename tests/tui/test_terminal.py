@@ -98,6 +98,7 @@ def test_a_run_is_started_steered_and_seen_to_its_end(terminal: Terminal) -> Non
     terminal.keys("b")
     terminal.until(lambda text: "A direction" in text)
     terminal.keys("atomics", "Enter")
+    terminal.until(lambda text: "A direction" not in text)
     terminal.keys("u")
     terminal.until(lambda text: "Raise limits" in text)
     terminal.keys("turns=+1", "Enter")
