@@ -15,6 +15,7 @@ from kernelagent.evaluation import (
     DeviceFacts,
     Estimate,
     Evaluation,
+    HeadroomFacts,
     Interval,
     KernelFacts,
     Reason,
@@ -129,7 +130,7 @@ def evaluation(dice: random.Random, number: int, turns: int, *, measured: bool) 
         estimate=None
         if measured
         else Estimate(40.0 / ratio, 40.0, "dram", ratio, "x: float32[64, 4096]"),
-        headroom={"fewest_bytes": 3162112, "bound_us": 9.4, "binds": "dram"},
+        headroom=HeadroomFacts("default", 3162112, {}, 9.4, "dram", 9.4 * ratio / 40, 0.5),
     )
 
 
@@ -144,7 +145,7 @@ def turn_events(
         parent,
         () if parent is None else (parent,),
     )
-    yield TurnStarted(number, request, "0" * 64, (number,))
+    yield TurnStarted(number, request, "0" * 64, batch=(number,))
     said = "I would rather think first." if number % 11 == 10 else reply(number)
     yield ReplyReceived(number, "openai/gpt-5", said, 2100, 640, 0.004, seconds=9.0)
     if number % 11 == 10:

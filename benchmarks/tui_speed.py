@@ -108,7 +108,9 @@ def write(folder: RunFolder, rate: float, seconds: float) -> None:
     log = EventLog(folder)
     last = max(e.event.turn for e in read_events(folder.log) if isinstance(e.event, TurnStarted))
     turn = last + 1
-    log.publish(TurnStarted(turn, TurnRequest("optimise", "openai/gpt-5", last), "0" * 64, (turn,)))
+    log.publish(
+        TurnStarted(turn, TurnRequest("optimise", "openai/gpt-5", last), "0" * 64, batch=(turn,))
+    )
     text, began = reply(turn), time.monotonic()
     for number in range(int(rate * seconds)):
         start = 4 * number % len(text)

@@ -20,6 +20,7 @@ from kernelagent.console import number
 from kernelagent.evaluation import Evaluation
 from kernelagent.gitlog import harmless
 from kernelagent.history import Turn
+from kernelagent.records import to_data
 from kernelagent.runlog import RunFolder
 from kernelagent.tui.dialogs import Words, keys_text
 from kernelagent.tui.tree_rows import MARKS, model_and_kind, verdict_of
@@ -235,7 +236,7 @@ def _kernels(turn: Turn) -> RenderableType:
     parts: list[RenderableType] = [kernels_table(found.kernels)]
     if found.headroom:
         text = Text("\nroofline: what the device allows at most\n", "bold")
-        for key, value in found.headroom.items():
+        for key, value in to_data(found.headroom).items():
             shown = f"{value:.4g}" if isinstance(value, float) else json.dumps(value, default=str)
             text.append(f"  {key.replace('_', ' ')}: {shown}\n", "")
         parts.append(text)
