@@ -111,6 +111,7 @@ def optimize(
     top: Annotated[
         int | None, typer.Option(help="The parts with most to gain, so many.", min=1)
     ] = None,
+    tui: Annotated[bool, typer.Option("--tui", help="Watch and steer it on one screen.")] = False,
     module: ModuleName = None,
     inputs: Inputs = None,
     init: Init = None,
@@ -164,6 +165,13 @@ def optimize(
     from kernelagent import commands
 
     names = {"module": module, "inputs": inputs, "init": init, "check": check}
+    if tui:
+        from kernelagent.tui import launch
+
+        if as_json or submodule is not None or top is not None:
+            raise UsageError("--tui watches one whole run: leave --json, --submodule and --top out")
+        watched = launch.optimize(*commands.ordered(problem, names, flags, config, resume))
+        raise typer.Exit(int(watched))
     stop = StopOnInterrupt()
     if submodule is not None or top is not None:
         from kernelagent.commands_dropin import optimize_parts
@@ -302,6 +310,45 @@ def diff(
     from kernelagent import commands_runs
 
     raise typer.Exit(int(commands_runs.diff(run, before, after, runs, as_json=as_json)))
+
+
+@app.command("tui")
+def tui_(
+    target: Annotated[
+        str | None, typer.Argument(help="A run's id or folder, or a problem to start with.")
+    ] = None,
+    runs: Runs = None,
+    config: Config = None,
+) -> None:
+    """Watch and steer a run, live or past, or start one.
+
+    Example: kernelagent tui examples/swiglu.py
+    """
+    from kernelagent.config import resolve
+    from kernelagent.tui.launch import watch
+
+    raise typer.Exit(int(watch(target, resolve({"runs": runs}, config))))
+
+
+@app.command()
+def steer(
+    run: Run,
+    act: Annotated[
+        str,
+        typer.Argument(help="pause, resume, stop, hint, pin, unpin, ban, unban, budget or emit."),
+    ],
+    words: Annotated[
+        list[str] | None, typer.Argument(help="The hint, the turn, the direction, or turns=+5.")
+    ] = None,
+    runs: Runs = None,
+) -> None:
+    """Steer a run that goes on, from another terminal; it obeys between two steps.
+
+    Example: kernelagent steer RUN hint "load each row once"
+    """
+    from kernelagent import commands_runs
+
+    raise typer.Exit(int(commands_runs.steer(run, act, words or [], runs)))
 
 
 @app.command()

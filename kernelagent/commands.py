@@ -57,16 +57,7 @@ def optimize(
     from kernelagent.report.record import result_record
     from kernelagent.run import optimize as run_optimize
 
-    config = resolve(flags, config_file)
-    folder = None
-    if resume is not None:
-        folder = RunFolder.open(resume, Path(config.runs))
-        spec, config = of_run(folder, flags)
-    elif problem is None:
-        raise UsageError("say what to optimize: a Python file, or pkg.mod:Name")
-    else:
-        spec = problem_spec(problem, names)
-    confirm_sending(config)
+    spec, config, folder = ordered(problem, names, flags, config_file, resume)
     progress = Progress(Console(stderr=True))
     try:
         result = run_optimize(
@@ -80,6 +71,27 @@ def optimize(
         sys.stdout.write(outcome_text(result.outcome, result.winner, result.path, result.why))
         sys.stdout.write(f"report: {result.run / 'report.md'}, report.html beside it\n")
     return result.exit_status
+
+
+def ordered(
+    problem: str | None,
+    names: Mapping[str, str | None],
+    flags: Mapping[str, Any],
+    config_file: Path | None,
+    resume: str | None,
+) -> tuple[ProblemSpec, RunConfig, RunFolder | None]:
+    """What `optimize` was asked for, and agreed to where the source is sent; raises `UsageError`."""
+    config = resolve(flags, config_file)
+    folder = None
+    if resume is not None:
+        folder = RunFolder.open(resume, Path(config.runs))
+        spec, config = of_run(folder, flags)
+    elif problem is None:
+        raise UsageError("say what to optimize: a Python file, or pkg.mod:Name")
+    else:
+        spec = problem_spec(problem, names)
+    confirm_sending(config)
+    return spec, config, folder
 
 
 def evaluate(

@@ -5,13 +5,15 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from kernelagent.config import resolve
 from kernelagent.errors import ExitStatus, UsageError
+from kernelagent.events import Act
 from kernelagent.problem import ProblemSpec
 from kernelagent.records import to_json
 from kernelagent.runlog import RunFolder
+from kernelagent.steering import Command
 
 
 def runs(runs_folder: str | None, *, prune: bool, yes: bool, as_json: bool) -> ExitStatus:
@@ -77,6 +79,41 @@ def report(run: str, runs_folder: str | None, *, as_json: bool) -> ExitStatus:
     sys.stdout.write(reports(events, folder.path)["report.json" if as_json else "report.md"])
     sys.stdout.flush()
     return ExitStatus.OK
+
+
+def steer(run: str, act: str, words: Sequence[str], runs_folder: str | None) -> ExitStatus:
+    """`kernelagent steer RUN ACT [WORDS]`: leaves one command in the run's inbox."""
+    from kernelagent.inbox import send
+
+    folder = RunFolder.open(run, _folder(runs_folder))
+    send(folder, command_of(act, words))
+    sys.stdout.write(f"sent to run {folder.id}: {' '.join([act, *words])}\n")
+    return ExitStatus.OK
+
+
+def command_of(act: str, words: Sequence[str]) -> Command:
+    """A command as a person types it; raises `UsageError`."""
+    text = " ".join(words).strip()
+    match act:
+        case "pause" | "resume" | "stop" | "emit" | "unpin":
+            if text:
+                raise UsageError(f"{act} takes no words, not {text!r}")
+            return Command(act)
+        case "hint" | "ban" | "unban":
+            if not text:
+                raise UsageError(f"say what: kernelagent steer RUN {act} TEXT")
+            return Command(act, text=text)
+        case "pin":
+            if not text.isdecimal():
+                raise UsageError(f"say which turn: kernelagent steer RUN pin 7, not {text!r}")
+            return Command(act, turn=int(text))
+        case "budget":
+            pairs = dict(word.partition("=")[::2] for word in text.split())
+            if not pairs or not all(pairs.values()):
+                raise UsageError("say what to raise: kernelagent steer RUN budget turns=+5")
+            return Command(act, limits=pairs)
+        case _:
+            raise UsageError(f"no act {act!r}; acts: {', '.join(get_args(Act))}")
 
 
 def compare(

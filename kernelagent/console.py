@@ -21,6 +21,7 @@ from kernelagent.events import (
     RunStarted,
     ServerProgress,
     StageFinished,
+    Steered,
     TurnStarted,
     TurnVoid,
     WinnerMeasured,
@@ -92,6 +93,8 @@ def line_for(logged: Logged) -> str | None:
             return f"{e.level}: {e.message}"
         case ServerProgress() as e:
             return server_line(e)
+        case Steered() as e:
+            return steered_text(e)
         case RunFinished(outcome="failed"):
             # The command says it once, as its last word.
             return None
@@ -108,6 +111,8 @@ def doing_after(logged: Logged) -> str | None:
             return "reading the problem"
         case ProblemDescribed() | Evaluated() | TurnVoid() | BestChanged() | ModelExhausted():
             return "choosing what to ask"
+        case Steered(act="pause", refused=None):
+            return "paused"
         case TurnStarted():
             return "asking the model"
         case ReplyProgressed() as e:
@@ -138,6 +143,14 @@ def server_line(progress: ServerProgress) -> str:
             return f"{progress.model} is ready after {progress.seconds:.1f} s{after}"
         case "stopped":
             return f"{progress.model} is stopped{after}"
+
+
+def steered_text(event: Steered) -> str:
+    """One line: what the user did, or asked for in vain."""
+    limits = ", ".join(f"{name.replace('_', ' ')} {v:g}" for name, v in event.limits.items())
+    what = limits or event.text or ("" if event.turn is None else f"turn {event.turn}")
+    did = f"user: {event.act}" + (f": {what}" if what else "")
+    return did if event.refused is None else f"{did}: refused: {event.refused}"
 
 
 def summary(evaluation: Evaluation) -> str:

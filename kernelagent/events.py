@@ -18,6 +18,8 @@ from kernelagent.problem import ProblemFacts, ProblemSpec
 from kernelagent.records import Unread, from_data, from_json, to_data
 
 SCHEMA = "kernelagent.event/1"
+Act = Literal["pause", "resume", "stop", "hint", "pin", "unpin", "ban", "unban", "budget", "emit"]
+"""What a user can do to a run that goes on."""
 
 
 @dataclass(frozen=True)
@@ -153,6 +155,23 @@ class ModuleEmitted:
 
 
 @dataclass(frozen=True)
+class Steered:
+    """The user's word to the run, as the conductor took it from the inbox."""
+
+    command: str
+    """The command's id: none is taken twice."""
+    act: Act
+    text: str = ""
+    """The hint, or the direction that is ruled out or allowed again."""
+    turn: int | None = None
+    """The turn that is pinned."""
+    limits: dict[str, float] = field(default_factory=dict)
+    """The new limits, by field of `Budget`."""
+    refused: str | None = None
+    """Why nothing came of it."""
+
+
+@dataclass(frozen=True)
 class Remarked:
     """Something the user should know that is no step of the run."""
 
@@ -198,6 +217,7 @@ Event: TypeAlias = (
     | ModelExhausted
     | WinnerMeasured
     | ModuleEmitted
+    | Steered
     | Remarked
     | ServerProgress
     | RunFinished
@@ -221,6 +241,7 @@ KINDS: dict[str, type[Event]] = {
         ModelExhausted,
         WinnerMeasured,
         ModuleEmitted,
+        Steered,
         Remarked,
         ServerProgress,
         RunFinished,

@@ -40,6 +40,7 @@ from kernelagent.events import (
 from kernelagent.gitlog import GitLog
 from kernelagent.gpu import Gpu, GpuLock, gpu_of
 from kernelagent.history import History, Turn
+from kernelagent.inbox import Inbox
 from kernelagent.models import Model, ModelSettings, load_model, needs_no_endpoint
 from kernelagent.models.draining import Pausable
 from kernelagent.outfile import check_writable, write_atomically
@@ -172,6 +173,7 @@ class _Run:
         self._state = state
         self._ready = ready
         self._redact = redact or Redactor()
+        self._stopped = False
 
     def begin(self, *, resumed: bool) -> None:
         """The first event of this part of the run."""
@@ -255,6 +257,8 @@ class _Run:
             keep_prompt=self._folder.keep_prompt,
             keep_candidate=self._folder.keep_candidate,
             stop_asked=self._stop_asked,
+            commands=Inbox.of(self._folder),
+            steering=self._state.steering.after(RunResumed()),
             weights=self._config.reward,
             prompts=self._config.prompts,
             history=history,
@@ -265,6 +269,7 @@ class _Run:
             redact=self._redact,
         )
         why = session.run()
+        self._stopped = session.steering.ending == "stop"
         return session.history, why
 
     def _finish(self, judge: JudgeProcess, quiet: Judge, history: History, why: str) -> RunResult:
@@ -279,7 +284,7 @@ class _Run:
                 return self._emit(judge, turn, winner, why)
             shortfall = f"turn {turn.index}, judged again: {fault}"
             self.remark(shortfall)
-        interrupted = self._stop_asked()
+        interrupted = self._stopped or self._stop_asked()
         status = ExitStatus.INTERRUPTED if interrupted else ExitStatus.NOT_FOUND
         outcome: Outcome = "interrupted" if interrupted else "none"
         return self._done(outcome, status, f"{why}; {shortfall}", None, None, None)

@@ -5,11 +5,12 @@ Every step is an event; nothing here prints, and nothing here imports the user's
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from threading import BoundedSemaphore, RLock
+from time import sleep
 from typing import Protocol, TypeVar
 
 from kernelagent.budget import Budget, Cost, Spent, why_spent, why_too_dear
@@ -32,6 +33,7 @@ from kernelagent.events import (
 from kernelagent.feedback import feedback_for, void_feedback
 from kernelagent.history import History, Message, Turn, TurnRequest
 from kernelagent.in_flight import InFlight
+from kernelagent.inbox import NoCommand
 from kernelagent.live_text import LiveText
 from kernelagent.models import Ask, Concurrent, Exhausted, Model, NotAnswered, Priced, Reply
 from kernelagent.problem import ProblemFacts
@@ -40,6 +42,7 @@ from kernelagent.records import without_surrogates
 from kernelagent.redaction import Redactor
 from kernelagent.rewards import RewardWeights, reward
 from kernelagent.state import Unfinished
+from kernelagent.steering import Command, Steering, decide
 from kernelagent.strategies import Strategy
 from kernelagent.tried import came_back, same_as, summary
 
@@ -47,6 +50,8 @@ Amount = TypeVar("Amount", int, float)
 Publish = Callable[[Event], None]
 Step = Ask | Turn
 """A question, or a turn whose reply is known already."""
+LOOK_S = 0.2
+"""How often a paused run looks into its inbox."""
 _CHARACTERS_PER_TOKEN = 4
 """Of a reply whose end was lost nobody says how many tokens it had."""
 
@@ -55,6 +60,24 @@ class Evaluator(Protocol):
     """Whoever judges candidates; a failed candidate is a value, a failed judge raises."""
 
     def evaluate(self, candidate: Candidate, on_stage: Callable[[Stage], None]) -> Evaluation: ...
+
+
+class Commands(Protocol):
+    """Where the user's commands wait; each is taken out once the log has it."""
+
+    def waiting(self) -> Iterable[Command | NoCommand]: ...
+
+    def done(self, command: str) -> None: ...
+
+
+class NoCommands:
+    """Nobody steers this run."""
+
+    def waiting(self) -> Iterable[Command | NoCommand]:
+        return ()
+
+    def done(self, command: str) -> None:
+        """Nothing to take out."""
 
 
 @dataclass
@@ -73,6 +96,9 @@ class Session:
     keep_candidate: Callable[[int, Candidate], object]
     on_text: Callable[[str], None] = lambda _: None
     stop_asked: Callable[[], bool] = lambda: False
+    commands: Commands = field(default_factory=NoCommands)
+    steering: Steering = field(default_factory=Steering)
+    wait: Callable[[float], object] = sleep
     weights: RewardWeights = field(default_factory=RewardWeights)
     prompts: Style = "strong"
     history: History = field(default_factory=History)
@@ -87,19 +113,21 @@ class Session:
     """Characters that were too many for a model."""
     _one_at_a_time: AbstractContextManager[object] = field(default_factory=RLock)
     """Replies arrive in threads of their own; the log has one writer at a time."""
+    _paused_s: float = 0.0
 
     def run(self) -> str:
         """Turn after turn; returns a sentence saying why it ended."""
         began = self.clock()
-        if why := self._finish_begun():
+        if why := self._steer() or self._finish_begun():
             return why
         while True:
-            if self.stop_asked():
-                return "stopped by the user"
-            elapsed = self.elapsed_before_s + self.clock() - began
-            if why := why_spent(self.budget, self.spent, elapsed):
+            if why := self._steer():
                 return why
-            requests = self.strategy.next_turns(self.history)
+            elapsed = self.elapsed_before_s + self.clock() - began - self._paused_s
+            if why := why_spent(self._limits, self.spent, elapsed):
+                return why
+            asked = self.strategy.next_turns(self.history)
+            requests = self.steering.requests(asked, self.history)
             if not requests:
                 return self._why_done()
             willing = [r for r in requests if r.model not in self.history.exhausted]
@@ -110,6 +138,32 @@ class Session:
                 return why or self._why_done()
             self._begin(asks)
             self._take(asks)
+
+    def _steer(self) -> str | None:
+        """Obey the user, waiting while the run is paused; a sentence when it is to end now."""
+        self._take_commands()
+        if self.steering.paused:
+            self._pause()
+        return "stopped by the user" if self.stop_asked() else self.steering.why_ending
+
+    def _pause(self) -> None:
+        began = self.clock()
+        while self.steering.paused and not (self.steering.ending or self.stop_asked()):
+            self.wait(LOOK_S)
+            self._take_commands()
+        self._paused_s += self.clock() - began
+
+    def _take_commands(self) -> None:
+        for command in self.commands.waiting():
+            if isinstance(command, NoCommand):
+                self._publish(Remarked("warning", command.why))
+            elif command.id not in self.steering.taken:
+                self._publish(decide(command, self.steering, self.history, self.budget))
+            self.commands.done(command.id)
+
+    @property
+    def _limits(self) -> Budget:
+        return self.steering.raised(self.budget)
 
     def _why_done(self) -> str:
         if self.history.exhausted >= set(self.models):
@@ -154,18 +208,18 @@ class Session:
     def _affordable(self, asks: Sequence[Ask]) -> tuple[list[Ask], str | None]:
         """The asks that the budget allows side by side, and why it allows no more."""
         allowed: list[Ask] = []
-        spent = self.spent
+        spent, budget = self.spent, self._limits
         for asked in asks:
             ask = replace(
                 asked,
-                tokens_left=_left(self.budget.tokens, spent.tokens),
-                dollars_left=_left(self.budget.dollars, spent.dollars),
+                tokens_left=_left(budget.tokens, spent.tokens),
+                dollars_left=_left(budget.dollars, spent.dollars),
             )
             model = self.models[ask.request.model]
             most = Cost()
             if isinstance(model, Priced):
                 most = model.worst_case(ask.messages, ask.tokens_left)
-            why = why_spent(self.budget, spent, 0.0) or why_too_dear(self.budget, spent, most)
+            why = why_spent(budget, spent, 0.0) or why_too_dear(budget, spent, most)
             if why is not None:
                 return allowed, why
             allowed.append(ask)
@@ -187,7 +241,8 @@ class Session:
             rendered = render_prompt(
                 self.facts, self.device, ask.history, ask.request, style=self.prompts
             )
-            messages = tuple(replace(m, content=self.redact(m.content)) for m in rendered)
+            said = self.steering.words(rendered)
+            messages = tuple(replace(m, content=self.redact(m.content)) for m in said)
             if too_long is None or not ask.request.window or _length(messages) < too_long:
                 return replace(ask, messages=messages, tell=self._tell)
             ask = _with_one_turn_less(ask)
@@ -204,7 +259,7 @@ class Session:
             self._take_side_by_side(steps, min(able))
             return
         for step in steps:
-            if self.stop_asked():
+            if self._steer():
                 return
             if isinstance(step, Turn):
                 self.take_up(step)
@@ -227,7 +282,7 @@ class Session:
             except ModelError as error:
                 failed.append(error)
                 continue
-            if not self.stop_asked():
+            if not self._steer():
                 self._settle(step, found)
         if failed:
             raise failed[0]
@@ -319,7 +374,8 @@ class Session:
         if not requests:
             return None
         messages = render_prompt(self.facts, self.device, self.history, requests[0])
-        return Ask(self.history.next_index, requests[0], messages, self.history)
+        said = self.steering.words(messages)
+        return Ask(self.history.next_index, requests[0], said, self.history)
 
     def answered(self, ask: Ask, answer: Reply) -> Turn:
         """The turn that `answer` makes of `ask`, logged and judged as any other."""
@@ -383,6 +439,7 @@ class Session:
     def _publish(self, event: Event) -> None:
         with self._one_at_a_time:
             self.spent = self.spent.after(event)
+            self.steering = self.steering.after(event)
             self.publish(event)
 
 

@@ -30,6 +30,7 @@ from kernelagent.events import (
 from kernelagent.feedback import void_feedback
 from kernelagent.history import History, Turn
 from kernelagent.problem import ProblemFacts, ProblemSpec
+from kernelagent.steering import Steering
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,7 @@ class RunState:
     """By turn: the second, decisive measurement of those that were best when a part of it ended."""
     begun: tuple[TurnStarted, ...] = ()
     """The turns that have begun and have no outcome yet, each with those of its batch like it."""
+    steering: Steering = field(default_factory=Steering)
     finished: RunFinished | None = None
     """None: it is still going, was killed, or goes on after its end."""
     started_s: float = 0.0
@@ -65,9 +67,11 @@ class RunState:
         event, now = logged.event, logged.time_s
         # Logs of before `RunResumed` show a later part by what follows the end.
         idle = not self.last_s or self.finished is not None or isinstance(event, RunResumed)
+        idle = idle or self.steering.paused
         return replace(
             self,
             spent=self.spent.after(event),
+            steering=self.steering.after(event),
             started_s=self.started_s or now,
             last_s=now,
             elapsed_s=self.elapsed_s + (0.0 if idle else max(0.0, now - self.last_s)),

@@ -23,6 +23,7 @@ PAGES = [
         "docs/agents.md",
         "docs/how-verification-works.md",
         "docs/reading-a-report.md",
+        "docs/tui.md",
     )
 ]
 PAGES += [ROOT / "docs" / name for name in ("suites.md", "training.md")]

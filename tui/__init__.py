@@ -1,1 +1,4 @@
-"""The Textual session: a view over a run's events. Not built yet; the command line shows the same run."""
+"""The Textual session: a fold over a run's event log, live or past, and the keys that steer it.
+
+`follow` reads the log, `view` folds it, `run_screen` shows it; nothing here writes a log.
+"""

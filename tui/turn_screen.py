@@ -1,0 +1,243 @@
+"""One turn, opened: code, diff to its parent, verdict, kernels, prompt, reply and feedback."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from typing import ClassVar
+
+from rich.console import Group, RenderableType
+from rich.syntax import Syntax
+from rich.text import Text
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import VerticalScroll
+from textual.screen import Screen
+from textual.widgets import Footer, Static, TabbedContent, TabPane
+
+from kernelagent.browse_text import kernels_table
+from kernelagent.console import number
+from kernelagent.evaluation import Evaluation
+from kernelagent.gitlog import harmless
+from kernelagent.history import Turn
+from kernelagent.records import to_data
+from kernelagent.runlog import RunFolder
+from kernelagent.tui.dialogs import Words, keys_text
+from kernelagent.tui.tree_rows import MARKS, model_and_kind, verdict_of
+from kernelagent.tui.view import View
+
+PANES = ("code", "diff", "verdict", "kernels", "prompt", "reply", "feedback")
+_LOOK_S = 0.5
+KEYS = (
+    (
+        "An opened turn",
+        (
+            ("1 to 7", "code, diff, verdict, kernels, prompt, reply, feedback"),
+            ("[ ]", "the turn before, the turn after"),
+            ("↑ ↓ pgup", "scroll"),
+            ("esc", "back to the run"),
+        ),
+    ),
+)
+
+
+class TurnScreen(Screen[None]):
+    """Drawn anew when the turn goes on while it is open."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,q", "app.pop_screen", "Back"),
+        Binding("left_square_bracket", "step(-1)", "Before"),
+        Binding("right_square_bracket", "step(1)", "After"),
+        *[
+            Binding(str(place), f"pane('{name}')", name.capitalize(), show=False)
+            for place, name in enumerate(PANES, 1)
+        ],
+        Binding("question_mark", "help", "Help"),
+    ]
+
+    def __init__(self, folder: RunFolder, view: View, turn: int) -> None:
+        super().__init__()
+        self._folder = folder
+        self._view = view
+        self._index = turn
+        self._drawn: object = None
+
+    def compose(self) -> ComposeResult:
+        yield Static("", id="title")
+        with TabbedContent(id="panes"):
+            for place, name in enumerate(PANES, 1):
+                with TabPane(f"{place} {name}", id=name), VerticalScroll():
+                    yield Static(id=f"{name}-text")
+        yield Footer(compact=True, show_command_palette=False)
+
+    def on_mount(self) -> None:
+        self._draw()
+        self.set_interval(_LOOK_S, self._draw)
+        self.call_after_refresh(self._focus_pane)
+
+    def on_tabbed_content_tab_activated(self) -> None:
+        self._drawn = None
+        self._draw()
+
+    def action_pane(self, name: str) -> None:
+        self.query_one(TabbedContent).active = name
+        self.call_after_refresh(self._focus_pane)
+
+    def action_step(self, by: int) -> None:
+        known = [turn.index for turn in self._view.state.history.turns]
+        place = known.index(self._index) + by if self._index in known else 0
+        if 0 <= place < len(known):
+            self._index = known[place]
+            self._drawn = None
+            self._draw()
+
+    def action_help(self) -> None:
+        self.app.push_screen(Words("Keys", keys_text(KEYS)))
+
+    def _focus_pane(self) -> None:
+        name = self.query_one(TabbedContent).active
+        if name:
+            self.query_one(f"#{name} VerticalScroll").focus()
+
+    def _draw(self) -> None:
+        turn = self._turn()
+        arriving = self._view.arriving.get(self._index, "")
+        signature = (turn, arriving)
+        if turn is None or signature == self._drawn:
+            return
+        self._drawn = signature
+        self.query_one("#title", Static).update(_title(self._view, turn))
+        name = self.query_one(TabbedContent).active or PANES[0]
+        self.query_one(f"#{name}-text", Static).update(self._pane(name, turn, arriving))
+
+    def _turn(self) -> Turn | None:
+        try:
+            return self._view.state.history.turn(self._index)
+        except KeyError:
+            return None
+
+    def _pane(self, name: str, turn: Turn, arriving: str) -> RenderableType:
+        match name:
+            case "code":
+                return self._code(turn)
+            case "diff":
+                return self._diff(turn)
+            case "verdict":
+                return _verdict(turn)
+            case "kernels":
+                return _kernels(turn)
+            case "prompt":
+                return self._prompt()
+            case "reply":
+                return Text(harmless(turn.reply or arriving) or "nothing has come yet")
+            case _:
+                return Text(harmless(turn.feedback) or "none yet")
+
+    def _code(self, turn: Turn) -> RenderableType:
+        if turn.candidate is None:
+            return Text(turn.void or "no candidate yet")
+        return self._syntax(turn.candidate.source, "python", numbered=True)
+
+    def _syntax(self, source: str, language: str, *, numbered: bool = False) -> Text:
+        theme = "ansi_dark" if self.app.current_theme.dark else "ansi_light"
+        text = Syntax(harmless(source), language, theme=theme).highlight(harmless(source))
+        # The theme's own background would stand out from the screen's.
+        text.style = ""
+        if not numbered:
+            return text
+        lines = text.split("\n", allow_blank=True)
+        return Text("\n", no_wrap=True).join(
+            Text().append(f"{number:>4} ", "dim").append_text(line)
+            for number, line in enumerate(lines, 1)
+        )
+
+    def _diff(self, turn: Turn) -> RenderableType:
+        parent = turn.request.parent
+        if parent is None:
+            return Text("this turn began afresh: there is no parent to differ from")
+        before = self._view.state.history.turn(parent).candidate
+        if before is None or turn.candidate is None:
+            return Text("one of the two turns has no candidate")
+        lines = list(
+            difflib.unified_diff(
+                before.source.splitlines(),
+                turn.candidate.source.splitlines(),
+                f"turn {parent}",
+                f"turn {turn.index}",
+                lineterm="",
+            )
+        )
+        if not lines:
+            return Text("both turns wrote the same text")
+        return self._syntax("\n".join(lines), "diff")
+
+    def _prompt(self) -> RenderableType:
+        messages = self._folder.kept_prompt(self._index)
+        if messages is None:
+            return Text("the prompt of this turn is not in the run's folder")
+        text = Text()
+        for message in messages:
+            text.append(f"── {message.role} ──\n", "bold")
+            text.append(f"{harmless(message.content)}\n\n")
+        return text
+
+
+def _title(view: View, turn: Turn) -> Text:
+    verdict = verdict_of(turn)
+    mark, style = MARKS[verdict]
+    text = Text(f" turn {turn.index} ")
+    text.append(mark, f"bold {style}")
+    text.append(f" {verdict}  {model_and_kind(turn)}")
+    spent = view.spendings.get(turn.index)
+    if spent is not None:
+        price = "no known price" if spent.dollars is None else f"${spent.dollars:.4f}"
+        text.append(f"  {spent.tokens_in}+{spent.tokens_out} tokens, {price}", "dim")
+    return text
+
+
+def _verdict(turn: Turn) -> RenderableType:
+    found = turn.evaluation
+    if found is None:
+        return Text(f"void: {turn.void}" if turn.void else "not judged yet")
+    text = Text()
+    if found.reason is not None:
+        text.append(f"{found.verdict}: {found.reason.code}\n", "bold red")
+        text.append(f"{harmless(found.reason.message)}\n")
+        for key, value in found.reason.detail.items():
+            shown = value if isinstance(value, str) else json.dumps(value, default=str)
+            text.append(f"  {key}: ", "dim")
+            text.append(f"{harmless(shown)}\n")
+    else:
+        text.append("accepted\n", "bold green")
+        text.append(f"{number(found)}\n")
+    text.append(_correctness(found))
+    text.append("\nstages\n", "bold")
+    for stage in found.stages:
+        text.append(f"  {stage.status:<8} {stage.name:<20} {stage.seconds:7.2f} s\n")
+    if found.disclosures:
+        text.append("\ndisclosed\n", "bold")
+        for one in found.disclosures:
+            text.append(f"  {one.code}: {harmless(one.message)}\n")
+    text.append(f"\nreward {turn.reward:.3g}; policy {found.policy}, sandbox {found.sandbox}\n")
+    return text
+
+
+def _correctness(found: Evaluation) -> str:
+    if found.correctness is None:
+        return ""
+    c = found.correctness
+    return f"correct on {c.trials} trials; RMS error {c.error:.3g} of a budget of {c.budget:.3g}\n"
+
+
+def _kernels(turn: Turn) -> RenderableType:
+    found = turn.evaluation
+    if found is None or not found.kernels:
+        return Text("nothing is known of this turn's kernels")
+    parts: list[RenderableType] = [kernels_table(found.kernels)]
+    if found.headroom:
+        text = Text("\nroofline: what the device allows at most\n", "bold")
+        for key, value in to_data(found.headroom).items():
+            shown = f"{value:.4g}" if isinstance(value, float) else json.dumps(value, default=str)
+            text.append(f"  {key.replace('_', ' ')}: {shown}\n", "")
+        parts.append(text)
+    return Group(*parts)

@@ -1,0 +1,182 @@
+"""What the screens show of a run: the run's own fold, and beside it what only a viewer asks for."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Literal
+
+from kernelagent.console import doing_after, line_for
+from kernelagent.evaluation import Evaluation, Stage
+from kernelagent.events import (
+    Evaluated,
+    Logged,
+    ReplyProgressed,
+    ReplyReceived,
+    RunFinished,
+    StageFinished,
+    Steered,
+    TurnDropped,
+    TurnStarted,
+    TurnVoid,
+    WinnerMeasured,
+)
+from kernelagent.history import Turn
+from kernelagent.state import RunState
+
+Axis = Literal["turns", "tokens", "dollars", "seconds"]
+AXES: tuple[Axis, ...] = ("turns", "tokens", "dollars", "seconds")
+_LINES = 200
+_STREAM_CHARACTERS = 4000
+"""Of a reply that is arriving, as much as a screen can show."""
+
+
+@dataclass(frozen=True)
+class Point:
+    """The best number once a turn was over, and what had been spent by then."""
+
+    turn: int
+    tokens: int
+    dollars: float
+    seconds: float
+    ratio: float
+    """The best speedup or estimate by then; 0 before the first was accepted."""
+
+    def at(self, axis: Axis) -> float:
+        return {
+            "turns": self.turn + 1,
+            "tokens": self.tokens,
+            "dollars": self.dollars,
+            "seconds": self.seconds,
+        }[axis]
+
+
+@dataclass(frozen=True)
+class Spending:
+    """What one turn cost."""
+
+    tokens_in: int = 0
+    tokens_out: int = 0
+    dollars: float | None = None
+    seconds: float = 0.0
+
+
+@dataclass
+class View:
+    """Everything a screen shows, as of the last event taken."""
+
+    state: RunState = field(default_factory=RunState)
+    best: Turn | None = None
+    points: list[Point] = field(default_factory=list)
+    doing: str | None = "waiting for the first event"
+    since_s: float = 0.0
+    """When `doing` began, in seconds since the epoch."""
+    active: int | None = None
+    """The turn that the last event was about."""
+    arriving: dict[int, str] = field(default_factory=dict)
+    """By turn: the end of what has come of its reply; gone once the reply is there."""
+    characters: dict[int, int] = field(default_factory=dict)
+    stages: tuple[Stage, ...] = ()
+    """Of the candidate that is being judged."""
+    spendings: dict[int, Spending] = field(default_factory=dict)
+    lines: deque[str] = field(default_factory=lambda: deque(maxlen=_LINES))
+    steered: list[Steered] = field(default_factory=list)
+    events: int = 0
+    turns_changed: int = 0
+    """Goes up with every change of a turn: what was drawn of the tree is old then."""
+
+    def take(self, logged: Logged) -> None:
+        """One event more."""
+        self.state = self.state.after(logged)
+        self.events += 1
+        if (line := line_for(logged)) is not None:
+            self.lines.append(line)
+        doing = doing_after(logged)
+        if not isinstance(logged.event, (Steered, ReplyProgressed)) or doing == "paused":
+            if doing != self.doing:
+                self.since_s = logged.time_s
+            self.doing = doing
+        self._note(logged)
+
+    def _note(self, logged: Logged) -> None:
+        match logged.event:
+            case TurnStarted() as e:
+                self._touch(e.turn)
+                self.stages = ()
+            case ReplyProgressed() as e:
+                if e.turn not in self.arriving:
+                    self._touch(e.turn)
+                known = self.arriving.get(e.turn, "") + e.text
+                self.arriving[e.turn] = known[-_STREAM_CHARACTERS:]
+                self.characters[e.turn] = e.characters
+                self.active = e.turn
+            case ReplyReceived() as e:
+                self._forget_arriving(e.turn)
+                self._touch(e.turn)
+                self.stages = ()
+                self.spendings[e.turn] = Spending(e.tokens_in, e.tokens_out, e.dollars, e.seconds)
+            case StageFinished() as e:
+                same = e.turn == self.active
+                self.stages = (*self.stages, e.stage) if same else (e.stage,)
+                self.active = e.turn
+            case TurnVoid() | TurnDropped() as e:
+                self._forget_arriving(e.turn)
+                self._touch(e.turn)
+                self._mark(e.turn)
+            case Evaluated() as e:
+                self._touch(e.turn)
+                turn = self.state.history.turn(e.turn)
+                if turn.accepted and (self.best is None or _better(turn, self.best)):
+                    self.best = turn
+                self._mark(e.turn)
+            case Steered() as e:
+                self.steered.append(e)
+                self.turns_changed += 1
+                if e.act == "resume" and e.refused is None:
+                    self.doing, self.since_s = "choosing what to ask", logged.time_s
+            case WinnerMeasured() | RunFinished():
+                self.stages = ()
+                self.turns_changed += 1
+
+    def _touch(self, turn: int) -> None:
+        self.active = turn
+        self.turns_changed += 1
+
+    def _forget_arriving(self, turn: int) -> None:
+        self.arriving.pop(turn, None)
+        self.characters.pop(turn, None)
+
+    def _mark(self, turn: int) -> None:
+        spent = self.state.spent
+        found = None if self.best is None else self.best.evaluation
+        ratio = 0.0 if found is None else ratio_of(found)
+        self.points.append(Point(turn, spent.tokens, spent.dollars, self.state.elapsed_s, ratio))
+
+    @property
+    def shown(self) -> tuple[int, Evaluation, bool] | None:
+        """Turn and evaluation to show as the best, and whether it was judged again."""
+        state = self.state
+        if state.emitted is not None and state.winner is not None and state.winner_turn is not None:
+            return state.winner_turn, state.winner, True
+        if self.best is None or self.best.evaluation is None:
+            return None
+        return self.best.index, self.best.evaluation, False
+
+    @property
+    def paused(self) -> bool:
+        return self.state.steering.paused
+
+    @property
+    def finished(self) -> RunFinished | None:
+        return self.state.finished
+
+
+def ratio_of(found: Evaluation) -> float:
+    """The speedup over eager, or the estimate of it, or 1 where there is neither."""
+    if found.timing is not None:
+        return found.timing.speedup_eager.value
+    return found.estimate.ratio if found.estimate is not None else 1.0
+
+
+def _better(turn: Turn, than: Turn) -> bool:
+    return (turn.score, -turn.index) > (than.score, -than.index)
