@@ -68,7 +68,8 @@ def test_every_exit_status_has_a_row():
 
 def test_sentences_of_errors_are_those_of_the_program():
     """The constant pieces of each quoted sentence stand in some string of the source."""
-    sources = [*(ROOT / "kernelagent").rglob("*.py"), *(ROOT / "tools").rglob("*.py")]
+    folders = [ROOT / name for name in ("kernelagent", "strategies", "tools")]
+    sources = [path for folder in folders for path in folder.rglob("*.py")]
     texts = " ".join(
         " ".join(str(s) for s in strings(ast.parse(path.read_text(encoding="utf-8"))))
         for path in sources
