@@ -31,7 +31,7 @@ from rich.terminal_theme import MONOKAI
 from rich.text import Text
 
 ROOT = Path(__file__).resolve().parent.parent
-COLUMNS = 112
+COLUMNS = 123
 COMMANDS = (
     "kernelagent optimize examples/rms_norm_residual.py --device virtual --turns 3",
     "kernelagent recheck rms_norm_residual_optimized.py examples/rms_norm_residual.py",

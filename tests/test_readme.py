@@ -87,6 +87,12 @@ def test_flag_table_lists_every_flag():
     assert told == real - {"--help", "--json", "--yes"}
 
 
+def test_command_that_readme_says_is_missing_is_missing():
+    (missing,) = re.findall(r"^## What does not work yet\n(.*)", README, re.MULTILINE | re.DOTALL)
+    named = set(re.findall(r"no[^.]*?`kernelagent (\w+)`", missing, re.IGNORECASE))
+    assert named & set(COMMANDS.commands) == set()
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_page_links_to_files_that_exist(page):
     links = re.findall(r"\]\(([^)#:]+)\)", page.read_text(encoding="utf-8"))
