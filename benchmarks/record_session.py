@@ -139,7 +139,11 @@ def settled(printed: str) -> str:
 def draw(session: Sequence[Said]) -> str:
     """The session as one SVG that asks nobody for a font."""
     console = Console(
-        width=COLUMNS, record=True, file=io.StringIO(), force_terminal=True, color_system="truecolor"
+        width=COLUMNS,
+        record=True,
+        file=io.StringIO(),
+        force_terminal=True,
+        color_system="truecolor",
     )
     for index, said in enumerate(session):
         if index:
