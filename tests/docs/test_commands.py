@@ -23,7 +23,7 @@ FIRST = "kernelagent optimize examples/rms_norm_residual.py --turns 5"
 """The run that README begins with; it is RUN on every page."""
 PATIENCE_S = 900
 PROGRAMS = {"kernelagent": [sys.executable, "-m", "kernelagent"], "python": [sys.executable]}
-NEVER_RUN = {"bench", "compare", "mcp"}
+NEVER_RUN = {"bench", "compare", "mcp", "steer", "tui"}
 COMMANDS: Any = typer.main.get_command(app)
 TYPED = [page for page in PAGES if any(not why_not_run(line) for line in commands(page))]
 
