@@ -144,6 +144,7 @@ def written(found: Study, verdicts: Verdicts, command: str) -> str:
         "",
         f"- {RECIPES[0].name}: above the untrained policy in {sum(above)} of {seeds} seeds, above "
         f"the mean of random search at the same number of evaluations in {sum(beside)} of {seeds}.",
+        *(_apart(found, recipe.name) for recipe in RECIPES[1:]),
         "- Best program that random search found, mean over the tasks: "
         f"{_spelled([s.best for s in found.searches])}. In a space of {len(verdicts)} programs a "
         "search that remembers its best",
@@ -172,6 +173,14 @@ def _row(runs: Sequence[Learnt]) -> str:
         [run.trained.lazy for run in runs],
     ]
     return f"| {runs[0].recipe} | " + " | ".join(_spelled(column) for column in columns) + " |"
+
+
+def _apart(found: Study, other: str) -> str:
+    pairs = zip(found.of(RECIPES[0].name), found.of(other), strict=True)
+    apart = [ours.trained.reward - theirs.trained.reward for ours, theirs in pairs]
+    _, low, high = interval(apart)
+    said = "" if low > 0 or high < 0 else "; the interval holds 0, so nothing is shown"
+    return f"- {RECIPES[0].name} minus {other}, by seed: {_spelled(apart)}{said}."
 
 
 def _spelled(values: Sequence[float]) -> str:
@@ -232,6 +241,7 @@ def _run(verdicts: Verdicts, seeds: int, steps: int, path: Path | None) -> None:
     if verdicts.judged:
         verdicts.save()
     command = f"python -m benchmarks.small_training --seeds {seeds} --steps {steps}"
+    command += f" --write benchmarks/results/{path.name}" if path is not None else ""
     text = written(found, verdicts, command)
     print(text)
     if path is not None:

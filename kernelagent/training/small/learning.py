@@ -8,7 +8,7 @@ network that is trained, so their ratio is 1 by construction.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
 import torch
@@ -51,7 +51,7 @@ class Recipe:
     passes: int = 2
     """Gradient steps on one batch: from the second on, the clip has something to clip."""
     rate: float = 3e-3
-    clip: Clip = Clip()
+    clip: Clip = field(default_factory=Clip)
 
     @property
     def evaluations(self) -> int:
