@@ -5,7 +5,7 @@
     python -m benchmarks.small_training --recheck 6  # a sample, judged anew, against the kept ones
 
 Verdicts are the judge's, on the virtual device; they are kept in `benchmarks/results/`, so that the
-curves run again in a minute or two and `--judge` alone takes minutes.
+curves run again in two minutes and `--judge` alone takes minutes.
 """
 
 from __future__ import annotations
@@ -211,7 +211,7 @@ def _series(name: str, by_seed: Sequence[Sequence[float]], batch: int) -> Series
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--seeds", type=int, default=8)
     parser.add_argument("--steps", type=int, default=RECIPES[0].steps)
     parser.add_argument("--judge", action="store_true")
     parser.add_argument("--recheck", type=int, metavar="N")
