@@ -198,8 +198,8 @@ def drawn(found: Study) -> str:
     labels = Labels(
         f"A tiny policy learns to write kernels, {len(found.searches)} seeds",
         "evaluations",
-        "mean reward of a batch, correctness + coverage (95 % interval over seeds)",
-        "virtual device: nothing was timed",
+        "mean reward, correctness + coverage",
+        "virtual device: nothing was timed; bands are 95 % over seeds",
     )
     return anytime_svg(series, labels)
 

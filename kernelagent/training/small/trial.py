@@ -22,7 +22,7 @@ RECIPES = (
     Recipe("TRLOO + PR + PRS"),
     Recipe("GRPO + PR + PRS", estimator="grpo"),
     Recipe("TRLOO + PR, no PRS", prs=False),
-    Recipe("TRLOO + PR + PRS, repeats masked", learn_from_repeats=False),
+    Recipe("TRLOO, repeats masked", learn_from_repeats=False),
 )
 EXAMINED = 64
 """Episodes of each task a policy is examined on."""
