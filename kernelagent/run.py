@@ -19,7 +19,7 @@ from types import MappingProxyType
 from typing import Literal
 
 import kernelagent
-from kernelagent.arbitration import Judge, QuietJudge
+from kernelagent.arbitration import Judge, Judges, OpenedJudge, QuietJudge, Say
 from kernelagent.candidate import Candidate
 from kernelagent.certificate import Asked
 from kernelagent.config import RunConfig
@@ -61,6 +61,18 @@ WORSE_ESTIMATE = 0.8
 _TRIED_WINNERS = 3
 
 
+class _JudgesHere:
+    """A process on this machine."""
+
+    here = True
+
+    def open(self, settings: JudgeSettings, say: Say) -> JudgeProcess:
+        return JudgeProcess(settings)
+
+
+HERE = _JudgesHere()
+
+
 @dataclass(frozen=True)
 class RunResult:
     """What a run came to."""
@@ -93,11 +105,12 @@ def optimize(
     stop_asked: Callable[[], bool] = lambda: False,
     folder: RunFolder | None = None,
     ready: Mapping[str, Model] = MappingProxyType({}),
+    judges: Judges = HERE,
 ) -> RunResult:
     """Run to the end; raises what stops a run before it began, returns what it came to otherwise.
 
     `folder`: an existing run's, to go on where it ended. `ready`: models that are made already, by the
-    name under which the configuration has them.
+    name under which the configuration has them. `judges`: who evaluates, if not this machine.
     """
     config = replace(config, strategy=config.strategy or default_strategy(config.model))
     out = _out_path(problem, config)
@@ -111,7 +124,7 @@ def optimize(
     log.subscribe(git_log)
     for subscriber in subscribers:
         log.subscribe(subscriber)
-    run = _Run(problem, config, folder, log, out, stop_asked, ready, redact)
+    run = _Run(problem, config, folder, log, out, stop_asked, ready, redact, judges)
     try:
         if not resumed:
             log.publish(RunStarted(folder.id, problem, to_data(config), versions()))
@@ -160,6 +173,7 @@ class _Run:
         stop_asked: Callable[[], bool],
         ready: Mapping[str, Model],
         redact: Redactor | None = None,
+        judges: Judges = HERE,
     ) -> None:
         self._problem = problem
         self._config = config
@@ -169,26 +183,29 @@ class _Run:
         self._stop_asked = stop_asked
         self._ready = ready
         self._redact = redact or Redactor()
+        self._judges = judges
 
     def go(self, state: RunState) -> RunResult:
-        with JudgeProcess(judge_settings(self._problem, self._config)) as judge:
+        settings = judge_settings(self._problem, self._config)
+        with self._judges.open(settings, self._remark) as judge:
             if state.facts is None:
                 self._log.publish(ProblemDescribed(judge.facts, judge.device, judge.sandbox))
             self._refuse_another_problem(state, judge)
-            gpu = gpu_of(self._config.device) if judge.device.kind == "cuda" else None
+            times_here = judge.device.kind == "cuda" and self._judges.here
+            gpu = gpu_of(self._config.device) if times_here else None
             with ExitStack() as started:
                 models = self._models(judge, gpu, started)
                 quiet = self._quiet(judge, gpu, models)
                 history, why = self._search(judge, quiet, models, state)
             return self._finish(judge, self._quiet(judge, gpu, ()), history, why)
 
-    def _refuse_another_problem(self, state: RunState, judge: JudgeProcess) -> None:
+    def _refuse_another_problem(self, state: RunState, judge: OpenedJudge) -> None:
         if state.facts is not None and state.facts.sha256 != judge.facts.sha256:
             raise UsageError(
                 f"{self._problem.label} has changed since run {state.run} began; start a new run"
             )
 
-    def _models(self, judge: JudgeProcess, gpu: Gpu | None, started: ExitStack) -> list[Model]:
+    def _models(self, judge: OpenedJudge, gpu: Gpu | None, started: ExitStack) -> list[Model]:
         """The models in the order given; whichever started is closed, also when a later one cannot."""
         settings = ModelSettings(
             problem=self._problem,
@@ -209,7 +226,7 @@ class _Run:
             started.callback(models[-1].close)
         return models
 
-    def _quiet(self, judge: JudgeProcess, gpu: Gpu | None, models: Sequence[Model]) -> Judge:
+    def _quiet(self, judge: OpenedJudge, gpu: Gpu | None, models: Sequence[Model]) -> Judge:
         """On a GPU the judge has it to itself while it works."""
         if gpu is None:
             return judge
@@ -217,10 +234,13 @@ class _Run:
         return QuietJudge(judge, GpuLock(gpu.id), sharing, self._say)
 
     def _say(self, message: str) -> None:
-        self._log.publish(Remarked("info", message))
+        self._remark("info", message)
+
+    def _remark(self, level: Literal["info", "warning"], message: str) -> None:
+        self._log.publish(Remarked(level, message))
 
     def _search(
-        self, judge: JudgeProcess, quiet: Judge, models: Sequence[Model], state: RunState
+        self, judge: OpenedJudge, quiet: Judge, models: Sequence[Model], state: RunState
     ) -> tuple[History, str]:
         history, waiting = to_continue(state)
         names = [model.name for model in models]
@@ -249,7 +269,7 @@ class _Run:
         why = session.run()
         return session.history, why
 
-    def _finish(self, judge: JudgeProcess, quiet: Judge, history: History, why: str) -> RunResult:
+    def _finish(self, judge: OpenedJudge, quiet: Judge, history: History, why: str) -> RunResult:
         ranked = sorted((t for t in history.turns if t.accepted), key=lambda t: (-t.score, t.index))
         shortfall = "no candidate was accepted"
         for turn in ranked[:_TRIED_WINNERS]:
@@ -269,7 +289,7 @@ class _Run:
         outcome: Outcome = "interrupted" if interrupted else "none"
         return self._done(outcome, status, f"{why}; {shortfall}", None, None, None)
 
-    def _widened(self, judge: JudgeProcess, candidate: Candidate, winner: Evaluation) -> Evaluation:
+    def _widened(self, judge: OpenedJudge, candidate: Candidate, winner: Evaluation) -> Evaluation:
         if self._config.envelope_seconds <= 0:
             return winner
         try:
@@ -291,7 +311,7 @@ class _Run:
             return "its estimate is more than 20 % worse than the eager module's"
         return None
 
-    def _emit(self, judge: JudgeProcess, turn: Turn, winner: Evaluation, why: str) -> RunResult:
+    def _emit(self, judge: OpenedJudge, turn: Turn, winner: Evaluation, why: str) -> RunResult:
         assert turn.candidate is not None
         findings = review(turn.candidate.source)
         for finding in findings:

@@ -14,6 +14,7 @@ from threading import Condition
 from typing import Self
 
 import kernelagent
+from kernelagent.arbitration import Say
 from kernelagent.errors import EnvironmentFault, UsageError
 from kernelagent.evaluation import DeviceFacts
 from kernelagent.ray_judge.connection import Connection, Host, HostLost, Kind, Node
@@ -55,7 +56,7 @@ class Joined:
 
 
 class Cluster:
-    """A context manager; thread-safe. `say` is told of nodes that come, go, or are left out."""
+    """A context manager; thread-safe."""
 
     def __init__(
         self,
@@ -64,7 +65,6 @@ class Cluster:
         target: str,
         *,
         like: DeviceFacts | None = None,
-        say: Callable[[str], None] = lambda _: None,
         patience_s: float = _NOBODY_LEFT_S,
     ) -> None:
         """Connect and look at each node; raises `UsageError`, `EnvironmentFault`.
@@ -73,9 +73,11 @@ class Cluster:
         without any device may stay so.
         """
         if device.startswith("cuda:"):
-            raise UsageError(f"--device {device}: with --ray write cuda; every node's GPUs are used")
+            raise UsageError(
+                f"--device {device}: with --ray write cuda; every node's GPUs are used"
+            )
         self._target = target
-        self._say = say
+        self._say: Callable[[str], None] = lambda _: None
         self._patience_s = patience_s
         self._changed = Condition()
         self._devices: list[Device] = []
@@ -102,7 +104,11 @@ class Cluster:
     here = False
     """Nothing is timed on this machine's GPU by this process."""
 
-    def open(self, settings: JudgeSettings, say: Callable[[str, str], None]) -> RemoteJudge:
+    def tell(self, say: Callable[[str], None]) -> None:
+        """From now on `say` is told, from any thread, of nodes that are left out or used no more."""
+        self._say = say
+
+    def open(self, settings: JudgeSettings, say: Say) -> RemoteJudge:
         """A judge for one problem; raises what a judge on this machine would."""
         return RemoteJudge(self, settings, say)
 
@@ -212,6 +218,8 @@ class Cluster:
             host.stop()
             self._strike(node, str(error))
             return
+        except EnvironmentFault as error:
+            found = str(error)
         why = found if isinstance(found, str) else _differs(found.facts, self._make)
         with self._changed:
             if why is None and isinstance(found, Device):
@@ -262,8 +270,6 @@ class Cluster:
         if make is None or not self._devices:
             told = "; ".join(f"{self._nodes[n].name}: {why}" for n, why in self._left_out.items())
             raise EnvironmentFault(f"no node of the Ray cluster can be used: {told}")
-        for node_id, why in self._left_out.items():
-            self._say(f"node {self._nodes[node_id].name} is left out: {why}")
         return make
 
     def _look_at(self, node: Node) -> Device | str:

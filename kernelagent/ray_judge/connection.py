@@ -79,7 +79,9 @@ class Connection:
     def __init__(self, address: str) -> None:
         """Raises `UsageError` without Ray, `EnvironmentFault` where no cluster answers."""
         if importlib.util.find_spec("ray") is None:
-            raise UsageError("--ray needs Ray: pip install 'kernelagent[ray]', here and on each node")
+            raise UsageError(
+                "--ray needs Ray: pip install 'kernelagent[ray]', here and on each node"
+            )
         if address.startswith("ray://"):
             raise UsageError(
                 f"--ray {address}: Ray's client protocol does not carry progress. Run the command "

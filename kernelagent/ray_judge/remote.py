@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from kernelagent import errors
+from kernelagent.arbitration import Say
 from kernelagent.candidate import Candidate
 from kernelagent.errors import EnvironmentFault, KernelAgentError
 from kernelagent.evaluation import DeviceFacts, Evaluation, Stage
@@ -31,9 +32,7 @@ MOST_FAULTS = 3
 class RemoteJudge:
     """As `JudgeProcess`; a context manager. Raises what the judge could not do on any device."""
 
-    def __init__(
-        self, cluster: Cluster, settings: JudgeSettings, say: Callable[[str, str], None]
-    ) -> None:
+    def __init__(self, cluster: Cluster, settings: JudgeSettings, say: Say) -> None:
         """Pack the problem and let a device read it; `say(level, message)` goes into the run's log."""
         parcel = pack(settings.problem)
         self._cluster = cluster
@@ -70,10 +69,7 @@ class RemoteJudge:
         """Its judges on the nodes end."""
         for device in self._used:
             if self._key in device.open:
-                device.open.discard(self._key)
-                # A host that is gone has forgotten already.
-                with suppress(Exception):
-                    device.host.forget(self._key)
+                self._forget(device)
         self._used.clear()
 
     def __enter__(self) -> Self:
@@ -86,6 +82,12 @@ class RemoteJudge:
         traceback: TracebackType | None,
     ) -> None:
         self.close()
+
+    def _forget(self, device: Device) -> None:
+        device.open.discard(self._key)
+        # A host that is gone has forgotten already.
+        with suppress(Exception):
+            device.host.forget(self._key)
 
     def _judge(
         self,
@@ -111,7 +113,9 @@ class RemoteJudge:
                         f"{what} was lost {lost} times with its node or worker, the last time on "
                         f"{device.name}: {error}. See `ray status` and the nodes' logs"
                     ) from error
-                self._say("warning", f"{device.name} was lost ({error}); {what} runs again elsewhere")
+                self._say(
+                    "warning", f"{device.name} was lost ({error}); {what} runs again elsewhere"
+                )
                 continue
             except BaseException:
                 # A fault of ours or the user's interrupt: what the host still does is nobody's.
@@ -121,11 +125,14 @@ class RemoteJudge:
             self._cluster.give_back(device, worked=fault is None)
             if fault is None:
                 return _unless_fault(told)
-            device.open.discard(self._key)
+            # The next judge there is a new one.
+            self._forget(device)
             failed.append(device)
             if len(failed) >= MOST_FAULTS:
                 return _unless_fault(told)
-            self._say("warning", f"{device.name} could not do its part ({fault}); {what} runs again")
+            self._say(
+                "warning", f"{device.name} could not do its part ({fault}); {what} runs again"
+            )
 
     def _on(self, device: Device, request: Told, on_stage: Callable[[Stage], None]) -> Told:
         parcel = None if self._key in device.open else self._parcel
