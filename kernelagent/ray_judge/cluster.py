@@ -212,6 +212,7 @@ class Cluster:
 
     def _grow(self, node: Node) -> None:
         host = self._connection.start(node, self._kind, self._target)
+        found: Device | str
         try:
             found = _described(host)
         except HostLost as error:
@@ -274,6 +275,7 @@ class Cluster:
 
     def _look_at(self, node: Node) -> Device | str:
         host = self._connection.start(node, self._kind, self._target)
+        found: Device | str
         try:
             found = _described(host)
         except (HostLost, EnvironmentFault) as error:

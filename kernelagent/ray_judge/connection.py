@@ -157,8 +157,9 @@ class Connection:
 
 
 def _on_loopback(address: str) -> dict[str, Any]:
-    """A cluster on this machine alone knows its nodes by 127.0.0.1, and so must the driver."""
-    return {"_node_ip_address": "127.0.0.1"} if address.startswith("127.0.0.1:") else {}
+    """A cluster on loopback addresses knows this machine by one of them; Ray would guess another."""
+    host = address.rpartition(":")[0]
+    return {"_node_ip_address": host} if host.startswith("127.") else {}
 
 
 @contextlib.contextmanager

@@ -100,7 +100,8 @@ class RemoteJudge:
         return from_data(told["evaluation"], Evaluation)
 
     def _ask(self, what: str, request: Told, on_stage: Callable[[Stage], None]) -> Told:
-        lost, failed = 0, list[Device]()
+        lost = 0
+        failed: list[Device] = []
         while True:
             device = self._cluster.take(self._key, failed)
             try:

@@ -133,14 +133,16 @@ class _Local:
         roots = [root for root in self.roots if not _is_installed(root)]
         for root in roots:
             if (root / top / "__init__.py").is_file():
-                return self._add_folder(root, top)
+                self._add_folder(root, top)
+                return
             if (root / f"{top}.py").is_file():
-                return self.add_file(root, root / f"{top}.py")
+                self.add_file(root, root / f"{top}.py")
+                return
         # A folder without `__init__.py` comes after every package, as in an import.
         for root in roots if not self._is_elsewhere(top) else ():
             if (root / top).is_dir():
-                return self._add_folder(root, top)
-        return None
+                self._add_folder(root, top)
+                return
 
     def _add_folder(self, root: Path, top: str) -> None:
         for path in sorted((root / top).rglob("*.py")):
