@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+from pathlib import Path
 
 import cloudpickle
 import pytest
@@ -45,9 +46,9 @@ def test_an_unpacked_problem_is_found_where_it_was_unpacked(home, tmp_path):
     assert (there / "parts" / "halves.py").read_text() == "half = 0.5\n"
 
 
-def test_a_message_from_there_names_the_path_from_here(home, tmp_path):
+def test_a_message_from_there_names_the_path_from_here(home):
     parcel = pack(ProblemSpec(path=str(home / "problem.py")))
-    told = parcel.told_at_home(f"{tmp_path}/problem.py and {tmp_path}/deeper.py", tmp_path)
+    told = parcel.told_at_home("/node/1/problem.py and /node/1/deeper.py", Path("/node/1"))
     assert told == f"{home}/problem.py and {home}/deeper.py"
 
 
