@@ -168,15 +168,18 @@ def test_a_problem_that_cannot_be_read_is_refused_with_the_path_from_here(
 ):
     broken = tmp_path / "broken.py"
     broken.write_text("class Nothing:\n    pass\n")
-    with Cluster(ray_cluster.address, "virtual", "sm_90") as cluster:
-        with pytest.raises(ProblemError, match=str(broken)):
-            cluster.open(replace(settings, problem=ProblemSpec(path=str(broken))), lambda *_: None)
+    other = replace(settings, problem=ProblemSpec(path=str(broken)))
+    with (
+        Cluster(ray_cluster.address, "virtual", "sm_90") as cluster,
+        pytest.raises(ProblemError, match=str(broken)),
+    ):
+        cluster.open(other, lambda *_: None)
 
 
 def test_a_cluster_of_another_make_is_refused(ray_cluster, here):
     with Cluster(ray_cluster.address, "virtual", "sm_90") as cluster:
         make = cluster.joined.device
-    with pytest.raises(EnvironmentFault, match="triton .*, not 2.0"):
+    with pytest.raises(EnvironmentFault, match=r"triton .*, not 2\.0"):
         Cluster(ray_cluster.address, "virtual", "sm_90", like=replace(make, triton="2.0"))
 
 
