@@ -27,7 +27,6 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "on_ray"))
 from test_two_nodes import CANDIDATES, PROBLEM, LocalCluster, same
 
 from kernelagent.candidate import Candidate
-from kernelagent.evaluation import Evaluation
 from kernelagent.problem import ProblemSpec
 from kernelagent.ray_judge.cluster import Cluster
 from kernelagent.tools.judge_client import JudgeProcess
@@ -42,13 +41,15 @@ def settings_in(folder: Path) -> JudgeSettings:
     return JudgeSettings(ProblemSpec(path=str(folder / "problem.py")), device="virtual")
 
 
-def judged(judges: list, evaluations: int, on_stage: Callable) -> tuple[list[Evaluation], float]:
+def judged(
+    judges: list, evaluations: int, on_stage: Callable
+) -> tuple[list[tuple[object, ...]], float]:
     """By number, and the seconds it took; as many side by side as there are judges."""
     free: SimpleQueue = SimpleQueue()
     for judge in judges:
         free.put(judge)
 
-    def one(number: int) -> Evaluation:
+    def one(number: int) -> tuple[object, ...]:
         judge = free.get()
         try:
             return same(judge.evaluate(Candidate(CANDIDATES[NAMES[number % len(NAMES)]]), on_stage))
@@ -93,7 +94,7 @@ def main() -> None:
     n = given.evaluations
     rows = ["| | s | evaluations / s | verdicts equal |", "|---|---|---|---|"]
 
-    def row(what: str, found: list[Evaluation], seconds: float) -> None:
+    def row(what: str, found: list[tuple[object, ...]], seconds: float) -> None:
         equal = sum(a == b for a, b in zip(found, wanted, strict=True))
         rows.append(f"| {what} | {seconds:.1f} | {n / seconds:.2f} | {equal} of {n} |")
         print(rows[-1], flush=True)

@@ -134,9 +134,15 @@ def here(settings: JudgeSettings) -> dict[str, Evaluation]:
         }
 
 
-def same(found: Evaluation) -> Evaluation:
-    """The verdict but for how long each stage took."""
-    return replace(found, stages=tuple(replace(s, seconds=0.0) for s in found.stages))
+def same(found: Evaluation) -> tuple[object, ...]:
+    """The verdict, its reason and its steps; errors differ, for the judge's inputs are secret."""
+    return (
+        found.verdict,
+        found.reason.code if found.reason else None,
+        tuple((stage.name, stage.status) for stage in found.stages),
+        found.correctness.trials if found.correctness else None,
+        tuple((kernel.name, kernel.launches) for kernel in found.kernels),
+    )
 
 
 def test_two_nodes_give_the_verdicts_of_one_machine(ray_cluster, settings, here):
