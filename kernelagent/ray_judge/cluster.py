@@ -255,9 +255,9 @@ class Cluster:
             found = list(pool.map(self._look_at, nodes))
         devices = [one for one in found if isinstance(one, Device)]
         weights: dict[DeviceFacts, int] = {}
-        for one in devices:
-            room = one.host.node.devices(self._kind)
-            weights[one.facts] = weights.get(one.facts, 0) + room
+        for device in devices:
+            room = device.host.node.devices(self._kind)
+            weights[device.facts] = weights.get(device.facts, 0) + room
         make = like or max(weights, key=lambda m: (weights[m], str(m)), default=None)
         for node, one in zip(nodes, found, strict=True):
             why = one if isinstance(one, str) else _differs(one.facts, make)
