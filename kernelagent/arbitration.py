@@ -7,14 +7,19 @@ and the GPU's lock is held alone. On `virtual` nothing is shared, and none of th
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Literal, Protocol
 
 from kernelagent.candidate import Candidate
-from kernelagent.evaluation import Evaluation, Stage
+from kernelagent.evaluation import DeviceFacts, Evaluation, Stage
 from kernelagent.gpu import GpuLock
 from kernelagent.models.draining import Pausable
+from kernelagent.problem import ProblemFacts
+from kernelagent.tools.settings import JudgeSettings
+
+Say = Callable[[Literal["info", "warning"], str], None]
+"""Tells the run's log what is no step of the run."""
 
 
 class Judge(Protocol):
@@ -23,6 +28,27 @@ class Judge(Protocol):
     def evaluate(self, candidate: Candidate, on_stage: Callable[[Stage], None]) -> Evaluation: ...
 
     def certify(self, candidate: Candidate, on_stage: Callable[[Stage], None]) -> Evaluation: ...
+
+
+class OpenedJudge(Judge, Protocol):
+    """A judge that has read its problem; `JudgeProcess` is one."""
+
+    facts: ProblemFacts
+    device: DeviceFacts
+    sandbox: str
+
+    def widen(self, candidate: Candidate, evaluation: Evaluation, seconds: float) -> Evaluation: ...
+
+
+class Judges(Protocol):
+    """Where the judge of a run comes from."""
+
+    here: bool
+    """Whether it times on this machine's GPU, which models may be using."""
+
+    def open(self, settings: JudgeSettings, say: Say) -> AbstractContextManager[OpenedJudge]:
+        """Reads the problem; raises `ProblemError`, `EnvironmentFault`."""
+        ...
 
 
 @dataclass(frozen=True)

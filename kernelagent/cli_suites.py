@@ -33,6 +33,9 @@ def bench(
     split: Annotated[str | None, typer.Option(help="Only these levels: L1,L2.")] = None,
     jobs: Annotated[int | None, typer.Option(help="Runs side by side.", min=1)] = None,
     resume: Annotated[str | None, typer.Option(help="Go on with this suite.")] = None,
+    ray: Annotated[
+        str | None, typer.Option(help="Evaluate on a Ray cluster: auto, or HOST:PORT.")
+    ] = None,
     model: Annotated[list[str] | None, typer.Option(help="As for optimize.")] = None,
     api_base: Annotated[str | None, typer.Option(help="As for optimize.")] = None,
     strategy: Annotated[str | None, typer.Option(help="As for optimize.")] = None,
@@ -86,7 +89,7 @@ def bench(
     else:
         stop = StopOnInterrupt()
         status = commands_bench.bench(
-            places, split, flags, config, resume, jobs, stop.asked, as_json=as_json
+            places, split, flags, config, resume, jobs, stop.asked, ray=ray, as_json=as_json
         )
     raise typer.Exit(int(status))
 

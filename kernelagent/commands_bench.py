@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +27,7 @@ def bench(
     jobs: int | None,
     stop_asked: Callable[[], bool],
     *,
+    ray: str | None = None,
     as_json: bool,
 ) -> ExitStatus:
     """Run a suite, or go on with one; 0 when every problem has ended, 130 when the user stopped it.
@@ -37,7 +40,7 @@ def bench(
     from kernelagent.suite.summary import report_of
     from kernelagent.suite.text import as_table, grids, preamble, write_reports
 
-    config = resolve(flags, config_file)
+    config, folder = resolve(flags, config_file), None
     if resume is not None:
         _refuse_changes(places, splits, flags)
         folder = SuiteFolder.open(resume, suites_of(config))
@@ -46,11 +49,20 @@ def bench(
             raise UsageError("say what to run: folders, files, or pkg.mod:Name")
         found = find_problems(places, [s for s in (splits or "").split(",") if s])
         confirm_sending(config)
-        folder = begin(suites_of(config), found, config, jobs or 1)
     talk = Console(stderr=True)
-    talk.print(f"suite {folder.path}", highlight=False, markup=False, soft_wrap=True)
-    with Live(talk, len(started(folder).problems)) as live:
-        whole = conduct(folder, live, jobs=jobs, stop_asked=stop_asked)
+    with ExitStack() as after:
+        go, devices = conduct, 1
+        if ray is not None:
+            from kernelagent.suite.on_ray import conduct_on, join
+
+            cluster = after.enter_context(join(ray, config, folder))
+            go, devices = partial(conduct_on, cluster, ray), cluster.joined.devices
+        if folder is None:
+            at_once = jobs or min(devices, len(found.problems))
+            folder = begin(suites_of(config), found, config, at_once)
+        talk.print(f"suite {folder.path}", highlight=False, markup=False, soft_wrap=True)
+        live = after.enter_context(Live(talk, len(started(folder).problems)))
+        whole = go(folder, live, jobs=jobs, stop_asked=stop_asked)
     report = report_of(folder)
     write_reports(folder, report)
     if as_json:

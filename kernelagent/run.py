@@ -19,7 +19,7 @@ from types import MappingProxyType
 from typing import Literal
 
 import kernelagent
-from kernelagent.arbitration import Judge, QuietJudge
+from kernelagent.arbitration import Judge, Judges, OpenedJudge, QuietJudge, Say
 from kernelagent.candidate import Candidate
 from kernelagent.certificate import Asked
 from kernelagent.config import RunConfig
@@ -63,6 +63,18 @@ WORSE_ESTIMATE = 0.8
 _TRIED_WINNERS = 3
 
 
+class _JudgesHere:
+    """A process on this machine."""
+
+    here = True
+
+    def open(self, settings: JudgeSettings, say: Say) -> JudgeProcess:
+        return JudgeProcess(settings)
+
+
+HERE = _JudgesHere()
+
+
 @dataclass(frozen=True)
 class RunResult:
     """What a run came to."""
@@ -95,11 +107,12 @@ def optimize(
     stop_asked: Callable[[], bool] = lambda: False,
     folder: RunFolder | None = None,
     ready: Mapping[str, Model] = MappingProxyType({}),
+    judges: Judges = HERE,
 ) -> RunResult:
     """Run to the end; raises what stops a run before it began, returns what it came to otherwise.
 
     `folder`: an existing run's, to go on where it ended. `ready`: models that are made already, by the
-    name under which the configuration has them.
+    name under which the configuration has them. `judges`: who evaluates, if not this machine.
     """
     config = replace(config, strategy=config.strategy or default_strategy(config.model))
     out = _out_path(problem, config)
@@ -113,7 +126,7 @@ def optimize(
     log.subscribe(git_log)
     for subscriber in subscribers:
         log.subscribe(subscriber)
-    run = _Run(problem, config, folder, log, out, stop_asked, state, ready, redact)
+    run = _Run(problem, config, folder, log, out, stop_asked, state, ready, redact, judges)
     try:
         run.begin(resumed=resumed)
         if git_log.fault is not None:
@@ -162,6 +175,7 @@ class _Run:
         state: RunState,
         ready: Mapping[str, Model] = MappingProxyType({}),
         redact: Redactor | None = None,
+        judges: Judges = HERE,
     ) -> None:
         """`state`: what the log held when this part of the run began."""
         self._problem = problem
@@ -173,6 +187,7 @@ class _Run:
         self._state = state
         self._ready = ready
         self._redact = redact or Redactor()
+        self._judges = judges
         self._stopped = False
 
     def begin(self, *, resumed: bool) -> None:
@@ -189,18 +204,20 @@ class _Run:
             self._log.publish(Remarked("warning", message))
 
     def go(self) -> RunResult:
-        with JudgeProcess(judge_settings(self._problem, self._config)) as judge:
+        settings = judge_settings(self._problem, self._config)
+        with self._judges.open(settings, self._remark) as judge:
             if self._state.facts is None:
                 self._log.publish(ProblemDescribed(judge.facts, judge.device, judge.sandbox))
             self._refuse_another_problem(judge)
-            gpu = gpu_of(self._config.device) if judge.device.kind == "cuda" else None
+            times_here = judge.device.kind == "cuda" and self._judges.here
+            gpu = gpu_of(self._config.device) if times_here else None
             with ExitStack() as started:
                 models = self._models(judge, gpu, started)
                 quiet = self._quiet(judge, gpu, models)
                 history, why = self._search(judge, quiet, models)
             return self._finish(judge, self._quiet(judge, gpu, ()), history, why)
 
-    def _refuse_another_problem(self, judge: JudgeProcess) -> None:
+    def _refuse_another_problem(self, judge: OpenedJudge) -> None:
         known = self._state.facts
         if known is not None and known.sha256 != judge.facts.sha256:
             raise UsageError(
@@ -208,7 +225,7 @@ class _Run:
                 f"new run"
             )
 
-    def _models(self, judge: JudgeProcess, gpu: Gpu | None, started: ExitStack) -> list[Model]:
+    def _models(self, judge: OpenedJudge, gpu: Gpu | None, started: ExitStack) -> list[Model]:
         """The models in the order given; whichever started is closed, also when a later one cannot."""
         settings = ModelSettings(
             problem=self._problem,
@@ -229,7 +246,7 @@ class _Run:
             started.callback(models[-1].close)
         return models
 
-    def _quiet(self, judge: JudgeProcess, gpu: Gpu | None, models: Sequence[Model]) -> Judge:
+    def _quiet(self, judge: OpenedJudge, gpu: Gpu | None, models: Sequence[Model]) -> Judge:
         """On a GPU the judge has it to itself while it works."""
         if gpu is None:
             return judge
@@ -237,10 +254,13 @@ class _Run:
         return QuietJudge(judge, GpuLock(gpu.id), sharing, self._say)
 
     def _say(self, message: str) -> None:
-        self._log.publish(Remarked("info", message))
+        self._remark("info", message)
+
+    def _remark(self, level: Literal["info", "warning"], message: str) -> None:
+        self._log.publish(Remarked(level, message))
 
     def _search(
-        self, judge: JudgeProcess, quiet: Judge, models: Sequence[Model]
+        self, judge: OpenedJudge, quiet: Judge, models: Sequence[Model]
     ) -> tuple[History, str]:
         history, begun = to_continue(self._state)
         names = [model.name for model in models]
@@ -272,7 +292,7 @@ class _Run:
         self._stopped = session.steering.ending == "stop"
         return session.history, why
 
-    def _finish(self, judge: JudgeProcess, quiet: Judge, history: History, why: str) -> RunResult:
+    def _finish(self, judge: OpenedJudge, quiet: Judge, history: History, why: str) -> RunResult:
         ranked = sorted((t for t in history.turns if t.accepted), key=lambda t: (-t.score, t.index))
         shortfall = "no candidate was accepted"
         for turn in ranked[:_TRIED_WINNERS]:
@@ -290,7 +310,7 @@ class _Run:
         return self._done(outcome, status, f"{why}; {shortfall}", None, None, None)
 
     def _measured(
-        self, judge: JudgeProcess, quiet: Judge, turn: int, candidate: Candidate
+        self, judge: OpenedJudge, quiet: Judge, turn: int, candidate: Candidate
     ) -> Evaluation:
         """The second measurement, made once: an earlier part's holds on the same device."""
         known = self._state.measured.get(turn)
@@ -302,7 +322,7 @@ class _Run:
         self._log.publish(WinnerMeasured(turn, winner))
         return winner
 
-    def _widened(self, judge: JudgeProcess, candidate: Candidate, winner: Evaluation) -> Evaluation:
+    def _widened(self, judge: OpenedJudge, candidate: Candidate, winner: Evaluation) -> Evaluation:
         if self._config.envelope_seconds <= 0:
             return winner
         try:
@@ -324,7 +344,7 @@ class _Run:
             return "its estimate is more than 20 % worse than the eager module's"
         return None
 
-    def _emit(self, judge: JudgeProcess, turn: Turn, winner: Evaluation, why: str) -> RunResult:
+    def _emit(self, judge: OpenedJudge, turn: Turn, winner: Evaluation, why: str) -> RunResult:
         assert turn.candidate is not None
         findings = review(turn.candidate.source)
         for finding in findings:

@@ -9,11 +9,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
+from kernelagent.arbitration import Judges
 from kernelagent.config import RunConfig
 from kernelagent.errors import ExitStatus, KernelAgentError
 from kernelagent.events import Logged, RunFinished, Subscriber
 from kernelagent.records import from_data, to_data
-from kernelagent.run import default_strategy, optimize, versions
+from kernelagent.run import HERE, default_strategy, optimize, versions
 from kernelagent.runlog import LOG, RunFolder, read_events
 from kernelagent.suite.log import (
     ProblemBegun,
@@ -61,10 +62,16 @@ def run_here(
     folder: RunFolder | None,
     subscribers: Sequence[Subscriber],
     stop_asked: Callable[[], bool],
+    judges: Judges = HERE,
 ) -> tuple[int, str]:
-    """The ordinary run, on this machine."""
+    """The ordinary run, on this machine; only its evaluations may be elsewhere."""
     done = optimize(
-        problem.spec, config, subscribers=subscribers, stop_asked=stop_asked, folder=folder
+        problem.spec,
+        config,
+        subscribers=subscribers,
+        stop_asked=stop_asked,
+        folder=folder,
+        judges=judges,
     )
     return int(done.exit_status), done.why
 
@@ -98,11 +105,13 @@ def conduct(
     jobs: int | None = None,
     stop_asked: Callable[[], bool] = lambda: False,
     run_one: RunOne = run_here,
+    opening: Callable[[SuiteLog], None] = lambda _: None,
 ) -> bool:
     """Run what has not ended yet; True when every problem has. Nothing that is in a log is redone.
 
     A run that was killed goes on from its log; one that failed because of the machine or the model
-    (exit 3) is tried again; a problem that cannot be read (exit 2) is not.
+    (exit 3) is tried again; a problem that cannot be read (exit 2) is not. `opening` may write into
+    the suite's log before the first problem, and keep it for as long as this call lasts.
     """
     first = started(folder)
     records = read_suite(folder)
@@ -112,6 +121,7 @@ def conduct(
     began, log = time.monotonic(), SuiteLog(folder)
     if resumed:
         log.publish(SuiteResumed(jobs or first.jobs))
+    opening(log)
     config = from_data(first.config, RunConfig)
     suite = _Suite(folder, config, log, watcher, stop_asked, run_one, cut_short)
     try:

@@ -18,6 +18,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from kernelagent.errors import UsageError
+from kernelagent.evaluation import DeviceFacts
 from kernelagent.records import from_data, to_data
 from kernelagent.suite.problems import SuiteProblem
 
@@ -42,6 +43,24 @@ class SuiteResumed:
     """The suite goes on after it was killed or stopped."""
 
     jobs: int
+
+
+@dataclass(frozen=True)
+class ClusterJoined:
+    """From here on evaluations are done by devices of a Ray cluster, all of one make."""
+
+    address: str
+    device: DeviceFacts
+    devices: int
+    left_out: tuple[str, ...] = ()
+    """Nodes whose device or versions differ, each with why."""
+
+
+@dataclass(frozen=True)
+class ClusterChanged:
+    """A node came too late to be equal, failed, or is used no more."""
+
+    message: str
 
 
 @dataclass(frozen=True)
@@ -73,10 +92,26 @@ class SuiteFinished:
     """Wall time since it began or went on."""
 
 
-Record: TypeAlias = SuiteStarted | SuiteResumed | ProblemBegun | ProblemEnded | SuiteFinished
+Record: TypeAlias = (
+    SuiteStarted
+    | SuiteResumed
+    | ClusterJoined
+    | ClusterChanged
+    | ProblemBegun
+    | ProblemEnded
+    | SuiteFinished
+)
 _KINDS: dict[tuple[str, str], type[Record]] = {
     (SCHEMA, kind.__name__): kind
-    for kind in (SuiteStarted, SuiteResumed, ProblemBegun, ProblemEnded, SuiteFinished)
+    for kind in (
+        SuiteStarted,
+        SuiteResumed,
+        ClusterJoined,
+        ClusterChanged,
+        ProblemBegun,
+        ProblemEnded,
+        SuiteFinished,
+    )
 }
 
 

@@ -76,14 +76,11 @@ def results_of(folder: SuiteFolder) -> tuple[ProblemResult, ...]:
     )
 
 
-def device_of(folder: SuiteFolder) -> DeviceFacts | None:
-    """The device all of the suite's verdicts hold for; None before the first is known."""
-    for problem in started(folder).problems:
-        run = run_folder(folder.runs_of(problem.key))
-        device = None if run is None else told_by(run.log).state.device
-        if device is not None:
-            return device
-    return None
+def devices_of(folder: SuiteFolder) -> tuple[DeviceFacts, ...]:
+    """The devices that the suite's verdicts hold for, in order; more than one if it went elsewhere."""
+    runs = [run_folder(folder.runs_of(problem.key)) for problem in started(folder).problems]
+    told = [told_by(run.log).state.device for run in runs if run is not None]
+    return tuple(dict.fromkeys(device for device in told if device is not None))
 
 
 def _result(

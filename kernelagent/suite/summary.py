@@ -10,8 +10,16 @@ from pathlib import Path
 from typing import Any, Literal
 
 from kernelagent.evaluation import DeviceFacts
-from kernelagent.suite.log import SuiteFinished, SuiteFolder, SuiteResumed, read_suite, started
-from kernelagent.suite.results import ProblemResult, Score, device_of, results_of
+from kernelagent.suite.log import (
+    ClusterChanged,
+    ClusterJoined,
+    SuiteFinished,
+    SuiteFolder,
+    SuiteResumed,
+    read_suite,
+    started,
+)
+from kernelagent.suite.results import ProblemResult, Score, devices_of, results_of
 
 SCHEMA = "kernelagent.bench/1"
 THRESHOLDS = (0.0, 1.0, 1.2, 1.5, 2.0)
@@ -101,6 +109,11 @@ class SuiteReport:
     spend: Spend
     problems: tuple[ProblemResult, ...]
     left_out: tuple[str, ...]
+    other_devices: tuple[DeviceFacts, ...] = ()
+    """Devices or versions beside `device` that some verdicts hold for: the statistics mix them."""
+    cluster: ClusterJoined | None = None
+    """The Ray cluster that evaluations were sent to, as it was joined last."""
+    cluster_changes: tuple[str, ...] = ()
     config: dict[str, Any] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=dict)
     schema: str = SCHEMA
@@ -110,12 +123,13 @@ def report_of(folder: SuiteFolder, *, resamples: int = RESAMPLES) -> SuiteReport
     """The suite as of now, from its log and its runs' logs alone."""
     first, records, rows = started(folder), read_suite(folder), results_of(folder)
     sound = [row for row in rows if not row.degenerate]
-    config = first.config
+    config, devices = first.config, devices_of(folder)
+    joined = [record for record in records if isinstance(record, ClusterJoined)]
     return SuiteReport(
         suite=first.suite,
         folder=str(Path(folder.path)),
         finished=all(row.status != "unfinished" for row in rows),
-        device=device_of(folder),
+        device=devices[0] if devices else None,
         model=tuple(config.get("model", ())),
         strategy=config.get("strategy"),
         jobs=first.jobs,
@@ -135,6 +149,9 @@ def report_of(folder: SuiteFolder, *, resamples: int = RESAMPLES) -> SuiteReport
         ),
         problems=rows,
         left_out=first.left_out,
+        other_devices=devices[1:],
+        cluster=joined[-1] if joined else None,
+        cluster_changes=tuple(r.message for r in records if isinstance(r, ClusterChanged)),
         config=config,
         versions=first.versions,
     )

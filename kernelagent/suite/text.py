@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from kernelagent.evaluation import DeviceFacts
 from kernelagent.outfile import write_atomically
 from kernelagent.records import to_data
 from kernelagent.suite.log import SuiteFolder
@@ -144,6 +145,7 @@ def preamble(report: SuiteReport) -> list[str]:
         "Brackets: 95 % bootstrap intervals over problems. Best of history is judged a second time "
         "with fresh inputs.",
     ]
+    lines += _cluster(report)
     if device is not None and device.kind == "virtual":
         lines.append("Nothing was timed on a GPU: no fast_p but fast_0; estimates prove no speed.")
     if not report.finished:
@@ -156,6 +158,30 @@ def preamble(report: SuiteReport) -> list[str]:
             f"with `get_inputs`): {', '.join(report.left_out[:8])}"
         )
     return lines
+
+
+def _cluster(report: SuiteReport) -> Iterable[str]:
+    """Where it was evaluated, when that was not one machine, and what that does to comparisons."""
+    joined = report.cluster
+    if joined is not None:
+        yield (
+            f"evaluated through Ray by {joined.devices} devices of one make and the same versions: "
+            f"{_make(joined.device)}"
+        )
+        for node in joined.left_out:
+            yield f"left out, for its timings would not compare: {node}"
+        yield from report.cluster_changes
+    if report.other_devices and report.device is not None:
+        others = "; ".join(map(_make, report.other_devices))
+        yield (
+            f"MIXED: some problems were judged on {others}, the others on {_make(report.device)}; "
+            f"no statistic below compares like with like"
+        )
+
+
+def _make(device: DeviceFacts) -> str:
+    driver = f", driver {device.driver}" if device.driver else ""
+    return f"{device.name}, torch {device.torch}, triton {device.triton}{driver}"
 
 
 def as_markdown(report: SuiteReport) -> str:
