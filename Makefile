@@ -1,6 +1,8 @@
 # `make demo` optimizes a shipped example; `make test` is what CI runs on every commit.
 PYTHON ?= python3
 BIN := .venv/bin
+# Two workers, a file's tests in one of them: most tests wait for processes of their own.
+SIDE_BY_SIDE := -n 2 --dist loadfile
 PINNED := pyproject.toml constraints.txt .ci/environment.py
 
 .PHONY: demo test check long soak gpu clean distclean
@@ -10,7 +12,7 @@ demo: .venv/installed
 	    --runs "$$folder/runs" --out "$$folder/rms_norm_residual_optimized.py"
 
 test: check
-	$(BIN)/pytest -m "not long and not soak and not gpu"
+	$(BIN)/pytest $(SIDE_BY_SIDE) -m "not long and not soak and not gpu"
 
 check: .venv/installed-dev
 	$(BIN)/ruff format --check .
@@ -19,7 +21,7 @@ check: .venv/installed-dev
 	PYTHONPATH=. $(BIN)/lint-imports
 
 long: .venv/installed-dev
-	$(BIN)/pytest -m "long and not gpu" --timeout 3600
+	$(BIN)/pytest $(SIDE_BY_SIDE) -m "long and not gpu" --timeout 3600
 
 soak: .venv/installed-dev
 	$(BIN)/pytest -m "soak and not gpu" --timeout 3600
