@@ -31,7 +31,9 @@ def problem_spec(problem: str, names: Mapping[str, str | None]) -> ProblemSpec:
     """A file, a saved module's folder or `pkg.mod[:Name]`; raises `UsageError` when it is none."""
     if Path(problem, "bundle.json").is_file():
         return ProblemSpec(bundle=problem)
-    if problem.endswith(".py") or Path(problem).exists():
+    if problem.endswith(".py") and not Path(problem).is_file():
+        raise UsageError(f"there is no file {problem}")
+    if Path(problem).exists():
         return ProblemSpec(path=problem, **names)
     module, colon, name = problem.partition(":")
     if not all(part.isidentifier() for part in module.split(".")):

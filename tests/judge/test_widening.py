@@ -82,7 +82,7 @@ def test_a_kernel_for_any_number_of_rows_is_admitted_on_the_neighbours_that_were
 ) -> None:
     shapes, said = widened(judge, "x.numel()")
     assert shapes == [[7, 32], [5, 32], [12, 32], [1, 32], [1, 6, 32]]
-    assert "default with arguments[0][0].shape[0] = arguments[0][1].shape[0] = 7" in said
+    assert "default with x.shape[0] = other.shape[0] = 7" in said
 
 
 @pytest.mark.long

@@ -77,7 +77,7 @@ def _sizes(usual: int, chance: random.Random) -> list[int]:
 def _found(source: InputSource, declared: DynamicDimension, oracle: Oracle) -> Dynamic:
     arguments = source.draw(0)
     tensors = named_tensors(arguments)
-    names = _names(oracle.module, arguments)
+    names = names_of_inputs(oracle.module, arguments)
     places = [_place(names, tensors, argument, axis) for argument, axis in declared.places]
     name, axis = places[0]
     size = int(tensors[name].shape[axis])
@@ -121,8 +121,8 @@ def _place(
     return name, axis % rank
 
 
-def _names(module: torch.nn.Module, arguments: Arguments) -> dict[str, str]:
-    """Parameter names of the forward to names in the nest of arguments."""
+def names_of_inputs(module: torch.nn.Module, arguments: Arguments) -> dict[str, str]:
+    """Names of the forward's parameters to names in the nest of arguments."""
     args, kwargs = arguments
     parameters = list(inspect.signature(module.forward).parameters)
     named = {name: f"arguments[0][{at}]" for at, name in enumerate(parameters[: len(args)])}

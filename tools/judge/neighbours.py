@@ -5,7 +5,7 @@ Nothing here says that a candidate has one; `widening` asks it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +13,7 @@ import torch
 from torch.utils._pytree import tree_map
 
 from kernelagent.errors import ProblemError
-from kernelagent.tools.judge.dynamic import Dynamic, Place, resizing
+from kernelagent.tools.judge.dynamic import Dynamic, Place, names_of_inputs, resizing
 from kernelagent.tools.judge.inputs import INTERPRETED_BYTES, InputSource
 from kernelagent.tools.judge.load import Arguments
 from kernelagent.tools.judge.oracle import Oracle
@@ -31,7 +31,7 @@ class Neighbour:
 
     source: InputSource
     what: str
-    """How it differs, for example `arguments[0][0].shape[0] = 33`."""
+    """How it differs, for example `x.shape[0] = 33`."""
 
 
 def neighbours(
@@ -58,11 +58,12 @@ def _proposed(
 ) -> Iterator[tuple[str, str, Callable[[int], Arguments]]]:
     open_already = {place for one in dynamic for place in one.places}
     groups = list(_free_sizes(source, oracle, open_already))
+    told = {place: name for name, place in names_of_inputs(oracle.module, source.full).items()}
     for rank in range(max((len(_sizes(size)) for _, size in groups), default=0)):
         for places, size in groups:
             others = _sizes(size)
             if rank < len(others):
-                what = _sized(places, others[rank])
+                what = _sized(places, others[rank], told)
                 draw = resizing(source.draw, places, others[rank])
                 yield f"{source.name} with {what}", what, draw
     for what, change in (*_types(source), *_ranks(source)):
@@ -155,8 +156,10 @@ def _answered(draw: Callable[[int], Arguments], oracle: Oracle) -> Arguments | N
     return arguments
 
 
-def _sized(places: Sequence[Place], size: int) -> str:
-    return " = ".join(f"{name}.shape[{axis}]" for name, axis in places) + f" = {size}"
+def _sized(places: Sequence[Place], size: int, told: Mapping[str, str]) -> str:
+    """In the reader's names, for example `x.shape[0] = residual.shape[0] = 33`."""
+    named = (f"{told.get(name, name)}.shape[{axis}]" for name, axis in places)
+    return " = ".join(named) + f" = {size}"
 
 
 def _bytes(arguments: Any) -> int:
