@@ -208,8 +208,12 @@ def test_what_was_lost_with_a_dead_worker_or_raylet_is_judged_again(
                 ray_cluster.kill_raylet(device.host.node.id)
 
         with cluster.open(settings, lambda _level, text: said.append(text)) as judge:
-            found = judge.evaluate(Candidate(CANDIDATES["right"]), kill_once)
+            # A worker may outlive its raylet for some seconds, and its answer counts.
+            for _ in range(40):
+                found = judge.evaluate(Candidate(CANDIDATES["right"]), kill_once)
+                assert same(found) == same(here["right"])
+                if any("runs again elsewhere" in text for text in said):
+                    break
     if victim == "raylet":
         ray_cluster.add()
-    assert same(found) == same(here["right"])
     assert [text for text in said if killed[0] in text and "runs again elsewhere" in text]
