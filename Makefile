@@ -1,8 +1,9 @@
 # `make demo` optimizes a shipped example; `make test` is what CI runs on every commit.
 PYTHON ?= python3
 BIN := .venv/bin
-# Two workers, a file's tests in one of them: most tests wait for processes of their own.
-SIDE_BY_SIDE := -n 2 --dist loadfile
+# Two workers, a file's tests in one of them: most tests wait for processes of their own. Warnings of
+# modules that a test has made cannot be sent from a worker.
+SIDE_BY_SIDE := -n 2 --dist loadfile -p no:warnings
 PINNED := pyproject.toml constraints.txt .ci/environment.py
 
 .PHONY: demo test check long soak gpu clean distclean
