@@ -88,11 +88,13 @@ def say(command: str, folder: Path) -> Said:
         raise ValueError(f"only kernelagent is recorded, not {program!r}")
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, COLUMNS, 0, 0))
+    # A width in the environment would count for more than the terminal's own.
+    kept = {k: v for k, v in os.environ.items() if k not in ("COLUMNS", "LINES", "TERMINAL_WIDTH")}
     terminal = {"TERM": "xterm-256color", "PYTHONPATH": str(ROOT)}
     process = subprocess.Popen(
         [sys.executable, "-m", "kernelagent", *words],
         cwd=folder,
-        env={**os.environ, **terminal},
+        env={**kept, **terminal},
         stdin=theirs,
         stdout=theirs,
         stderr=theirs,
