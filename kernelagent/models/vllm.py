@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from kernelagent.budget import Cost
@@ -31,6 +32,7 @@ from kernelagent.models import (
 from kernelagent.models.draining import Gate
 from kernelagent.models.vllm_options import VllmOptions
 from kernelagent.models.vllm_server import VllmServer, Waiting
+from kernelagent.redaction import Redactor
 
 PREFIX = "vllm:"
 KEY = "HOSTED_VLLM_API_KEY"
@@ -63,8 +65,10 @@ class VllmModel:
         lock = GpuLock(gpu.id) if gpu is not None else None
         shared = (lambda: lock.shared(self._warn)) if lock is not None else nullcontext
         self._gate = Gate(shared, self._wake)
+        key = _run_key()
+        settings.redact.add(key)
         self._server = VllmServer(
-            checkpoint, _run_key(), _log_in(settings.folder, name), options, sleeps=gpu is not None
+            checkpoint, key, _log_in(settings.folder, name), options, sleeps=gpu is not None
         )
         self._publish(
             ServerProgress(name, "starting", 0.0, f"its words stand in {self._server.log}")
@@ -73,7 +77,7 @@ class VllmModel:
         with shared():
             self._server.start(self._tell)
         try:
-            self._model = _endpoint(self._server.served, self._server.url)
+            self._model = _endpoint(self._server.served, self._server.url, settings.redact)
         except BaseException:
             self._server.close()
             raise
@@ -91,7 +95,11 @@ class VllmModel:
                     f"vLLM ended while it was asked; the last lines of {self._server.log}:\n"
                     f"{self._server.last_lines()}"
                 ) from error
-        return replace(answer, dollars=0.0) if isinstance(answer, Reply) else answer
+        if not isinstance(answer, Reply):
+            return answer
+        # Of a whole reply the client remarks only that its price is unknown: here there is none.
+        remark = answer.remark if answer.finish == "lost" else None
+        return replace(answer, dollars=0.0, remark=remark)
 
     @property
     def most_in_flight(self) -> int:
@@ -153,17 +161,18 @@ class VllmModel:
         return options.with_share(share) if share > 0 else options
 
 
-def _endpoint(served: str, url: str | None) -> Model:
+def _endpoint(served: str, url: str | None, redact: Redactor) -> Model:
     from kernelagent.models.litellm_model import LitellmModel
 
-    return LitellmModel(f"hosted_vllm/{served}", api_base=url)
+    return LitellmModel(f"hosted_vllm/{served}", api_base=url, redact=redact)
 
 
 def _load_litellm_meanwhile() -> None:
     """Its import takes seconds, which pass while vLLM starts; raises `ModelError` when it is missing."""
+    loading = partial(_endpoint, "any", "http://127.0.0.1:9/v1", Redactor())
     if importlib.util.find_spec("litellm") is None:
-        _endpoint("any", None)
-    threading.Thread(target=_endpoint, args=("any", None), daemon=True).start()
+        loading()
+    threading.Thread(target=loading, daemon=True).start()
 
 
 def _run_key() -> str:

@@ -276,6 +276,7 @@ def test_server_sleeps_while_candidates_are_judged_and_wakes_for_the_next_ask(se
         told: list[str] = []
         first = model.reply(ask(), told.append)
         assert (first.text, first.dollars) == ("use one program per row", 0.0)
+        assert first.remark is None
         assert "".join(told) == first.text
         quiet.evaluate(Candidate("a"), lambda _: None)
         quiet.evaluate(Candidate("b"), lambda _: None)

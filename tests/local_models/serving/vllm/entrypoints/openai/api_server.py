@@ -75,7 +75,6 @@ def handler(given, folder: Path, behaviour: dict):
                     sys.stderr.write("out of memory, as it were\n")
                     os._exit(7)
                 self.stream(behaviour.get("says", "hello"), behaviour.get("speaks_for_s", 0.0))
-                note("answered")
 
         def allowed(self) -> bool:
             right = self.headers.get("Authorization") == f"Bearer {os.environ['VLLM_API_KEY']}"
@@ -97,6 +96,8 @@ def handler(given, folder: Path, behaviour: dict):
             for at, word in enumerate(words):
                 time.sleep(seconds / len(words))
                 self.event({"content": word + (" " if at + 1 < len(words) else "")}, None)
+            # Before the client can know that this was all: it may look, or ask again, at once.
+            note("answered")
             self.event({}, "stop")
             self.wfile.write(b"data: [DONE]\n\n")
 
