@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 sys.path.insert(0, str(Path(__file__).parent))
 from logs import RECORDED, recorded, run_on_gpu
-from pages import Page
+from parsed_page import Page
 
 from kernelagent.events import RunFinished, WinnerMeasured
 from kernelagent.report.evidence import ceilings
