@@ -125,16 +125,17 @@ def answers_as_the_original(one: Emitted, dropin: Any, arguments: Any, reason: s
     return got
 
 
-def test_half_falls_back(one: Emitted) -> None:
-    dropin = one.file.optimized(one.reference()).half()
-    arguments = tree_map(_halved, one.arguments())
+def test_another_type_falls_back(one: Emitted) -> None:
+    used = {leaf.dtype for leaf in tree_leaves(one.arguments()) if _is_floating(leaf)}
+    other = torch.bfloat16 if torch.float16 in used else torch.float16
+    dropin = one.file.optimized(one.reference()).to(other)
+    arguments = tree_map(lambda v: v.to(other) if _is_floating(v) else v, one.arguments())
     with torch.no_grad():
         answers_as_the_original(one, dropin, arguments, r"\(dtype\)")
 
 
-def _halved(value: Any) -> Any:
-    floating = isinstance(value, torch.Tensor) and value.is_floating_point()
-    return value.half() if floating else value
+def _is_floating(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and value.is_floating_point()
 
 
 def test_a_gradient_falls_back(one: Emitted) -> None:
