@@ -97,11 +97,13 @@ def optimize(spec: ProblemSpec, config: RunConfig, folder: RunFolder | None) -> 
     conductor = Conductor.start(Orders(spec, config, resume))
     found = conductor.wait_for_folder()
     KernelAgentApp(RunScreen(found, lambda: conductor.going_on)).run()
-    if conductor.going_on:
-        sys.stdout.write(f"the run goes on; to see it again: kernelagent tui {found.path}\n")
-        return ExitStatus.INTERRUPTED
+    # Asked before the log is read: who was gone by then has written all that is to be written.
+    still_there = conductor.going_on
     state = fold(read_events(found.log))
     end = state.finished
+    if end is None and still_there:
+        sys.stdout.write(f"the run goes on; to see it again: kernelagent tui {found.path}\n")
+        return ExitStatus.INTERRUPTED
     if end is None:
         raise EnvironmentFault(f"the conductor of {found.id} died: {conductor.last_words()}")
     path = None if state.emitted is None else Path(state.emitted)

@@ -127,7 +127,8 @@ def test_run_whose_agent_went_away_goes_on_with_another(tmp_path):
 
     agent_session(tmp_path, str(PROBLEM), "--device", "virtual", "--turns", "2", work=first)
     before = fold(read_events(only_run(tmp_path) / "events.jsonl"))
-    assert len(before.history.turns) == 1
+    # The second turn may have been asked for, of an agent that had gone.
+    assert [turn.reply is not None for turn in before.history.turns] in ([True], [True, False])
     task, right = agent_session(tmp_path, "--resume", only_run(tmp_path).name, work=second)
 
     assert "Rejected (compile_error)" in task

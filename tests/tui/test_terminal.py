@@ -73,9 +73,8 @@ def terminal(tmp_path: Path) -> Iterator[Terminal]:
 def test_a_past_run_is_seen_opened_and_left_by_keys(terminal: Terminal) -> None:
     folder = made_run(terminal.folder / "runs", 12, finished=True)
     terminal.start("tui", str(folder.path))
-    shown = terminal.until(lambda text: "best so far" in text and "★ best" in text)
-    assert "ESTIMATE" in shown
-    assert "turns 12/1.0k" in shown
+    parts = ("best so far", "★ best", "ESTIMATE", "turns 12/1.0k")
+    shown = terminal.until(lambda text: all(part in text for part in parts))
     assert all(len(line) <= 80 for line in shown.splitlines())
     terminal.keys("?")
     terminal.until(lambda text: "accepted, rejected, could not be judged" in text)
@@ -102,8 +101,7 @@ def test_a_run_is_started_steered_and_seen_to_its_end(terminal: Terminal) -> Non
     terminal.keys("u")
     terminal.until(lambda text: "Raise limits" in text)
     terminal.keys("turns=+1", "Enter")
-    terminal.until(lambda text: "DONE" in text)
-    assert "2/2" in terminal.screen
+    terminal.until(lambda text: "DONE" in text and "2/2" in text)
     terminal.keys("q")
     terminal.until(lambda text: "ended with 0" in text and "verified, not timed" in text)
     (log,) = (terminal.folder / ".kernelagent" / "runs").glob("*/events.jsonl")
