@@ -45,7 +45,9 @@ def reply(number: int, words: str = "") -> str:
     return f"Version {number}. {words}\n\n```python\n{body}```\nThat is all.\n"
 
 
-GOOD = [Answer(reply(number)) for number in range(TURNS + 2)]
+_REASONS = "One pass over each row is enough, so the kernel keeps the row in registers. " * 8
+GOOD = [Answer(reply(number, _REASONS)) for number in range(TURNS + 2)]
+"""As long as replies are: a prompt without one of them is a shorter prompt."""
 LATE = mid(Answer(reply(1)), "drop", 0.97)
 """Broken off after the code block has been closed."""
 
@@ -114,7 +116,7 @@ def cases() -> list[Case]:
 
 def _overflow() -> Answer:
     return failing(
-        400, "This model's maximum context length is 10 tokens", "context_length_exceeded"
+        400, "This model's maximum context length is 4096 tokens", "context_length_exceeded"
     )
 
 

@@ -50,4 +50,15 @@ class ModelError(KernelAgentError):
 
 
 class PromptTooLong(ModelError):
-    """The prompt does not fit into the model's window; asked again with fewer turns shown it may."""
+    """The prompt does not fit into the model's window; with less of the history it may."""
+
+    def __init__(
+        self, message: str, *, window: int | None = None, shortest: int | None = None
+    ) -> None:
+        """`window`: tokens of question and answer together, where the endpoint said so.
+
+        `shortest`: tokens of the shortest prompt there is, where that is what does not fit.
+        """
+        super().__init__(message)
+        self.window = window
+        self.shortest = shortest

@@ -8,8 +8,10 @@ from __future__ import annotations
 import fcntl
 import secrets
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Protocol
 
 import msgspec
 
@@ -28,6 +30,24 @@ class NoCommand:
 
     id: str
     why: str
+
+
+class Commands(Protocol):
+    """Where the user's commands wait; each is taken out once the log has it."""
+
+    def waiting(self) -> Iterable[Command | NoCommand]: ...
+
+    def done(self, command: str) -> None: ...
+
+
+class NoCommands:
+    """Nobody steers this run."""
+
+    def waiting(self) -> Iterable[Command | NoCommand]:
+        return ()
+
+    def done(self, command: str) -> None:
+        """Nothing to take out."""
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ Every step is an event; nothing here prints, and nothing here imports the user's
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -13,9 +13,10 @@ from threading import BoundedSemaphore, RLock
 from time import sleep
 from typing import Protocol, TypeVar
 
+from kernelagent.asking import Asking
 from kernelagent.budget import Budget, Cost, Spent, why_spent, why_too_dear
 from kernelagent.candidate import Candidate, NoCandidate, parse_reply
-from kernelagent.errors import ModelError, PromptTooLong
+from kernelagent.errors import ModelError
 from kernelagent.evaluation import DeviceFacts, Evaluation, Stage
 from kernelagent.events import (
     BestChanged,
@@ -23,26 +24,22 @@ from kernelagent.events import (
     Event,
     ModelExhausted,
     Remarked,
-    ReplyProgressed,
     ReplyReceived,
     StageFinished,
     TurnDropped,
-    TurnStarted,
     TurnVoid,
 )
 from kernelagent.feedback import feedback_for, void_feedback
 from kernelagent.history import History, Message, Turn, TurnRequest
 from kernelagent.in_flight import InFlight
-from kernelagent.inbox import NoCommand
-from kernelagent.live_text import LiveText
+from kernelagent.inbox import Commands, NoCommand, NoCommands
 from kernelagent.models import Ask, Concurrent, Exhausted, Model, NotAnswered, Priced, Reply
 from kernelagent.problem import ProblemFacts
-from kernelagent.prompts import Style, prompt_hash, prompts_version, render_prompt
-from kernelagent.records import without_surrogates
+from kernelagent.prompts import Style, prompt_hash
 from kernelagent.redaction import Redactor
 from kernelagent.rewards import RewardWeights, reward
 from kernelagent.state import Unfinished
-from kernelagent.steering import Command, Steering, decide
+from kernelagent.steering import Steering, decide
 from kernelagent.strategies import Strategy
 from kernelagent.tried import came_back, same_as, summary
 
@@ -60,24 +57,6 @@ class Evaluator(Protocol):
     """Whoever judges candidates; a failed candidate is a value, a failed judge raises."""
 
     def evaluate(self, candidate: Candidate, on_stage: Callable[[Stage], None]) -> Evaluation: ...
-
-
-class Commands(Protocol):
-    """Where the user's commands wait; each is taken out once the log has it."""
-
-    def waiting(self) -> Iterable[Command | NoCommand]: ...
-
-    def done(self, command: str) -> None: ...
-
-
-class NoCommands:
-    """Nobody steers this run."""
-
-    def waiting(self) -> Iterable[Command | NoCommand]:
-        return ()
-
-    def done(self, command: str) -> None:
-        """Nothing to take out."""
 
 
 @dataclass
@@ -109,11 +88,23 @@ class Session:
     kept_prompt: Callable[[int], tuple[Message, ...] | None] = lambda _: None
     redact: Redactor = field(default_factory=Redactor)
     """What is asked and what is answered passes through it."""
-    _windows: dict[str, int] = field(default_factory=dict)
-    """Characters that were too many for a model."""
     _one_at_a_time: AbstractContextManager[object] = field(default_factory=RLock)
     """Replies arrive in threads of their own; the log has one writer at a time."""
     _paused_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        self._asking = Asking(
+            facts=self.facts,
+            device=self.device,
+            models=self.models,
+            publish=self._publish,
+            keep_prompt=self.keep_prompt,
+            clock=self.clock,
+            one_at_a_time=self._one_at_a_time,
+            on_text=self.on_text,
+            prompts=self.prompts,
+            redact=self.redact,
+        )
 
     def run(self) -> str:
         """Turn after turn; returns a sentence saying why it ended."""
@@ -136,7 +127,7 @@ class Session:
             asks, why = self._affordable(self._batch(willing))
             if not asks:
                 return why or self._why_done()
-            self._begin(asks)
+            self._asking.begin(asks)
             self._take(asks)
 
     def _steer(self) -> str | None:
@@ -190,11 +181,11 @@ class Session:
         """The question of a turn that has begun, with the prompt it had."""
         turn, messages = one.turn, self.kept_prompt(one.turn.index)
         if messages is not None and prompt_hash(messages) == one.prompt_sha256:
-            return Ask(turn.index, turn.request, messages, self.history, tell=self._tell)
+            return Ask(turn.index, turn.request, messages, self.history, tell=self._asking.tell)
         text = f"the prompt of turn {turn.index} is not in the run's folder any more: written anew"
         self._publish(Remarked("warning", text))
-        ask = self._rendered(Ask(turn.index, turn.request, (), self.history))
-        self._begin([ask])
+        ask = self._asking.rendered(Ask(turn.index, turn.request, (), self.history))
+        self._asking.begin([ask])
         return ask
 
     def _batch(self, requests: Sequence[TurnRequest]) -> list[Ask]:
@@ -203,7 +194,9 @@ class Session:
         So neither their order nor the order of the answers makes a difference.
         """
         numbered = enumerate(requests, self.history.next_index)
-        return [self._rendered(Ask(index, r, (), self.history)) for index, r in numbered]
+        said = self.steering.words
+        asks = [Ask(index, r, (), self.history, added=said) for index, r in numbered]
+        return [self._asking.rendered(ask) for ask in asks]
 
     def _affordable(self, asks: Sequence[Ask]) -> tuple[list[Ask], str | None]:
         """The asks that the budget allows side by side, and why it allows no more."""
@@ -226,30 +219,6 @@ class Session:
             spent = spent.with_ask(most)
         return allowed, None
 
-    def _begin(self, asks: Sequence[Ask]) -> None:
-        """Log a whole batch before any of it is asked, so that it can be asked again as it was."""
-        batch = tuple(ask.turn for ask in asks)
-        for ask in asks:
-            self.keep_prompt(ask.turn, ask.messages)
-            asked = prompt_hash(ask.messages)
-            self._publish(TurnStarted(ask.turn, ask.request, asked, prompts_version(), batch))
-
-    def _rendered(self, ask: Ask) -> Ask:
-        """`ask` with its prompt; turns are left out, oldest first, that made others too long."""
-        too_long = self._windows.get(ask.request.model)
-        while True:
-            rendered = render_prompt(
-                self.facts, self.device, ask.history, ask.request, style=self.prompts
-            )
-            said = self.steering.words(rendered)
-            messages = tuple(replace(m, content=self.redact(m.content)) for m in said)
-            if too_long is None or not ask.request.window or _length(messages) < too_long:
-                return replace(ask, messages=messages, tell=self._tell)
-            ask = _with_one_turn_less(ask)
-
-    def _tell(self, message: str) -> None:
-        self._publish(Remarked("info", message))
-
     def _take(self, steps: Sequence[Step]) -> None:
         """Ask, side by side where the models allow it, and evaluate in the order of the turns."""
         asks = [step for step in steps if isinstance(step, Ask)]
@@ -266,7 +235,7 @@ class Session:
             elif step.request.model in self.history.exhausted:
                 self._drop(step.turn, "its model has nothing left to try")
             else:
-                self._settle(step, self._ask(replace(step, history=self.history)))
+                self._settle(step, self._asking.ask(replace(step, history=self.history)))
 
     def _take_side_by_side(self, steps: Sequence[Step], most: int) -> None:
         """An ask that failed costs no other's reply; the run ends with it all the same.
@@ -288,7 +257,7 @@ class Session:
             raise failed[0]
 
     def _answer(self, step: Step) -> Turn | Exhausted | NotAnswered:
-        return step if isinstance(step, Turn) else self._ask(step)
+        return step if isinstance(step, Turn) else self._asking.ask(step)
 
     def _settle(self, step: Step, answer: Turn | Exhausted | NotAnswered) -> None:
         if isinstance(answer, Turn):
@@ -300,58 +269,6 @@ class Session:
 
     def _drop(self, turn: int, why: str) -> None:
         self._publish(TurnDropped(turn, why))
-
-    def _ask(self, ask: Ask) -> Turn | Exhausted | NotAnswered:
-        """One question; what it brings is in the log before anybody looks at it."""
-        began = self.clock()
-
-        def progress(text: str, characters: int) -> None:
-            self._publish(ReplyProgressed(ask.turn, text, characters))
-
-        while True:
-            on_text = LiveText(progress, self.on_text, self.redact, self.clock)
-            try:
-                answer = self.models[ask.request.model].reply(ask, on_text)
-            except PromptTooLong as error:
-                ask = self._shortened(ask, error)
-            else:
-                break
-        if not isinstance(answer, Reply):
-            return answer
-        return self._logged(ask, answer, self.clock() - began)
-
-    def _logged(self, ask: Ask, answer: Reply, seconds: float) -> Turn:
-        # What no file can hold must not be in memory either: a resumed run reads it from the log.
-        text = without_surrogates(self.redact(answer.text))
-        self._publish(
-            ReplyReceived(
-                turn=ask.turn,
-                model=ask.request.model,
-                text=text,
-                tokens_in=answer.tokens_in,
-                tokens_out=answer.tokens_out,
-                dollars=answer.dollars,
-                finish=answer.finish,
-                seconds=seconds,
-                thinking=self.redact(answer.thinking),
-                remark=answer.remark,
-            )
-        )
-        return Turn(ask.turn, ask.request, text, answer.finish)
-
-    def _shortened(self, ask: Ask, error: PromptTooLong) -> Ask:
-        """The same question with fewer turns shown; raises `error` when none is shown any more."""
-        if not ask.request.window:
-            raise error
-        model, shown = ask.request.model, len(ask.request.window)
-        with self._one_at_a_time:
-            length = _length(ask.messages)
-            self._windows[model] = min(length, self._windows.get(model, length))
-            shorter = self._rendered(_with_one_turn_less(ask))
-            left = len(shorter.request.window)
-            self._tell(f"turn {ask.turn}: {error}; {left} earlier turns are shown, not {shown}")
-            self._begin([shorter])
-        return shorter
 
     def take_up(self, turn: Turn) -> None:
         """Go on with a turn whose reply is in the log; whole, or so far as it had come before a kill."""
@@ -373,14 +290,12 @@ class Session:
         requests = self.strategy.next_turns(self.history)
         if not requests:
             return None
-        messages = render_prompt(self.facts, self.device, self.history, requests[0])
-        said = self.steering.words(messages)
-        return Ask(self.history.next_index, requests[0], said, self.history)
+        return self._batch(requests[:1])[0]
 
     def answered(self, ask: Ask, answer: Reply) -> Turn:
         """The turn that `answer` makes of `ask`, logged and judged as any other."""
-        self._begin([ask])
-        self.resolve(self._logged(ask, answer, 0.0))
+        self._asking.begin([ask])
+        self.resolve(self._asking.logged(ask, answer, 0.0))
         return self.history.turn(ask.turn)
 
     def resolve(self, turn: Turn) -> None:
@@ -445,14 +360,6 @@ class Session:
 
 def _left(limit: Amount | None, used: Amount) -> Amount | None:
     return None if limit is None else limit - used
-
-
-def _length(messages: Sequence[Message]) -> int:
-    return sum(len(message.content) for message in messages)
-
-
-def _with_one_turn_less(ask: Ask) -> Ask:
-    return replace(ask, request=replace(ask.request, window=ask.request.window[1:]))
 
 
 def _number(step: Step) -> int:

@@ -12,7 +12,7 @@ from typing import Literal
 
 from kernelagent.budget import Budget
 from kernelagent.events import Act, Event, RunFinished, RunResumed, Steered, TurnStarted
-from kernelagent.history import History, Message, RequestKind, Turn, TurnRequest
+from kernelagent.history import History, RequestKind, Turn, TurnRequest
 
 LIMITS = {
     "turns": "turns",
@@ -104,8 +104,9 @@ class Steering:
         pinned = history.turn(self.pinned)
         return [_from_parent(request, pinned) for request in asked]
 
-    def words(self, messages: tuple[Message, ...]) -> tuple[Message, ...]:
-        """The prompt with what the user has to say, at the end of its last message."""
+    @property
+    def words(self) -> str:
+        """What the user has to say, for the end of the next prompt."""
         said = []
         if self.bans:
             listed = "\n".join(f"- {ban}" for ban in self.bans)
@@ -113,11 +114,7 @@ class Steering:
         if self.hints:
             listed = "\n".join(f"- {hint}" for hint in self.hints)
             said.append(f"The user says for this turn:\n{listed}")
-        if not said or not messages:
-            return messages
-        last = messages[-1]
-        text = "\n\n".join([last.content, *said])
-        return (*messages[:-1], replace(last, content=text))
+        return "\n\n".join(said)
 
     def raised(self, budget: Budget) -> Budget:
         """The limits in force: the higher of the run's own and the user's."""

@@ -23,6 +23,8 @@ MCP = "mcp"
 Finish = Literal["stop", "length", "refused", "lost", "budget"]
 """How a reply ended: by itself, at its limit, not at all, with its connection, or by our budget."""
 VLLM = "vllm:"
+_ROOM_TO_ANSWER = 8192
+"""Tokens kept free for the answer in a large window: some kernels, and the thoughts before them."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,10 @@ class Ask:
     tokens_left: int | None = None
     """What the budget leaves for question and answer together; None: no such limit."""
     dollars_left: float | None = None
+    added: str = ""
+    """What the user has to say for this turn; it stands at the end of the prompt."""
+    cut: tuple[str, ...] = ()
+    """What was left out of `messages` to fit them into the model's window."""
     tell: Callable[[str], None] = field(default=lambda _: None, compare=False)
     """For what the user should know while the answer is still on its way."""
 
@@ -99,6 +105,21 @@ class Concurrent(Protocol):
 
     @property
     def most_in_flight(self) -> int: ...
+
+
+@runtime_checkable
+class Windowed(Protocol):
+    """A model that may know how long a prompt can be."""
+
+    @property
+    def prompt_room(self) -> int | None:
+        """Tokens of the longest prompt that leaves room for an answer; None: not known."""
+        ...
+
+
+def room_in(window: int) -> int:
+    """Tokens for the prompt where question and answer share a window."""
+    return window - min(window // 4, _ROOM_TO_ANSWER)
 
 
 @dataclass(frozen=True)

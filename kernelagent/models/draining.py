@@ -11,7 +11,16 @@ from kernelagent.budget import Cost
 from kernelagent.events import Event, Remarked
 from kernelagent.gpu import Gpu, GpuLock
 from kernelagent.history import Message
-from kernelagent.models import Ask, Concurrent, Exhausted, Model, NotAnswered, Priced, Reply
+from kernelagent.models import (
+    Ask,
+    Concurrent,
+    Exhausted,
+    Model,
+    NotAnswered,
+    Priced,
+    Reply,
+    Windowed,
+)
 
 
 @runtime_checkable
@@ -122,6 +131,10 @@ class DrainedEndpoint(DrainedModel):
         super().__init__(model, gate)
         self.most_in_flight = most_in_flight
         self._priced = priced
+
+    @property
+    def prompt_room(self) -> int | None:
+        return self._model.prompt_room if isinstance(self._model, Windowed) else None
 
     def worst_case(self, messages: Sequence[Message], tokens_left: int | None) -> Cost:
         return self._priced.worst_case(messages, tokens_left)

@@ -10,17 +10,18 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from threading import Lock
 from typing import Any
 
 from kernelagent.budget import Cost
 from kernelagent.errors import ModelError, PromptTooLong
 from kernelagent.history import Message
-from kernelagent.models import Ask, Exhausted, Finish, Reply
+from kernelagent.models import Ask, Exhausted, Finish, Reply, room_in
 from kernelagent.models.endpoint import offered, stream
 from kernelagent.models.endpoint.capabilities import Capabilities
 from kernelagent.models.endpoint.connection import Connection
-from kernelagent.models.endpoint.faults import Fault, StreamFault, fault_of
+from kernelagent.models.endpoint.faults import Fault, StreamFault, fault_of, window_said
 from kernelagent.models.endpoint.pricing import Pricing, Room, Used
 from kernelagent.models.endpoint.stream import Arrived
 from kernelagent.models.endpoint.waiting import Patience
@@ -30,6 +31,7 @@ _MISSING = (
     "this model needs litellm, which is not installed; install the extra: pip install -e '.[llm]'"
 )
 _IN_FLIGHT = 8
+_VLLM = "hosted_vllm"
 _TOLD_AT_LEAST_S = 5.0
 """Shorter waits are not worth a word."""
 _FINISHES: dict[str, Finish] = {"length": "length", "content_filter": "refused"}
@@ -74,6 +76,15 @@ class LitellmModel:
     @property
     def most_in_flight(self) -> int:
         return _IN_FLIGHT
+
+    @cached_property
+    def prompt_room(self) -> int | None:
+        """By litellm's table, or what a vLLM says of itself; None: a refusal will tell."""
+        window = self._pricing.known_window()
+        if window is None and self._connection.provider == _VLLM:
+            base, headers = self._connection.api_base, self._connection.headers()
+            window = offered.vllm_window(base, headers, self._connection.model)
+        return None if window is None else room_in(window)
 
     def worst_case(self, messages: Sequence[Message], tokens_left: int | None) -> Cost:
         """Question and the longest answer; the price is None where litellm knows none."""
@@ -186,7 +197,10 @@ class LitellmModel:
         said, where = self._redact(fault.message), self._connection.where
         match fault.kind:
             case "too_long":
-                return PromptTooLong(f"the prompt does not fit into {self._name}: {said}")
+                return PromptTooLong(
+                    f"the prompt does not fit into {self._name}: {said}",
+                    window=window_said(said),
+                )
             case "key":
                 wanted = " or ".join(self._connection.key_names) or "the provider's key"
                 why = f"{where} refuses the key: {said}; set {wanted} in the environment"

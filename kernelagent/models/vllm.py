@@ -28,6 +28,7 @@ from kernelagent.models import (
     NotAnswered,
     Priced,
     Reply,
+    Windowed,
 )
 from kernelagent.models.draining import Gate
 from kernelagent.models.vllm_options import VllmOptions
@@ -110,6 +111,10 @@ class VllmModel:
         if isinstance(self._model, Priced):
             return Cost(self._model.worst_case(messages, tokens_left).tokens, 0.0)
         return Cost(None, 0.0)
+
+    @property
+    def prompt_room(self) -> int | None:
+        return self._model.prompt_room if isinstance(self._model, Windowed) else None
 
     def pause(self) -> None:
         """Let asks end, then have the server give its memory back."""

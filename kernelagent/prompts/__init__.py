@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from kernelagent.errors import PromptTooLong
 from kernelagent.evaluation import DeviceFacts
 from kernelagent.history import History, Message, TurnRequest
 from kernelagent.problem import ProblemFacts
 from kernelagent.prompts.draft import Style, draft_of, prompts_version
-from kernelagent.prompts.fitting import FittedPrompt, PromptTooLong, fit
+from kernelagent.prompts.fitting import FittedPrompt, fit
 from kernelagent.prompts.text import as_markdown, first_difference, prompt_hash
 from kernelagent.prompts.tokens import Count, estimate_tokens, prompt_tokens
 

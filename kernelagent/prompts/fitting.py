@@ -19,17 +19,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from kernelagent.candidate import Candidate, parse_reply
-from kernelagent.errors import ModelError
+from kernelagent.errors import PromptTooLong
 from kernelagent.history import Message
 from kernelagent.prompts.draft import Draft, Shown, messages_of
 from kernelagent.prompts.tokens import Count, estimate_tokens, prompt_tokens
 
 _LEAST_LINES = 6
 """A text is never shortened to fewer lines than these."""
-
-
-class PromptTooLong(ModelError):
-    """Not even the shortest prompt fits into the model's window."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +35,8 @@ class FittedPrompt:
     messages: tuple[Message, ...]
     tokens: int
     cut: tuple[str, ...] = ()
+    shown: tuple[int, ...] = ()
+    """The turns of the window that are still shown whole, or nearly so."""
 
 
 def fit(draft: Draft, max_tokens: int | None, count: Count = estimate_tokens) -> FittedPrompt:
@@ -52,13 +50,15 @@ def fit(draft: Draft, max_tokens: int | None, count: Count = estimate_tokens) ->
         return fitted
     raise PromptTooLong(
         f"the shortest prompt for {draft.facts.name} takes {fitted.tokens} tokens, and the model's "
-        f"window leaves {max_tokens}; use a model with a larger window, or --submodule for a part"
+        f"window leaves {max_tokens}; use a model with a larger window, or --submodule for a part",
+        shortest=fitted.tokens,
     )
 
 
 def _fitted(draft: Draft, count: Count) -> FittedPrompt:
     messages = messages_of(draft)
-    return FittedPrompt(messages, prompt_tokens(messages, count), draft.cut)
+    shown = tuple(turn.turn for turn in draft.shown)
+    return FittedPrompt(messages, prompt_tokens(messages, count), draft.cut, shown)
 
 
 def _smaller(draft: Draft) -> Iterator[Draft]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -54,7 +55,12 @@ def ticking(step_s: float) -> Callable[[], float]:
 
 
 def session_at(
-    server: FaultServer, folder: RunFolder, *, turns: int, strategy: Strategy | None = None
+    server: FaultServer,
+    folder: RunFolder,
+    *,
+    turns: int,
+    strategy: Strategy | None = None,
+    log: EventLog | None = None,
 ) -> Session:
     around = Surroundings(sleep=lambda _: None)
     return Session(
@@ -64,7 +70,7 @@ def session_at(
         models={NAME: LitellmModel(NAME, api_base=server.url, surroundings=around)},
         evaluator=EIGHT,
         budget=Budget(turns=turns),
-        publish=EventLog(folder).publish,
+        publish=(log or EventLog(folder)).publish,
         clock=ticking(0.1),
         keep_prompt=folder.keep_prompt,
         keep_candidate=folder.keep_candidate,
@@ -96,7 +102,8 @@ def test_after_a_kill_in_mid_reply_a_whole_candidate_is_taken_up_and_nothing_les
     folder: RunFolder, share: float, kept: bool
 ) -> None:
     with FaultServer([Answer(LONG), Answer(reply_with(2))]) as server:
-        session_at(server, folder, turns=1).run()
+        with closing(EventLog(folder)) as log:
+            session_at(server, folder, turns=1, log=log).run()
         lines = folder.log.read_bytes().splitlines(keepends=True)
         events = events_of(folder)
         pieces = [i for i, event in enumerate(events) if isinstance(event, ReplyProgressed)]

@@ -33,6 +33,10 @@ _TOO_LONG = re.compile(
     r"|input (is|was) too long|reduce the length",
     re.IGNORECASE,
 )
+_WINDOW = re.compile(
+    r"context (?:length|window|size)\D{0,12}?([\d,]+) ?tokens|tokens > ([\d,]+) maximum",
+    re.IGNORECASE,
+)
 _REFUSED = re.compile(
     r"content.?(policy|filter|management)|safety (system|reasons)|flagged|responsible ai",
     re.IGNORECASE,
@@ -67,6 +71,12 @@ def fault_of(error: BaseException, *, now_s: float) -> Fault:
     chain = tuple(_chain(error))
     message = _one_line(str(error))
     return Fault(_kind(error, chain, str(error)), message, _retry_after(chain, now_s))
+
+
+def window_said(message: str) -> int | None:
+    """Tokens of the window that a refusal names, as common endpoints word it; None where it does not."""
+    found = _WINDOW.search(message)
+    return int((found[1] or found[2]).replace(",", "")) if found is not None else None
 
 
 def _kind(error: BaseException, chain: tuple[BaseException, ...], message: str) -> Kind:

@@ -1,4 +1,4 @@
-"""What an endpoint offers, for the sentence after a wrong model name."""
+"""What an endpoint says of its models: their names, and how much they read at once."""
 
 from __future__ import annotations
 
@@ -25,11 +25,24 @@ def offered(
     return f"of {provider}'s models litellm knows {_shown(known, name)}"
 
 
+def vllm_window(url: str | None, headers: dict[str, str], name: str) -> int | None:
+    """Tokens of question and answer that a running vLLM takes; None where it does not say."""
+    for entry in (_entries(url, headers) if url is not None else None) or ():
+        if entry.get("id") == name and isinstance(said := entry.get("max_model_len"), int):
+            return said
+    return None
+
+
 def _listed(url: str, headers: dict[str, str]) -> list[str] | None:
+    entries = _entries(url, headers)
+    return None if entries is None else [str(entry.get("id")) for entry in entries]
+
+
+def _entries(url: str, headers: dict[str, str]) -> list[dict[str, Any]] | None:
     request = urllib.request.Request(f"{url.rstrip('/')}/models", headers=headers)
     try:
         with urllib.request.urlopen(request, timeout=_PATIENCE_S) as answer:
-            return [str(entry["id"]) for entry in json.load(answer)["data"]]
+            return [dict(entry) for entry in json.load(answer)["data"]]
     except (OSError, ValueError, LookupError, TypeError):
         return None
 

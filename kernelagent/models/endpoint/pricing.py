@@ -111,8 +111,15 @@ class Pricing:
 
     def known_limit(self) -> int | None:
         """The longest answer by litellm's table."""
+        return self._listed("max_output_tokens")
+
+    def known_window(self) -> int | None:
+        """The longest prompt by litellm's table; with some models the answer counts as well."""
+        return self._listed("max_input_tokens")
+
+    def _listed(self, what: str) -> int | None:
         try:
-            known = self.litellm.get_model_info(self.model).get("max_output_tokens")
+            known = self.litellm.get_model_info(self.model).get(what)
         except Exception:  # noqa: BLE001 - litellm raises bare exceptions for models it does not list
             return None
         return int(known) if known else None
