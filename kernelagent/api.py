@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kernelagent.arbitration import alone_on
 from kernelagent.candidate import Candidate
 from kernelagent.commands import candidate_in, problem_spec
 from kernelagent.config import resolve
@@ -69,7 +70,8 @@ def evaluate(problem: str | ProblemSpec, candidate: str | Path, **options: Any) 
     names = {key: options.pop(key, None) for key in ("module", "inputs", "init", "check")}
     spec = problem if isinstance(problem, ProblemSpec) else problem_spec(problem, names)
     config = resolve(_as_flags(options))
-    with JudgeProcess(judge_settings(spec, config)) as judge:
+    opened = JudgeProcess(judge_settings(spec, config))
+    with opened as judge, alone_on(judge.device, config.device):
         return judge.certify(_candidate(candidate), lambda _: None)
 
 

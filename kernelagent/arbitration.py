@@ -13,7 +13,7 @@ from typing import Literal, Protocol
 
 from kernelagent.candidate import Candidate
 from kernelagent.evaluation import DeviceFacts, Evaluation, Stage
-from kernelagent.gpu import GpuLock
+from kernelagent.gpu import GpuLock, gpu_of
 from kernelagent.models.draining import Pausable
 from kernelagent.problem import ProblemFacts
 from kernelagent.tools.settings import JudgeSettings
@@ -49,6 +49,18 @@ class Judges(Protocol):
     def open(self, settings: JudgeSettings, say: Say) -> AbstractContextManager[OpenedJudge]:
         """Reads the problem; raises `ProblemError`, `EnvironmentFault`."""
         ...
+
+
+@contextmanager
+def alone_on(
+    measured: DeviceFacts, device: str, say: Callable[[str], None] = lambda _: None
+) -> Iterator[None]:
+    """The GPU that `device` names is nobody else's for a while; nothing to hold on `virtual`."""
+    if measured.kind != "cuda":
+        yield
+        return
+    with GpuLock(gpu_of(device).id).alone(say):
+        yield
 
 
 @dataclass(frozen=True)

@@ -106,6 +106,7 @@ def evaluate(
     as_json: bool,
 ) -> ExitStatus:
     """`kernelagent evaluate`; the verdict as text, or `kernelagent.evaluation/1` with --json."""
+    from kernelagent.arbitration import alone_on
     from kernelagent.run import judge_settings
     from kernelagent.tools.judge_client import JudgeProcess
 
@@ -120,12 +121,17 @@ def evaluate(
             reason = Reason("no_candidate", f"{candidate}: {parsed.why}")
             evaluation = Evaluation(verdict="rejected", device=judge.device, reason=reason)
         else:
-            evaluation = judge.certify(parsed, lambda _: None)
+            with alone_on(judge.device, config.device, _say_waiting):
+                evaluation = judge.certify(parsed, lambda _: None)
     if as_json:
         _print_json(evaluation)
     else:
         sys.stdout.write(evaluation_text(evaluation))
     return _VERDICT_STATUS[evaluation.verdict]
+
+
+def _say_waiting(why: str) -> None:
+    sys.stderr.write(f"kernelagent: {why}\n")
 
 
 def doctor(*, as_json: bool) -> ExitStatus:

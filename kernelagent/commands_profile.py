@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from kernelagent.arbitration import alone_on
 from kernelagent.candidate import NoCandidate
 from kernelagent.commands import candidate_in, problem_spec
 from kernelagent.commands_dropin import print_json
@@ -33,7 +34,8 @@ def profile(
     parsed = None if candidate is None else candidate_in(_existing(candidate))
     if isinstance(parsed, NoCandidate):
         raise UsageError(f"{candidate}: {parsed.why}")
-    with JudgeProcess(judge_settings(spec, config)) as judge:
+    opened = JudgeProcess(judge_settings(spec, config))
+    with opened as judge, alone_on(judge.device, config.device):
         reference = judge.profile_reference()
         found = None if parsed is None else judge.evaluate(parsed, lambda _: None)
         result = Profile(judge.facts.name, judge.device, reference, found)

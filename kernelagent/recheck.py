@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from kernelagent.arbitration import alone_on
 from kernelagent.candidate import Candidate
 from kernelagent.certificate import Certified, certificate_in
 from kernelagent.errors import ExitStatus
@@ -64,7 +65,8 @@ def recheck(
     """
     record = certificate_in(emitted)
     source = emitted.read_text(encoding="utf-8")
-    with JudgeProcess(settings_for(record, problem, flags)) as judge:
+    settings = settings_for(record, problem, flags)
+    with JudgeProcess(settings) as judge, alone_on(judge.device, settings.device):
         evaluation = judge.certify(Candidate(source), on_stage)
     verdict, why = compared(record, evaluation)
     return Recheck(verdict, why, record, evaluation, changes(record, evaluation))

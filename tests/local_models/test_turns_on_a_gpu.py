@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from served import PATIENCE_S, asked_of, checkpoint, environment, pids_of, runs, wait_for
 
-from kernelagent.arbitration import QuietJudge
+from kernelagent.arbitration import QuietJudge, alone_on
 from kernelagent.candidate import Candidate
 from kernelagent.errors import EnvironmentFault, ModelError
 from kernelagent.evaluation import DeviceFacts, Evaluation
@@ -339,3 +339,29 @@ def test_server_that_dies_when_asked_is_said_with_the_end_of_its_log(serving, tm
             model.reply(ask(), lambda _: None)
     finally:
         model.close()
+
+
+def test_a_single_evaluation_has_the_gpu_to_itself_and_none_is_held_on_virtual(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setenv("KERNELAGENT_LOCKS", str(tmp_path))
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "GPU-of-this-test")
+    lock = GpuLock("GPU-of-this-test")
+    said: list[str] = []
+    ended = threading.Event()
+
+    def evaluating() -> None:
+        with alone_on(DEVICE, "cuda:0", said.append):
+            ended.set()
+
+    with lock.shared():
+        other = threading.Thread(target=evaluating)
+        other.start()
+        wait_for(lambda: said)
+        assert not ended.is_set()
+        with alone_on(replace(DEVICE, kind="virtual"), "virtual", said.append):
+            pass
+    other.join(PATIENCE_S)
+    assert ended.is_set()
+    assert len(said) == 1
+    assert "the GPU is in use by process" in said[0]
