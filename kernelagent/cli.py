@@ -41,7 +41,8 @@ from kernelagent.cli_options import (
     Tolerance,
     Train,
     Turns,
-    pairs,
+    flags_of,
+    names_of,
 )
 from kernelagent.cli_suites import suites
 from kernelagent.errors import ExitStatus, KernelAgentError, UsageError
@@ -134,37 +135,10 @@ def optimize(
 
     Example: kernelagent optimize examples/rms_norm_residual.py
     """
-    flags = {
-        "model": model,
-        "api_base": api_base,
-        "strategy": strategy,
-        "set": pairs(set_),
-        "seed": seed,
-        "prompts": prompts,
-        "turns": turns,
-        "budget_usd": budget_usd,
-        "budget_tokens": budget_tokens,
-        "budget_minutes": budget_minutes,
-        "budget_gpu_seconds": budget_gpu_seconds,
-        "min_speedup": min_speedup,
-        "envelope_seconds": envelope_seconds,
-        "out": out,
-        "force": force or None,
-        "yes": yes or None,
-        "device": device,
-        "target": target,
-        "policy": policy,
-        "baseline": baseline,
-        "mode": "train" if train else mode,
-        "sandbox": sandbox,
-        "rtol": rtol,
-        "atol": atol,
-        "dynamic": dynamic,
-        "runs": runs,
-    }
+    flags = flags_of(locals())
+    names = names_of(locals())
     from kernelagent import commands
 
-    names = {"module": module, "inputs": inputs, "init": init, "check": check}
     if tui:
         from kernelagent.tui import launch
 
@@ -211,20 +185,10 @@ def evaluate(
 
     Example: kernelagent evaluate examples/swiglu.py swiglu_optimized.py
     """
-    flags = {
-        "device": device,
-        "target": target,
-        "policy": policy,
-        "baseline": baseline,
-        "mode": "train" if train else mode,
-        "sandbox": sandbox,
-        "rtol": rtol,
-        "atol": atol,
-        "dynamic": dynamic,
-    }
+    flags = flags_of(locals())
+    names = names_of(locals())
     from kernelagent import commands
 
-    names = {"module": module, "inputs": inputs, "init": init, "check": check}
     status = commands.evaluate(problem, candidate, names, flags, config, as_json=as_json)
     raise typer.Exit(int(status))
 
@@ -379,16 +343,7 @@ def compare(
     """
     from kernelagent import commands, commands_runs
 
-    flags = {
-        "model": model,
-        "api_base": api_base,
-        "turns": turns,
-        "budget_usd": budget_usd,
-        "budget_tokens": budget_tokens,
-        "device": device,
-        "target": target,
-        "runs": runs,
-    }
+    flags = flags_of(locals())
     specs = [commands.problem_spec(problem, {}) for problem in problems or ()]
     status = commands_runs.compare(
         specs, strategies, seeds, flags, config, svg, simulated=simulated, as_json=as_json

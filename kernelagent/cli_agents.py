@@ -36,7 +36,8 @@ from kernelagent.cli_options import (
     Tolerance,
     Train,
     Turns,
-    pairs,
+    flags_of,
+    names_of,
 )
 
 agents = typer.Typer()
@@ -77,32 +78,11 @@ def mcp(
 
     Example: kernelagent mcp examples/swiglu.py --turns 8
     """
-    flags = {
-        "strategy": strategy,
-        "set": pairs(set_),
-        "seed": seed,
-        "prompts": prompts,
-        "turns": turns,
-        "budget_minutes": budget_minutes,
-        "budget_gpu_seconds": budget_gpu_seconds,
-        "min_speedup": min_speedup,
-        "out": out,
-        "force": force or None,
-        "device": device,
-        "target": target,
-        "policy": policy,
-        "baseline": baseline,
-        "mode": "train" if train else mode,
-        "sandbox": sandbox,
-        "rtol": rtol,
-        "atol": atol,
-        "dynamic": dynamic,
-        "runs": runs,
-    }
+    flags = flags_of(locals())
+    names = names_of(locals())
     from kernelagent import commands_agents
     from kernelagent.interrupt import StopOnInterrupt
 
-    names = {"module": module, "inputs": inputs, "init": init, "check": check}
     stop = StopOnInterrupt()
     raise typer.Exit(int(commands_agents.mcp(problem, names, flags, config, resume, stop.asked)))
 
@@ -137,21 +117,10 @@ def prompt(
 
     Example: kernelagent prompt examples/swiglu.py --prompts small
     """
-    flags = {
-        "model": model,
-        "strategy": strategy,
-        "set": pairs(set_),
-        "seed": seed,
-        "prompts": prompts,
-        "device": device,
-        "target": target,
-        "mode": "train" if train else mode,
-        "dynamic": dynamic,
-        "runs": runs,
-    }
+    flags = flags_of(locals())
+    names = names_of(locals())
     from kernelagent import commands_agents
 
-    names = {"module": module, "inputs": inputs, "init": init}
     if turn is not None:
         status = commands_agents.prompt_sent(problem, turn, runs, as_json=as_json)
     else:

@@ -21,6 +21,8 @@ from kernelagent.cli_options import (
     Runs,
     Sandbox,
     Target,
+    flags_of,
+    names_of,
 )
 
 
@@ -54,15 +56,8 @@ def recheck(
     """
     from kernelagent import commands_dropin
 
-    names = {"module": module, "inputs": inputs, "init": init, "check": check}
-    flags = {
-        "device": device,
-        "target": target,
-        "policy": policy,
-        "baseline": baseline,
-        "sandbox": sandbox,
-        "min_speedup": min_speedup,
-    }
+    flags = flags_of(locals())
+    names = names_of(locals())
     status = commands_dropin.recheck(emitted, problem, names, flags, as_json=as_json)
     raise typer.Exit(int(status))
 
@@ -116,8 +111,8 @@ def profile(
     """
     from kernelagent import commands_profile
 
-    names = {"module": module, "inputs": inputs, "init": init, "check": None}
-    flags = {"device": device, "target": target, "policy": policy, "sandbox": sandbox}
+    flags = flags_of(locals())
+    names = names_of(locals())
     status = commands_profile.profile(
         problem, candidate, names, flags, config, roofline, as_json=as_json
     )
@@ -140,7 +135,7 @@ def scan(
     """
     from kernelagent import commands_dropin
 
-    names = {"module": module, "inputs": inputs, "init": init}
     flags = {"device": device, "target": target}
+    names = names_of(locals())
     status = commands_dropin.scan(model, names, flags, config, as_json=as_json)
     raise typer.Exit(int(status))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -67,8 +68,37 @@ Prompts = Annotated[
     str | None, typer.Option(help="strong or small: how prompts are worded.", show_default="strong")
 ]
 
+_OF_A_RUN = (
+    *("model", "api_base", "strategy", "seed", "prompts", "turns", "out", "runs"),
+    *("budget_usd", "budget_tokens", "budget_minutes", "budget_gpu_seconds"),
+    *("min_speedup", "envelope_seconds", "device", "target", "policy", "baseline", "mode"),
+    *("sandbox", "rtol", "atol", "dynamic"),
+)
+_SWITCHES = ("force", "yes")
+_NAMES = ("module", "inputs", "init", "check")
 
-def pairs(given: list[str] | None) -> dict[str, str] | None:
+
+def flags_of(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """A command's parameters that are options of a run, as `resolve` takes them; None: not given.
+
+    For `locals()` at the head of a command. Raises `UsageError` on a --set that is no key=value.
+    """
+    flags = {name: parameters[name] for name in _OF_A_RUN if name in parameters}
+    # A switch that is off was not given: the configuration file may have it on.
+    flags |= {name: parameters[name] or None for name in _SWITCHES if name in parameters}
+    if "set_" in parameters:
+        flags["set"] = _pairs(parameters["set_"])
+    if parameters.get("train"):
+        flags["mode"] = "train"
+    return flags
+
+
+def names_of(parameters: Mapping[str, Any]) -> dict[str, str | None]:
+    """How a command was told to find the problem inside its file."""
+    return {name: parameters.get(name) for name in _NAMES}
+
+
+def _pairs(given: list[str] | None) -> dict[str, str] | None:
     """What --set was given; raises `UsageError` on what is no key=value."""
     if given is None:
         return None

@@ -16,7 +16,7 @@ from kernelagent.cli_options import (
     Runs,
     Sandbox,
     Target,
-    pairs,
+    flags_of,
 )
 from kernelagent.errors import UsageError
 from kernelagent.interrupt import StopOnInterrupt
@@ -60,25 +60,7 @@ def bench(
 
     Example: kernelagent bench examples --turns 3
     """
-    flags = {
-        "model": model,
-        "api_base": api_base,
-        "strategy": strategy,
-        "set": pairs(set_),
-        "seed": seed,
-        "turns": turns,
-        "budget_usd": budget_usd,
-        "budget_tokens": budget_tokens,
-        "budget_minutes": budget_minutes,
-        "budget_gpu_seconds": budget_gpu_seconds,
-        "yes": yes or None,
-        "device": device,
-        "target": target,
-        "policy": policy,
-        "baseline": baseline,
-        "sandbox": sandbox,
-        "runs": runs,
-    }
+    flags = flags_of(locals())
     from kernelagent import commands_bench
 
     places = paths or []
