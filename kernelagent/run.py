@@ -130,7 +130,7 @@ def optimize(
     try:
         run.begin(resumed=resumed)
         if git_log.fault is not None:
-            run.remark(f"this run keeps no git history: {git_log.fault}")
+            run.warn_once(f"this run keeps no git history: {git_log.fault}")
         return run.go()
     except KernelAgentError as error:
         log.publish(RunFinished("failed", int(error.exit_status), str(error)))
@@ -198,7 +198,7 @@ class _Run:
             config = to_data(self._config)
             self._log.publish(RunStarted(self._folder.id, self._problem, config, versions()))
 
-    def remark(self, message: str) -> None:
+    def warn_once(self, message: str) -> None:
         """A warning, unless an earlier part of the run has said it."""
         if message not in self._state.remarks:
             self._log.publish(Remarked("warning", message))
@@ -251,10 +251,7 @@ class _Run:
         if gpu is None:
             return judge
         sharing = [model for model in models if isinstance(model, Pausable)]
-        return QuietJudge(judge, GpuLock(gpu.id), sharing, self._say)
-
-    def _say(self, message: str) -> None:
-        self._remark("info", message)
+        return QuietJudge(judge, GpuLock(gpu.id), sharing, partial(self._remark, "info"))
 
     def _remark(self, level: Literal["info", "warning"], message: str) -> None:
         self._log.publish(Remarked(level, message))
@@ -303,7 +300,7 @@ class _Run:
             if fault is None:
                 return self._emit(judge, turn, winner, why)
             shortfall = f"turn {turn.index}, judged again: {fault}"
-            self.remark(shortfall)
+            self.warn_once(shortfall)
         interrupted = self._stopped or self._stop_asked()
         status = ExitStatus.INTERRUPTED if interrupted else ExitStatus.NOT_FOUND
         outcome: Outcome = "interrupted" if interrupted else "none"
@@ -329,7 +326,7 @@ class _Run:
             return judge.widen(candidate, winner, self._config.envelope_seconds)
         except EnvironmentFault as error:
             # The verdict on the given inputs stands without it.
-            self.remark(f"no inputs near yours were tried: {error}")
+            self.warn_once(f"no inputs near yours were tried: {error}")
             return winner
 
     def _progress(self, turn: int, stage: Stage) -> None:
@@ -348,7 +345,7 @@ class _Run:
         assert turn.candidate is not None
         findings = review(turn.candidate.source)
         for finding in findings:
-            self.remark(f"line {finding.line}: {finding.what}: {finding.why}")
+            self.warn_once(f"line {finding.line}: {finding.what}: {finding.why}")
         if findings and not self._config.force:
             text = "the winner needs your eyes before it is written (see above); use --force"
             return self._done("none", ExitStatus.NOT_FOUND, f"{why}; {text}", None, winner, turn)

@@ -96,7 +96,7 @@ def capture(
             source = _source_of(graph, tensors, persistent=persistent)
     except PolicyCannot:
         raise
-    except Exception as error:
+    except Exception as error:  # tracing runs the user's code, which raises anything
         first = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise PolicyCannot(name, f"it cannot be traced: {first[:200]}") from error
     return Captured(source, tuple(values), found["spec"], found["outputs"])
@@ -175,7 +175,7 @@ def _source_of(graph: Any, tensors: Sequence[torch.Tensor], *, persistent: bool)
     ):
         try:
             compile_fx(graph, list(tensors))
-        except Exception:
+        except Exception:  # Inductor is stopped once its kernels are recorded
             if not got:
                 raise
     if not got:
