@@ -69,6 +69,22 @@ def undefined_name(o_ptr):
 
 
 @triton.jit
+def in_the_library(o_ptr):
+    x = tl.load(o_ptr).to(tl.bfloat16)
+    tl.store(o_ptr, tl.sigmoid(x))
+
+
+@triton.jit
+def its_helper(x):
+    return x + lost
+
+
+@triton.jit
+def in_a_helper(o_ptr):
+    tl.store(o_ptr, its_helper(tl.load(o_ptr)))
+
+
+@triton.jit
 def big_dot(a_ptr, b_ptr, o_ptr, K, N: tl.constexpr):
     at = tl.arange(0, N)[:, None] * N + tl.arange(0, N)[None, :]
     total = tl.zeros((N, N), tl.float32)
@@ -202,6 +218,8 @@ found["chatter"] = len(str(log()))
 found["plain"] = refusal(lambda: uses_plain_global[(1,)](out))
 found["dot"] = refusal(lambda: small_dot[(1,)](torch.zeros(64)))
 found["undefined"] = refusal(lambda: undefined_name[(1,)](out))
+found["library"] = refusal(lambda: in_the_library[(1,)](out))
+found["helper"] = refusal(lambda: in_a_helper[(1,)](out))
 found["keyword"] = refusal(lambda: scale[(1,)](x, x, 1000, B=256, num_wraps=8))
 found["warps"] = refusal(lambda: scale[(1,)](x, x, 1000, B=256, num_warps=3))
 found["many_warps"] = refusal(lambda: scale[(1,)](x, x, 1000, B=4096, num_warps=64))
@@ -324,6 +342,15 @@ def test_a_compile_error_names_kernel_line_and_cause(found):
     assert "undefined_name" in text
     assert f"line {line}" in text
     assert "nowhere is not defined" in text
+
+
+@pytest.mark.parametrize(
+    ("what", "wrong"), [("library", "tl.sigmoid(x)"), ("helper", "return x + lost")]
+)
+def test_a_compile_error_inside_something_called_names_the_candidates_own_line(found, what, wrong):
+    line = next(i for i, row in enumerate(SOURCE.splitlines(), 1) if wrong in row)
+    assert f"does not compile at line {line}: " in found[what]["text"]
+    assert wrong in found[what]["text"]
 
 
 def test_an_unknown_launch_option_is_refused(found):

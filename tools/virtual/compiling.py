@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import linecache
 import os
 import time
 from collections.abc import Mapping
@@ -134,24 +135,33 @@ def _fits(function: JITFunction[Any], metadata: Mapping[str, Any], target: GPUTa
 
 
 def _explained(function: JITFunction[Any], error: CompilationError) -> CompileFailure:
-    cause = error
-    while isinstance(cause.__cause__, CompilationError):
-        cause = cause.__cause__
-    said = (cause.error_message or "").strip() or str(cause.__cause__ or cause).strip()
-    start = _line(function) - 1 + _decorators(function)
-    line = start + cause.node.lineno if getattr(cause, "node", None) is not None else None
-    text = _source_line(cause)
-    place = f" at line {line}" if line else ""
+    chain = [error]
+    while isinstance(inner := chain[-1].__cause__, CompilationError):
+        chain.append(inner)
+    deepest = chain[-1]
+    said = (deepest.error_message or "").strip() or str(deepest.__cause__ or deepest).strip()
+    # What fails inside Triton's own library was called from somewhere in the candidate.
+    places = [place for one in chain if (place := _place(function, one)) is not None]
+    line, text = places[-1] if places else (None, "")
+    at = f" at line {line}" if line else ""
     shown = f"\n    {text}" if text else ""
     return CompileFailure(
-        "compile_error", f"`{_name(function)}` does not compile{place}: {said[:1500]}{shown}", line
+        "compile_error", f"`{_name(function)}` does not compile{at}: {said[:1500]}{shown}", line
     )
 
 
-def _source_line(error: CompilationError) -> str:
+def _place(function: JITFunction[Any], error: CompilationError) -> tuple[int, str] | None:
+    """Line number and text in the file of `function`; None for what stands in another file."""
     lines = (error.src or "").splitlines()
-    at = error.node.lineno - 1 if getattr(error, "node", None) is not None else -1
-    return lines[at].strip() if 0 <= at < len(lines) else ""
+    node = getattr(error, "node", None)
+    if node is None or not 0 < node.lineno <= len(lines):
+        return None
+    text = lines[node.lineno - 1].strip()
+    if error.src == function.src:
+        return _line(function) - 1 + _decorators(function) + node.lineno, text
+    file = linecache.getlines(function.fn.__code__.co_filename)
+    starts = [number for number, line in enumerate(file) if line.rstrip() == lines[0].rstrip()]
+    return (starts[0] + node.lineno, text) if len(starts) == 1 else None
 
 
 def _name(function: JITFunction[Any]) -> str:
