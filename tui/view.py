@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from kernelagent.console import doing_after, line_for
@@ -43,12 +44,7 @@ class Point:
     """The best speedup or estimate by then; 0 before the first was accepted."""
 
     def at(self, axis: Axis) -> float:
-        return {
-            "turns": self.turn + 1,
-            "tokens": self.tokens,
-            "dollars": self.dollars,
-            "seconds": self.seconds,
-        }[axis]
+        return self.turn + 1 if axis == "turns" else float(getattr(self, axis))
 
 
 @dataclass(frozen=True)
@@ -84,6 +80,12 @@ class View:
     events: int = 0
     turns_changed: int = 0
     """Goes up with every change of a turn: what was drawn of the tree is old then."""
+
+    def take_all(self, events: Iterable[Logged]) -> None:
+        """Events that were read together; the pieces of a reply are taken as one."""
+        for logged, count in _joined(events):
+            self.take(logged)
+            self.events += count - 1
 
     def take(self, logged: Logged) -> None:
         """One event more."""
@@ -169,6 +171,28 @@ class View:
     @property
     def finished(self) -> RunFinished | None:
         return self.state.finished
+
+
+def _joined(events: Iterable[Logged]) -> Iterator[tuple[Logged, int]]:
+    """The events, pieces of one reply that follow upon each other joined; and how many each is."""
+    last, count = None, 0
+    for logged in events:
+        joined = None if last is None else _follows(last, logged)
+        if last is not None and joined is None:
+            yield last, count
+        last, count = (logged, 1) if joined is None else (joined, count + 1)
+    if last is not None:
+        yield last, count
+
+
+def _follows(before: Logged, logged: Logged) -> Logged | None:
+    one, other = before.event, logged.event
+    if not isinstance(one, ReplyProgressed) or not isinstance(other, ReplyProgressed):
+        return None
+    begins = other.characters - len(other.text)
+    if one.turn != other.turn or one.characters != begins or logged.time_s < before.time_s:
+        return None
+    return replace(logged, event=replace(other, text=one.text + other.text))
 
 
 def ratio_of(found: Evaluation) -> float:
