@@ -87,10 +87,19 @@ class RunScreen(Screen[None]):
     ]
 
     def __init__(
-        self, folder: RunFolder, is_live: Callable[[], bool] | None = None, name: str | None = None
+        self,
+        folder: RunFolder,
+        is_live: Callable[[], bool] | None = None,
+        name: str | None = None,
+        *,
+        clock: Callable[[], float] = time.time,
     ) -> None:
-        """`is_live`: whether the run goes on; asked of the run's lock where nobody knows better."""
+        """`is_live`: whether the run goes on; asked of the run's lock where nobody knows better.
+
+        `clock`: seconds since the epoch, against which it is shown how long a step has taken.
+        """
         super().__init__(name=name)
+        self._clock = clock
         self.folder = folder
         self.view = View()
         self.live = True
@@ -193,7 +202,7 @@ class RunScreen(Screen[None]):
     def _draw_now(self) -> None:
         box = self.query_one("#now", Lines)
         size = box.content_size
-        now = time.time()
+        now = self._clock()
         box.show(panels.now_text(self.view, self.live, now, size.width, size.height))
         working = self.live and self.view.finished is None and not self.view.paused
         idle = now - self.view.state.last_s if working and self.view.state.last_s else 0.0
