@@ -28,7 +28,6 @@ if __name__ == "__main__":
 
 from benchmarks.tui_runs import made_run
 from kernelagent.config import RunConfig
-from kernelagent.runlog import RunFolder
 from kernelagent.tui.app import KernelAgentApp
 from kernelagent.tui.run_screen import RunScreen
 from kernelagent.tui.start_screen import StartScreen
