@@ -16,6 +16,7 @@ from kernelagent.events import (
     ReplyReceived,
     RunFinished,
     StageFinished,
+    StageProgressed,
     Steered,
     TurnDropped,
     TurnStarted,
@@ -67,6 +68,8 @@ class View:
     doing: str | None = "waiting for the first event"
     since_s: float = 0.0
     """When `doing` began, in seconds since the epoch."""
+    measuring: bool = False
+    """The last thing told was how far a stage is; `doing` began when it was told first."""
     active: int | None = None
     """The turn that the last event was about."""
     arriving: dict[int, str] = field(default_factory=dict)
@@ -95,9 +98,11 @@ class View:
             self.lines.append(line)
         doing = doing_after(logged)
         if not isinstance(logged.event, (Steered, ReplyProgressed)) or doing == "paused":
-            if doing != self.doing:
+            going_on = isinstance(logged.event, StageProgressed) and self.measuring
+            if doing != self.doing and not going_on:
                 self.since_s = logged.time_s
             self.doing = doing
+            self.measuring = isinstance(logged.event, StageProgressed)
         self._note(logged)
 
     def _note(self, logged: Logged) -> None:
@@ -120,6 +125,8 @@ class View:
             case StageFinished() as e:
                 same = e.turn == self.active
                 self.stages = (*self.stages, e.stage) if same else (e.stage,)
+                self.active = e.turn
+            case StageProgressed() as e:
                 self.active = e.turn
             case TurnVoid() | TurnDropped() as e:
                 self._forget_arriving(e.turn)
