@@ -177,9 +177,13 @@ def made_run(
     measured: bool = False,
     finished: bool = False,
     streaming: bool = False,
+    began: float | None = None,
 ) -> RunFolder:
-    """A run's folder with such a log, one event every 0.7 s, and the prompts of its turns."""
-    began = time.time() - 0.7 * 8 * turns
+    """A run's folder with such a log, one event every 0.7 s, and the prompts of its turns.
+
+    `began`: in seconds since the epoch; by default the run has come to its end just now.
+    """
+    began = time.time() - 0.7 * 8 * turns if began is None else began
     folder = RunFolder.create(runs, "rms_norm", now=began)
     ticks = iter(range(100_000_000))
     log = EventLog(folder, clock=lambda: began + 0.7 * next(ticks))

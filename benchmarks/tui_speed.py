@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import os
+import platform
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 
 from benchmarks.tui_runs import made_run, reply
@@ -130,6 +133,7 @@ def main() -> None:
     if given.write:
         write(RunFolder(Path(given.write)), given.rate, given.seconds)
         return
+    loaded = os.getloadavg()[0]
     with tempfile.TemporaryDirectory() as runs:
         folder = made_run(Path(runs), TURNS)
         attached = statistics.median(attach_s(folder) for _ in range(3))
@@ -144,7 +148,18 @@ def main() -> None:
         f"| {soaked.written - soaked.seen} | 0 |",
         f"| share of a core that drawing took meanwhile | {soaked.cpu_share:.0%} | |",
     ]
-    text = "\n".join(["| what | found | wanted |", "|---|---|---|", *rows]) + "\n"
+    head = [
+        "# How fast the TUI is",
+        "",
+        f"`python -m benchmarks.tui_speed --soak {given.soak:g} --out benchmarks/results/tui.md`, Python "
+        f"{platform.python_version()}, textual {version('textual')}, {os.cpu_count()} cores at a load of "
+        f"{loaded:.1f} before and {os.getloadavg()[0]:.1f} after; seconds of the drawing process alone, "
+        "which a loaded machine makes longer too.",
+        "",
+        "| what | found | wanted |",
+        "|---|---|---|",
+    ]
+    text = "\n".join([*head, *rows]) + "\n"
     print(text)
     if given.out is not None:
         given.out.write_text(text, encoding="utf-8")

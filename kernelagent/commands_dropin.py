@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -106,15 +107,16 @@ def optimize_parts(
         raise UsageError("--submodule names the part and --top chooses it; give one of them")
     spec, config = problem_spec(model, names), resolve(flags, config_file)
     confirm_sending(config)
-    if path is not None:
-        groups: list[tuple[str, ...]] = [(path,)]
-    else:
-        groups = submodule.chosen(submodule.scanned(spec, config), top or 1)
-    progress = Progress(Console(stderr=True))
+    talk = Console(stderr=True)
+    progress = Progress(talk)
+    tell = partial(talk.print, highlight=False, markup=False, soft_wrap=True)
+    watched: dict[str, Any] = {"subscribers": (progress,), "stop_asked": stop_asked}
     try:
-        found = submodule.optimize_parts(
-            spec, config, groups, subscribers=(progress,), stop_asked=stop_asked
-        )
+        if path is not None:
+            found = submodule.optimize_parts(spec, config, [(path,)], **watched)
+        else:
+            scan_ = submodule.scanned(spec, config)
+            found = submodule.optimize_top(spec, config, scan_, top or 1, tell=tell, **watched)
     finally:
         progress.close()
     if as_json:

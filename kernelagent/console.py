@@ -21,6 +21,7 @@ from kernelagent.events import (
     RunStarted,
     ServerProgress,
     StageFinished,
+    StageProgressed,
     Steered,
     TurnStarted,
     TurnVoid,
@@ -121,6 +122,9 @@ def doing_after(logged: Logged) -> str | None:
             return "judging the candidate"
         case StageFinished() as e:
             return f"judging turn {e.turn}: {e.stage.name} done"
+        case StageProgressed() as e:
+            verb = {"measure": "measuring"}.get(e.stage, e.stage)
+            return f"judging turn {e.turn}: {verb} block {min(e.done + 1, e.of)} of {e.of}"
         case ServerProgress(phase="starting" | "waiting") as e:
             return f"starting {e.model}"
         case WinnerMeasured() | ModuleEmitted():

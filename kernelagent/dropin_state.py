@@ -16,52 +16,72 @@ class _Watch:
     """Notices in a microsecond or two that the state is not the one last looked at."""
 
     def __init__(self, module: torch.nn.Module) -> None:
-        import itertools
         import operator
 
         parts = list(module.modules())
-        held = [vars(p)[n] for p in parts for n in ("_parameters", "_buffers", "_modules")]
+        holders = [vars(p)[n] for p in parts for n in ("_parameters", "_buffers", "_modules")]
         every = torch.nn.modules.module
         self.hooks = (
             *(vars(part)[name] for part in parts[1:] for name in _HOOKS),
             every._global_forward_hooks,
             every._global_forward_pre_hooks,
         )
-        self._empty = (*self.hooks, *(holder for holder in held if not holder))
-        self._held = [holder for holder in held if holder]
-        self._chained = itertools.chain.from_iterable
-        self._is = operator.is_
-        self._values = [*self._chained(map(dict.values, self._held))]
-        self._settings = []
+        empty = (*self.hooks, *(holder for holder in holders if not holder))
+        held = [holder for holder in holders if holder]
+        settings, picks, verified = [], [], []
         for part in parts:
             attributes = vars(part)
-            # "training" is among the names too: with two at least, a tuple comes back.
             names = [name for name in attributes if _is_plain(attributes[name])]
-            pick = operator.itemgetter("training", *names)
-            self._settings.append((attributes, pick, _copied(pick(attributes))))
+            # Of two names at least, a tuple comes back.
+            pick = operator.itemgetter(*names if len(names) > 1 else ("training", "training"))
+            settings.append(attributes)
+            picks.append(pick)
+            verified.append(_copied(pick(attributes)))
+        self.is_quiet = _quietness(empty, held, picks, settings, verified)
+        """Whether every object and attribute is the one last seen, and no hook has come."""
         self.tensors = tuple(t for t in _state_of(module).values() if type(t) in _PLAIN_TENSORS)
         self._dtypes = [tensor.dtype for tensor in self.tensors]
         self._addresses = [tensor.data_ptr() for tensor in self.tensors]
-
-    def is_quiet(self) -> bool:
-        """Whether every object and attribute is the one last seen, and no hook has come."""
-        if any(self._empty) or sum(map(len, self._held)) != len(self._values):
-            return False
-        if not all(map(self._is, self._chained(map(dict.values, self._held)), self._values)):
-            return False
-        try:
-            for attributes, pick, values in self._settings:
-                if pick(attributes) != values:
-                    return False
-        except KeyError:
-            return False
-        return True
 
     def has_same_storage(self) -> bool:
         """Whether no tensor was exchanged behind its parameter, as `.half()` and `.to()` do."""
         return [tensor.dtype for tensor in self.tensors] == self._dtypes and [
             tensor.data_ptr() for tensor in self.tensors
         ] == self._addresses
+
+
+def _quietness(
+    empty: tuple[Any, ...],
+    held: list[dict[str, Any]],
+    picks: list[Any],
+    settings: list[dict[str, Any]],
+    verified: list[tuple[Any, ...]],
+) -> Any:
+    """The question `_Watch.is_quiet`: every loop in it is one of the interpreter's own."""
+    import itertools
+    import operator
+
+    chained, values_of, same, call = (
+        itertools.chain.from_iterable,
+        dict.values,
+        operator.is_,
+        operator.call,
+    )
+    # The last of both: an object more, or one less, puts it beside another.
+    held = [*held, {"end": object()}]
+    values = [*chained(map(values_of, held))]
+
+    def is_quiet() -> bool:
+        try:
+            return (
+                not any(empty)
+                and all(map(same, chained(map(values_of, held)), values))
+                and [*map(call, picks, settings)] == verified
+            )
+        except KeyError:
+            return False
+
+    return is_quiet
 
 
 def _state_of(module: torch.nn.Module) -> dict[str, torch.Tensor]:

@@ -48,10 +48,13 @@ class Stage:
     """One step of an evaluation and how long it took."""
 
     name: str
-    status: Literal["passed", "failed", "skipped"]
+    status: Literal["passed", "failed", "skipped", "running"]
+    """`running` only while it is told to a listener, never in an evaluation."""
     seconds: float
     overhead: bool = False
     """True: our own work, neither triton compiling, nor the candidate running, nor the judge's checks."""
+    progress: tuple[int, int] | None = None
+    """With `running`: the blocks that are done, and how many there will be at least."""
 
 
 @dataclass(frozen=True)

@@ -116,6 +116,18 @@ class StageFinished:
 
 
 @dataclass(frozen=True)
+class StageProgressed:
+    """A long stage of an evaluation is so far; a few a second at most."""
+
+    turn: int
+    stage: str
+    done: int
+    """Blocks of a measurement."""
+    of: int
+    """How many there will be at least; more where the interval is still too wide by then."""
+
+
+@dataclass(frozen=True)
 class Evaluated:
     turn: int
     candidate: str
@@ -212,6 +224,7 @@ Event: TypeAlias = (
     | TurnVoid
     | TurnDropped
     | StageFinished
+    | StageProgressed
     | Evaluated
     | BestChanged
     | ModelExhausted
@@ -222,6 +235,15 @@ Event: TypeAlias = (
     | ServerProgress
     | RunFinished
 )
+
+
+def stage_event(turn: int, stage: Stage) -> StageFinished | StageProgressed:
+    """What the log keeps of a stage that a judge has told."""
+    if stage.progress is None:
+        return StageFinished(turn, stage)
+    return StageProgressed(turn, stage.name, *stage.progress)
+
+
 Subscriber: TypeAlias = Callable[["Logged"], None]
 
 KINDS: dict[str, type[Event]] = {
@@ -236,6 +258,7 @@ KINDS: dict[str, type[Event]] = {
         TurnVoid,
         TurnDropped,
         StageFinished,
+        StageProgressed,
         Evaluated,
         BestChanged,
         ModelExhausted,

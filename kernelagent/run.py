@@ -33,9 +33,9 @@ from kernelagent.events import (
     RunFinished,
     RunResumed,
     RunStarted,
-    StageFinished,
     Subscriber,
     WinnerMeasured,
+    stage_event,
 )
 from kernelagent.gitlog import GitLog
 from kernelagent.gpu import Gpu, GpuLock, gpu_of
@@ -330,7 +330,7 @@ class _Run:
             return winner
 
     def _progress(self, turn: int, stage: Stage) -> None:
-        self._log.publish(StageFinished(turn, stage))
+        self._log.publish(stage_event(turn, stage))
 
     def _why_not(self, winner: Evaluation) -> str | None:
         if winner.reason is not None:

@@ -25,9 +25,9 @@ from kernelagent.events import (
     ModelExhausted,
     Remarked,
     ReplyReceived,
-    StageFinished,
     TurnDropped,
     TurnVoid,
+    stage_event,
 )
 from kernelagent.feedback import feedback_for, void_feedback
 from kernelagent.history import History, Message, Turn, TurnRequest
@@ -348,7 +348,7 @@ class Session:
 
     def _evaluate(self, index: int, candidate: Candidate) -> Evaluation:
         return self.evaluator.evaluate(
-            candidate, lambda stage: self._publish(StageFinished(index, stage))
+            candidate, lambda stage: self._publish(stage_event(index, stage))
         )
 
     def _publish(self, event: Event) -> None:

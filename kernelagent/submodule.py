@@ -12,7 +12,13 @@ from pathlib import Path
 
 from kernelagent.candidate import Candidate
 from kernelagent.config import RunConfig
-from kernelagent.errors import ExitStatus, UsageError
+from kernelagent.errors import (
+    ExitStatus,
+    KernelAgentError,
+    ModelError,
+    ProblemError,
+    UsageError,
+)
 from kernelagent.events import Subscriber
 from kernelagent.problem import ProblemSpec
 from kernelagent.records import to_data, to_json
@@ -31,6 +37,7 @@ class PartResult:
 
     path: str
     run: str
+    """Its folder; empty where no run could be begun or carried through."""
     why: str
     emitted: str | None = None
     """The file, where the whole model stayed right with it; else None."""
@@ -59,21 +66,76 @@ def scanned(problem: ProblemSpec, config: RunConfig) -> Scan:
 
 def chosen(scan: Scan, top: int) -> list[tuple[str, ...]]:
     """The `top` parts with most to gain, each with the parts like it; none inside or around another."""
-    groups: list[tuple[str, ...]] = []
-    taken: list[str] = []
-    for row in scan.rows:
-        if len(groups) == top:
-            break
-        if not _can(row) or any(_nested(row.path, path) for path in taken):
-            continue
-        alike = [p for p in row.alike if not any(_nested(p, path) for path in taken)]
-        groups.append((row.path, *alike[: _MOST_PLACES - 1]))
-        taken += (row.path, *row.alike)
-    if not groups:
+    rows: list[ScanRow] = []
+    while len(rows) < top and (row := following(scan, rows)) is not None:
+        rows.append(row)
+    if not rows:
         raise UsageError(
             f"no submodule of {scan.model} can be optimized alone; `kernelagent scan` says why"
         )
+    taken: list[ScanRow] = []
+    groups = []
+    for row in rows:
+        groups.append(_places(row, taken))
+        taken.append(row)
     return groups
+
+
+def following(
+    scan: Scan, taken: Sequence[ScanRow], failed: Sequence[ScanRow] = ()
+) -> ScanRow | None:
+    """The part with most to gain besides those `taken`; what is inside one that `failed` may be it."""
+    gone = {path for row in failed for path in (row.path, *row.alike)}
+    return next(
+        (r for r in scan.rows if _can(r) and r.path not in gone and not _overlaps(r.path, taken)),
+        None,
+    )
+
+
+def optimize_top(
+    problem: ProblemSpec,
+    config: RunConfig,
+    scan: Scan,
+    top: int,
+    *,
+    tell: Callable[[str], None],
+    subscribers: Sequence[Subscriber] = (),
+    stop_asked: Callable[[], bool] = lambda: False,
+) -> PartsResult:
+    """The `top` parts with most to gain; where nobody can write one, the next in line has its place.
+
+    At most as many again are tried in vain. Raises what went wrong when not one could be tried.
+    """
+    if top > 1 and config.out is not None:
+        raise UsageError("--out names one file; leave it out with several submodules")
+    done: list[PartResult] = []
+    taken: list[ScanRow] = []
+    failed: list[ScanRow] = []
+    fault: KernelAgentError | None = None
+    while len(taken) < top and len(failed) <= top and not stop_asked():
+        row = following(scan, taken, failed)
+        if row is None:
+            break
+        places = _places(row, taken)
+        tell(
+            f"part {len(taken) + 1} of {top}: {', '.join(places)} ({row.kind}), "
+            f"{row.share:.0%} of the time, at most {row.gain_at_most or 1.0:.2f}x for the whole"
+        )
+        try:
+            done.append(_one(problem, config, places, subscribers, stop_asked))
+        except (ModelError, ProblemError) as error:
+            fault = error
+            tell(f"{row.path} is left as it is: {error}")
+            failed.append(row)
+            done.append(PartResult(row.path, "", str(error)))
+        else:
+            taken.append(row)
+    if not done:
+        # Raises where the scan has nothing to offer; else the user has stopped it at once.
+        chosen(scan, top)
+    if fault is not None and not taken:
+        raise fault
+    return PartsResult(problem.label, tuple(done))
 
 
 def optimize_parts(
@@ -188,6 +250,15 @@ def _ratio(result: RunResult) -> float | None:
 
 def _can(row: ScanRow) -> bool:
     return row.cannot is None and row.gain_at_most is not None and row.gain_at_most > 1.0
+
+
+def _places(row: ScanRow, taken: Sequence[ScanRow]) -> tuple[str, ...]:
+    alike = [path for path in row.alike if not _overlaps(path, taken)]
+    return (row.path, *alike[: _MOST_PLACES - 1])
+
+
+def _overlaps(path: str, taken: Sequence[ScanRow]) -> bool:
+    return any(_nested(path, other) for row in taken for other in (row.path, *row.alike))
 
 
 def _nested(one: str, other: str) -> bool:

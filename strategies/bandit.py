@@ -71,7 +71,7 @@ class Bandit:
         return side_by_side(history, self.in_flight, self._pull)
 
     def _pull(self, history: History) -> TurnRequest | None:
-        lineage = Lineage.of(history)
+        lineage, known = self._remembered.of(history)
         parent = self._parent(history, lineage)
         arms = [
             Arm(kind, model, bottleneck(None if kind == "write" else parent))
@@ -80,7 +80,7 @@ class Bandit:
         ]
         if not arms:
             return None
-        arm = self._choose(arms, self._remembered.payoffs(history, lineage), history)
+        arm = self._choose(arms, known, history)
         if arm.kind == "write" or parent is None:
             return TurnRequest(
                 "write", arm.model, trajectory=lineage.trajectories, temperature=self.temperature
@@ -124,18 +124,30 @@ def payoffs(history: History, lineage: Lineage) -> Known:
 
 @dataclass
 class _Remembered:
-    """`payoffs`, without walking again the settled turns of the history it was asked about last."""
+    """Forest and payoffs, without walking again the turns that were settled when it was asked last.
 
-    last: tuple[tuple[Turn, ...], Known] = ((), {})
+    A turn that is settled never changes, so neither does what is known of the turns up to the first
+    pending one; another history is begun anew.
+    """
 
-    def payoffs(self, history: History, lineage: Lineage) -> Known:
-        seen, known = self.last
-        if history.turns[: len(seen)] != seen:
-            seen, known = (), {}
-        settled = tuple(takewhile(lambda turn: not turn.pending, history.turns))
-        known = _with_pulls(known, settled[len(seen) :], lineage)
-        self.last = (settled, known)
-        return _with_pulls(known, history.turns[len(settled) :], lineage)
+    settled: tuple[Turn, ...] = ()
+    lineage: Lineage = field(default_factory=lambda: Lineage({}, {}, 0))
+    known: Known = field(default_factory=dict)
+
+    def of(self, history: History) -> tuple[Lineage, Known]:
+        if history.turns[: len(self.settled)] != self.settled:
+            self.settled, self.lineage, self.known = (), Lineage({}, {}, 0), {}
+        rest = history.turns[len(self.settled) :]
+        new = tuple(takewhile(lambda turn: not turn.pending, rest))
+        if new:
+            self.settled = (*self.settled, *new)
+            self.lineage = self.lineage.with_turns(new)
+            self.known = _with_pulls(self.known, new, self.lineage)
+        waiting = rest[len(new) :]
+        if not waiting:
+            return self.lineage, self.known
+        lineage = self.lineage.with_turns(waiting)
+        return lineage, _with_pulls(self.known, waiting, lineage)
 
 
 def _with_pulls(known: Known, turns: Sequence[Turn], lineage: Lineage) -> Known:

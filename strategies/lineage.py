@@ -66,15 +66,21 @@ class Lineage:
 
     @classmethod
     def of(cls, history: History) -> Lineage:
+        return cls({}, {}, 0).with_turns(history.turns)
+
+    def with_turns(self, turns: Sequence[Turn]) -> Lineage:
+        """This forest with `turns`, asked for after all of its own, added to it."""
+        asked = dict(self.asked)
         children: dict[int, list[Turn]] = {}
-        for turn in history.turns:
+        begun = self.trajectories
+        for turn in turns:
+            begun = max(begun, turn.request.trajectory + 1)
             if turn.request.parent is not None:
                 children.setdefault(turn.request.parent, []).append(turn)
-        return cls(
-            nodes={turn.index: turn for turn in evaluated(history.turns)},
-            asked={parent: tuple(turns) for parent, turns in children.items()},
-            trajectories=1 + max((turn.request.trajectory for turn in history.turns), default=-1),
-        )
+        for parent, added in children.items():
+            asked[parent] = (*asked.get(parent, ()), *added)
+        added_nodes = {turn.index: turn for turn in evaluated(turns)}
+        return Lineage(nodes={**self.nodes, **added_nodes}, asked=asked, trajectories=begun)
 
     def children(self, turn: Turn) -> tuple[Turn, ...]:
         return self.asked.get(turn.index, ())

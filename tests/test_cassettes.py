@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from itertools import pairwise
 from pathlib import Path
 
@@ -12,7 +15,9 @@ from kernelagent.config import RunConfig
 from kernelagent.models.cassette import of_run, recording
 from kernelagent.problem import ProblemSpec
 from kernelagent.run import RunResult, optimize
-from kernelagent.runlog import RunFolder
+from kernelagent.runlog import RunFolder, read_events
+from kernelagent.state import fold
+from kernelagent.strategies import BUILT_IN
 
 TESTS = Path(__file__).resolve().parent
 CASSETTES = sorted((TESTS / "cassettes").glob("*.jsonl"))
@@ -50,6 +55,34 @@ def test_each_turn_ends_as_it_was_recorded_and_the_last_is_the_best(cassette, tm
     assert result.outcome == "better"
     assert result.state.winner_turn == len(told) - 1
     assert (tmp_path / "optimized.py").is_file()
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("strategy", BUILT_IN)
+def test_every_strategy_ends_in_good_order_on_a_recorded_conversation(strategy, tmp_path):
+    cassette, out = TESTS / "cassettes" / f"{FAST}.jsonl", tmp_path / "optimized.py"
+    words = ["optimize", str(EXAMPLES / f"{FAST}.py"), "--model", f"replay:{cassette}"]
+    words += ["--strategy", strategy, "--device", "virtual", "--out", str(out)]
+    done = subprocess.run(
+        [sys.executable, "-m", "kernelagent", *words, "--runs", str(tmp_path / "runs"), "--json"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    state = fold(read_events(RunFolder(Path(report["folder"])).log))
+    told = [reply.verdict for reply in recording(str(cassette))]
+    # A recording that is too short ends the run, never as an error; auto sees no headroom before.
+    ends = {"auto": "the strategy asks for nothing more"}
+    assert (report["outcome"], report["exit_status"]) == ("better", 0)
+    assert report["why"] == ends.get(strategy, f"replay:{cassette} has nothing left to try")
+    assert len(state.history.turns) == len(told)
+    assert not state.history.pending
+    accepted = {turn.index: turn.score for turn in state.history.turns if turn.accepted}
+    assert state.winner_turn == max(accepted, key=accepted.__getitem__)
+    assert "def optimized(" in out.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("cassette", CASSETTES, ids=lambda path: path.stem)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 
 from rich.text import Text
@@ -156,12 +157,7 @@ def now_text(view: View, live: bool, now_s: float, width: int, height: int) -> T
     taken = sum(1 + len(line) // max(1, width) for line in head.plain.split("\n"))
     left = max(0, height - taken)
     text = view.arriving.get(view.active, "") if view.active is not None else ""
-    if text:
-        wrapped = [part for line in harmless(text).split("\n") for part in _folded(line, width)]
-    else:
-        said = [line for words in view.lines for line in harmless(words).split("\n")]
-        wrapped = [part for line in said for part in textwrap.wrap(line, max(1, width)) or [""]]
-    tail = wrapped[-left:] if left else []
+    tail = _tail([text], left, width, _folded) if text else _tail(view.lines, left, width, _wrapped)
     if tail:
         head.append("\n" + "\n".join(tail), "" if text else "dim")
     return head
@@ -191,6 +187,22 @@ def _steering(view: View) -> list[str]:
     return notes
 
 
+def _tail(
+    texts: Sequence[str], count: int, width: int, fold: Callable[[str, int], list[str]]
+) -> list[str]:
+    """The last `count` lines of the texts at this width; what is above them is not looked at."""
+    rows: list[str] = []
+    for text in reversed(texts):
+        for line in reversed(harmless(text).split("\n")):
+            if len(rows) >= count:
+                break
+            rows += reversed(fold(line, max(1, width)))
+    return rows[:count][::-1]
+
+
+def _wrapped(line: str, width: int) -> list[str]:
+    return textwrap.wrap(line, width) or [""]
+
+
 def _folded(line: str, width: int) -> list[str]:
-    width = max(1, width)
     return [line[at : at + width] for at in range(0, len(line), width)] or [""]

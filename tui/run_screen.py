@@ -25,6 +25,7 @@ from kernelagent.tui import panels
 from kernelagent.tui.curve import curve
 from kernelagent.tui.dialogs import AskText, Confirm, Words, keys_text
 from kernelagent.tui.follow import Follower
+from kernelagent.tui.lines import Lines
 from kernelagent.tui.tree_rows import tree_rows
 from kernelagent.tui.turn_screen import TurnScreen
 from kernelagent.tui.turn_tree import TurnTree
@@ -86,10 +87,19 @@ class RunScreen(Screen[None]):
     ]
 
     def __init__(
-        self, folder: RunFolder, is_live: Callable[[], bool] | None = None, name: str | None = None
+        self,
+        folder: RunFolder,
+        is_live: Callable[[], bool] | None = None,
+        name: str | None = None,
+        *,
+        clock: Callable[[], float] = time.time,
     ) -> None:
-        """`is_live`: whether the run goes on; asked of the run's lock where nobody knows better."""
+        """`is_live`: whether the run goes on; asked of the run's lock where nobody knows better.
+
+        `clock`: seconds since the epoch, against which it is shown how long a step has taken.
+        """
         super().__init__(name=name)
+        self._clock = clock
         self.folder = folder
         self.view = View()
         self.live = True
@@ -113,8 +123,8 @@ class RunScreen(Screen[None]):
             yield Static(id="curve", classes="panel")
         with Horizontal(id="middle"):
             yield TurnTree(id="turns", classes="panel")
-            yield Static(id="now", classes="panel")
-        yield Static("", id="spend")
+            yield Lines(id="now", classes="panel")
+        yield Lines(id="spend")
         yield Footer(compact=True, show_command_palette=False)
 
     async def on_mount(self) -> None:
@@ -139,8 +149,7 @@ class RunScreen(Screen[None]):
         self._reading, before = True, self.view.events
         try:
             while events := self._follower.poll():
-                for logged in events:
-                    self.view.take(logged)
+                self.view.take_all(events)
                 await asyncio.sleep(0)
         except (UsageError, KeyError) as error:
             self._broken = True
@@ -191,10 +200,10 @@ class RunScreen(Screen[None]):
         self._put("#curve", curve(self.view.points, axis, size.width, size.height))
 
     def _draw_now(self) -> None:
-        box = self.query_one("#now", Static)
+        box = self.query_one("#now", Lines)
         size = box.content_size
-        now = time.time()
-        self._put("#now", panels.now_text(self.view, self.live, now, size.width, size.height))
+        now = self._clock()
+        box.show(panels.now_text(self.view, self.live, now, size.width, size.height))
         working = self.live and self.view.finished is None and not self.view.paused
         idle = now - self.view.state.last_s if working and self.view.state.last_s else 0.0
         seconds = self.view.state.elapsed_s + max(0.0, idle)
@@ -202,7 +211,7 @@ class RunScreen(Screen[None]):
             self._limits_of = self.view.state.steering
             self._limits = panels.limits_of(self.view.state)
         line = panels.spend_text(self.view, self._limits, seconds, self.size.width)
-        self._put("#spend", line)
+        self.query_one("#spend", Lines).show(line)
 
     def _put(self, selector: str, text: Text) -> None:
         """Draw a text where it differs from what stands there; no box changes its size by it."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property, partial
 
 from rich.text import Text
 
@@ -28,7 +30,12 @@ class TreeRow:
     turn: int
     depth: int
     """0 for the line that leads to the newest turn; side branches stand above it, one deeper."""
-    text: Text
+    write: Callable[[], Text] = field(compare=False)
+
+    @cached_property
+    def text(self) -> Text:
+        """Written when somebody looks at the row: of a thousand, a screen shows thirty."""
+        return self.write()
 
 
 def tree_rows(view: View) -> list[TreeRow]:
@@ -46,7 +53,7 @@ def tree_rows(view: View) -> list[TreeRow]:
     waiting = [(turn, 0) for turn in _last_first(children.get(None, []), newest)]
     while waiting:
         turn, depth = waiting.pop()
-        rows.append(TreeRow(turn.index, depth, _line(view, turn, depth)))
+        rows.append(TreeRow(turn.index, depth, partial(_line, view, turn, depth)))
         below = _last_first(children.get(turn.index, []), newest)
         waiting += [(child, depth + (place > 0)) for place, child in enumerate(below)]
     return rows

@@ -14,6 +14,7 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
+from kernelagent.tui.lines import strip_of
 from kernelagent.tui.tree_rows import TreeRow
 
 
@@ -42,6 +43,8 @@ class TurnTree(ScrollView, can_focus=True):
         self._rows: Sequence[TreeRow] = ()
         self._cursor = 0
         self._following = True
+        self._base = Style()
+        """Of the box; worked out from the style sheet once a frame, not once a line."""
 
     @property
     def turn(self) -> int | None:
@@ -60,10 +63,14 @@ class TurnTree(ScrollView, can_focus=True):
         self._keep_in_sight()
         self.refresh()
 
+    def render_lines(self, crop: Region) -> list[Strip]:
+        self._base = self.rich_style
+        return super().render_lines(crop)
+
     def render_line(self, y: int) -> Strip:
         number = y + self.scroll_offset.y
         width = self.size.width
-        base = self.rich_style
+        base = self._base
         if number >= len(self._rows):
             return Strip.blank(width, base)
         chosen = number == self._cursor
@@ -73,10 +80,7 @@ class TurnTree(ScrollView, can_focus=True):
         if chosen and self.has_focus:
             segments.append(Segment(text.plain, style))
         else:
-            segments += [
-                Segment(part.text, base + part.style if isinstance(part.style, Style) else base)
-                for part in text.render(self.app.console, end="")
-            ]
+            segments += strip_of(text, base, self)
         return Strip(segments).adjust_cell_length(width, style)
 
     def action_move(self, by: int) -> None:

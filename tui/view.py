@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from kernelagent.console import doing_after, line_for
@@ -15,6 +16,7 @@ from kernelagent.events import (
     ReplyReceived,
     RunFinished,
     StageFinished,
+    StageProgressed,
     Steered,
     TurnDropped,
     TurnStarted,
@@ -43,12 +45,7 @@ class Point:
     """The best speedup or estimate by then; 0 before the first was accepted."""
 
     def at(self, axis: Axis) -> float:
-        return {
-            "turns": self.turn + 1,
-            "tokens": self.tokens,
-            "dollars": self.dollars,
-            "seconds": self.seconds,
-        }[axis]
+        return self.turn + 1 if axis == "turns" else float(getattr(self, axis))
 
 
 @dataclass(frozen=True)
@@ -71,6 +68,8 @@ class View:
     doing: str | None = "waiting for the first event"
     since_s: float = 0.0
     """When `doing` began, in seconds since the epoch."""
+    measuring: bool = False
+    """The last thing told was how far a stage is; `doing` began when it was told first."""
     active: int | None = None
     """The turn that the last event was about."""
     arriving: dict[int, str] = field(default_factory=dict)
@@ -85,6 +84,12 @@ class View:
     turns_changed: int = 0
     """Goes up with every change of a turn: what was drawn of the tree is old then."""
 
+    def take_all(self, events: Iterable[Logged]) -> None:
+        """Events that were read together; the pieces of a reply are taken as one."""
+        for logged, count in _joined(events):
+            self.take(logged)
+            self.events += count - 1
+
     def take(self, logged: Logged) -> None:
         """One event more."""
         self.state = self.state.after(logged)
@@ -93,9 +98,11 @@ class View:
             self.lines.append(line)
         doing = doing_after(logged)
         if not isinstance(logged.event, (Steered, ReplyProgressed)) or doing == "paused":
-            if doing != self.doing:
+            going_on = isinstance(logged.event, StageProgressed) and self.measuring
+            if doing != self.doing and not going_on:
                 self.since_s = logged.time_s
             self.doing = doing
+            self.measuring = isinstance(logged.event, StageProgressed)
         self._note(logged)
 
     def _note(self, logged: Logged) -> None:
@@ -118,6 +125,8 @@ class View:
             case StageFinished() as e:
                 same = e.turn == self.active
                 self.stages = (*self.stages, e.stage) if same else (e.stage,)
+                self.active = e.turn
+            case StageProgressed() as e:
                 self.active = e.turn
             case TurnVoid() | TurnDropped() as e:
                 self._forget_arriving(e.turn)
@@ -169,6 +178,28 @@ class View:
     @property
     def finished(self) -> RunFinished | None:
         return self.state.finished
+
+
+def _joined(events: Iterable[Logged]) -> Iterator[tuple[Logged, int]]:
+    """The events, pieces of one reply that follow upon each other joined; and how many each is."""
+    last, count = None, 0
+    for logged in events:
+        joined = None if last is None else _follows(last, logged)
+        if last is not None and joined is None:
+            yield last, count
+        last, count = (logged, 1) if joined is None else (joined, count + 1)
+    if last is not None:
+        yield last, count
+
+
+def _follows(before: Logged, logged: Logged) -> Logged | None:
+    one, other = before.event, logged.event
+    if not isinstance(one, ReplyProgressed) or not isinstance(other, ReplyProgressed):
+        return None
+    begins = other.characters - len(other.text)
+    if one.turn != other.turn or one.characters != begins or logged.time_s < before.time_s:
+        return None
+    return replace(logged, event=replace(other, text=one.text + other.text))
 
 
 def ratio_of(found: Evaluation) -> float:

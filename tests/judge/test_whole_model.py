@@ -12,7 +12,7 @@ import torch
 from kernelagent.errors import ProblemError
 from kernelagent.problem import ProblemSpec
 from kernelagent.records import from_json
-from kernelagent.submodule import PartsResult, chosen, scan_text
+from kernelagent.submodule import PartsResult, chosen, following, scan_text
 from kernelagent.tools.judge.bundle import load_bundle
 from kernelagent.tools.judge.scan import scan
 from kernelagent.tools.judge.submodules import Whole
@@ -74,6 +74,18 @@ def test_a_scan_ranks_parts_by_what_they_could_give(whole: Whole) -> None:
 
 def test_the_parts_chosen_neither_hold_each_other_nor_repeat(whole: Whole) -> None:
     assert chosen(scan(whole), 3) == [("blocks.0", "blocks.1"), ("norm",), ("head",)]
+
+
+def test_a_part_that_nobody_can_write_leaves_its_place_to_what_is_inside_it(whole: Whole) -> None:
+    found = scan(whole)
+    rows = {row.path: row for row in found.rows}
+    first = following(found, [])
+    assert first == rows["blocks.0"]
+    inside = following(found, [], [first])
+    assert inside is not None
+    assert (inside.path, inside.kind) == ("blocks.0.norm", "RMSNorm")
+    assert following(found, [inside], [first]) not in (None, first, inside)
+    assert following(found, list(found.rows)) is None
 
 
 def test_a_captured_part_is_the_part_with_its_weights_and_inputs(
@@ -143,3 +155,27 @@ def test_a_part_is_optimized_put_back_and_the_whole_is_verified(tmp_path: Path) 
     assert part.whole.right
     assert (tmp_path / str(part.emitted)).is_file()
     assert (tmp_path / part.run / "whole_model.json").is_file()
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
+def test_the_parts_with_most_to_gain_are_found_optimized_and_put_back(tmp_path: Path) -> None:
+    words = [str(DECODER), "--top", "2", "--device", "virtual", "--turns", "1", "--json"]
+    done = subprocess.run(
+        [sys.executable, "-m", "kernelagent", "optimize", *words],
+        cwd=tmp_path,
+        capture_output=True,
+        check=True,
+    )
+    block, norm, mlp = from_json(done.stdout, PartsResult).parts
+    # The built-in policy cannot write attention: the block is left, what is inside has its place.
+    assert (block.path, block.run, block.emitted) == ("blocks.0", "", None)
+    assert "--model" in block.why
+    assert (norm.path, mlp.path) == ("blocks.0.norm", "blocks.0.mlp")
+    told = done.stderr.decode()
+    assert "part 1 of 2: blocks.0, blocks.1 (Block)" in told
+    assert "blocks.0 is left as it is" in told
+    assert norm.whole is not None
+    assert norm.whole.right
+    assert len(norm.whole.paths) == 5
+    assert (tmp_path / str(norm.emitted)).is_file()

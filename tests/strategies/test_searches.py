@@ -236,4 +236,17 @@ def test_a_bandit_that_has_seen_other_histories_asks_what_a_new_one_asks() -> No
     for history in (line(*outcomes[:3]), line(*outcomes), line(*outcomes[2:]), line(*outcomes[:5])):
         assert used.next_turns(history) == Bandit(("a", "b"), seed=5).next_turns(history)
         lineage = Lineage.of(history)
-        assert used._remembered.payoffs(history, lineage) == payoffs(history, lineage)
+        assert used._remembered.of(history) == (lineage, payoffs(history, lineage))
+
+
+def test_a_bandit_that_was_asked_at_every_turn_knows_what_one_asked_once_knows() -> None:
+    caller, dice = Caller(Bandit(("a", "b"), seed=5, in_flight=3)), Random(2)
+    outcomes = [rejected(), None, timed(1.1), timed(1.6)]
+    for _ in range(40):
+        caller.ask()
+        waiting = [turn.index for turn in caller.history.turns if turn.pending]
+        caller.finish(dice.randrange(len(waiting)), dice.choice(outcomes))
+        lineage = Lineage.of(caller.history)
+        known = payoffs(caller.history, lineage)
+        assert caller.strategy._remembered.of(caller.history) == (lineage, known)
+    assert len(caller.history.turns) > 40

@@ -15,6 +15,7 @@ import pytest
 
 from kernelagent.problem import ProblemSpec
 from kernelagent.tools.judge import clock, measuring
+from kernelagent.tools.judge.blocks import Running, silent
 from kernelagent.tools.judge.candidate_process import CandidateProcess, Limits
 from kernelagent.tools.judge.docket import Docket
 from kernelagent.tools.judge.measuring import Measured, measure
@@ -76,7 +77,14 @@ def brief(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(clock, "_BLOCK_S", 0.01)
 
 
-def measured(docket: Docket, source: str, tmp_path: Path, *, certificate: bool = False) -> Measured:
+def measured(
+    docket: Docket,
+    source: str,
+    tmp_path: Path,
+    *,
+    certificate: bool = False,
+    running: Running = silent,
+) -> Measured:
     number = iter(range(100))
 
     @contextmanager
@@ -98,7 +106,7 @@ def measured(docket: Docket, source: str, tmp_path: Path, *, certificate: bool =
             process.use_weights(docket.oracle.given_weights)
             yield process
 
-    return measure(docket, start, certificate=certificate, attempts=1)
+    return measure(docket, start, running, certificate=certificate, attempts=1)
 
 
 @pytest.mark.long
@@ -115,7 +123,11 @@ def test_the_module_itself_is_as_fast_as_itself(docket: Docket, tmp_path: Path) 
 def test_a_certificate_starts_fresh_processes_and_says_what_noise_there_is(
     docket: Docket, tmp_path: Path
 ) -> None:
-    found = measured(docket, FASTER, tmp_path, certificate=True)
+    told: list[tuple[int, int]] = []
+    running = lambda done, of: told.append((done, of))  # noqa: E731
+    found = measured(docket, FASTER, tmp_path, certificate=True, running=running)
+    assert told[0] == (3, 18)
+    assert all(done <= of for done, of in told)
     assert len(list(tmp_path.iterdir())) == 6
     floor = found.timing.noise_floor
     assert floor is not None

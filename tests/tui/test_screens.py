@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from textual.pilot import Pilot
 from textual.screen import Screen
-from textual.widgets import DataTable, Digits, Input, Static, TabbedContent
+from textual.widget import Widget
+from textual.widgets import DataTable, Digits, Input, TabbedContent
 
 from benchmarks.tui_runs import made_run
 from kernelagent.config import RunConfig
@@ -58,7 +59,7 @@ async def settled(pilot: Pilot[None], holds: Callable[[], bool]) -> None:
 
 
 def text_of(pilot: Pilot[None], selector: str) -> str:
-    return str(pilot.app.screen.query_one(selector, Static).render())
+    return str(pilot.app.screen.query_one(selector, Widget).render())
 
 
 def test_one_screen_of_80_by_24_shows_best_curve_turns_spend_and_what_happens(

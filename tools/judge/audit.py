@@ -14,6 +14,7 @@ from typing import Protocol
 
 from kernelagent.evaluation import Disclosure, Estimate, HeadroomFacts, KernelFacts, Timing
 from kernelagent.tools.judge import accounting, knock_out
+from kernelagent.tools.judge.blocks import Running
 from kernelagent.tools.judge.candidate_process import CandidateProcess
 from kernelagent.tools.judge.docket import Docket
 from kernelagent.tools.judge.rejection import Rejected
@@ -25,7 +26,7 @@ Start = Callable[[], CandidateProcess]
 
 
 class Step(Protocol):
-    def __call__(self, name: str, *, overhead: bool = False) -> AbstractContextManager[None]: ...
+    def __call__(self, name: str, *, overhead: bool = False) -> AbstractContextManager[Running]: ...
 
 
 @dataclass(frozen=True)
@@ -109,9 +110,10 @@ def _on_cuda(
             if not kernels:
                 raise Rejected("no_kernel", "the forward launched no Triton kernel", {})
             knock_out.require_wrong(docket, process)
-    with step("measure"):
+    fresh = partial(_fresh, docket, start)
+    with step("measure") as running:
         measured = measuring.measure(
-            docket, partial(_fresh, docket, start), certificate=certificate, attempts=attempts
+            docket, fresh, running, certificate=certificate, attempts=attempts
         )
     baseline = {
         "eager": measured.timing.speedup_eager,

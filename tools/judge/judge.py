@@ -29,6 +29,7 @@ from kernelagent.problem import ProblemFacts
 from kernelagent.profile import ReferenceProfile
 from kernelagent.tools.judge import envelope, reference_profile
 from kernelagent.tools.judge.audit import Report, look_again
+from kernelagent.tools.judge.blocks import Running
 from kernelagent.tools.judge.candidate_process import CandidateProcess, Limits
 from kernelagent.tools.judge.docket import Docket
 from kernelagent.tools.judge.harness import harness_sha256
@@ -51,11 +52,17 @@ class _Stages:
     done: list[Stage] = field(default_factory=list)
 
     @contextmanager
-    def step(self, name: str, *, overhead: bool = False) -> Iterator[None]:
+    def step(self, name: str, *, overhead: bool = False) -> Iterator[Running]:
+        """The step may tell how far it is."""
         began = time.monotonic()
+
+        def running(done: int, of: int) -> None:
+            seconds = time.monotonic() - began
+            self.listener(Stage(name, "running", seconds, overhead, (done, of)))
+
         status: Literal["passed", "failed"] = "failed"
         try:
-            yield
+            yield running
             status = "passed"
         finally:
             stage = Stage(name, status, time.monotonic() - began, overhead)

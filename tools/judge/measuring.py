@@ -29,7 +29,9 @@ from kernelagent.tools.cuda.certificate import (
     shuffled,
     turn_interval,
 )
+from kernelagent.tools.cuda.sequence import FEWEST as _FEWEST_LAUNCHES
 from kernelagent.tools.cuda.statistics import geometric_mean, interval_of, narrow_enough
+from kernelagent.tools.judge.blocks import Blocks, Running, silent
 from kernelagent.tools.judge.candidate_process import CandidateProcess
 from kernelagent.tools.judge.chained import Chained, cross_examine
 from kernelagent.tools.judge.clock import BaselineTimed, CandidateTimed, Side, Unmeasurable
@@ -70,6 +72,7 @@ class _Collected:
     compiled: dict[str, list[Block]] = field(default_factory=dict)
     chained: dict[str, Chained] = field(default_factory=dict)
     peak_bytes: dict[str, int] = field(default_factory=dict)
+    progress: Blocks = field(default_factory=Blocks)
 
     def keep_peak(self, sides: Mapping[str, Side]) -> None:
         for name, side in sides.items():
@@ -77,12 +80,20 @@ class _Collected:
                 self.peak_bytes[name] = max(self.peak_bytes.get(name, 0), side.peak_bytes)
 
 
-def measure(docket: Docket, start: Start, *, certificate: bool, attempts: int) -> Measured:
+def measure(
+    docket: Docket,
+    start: Start,
+    running: Running = silent,
+    *,
+    certificate: bool,
+    attempts: int,
+) -> Measured:
     """Time the candidate against eager and torch.compile on every input set; raises `Rejected`.
 
+    `running`: is told now and then how many blocks are done.
     `attempts`: how often this problem's candidates have been certified, this time included.
     """
-    found = _Collected()
+    found = _Collected(progress=Blocks(running))
     try:
         if certificate:
             together, by_set = _certified(docket, start, found)
@@ -124,9 +135,11 @@ def _ranked(
             for side in (*sides.values(), *compiled.values()):
                 side.prepare(sets)
             blocks = found.by_set.setdefault(source.name, [])
+            found.progress.expect(_FEWEST_BLOCKS * (len(docket.sources) - len(by_set)))
             end = time.monotonic() + _TURN_S
             while True:
                 blocks.append(measure_block(_clocks(sides), list(sides)))
+                found.progress.took()
                 if len(blocks) < _FEWEST_BLOCKS:
                     continue
                 by_set[source.name] = turn_interval(blocks, Rules())
@@ -156,6 +169,8 @@ def _certified(
                     _AGAIN: Side(BaselineTimed.start(docket, stack, None)),
                 }
                 made: dict[str, list[Block]] = {}
+                left = max(1, _FEWEST_LAUNCHES - number)
+                found.progress.expect(left * _BLOCKS_A_LAUNCH * len(docket.sources))
                 for source in docket.sources:
                     sets = rotated(docket, source)
                     for side in (*sides.values(), *compiled.values()):
@@ -165,6 +180,7 @@ def _certified(
                         measure_block(_clocks(sides), order) for _ in range(_BLOCKS_A_LAUNCH)
                     ]
                     found.by_set.setdefault(source.name, []).extend(made[source.name])
+                    found.progress.took(_BLOCKS_A_LAUNCH)
                     _compiled(found, source.name, sides | compiled, 1)
                     if number == 0:
                         found.chained[source.name] = cross_examine(
