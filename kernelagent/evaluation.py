@@ -136,7 +136,15 @@ class KernelFacts:
     estimate_us: float | None = None
     bound: str | None = None
     tier: str = "compiler"
-    """Where the facts come from: `compiler`, `counted`, `cupti`, `ncu`, joined by `+`."""
+    """Where the facts come from: `compiler`, `counted`, `cupti`, `ncu`, joined by `+`; or `launches`."""
+    barriers: int | None = None
+    """Instructions that wait for the other threads of a program."""
+    device_us: float | None = None
+    """Traced on `cuda`: the device's time in all its launches of one steady forward."""
+    counters: dict[str, float] = field(default_factory=dict)
+    """From ncu, where permitted: percent of the peak by unit, hit rates, achieved occupancy."""
+    stall: str | None = None
+    """From ncu: what its warps wait for most."""
 
 
 @dataclass(frozen=True)

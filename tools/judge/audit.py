@@ -13,7 +13,7 @@ from functools import partial
 from typing import Protocol
 
 from kernelagent.evaluation import Disclosure, Estimate, HeadroomFacts, KernelFacts, Timing
-from kernelagent.tools.judge import accounting, knock_out
+from kernelagent.tools.judge import accounting, device_profile, knock_out, observed
 from kernelagent.tools.judge.blocks import Running
 from kernelagent.tools.judge.candidate_process import CandidateProcess
 from kernelagent.tools.judge.docket import Docket
@@ -89,27 +89,25 @@ def _on_cuda(
     certificate: bool,
     attempts: int,
 ) -> Report:
-    """Knock-out by the runner's own launcher, then the clock. Never run on a GPU so far."""
+    """A traced forward, the knock-out by the runner's own launcher, then the clock.
+
+    Never run on a GPU so far.
+    """
     from kernelagent.tools.judge import measuring
 
-    if coverage_floor(docket.settings.policy) is not None:
-        raise Rejected(
-            "unverifiable",
-            "the share of device time cannot be measured on cuda yet; ask for --policy triton, pure "
-            "or any",
-        )
     _survives_without_torch(docket, start, step)
     with step("audit"), start() as process:
         _ready(docket, process)
         for source in docket.sources:
             process.call(draw(source, constant=docket.problem.constant_inputs))
-        kernels = tuple(
-            KernelFacts(name, launches) for name, launches in process.suppress_launches().items()
-        )
+        with step("profile"):
+            seen = device_profile.look(docket, process)
         if docket.settings.policy != "any":
-            if not kernels:
-                raise Rejected("no_kernel", "the forward launched no Triton kernel", {})
+            if not seen.kernels:
+                raise Rejected("no_kernel", "the forward launched no Triton kernel of its own", {})
+            observed.suppress(process)
             knock_out.require_wrong(docket, process)
+    _coverage_holds(docket.settings.policy, seen.coverage, seen.why_not)
     fresh = partial(_fresh, docket, start)
     with step("measure") as running:
         measured = measuring.measure(
@@ -122,14 +120,30 @@ def _on_cuda(
     chosen = baseline.get(docket.settings.baseline)
     decisive = chosen or min(baseline.values(), key=lambda ratio: ratio.low)
     return Report(
-        kernels=kernels,
+        kernels=seen.kernels,
         declared=declared,
         faster=decisive.low > docket.settings.min_speedup,
         timing=measured.timing,
         timings=measured.by_set,
         headroom=measured.headroom,
-        disclosures=measured.disclosures,
+        disclosures=(*seen.disclosures, *measured.disclosures),
     )
+
+
+def _coverage_holds(policy: str, coverage: float | None, why_not: str | None) -> None:
+    floor = coverage_floor(policy)
+    if floor is None:
+        return
+    if coverage is None:
+        raise Rejected(
+            "unverifiable", f"the share of device time that {policy} asks for is unknown: {why_not}"
+        )
+    if coverage < floor:
+        raise Rejected(
+            "kernel_not_contributing",
+            f"the candidate's own kernels take {coverage:.0%} of the traced device time; the policy "
+            f"{policy} asks for {floor:.0%}",
+        )
 
 
 def _survives_without_torch(docket: Docket, start: Start, step: Step) -> None:

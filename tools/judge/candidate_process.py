@@ -20,6 +20,7 @@ from msgspec import ValidationError
 from kernelagent.evaluation import CODES
 from kernelagent.records import from_data
 from kernelagent.tools.judge.load import Arguments
+from kernelagent.tools.judge.observed import LaunchRow, rows_of
 from kernelagent.tools.judge.rejection import Rejected
 from kernelagent.tools.processes.confinement import Confinement
 from kernelagent.tools.processes.spawn import Child, Exit, WarmParent
@@ -66,6 +67,8 @@ class Answer:
     seconds: float
     devices: tuple[str, ...] | None = None
     """On `cuda`: the kind of device each tensor of the output lay on, in the order of its leaves."""
+    launches: tuple[LaunchRow, ...] = ()
+    """On `cuda`: the candidate's own, as its process tells of them."""
 
 
 class CandidateProcess:
@@ -81,11 +84,13 @@ class CandidateProcess:
         scratch: Path,
         limits: Limits,
         sandboxed: bool,
+        torch_device: str = "cpu",
     ) -> None:
-        """`scratch`: an empty folder of its own."""
+        """`scratch`: an empty folder of its own; `torch_device`: where the judge wants answers to lie."""
         self._limits = limits
         self._sandboxed = sandboxed
         self._target = target
+        self._torch_device = torch_device
         # Without a GPU no device node is needed; None grants those of the GPUs that are there.
         self._devices: tuple[Path, ...] | None = () if device == "virtual" else None
         self._source = source
@@ -105,7 +110,8 @@ class CandidateProcess:
             fds.append(line)
         confinement = self._confinement(scratch / "runner")
         numbers = [end.fileno() for end in fds] + ([] if arena is None else [arena])
-        settings = {"device": device, "target": target}
+        index = int(torch_device.partition(":")[2] or 0)
+        settings = {"device": device, "index": index, "target": target}
         self._runner = warm.fork(_RUNNER, settings, numbers, confinement)
         self._children.append(self._runner)
         for end in fds:
@@ -191,9 +197,11 @@ class CandidateProcess:
         value = self._open(frame)
         if not isinstance(value, tuple) or len(value) != 2:
             self._broke_protocol("its answer to a call is not an output")
+        seconds = time.monotonic() - began
         told = frame.header.get("devices")
         devices = tuple(map(str, told)) if isinstance(told, list) else None
-        return Answer(value[0], value[1], time.monotonic() - began, devices)
+        launches = rows_of(frame.header.get("launches", []), list[LaunchRow])
+        return Answer(value[0], value[1], seconds, devices, tuple(launches))
 
     @property
     def last_call(self) -> int:
@@ -242,11 +250,9 @@ class CandidateProcess:
         rows, self.failures = list(header.get("launches", [])), list(header.get("failures", []))
         return rows
 
-    def suppress_launches(self) -> dict[str, int]:
-        """On `cuda`: from now on no Triton launch runs; returns launches so far by kernel name."""
-        frame = self._ask({"kind": "suppress"}, None, self._limits.call_s)
-        counts = frame.header.get("launches", {})
-        return {str(name): int(count) for name, count in counts.items()}
+    def ask_about_device(self, header: dict[str, Any], value: Any) -> Mapping[str, Any]:
+        """What only its process sees of the device (`observed`), as it tells it."""
+        return self._ask(header, parcel(value), self._limits.measure_s).header
 
     def ask_about_time(self, header: dict[str, Any], value: Any) -> Frame:
         """`prepare` argument sets, `time` or `chain` a number of calls, for the judge's clock."""
@@ -306,7 +312,8 @@ class CandidateProcess:
 
     def _open(self, frame: Frame) -> Any:
         try:
-            return open_parcel(frame.header.get("parcel", {}), frame.payload)
+            header = frame.header.get("parcel", {})
+            return open_parcel(header, frame.payload, device=self._torch_device)
         except Malformed as error:
             self._broke_protocol(str(error))
 
@@ -348,6 +355,9 @@ _DOING = {
     "state": "after the forward",
     "account": "in the forward on tensors without contents",
     "suppress": "before the knock-out",
+    "trace": "in the traced forward",
+    "graph": "while a graph of the forward was made",
+    "facts": "after the forward",
     "prepare": "in the warm-up",
     "time": "in the timed calls",
     "chain": "in the chained calls",

@@ -197,6 +197,7 @@ class Judge:
             scratch=scratch / role,
             limits=self._limits,
             sandboxed=self._settings.sandbox != "off",
+            torch_device=self._docket.judge_device.torch_device,
         )
 
     def _load_and_construct(

@@ -108,6 +108,7 @@ def _process(
         scratch=scratch,
         limits=Limits(),
         sandboxed=settings.sandbox != "off",
+        torch_device=whole.device.torch_device,
     )
     try:
         process.load()

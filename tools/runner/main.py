@@ -11,14 +11,21 @@ import socket
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from kernelagent.records import to_data
-from kernelagent.tools.runner.candidate import CandidateFailure, LoadedCandidate, failure_of
+from kernelagent.tools.runner.candidate import (
+    CandidateFailure,
+    LoadedCandidate,
+    candidate_file,
+    failure_of,
+)
 from kernelagent.tools.runner.forbidding import Forbidding
 from kernelagent.tools.runner.integrity import Integrity
+from kernelagent.tools.runner.launches import Launches, watch_launches
 from kernelagent.tools.runner.watch import Watch
 from kernelagent.tools.tensors import NotPortable, open_parcel, parcel
 from kernelagent.tools.wire import Channel, ChannelClosed, Frame
@@ -52,12 +59,15 @@ class _Held:
 
 
 def serve(settings: dict[str, Any], fds: list[int]) -> None:
-    """Process main; `settings`: `device` (`virtual` or `cuda`) and `target`.
+    """Process main; `settings`: `device` (`virtual` or `cuda`), its `index` on `cuda`, and `target`.
 
     `fds`: the judge's socket, and on `virtual` the executor's socket and the arena.
     """
     judge = Channel(socket.socket(fileno=fds[0]))
-    runner = Runner(judge, *_device(settings, fds))
+    if settings["device"] == "cuda":
+        runner = Runner(judge, *_gpu(settings))
+    else:
+        runner = Runner(judge, *_virtual(settings, fds), Launches(str(candidate_file())))
     with contextlib.suppress(ChannelClosed):
         while runner.answer(judge.receive(max_header=1 << 26, max_payload=_MAX_FRAME)):
             pass
@@ -66,12 +76,16 @@ def serve(settings: dict[str, Any], fds: list[int]) -> None:
 Scope = Callable[[], AbstractContextManager[Any]]
 
 
-def _device(settings: dict[str, Any], fds: list[int]) -> tuple[str, Scope]:
-    if settings["device"] == "cuda":
-        from kernelagent.tools.runner.launches import count_launches
+def _gpu(settings: dict[str, Any]) -> tuple[str, Scope, Launches]:
+    """The context is made before anyone looks at what the candidate changes: it sets variables itself."""
+    torch.cuda.set_device(int(settings["index"]))
+    torch.cuda.init()
+    launches = Launches(str(candidate_file()))
+    watch_launches(launches)
+    return "cuda", contextlib.nullcontext, launches
 
-        count_launches()
-        return "cuda", contextlib.nullcontext
+
+def _virtual(settings: dict[str, Any], fds: list[int]) -> tuple[str, Scope]:
     from kernelagent.tools.virtual import cuda_names, driver
 
     target = str(settings["target"])
@@ -85,10 +99,11 @@ def _device(settings: dict[str, Any], fds: list[int]) -> tuple[str, Scope]:
 class Runner:
     """Answers the judge's requests about one candidate, one at a time."""
 
-    def __init__(self, judge: Channel, device: str, scope: Scope) -> None:
+    def __init__(self, judge: Channel, device: str, scope: Scope, launches: Launches) -> None:
         self._judge = judge
         self._device = device
         self._scope = scope
+        self._launches = launches
         self._candidate: LoadedCandidate | None = None
         self._held: dict[int, _Held] = {}
         self._repeated: Repeated | None = None
@@ -153,6 +168,7 @@ class Runner:
         header, payload = self._sent("output", (output, (args, kwargs) if changed else None))
         if self._device == "cuda":
             header["devices"] = [tensor.device.type for tensor in _tensors(output)]
+            header["launches"], header["others"] = self._launches.take()
         return header, payload
 
     def _in_the_same_memory(self, fresh: Any) -> Any:
@@ -196,11 +212,15 @@ class Runner:
             )
         return {"kind": "done", "torch": to_data(rows)}, ()
 
-    def suppress(self, _: Frame) -> tuple[dict[str, Any], Any]:
-        """On `cuda`: later launches do nothing; what ran so far is told."""
-        from kernelagent.tools.runner.launches import suppress
+    def observe(self, frame: Frame) -> tuple[dict[str, Any], Any]:
+        """What only this process sees of the device: launches, traces, graphs, machine code."""
+        from kernelagent.tools.runner.observing import observed
 
-        return {"kind": "done", "launches": suppress()}, ()
+        given = open_parcel(frame.header["parcel"], frame.payload, device=self._device)
+        forward = None if given is None else partial(self._loaded().forward, *given)
+        with self._scope():
+            answer = observed(frame, forward, self._launches, self._device)
+        return {"kind": "done", **answer}, ()
 
     def prepare(self, frame: Frame) -> tuple[dict[str, Any], Any]:
         from kernelagent.tools.runner.repeat import Repeated
@@ -266,7 +286,7 @@ _REQUESTS: dict[str, Callable[[Runner, Frame], tuple[dict[str, Any], Any]]] = {
     "held": Runner.held,
     "state": Runner.state,
     "account": Runner.account,
-    "suppress": Runner.suppress,
+    **dict.fromkeys(("suppress", "trace", "graph", "facts"), Runner.observe),
     "prepare": Runner.prepare,
     "time": Runner.time,
     "chain": Runner.chain,

@@ -20,7 +20,9 @@ from kernelagent.tools.processes.confinement import Confinement
 from kernelagent.tools.processes.reach import grants
 from kernelagent.tools.runner.candidate import CandidateFailure, candidate_file
 
-_COMPILERS = frozenset({"gcc", "cc", "clang", "g++", "c++", "ptxas", "ldconfig", "nvcc"})
+_COMPILERS = frozenset(
+    "gcc cc clang g++ c++ ptxas ptxas-blackwell ldconfig nvcc cuobjdump nvdisasm".split()
+)
 """What triton itself starts on a GPU machine."""
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_TRUNC
 _DEPTH = 200
