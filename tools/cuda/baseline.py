@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import socket
+import sys
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -24,19 +25,36 @@ _MAX_FRAME = 1 << 40
 
 
 def serve(settings: dict[str, Any], fds: list[int]) -> None:
-    """Process main; `settings`: `problem` (as data), `device`, `target`, `compile` (a mode, or None)."""
+    """Process main; `settings`: `problem` (as data), `device`, `target`, `path`, `compile` (a mode, or None).
+
+    What the user's module raises is answered as `failed`, and ends the process.
+    """
     judge = Channel(socket.socket(fileno=fds[0]))
+    try:
+        _serve(judge, settings)
+    except ChannelClosed:
+        return
+    except Exception as error:  # noqa: BLE001 - told to the judge, which raises it
+        said = f"{type(error).__name__}: {error}"
+        with contextlib.suppress(ChannelClosed):
+            judge.send({"kind": "failed", "message": said[:2000]})
+
+
+def _serve(judge: Channel, settings: dict[str, Any]) -> None:
     device = str(settings["device"])
+    sys.path[:] = [str(entry) for entry in settings["path"]]
+    if device != "cpu":
+        # What launches without being told a device, as Triton does, takes the current one.
+        torch.cuda.set_device(device)
     with _scope(device, str(settings["target"])):
         module = load_problem(from_data(settings["problem"], ProblemSpec)).build().to(device).eval()
         mode = settings["compile"]
         call = module if mode is None else torch.compile(module, mode=mode)
         repeated = Repeated(call, device)
-        with contextlib.suppress(ChannelClosed):
-            while (frame := judge.receive(max_header=1 << 26, max_payload=_MAX_FRAME)) is not None:
-                if frame.kind == "leave":
-                    return
-                _answer(judge, frame, module, repeated, device)
+        while (frame := judge.receive(max_header=1 << 26, max_payload=_MAX_FRAME)) is not None:
+            if frame.kind == "leave":
+                return
+            _answer(judge, frame, module, repeated, device)
 
 
 def _answer(

@@ -58,7 +58,10 @@ def pair_at(sets: Sequence[Any], call: int) -> tuple[Any, Any]:
 
 def _sum_of_words(tensor: torch.Tensor) -> torch.Tensor:
     flat = tensor.detach().contiguous().reshape(-1).view(torch.uint8)
-    words = flat.view(torch.int32) if flat.numel() % 4 == 0 else flat
+    if flat.numel() % 4:
+        return flat.sum(dtype=torch.int64)
+    # A slice of something larger may begin between two words.
+    words = (flat.clone() if flat.storage_offset() % 4 else flat).view(torch.int32)
     return words.sum(dtype=torch.int64)
 
 

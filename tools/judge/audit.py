@@ -18,7 +18,6 @@ from kernelagent.tools.judge.blocks import Running
 from kernelagent.tools.judge.candidate_process import CandidateProcess
 from kernelagent.tools.judge.docket import Docket
 from kernelagent.tools.judge.rejection import Rejected
-from kernelagent.tools.judge.trials import draw
 from kernelagent.tools.judge.verify import Findings
 from kernelagent.tools.settings import coverage_floor
 
@@ -96,16 +95,16 @@ def _on_cuda(
     from kernelagent.tools.judge import measuring
 
     _survives_without_torch(docket, start, step)
-    with step("audit"), start() as process:
+    with step("profile"), start() as process:
         _ready(docket, process)
-        for source in docket.sources:
-            process.call(draw(source, constant=docket.problem.constant_inputs))
-        with step("profile"):
-            seen = device_profile.look(docket, process)
-        if docket.settings.policy != "any":
-            if not seen.kernels:
-                raise Rejected("no_kernel", "the forward launched no Triton kernel of its own", {})
+        seen = device_profile.look(docket, process)
+    if docket.settings.policy != "any":
+        if not seen.kernels:
+            raise Rejected("no_kernel", "the forward launched no Triton kernel of its own", {})
+        with step("knock-out"), start() as process:
+            # Before the file is imported, so that no CUDA graph holds what is launched.
             observed.suppress(process)
+            _ready(docket, process)
             knock_out.require_wrong(docket, process)
     _coverage_holds(docket.settings.policy, seen.coverage, seen.why_not)
     fresh = partial(_fresh, docket, start)

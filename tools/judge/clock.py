@@ -7,6 +7,7 @@ the timed process says about time is used.
 from __future__ import annotations
 
 import secrets
+import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -17,6 +18,7 @@ from typing import Any, Protocol
 
 import torch
 
+from kernelagent.errors import EnvironmentFault
 from kernelagent.records import to_data
 from kernelagent.tools.judge.candidate_process import CandidateProcess
 from kernelagent.tools.judge.docket import Docket
@@ -25,7 +27,8 @@ from kernelagent.tools.tensors import open_parcel, parcel
 from kernelagent.tools.wire import Frame, pair
 
 _BASELINE = "kernelagent.tools.cuda.baseline:serve"
-_BLOCK_S = 0.05
+_BLOCK_S = 0.02
+"""Half a promille of it is what the clock and the line to the process are unsure of."""
 _MOST_CALLS = 1 << 16
 _TRIES = 6
 """Each with twice the calls of the one before."""
@@ -73,6 +76,8 @@ class BaselineTimed:
             "compile": mode,
             "device": docket.judge_device.torch_device,
             "target": docket.device.target,
+            # The warm parent knows no folder of the user's, and the user's module may import from them.
+            "path": list(sys.path),
         }
         child = docket.warm.fork(
             _BASELINE, settings, [theirs.socket.fileno()], Confinement.trusted(scratch)
@@ -90,6 +95,11 @@ class BaselineTimed:
         answer: Frame = self.channel.receive(
             timeout=_ANSWER_S, max_header=1 << 26, max_payload=1 << 34
         )
+        if answer.kind == "failed":
+            raise EnvironmentFault(
+                f"the baseline cannot be timed: the user's own module fails in a process of its own: "
+                f"{answer.header.get('message')}"
+            )
         return answer
 
     def opened(self, frame: Frame) -> Any:
@@ -106,7 +116,7 @@ class Side:
         self.peak_bytes: int | None = None
 
     def prepare(self, sets: Sequence[Any]) -> None:
-        """Send the argument sets and find how many calls fill a block of 50 ms."""
+        """Send the argument sets and find how many calls fill a block."""
         self.timed.ask({"kind": "prepare"}, list(sets))
         self.calls = 1
         while self.calls < _MOST_CALLS:

@@ -42,7 +42,7 @@ def look(docket: Docket, process: CandidateProcess) -> DeviceProfile:
         # Nobody can annotate work of torch's as a launch without knowing what launches are called.
         prefix = f"kernelagent {secrets.token_hex(8)} "
         found = observe(process, arguments, prefix, docket.device.target)
-        traced = traced_forward(found.events, found.launches, prefix)
+        traced = traced_forward(found.events, found.launches, prefix, found.known)
         seen.append((found, traced if traced.kernels else None))
     return summed_up(seen)
 

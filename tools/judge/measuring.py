@@ -38,6 +38,7 @@ from kernelagent.tools.judge.clock import BaselineTimed, CandidateTimed, Side, U
 from kernelagent.tools.judge.docket import Docket
 from kernelagent.tools.judge.headroom import facts_of, implausible, most_left
 from kernelagent.tools.judge.inputs import InputSource
+from kernelagent.tools.judge.observed import graph_time
 from kernelagent.tools.judge.rejection import Rejected
 from kernelagent.tools.judge.trials import draw
 from kernelagent.tools.virtual.ceilings import ceilings_for
@@ -71,6 +72,8 @@ class _Collected:
     by_set: dict[str, list[Block]] = field(default_factory=dict)
     compiled: dict[str, list[Block]] = field(default_factory=dict)
     chained: dict[str, Chained] = field(default_factory=dict)
+    replayed: dict[str, tuple[float | None, str | None]] = field(default_factory=dict)
+    """Microseconds of a graph's replay by input set, or why there is none."""
     peak_bytes: dict[str, int] = field(default_factory=dict)
     progress: Blocks = field(default_factory=Blocks)
 
@@ -78,6 +81,16 @@ class _Collected:
         for name, side in sides.items():
             if side.peak_bytes is not None:
                 self.peak_bytes[name] = max(self.peak_bytes.get(name, 0), side.peak_bytes)
+
+    def replay(self, docket: Docket, process: CandidateProcess) -> None:
+        """A graph's time of each input set; the last thing a process does, for a failed capture spoils it."""
+        for source in docket.sources:
+            arguments = draw(source, constant=docket.problem.constant_inputs)
+            try:
+                self.replayed[source.name] = graph_time(process, arguments)
+            except Rejected as broken:
+                self.replayed[source.name] = None, str(broken).splitlines()[0][:200]
+                return
 
 
 def measure(
@@ -148,6 +161,7 @@ def _ranked(
             _compiled(found, source.name, sides | compiled, _FEWEST_BLOCKS)
             found.chained[source.name] = cross_examine(docket, source, sets, sides, process)
             found.keep_peak(sides)
+        found.replay(docket, process)
     return geometric_mean(list(by_set.values())), by_set
 
 
@@ -187,6 +201,8 @@ def _certified(
                             docket, source, sets, sides, process
                         )
                 found.keep_peak(sides)
+                if number == 0:
+                    found.replay(docket, process)
                 return made
 
         certificate = certify(
@@ -229,8 +245,12 @@ def _timing(found: _Collected, name: str, speedup: Interval, attempts: int) -> T
     against = None
     if best is not None and len(compiled) >= _FEWEST_BLOCKS:
         against = turn_interval(compiled, Rules(baseline=best))
+    device_us = found.replayed.get(name, (None, None))[0]
+    as_called_us = _middle(blocks, "candidate")
     return Timing(
-        candidate_us=_middle(blocks, "candidate"),
+        candidate_us=as_called_us,
+        as_called_us=None if device_us is None else as_called_us,
+        device_us=device_us,
         eager_us=_middle(blocks, "eager"),
         speedup_eager=speedup,
         compile_us=None if best is None else by_mode[best],
@@ -248,8 +268,12 @@ def _summary(
     against = [t.speedup_compile for t in rows if t.speedup_compile is not None]
     floors = [t.noise_floor for t in rows if t.noise_floor is not None]
     compiled = [t.compile_us for t in rows if t.compile_us is not None]
+    on_device = [t.device_us for t in rows if t.device_us is not None]
+    replayed = median(on_device) if len(on_device) == len(rows) else None
     return Timing(
         candidate_us=median(t.candidate_us for t in rows),
+        as_called_us=None if replayed is None else median(t.candidate_us for t in rows),
+        device_us=replayed,
         eager_us=median(t.eager_us for t in rows),
         speedup_eager=together,
         compile_us=median(compiled) if compiled else None,
@@ -286,6 +310,11 @@ def _left(docket: Docket, name: str, timing: Timing) -> HeadroomFacts | None:
 
 def _disclosures(found: _Collected, *, certificate: bool) -> tuple[Disclosure, ...]:
     said = [note for chained in found.chained.values() for note in chained.disclosures]
+    said += [
+        Disclosure("no_graph_time", f"input set {name!r} has no graph-replay time: {why_not}")
+        for name, (_, why_not) in found.replayed.items()
+        if why_not is not None
+    ]
     if certificate:
         said.append(
             Disclosure(

@@ -56,6 +56,8 @@ class Observed:
 
     events: tuple[Event, ...] = ()
     launches: tuple[LaunchRow, ...] = ()
+    known: tuple[LaunchRow, ...] = ()
+    """The first launch of every kernel since the process began; a CUDA graph may repeat it unseen."""
     facts: dict[str, MachineFacts] = field(default_factory=dict)
     """By content hash."""
     no_trace: str | None = None
@@ -70,6 +72,7 @@ def observe(process: CandidateProcess, arguments: Arguments, prefix: str, target
     return Observed(
         tuple(rows_of(told.get("events"), list[Event])),
         tuple(rows_of(told.get("launches"), list[LaunchRow])),
+        tuple(rows_of(told.get("known"), list[LaunchRow])),
         rows_of(found.get("facts"), dict[str, MachineFacts]),
         None if why_not is None else str(why_not)[:300],
     )

@@ -54,12 +54,20 @@ class TracedForward:
 
 
 def traced_forward(
-    events: Sequence[Event], launches: Sequence[LaunchRow], prefix: str
+    events: Sequence[Event],
+    launches: Sequence[LaunchRow],
+    prefix: str,
+    known: Sequence[LaunchRow] = (),
 ) -> TracedForward:
-    """Add up a trace; `prefix`: what the annotations of own launches begin with."""
+    """Add up a trace; `prefix`: what the annotations of own launches begin with.
+
+    What a CUDA graph launches stands in no annotation: it is the candidate's own where the process
+    has launched a kernel of that name itself (`known`).
+    """
+    recorded = {row.compiled: row for row in known}
     numbers = _numbers(events, prefix, len(launches))
     starts = {e.correlation: e for e in events if e.cat in _LAUNCHING and e.correlation is not None}
-    groups: dict[tuple[str, str | None], list[tuple[float, int | None]]] = {}
+    groups: dict[tuple[str, str | None], list[tuple[float, LaunchRow | None]]] = {}
     shown: set[int] = set()
     for event in _on_device(events):
         begun = event if event.cat == _OPERATION else starts.get(event.correlation)
@@ -67,10 +75,12 @@ def traced_forward(
         own = None if number is None else launches[number]
         if number is not None:
             shown.add(number)
+        elif begun is not None and "GraphLaunch" in begun.name:
+            own = recorded.get(event.name)
         key = (event.name, None if own is None else own.hash)
-        groups.setdefault(key, []).append((event.dur, number))
+        groups.setdefault(key, []).append((event.dur, own))
     total = sum(us for rows in groups.values() for us, _ in rows)
-    kernels = [_kernel(name, rows, total, launches) for (name, _), rows in groups.items()]
+    kernels = [_kernel(name, rows, total) for (name, _), rows in groups.items()]
     ordered = tuple(sorted(kernels, key=lambda kernel: (-kernel.us, kernel.name)))
     return TracedForward(ordered, total, len(launches) - len(shown))
 
@@ -78,7 +88,8 @@ def traced_forward(
 def own_kernels(found: Observed, traced: TracedForward | None) -> tuple[KernelFacts, ...]:
     """One row per kernel of the candidate: launches, the compiler's facts, and its device time if traced."""
     by_name: dict[str, list[LaunchRow]] = {}
-    for row in found.launches:
+    # Nothing launched in a steady forward: a CUDA graph of what was launched before.
+    for row in found.launches or found.known:
         by_name.setdefault(row.kernel, []).append(row)
     return tuple(_facts(rows, found.facts, traced) for rows in by_name.values())
 
@@ -122,9 +133,9 @@ def _numbers(events: Iterable[Event], prefix: str, most: int) -> list[tuple[Even
     found = []
     for event in events:
         number = event.name.removeprefix(prefix)
-        if event.cat == _ANNOTATION and event.name.startswith(prefix) and number.isdecimal():
-            if int(number) < most:
-                found.append((event, int(number)))
+        named = event.name.startswith(prefix) and number.isdecimal()
+        if event.cat == _ANNOTATION and named and int(number) < most:
+            found.append((event, int(number)))
     return found
 
 
@@ -139,16 +150,15 @@ def _enclosing(begun: Event, numbers: Iterable[tuple[Event, int]]) -> int | None
 
 
 def _kernel(
-    name: str, rows: Sequence[tuple[float, int | None]], total: float, launches: Sequence[LaunchRow]
+    name: str, rows: Sequence[tuple[float, LaunchRow | None]], total: float
 ) -> TracedKernel:
     us = sum(time for time, _ in rows)
-    first = rows[0][1]
     return TracedKernel(
         name=name,
         us=us,
         launches=len(rows),
         share=us / total if total else 0.0,
-        own=None if first is None else launches[first],
+        own=rows[0][1],
     )
 
 

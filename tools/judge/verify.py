@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from kernelagent.evaluation import Case, Correctness, Disclosure
+from kernelagent.records import to_data
 from kernelagent.tools.judge import compare
 from kernelagent.tools.judge.candidate_process import Answer, CandidateProcess
 from kernelagent.tools.judge.compare import Comparison
@@ -123,14 +124,13 @@ class Verifier:
         answer = self._answer(trial)
         self.findings.calls += 1
         self.findings.candidate_s += answer.seconds
-        rows = self.process.take_launches() if self.device == "virtual" else []
+        rows = self.process.take_launches() if self.device == "virtual" else _told(answer)
         for row in rows:
             if row.get("fault"):
                 fault = row["fault"]
                 raise Rejected(fault["code"], fault["message"], fault.get("detail", {}))
         self._compare(trial, answer)
-        if self.device == "virtual":
-            self._launched(trial, rows)
+        self._launched(trial, rows)
         self.findings.memory.keep(answer.output)
         return answer
 
@@ -145,7 +145,8 @@ class Verifier:
     def _launched(self, trial: Trial, rows: list[dict[str, Any]]) -> None:
         if self.process.compiles:
             self.findings.disclose("torch_compile", "torch.compile computes a part of the forward")
-        if not rows and self.needs_kernel:
+        # A CUDA graph replays launches that nobody in its process sees: the audit decides there.
+        if not rows and self.needs_kernel and self.device == "virtual":
             if self.process.compiles:
                 raise _compiled()
             for failure in self.process.failures:
@@ -332,6 +333,11 @@ _CODE_OF_PATTERN = {
 def _bytes_of(value: Any) -> int:
     leaves = (leaf for _, leaf in compare.leaves(value))
     return sum(t.numel() * t.element_size() for t in leaves if isinstance(t, torch.Tensor))
+
+
+def _told(answer: Answer) -> list[dict[str, Any]]:
+    """On `cuda`: the rows that the candidate's own process tells of."""
+    return [to_data(row) for row in answer.launches]
 
 
 def _devices(answer: Answer) -> dict[str, str] | None:

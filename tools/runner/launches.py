@@ -30,6 +30,8 @@ class Launches:
     suppressed: bool = False
     kernels: dict[str, Any] = field(default_factory=dict)
     """The candidate's compiled kernels by content hash, for what the compiler says of them."""
+    known: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """The first launch of each of them: a CUDA graph may launch it again, unseen from here."""
     _annotate: Annotate | None = None
     _prefix: str = ""
 
@@ -53,10 +55,11 @@ class Launches:
         if not self._is_own(compiled):
             self.others += 1
             return launcher(*args)
-        number = len(self.rows)
+        number, row = len(self.rows), row_of(compiled, args[:3])
+        if row["hash"] not in self.known:
+            self.known[row["hash"]], self.kernels[row["hash"]] = row, compiled
         if number < MOST_ROWS:
-            self.kernels.setdefault(str(compiled.hash), compiled)
-            self.rows.append(row_of(compiled, args[:3]))
+            self.rows.append(row)
         if self.suppressed:
             return None
         if self._annotate is None:

@@ -74,9 +74,12 @@ def traced(
             trace.export_chrome_trace(str(path))
             written = json.loads(path.read_text(encoding="utf-8"))
     except (RuntimeError, OSError) as error:
-        return {"events": [], "launches": launches.take()[0], "why_not": _first_line(error)}
+        rows, known = launches.take()[0], list(launches.known.values())
+        return {"events": [], "launches": rows, "known": known, "why_not": _first_line(error)}
     shown = _SHOWN if on_gpu else _ON_CPU
-    return {"events": plain_events(written, shown, prefix), "launches": rows, "why_not": None}
+    events = plain_events(written, shown, prefix)
+    known = list(launches.known.values())
+    return {"events": events, "launches": rows, "known": known, "why_not": None}
 
 
 def plain_events(written: Mapping[str, Any], shown: frozenset[str], prefix: str) -> list[Any]:
