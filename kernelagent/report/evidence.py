@@ -22,7 +22,7 @@ from kernelagent.report.document import (
     present,
 )
 from kernelagent.state import RunState
-from kernelagent.tools.virtual.ceilings import ceilings_for
+from kernelagent.tools.virtual.models import ceilings_of, row_near
 
 _NO_PRODUCTS = (
     "A kernel without matrix products has the DRAM's bandwidth as its roof; here is the share of it "
@@ -270,12 +270,14 @@ def works(winner: Evaluation) -> list[Work]:
 def ceilings(device: DeviceFacts) -> Ceilings | None:
     """The data sheet's, where the device is one that the table knows."""
     try:
-        row = ceilings_for(device.target)
+        row, listed = ceilings_of(device.name, device.target)
     except UsageError:
         return None
-    # A target names several devices: on a real one the model must be that of the row.
-    if device.kind == "cuda" and device.name.split()[:2] != row.name.split()[:2]:
+    # A target names several devices: of a real one the model itself must be known.
+    if device.kind == "cuda" and not listed:
         return None
+    if device.kind == "virtual":
+        row = row_near(device.target)
     rates: list[tuple[str, float]] = [
         (name, row.dot_flops_per_s[name])
         for name in ("bf16", "tf32")

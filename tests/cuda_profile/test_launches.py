@@ -1,11 +1,11 @@
 from __future__ import annotations
 
+from compiled_forward import LIBRARY, Forward, Written
+
 from kernelagent.records import from_data
 from kernelagent.tools.judge.observed import LaunchRow
 from kernelagent.tools.runner.launches import MOST_ROWS
 from kernelagent.tools.runner.observing import machine_facts
-
-from .conftest import LIBRARY, Forward, Written
 
 
 def test_a_launch_is_told_with_its_place_in_the_candidates_file(forward: Forward) -> None:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from compiled_forward import Forward
 
 from kernelagent.records import from_data
 from kernelagent.tools.judge.device_profile import summed_up
@@ -13,8 +14,6 @@ from kernelagent.tools.judge.observed import Event, LaunchRow, Observed
 from kernelagent.tools.judge.tracing import library_share, own_kernels, traced_forward
 from kernelagent.tools.runner.observing import machine_facts, plain_events, traced
 from kernelagent.tools.runner.replaying import per_replay_us, replayed
-
-from .conftest import Forward
 
 PREFIX = "kernelagent 1f "
 GEMM = "void cutlass::Kernel2<cutlass_80_tensorop_bf16_s16816gemm>(Params)"
@@ -158,7 +157,8 @@ def test_the_time_of_a_replay_is_that_of_the_work(forward: Forward) -> None:
 
 def test_short_replays_are_timed_many_at_a_time() -> None:
     class Counted:
-        asked: list[int] = []
+        def __init__(self) -> None:
+            self.asked: list[int] = []
 
         def replay(self) -> None: ...
 

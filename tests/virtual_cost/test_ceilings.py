@@ -21,7 +21,7 @@ def test_one_block_may_use_all_shared_memory_but_the_reserved_part(arch: int):
 
 
 def test_an_unknown_target_is_a_usage_error_that_lists_the_known_ones():
-    with pytest.raises(UsageError, match=r"sm_75.*sm_80, sm_90, sm_100, sm_120"):
+    with pytest.raises(UsageError, match=r"sm_75.*sm_80, sm_86, sm_89, sm_90, sm_100, sm_120"):
         ceilings_for("sm_75")
 
 

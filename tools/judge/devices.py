@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import torch
@@ -11,6 +11,9 @@ import triton
 
 from kernelagent.errors import EnvironmentFault
 from kernelagent.evaluation import DeviceFacts
+from kernelagent.tools.cuda.ceilings import known_or_measured, with_measured
+from kernelagent.tools.virtual.ceilings import DeviceCeilings, ceilings_for
+from kernelagent.tools.virtual.models import ceilings_of
 
 
 @dataclass(frozen=True)
@@ -20,6 +23,19 @@ class JudgeDevice:
     facts: DeviceFacts
     torch_device: str
     """Where the judge's tensors live: `cuda:0` or, for `virtual`, `cpu`."""
+    promised: DeviceCeilings
+    """The data sheet's: nothing is faster."""
+    measured: DeviceCeilings | None = None
+    """What this very device was seen to reach."""
+
+    @property
+    def ceilings(self) -> DeviceCeilings:
+        """What a lower bound of a time is made of."""
+        return self.measured or self.promised
+
+    @property
+    def ceilings_from(self) -> Literal["data sheet", "measured"]:
+        return "data sheet" if self.measured is None else "measured"
 
     @property
     def kind(self) -> Literal["cuda", "virtual"]:
@@ -49,23 +65,34 @@ def _cuda(index: int) -> JudgeDevice:
             f"virtual to verify without timing, or run `kernelagent doctor`"
         )
     major, minor = torch.cuda.get_device_capability(index)
+    # Whatever is launched without being told a device goes to this one.
+    torch.cuda.set_device(index)
     properties = torch.cuda.get_device_properties(index)
+    name, target = torch.cuda.get_device_name(index), f"sm_{major}{minor}"
+    promised, listed = ceilings_of(name, target)
     facts = DeviceFacts(
         kind="cuda",
-        name=torch.cuda.get_device_name(index),
-        target=f"sm_{major}{minor}",
+        name=name,
+        target=target,
         torch=str(torch.__version__),
         triton=triton.__version__,
         driver=_driver_version(),
         multiprocessors=properties.multi_processor_count,
         shared_bytes=getattr(properties, "shared_memory_per_block_optin", None),
         l2_bytes=getattr(properties, "L2_cache_size", None),
+        dram_bytes_per_s=promised.dram_bytes_per_s if listed else None,
     )
-    return JudgeDevice(facts, f"cuda:{index}")
+    measured = with_measured(promised, known_or_measured(facts, f"cuda:{index}"))
+    return JudgeDevice(facts, f"cuda:{index}", _at_least(promised, measured), measured)
+
+
+def _at_least(promised: DeviceCeilings, measured: DeviceCeilings) -> DeviceCeilings:
+    """A card that is not listed may do more than the row of its architecture says."""
+    most = max(promised.dram_bytes_per_s, measured.dram_bytes_per_s)
+    return replace(promised, dram_bytes_per_s=most)
 
 
 def _virtual(target: str) -> JudgeDevice:
-    from kernelagent.tools.virtual.ceilings import ceilings_for
     from kernelagent.tools.virtual.driver import supported
 
     why_not = supported()
@@ -83,7 +110,7 @@ def _virtual(target: str) -> JudgeDevice:
         l2_bytes=limits.l2_bytes,
         dram_bytes_per_s=limits.dram_bytes_per_s,
     )
-    return JudgeDevice(facts, "cpu")
+    return JudgeDevice(facts, "cpu", limits)
 
 
 def _driver_version() -> str | None:

@@ -26,7 +26,6 @@ from kernelagent.tools.processes.confinement import require
 from kernelagent.tools.processes.spawn import WarmParent
 from kernelagent.tools.runner import shell
 from kernelagent.tools.settings import DynamicDimension, JudgeSettings
-from kernelagent.tools.virtual.ceilings import ceilings_for
 
 _PRELOAD = (
     # Meta tensors pull it in, and inside `pretending_cuda` it would take stand-ins for the real thing.
@@ -183,12 +182,13 @@ def _headroom(
 ) -> tuple[dict[str, Headroom], tuple[Remark, ...]]:
     found: dict[str, Headroom] = {}
     remarks: list[Remark] = []
-    ceilings = ceilings_for(device.facts.target)
     for source in sources:
         args, kwargs = source.full
         try:
             with device.scope():
-                found[source.name] = headroom_of(oracle.module, args, kwargs, ceilings)
+                found[source.name] = headroom_of(
+                    oracle.module, args, kwargs, device.ceilings, device.promised
+                )
         except Exception as error:  # noqa: BLE001 - the user's own forward, without contents
             said = str(error).strip().splitlines() or [type(error).__name__]
             text = f"no lower bound of the time for input set {source.name!r}: {said[0][:200]}"

@@ -76,11 +76,13 @@ def headroom_of(
     args: Sequence[Any],
     kwargs: Mapping[str, Any],
     ceilings: DeviceCeilings,
+    promised: DeviceCeilings | None = None,
 ) -> Headroom:
     """The bound of `module(*args, **kwargs)`; the arguments' tensors are on the meta device.
 
     The module keeps its own device and is not changed; the values of its buffers tell whether they
-    can switch something off. Raises what its forward raises on meta tensors.
+    can switch something off. `promised`: what the hard floor is made of, where it is not `ceilings`.
+    Raises what its forward raises on meta tensors.
     """
     twin = meta_twin(module)
     state = [*twin.parameters(), *twin.buffers()]
@@ -97,7 +99,7 @@ def headroom_of(
         fewest_flops=flops,
         dram_us=1e6 * moved / ceilings.dram_bytes_per_s,
         math_us=1e6 * sum(count / _peak(kind, ceilings) for kind, count in flops.items()),
-        floor_us=_floor_us(output_bytes, ceilings),
+        floor_us=_floor_us(output_bytes, promised or ceilings),
     )
 
 
@@ -116,7 +118,13 @@ def implausible(time_us: float, headroom: Headroom) -> str | None:
 
 
 def facts_of(
-    input_set: str, headroom: Headroom, time_us: float, ceilings: DeviceCeilings, *, estimated: bool
+    input_set: str,
+    headroom: Headroom,
+    time_us: float,
+    ceilings: DeviceCeilings,
+    *,
+    estimated: bool,
+    source: Literal["data sheet", "measured"] = "data sheet",
 ) -> HeadroomFacts:
     """What a candidate that takes `time_us` a call has left; `estimated`: the time is a prediction.
 
@@ -136,6 +144,7 @@ def facts_of(
         binds="launch" if launch > max(dram, math) else headroom.binds,
         attained=round(least / time_us, 4),
         left=round(max(0.0, 1 - least / time_us), 4),
+        ceilings=source,
     )
 
 

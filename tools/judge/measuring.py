@@ -41,7 +41,6 @@ from kernelagent.tools.judge.inputs import InputSource
 from kernelagent.tools.judge.observed import graph_time
 from kernelagent.tools.judge.rejection import Rejected
 from kernelagent.tools.judge.trials import draw
-from kernelagent.tools.virtual.ceilings import ceilings_for
 
 Start = Callable[[], AbstractContextManager[CandidateProcess]]
 """A fresh process of the candidate, loaded, constructed and with the given weights."""
@@ -304,8 +303,15 @@ def _left(docket: Docket, name: str, timing: Timing) -> HeadroomFacts | None:
     impossible = implausible(timing.candidate_us, headroom)
     if impossible is not None:
         raise Rejected("implausible_speed", impossible, {"input_set": name})
-    ceilings = ceilings_for(docket.device.target)
-    return facts_of(name, headroom, timing.candidate_us, ceilings, estimated=False)
+    device = docket.judge_device
+    return facts_of(
+        name,
+        headroom,
+        timing.candidate_us,
+        device.ceilings,
+        estimated=False,
+        source=device.ceilings_from,
+    )
 
 
 def _disclosures(found: _Collected, *, certificate: bool) -> tuple[Disclosure, ...]:

@@ -14,7 +14,6 @@ from kernelagent.tools.judge.docket import Docket
 from kernelagent.tools.judge.headroom import facts_of
 from kernelagent.tools.judge.inputs import InputSource, meta_twin
 from kernelagent.tools.judge.trials import draw
-from kernelagent.tools.virtual.ceilings import ceilings_for
 from kernelagent.tools.virtual.cost import estimate_eager
 from kernelagent.tools.virtual.eager import eager_rows
 
@@ -32,7 +31,7 @@ def _counted(docket: Docket, source: InputSource) -> ReferenceProfile:
     args, kwargs = source.full
     with docket.judge_device.scope():
         rows = eager_rows(meta_twin(docket.oracle.module), args, kwargs, docket.device.target)
-    ceilings = ceilings_for(docket.device.target)
+    ceilings = docket.judge_device.ceilings
     launches = estimate_eager(rows, ceilings).launches
     found = [
         (row.name, cost.us, row.loaded_bytes + row.stored_bytes, cost.bound)
@@ -83,8 +82,15 @@ def _profile(
     )
     headroom: Any = docket.headroom.get(source.name)
     if headroom is not None and whole > 0:
-        ceilings = ceilings_for(docket.device.target)
-        headroom = facts_of(source.name, headroom, whole, ceilings, estimated=estimated)
+        device = docket.judge_device
+        headroom = facts_of(
+            source.name,
+            headroom,
+            whole,
+            device.ceilings,
+            estimated=estimated,
+            source=device.ceilings_from,
+        )
     return ReferenceProfile(
         input_set=source.name,
         arguments=written_out(docket.oracle.module, source.full),

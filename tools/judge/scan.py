@@ -12,7 +12,7 @@ from kernelagent.tools.judge.headroom import Headroom, headroom_of
 from kernelagent.tools.judge.inputs import meta_twin
 from kernelagent.tools.judge.load import Arguments
 from kernelagent.tools.judge.submodules import Heard, Whole, why_not
-from kernelagent.tools.virtual.ceilings import DeviceCeilings, ceilings_for
+from kernelagent.tools.virtual.ceilings import DeviceCeilings
 from kernelagent.tools.virtual.cost import estimate_eager
 from kernelagent.tools.virtual.eager import eager_rows
 from kernelagent.whole_model import Scan, ScanRow, TimeKind
@@ -22,7 +22,7 @@ _REPEATS = 20
 
 def scan(whole: Whole) -> Scan:
     """One forward of the whole, then each submodule by itself on what it was called with."""
-    ceilings = ceilings_for(whole.device.facts.target)
+    ceilings = whole.device.ceilings
     clock = _Clock(whole, ceilings)
     arguments = next(iter(whole.inputs.values()))
     heard = whole.listen(arguments)

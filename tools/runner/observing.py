@@ -17,6 +17,7 @@ import torch
 from kernelagent.records import to_data
 from kernelagent.tools.runner.launches import Launches
 from kernelagent.tools.runner.replaying import replayed
+from kernelagent.tools.virtual.models import row_near
 from kernelagent.tools.virtual.sass import facts_of_cubin
 from kernelagent.tools.wire import Frame
 
@@ -46,9 +47,10 @@ def observed(
 def machine_facts(kernels: Mapping[str, Any], target: str) -> dict[str, Any]:
     """What the machine code of each compiled kernel says, by content hash."""
     found = {}
+    row = row_near(target)
     for key, compiled in kernels.items():
         metadata = {"num_warps": compiled.metadata.num_warps, "shared": compiled.metadata.shared}
-        found[key] = to_data(facts_of_cubin(compiled.asm["cubin"], metadata, target))
+        found[key] = to_data(facts_of_cubin(compiled.asm["cubin"], metadata, row.target))
     return found
 
 

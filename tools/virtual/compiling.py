@@ -21,7 +21,7 @@ from kernelagent.errors import UsageError
 # Triton 3.10 changes the default, and with it the code that is generated.
 os.environ.setdefault("TRITON_DEFAULT_FP_FUSION", "1")
 
-SHARED_BYTES = {80: 166912, 90: 232448, 100: 232448, 120: 101376}
+SHARED_BYTES = {80: 166912, 86: 101376, 89: 101376, 90: 232448, 100: 232448, 120: 101376}
 """Shared memory one block may use, by compute capability (CUDA C++ Programming Guide, appendix)."""
 OPTIONS = (
     "num_warps", "num_stages", "num_ctas", "maxnreg", "enable_fp_fusion", "launch_cooperative_grid",
