@@ -31,7 +31,17 @@ from kernelagent.tools.processes.confinement import probe
 from kernelagent.tools.virtual.driver import supported
 cuda = torch.cuda.is_available()
 report = probe()
+def ceilings():
+    from dataclasses import asdict
+    from kernelagent.tools.cuda.ceilings import known_or_measured
+    from kernelagent.tools.judge.devices import gpu_facts
+    rows = [(gpu_facts(i), f"cuda:{i}") for i in range(torch.cuda.device_count())] if cuda else []
+    try:
+        return [asdict(known_or_measured(facts, name)) for facts, name in rows]
+    except RuntimeError as error:
+        return str(error).strip().splitlines()[0]
 print(json.dumps({
+    "ceilings": ceilings(),
     "gpus": [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())] if cuda else [],
     "virtual": supported(),
     "sandbox": report.summary,
@@ -76,6 +86,7 @@ def examine() -> Findings:
             "cuda", "optional", "no GPU", "without one, candidates are verified but not timed"
         )
     )
+    found += _ceilings(probed["ceilings"])
     virtual = probed["virtual"]
     found.append(
         Finding("virtual", "ok", "kernels compile and are executed by the interpreter")
@@ -88,6 +99,22 @@ def examine() -> Findings:
         for tier, why in probed["missing"].items()
     ]
     return Findings(bool(gpus) or virtual is None, (*found, *_models()))
+
+
+def _ceilings(told: list[dict[str, Any]] | str) -> list[Finding]:
+    """What the devices reach, measured once per device, driver and torch."""
+    if isinstance(told, str):
+        return [Finding("ceilings", "missing", told, "free the GPU's memory and try again")]
+    return [
+        Finding(
+            "ceilings",
+            "ok",
+            f"{one['device']}, measured: copies {one['copy_bytes_per_s'] / 1e12:.2f} TB/s; products "
+            + ", ".join(f"{k} {v / 1e12:.0f}" for k, v in sorted(one["flops_per_s"].items()))
+            + " TFLOP/s",
+        )
+        for one in told
+    ]
 
 
 def best_device() -> str:

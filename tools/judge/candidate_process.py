@@ -7,6 +7,7 @@ sends is read as data, and the launch log comes from the executor, which the can
 from __future__ import annotations
 
 import os
+import shutil
 import socket
 import time
 from collections.abc import Mapping
@@ -109,6 +110,9 @@ class CandidateProcess:
             self._executor, arena, line = self._start_executor(warm, target, scratch)
             fds.append(line)
         confinement = self._confinement(scratch / "runner")
+        if warm.triton_helper is not None:
+            cache = confinement.scratch / "triton"
+            shutil.copytree(warm.triton_helper, cache, dirs_exist_ok=True)
         numbers = [end.fileno() for end in fds] + ([] if arena is None else [arena])
         index = int(torch_device.partition(":")[2] or 0)
         settings = {"device": device, "index": index, "target": target}

@@ -12,8 +12,6 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, Protocol
 
 import torch
@@ -70,7 +68,6 @@ class BaselineTimed:
     def start(cls, docket: Docket, stack: ExitStack, mode: str | None) -> BaselineTimed:
         """`mode`: of torch.compile; None runs eager. `stack` ends the process."""
         ours, theirs = pair()
-        scratch = Path(stack.enter_context(TemporaryDirectory(prefix="kernelagent-baseline-")))
         settings = {
             "problem": to_data(docket.settings.problem),
             "compile": mode,
@@ -80,7 +77,11 @@ class BaselineTimed:
             "path": list(sys.path),
         }
         child = docket.warm.fork(
-            _BASELINE, settings, [theirs.socket.fileno()], Confinement.trusted(scratch)
+            _BASELINE,
+            settings,
+            [theirs.socket.fileno()],
+            # One for all: what torch.compile has compiled once need not be compiled again.
+            Confinement.trusted(docket.baselines),
         )
         theirs.close()
         stack.callback(ours.close)

@@ -59,18 +59,26 @@ def open_device(asked: str, target: str) -> JudgeDevice:
 
 
 def _cuda(index: int) -> JudgeDevice:
+    facts = gpu_facts(index)
+    promised, _ = ceilings_of(facts.name, facts.target)
+    # Whatever is launched without being told a device goes to this one.
+    torch.cuda.set_device(index)
+    measured = with_measured(promised, known_or_measured(facts, f"cuda:{index}"))
+    return JudgeDevice(facts, f"cuda:{index}", _at_least(promised, measured), measured)
+
+
+def gpu_facts(index: int) -> DeviceFacts:
+    """What torch says of a GPU; raises `EnvironmentFault` when it is not there."""
     if not torch.cuda.is_available() or index >= torch.cuda.device_count():
         raise EnvironmentFault(
             f"there is no GPU cuda:{index} here ({torch.cuda.device_count()} found); use --device "
             f"virtual to verify without timing, or run `kernelagent doctor`"
         )
     major, minor = torch.cuda.get_device_capability(index)
-    # Whatever is launched without being told a device goes to this one.
-    torch.cuda.set_device(index)
     properties = torch.cuda.get_device_properties(index)
     name, target = torch.cuda.get_device_name(index), f"sm_{major}{minor}"
     promised, listed = ceilings_of(name, target)
-    facts = DeviceFacts(
+    return DeviceFacts(
         kind="cuda",
         name=name,
         target=target,
@@ -82,8 +90,6 @@ def _cuda(index: int) -> JudgeDevice:
         l2_bytes=getattr(properties, "L2_cache_size", None),
         dram_bytes_per_s=promised.dram_bytes_per_s if listed else None,
     )
-    measured = with_measured(promised, known_or_measured(facts, f"cuda:{index}"))
-    return JudgeDevice(facts, f"cuda:{index}", _at_least(promised, measured), measured)
 
 
 def _at_least(promised: DeviceCeilings, measured: DeviceCeilings) -> DeviceCeilings:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -12,6 +15,7 @@ import torch
 from kernelagent.errors import ProblemError
 from kernelagent.evaluation import DeviceFacts
 from kernelagent.problem import ProblemFacts, Remark
+from kernelagent.tools.cuda.helper import compiled_helper
 from kernelagent.tools.judge import compare, describe
 from kernelagent.tools.judge.admit import admission_of
 from kernelagent.tools.judge.candidate_process import CandidateProcess
@@ -57,6 +61,9 @@ class Docket:
     """The declared dynamic dimensions by input set."""
     keeps_random_state: bool = True
     """A forward of the reference leaves torch's random generator as it is."""
+    scratch: tempfile.TemporaryDirectory[str] = field(
+        default_factory=partial(tempfile.TemporaryDirectory, prefix="kernelagent-docket-")
+    )
     headroom: Mapping[str, Headroom] = field(default_factory=dict)
     """The least each input set needs; a module that does not run on meta tensors has none."""
 
@@ -107,6 +114,9 @@ class Docket:
             dynamic=tuple(dict.fromkeys(one.written_out for d in dynamic.values() for one in d)),
             disclosures=tuple(dict.fromkeys(remarks)),
         )
+        scratch = tempfile.TemporaryDirectory(prefix="kernelagent-docket-")
+        if device.kind == "cuda":
+            warm.triton_helper = compiled_helper(warm, Path(scratch.name))
         return cls(
             settings,
             problem,
@@ -116,6 +126,7 @@ class Docket:
             facts,
             warm,
             sandbox,
+            scratch=scratch,
             mode_independent=all(oracle.same_in_train_mode(source.draw(2)) for source in sources),
             dynamic=dynamic,
             keeps_random_state=all(oracle.keeps_random_state(s.draw(2)) for s in sources),
@@ -126,8 +137,16 @@ class Docket:
     def device(self) -> DeviceFacts:
         return self.judge_device.facts
 
+    @property
+    def baselines(self) -> Path:
+        """The folder in which the user's own module is run and compiled, trusted with it."""
+        folder = Path(self.scratch.name, "baselines")
+        folder.mkdir(exist_ok=True)
+        return folder
+
     def close(self) -> None:
         self.warm.close()
+        self.scratch.cleanup()
 
     def construct(self, process: CandidateProcess) -> list[Mapping[str, Any]]:
         """Build `ModelNew` as the reference is built; returns a row for each entry of its state."""

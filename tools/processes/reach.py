@@ -5,9 +5,10 @@ An allow-list, because the interpreter may itself live in the user's home folder
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import kernelagent
@@ -41,6 +42,8 @@ _PUBLIC_PROC = (
     "/proc/driver/nvidia",
 )
 _DRIVER_FILES = ("/sys", "/proc/driver", "/etc/nvidia", "/etc/OpenCL", "/run/nvidia-topologyd")
+_PACKAGES = ("torch", "triton", "numpy", "msgspec")
+"""What a candidate's process imports besides the standard library and us."""
 _SITE_FOLDERS = ("site-packages", "dist-packages")
 
 
@@ -77,6 +80,16 @@ def _gpu(nodes: tuple[Path, ...]) -> Iterator[Grant]:
         yield Grant(Path(name), READ)
 
 
+def package_folders(names: Sequence[str] = _PACKAGES) -> list[str]:
+    """Where these packages lie: site-packages, or a folder that only PYTHONPATH knows."""
+    found = []
+    for name in names:
+        spec = importlib.util.find_spec(name)
+        places = [] if spec is None else list(spec.submodule_search_locations or ())
+        found += [str(Path(place).parent) for place in places]
+    return list(dict.fromkeys(found))
+
+
 def _home() -> Path:
     try:
         return Path.home()
@@ -91,6 +104,7 @@ def _code() -> set[Path]:
     folders |= {Path(prefix) for prefix in (sys.prefix, sys.base_prefix)}
     folders |= {Path(entry) for entry in sys.path if Path(entry).name in _SITE_FOLDERS}
     folders |= {Path(entry) for entry in sys.path if Path(entry).name == "lib-dynload"}
+    folders |= {Path(folder) for folder in package_folders()}
     folders.add(Path(kernelagent.__file__).parent)
     folders.add(Path(processes.__file__).resolve().parent.parent)
     libraries = os.environ.get("LD_LIBRARY_PATH", "").split(":")

@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
@@ -22,10 +23,12 @@ from kernelagent.tools.processes.capture import Capture
 from kernelagent.tools.processes.confinement import ROOT, Confinement, SandboxReport
 from kernelagent.tools.processes.inside import Order
 from kernelagent.tools.processes.mechanisms import Mechanisms
+from kernelagent.tools.processes.reach import package_folders
 from kernelagent.tools.processes.warm import MOST_FDS
 
 _BOOT = (
-    "import sys; sys.path.insert(0, sys.argv[1]); "
+    "import sys; sys.path += [entry for entry in sys.argv[3:] if entry not in sys.path]; "
+    "sys.path.insert(0, sys.argv[1]); "
     "from kernelagent.tools.processes.warm import main; main(int(sys.argv[2]), sys.argv[1])"
 )
 _ALWAYS_IMPORTED = ("torch", "triton")
@@ -136,6 +139,8 @@ class WarmParent:
         self._lock = threading.Lock()
         self.sandbox = SandboxReport(enforceable.tiers, enforceable.missing)
         """What confines the processes forked from here."""
+        self.triton_helper: Path | None = None
+        """A triton cache that a candidate's begins with."""
 
     @property
     def pid(self) -> int:
@@ -156,7 +161,7 @@ class WarmParent:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             process = subprocess.Popen(
-                [sys.executable, "-P", "-c", _BOOT, ROOT, str(theirs.fileno())],
+                [sys.executable, "-P", "-c", _BOOT, ROOT, str(theirs.fileno()), *package_folders()],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,

@@ -149,14 +149,24 @@ def _import(modules: Sequence[str]) -> None:
     # Libraries with a pool of threads (OpenBLAS) end it before a fork, until it is used again.
     pid = os.fork()
     if pid == 0:
-        os._exit(0)
-    os.waitpid(pid, 0)
+        os._exit(_poisoned())
+    if os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]):
+        raise RuntimeError(
+            f"importing {', '.join(modules)} has asked CUDA for its devices, after which no fork of "
+            f"the warm parent can use a GPU"
+        )
     threads = list(Path("/proc/self/task").iterdir())
     if len(threads) > 1:
         raise RuntimeError(
             f"after importing {', '.join(modules)} {len(threads)} threads run in the warm parent; "
             f"it can only be forked with one"
         )
+
+
+def _poisoned() -> int:
+    """In a fork: 1 when CUDA was begun before it, as torch tells."""
+    torch = sys.modules.get("torch")
+    return int(torch is not None and torch.cuda._is_in_bad_fork())
 
 
 def _prime(imported: Sequence[ModuleType]) -> None:

@@ -21,6 +21,11 @@ NAME = "candidate"
 """What the candidate is imported as."""
 _OUTPUT_TYPES = (torch.Tensor, torch.nn.Parameter)
 _FRAMES = 4
+_COMPILING = frozenset(
+    "CompilationError CompileTimeAssertionFailure UnsupportedLanguageConstruct PTXASError".split()
+)
+_BEYOND_MEMORY = ("an illegal memory access was encountered", "misaligned address")
+"""How a GPU reports it, at the next wait."""
 
 
 @dataclass
@@ -196,8 +201,10 @@ def failure_of(error: BaseException, doing: str, code: str = "runtime_error") ->
     text = str(error).strip()
     if isinstance(refused, str) and isinstance(getattr(error, "detail", None), dict):
         return CandidateFailure(refused, text, dict(error.detail))  # type: ignore[attr-defined]
-    if kind in {"CompilationError", "CompileTimeAssertionFailure", "UnsupportedLanguageConstruct"}:
+    if kind in _COMPILING:
         code = "compile_error"
+    elif any(words in text for words in _BEYOND_MEMORY):
+        code = "out_of_bounds"
     elif kind == "OutOfResources":
         code = "out_of_resources"
     elif isinstance(error, MemoryError) or kind == "OutOfMemoryError":

@@ -266,7 +266,11 @@ class Runner:
 
     def _settle(self) -> None:
         if self._device == "cuda":
-            torch.cuda.synchronize()
+            try:
+                torch.cuda.synchronize()
+            except RuntimeError as error:
+                # What a kernel did wrong comes out here.
+                raise failure_of(error, "the forward") from error
 
     def _sent(self, kind: str, value: Any) -> tuple[dict[str, Any], Any]:
         try:
