@@ -38,6 +38,8 @@ def profile(
     with opened as judge, alone_on(judge.device, config.device):
         reference = judge.profile_reference()
         found = None if parsed is None else judge.evaluate(parsed, lambda _: None)
+        if parsed is not None and found is not None and found.accepted:
+            found = judge.count(parsed, found) if judge.device.kind == "cuda" else found
         result = Profile(judge.facts.name, judge.device, reference, found)
     if as_json:
         print_json(result)

@@ -122,6 +122,15 @@ class JudgeProcess(_Connection):
         rows = self._ask({"kind": "profile"}, _ignore).header["reference"]
         return tuple(from_data(row, ReferenceProfile) for row in rows)
 
+    def count(self, candidate: Candidate, evaluation: Evaluation) -> Evaluation:
+        """The acceptance with hardware counters, or with one line why there are none; `cuda` alone."""
+        request = {
+            "kind": "count",
+            "source": candidate.source,
+            "evaluation": to_data(evaluation),
+        }
+        return from_data(self._ask(request, _ignore).header["evaluation"], Evaluation)
+
     def widen(self, candidate: Candidate, evaluation: Evaluation, seconds: float) -> Evaluation:
         """The acceptance with the neighbouring inputs that were verified too, in that time."""
         request = {

@@ -57,7 +57,8 @@ def kernels(winner: Evaluation) -> tuple[Block, ...]:
 
 def sentence(kernel: KernelFacts, device: DeviceFacts) -> Words:
     """One kernel in one sentence, each part only where its evidence is there."""
-    parts = [p for p in (_share(kernel, device), _traffic(kernel), _machine(kernel)) if p]
+    found = (_share(kernel, device), _traffic(kernel), _machine(kernel), _counted(kernel))
+    parts = [part for part in found if part]
     if kernel.bound is not None:
         parts.append(f"bound by {_BOUNDS.get(kernel.bound, kernel.bound)}")
     where = f" (line {kernel.line} of the candidate)" if kernel.line is not None else ""
@@ -105,6 +106,27 @@ def _machine(kernel: KernelFacts) -> str:
     if kernel.tensor_core is not None:
         parts.append(f"tensor cores by {kernel.tensor_core}")
     return ", ".join(parts)
+
+
+def _counted(kernel: KernelFacts) -> str:
+    """What the device's own counters say, in percent of its peak."""
+    parts = [
+        f"{kernel.counters[name]:.0f} % {words}"
+        for name, words in _COUNTED.items()
+        if name in kernel.counters
+    ]
+    if kernel.stall is not None:
+        parts.append(f"its warps wait most for: {kernel.stall}")
+    return ", ".join(parts)
+
+
+_COUNTED = {
+    "dram_percent": "of the DRAM's throughput",
+    "sm_percent": "of the multiprocessors' throughput",
+    "tensor_percent": "of the tensor pipe",
+    "occupancy_percent": "achieved occupancy",
+    "l2_hit_percent": "of L2 accesses hit",
+}
 
 
 def kernels_table(rows: Sequence[KernelFacts]) -> Table:

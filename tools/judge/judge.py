@@ -27,7 +27,7 @@ from kernelagent.evaluation import (
 )
 from kernelagent.problem import ProblemFacts
 from kernelagent.profile import ReferenceProfile
-from kernelagent.tools.judge import envelope, reference_profile
+from kernelagent.tools.judge import counting, envelope, reference_profile
 from kernelagent.tools.judge.audit import Report, look_again
 from kernelagent.tools.judge.blocks import Running
 from kernelagent.tools.judge.candidate_process import CandidateProcess, Limits
@@ -157,6 +157,14 @@ class Judge:
             envelope={**evaluation.envelope, "input_sets": sets},
             disclosures=(*evaluation.disclosures, Disclosure("envelope", found.said())),
         )
+
+    def count(self, source: str, evaluation: Evaluation) -> Evaluation:
+        """The acceptance with hardware counters where Nsight Compute may read them; `cuda` alone."""
+        scratch = self._fresh_scratch()
+        try:
+            return counting.count(self._docket, source, evaluation, scratch)
+        finally:
+            shutil.rmtree(scratch, ignore_errors=True)
 
     def _examine(
         self, source: str, purpose: Purpose, stages: _Stages, findings: Findings

@@ -76,6 +76,10 @@ class _Server:
             given = from_data(request.header["evaluation"], Evaluation)
             wider = self._judge.widen(request.header["source"], given, request.header["seconds"])
             return {"kind": "evaluation", "evaluation": to_data(wider)}
+        if request.kind == "count":
+            given = from_data(request.header["evaluation"], Evaluation)
+            counted = self._judge.count(request.header["source"], given)
+            return {"kind": "evaluation", "evaluation": to_data(counted)}
         if request.kind == "profile":
             rows = self._judge.profile_reference()
             return {"kind": "profiled", "reference": [to_data(row) for row in rows]}

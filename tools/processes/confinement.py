@@ -40,6 +40,8 @@ class Confinement:
     network: bool = False
     readable: tuple[Path, ...] = ()
     """Files and folders it may read besides the interpreter and the system's libraries."""
+    runnable: tuple[Path, ...] = ()
+    """Folders of programs it may run besides those."""
     devices: tuple[Path, ...] | None = None
     """Device nodes it may use; None: the NVIDIA ones of this machine."""
     sandboxed: bool = True
@@ -55,6 +57,7 @@ class Confinement:
         paths = {
             "scratch": str(self.scratch),
             "readable": [str(path) for path in self.readable],
+            "runnable": [str(path) for path in self.runnable],
             "devices": None if self.devices is None else [str(path) for path in self.devices],
         }
         return asdict(self) | paths
@@ -65,6 +68,7 @@ class Confinement:
         paths = {
             "scratch": Path(data["scratch"]),
             "readable": tuple(Path(path) for path in data["readable"]),
+            "runnable": tuple(Path(path) for path in data["runnable"]),
             "devices": None if devices is None else tuple(Path(path) for path in devices),
         }
         return cls(**{**data, **paths})

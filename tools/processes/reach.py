@@ -68,6 +68,8 @@ def grants(confinement: Confinement, *, own_proc: bool) -> Iterator[Grant]:
         yield Grant(Path(name), READ)
     for path in confinement.readable:
         yield Grant(path, READ)
+    for path in confinement.runnable:
+        yield Grant(path, RUN)
     yield from _gpu(gpu_nodes() if confinement.devices is None else confinement.devices)
 
 
