@@ -26,7 +26,7 @@ CASSETTE = ROOT / "tests" / "cassettes" / "rms_norm_residual.jsonl"
 
 def main() -> None:
     arguments = _arguments()
-    source = _candidate(arguments.candidate)
+    source = candidate_at(arguments.candidate)
     rows: list[dict[str, float]] = []
     with JudgeProcess(
         JudgeSettings(ProblemSpec(path=str(arguments.problem)), device="virtual")
@@ -51,7 +51,7 @@ def main() -> None:
 
 def rms_norm_candidate() -> str:
     """The recorded answer to the RMSNorm example."""
-    return _candidate(CASSETTE)
+    return candidate_at(CASSETTE)
 
 
 def _arguments() -> argparse.Namespace:
@@ -63,7 +63,8 @@ def _arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _candidate(path: Path) -> str:
+def candidate_at(path: Path) -> str:
+    """The candidate in a file, or in the last reply of a cassette."""
     if path.suffix == ".py":
         return path.read_text(encoding="utf-8")
     parsed = parse_reply(ReplayModel.from_path(str(path)).replies[-1].text)

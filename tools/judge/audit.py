@@ -18,7 +18,7 @@ from kernelagent.tools.judge.blocks import Running
 from kernelagent.tools.judge.candidate_process import CandidateProcess
 from kernelagent.tools.judge.docket import Docket
 from kernelagent.tools.judge.rejection import Rejected
-from kernelagent.tools.judge.verify import Findings
+from kernelagent.tools.judge.verify import Findings, compiled_by_torch
 from kernelagent.tools.settings import coverage_floor
 
 Start = Callable[[], CandidateProcess]
@@ -98,7 +98,10 @@ def _on_cuda(
     with step("profile"), start() as process:
         _ready(docket, process)
         seen = device_profile.look(docket, process)
+        compiles = process.compiles
     if docket.settings.policy != "any":
+        if not seen.kernels and compiles:
+            raise compiled_by_torch()
         if not seen.kernels:
             raise Rejected("no_kernel", "the forward launched no Triton kernel of its own", {})
         with step("knock-out"), start() as process:

@@ -139,7 +139,7 @@ class Verifier:
             return self.process.call(trial.arguments, in_place=trial.in_place)
         except Rejected as refused:
             if self.process.compiles and self.needs_kernel:
-                raise _compiled() from refused
+                raise compiled_by_torch() from refused
             raise
 
     def _launched(self, trial: Trial, rows: list[dict[str, Any]]) -> None:
@@ -148,7 +148,7 @@ class Verifier:
         # A CUDA graph replays launches that nobody in its process sees: the audit decides there.
         if not rows and self.needs_kernel and self.device == "virtual":
             if self.process.compiles:
-                raise _compiled()
+                raise compiled_by_torch()
             for failure in self.process.failures:
                 raise Rejected(failure["code"], failure["message"], failure.get("detail") or {})
             earlier = " on this call, though it did on others" if self.findings.launches else ""
@@ -299,7 +299,8 @@ class Verifier:
             )
 
 
-def _compiled() -> Rejected:
+def compiled_by_torch() -> Rejected:
+    """Why a forward that torch.compile computes, without a kernel of its own, is refused."""
     return Rejected(
         "calls_reference",
         "torch.compile computes the result, which is somebody else's kernel; write a @triton.jit "
