@@ -117,6 +117,9 @@ def test_the_module_itself_is_as_fast_as_itself(docket: Docket, tmp_path: Path) 
     assert found.timing.candidate_us > 10
     assert found.headroom is not None
     assert found.headroom.attained < 1
+    assert found.timing.as_called_us == found.timing.candidate_us
+    assert found.timing.device_us is not None
+    assert found.timing.device_us < 2 * found.timing.candidate_us
 
 
 @pytest.mark.long
