@@ -133,6 +133,7 @@ class KernelFacts:
     """Distinct bytes the launch reads: what one pass would load."""
     dram_bytes: int | None = None
     flops: int | None = None
+    """Counted on `virtual`: products, elementwise and reductions; a multiply-add counts twice."""
     estimate_us: float | None = None
     bound: str | None = None
     tier: str = "compiler"

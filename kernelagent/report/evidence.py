@@ -279,7 +279,7 @@ def _bandwidth_chart(rows: Sequence[KernelFacts], winner: Evaluation, known: Cei
 
 
 def works(winner: Evaluation) -> list[Work]:
-    """The kernels whose matrix operations, DRAM bytes and time are known, as points of a roofline."""
+    """The kernels whose operations, DRAM bytes and time are known, as points of a roofline."""
     found = []
     for kernel in winner.kernels:
         seconds = _seconds(winner, kernel)

@@ -107,12 +107,11 @@ def _kernel(name: str, rows: Sequence[dict[str, str]]) -> KernelCounters:
     values = {
         label: found
         for label, columns in _COUNTERS.items()
-        if (found := next(filter(_is_number, (_mean(rows, c) for c in columns)), None)) is not None
+        if (found := next(iter(_means(rows, columns)), None)) is not None
     }
-    tensor = [_mean(rows, column) for column in rows[0] if column and _TENSOR_PIPE.match(column)]
-    busiest = max(filter(_is_number, tensor), default=None)
-    if busiest is not None:
-        values["tensor_percent"] = busiest
+    pipes = [column for column in rows[0] if column and _TENSOR_PIPE.match(column)]
+    if tensor := _means(rows, pipes):
+        values["tensor_percent"] = max(tensor)
     return KernelCounters(name, len(rows), values, _top_stall(rows))
 
 
@@ -136,12 +135,13 @@ def _mean(rows: Sequence[dict[str, str]], column: str) -> float | None:
     return round(statistics.fmean(values), 2) if values else None
 
 
+def _means(rows: Sequence[dict[str, str]], columns: Sequence[str]) -> list[float]:
+    """Of the columns that hold numbers."""
+    return [mean for column in columns if (mean := _mean(rows, column)) is not None]
+
+
 def _number(text: str | None) -> float | None:
     try:
         return float((text or "").replace(",", ""))
     except ValueError:
         return None
-
-
-def _is_number(value: float | None) -> bool:
-    return value is not None

@@ -195,7 +195,7 @@ def _kernel(
         stored_bytes=sum(t.requested_store_bytes for t in traffics),
         fewest_loaded_bytes=sum(t.distinct_load_bytes for t in traffics),
         dram_bytes=sum(t.dram_bytes for t in traffics),
-        flops=sum(sum(t.dot_flops.values()) for t in traffics) or None,
+        flops=sum(t.flops for t in traffics) or None,
         estimate_us=round(spent, 2),
         bound=cost.bound,
         tier="compiler+counted",

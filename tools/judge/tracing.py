@@ -70,7 +70,7 @@ def traced_forward(
     groups: dict[tuple[str, str | None], list[tuple[float, LaunchRow | None]]] = {}
     shown: set[int] = set()
     for event in _on_device(events):
-        begun = event if event.cat == _OPERATION else starts.get(event.correlation)
+        begun = event if event.cat == _OPERATION else starts.get(event.correlation or -1)
         number = None if begun is None else _enclosing(begun, numbers)
         own = None if number is None else launches[number]
         if number is not None:

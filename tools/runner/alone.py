@@ -58,9 +58,9 @@ class _profiled:
     def __enter__(self) -> None:
         if self._on_gpu:
             torch.cuda.synchronize()
-            torch.cuda.profiler.start()
+            torch.cuda.profiler.start()  # type: ignore[no-untyped-call]
 
     def __exit__(self, *_: object) -> None:
         if self._on_gpu:
             torch.cuda.synchronize()
-            torch.cuda.profiler.stop()
+            torch.cuda.profiler.stop()  # type: ignore[no-untyped-call]

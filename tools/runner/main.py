@@ -79,7 +79,7 @@ Scope = Callable[[], AbstractContextManager[Any]]
 def _gpu(settings: dict[str, Any]) -> tuple[str, Scope, Launches]:
     """The context is made before anyone looks at what the candidate changes: it sets variables itself."""
     torch.cuda.set_device(int(settings["index"]))
-    torch.cuda.init()
+    torch.cuda.init()  # type: ignore[no-untyped-call]
     launches = Launches(str(candidate_file()))
     watch_launches(launches)
     return "cuda", contextlib.nullcontext, launches

@@ -53,7 +53,7 @@ class Graph:
     def __init__(self, forward: Callable[[], Any]) -> None:
         """Raises `RuntimeError` where the forward does what no graph can hold, such as waiting."""
         torch.cuda.synchronize()
-        stream = torch.cuda.Stream()
+        stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream):
             for _ in range(_STEADY):
@@ -69,7 +69,8 @@ class Graph:
         self._graph.replay()
 
     def seconds(self, replays: int) -> float:
-        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        begin = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
+        end = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
         self.replay()
         begin.record()
         for _ in range(replays):

@@ -71,6 +71,12 @@ class TrafficFacts:
     """Floating point operations of `tl.dot` by operand type: `bf16`, `fp16`, `tf32`, `fp8`, ..."""
 
     @property
+    def flops(self) -> int:
+        """Every floating point operation: of products, elementwise and of reductions, special ones as one."""
+        plain = self.fp_operations + self.fp64_operations + self.special_operations
+        return sum(self.dot_flops.values()) + plain
+
+    @property
     def dram_bytes(self) -> int:
         """Bytes between L2 and DRAM, both ways."""
         return self.dram_load_bytes + self.dram_store_bytes
