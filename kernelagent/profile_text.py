@@ -68,7 +68,7 @@ def save_roofline(evaluation: Evaluation, file: Path) -> None:
     known, found = ceilings(evaluation.device), works(evaluation)
     if known is None or not found:
         raise UsageError(
-            "there is no roofline to draw: it needs a kernel with matrix products whose bytes and time "
+            "there is no roofline to draw: it needs a kernel whose operations, bytes and time "
             "are known, on a device whose ceilings are known"
         )
     said = "measured" if evaluation.timing is not None else "estimate, not timed"

@@ -259,7 +259,7 @@ def roofline(winner: Evaluation) -> tuple[Block, ...]:
 
 
 def _roofline_chart(found: Sequence[Work], known: Ceilings) -> Chart:
-    title = "Roofline of the kernels with matrix products"
+    title = "Roofline of the kernels"
     if found[0].estimated:
         title += " (estimate, not timed)"
     text = f"{title}\n{roofline_text(found, known)}"
