@@ -24,6 +24,15 @@ class Message:
 
 
 @dataclass(frozen=True)
+class Recalled:
+    """A lesson of earlier runs as a turn's model was told it; the library may change, this does not."""
+
+    lesson: str
+    """Its id in the library."""
+    words: str
+
+
+@dataclass(frozen=True)
 class TurnRequest:
     """What a strategy asks for next; the conductor renders the prompt from it."""
 
@@ -35,6 +44,8 @@ class TurnRequest:
     """The earlier turns shown to the model, oldest first."""
     trajectory: int = 0
     temperature: float | None = None
+    recalled: tuple[Recalled, ...] = ()
+    """Put in by the conductor, where the run has a memory; strategies leave it empty."""
 
 
 @dataclass(frozen=True)

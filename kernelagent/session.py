@@ -30,7 +30,7 @@ from kernelagent.events import (
     stage_event,
 )
 from kernelagent.feedback import feedback_for, void_feedback
-from kernelagent.history import History, Message, Turn, TurnRequest
+from kernelagent.history import History, Message, Recalled, Turn, TurnRequest
 from kernelagent.in_flight import InFlight
 from kernelagent.inbox import Commands, NoCommand, NoCommands
 from kernelagent.models import Ask, Concurrent, Exhausted, Model, NotAnswered, Priced, Reply
@@ -45,6 +45,7 @@ from kernelagent.tried import came_back, same_as, summary
 
 Amount = TypeVar("Amount", int, float)
 Publish = Callable[[Event], None]
+Recall = Callable[[ProblemFacts, DeviceFacts, History, TurnRequest], tuple[Recalled, ...]]
 Step = Ask | Turn
 """A question, or a turn whose reply is known already."""
 LOOK_S = 0.2
@@ -75,6 +76,8 @@ class Session:
     keep_candidate: Callable[[int, Candidate], object]
     on_text: Callable[[str], None] = lambda _: None
     stop_asked: Callable[[], bool] = lambda: False
+    recall: Recall = lambda _facts, _device, _history, _request: ()
+    """What earlier runs taught for a request: nothing, unless the user wants a memory."""
     commands: Commands = field(default_factory=NoCommands)
     steering: Steering = field(default_factory=Steering)
     wait: Callable[[float], object] = sleep
@@ -124,7 +127,7 @@ class Session:
             willing = [r for r in requests if r.model not in self.history.exhausted]
             if not willing:
                 return "the strategy asks only for models that have nothing left to try"
-            asks, why = self._affordable(self._batch(willing))
+            asks, why = self._affordable(self._batch([self._recalling(r) for r in willing]))
             if not asks:
                 return why or self._why_done()
             self._asking.begin(asks)
@@ -197,6 +200,12 @@ class Session:
         said = self.steering.words
         asks = [Ask(index, r, (), self.history, added=said) for index, r in numbered]
         return [self._asking.rendered(ask) for ask in asks]
+
+    def _recalling(self, request: TurnRequest) -> TurnRequest:
+        # In the request, so in the log: a prompt rendered again says the same.
+        told = self.recall(self.facts, self.device, self.history, request)
+        clean = tuple(Recalled(one.lesson, self.redact(one.words)) for one in told)
+        return replace(request, recalled=clean)
 
     def _affordable(self, asks: Sequence[Ask]) -> tuple[list[Ask], str | None]:
         """The asks that the budget allows side by side, and why it allows no more."""

@@ -10,7 +10,7 @@ from functools import lru_cache
 from kernelagent.candidate import Candidate
 from kernelagent.history import History, Turn
 
-_TEACHING = frozenset(
+TEACHING = frozenset(
     """compile_error out_of_resources runtime_error out_of_bounds data_race no_kernel
     kernel_not_contributing state_mismatch init_error import_error wrong_dtype wrong_shape
     wrong_structure input_mutated output_aliased stale_output insensitive tampering forbidden_access
@@ -77,7 +77,7 @@ def lessons(history: History, shown: frozenset[int]) -> tuple[str, ...]:
     found: dict[str, list[int]] = {}
     for turn in reversed(history.finished):
         reason = turn.evaluation.reason if turn.evaluation is not None else None
-        if reason is None or reason.code not in _TEACHING or turn.index in shown:
+        if reason is None or reason.code not in TEACHING or turn.index in shown:
             continue
         found.setdefault(f"{reason.code}: {_fact(reason.message)}", []).append(turn.index)
     told = [f"{fact} (turn {', '.join(map(str, sorted(turns)))})" for fact, turns in found.items()]

@@ -46,6 +46,8 @@ class Draft:
     shown: tuple[Shown, ...]
     summaries: tuple[str, ...]
     lessons: tuple[str, ...]
+    recalled: tuple[str, ...]
+    """Of earlier runs."""
     void: str | None
     parent: Turn | None
     best: Turn | None
@@ -73,6 +75,7 @@ def draft_of(
         shown=tuple(shown),
         summaries=tuple(summary(turn) for turn in others[-_SUMMARIES:]),
         lessons=tuple(lessons(history, seen)),
+        recalled=tuple(one.words for one in request.recalled),
         void=_last_void(history, seen),
         parent=None if request.parent is None else history.turn(request.parent),
         best=history.best,
@@ -99,6 +102,7 @@ def messages_of(draft: Draft) -> tuple[Message, ...]:
         void=draft.void,
         summaries=draft.summaries,
         lessons=draft.lessons,
+        recalled=draft.recalled,
         cut=draft.cut,
     )
     messages[-1] = Message("user", f"{messages[-1].content}\n\n{now}")

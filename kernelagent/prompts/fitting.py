@@ -2,15 +2,16 @@
 
 1. the oldest turns shown become one line each; the parent and the last turn stay
 2. those lines, oldest first
-3. lessons of earlier rejections
-4. the prose of replies around their code
-5. the worked example for small models
-6. the parent, where it is not the last turn
-7. the code of the last reply, from its middle
-8. the last findings, from their middle
-9. the module's source, from its middle
+3. what earlier runs taught, the least fitting first
+4. lessons of earlier rejections
+5. the prose of replies around their code
+6. the worked example for small models
+7. the parent, where it is not the last turn
+8. the code of the last reply, from its middle
+9. the last findings, from their middle
+10. the module's source, from its middle
 
-From 7 on the text itself says what is missing; from 1 on the last message does, and the caller is told.
+From 8 on the text itself says what is missing; from 1 on the last message does, and the caller is told.
 """
 
 from __future__ import annotations
@@ -63,7 +64,18 @@ def _fitted(draft: Draft, count: Count) -> FittedPrompt:
 
 def _smaller(draft: Draft) -> Iterator[Draft]:
     """Ever shorter drafts, in the order of this module's docstring."""
-    for step in (_turns, _summaries, _lessons, _prose, _guide, _parent, _code, _findings, _source):
+    for step in (
+        _turns,
+        _summaries,
+        _recalled,
+        _lessons,
+        _prose,
+        _guide,
+        _parent,
+        _code,
+        _findings,
+        _source,
+    ):
         for draft in step(draft):  # noqa: B020 - each step goes on from where the last one ended
             yield draft
 
@@ -80,6 +92,11 @@ def _summaries(draft: Draft) -> Iterator[Draft]:
     for left in range(len(draft.summaries) - 1, -1, -1):
         kept = draft.summaries[len(draft.summaries) - left :]
         yield _said(replace(draft, summaries=kept), "the oldest one-line summaries")
+
+
+def _recalled(draft: Draft) -> Iterator[Draft]:
+    for left in range(len(draft.recalled) - 1, -1, -1):
+        yield _said(replace(draft, recalled=draft.recalled[:left]), "hints of earlier runs")
 
 
 def _lessons(draft: Draft) -> Iterator[Draft]:
