@@ -11,6 +11,7 @@ import typer
 import kernelagent
 from kernelagent.cli_agents import agents
 from kernelagent.cli_dropin import add_dropin_commands
+from kernelagent.cli_memory import memories
 from kernelagent.cli_options import (
     AsJson,
     BaselineOption,
@@ -22,6 +23,7 @@ from kernelagent.cli_options import (
     Force,
     Init,
     Inputs,
+    Memory,
     MinSpeedup,
     Minutes,
     ModeOption,
@@ -58,6 +60,7 @@ app = typer.Typer(
 )
 app.add_typer(agents)
 app.add_typer(suites)
+app.add_typer(memories)
 add_dropin_commands(app)
 
 
@@ -92,6 +95,7 @@ def optimize(
     set_: SetOption = None,
     seed: Seed = None,
     prompts: Prompts = None,
+    memory: Memory = None,
     turns: Turns = None,
     budget_usd: Annotated[float | None, typer.Option(help="At most this many dollars.")] = None,
     budget_tokens: Annotated[int | None, typer.Option(help="At most this many tokens.")] = None,
@@ -333,6 +337,9 @@ def compare(
     budget_tokens: Annotated[int | None, typer.Option(help="At most this many tokens.")] = None,
     device: Device = None,
     target: Target = None,
+    memory: Annotated[
+        str | None, typer.Option(help="Each strategy with and without these lessons.")
+    ] = None,
     runs: Runs = None,
     config: Config = None,
     as_json: AsJson = False,

@@ -64,6 +64,10 @@ MinSpeedup = Annotated[float | None, typer.Option(help="What counts as faster.")
 Out = Annotated[str | None, typer.Option(help="Where the module is written.")]
 Force = Annotated[bool, typer.Option(help="Overwrite; emit despite findings.")]
 Resume = Annotated[str | None, typer.Option(help="Go on with this run (id or path).")]
+Memory = Annotated[
+    str | None,
+    typer.Option(help="Lessons of earlier runs: read for each turn, added to at the end."),
+]
 Prompts = Annotated[
     str | None, typer.Option(help="strong or small: how prompts are worded.", show_default="strong")
 ]

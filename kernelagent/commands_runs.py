@@ -138,13 +138,18 @@ def compare(
     config = resolve(flags, config_file)
     every = range(seeds)
     if simulated is not None:
+        if config.memory is not None:
+            raise UsageError(
+                "the simulated writer has nothing to remember: give problems with --memory, or run "
+                "python -m benchmarks.memory for the simulated study"
+            )
         imagined = [p for family in FAMILIES.values() for p in problems_of(family, simulated)]
         made_up = SimulatedRuns(imagined, config.budget)
         labels = [p.name for p in imagined]
         found = study(names, labels, made_up, seeds=every, simulated=True)
     elif problems:
         true = RealRuns.of(problems, config)
-        found = study(names, list(true.problems), true, seeds=every)
+        found = study(true.pairs(names), list(true.problems), true, seeds=every)
     else:
         raise UsageError("say which problems to compare strategies on, or --simulated N")
     curves = found.curves("turns")

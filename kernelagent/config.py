@@ -55,6 +55,10 @@ class RunConfig:
     out: str | None = None
     force: bool = False
     yes: bool = False
+    memory: str | None = None
+    """The folder of lessons that is read for every turn and learns at the end; None: no memory."""
+    learn: bool = True
+    """False: the memory is read and stays as it is."""
     reward: RewardWeights = field(default_factory=RewardWeights)
     vllm: VllmOptions = field(default_factory=VllmOptions)
 

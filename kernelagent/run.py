@@ -41,6 +41,7 @@ from kernelagent.gitlog import GitLog
 from kernelagent.gpu import Gpu, GpuLock, gpu_of
 from kernelagent.history import History, Turn
 from kernelagent.inbox import Inbox
+from kernelagent.memory.attached import Attached, nothing
 from kernelagent.models import Model, ModelSettings, load_model, needs_no_endpoint
 from kernelagent.models.draining import Pausable
 from kernelagent.outfile import check_writable, write_atomically
@@ -117,6 +118,7 @@ def optimize(
     config = replace(config, strategy=config.strategy or default_strategy(config.model))
     out = _out_path(problem, config)
     check_writable(out, force=config.force)
+    memory = None if config.memory is None else Attached.to(config.memory, learns=config.learn)
     resumed = folder is not None
     folder = folder or RunFolder.create(Path(config.runs), _stem(problem), now=time.time())
     redact = redactor_for(os.environ, config.api_base)
@@ -126,7 +128,7 @@ def optimize(
     log.subscribe(git_log)
     for subscriber in subscribers:
         log.subscribe(subscriber)
-    run = _Run(problem, config, folder, log, out, stop_asked, state, ready, redact, judges)
+    run = _Run(problem, config, folder, log, out, stop_asked, state, ready, redact, judges, memory)
     try:
         run.begin(resumed=resumed)
         if git_log.fault is not None:
@@ -176,6 +178,7 @@ class _Run:
         ready: Mapping[str, Model] = MappingProxyType({}),
         redact: Redactor | None = None,
         judges: Judges = HERE,
+        memory: Attached | None = None,
     ) -> None:
         """`state`: what the log held when this part of the run began."""
         self._problem = problem
@@ -188,6 +191,7 @@ class _Run:
         self._ready = ready
         self._redact = redact or Redactor()
         self._judges = judges
+        self._memory = memory
         self._stopped = False
 
     def begin(self, *, resumed: bool) -> None:
@@ -274,6 +278,7 @@ class _Run:
             keep_prompt=self._folder.keep_prompt,
             keep_candidate=self._folder.keep_candidate,
             stop_asked=self._stop_asked,
+            recall=nothing if self._memory is None else self._memory.recall,
             commands=Inbox.of(self._folder),
             steering=self._state.steering.after(RunResumed()),
             weights=self._config.reward,
@@ -375,9 +380,20 @@ class _Run:
         turn: Turn | None,
     ) -> RunResult:
         best = turn.index if turn is not None else None
+        self._learn()
         self._log.publish(RunFinished(outcome, int(status), why, best))
         state = fold(read_events(self._folder.log))
         return RunResult(self._folder.path, outcome, status, why, winner, path, state)
+
+    def _learn(self) -> None:
+        """What the run taught goes into its memory; one that cannot be written spoils no run."""
+        try:
+            said = None if self._memory is None else self._memory.learn(self._folder.log)
+        except KernelAgentError as error:
+            self.remark(f"the memory learnt nothing from this run: {error}")
+        else:
+            if said is not None:
+                self._say(said)
 
 
 def _asked(problem: ProblemSpec, config: RunConfig) -> Asked:

@@ -18,6 +18,9 @@ from kernelagent.problem import ProblemSpec
 from kernelagent.run import optimize
 from kernelagent.runlog import LOG, read_events
 
+WITH_MEMORY = "+memory"
+"""After a strategy's name: the same strategy, told the lessons of earlier runs."""
+
 
 @dataclass(frozen=True)
 class RealRuns:
@@ -41,15 +44,28 @@ class RealRuns:
     ) -> RealRuns:
         return cls({problem.label: problem for problem in problems}, config, tuple(subscribers))
 
+    def pairs(self, names: Sequence[str]) -> list[str]:
+        """Each strategy, and again with the memory where the configuration has one."""
+        if self.config.memory is None:
+            return list(names)
+        return [one for name in names for one in (name, name + WITH_MEMORY)]
+
     def __call__(self, strategy: str, problem: str, seed: int) -> Iterable[Logged]:
-        """The events of one run; raises whatever stops a run before it began."""
-        name, options = parse_strategy(strategy)
+        """The events of one run; raises whatever stops a run before it began.
+
+        A strategy's name may end in `WITH_MEMORY`; the memory is read and never learns here, so that
+        no run helps another.
+        """
+        remembers = strategy.endswith(WITH_MEMORY)
+        name, options = parse_strategy(strategy.removesuffix(WITH_MEMORY))
         with tempfile.TemporaryDirectory(prefix="kernelagent-compare-") as scratch:
             config = replace(
                 self.config,
                 strategy=name,
                 set={**self.config.set, **options} if options else self.config.set,
                 seed=seed,
+                memory=self.config.memory if remembers else None,
+                learn=False,
                 out=str(Path(scratch) / "module.py"),
             )
             done = optimize(self.problems[problem], config, subscribers=self.subscribers)

@@ -17,7 +17,7 @@ import os
 import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 import msgspec
@@ -198,7 +198,8 @@ def _line(lesson: str, one: Evidence) -> str:
 
 def _head(lesson: Lesson) -> str:
     """The part of a file that is a person's to edit."""
-    values = {key: value for key, value in to_data(lesson).items() if key != "evidence"}
+    told = to_data(replace(lesson, evidence=()))
+    values = {key: value for key, value in told.items() if value or key in ("words", "off")}
     lines = [
         f"# {lesson.kind}: {KINDS[lesson.kind]}.",
         "# Edit `words`, set `off = true`, or delete the file: that stays so.",
@@ -208,7 +209,7 @@ def _head(lesson: Lesson) -> str:
 
 
 def _block(one: Evidence) -> str:
-    values = {key: value for key, value in to_data(one).items() if value is not None}
+    values = {key: value for key, value in to_data(one).items() if value not in (None, "")}
     lines = (f"{key} = {_text(value)}" for key, value in values.items())
     return "\n".join(["\n[[evidence]]", *lines]) + "\n"
 
