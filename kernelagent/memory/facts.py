@@ -14,6 +14,7 @@ from kernelagent.hints import by_cost, read_again
 _LONGEST = 160
 _SAID = 280
 _READ_AGAIN = 1.5
+_WIDE = 128
 _LESS = 0.8
 """A count that fell to this share has changed; the virtual GPU's own counts repeat exactly."""
 
@@ -41,7 +42,7 @@ def said_in(reply: str) -> str:
     prose = reply.partition("```")[0]
     words = " ".join(prose.split())
     found = ""
-    for sentence in re.split(r"(?<=[.;:!?])\s", words):
+    for sentence in re.split(r"(?<=[.;!?])\s", words):
         if found and len(found) + len(sentence) >= _SAID:
             break
         found = f"{found} {sentence}".strip()
@@ -92,6 +93,21 @@ def moves(before: Evaluation, after: Evaluation) -> Iterator[str]:
     yield from _changed("num_warps", old[0].num_warps, new[0].num_warps)
     yield from _changed("num_stages", old[0].num_stages, new[0].num_stages)
     yield from _changed("programs", _programs(old[0]), _programs(new[0]), 2)
+
+
+def closed(version: Evaluation) -> frozenset[str]:
+    """The moves of which a version has nothing left to win."""
+    kernels = by_cost(version)
+    if not kernels:
+        return frozenset()
+    done = {
+        "fewer launches": _launches(kernels) <= 1,
+        "reading inputs fewer times": _passes(kernels) < _READ_AGAIN,
+        "tensor cores for the products": any(kernel.tensor_core for kernel in kernels),
+        "no spilled registers": not _spills(kernels),
+        "wider loads": _widest(kernels) >= _WIDE,
+    }
+    return frozenset(move for move, is_done in done.items() if is_done)
 
 
 def _changed(name: str, old: int | None, new: int | None, times: int = 1) -> Iterator[str]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from kernelagent.evaluation import DeviceFacts
 from kernelagent.history import History, Recalled, RequestKind, Turn, TurnRequest
 from kernelagent.memory.distil import said_for
-from kernelagent.memory.facts import bound_of, fact_of, key_of
+from kernelagent.memory.facts import bound_of, closed, fact_of, key_of
 from kernelagent.memory.lesson import Evidence, Lesson, device_key
 from kernelagent.memory.patterns import ANY, Pattern, parsed, pattern_of
 from kernelagent.problem import ProblemFacts
@@ -38,6 +38,8 @@ class Situation:
     """`key_of` the parent's message."""
     bound: str = ""
     """What limits its accepted parent."""
+    closed: frozenset[str] = frozenset()
+    """Changes of which that parent has nothing left to win."""
     known: frozenset[str] = frozenset()
     """Facts that the run has met itself and is told of anyway."""
 
@@ -61,13 +63,17 @@ class Memory:
         scored = [(fit(lesson, situation), lesson) for lesson in self.lessons if lesson.stands]
         # Its words again from another device would tell nothing new.
         told: set[tuple[str, str, str]] = set()
+        quoted: set[str] = set()
         found = []
         for score, lesson in sorted(scored, key=lambda pair: (-pair[0], pair[1].id)):
             same = (lesson.kind, lesson.code, lesson.words)
             if score < _LEAST or same in told or len(found) == self.most:
                 continue
             told.add(same)
-            found.append(Recalled(lesson.id, line(lesson, situation, self.judge)))
+            said = said_for(lesson)
+            quote = "" if said in quoted else said
+            quoted.add(said)
+            found.append(Recalled(lesson.id, line(lesson, situation, self.judge, quote)))
         return tuple(found)
 
 
@@ -84,6 +90,7 @@ def situation_of(
         code=reason.code if reason is not None else "",
         fact=key_of(fact_of(reason.message)) if reason and reason.code in TEACHING else "",
         bound=bound_of(found) if found is not None and found.accepted else "",
+        closed=closed(found) if found is not None else frozenset(),
         known=frozenset(_facts(history.finished)),
     )
 
@@ -108,7 +115,8 @@ def _wanted(lesson: Lesson, situation: Situation) -> float:
                 return 0.0
             return 3.0 if fact == situation.fact else 1.0 if not (fact and situation.fact) else 0.0
         case "helps":
-            return 2.0 if situation.kind == "optimise" and lesson.bound == situation.bound else 0.0
+            open_ = situation.kind == "optimise" and lesson.words not in situation.closed
+            return 2.0 if open_ and lesson.bound == situation.bound else 0.0
         case "worked":
             return 1.0 if situation.kind in ("write", "rethink") else 0.0
 
@@ -119,24 +127,23 @@ def _place(lesson: Lesson, pattern: Pattern) -> float:
     return pattern.likeness(parsed(lesson.pattern, lesson.operations))
 
 
-def line(lesson: Lesson, situation: Situation, judge: str = "") -> str:
-    """One line of a prompt: the lesson, how well it is proven, and where it does not quite fit."""
-    notes = [_count(lesson), *_labels(lesson, situation, judge)]
-    proven = "; ".join(note for note in notes if note)
-    said = said_for(lesson)
-    quoted = f", as its writer put it: “{said}”" if said else ""
+def line(lesson: Lesson, situation: Situation, judge: str = "", quote: str = "") -> str:
+    """One line of a prompt: the lesson, how well it is proven, and where it does not quite fit.
+
+    `quote`: what the writer of that turn said about it.
+    """
+    proven = "; ".join([_count(lesson), *_labels(lesson, situation, judge)])
+    quoted = f" (its writer: “{quote}”)" if quote else ""
     match lesson.kind:
         case "avoid":
             return f"avoid {lesson.code}: {lesson.words} ({proven})"
         case "remedy":
             what = f"{lesson.code}: {lesson.words}" if lesson.words else lesson.code
-            return (
-                f"after {what}: accepted was this change{quoted or ' (no words kept)'} ({proven})"
-            )
+            return f"after {what}: a version with this change was accepted{quoted} ({proven})"
         case "helps":
             return f"when bound by {lesson.bound}: {lesson.words} ({proven}){quoted}"
         case "worked":
-            return f"best for {lesson.pattern}: {lesson.words} ({proven}){quoted}"
+            return f"best for {lesson.pattern}: {lesson.words} ({proven})"
 
 
 def _count(lesson: Lesson) -> str:
