@@ -11,6 +11,7 @@ from runs_by_hand import (
     HARNESS,
     POWER,
     RACE,
+    SOFTMAX,
     accepted,
     facts,
     rejected,
@@ -39,7 +40,7 @@ def memory_of(*states, judge: str = HARNESS[:12], most: int = 4) -> Memory:
     return Memory(tuple(together(lessons).values()), judge, most)
 
 
-def told(memory: Memory, *turns, request=WRITE, source=facts().source, device=DEVICE) -> list[str]:
+def told(memory: Memory, *turns, request=WRITE, source=SOFTMAX, device=DEVICE) -> list[str]:
     found = memory.recall(facts(source), device, History(turns), request)
     return [one.words for one in found]
 
