@@ -206,7 +206,11 @@ class RememberingRuns:
         writer = RememberingWriter(inner, self.world, pattern, heeding)
         facts = pattern_facts(simulated, pattern)
         begun = RunStarted(f"{problem}-{seed}", ProblemSpec(path=problem), {}, {})
-        first = (Remarked("warning", NOTHING_REAL), begun, ProblemDescribed(facts, DEVICE, "none"))
+        first: tuple[Event, ...] = (
+            Remarked("warning", NOTHING_REAL),
+            begun,
+            ProblemDescribed(facts, DEVICE, "none"),
+        )
         logged = [Logged(number, clock(), event) for number, event in enumerate(first)]
 
         def publish(event: Event) -> None:

@@ -99,7 +99,9 @@ class Library:
             there = {lesson.id: lesson for lesson in self.lessons()}
             written = self._written()
             gone = {line.split()[0] for line in written if line} - set(there)
-            new, more, fallen = [], [], []
+            new: list[str] = []
+            more: list[str] = []
+            fallen: list[str] = []
             for lesson in together((*found.lessons, *_refuted(there, found))).values():
                 if lesson.id in gone:
                     continue

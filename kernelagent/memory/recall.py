@@ -64,7 +64,7 @@ class Memory:
         # Its words again from another device would tell nothing new.
         told: set[tuple[str, str, str]] = set()
         quoted: set[str] = set()
-        found = []
+        found: list[Recalled] = []
         for score, lesson in sorted(scored, key=lambda pair: (-pair[0], pair[1].id)):
             same = (lesson.kind, lesson.code, lesson.words)
             if score < _LEAST or same in told or len(found) == self.most:
