@@ -66,11 +66,12 @@ class Cluster:
         *,
         like: DeviceFacts | None = None,
         patience_s: float = _NOBODY_LEFT_S,
+        host: type | None = None,
     ) -> None:
         """Connect and look at each node; raises `UsageError`, `EnvironmentFault`.
 
         `like`: only devices of this make, by these versions. `patience_s`: how long a cluster
-        without any device may stay so.
+        without any device may stay so. `host`: what evaluates on a node, if not `DeviceHost`.
         """
         if device.startswith("cuda:"):
             raise UsageError(
@@ -86,7 +87,7 @@ class Cluster:
         self._left_out: dict[str, str] = {}
         self._strikes: dict[str, int] = {}
         self._looked_s = self._manned_s = time.monotonic()
-        self._connection = Connection(address)
+        self._connection = Connection(address, host)
         try:
             self._kind = _kind(device, self._connection.nodes())
             self._make = self._choose(like)

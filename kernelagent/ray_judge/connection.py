@@ -76,8 +76,12 @@ class Host:
 class Connection:
     """This process in a cluster; a context manager. Leaves the cluster running."""
 
-    def __init__(self, address: str) -> None:
-        """Raises `UsageError` without Ray, `EnvironmentFault` where no cluster answers."""
+    def __init__(self, address: str, host: type | None = None) -> None:
+        """`host`: what runs on a node, if not `DeviceHost`.
+
+        Raises `UsageError` without Ray, `EnvironmentFault` where no cluster answers.
+        """
+        self._host = host
         if importlib.util.find_spec("ray") is None:
             raise UsageError(
                 "--ray needs Ray: pip install 'kernelagent[ray]', here and on each node"
@@ -141,7 +145,7 @@ class Connection:
         needs = {"num_gpus": 1, "num_cpus": 0} if kind == "cuda" else {"num_cpus": 1}
         # Ray shows a host one GPU only, so it is the first for everybody in it.
         device = "cuda:0" if kind == "cuda" else "virtual"
-        placed = ray.remote(DeviceHost).options(
+        placed = ray.remote(self._host or DeviceHost).options(
             **needs,
             max_restarts=0,
             scheduling_strategy=NodeAffinitySchedulingStrategy(node.id, soft=False),
