@@ -4,37 +4,18 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from kernelagent.config import RunConfig, resolve
 from kernelagent.errors import ExitStatus, UsageError
 from kernelagent.memory.attached import learn
 from kernelagent.memory.lesson import Lesson
-from kernelagent.memory.library import Learnt, Library
+from kernelagent.memory.library import LearntView, LessonsView, Library
 from kernelagent.records import to_json
 from kernelagent.runlog import RunFolder, read_events
 from kernelagent.state import fold
 
 MEMORY = ".kernelagent/memory"
-
-
-@dataclass(frozen=True)
-class LessonsView:
-    """`memory list --json`."""
-
-    memory: str
-    lessons: tuple[Lesson, ...]
-    schema: str = "kernelagent.lessons/1"
-
-
-@dataclass(frozen=True)
-class LearntView:
-    """`memory learn --json`."""
-
-    memory: str
-    runs: tuple[Learnt, ...]
-    schema: str = "kernelagent.learnt/1"
 
 
 def memory(

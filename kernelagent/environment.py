@@ -31,6 +31,7 @@ from kernelagent.session import Session
 from kernelagent.strategies import load_strategy
 from kernelagent.tools.judge_client import JudgeProcess
 from kernelagent.training.turn_rewards import Outcome, keep_probability
+from kernelagent.tried import REPEATED
 
 POLICY = "policy"
 """Stands for the trainer's model in requests and logs."""
@@ -304,7 +305,7 @@ def info_of(turn: Turn) -> Info:
     share = coverage(found) if found is not None else 0.0
     speedup = found.timing.speedup_eager.value if found is not None and found.timing else None
     outcome = Outcome(turn.accepted, share, speedup)
-    code = "no_candidate" if found is None else (found.reason.code if found.reason else None)
+    code = _void_code(turn) if found is None else (found.reason.code if found.reason else None)
     return Info(
         turn=turn.index,
         verdict="void" if found is None else found.verdict,
@@ -315,3 +316,8 @@ def info_of(turn: Turn) -> Info:
         learn=found is not None and found.verdict != "error",
         evaluation=found,
     )
+
+
+def _void_code(turn: Turn) -> str:
+    """Of a turn without an evaluation: an earlier candidate again, or no candidate at all."""
+    return "repeated" if (turn.void or "").startswith(REPEATED) else "no_candidate"

@@ -14,6 +14,8 @@ from kernelagent.doctor import Findings
 from kernelagent.evaluation import Evaluation
 from kernelagent.events import KINDS, SCHEMA
 from kernelagent.lab.study import CompareView
+from kernelagent.memory.lesson import Lesson
+from kernelagent.memory.library import LearntView, LessonsView
 from kernelagent.profile import Profile
 from kernelagent.proof import Proof
 from kernelagent.recheck import Recheck
@@ -45,6 +47,9 @@ def schemas() -> dict[str, dict[str, Any]]:
         "show.json": msgspec.json.schema(RunView),
         "show_turn.json": msgspec.json.schema(TurnView),
         "diff.json": msgspec.json.schema(DiffView),
+        "lesson.json": msgspec.json.schema(Lesson),
+        "lessons.json": msgspec.json.schema(LessonsView),
+        "learnt.json": msgspec.json.schema(LearntView),
         "compare.json": msgspec.json.schema(CompareView),
     }
     for name, kind in KINDS.items():

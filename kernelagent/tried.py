@@ -10,6 +10,8 @@ from functools import lru_cache
 from kernelagent.candidate import Candidate
 from kernelagent.history import History, Turn
 
+REPEATED = "repeated"
+"""How the reason of a void turn begins whose program had been tried before; a code of the contract."""
 TEACHING = frozenset(
     """compile_error out_of_resources runtime_error out_of_bounds data_race no_kernel
     kernel_not_contributing state_mismatch init_error import_error wrong_dtype wrong_shape

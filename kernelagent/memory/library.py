@@ -49,8 +49,26 @@ class Learnt:
 
     @property
     def words(self) -> str:
-        fallen = f", {len(self.against)} fell" if self.against else ""
-        return f"{len(self.new)} new lessons, {len(self.more)} with further evidence{fallen}"
+        fallen = f", {len(self.against)} not told any more" if self.against else ""
+        return f"lessons: {len(self.new)} new, {len(self.more)} with further evidence{fallen}"
+
+
+@dataclass(frozen=True)
+class LessonsView:
+    """`memory list --json`."""
+
+    memory: str
+    lessons: tuple[Lesson, ...]
+    schema: str = "kernelagent.lessons/1"
+
+
+@dataclass(frozen=True)
+class LearntView:
+    """`memory learn --json`."""
+
+    memory: str
+    runs: tuple[Learnt, ...]
+    schema: str = "kernelagent.learnt/1"
 
 
 @dataclass(frozen=True)

@@ -113,6 +113,8 @@ def test_a_step_says_what_a_trainer_needs():
     assert feedback in env.prompt[-1].content
     void = env.step("no code").info
     assert (void.verdict, void.learn, void.code) == ("void", False, "no_candidate")
+    again = env.step(reply_with(1)).info
+    assert (again.verdict, again.learn, again.code) == ("void", False, "repeated")
 
 
 def test_a_finished_episode_takes_no_reply():

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
-TESTS = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(Path(__file__).parent))
 from test_two_nodes import LocalCluster
 
@@ -25,6 +24,7 @@ from kernelagent.suite.results import results_of
 from kernelagent.suite.summary import report_of
 from kernelagent.suite.text import grids
 
+TESTS = Path(__file__).resolve().parents[1]
 Victim = Literal["driver", "worker", "raylet"]
 DRIVER = Path(__file__).with_name("recorded_on_ray.py")
 _PATIENCE_S = 600.0

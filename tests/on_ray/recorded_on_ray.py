@@ -16,8 +16,10 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-TESTS = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(TESTS.parent), str(TESTS / "suite"), str(TESTS / "resume"), str(TESTS / "core")]
+sys.path.insert(0, str(Path(__file__).parents[2]))
+sys.path.insert(0, str(Path(__file__).parents[1] / "core"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "resume"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "suite"))
 sys.path.insert(0, str(Path(__file__).parent))
 from recorded_host import RecordedHere, RecordedHost
 from recorded_run import REPLIES, config_of
