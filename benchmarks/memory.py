@@ -1,11 +1,9 @@
 """What a memory across runs is worth, and what a wrong one costs.
 
-    python -m benchmarks.memory [--problems N] [--seed N] [--real] [--write FILE]
+    python -m benchmarks.memory [--problems N] [--seed N] [--write FILE]
 
-Part one is SIMULATED: what a told rule does to the writer is assumed, what is measured is the retrieval
-(the real distilling, library and recall). Part two is real: recorded conversations and the built-in
-policy on the examples, judged here; it shows what was learnt and what another example is told (--real;
-minutes).
+SIMULATED: what a told rule does to the writer is assumed, what is measured is the retrieval (the real
+distilling, library and recall). Real runs, and what they are told: `benchmarks.memory_real`.
 """
 
 from __future__ import annotations
@@ -43,7 +41,7 @@ from kernelagent.state import fold
 
 NONE = "no memory"
 TURNS = 12
-TRAINING = 20
+TRAINING = 60
 """Problems the library learns from, before any that is measured."""
 NEW_WORLD = 3
 
@@ -236,8 +234,6 @@ def simulated(count: int, seed: int) -> list[str]:
         aged, aged_seen = study(count, seed, World(changed=NEW_WORLD), stale)
     lessons = chosen[1].lessons
     return [
-        "## Simulated",
-        "",
         "**SIMULATED: no model was asked, no kernel was run. ASSUMED: that a told rule prevents its "
         "failure with the chance in the first column, that each useless line spoils 1 % of good "
         "candidates, that 35 % of failures teach no rule, and how failures are spread over the rules "
@@ -266,22 +262,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--problems", type=int, default=200)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--real", action="store_true", help="also the examples, judged here")
     parser.add_argument("--write", type=Path, default=None)
     arguments = parser.parse_args()
     lines = [
-        "# Memory across runs",
+        "# Memory across runs, simulated",
         "",
-        f"`python -m benchmarks.memory --problems {arguments.problems} --seed {arguments.seed}"
-        f"{' --real' if arguments.real else ''}`, {platform.machine()}, Python "
-        f"{platform.python_version()}.",
+        f"`python -m benchmarks.memory --problems {arguments.problems} --seed {arguments.seed}`, "
+        f"{platform.machine()}, Python {platform.python_version()}. Real runs, and what they are told: "
+        "[memory_real.md](memory_real.md).",
         "",
         *simulated(arguments.problems, arguments.seed),
     ]
-    if arguments.real:
-        from benchmarks.memory_real import real
-
-        lines += real()
     print("\n".join(lines))
     if arguments.write is not None:
         arguments.write.write_text("\n".join(lines).rstrip() + "\n", encoding="utf-8")

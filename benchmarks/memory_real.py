@@ -1,5 +1,7 @@
 """What memory learns from real runs of the examples, and what another example is told of it.
 
+    python -m benchmarks.memory_real [--write FILE]
+
 The runs: the recorded conversations under `tests/cassettes`, every candidate judged anew here, and the
 built-in policy. Neither reads prompts, so what a memory does to a writer cannot show in them; what can
 be seen is which lessons come, at which turn, and whether they are about what then went wrong.
@@ -7,6 +9,8 @@ be seen is which lessons come, at which turn, and whether they are about what th
 
 from __future__ import annotations
 
+import argparse
+import platform
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -44,14 +48,14 @@ class Played:
 
 
 def real() -> list[str]:
-    """The section of the page."""
+    """The page."""
     with tempfile.TemporaryDirectory(prefix="kernelagent-memory-") as scratch:
         folder = Path(scratch)
         runs = list(played(folder))
         lines = [
-            "## Real runs: what each example is told by the others",
+            "# Memory across runs: what each example is told by the others",
             "",
-            "Judged on `virtual`; every speed is an ESTIMATE. For each run the library holds the runs "
+            f"`python -m benchmarks.memory_real`, {platform.machine()}. Judged on `virtual`; every speed is an ESTIMATE. For each run the library holds the runs "
             "of all OTHER examples. Its writers did not read these lines (recordings and the built-in "
             "policy read no prompt), so this shows the retrieval, not an effect.",
             "",
@@ -98,7 +102,7 @@ def told(run: Played, library: Library, totals: list[int]) -> list[str]:
     assert facts is not None
     assert device is not None
     memory = Memory(library.lessons(), harness_sha256()[:12])
-    lines = [f"### {run.name}: {pattern_of(facts.source).name}", ""]
+    lines = [f"## {run.name}: {pattern_of(facts.source).name}", ""]
     for turn in run.state.history.finished:
         before = History(tuple(t for t in run.state.history.turns if t.index < turn.index))
         request = replace(turn.request, recalled=())
@@ -122,3 +126,17 @@ def ended(turn: Turn) -> str:
 def rule_of(turn: Turn) -> str | None:
     reason = turn.evaluation.reason if turn.evaluation is not None else None
     return fact_of(reason.message) if reason is not None and reason.code in TEACHING else None
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--write", type=Path, default=None)
+    given = parser.parse_args()
+    text = "\n".join(real()).rstrip() + "\n"
+    print(text)
+    if given.write is not None:
+        given.write.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
