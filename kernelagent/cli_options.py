@@ -76,7 +76,7 @@ _OF_A_RUN = (
     *("model", "api_base", "strategy", "seed", "prompts", "turns", "out", "runs"),
     *("budget_usd", "budget_tokens", "budget_minutes", "budget_gpu_seconds"),
     *("min_speedup", "envelope_seconds", "device", "target", "policy", "baseline", "mode"),
-    *("sandbox", "rtol", "atol", "dynamic"),
+    *("sandbox", "rtol", "atol", "dynamic", "memory"),
 )
 _SWITCHES = ("force", "yes")
 _NAMES = ("module", "inputs", "init", "check")

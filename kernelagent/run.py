@@ -390,10 +390,10 @@ class _Run:
         try:
             said = None if self._memory is None else self._memory.learn(self._folder.log)
         except KernelAgentError as error:
-            self.remark(f"the memory learnt nothing from this run: {error}")
+            self.warn_once(f"the memory learnt nothing from this run: {error}")
         else:
             if said is not None:
-                self._say(said)
+                self._remark("info", said)
 
 
 def _asked(problem: ProblemSpec, config: RunConfig) -> Asked:

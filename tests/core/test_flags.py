@@ -14,7 +14,7 @@ from kernelagent.cli_options import flags_of, names_of
 from kernelagent.config import RunConfig
 from kernelagent.errors import UsageError
 
-ONLY_IN_A_FILE = {"reward", "vllm"}
+ONLY_IN_A_FILE = {"learn", "reward", "vllm"}
 OPTIONS = {field.name for field in fields(RunConfig)}
 
 
