@@ -61,19 +61,20 @@ def real() -> list[str]:
             "",
         ]
         totals = [0, 0]
+        pages: list[str] = []
         for number, run in enumerate(runs):
             library = Library.at(folder / f"memory-{number}", make=True)
             for other in runs:
                 if other.example != run.example:
                     learn(library, other.state)
-            lines += told(run, library, totals)
+            pages += told(run, library, totals)
         warned, taught = totals
         lines += [
             f"Rejections with a rule in them, over all these runs: {taught}; of them told to the turn "
             f"beforehand: {warned}.",
             "",
         ]
-    return lines
+    return lines + pages
 
 
 def played(folder: Path) -> Iterator[Played]:

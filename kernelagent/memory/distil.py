@@ -20,8 +20,10 @@ from kernelagent.scrubbing import Scrubber
 from kernelagent.state import RunState
 from kernelagent.tried import TEACHING, normal_form
 
-_OF_THE_PLACE = frozenset("data_race out_of_bounds out_of_resources timeout runtime_error".split())
+_OF_THE_PLACE = frozenset("data_race out_of_bounds out_of_resources runtime_error".split())
 """Rejections that belong to the kind of kernel; the other teaching ones are rules of the language."""
+_OF_THE_DAY = frozenset({"timeout"})
+"""How long an interpreter takes depends on what else the machine does: no rule for anybody."""
 _NOISE = 1.2
 """Estimates nearer to each other than this say nothing."""
 
@@ -110,7 +112,9 @@ class _Fold:
 
     def _avoid(self, turn: Turn) -> Lesson | None:
         reason = turn.evaluation.reason if turn.evaluation is not None else None
-        if reason is None or reason.code not in TEACHING or not (fact := fact_of(reason.message)):
+        if reason is None or reason.code not in TEACHING - _OF_THE_DAY:
+            return None
+        if not (fact := fact_of(reason.message)):
             return None
         everywhere = reason.code not in _OF_THE_PLACE
         return self._lesson("avoid", fact, key_of(fact), code=reason.code, everywhere=everywhere)

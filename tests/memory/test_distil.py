@@ -85,6 +85,10 @@ def test_a_machine_at_fault_teaches_nothing():
     assert kinds(run_of(turn(0, fault))) == []
 
 
+def test_a_timeout_is_no_rule():
+    assert kinds(run_of(turn(0, rejected("timeout", "`k` did not end, and 0 s are left")))) == []
+
+
 def test_a_run_without_a_problem_is_refused():
     with pytest.raises(UsageError, match="never read"):
         distil(RunState(run="r"))
