@@ -101,6 +101,8 @@ class Correctness:
     """RMS error of the case nearest to (or furthest over) its budget."""
     budget: float
     """That case's RMS budget."""
+    gradients: tuple[str, ...] = ()
+    """What verified gradients were taken of; empty unless in mode `train`."""
 
 
 @dataclass(frozen=True)

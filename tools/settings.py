@@ -40,11 +40,6 @@ class JudgeSettings:
         coverage_floor(self.policy)
         for text in self.dynamic:
             DynamicDimension.read(text)
-        if self.mode == "train":
-            raise UsageError(
-                "--mode train: gradients cannot be verified yet; leave it out and the emitted "
-                "module falls back to the original wherever a gradient is needed"
-            )
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,8 @@ from kernelagent.tools.judge.docket import Docket
 from kernelagent.tools.judge.headroom import facts_of, most_left
 from kernelagent.tools.judge.inputs import InputSource, meta_twin
 from kernelagent.tools.judge.rejection import Rejected
+from kernelagent.tools.judge.training import step_without_contents
+from kernelagent.tools.training_step import TrainingStep, take
 from kernelagent.tools.virtual.ceilings import DeviceCeilings, ceilings_for
 from kernelagent.tools.virtual.cost import LaunchEstimate, estimate_eager, estimate_launch, total
 from kernelagent.tools.virtual.eager import EagerRow, eager_rows
@@ -64,7 +66,8 @@ def account(
     counted: list[_Counted] = []
     for source in docket.sources:
         try:
-            torch_rows = process.account(source.full)
+            step = _step(docket, source)
+            torch_rows = process.account(source.full, step)
         except Rejected as refused:
             return Account(disclosures=(_not_estimated(source.name, refused),))
         launches = process.launches_with_facts()
@@ -72,15 +75,48 @@ def account(
         if not launches and expected.get(source.name, 0):
             return Account(disclosures=(_nothing_launched(source.name),))
         without_effect = idle.get(source.name, frozenset())
-        counted.append(_count(docket, source, launches, torch_rows, ceilings, without_effect))
+        rows = torch_rows, _reference_rows(docket, source, step)
+        counted.append(_count(docket, source, launches, rows, ceilings, without_effect))
     return Account(
         kernels=min(counted, key=lambda c: c.estimate.ratio).kernels,
         estimates={c.name: c.estimate for c in counted},
         coverage=min(c.coverage for c in counted),
         torch_operations=tuple(dict.fromkeys(name for c in counted for name in c.torch_operations)),
         headroom=_headroom(docket, counted, ceilings),
-        disclosures=(*_library_share(counted), *_idle_launches(counted), *_less_work(counted)),
+        disclosures=(
+            *_library_share(counted),
+            *_idle_launches(counted),
+            *_less_work(counted),
+            *(_WITH_BACKWARD if docket.trains else ()),
+        ),
     )
+
+
+_WITH_BACKWARD = (
+    Disclosure(
+        "forward_and_backward",
+        "times are those of a forward with its backward, on both sides; a forward alone, without "
+        "gradients, is not estimated",
+    ),
+)
+
+
+def _step(docket: Docket, source: InputSource) -> TrainingStep | None:
+    if not docket.trains:
+        return None
+    with docket.judge_device.scope():
+        return step_without_contents(docket.oracle, source.full)
+
+
+def _reference_rows(
+    docket: Docket, source: InputSource, step: TrainingStep | None
+) -> list[EagerRow]:
+    module, target = meta_twin(docket.oracle.module), docket.device.target
+    args, kwargs = source.full
+    with docket.judge_device.scope():
+        if step is None:
+            return eager_rows(module, args, kwargs, target)
+        return eager_rows(take, (module, source.full, step), {}, target)
 
 
 def _headroom(
@@ -111,17 +147,16 @@ def _count(
     docket: Docket,
     source: InputSource,
     launches: Sequence[Mapping[str, Any]],
-    torch_rows: Sequence[EagerRow],
+    rows: tuple[Sequence[EagerRow], Sequence[EagerRow]],
     ceilings: DeviceCeilings,
     idle: frozenset[int],
 ) -> _Counted:
+    """`rows`: what torch computes in the candidate, and in the reference."""
+    torch_rows, reference = rows
     costs = [_launch_cost(row, ceilings) for row in launches]
     beside = estimate_eager(torch_rows, ceilings)
     useful = [0.0 if at in idle else cost.us for at, (_, _, cost) in enumerate(costs)]
     total_us = sum(cost.us for _, _, cost in costs) + beside.us
-    args, kwargs = source.full
-    with docket.judge_device.scope():
-        reference = eager_rows(meta_twin(docket.oracle.module), args, kwargs, docket.device.target)
     eager_us = estimate_eager(reference, ceilings).us
     whole = total([*(cost for _, _, cost in costs), *beside.launches])
     return _Counted(

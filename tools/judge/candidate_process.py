@@ -26,6 +26,7 @@ from kernelagent.tools.judge.rejection import Rejected
 from kernelagent.tools.processes.confinement import Confinement
 from kernelagent.tools.processes.spawn import Child, Exit, WarmParent
 from kernelagent.tools.tensors import Malformed, Parcel, open_parcel, parcel
+from kernelagent.tools.training_step import TrainingStep
 from kernelagent.tools.virtual.eager import EagerRow
 from kernelagent.tools.wire import (
     Channel,
@@ -182,9 +183,14 @@ class CandidateProcess:
         self._ask({"kind": "weights"}, parcel(dict(weights)), self._limits.load_s)
 
     def call(
-        self, arguments: Arguments, *, forbidding: bool = False, in_place: bool = False
+        self,
+        arguments: Arguments,
+        *,
+        step: TrainingStep | None = None,
+        forbidding: bool = False,
+        in_place: bool = False,
     ) -> Answer:
-        """Run the forward once on these inputs.
+        """Run the forward once on these inputs, or take the training `step` with them.
 
         `forbidding`: with nothing computed by torch; `in_place`: where it can be, in the very memory
         of the last call's inputs, which differ from these in tensors only.
@@ -197,7 +203,7 @@ class CandidateProcess:
             "forbidding": forbidding,
             "in_place": in_place,
         }
-        frame = self._ask(header, parcel(arguments), self._limits.call_s)
+        frame = self._ask(header, _call(arguments, step), self._limits.call_s)
         value = self._open(frame)
         if not isinstance(value, tuple) or len(value) != 2:
             self._broke_protocol("its answer to a call is not an output")
@@ -223,10 +229,10 @@ class CandidateProcess:
             self._broke_protocol("its state is not a dictionary")
         return value
 
-    def account(self, arguments: Arguments) -> list[EagerRow]:
+    def account(self, arguments: Arguments, step: TrainingStep | None = None) -> list[EagerRow]:
         """Run once on tensors of these shapes that hold nothing; returns what torch would compute."""
         request = {"kind": "account", "target": self._target}
-        frame = self._ask(request, parcel(arguments), self._limits.call_s)
+        frame = self._ask(request, _call(arguments, step), self._limits.call_s)
         try:
             return from_data(frame.header.get("torch"), list[EagerRow])
         except ValidationError as error:
@@ -348,6 +354,10 @@ class CandidateProcess:
         how = f" ({ended.describe()})" if ended is not None else ""
         code = "out_of_memory" if ended is not None and ended.why == "memory" else "unverifiable"
         return Rejected(code, f"the kernel could not be executed: {what}{how}", {})
+
+
+def _call(arguments: Arguments, step: TrainingStep | None) -> Parcel:
+    return parcel((arguments, None if step is None else step.as_value()))
 
 
 _DOING = {

@@ -26,6 +26,7 @@ from kernelagent.tools.judge.inputs import InputSource, input_sources
 from kernelagent.tools.judge.load import LoadedProblem, load_problem
 from kernelagent.tools.judge.oracle import Oracle
 from kernelagent.tools.judge.rejection import Rejected
+from kernelagent.tools.judge.training import require_trainable
 from kernelagent.tools.processes.confinement import require
 from kernelagent.tools.processes.spawn import WarmParent
 from kernelagent.tools.runner import shell
@@ -39,6 +40,7 @@ _PRELOAD = (
     "kernelagent.tools.virtual.cuda_names",
     "kernelagent.tools.virtual.executor",
 )
+_OF_FORWARDS = (Remark("no_headroom", "no lower bound of the time: there is none for a backward"),)
 _ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 
 
@@ -97,10 +99,13 @@ class Docket:
             may_shrink=device.kind == "virtual",
         )
         output, remarks = _tried(oracle, sources, problem)
+        trains = settings.mode == "train"
+        if trains:
+            require_trainable(oracle, sources)
         for source in sources:
             admitted = admission_of(oracle, source, constant=problem.constant_inputs)
             remarks += tuple(Remark(d.code, d.message) for d in admitted.disclosures)
-        headroom, unknown = _headroom(oracle, sources, device)
+        headroom, unknown = ({}, _OF_FORWARDS) if trains else _headroom(oracle, sources, device)
         remarks += unknown
         declared = [DynamicDimension.read(text) for text in settings.dynamic]
         dynamic = {source.name: dynamic_of(source, declared, oracle) for source in sources}
@@ -132,6 +137,11 @@ class Docket:
             keeps_random_state=all(oracle.keeps_random_state(s.draw(2)) for s in sources),
             headroom=headroom,
         )
+
+    @property
+    def trains(self) -> bool:
+        """Gradients are verified, and time is that of a forward with its backward."""
+        return self.settings.mode == "train"
 
     @property
     def device(self) -> DeviceFacts:

@@ -22,7 +22,7 @@ def verified(docket: Docket, declared: dict[str, object] | None) -> dict[str, An
     """
     found: dict[str, Any] = {
         "input_sets": [input_set(docket, source.name, source.full) for source in docket.sources],
-        "modes": [docket.settings.mode],
+        "modes": ["eval", "train"] if docket.trains else ["eval"],
         "mode_independent": docket.mode_independent,
         "contiguous": True,
         "device_types": ["cuda"],

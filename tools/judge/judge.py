@@ -35,11 +35,16 @@ from kernelagent.tools.judge.docket import Docket
 from kernelagent.tools.judge.harness import harness_sha256
 from kernelagent.tools.judge.rejection import Rejected
 from kernelagent.tools.judge.tolerance import UserTolerance
+from kernelagent.tools.judge.training import training_rounds
 from kernelagent.tools.judge.trials import rounds
 from kernelagent.tools.judge.verify import Findings, Verifier
 from kernelagent.tools.judge.widening import widen
 from kernelagent.tools.settings import JudgeSettings
 
+_FIRST_ORDER = (
+    "first_order_only",
+    "gradients were verified, gradients of gradients (create_graph=True) were not",
+)
 Purpose = Literal["turn", "certificate"]
 OnStage = Callable[[Stage], None]
 
@@ -230,8 +235,13 @@ class Judge:
         )
         docket = self._docket
         constant = docket.problem.constant_inputs
-        for one in rounds(docket.oracle, docket.sources, docket.dynamic, constant=constant):
+        every = docket.oracle, docket.sources, docket.dynamic
+        for one in rounds(*every, constant=constant):
             verifier.run(one)
+        if docket.trains:
+            for one in training_rounds(*every, constant=constant):
+                verifier.run(one)
+            findings.disclose(*_FIRST_ORDER)
 
     def _blank(self, source: str) -> Evaluation:
         """What every verdict of this judge says, whatever it will be."""

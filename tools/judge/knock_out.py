@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
+import torch
+
 from kernelagent.tools.judge import compare
 from kernelagent.tools.judge.candidate_process import Answer, CandidateProcess
 from kernelagent.tools.judge.docket import Docket
 from kernelagent.tools.judge.inputs import InputSource
 from kernelagent.tools.judge.load import Arguments
 from kernelagent.tools.judge.rejection import Rejected
-from kernelagent.tools.judge.trials import draw
+from kernelagent.tools.judge.training import single_step
+from kernelagent.tools.judge.trials import draw, fresh_seed
+from kernelagent.tools.training_step import TrainingStep
 
 _MOST_TRIALS = 12
 """Extra calls spent on finding launches that do not matter."""
@@ -23,7 +27,7 @@ _SAYS_NOTHING = frozenset(
 def knock_out(docket: Docket, process: CandidateProcess) -> dict[str, frozenset[int]]:
     """On `virtual`: require that the kernels matter; returns the launches of each set that do not.
 
-    Launches are numbered in the order of one forward. Raises `Rejected`.
+    Launches are numbered in the order of one forward, in training of a forward and its backward. Raises `Rejected`.
     """
     process.command_executor({"kind": "mode", "mode": "poison"})
     require_wrong(docket, process)
@@ -34,13 +38,15 @@ def require_wrong(docket: Docket, process: CandidateProcess) -> None:
     """Raises `Rejected` when the result is right on any input set although no kernel's work arrives."""
     docket.oracle.use_weights(docket.oracle.given_weights)
     for source in docket.sources:
-        if _is_right(docket, process, source):
-            raise Rejected(
-                "kernel_not_contributing",
-                "the result stays correct when everything the Triton kernels store is replaced by "
-                "garbage, so their work does not reach the result",
-                {"input_set": source.name},
-            )
+        for training in (False, True) if docket.trains else (False,):
+            if _is_right(docket, process, source, training=training):
+                what = "what a training step leaves" if training else "the result"
+                raise Rejected(
+                    "kernel_not_contributing",
+                    f"{what} stays correct when everything the Triton kernels store is replaced by "
+                    f"garbage, so their work does not reach the result",
+                    {"input_set": source.name},
+                )
 
 
 def require_right_without_torch(docket: Docket, process: CandidateProcess) -> None:
@@ -48,8 +54,9 @@ def require_right_without_torch(docket: Docket, process: CandidateProcess) -> No
     docket.oracle.use_weights(docket.oracle.given_weights)
     for source in docket.sources:
         arguments = draw(source, constant=docket.problem.constant_inputs)
-        answer = process.call(arguments, forbidding=True)
-        if not _passes(docket, source, arguments, answer):
+        step = _step(docket, arguments) if docket.trains else None
+        answer = process.call(arguments, step=step, forbidding=True)
+        if not _passes(docket, source, arguments, answer, step):
             raise Rejected(
                 "kernel_not_contributing",
                 "the result is wrong where torch may compute nothing, as the policy pure has it",
@@ -57,19 +64,34 @@ def require_right_without_torch(docket: Docket, process: CandidateProcess) -> No
             )
 
 
-def _is_right(docket: Docket, process: CandidateProcess, source: InputSource) -> bool:
+def _is_right(
+    docket: Docket, process: CandidateProcess, source: InputSource, *, training: bool = False
+) -> bool:
     arguments = draw(source, constant=docket.problem.constant_inputs)
+    step = _step(docket, arguments) if training else None
     try:
-        answer = process.call(arguments)
+        answer = process.call(arguments, step=step)
     except Rejected as broken:
         if broken.reason.code in _SAYS_NOTHING:
             raise
         return False
-    return _passes(docket, source, arguments, answer)
+    return _passes(docket, source, arguments, answer, step)
 
 
-def _passes(docket: Docket, source: InputSource, arguments: Arguments, answer: Answer) -> bool:
-    expected = docket.oracle.expect(arguments)
+def _step(docket: Docket, arguments: Arguments) -> TrainingStep:
+    generator = torch.Generator().manual_seed(fresh_seed())
+    return single_step(docket.oracle, arguments, generator)
+
+
+def _passes(
+    docket: Docket,
+    source: InputSource,
+    arguments: Arguments,
+    answer: Answer,
+    step: TrainingStep | None = None,
+) -> bool:
+    oracle = docket.oracle if step is None else docket.oracle.asking(step)
+    expected = oracle.expect(arguments)
     scale = compare.scales_of(expected.output64)
     wanted = compare.Expected(expected.output, expected.output64, scale)
     found = compare.compare(answer.output, wanted, input_set=source.name, probe="knock-out")
@@ -81,11 +103,12 @@ def _idle(docket: Docket, process: CandidateProcess, source: InputSource) -> fro
         process.take_launches()
         chosen = {"kind": "mode", "mode": "poison", "only": sorted(launches)}
         process.command_executor(chosen)
-        return _is_right(docket, process, source)
+        return _is_right(docket, process, source, training=docket.trains)
 
     process.take_launches()
     process.command_executor({"kind": "mode", "mode": "execute"})
-    process.call(draw(source, constant=docket.problem.constant_inputs))
+    arguments = draw(source, constant=docket.problem.constant_inputs)
+    process.call(arguments, step=_step(docket, arguments) if docket.trains else None)
     count = len(process.take_launches())
     return without_effect(range(count), right_without) if count > 1 else frozenset()
 

@@ -7,8 +7,8 @@ to float64, casts inside the module included; `e` is the module exactly as given
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +18,7 @@ from torch.utils._pytree import tree_leaves, tree_map
 
 from kernelagent.errors import ProblemError
 from kernelagent.tools.judge.load import Arguments, LoadedProblem, users_traceback
+from kernelagent.tools.training_step import TrainingStep, differentiable, take
 
 Scope = Callable[[], AbstractContextManager[Any]]
 _FLOATS = frozenset(
@@ -85,6 +86,19 @@ class Oracle:
         self._module = problem.build().to(device).train(training)
         self._given = _state(self._module)
         self._weights: Mapping[str, torch.Tensor] = self._given
+        self._step: TrainingStep | None = None
+
+    def asking(self, step: TrainingStep) -> Oracle:
+        """The same reference and weights, answering with what a training step leaves."""
+        other = copy.copy(self)
+        other._step = step
+        return other
+
+    def differentiable(self, arguments: Arguments, step: TrainingStep) -> dict[int, torch.Tensor]:
+        """Leaves of the output that have a gradient under `step`'s selection, by their place."""
+        self._restore(self._module)
+        with self._users_forward():
+            return differentiable(self._module, _cloned(arguments), step)
 
     @property
     def module(self) -> torch.nn.Module:
@@ -166,20 +180,40 @@ class Oracle:
     def _in_float64(self, arguments: Arguments) -> tuple[Any, dict[str, torch.Tensor]]:
         """The answer and the state after it."""
         self._restore(self._module)
-        args, kwargs = tree_map(_doubled, _cloned(arguments))
-        with torch.no_grad(), self._scope(), InFloat64():
+        doubled = tree_map(_doubled, _cloned(arguments))
+        with self._scope(), InFloat64():
             module = copy.deepcopy(self._module).double()
-            return _copied(module(*args, **kwargs)), _state(module)
+            return _copied(self._called(module, doubled, in_float64=True)), _state(module)
 
     def _run(self, module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        with self._users_forward():
+            return self._called(module, (args, kwargs))
+
+    @contextmanager
+    def _users_forward(self) -> Iterator[None]:
         try:
-            with torch.no_grad(), self._scope():
-                return module(*args, **kwargs)
+            with self._scope():
+                yield
         except Exception as error:
+            what = "the forward" if self._step is None else "a training step"
             raise ProblemError(
-                f"the inputs do not fit the forward of {self._problem.entry_point}:\n"
+                f"the inputs do not fit {what} of {self._problem.entry_point}:\n"
                 f"{users_traceback(error)}"
             ) from error
+
+    def _called(
+        self, module: torch.nn.Module, arguments: Arguments, *, in_float64: bool = False
+    ) -> Any:
+        if self._step is None:
+            args, kwargs = arguments
+            with torch.no_grad():
+                return module(*args, **kwargs)
+        value = self._step.as_value()
+        return take(
+            module,
+            arguments,
+            TrainingStep.from_value(tree_map(_doubled, value) if in_float64 else value),
+        )
 
     def _restore(self, module: torch.nn.Module) -> None:
         module.load_state_dict(self._weights, strict=True)

@@ -30,6 +30,7 @@ from kernelagent.tools.judge.probes import (
     share_nonfinite,
     with_tensors,
 )
+from kernelagent.tools.training_step import TrainingStep
 
 _SEEDS = 1 << 62
 _NUDGED = 0.1
@@ -72,6 +73,8 @@ class Trial:
     """At a size that nobody was told."""
     in_place: bool = False
     """In the memory of the call before it, so that an address says nothing about contents."""
+    step: TrainingStep | None = None
+    """The training step that the call is part of; None: a forward without gradients."""
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ Runs in the judge; the candidate's process is reached through `CandidateProcess`
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -17,9 +17,11 @@ from kernelagent.tools.judge import compare
 from kernelagent.tools.judge.candidate_process import Answer, CandidateProcess
 from kernelagent.tools.judge.compare import Comparison
 from kernelagent.tools.judge.evidence import Memory, explain
+from kernelagent.tools.judge.gradients import require_gradients, spoken, verified_gradients
 from kernelagent.tools.judge.rejection import Rejected
 from kernelagent.tools.judge.tolerance import UserTolerance
 from kernelagent.tools.judge.trials import Round, Trial
+from kernelagent.tools.training_step import FORWARD
 
 _HELD_BYTES = 128 << 20
 """Calls of a round that are looked at again at its end; half of what the runner keeps."""
@@ -47,7 +49,13 @@ class Findings:
         if not self.cases:
             return None
         worst = max(self.cases, key=lambda c: c.rms_error / c.rms_budget if c.rms_budget else 0.0)
-        return Correctness(self.calls, tuple(self.cases), worst.rms_error, worst.rms_budget)
+        return Correctness(
+            self.calls,
+            tuple(self.cases),
+            worst.rms_error,
+            worst.rms_budget,
+            verified_gradients(case.output for case in self.cases),
+        )
 
 
 @dataclass
@@ -136,7 +144,7 @@ class Verifier:
 
     def _answer(self, trial: Trial) -> Answer:
         try:
-            return self.process.call(trial.arguments, in_place=trial.in_place)
+            return self.process.call(trial.arguments, step=trial.step, in_place=trial.in_place)
         except Rejected as refused:
             if self.process.compiles and self.needs_kernel:
                 raise compiled_by_torch() from refused
@@ -151,19 +159,22 @@ class Verifier:
                 raise compiled_by_torch()
             for failure in self.process.failures:
                 raise Rejected(failure["code"], failure["message"], failure.get("detail") or {})
+            doing = "the forward" if trial.step is None else "the training step"
             earlier = " on this call, though it did on others" if self.findings.launches else ""
             raise Rejected(
                 "no_kernel",
-                f"the forward launched no Triton kernel{earlier}; at least one @triton.jit kernel "
+                f"{doing} launched no Triton kernel{earlier}; at least one @triton.jit kernel "
                 f"must do real work on every path",
                 {"input_set": trial.input_set, "probe": trial.probe},
             )
         seen = {row["input_set"] for row in self.findings.launches}
-        if trial.input_set not in seen and not trial.hidden:
+        if trial.input_set not in seen and not trial.hidden and trial.step is None:
             self.findings.launches += [row | {"input_set": trial.input_set} for row in rows]
 
     def _compare(self, trial: Trial, answer: Answer) -> None:
         output = answer.output
+        if trial.step is not None:
+            require_gradients(trial, output)
         comparison = compare.compare(
             output,
             trial.compared,
@@ -171,9 +182,10 @@ class Verifier:
             probe=trial.probe,
             devices=_devices(answer),
         )
-        self.findings.cases += comparison.cases
+        words = _words(trial)
+        self.findings.cases += [replace(c, output=words(c.output)) for c in comparison.cases]
         for disclosure in comparison.disclosures:
-            self.findings.disclose(disclosure.code, disclosure.message)
+            self.findings.disclose(disclosure.code, words(disclosure.message))
         if not trial.expected.in_float64:
             self.findings.disclose(
                 "oracle_in_float32", "the reference has no float64 path; it is its own oracle"
@@ -197,9 +209,11 @@ class Verifier:
         return loosened
 
     def _users_own(self, trial: Trial, output: Any) -> None:
-        if self.tolerance is not None and not self.tolerance.accepts(
-            output, trial.expected.output64
-        ):
+        expected = trial.expected.output64
+        if trial.step is not None:
+            # The user's tolerance and test are about results; gradients have the judge's gate.
+            output, expected = output[FORWARD], expected[FORWARD]
+        if self.tolerance is not None and not self.tolerance.accepts(output, expected):
             raise Rejected(
                 "wrong_output",
                 f"the output is not within {self.tolerance} of the float64 reference",
@@ -313,13 +327,21 @@ def _wrong(comparison: Comparison, trial: Trial, memory: Memory) -> Rejected:
     reason, failure = comparison.reason, comparison.failure
     where = {"input_set": trial.input_set, "probe": trial.probe}
     if failure is None:
-        return Rejected(reason.code, reason.message, {**reason.detail, **where})
+        return Rejected(reason.code, _words(trial)(reason.message), {**reason.detail, **where})
     found = explain(failure, trial, memory)
     code = _CODE_OF_PATTERN.get(found.pattern or "", reason.code)
     if code == "wrong_output" and found.detail.get("share_wrong") == 1.0:
         # Nothing but NaN may be a result as well as untouched memory.
         code = reason.code
-    return Rejected(code, found.sentence, {**reason.detail, **found.detail, **where})
+    detail = {**reason.detail, **found.detail, **where}
+    if "output" in detail:
+        detail["output"] = _words(trial)(str(detail["output"]))
+    return Rejected(code, _words(trial)(found.sentence), detail)
+
+
+def _words(trial: Trial) -> Callable[[str], str]:
+    """How the parts of an answer are called: as they are, or as those of a training step."""
+    return str if trial.step is None else spoken
 
 
 _CODE_OF_PATTERN = {

@@ -17,6 +17,7 @@ from kernelagent.tools.judge.docket import Docket
 from kernelagent.tools.judge.neighbours import Neighbour, neighbours
 from kernelagent.tools.judge.rejection import Rejected
 from kernelagent.tools.judge.tolerance import UserTolerance
+from kernelagent.tools.judge.training import AT_OTHER_SIZES, training_rounds
 from kernelagent.tools.judge.trials import WHERE_SIZES_SHOW, rounds
 from kernelagent.tools.judge.verify import Findings, Verifier
 
@@ -108,6 +109,11 @@ def _judge(docket: Docket, process: CandidateProcess, one: Neighbour) -> None:
     constant = docket.problem.constant_inputs
     for trial in rounds(docket.oracle, (one.source,), {}, constant=constant, plan=WHERE_SIZES_SHOW):
         verifier.run(trial)
+    if docket.trains:
+        for trial in training_rounds(
+            docket.oracle, (one.source,), {}, constant=constant, plan=AT_OTHER_SIZES
+        ):
+            verifier.run(trial)
 
 
 def _same(one: dict[str, Any], other: dict[str, Any]) -> bool:

@@ -16,6 +16,7 @@ import torch
 
 from kernelagent.candidate import ENTRY_POINT
 from kernelagent.tools.runner.shell import shell_from
+from kernelagent.tools.training_step import FORWARD, TrainingStep, take
 
 NAME = "candidate"
 """What the candidate is imported as."""
@@ -146,6 +147,19 @@ class LoadedCandidate:
         _check_types(output)
         return output
 
+    def training_step(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], step: TrainingStep
+    ) -> dict[str, Any]:
+        """The forward and its backwards; what they leave, by `training_step`'s names."""
+        try:
+            answer = take(self._built(), (args, kwargs), step)
+        except CandidateFailure:
+            raise
+        except BaseException as error:
+            raise failure_of(error, "the forward or its backward") from error
+        _check_types(answer[FORWARD])
+        return answer
+
     def drop_contents(self) -> None:
         """From now on parameters and buffers have shapes and hold nothing."""
         try:
@@ -159,6 +173,13 @@ class LoadedCandidate:
                 self._built()(*args, **kwargs)
         except BaseException as error:
             raise failure_of(error, "the forward on tensors without contents") from error
+
+    def step_without_contents(self, arguments: Any, step: TrainingStep) -> None:
+        try:
+            take(self._built(), arguments, step)
+        except BaseException as error:
+            doing = "forward and backward on tensors without contents"
+            raise failure_of(error, doing) from error
 
     def state(self) -> dict[str, torch.Tensor]:
         return {name: tensor.detach() for name, tensor in self._built().state_dict().items()}

@@ -28,6 +28,7 @@ from kernelagent.tools.runner.integrity import Integrity
 from kernelagent.tools.runner.launches import Launches, watch_launches
 from kernelagent.tools.runner.watch import Watch
 from kernelagent.tools.tensors import NotPortable, open_parcel, parcel
+from kernelagent.tools.training_step import TrainingStep
 from kernelagent.tools.wire import Channel, ChannelClosed, Frame
 
 if TYPE_CHECKING:
@@ -152,14 +153,17 @@ class Runner:
         return {"kind": "done"}, ()
 
     def call(self, frame: Frame) -> tuple[dict[str, Any], Any]:
-        args, kwargs = open_parcel(frame.header["parcel"], frame.payload, device=self._device)
-        pristine = open_parcel(frame.header["parcel"], frame.payload, device=self._device)
+        (args, kwargs), step = self._opened(frame)
+        pristine, _ = self._opened(frame)
         allowed = Forbidding() if frame.header["forbidding"] else contextlib.nullcontext()
         keeps = self._keeps_random_state
         if frame.header["in_place"]:
             args, kwargs = self._in_the_same_memory((args, kwargs))
         with self._candidates_turn("the forward", keeps_random_state=keeps), allowed:
-            output = self._loaded().forward(args, kwargs)
+            if step is None:
+                output = self._loaded().forward(args, kwargs)
+            else:
+                output = self._loaded().training_step(args, kwargs, step)
             self._settle()
         changed = not _same(pristine, (args, kwargs))
         self._held[frame.header["call"]] = _Held(output, (args, kwargs), pristine, changed)
@@ -170,6 +174,11 @@ class Runner:
             header["devices"] = [tensor.device.type for tensor in _tensors(output)]
             header["launches"], header["others"] = self._launches.take()
         return header, payload
+
+    def _opened(self, frame: Frame) -> tuple[Any, TrainingStep | None]:
+        """The arguments of a call and the training step it is part of."""
+        arguments, step = open_parcel(frame.header["parcel"], frame.payload, device=self._device)
+        return arguments, None if step is None else TrainingStep.from_value(step)
 
     def _in_the_same_memory(self, fresh: Any) -> Any:
         """The last call's tensors with new contents, as whoever keeps static buffers calls.
@@ -201,15 +210,18 @@ class Runner:
 
     def account(self, frame: Frame) -> tuple[dict[str, Any], Any]:
         """Run once on tensors without contents: launches are recorded, nothing is computed."""
-        args, kwargs = open_parcel(frame.header["parcel"], frame.payload)
+        (args, kwargs), given = open_parcel(frame.header["parcel"], frame.payload)
         from kernelagent.tools.virtual.cuda_names import WithoutContents
         from kernelagent.tools.virtual.eager import eager_rows
 
+        loaded, target = self._loaded(), frame.header["target"]
         with self._scope(), WithoutContents():
-            self._loaded().drop_contents()
-            rows = eager_rows(
-                self._loaded().forward_without_contents, args, kwargs, frame.header["target"]
-            )
+            loaded.drop_contents()
+            if given is None:
+                rows = eager_rows(loaded.forward_without_contents, args, kwargs, target)
+            else:
+                step = TrainingStep.from_value(given)
+                rows = eager_rows(loaded.step_without_contents, ((args, kwargs), step), {}, target)
         return {"kind": "done", "torch": to_data(rows)}, ()
 
     def observe(self, frame: Frame) -> tuple[dict[str, Any], Any]:
