@@ -125,12 +125,20 @@ def _verified(facts: ProblemFacts, evaluation: Evaluation, certificate: Certific
     kernels = ", ".join(dict.fromkeys(kernel.name for kernel in evaluation.kernels))
     return [
         *sets,
-        f"in {evaluation.mode} mode, matmul precision: {evaluation.precision or facts.precision}",
+        f"in {_regime(evaluation)}, matmul precision: {evaluation.precision or facts.precision}",
         f"tolerance: {certificate.tolerance}{worst}",
         f"seeds: {certificate.seeds}",
         f"policy `{certificate.policy}`, kernels: {kernels or 'none seen'}; the candidate's "
         f"sandbox: {evaluation.sandbox}",
     ]
+
+
+def _regime(evaluation: Evaluation) -> str:
+    if evaluation.mode == "eval":
+        return "eval mode"
+    found = evaluation.correctness
+    names = ", ".join(found.gradients) if found is not None else ""
+    return f"eval and train mode, with the gradients of {names}"
 
 
 def _not_verified(facts: ProblemFacts, evaluation: Evaluation) -> list[str]:
@@ -142,6 +150,8 @@ def _not_verified(facts: ProblemFacts, evaluation: Evaluation) -> list[str]:
     ]
     if evaluation.mode == "eval":
         rows.insert(1, "gradients and training mode: the original forward runs there")
+    else:
+        rows.insert(1, "gradients of gradients (create_graph=True)")
     if evaluation.device.kind == "virtual":
         rows.append("speed, races between programs that run at once, real hardware")
     if any(one.executed is not None for one in evaluation.input_sets):

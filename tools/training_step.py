@@ -6,8 +6,8 @@ what comes back is one nest of tensors, which is compared, held and timed like a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,7 @@ import torch
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten
 
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
+Call = Callable[..., Any]
 Row = tuple[torch.Tensor, ...]
 Leaves = dict[str, tuple[torch.Tensor, ...]]
 """By name what one gradient is taken of; tied parameters that a candidate holds apart share a name."""
@@ -84,8 +85,25 @@ def differentiable(
         return {at: found[at].detach() for at in range(len(found)) if _has_gradient(found, at)}
 
 
+class Prepared:
+    """A step to be taken many times: flags and requirements are set once and stay."""
+
+    def __init__(self, module: torch.nn.Module, call: Call, step: TrainingStep) -> None:
+        """`call`: the module itself, or what was compiled of it."""
+        module.train(step.training)
+        self._kept = ExitStack()
+        self._parameters = self._kept.enter_context(_asked_parameters(module, step.parameters))
+        self._call = call
+        self._step = step
+
+    def __call__(self, arguments: Arguments) -> dict[str, Any]:
+        """What `take` returns."""
+        with torch.enable_grad():
+            return _with_gradients(self._call, arguments, self._step, self._parameters)
+
+
 def _with_gradients(
-    module: torch.nn.Module, arguments: Arguments, step: TrainingStep, parameters: Leaves
+    module: Call, arguments: Arguments, step: TrainingStep, parameters: Leaves
 ) -> dict[str, Any]:
     (args, kwargs), asked = _asked_inputs(arguments) if step.inputs else (arguments, {})
     output = module(*args, **kwargs)

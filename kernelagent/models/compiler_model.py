@@ -40,6 +40,12 @@ class CompilerModel:
 
     def reply(self, ask: Ask, on_text: Callable[[str], None]) -> Reply | Exhausted:
         """The next hypothesis as a reply; raises `ModelError` when the module cannot be rewritten."""
+        if self._settings.facts.mode == "train":
+            raise ModelError(
+                "the built-in policy writes forward kernels only, no backward: with --train give a "
+                "model with --model; without --train the emitted module runs the original "
+                "wherever a gradient is needed"
+            )
         if self._process is None:
             self._start()
         rows = [_row(turn) for turn in ask.history.turns if turn.request.model == self.name]

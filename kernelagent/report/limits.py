@@ -35,6 +35,8 @@ def _limits(state: RunState, winner: Evaluation) -> list[Words]:
             "Training: neither gradients nor training mode. A call that needs a gradient runs the "
             "original forward."
         )
+    else:
+        items.append("Gradients of gradients (`create_graph=True`).")
     if not work_is_proved(winner):
         items.append("That the Triton kernels do the work: torch may have done it.")
     items.append("Behaviour under autocast or torch.func: the original forward runs there.")

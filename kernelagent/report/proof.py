@@ -132,6 +132,20 @@ def _asked(stage: str, winner: Evaluation) -> str:
     return _STAGES.get(stage, "")
 
 
+def _pass(winner: Evaluation) -> str:
+    return "forward" if winner.mode == "eval" else "forward and its backward"
+
+
+def _gradients(winner: Evaluation) -> list[Words]:
+    found = winner.correctness
+    if found is None or not found.gradients:
+        return []
+    return [
+        f"Gradients verified like outputs, of {', '.join(found.gradients)}: three backwards a step with "
+        "upstream gradients nobody could know, accumulation, and a call between forward and backward."
+    ]
+
+
 def _facts(state: RunState, winner: Evaluation) -> list[Words]:
     launches = sum(kernel.launches for kernel in winner.kernels)
     kernels = len(winner.kernels)
@@ -141,9 +155,10 @@ def _facts(state: RunState, winner: Evaluation) -> list[Words]:
             Mono(winner.policy),
             f", mode {winner.mode}, {winner.precision or 'precision unknown'}.",
         ),
+        *_gradients(winner),
         ("Confinement of the candidate: ", Mono(winner.sandbox), "."),
         f"{_work(winner)}: {launches} launch{'' if launches == 1 else 'es'} of {kernels} Triton "
-        f"kernel{'' if kernels == 1 else 's'} in one forward.",
+        f"kernel{'' if kernels == 1 else 's'} in one {_pass(winner)}.",
         f"Turns judged on the way: {sum(t.evaluation is not None for t in state.history.turns)}; the "
         "best was chosen among them, and its number was taken again after that choice.",
     ]

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -10,7 +13,11 @@ from kernelagent.errors import ProblemError
 from kernelagent.evaluation import Evaluation
 from kernelagent.problem import ProblemSpec
 from kernelagent.tools.corpus.fixture import edited, honest_kernel, problem_path
+from kernelagent.tools.judge.inputs import input_sources
 from kernelagent.tools.judge.judge import Judge
+from kernelagent.tools.judge.load import load_problem
+from kernelagent.tools.judge.oracle import Oracle
+from kernelagent.tools.judge.training import require_trainable
 from kernelagent.tools.settings import JudgeSettings
 
 BASE = "relu_affine_trained"
@@ -38,3 +45,176 @@ def test_kernels_for_forward_and_backward_are_accepted_with_their_gradients(judg
     assert found.envelope["modes"] == ["eval", "train"]
     assert {"first_order_only", "forward_and_backward"} <= {d.code for d in found.disclosures}
     assert {k.name for k in found.kernels} == {"relu_affine", "relu_affine_backward"}
+
+
+ZERO = ("        return dx, dw, db\n", "        return dx * 0.0, dw * 0.0, db * 0.0\n")
+STALE = (
+    "        return dx, dw, db\n",
+    "        kept = ReluAffine.kept = getattr(ReluAffine, 'kept', (dx, dw, db))\n"
+    "        return tuple(t.clone() for t in kept)\n",
+)
+ONES = ("        g = upstream.contiguous()\n", "        g = torch.ones_like(x)\n")
+DENSE = ("        g = upstream.contiguous()\n", "        g = upstream\n")
+LAST_CALL = (
+    ("        ctx.save_for_backward(x, weight)\n", "        ReluAffine.kept = x, weight\n"),
+    ("        x, weight = ctx.saved_tensors\n", "        x, weight = ReluAffine.kept\n"),
+)
+NO_BIAS = ("        return dx, dw, db\n", "        return dx, dw, None\n")
+DETACHED = (
+    "        return ReluAffine.apply(x, self.weight, self.bias)\n",
+    "        return ReluAffine.apply(x, self.weight, self.bias).detach()\n",
+)
+INTO_GRAD = (
+    "        return dx, dw, db\n",
+    "        ctx.owner.weight.grad = dw\n        return dx, None, db\n",
+)
+OWNER = (
+    (
+        "    def forward(ctx, x, weight, bias):\n",
+        "    def forward(ctx, x, weight, bias, owner):\n        ctx.owner = owner\n",
+    ),
+    (
+        "ReluAffine.apply(x, self.weight, self.bias)",
+        "ReluAffine.apply(x, self.weight, self.bias, self)",
+    ),
+)
+ONLY_FORWARD = (
+    "        return ReluAffine.apply(x, self.weight, self.bias)\n",
+    "        if torch.is_grad_enabled():\n"
+    "            return torch.relu(x) * self.weight + self.bias\n"
+    "        return ReluAffine.apply(x, self.weight, self.bias)\n",
+)
+DECOY = (
+    "        return ReluAffine.apply(x, self.weight, self.bias)\n",
+    "        out = ReluAffine.apply(x, self.weight, self.bias)\n"
+    "        if torch.is_grad_enabled():\n"
+    "            return torch.relu(x) * self.weight + self.bias\n"
+    "        return out\n",
+)
+NOT_IN_TRAINING = (
+    "        return ReluAffine.apply(x, self.weight, self.bias)\n",
+    "        out = ReluAffine.apply(x, self.weight, self.bias)\n"
+    "        return out * 2.0 if self.training else out\n",
+)
+WRONG_WEIGHT = ("dw += g * tl.maximum(x, 0.0)", "dw += g * x")
+MISSING_ROW = ("for row in range(rows):", "for row in range(rows - 1):")
+OWN_GRADIENTS = (
+    "        return dx, dw, db\n",
+    "        ctx.owner.bias.grad = db\n        return dx, dw, db, None\n",
+)
+
+CHEATS = {
+    "gradients-of-zero": ([ZERO], "wrong_output"),
+    "gradients-of-the-first-backward": ([STALE], "stale_output"),
+    "right-for-an-upstream-of-ones": ([ONES], "insensitive"),
+    "upstream-taken-as-contiguous": ([DENSE], "out_of_bounds or wrong_output"),
+    "saved-on-the-class-instead-of-ctx": (LAST_CALL, "wrong_output"),
+    "no-gradient-of-the-bias": ([NO_BIAS], "wrong_structure"),
+    "detached-output": ([DETACHED], "wrong_structure"),
+    "writes-into-grad-instead-of-returning": (
+        [
+            *OWNER,
+            (
+                INTO_GRAD[0],
+                INTO_GRAD[1].replace("return dx, None, db", "return dx, None, db, None"),
+            ),
+        ],
+        "wrong_structure",
+    ),
+    "writes-into-grad-beside-returning": ([*OWNER, OWN_GRADIENTS], "wrong_output"),
+    "torch-where-gradients-are-recorded": ([ONLY_FORWARD], "no_kernel"),
+    "decoy-where-gradients-are-recorded": ([DECOY], "kernel_not_contributing"),
+    "another-answer-in-training-mode": ([NOT_IN_TRAINING], "wrong_output"),
+    "a-term-of-the-weights-gradient-without-relu": ([WRONG_WEIGHT], "wrong_output"),
+    "last-row-missing-in-the-gradient": ([MISSING_ROW], "wrong_output"),
+}
+
+
+_LATER = frozenset(
+    {
+        "another-answer-in-training-mode",
+        "a-term-of-the-weights-gradient-without-relu",
+        "last-row-missing-in-the-gradient",
+        "writes-into-grad-beside-returning",
+        "writes-into-grad-instead-of-returning",
+        "upstream-taken-as-contiguous",
+        "backward-by-recomputing",
+        "only-the-gradients-that-are-needed",
+        "without-once-differentiable",
+    }
+)
+
+
+def _cases(table: Iterable[str]) -> list[Any]:
+    """Those that say something of their own in the short lane, all in the long one."""
+    return [pytest.param(n, marks=pytest.mark.long if n in _LATER else ()) for n in table]
+
+
+@pytest.mark.parametrize("name", _cases(CHEATS))
+def test_gradients_that_are_not_the_references_are_refused(judge: Judge, name: str) -> None:
+    edits, code = CHEATS[name]
+    found = verdict(judge, edited(HONEST, *edits))
+    assert found.reason is not None, "accepted"
+    assert found.reason.code in code.split(" or "), found.reason
+
+
+TORCH_BACKWARD = (
+    HONEST[HONEST.index("        g = upstream.contiguous()") : HONEST.index("class ModelNew")],
+    "        dx = torch.where(x > 0, upstream * weight, 0.0)\n"
+    "        return dx, (upstream * torch.relu(x)).sum(0), upstream.sum(0)\n\n\n",
+)
+ONLY_WHAT_IS_NEEDED = (
+    "        return dx, dw, db\n",
+    "        wanted = ctx.needs_input_grad\n"
+    "        return tuple(g if w else None for g, w in zip((dx, dw, db), wanted))\n",
+)
+RECOMPUTED = (
+    HONEST[HONEST.index("        x, weight = ctx.saved") : HONEST.index("class ModelNew")],
+    "        with torch.enable_grad():\n"
+    "            x, w, b = (t.detach().requires_grad_() for t in (*ctx.saved_tensors, ctx.bias))\n"
+    "            out = torch.relu(x) * w + b\n"
+    "        return torch.autograd.grad(out, (x, w, b), upstream)\n\n\n",
+)
+KEEPS_BIAS = (
+    "        ctx.save_for_backward(x, weight)\n",
+    "        ctx.save_for_backward(x, weight)\n        ctx.bias = bias\n",
+)
+TWINS = {
+    "backward-by-torch": [TORCH_BACKWARD],
+    "backward-by-recomputing": [KEEPS_BIAS, RECOMPUTED],
+    "only-the-gradients-that-are-needed": [ONLY_WHAT_IS_NEEDED],
+    "without-once-differentiable": [("    @once_differentiable\n", "")],
+}
+
+
+@pytest.mark.parametrize("name", _cases(TWINS))
+def test_an_honest_twin_is_accepted(judge: Judge, name: str) -> None:
+    found = verdict(judge, edited(HONEST, *TWINS[name]))
+    assert found.accepted, found.reason
+
+
+def _asked_to_train(path: Path, text: str) -> None:
+    path.write_text(f"import torch\n\n\nclass Model(torch.nn.Module):\n{text}")
+    problem = load_problem(ProblemSpec(path=str(path)))
+    oracle = Oracle(problem, "cpu", nullcontext)
+    sources = input_sources(problem, oracle.module, "cpu", nullcontext, may_shrink=True)
+    require_trainable(oracle, sources)
+
+
+_INPUTS = "\n\n\ndef get_inputs():\n    return [torch.randn(8, 32)]\n"
+
+
+def test_a_module_that_draws_at_random_in_training_mode_is_a_problem(tmp_path: Path) -> None:
+    text = (
+        "    def __init__(self):\n        super().__init__()\n"
+        "        self.linear, self.drop = torch.nn.Linear(32, 32), torch.nn.Dropout(0.5)\n\n"
+        "    def forward(self, x):\n        return self.drop(self.linear(x))\n"
+    )
+    with pytest.raises(ProblemError, match=r"--train: in training mode .* dropout"):
+        _asked_to_train(tmp_path / "dropout.py", text + _INPUTS)
+
+
+def test_a_module_without_gradients_is_a_problem(tmp_path: Path) -> None:
+    text = "    def forward(self, x):\n        return x.argmax(-1)\n"
+    with pytest.raises(ProblemError, match="--train: nothing the forward returns has a gradient"):
+        _asked_to_train(tmp_path / "index.py", text + _INPUTS)

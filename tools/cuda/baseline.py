@@ -19,6 +19,7 @@ from kernelagent.records import from_data
 from kernelagent.tools.judge.load import load_problem
 from kernelagent.tools.runner.repeat import Repeated
 from kernelagent.tools.tensors import open_parcel, parcel
+from kernelagent.tools.training_step import TrainingStep
 from kernelagent.tools.wire import Channel, ChannelClosed, Frame
 
 _MAX_FRAME = 1 << 40
@@ -66,7 +67,9 @@ def _answer(
             module.load_state_dict(values, strict=True)
             judge.send({"kind": "done"})
         case "prepare":
-            repeated.prepare(open_parcel(frame.header["parcel"], frame.payload, device=device))
+            sets, value = open_parcel(frame.header["parcel"], frame.payload, device=device)
+            step = None if value is None else TrainingStep.from_value(value)
+            repeated.prepare(sets, step, module)
             judge.send({"kind": "done"})
         case "time":
             repeated.run(int(frame.header["calls"]))

@@ -18,7 +18,7 @@ from kernelagent.tools.judge.docket import Docket
 from kernelagent.tools.judge.headroom import facts_of, most_left
 from kernelagent.tools.judge.inputs import InputSource, meta_twin
 from kernelagent.tools.judge.rejection import Rejected
-from kernelagent.tools.judge.training import step_without_contents
+from kernelagent.tools.judge.training import WITH_BACKWARD, step_without_contents
 from kernelagent.tools.training_step import TrainingStep, take
 from kernelagent.tools.virtual.ceilings import DeviceCeilings, ceilings_for
 from kernelagent.tools.virtual.cost import LaunchEstimate, estimate_eager, estimate_launch, total
@@ -87,18 +87,9 @@ def account(
             *_library_share(counted),
             *_idle_launches(counted),
             *_less_work(counted),
-            *(_WITH_BACKWARD if docket.trains else ()),
+            *(WITH_BACKWARD if docket.trains else ()),
         ),
     )
-
-
-_WITH_BACKWARD = (
-    Disclosure(
-        "forward_and_backward",
-        "times are those of a forward with its backward, on both sides; a forward alone, without "
-        "gradients, is not estimated",
-    ),
-)
 
 
 def _step(docket: Docket, source: InputSource) -> TrainingStep | None:

@@ -8,8 +8,9 @@ candidate that answers late, for several calls at once, or from memory takes lon
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -17,12 +18,14 @@ import torch
 from kernelagent.evaluation import Disclosure
 from kernelagent.tools.cuda.chain import digest, pair_at, picked
 from kernelagent.tools.judge import compare
-from kernelagent.tools.judge.candidate_process import CandidateProcess
+from kernelagent.tools.judge.candidate_process import Answer, CandidateProcess
 from kernelagent.tools.judge.clock import Side, fresh_secret
 from kernelagent.tools.judge.docket import Docket
 from kernelagent.tools.judge.inputs import InputSource
+from kernelagent.tools.judge.oracle import Oracle
 from kernelagent.tools.judge.rejection import Rejected
 from kernelagent.tools.judge.trials import trial_on
+from kernelagent.tools.training_step import TrainingStep
 
 _LOOKS = 9
 _ENOUGH = 3
@@ -56,6 +59,7 @@ def cross_examine(
     sets: Sequence[Any],
     sides: Mapping[str, Side],
     process: CandidateProcess,
+    step: TrainingStep | None = None,
 ) -> Chained:
     """Chain the candidate's calls, bound their time, and judge some of their answers.
 
@@ -79,8 +83,18 @@ def cross_examine(
         )
     calls, secret = min(own.calls, _LONGEST_CHAIN), fresh_secret()
     digests = own.chain(calls, secret)
-    notes = _replayed(docket, source, sets, digests, secret, process)
+    oracle = docket.oracle if step is None else docket.oracle.asking(step)
+    asked = _Asked(oracle, partial(process.call, step=step))
+    notes = _replayed(docket, source, sets, digests, secret, asked)
     return replace(look, disclosures=notes)
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """Reference and candidate, both answering with what a timed call leaves."""
+
+    oracle: Oracle
+    call: Callable[[Any], Answer]
 
 
 def _replayed(
@@ -89,20 +103,20 @@ def _replayed(
     sets: Sequence[Any],
     digests: torch.Tensor,
     secret: int,
-    process: CandidateProcess,
+    asked: _Asked,
 ) -> tuple[Disclosure, ...]:
     """Some calls of the chain, chosen now, are asked again: right, and the same as in the chain?"""
     device = torch.device(docket.judge_device.torch_device)
     generator = torch.Generator().manual_seed(secrets.randbelow(1 << 62))
-    natural = compare.scales_of(docket.oracle.in_float64_or_eager(sets[0]))
+    natural = compare.scales_of(asked.oracle.in_float64_or_eager(sets[0]))
     other_bits = False
     chosen = secrets.SystemRandom().sample(range(len(digests)), min(_REPLAYED, len(digests)))
     for at in chosen:
         before = secret if at == 0 else int(digests[at - 1])
         state = torch.tensor(before, dtype=torch.int64, device=device)
         arguments = picked(*pair_at(sets, at), state)
-        answer = process.call(arguments)
-        trial = trial_on(docket.oracle, source.name, "chained", arguments, natural, generator)
+        answer = asked.call(arguments)
+        trial = trial_on(asked.oracle, source.name, "chained", arguments, natural, generator)
         found = compare.compare(
             answer.output, trial.compared, input_set=source.name, probe="chained"
         )
@@ -111,14 +125,12 @@ def _replayed(
         other_bits |= int(digest(answer.output)) != int(digests[at])
     if not other_bits:
         return ()
-    return (_differs_by_bits(source, sets, process),)
+    return (_differs_by_bits(source, sets, asked),)
 
 
-def _differs_by_bits(
-    source: InputSource, sets: Sequence[Any], process: CandidateProcess
-) -> Disclosure:
+def _differs_by_bits(source: InputSource, sets: Sequence[Any], asked: _Asked) -> Disclosure:
     """Different bits are fine where the candidate never gives the same bits; otherwise it cheated."""
-    answers = {int(digest(process.call(sets[0]).output)) for _ in range(_REPLAYED)}
+    answers = {int(digest(asked.call(sets[0]).output)) for _ in range(_REPLAYED)}
     if len(answers) == 1:
         raise Rejected(
             "inconsistent_timing",

@@ -22,6 +22,7 @@ from kernelagent.tools.judge.candidate_process import CandidateProcess
 from kernelagent.tools.judge.docket import Docket
 from kernelagent.tools.processes.confinement import Confinement
 from kernelagent.tools.tensors import open_parcel, parcel
+from kernelagent.tools.training_step import TrainingStep
 from kernelagent.tools.wire import Frame, pair
 
 _BASELINE = "kernelagent.tools.cuda.baseline:serve"
@@ -116,9 +117,13 @@ class Side:
         self.calls = 1
         self.peak_bytes: int | None = None
 
-    def prepare(self, sets: Sequence[Any]) -> None:
-        """Send the argument sets and find how many calls fill a block."""
-        self.timed.ask({"kind": "prepare"}, list(sets))
+    def prepare(self, sets: Sequence[Any], step: TrainingStep | None = None) -> None:
+        """Send the argument sets and find how many calls fill a block.
+
+        With a `step` a call is a forward and its backward.
+        """
+        value = None if step is None else step.as_value()
+        self.timed.ask({"kind": "prepare"}, (list(sets), value))
         self.calls = 1
         while self.calls < _MOST_CALLS:
             # The quicker of two: what else runs on the machine must not make blocks short.

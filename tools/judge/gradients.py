@@ -6,11 +6,14 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
+import torch
+
 from kernelagent.tools.judge.rejection import Rejected
 from kernelagent.tools.judge.trials import Trial
-from kernelagent.tools.training_step import DIFFERENTIABLE, FORWARD, GRADIENTS
+from kernelagent.tools.training_step import APART, DIFFERENTIABLE, FIRST, FORWARD, GRADIENTS
 
 _CALLED = "gradient of "
+_VISIBLE = 0.01
 
 
 def require_gradients(trial: Trial, answer: Any) -> None:
@@ -38,6 +41,32 @@ def require_gradients(trial: Trial, answer: Any) -> None:
             raise Rejected(
                 "wrong_structure", f"the gradient of {name}: {said}", {"gradient": name, **where}
             )
+
+
+def require_fresh_gradients(trial: Trial, answer: Any) -> None:
+    """Raises `Rejected` where two backwards of one step left the same, though they must not."""
+    wanted, got = trial.expected.output[GRADIENTS], answer[GRADIENTS]
+    if FIRST not in wanted:
+        return
+    for name, first in wanted[FIRST].items():
+        if first is None or _same(first, wanted[APART][name]):
+            continue
+        if _same(got[FIRST][name], got[APART][name]) and bool(got[FIRST][name].any()):
+            raise Rejected(
+                "stale_output" if _near(got[FIRST][name], first) else "insensitive",
+                f"the gradient of {name} is the same in two backwards with different upstream "
+                f"gradients; compute it from the upstream gradient of each",
+                {"gradient": name, "input_set": trial.input_set, "probe": trial.probe},
+            )
+
+
+def _near(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Right as far as the eye sees: what was right once is remembered, anything else was never right."""
+    return bool((one - other).double().norm() <= _VISIBLE * other.double().norm())
+
+
+def _same(one: Any, other: Any) -> bool:
+    return isinstance(one, torch.Tensor) and torch.equal(one, other)
 
 
 def _is_answer(answer: Any, expected: Any) -> bool:

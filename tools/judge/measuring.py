@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
 
+import torch
 from torch.utils._pytree import tree_leaves
 
 from kernelagent.evaluation import Disclosure, HeadroomFacts, Interval, Timing
@@ -40,7 +41,9 @@ from kernelagent.tools.judge.headroom import facts_of, implausible, most_left
 from kernelagent.tools.judge.inputs import InputSource
 from kernelagent.tools.judge.observed import graph_time
 from kernelagent.tools.judge.rejection import Rejected
-from kernelagent.tools.judge.trials import draw
+from kernelagent.tools.judge.training import WITH_BACKWARD, single_step
+from kernelagent.tools.judge.trials import draw, fresh_seed
+from kernelagent.tools.training_step import TrainingStep
 
 Start = Callable[[], AbstractContextManager[CandidateProcess]]
 """A fresh process of the candidate, loaded, constructed and with the given weights."""
@@ -126,7 +129,7 @@ def measure(
         summary,
         timings,
         most_left(facts for facts in left if facts is not None),
-        _disclosures(found, certificate=certificate),
+        (*_disclosures(found, certificate=certificate), *(WITH_BACKWARD if docket.trains else ())),
     )
 
 
@@ -144,8 +147,9 @@ def _ranked(
         compiled = {mode: Side(BaselineTimed.start(docket, stack, mode)) for mode in _modes(docket)}
         for source in docket.sources:
             sets = rotated(docket, source)
+            step = timed_step(docket, sets)
             for side in (*sides.values(), *compiled.values()):
-                side.prepare(sets)
+                side.prepare(sets, step)
             blocks = found.by_set.setdefault(source.name, [])
             found.progress.expect(_FEWEST_BLOCKS * (len(docket.sources) - len(by_set)))
             end = time.monotonic() + _TURN_S
@@ -158,7 +162,7 @@ def _ranked(
                 if narrow_enough(by_set[source.name], _INTERVAL) or time.monotonic() > end:
                     break
             _compiled(found, source.name, sides | compiled, _FEWEST_BLOCKS)
-            found.chained[source.name] = cross_examine(docket, source, sets, sides, process)
+            found.chained[source.name] = cross_examine(docket, source, sets, sides, process, step)
             found.keep_peak(sides)
         found.replay(docket, process)
     return geometric_mean(list(by_set.values())), by_set
@@ -186,8 +190,9 @@ def _certified(
                 found.progress.expect(left * _BLOCKS_A_LAUNCH * len(docket.sources))
                 for source in docket.sources:
                     sets = rotated(docket, source)
+                    step = timed_step(docket, sets)
                     for side in (*sides.values(), *compiled.values()):
-                        side.prepare(sets)
+                        side.prepare(sets, step)
                     order = shuffled(list(sides), chance)
                     made[source.name] = [
                         measure_block(_clocks(sides), order) for _ in range(_BLOCKS_A_LAUNCH)
@@ -197,7 +202,7 @@ def _certified(
                     _compiled(found, source.name, sides | compiled, 1)
                     if number == 0:
                         found.chained[source.name] = cross_examine(
-                            docket, source, sets, sides, process
+                            docket, source, sets, sides, process, step
                         )
                 found.keep_peak(sides)
                 if number == 0:
@@ -234,6 +239,14 @@ def rotated(docket: Docket, source: InputSource) -> list[Any]:
     count = min(_MOST_ROTATED, max(2, _ROTATED_BYTES // max(size, 1)))
     rest = (draw(source, constant=docket.problem.constant_inputs) for _ in range(count - 1))
     return [first, *rest]
+
+
+def timed_step(docket: Docket, sets: Sequence[Any]) -> TrainingStep | None:
+    """In mode `train` the step whose forward and backward are timed, on all sides the same."""
+    if not docket.trains:
+        return None
+    generator = torch.Generator().manual_seed(fresh_seed())
+    return single_step(docket.oracle, sets[0], generator)
 
 
 def _timing(found: _Collected, name: str, speedup: Interval, attempts: int) -> Timing:

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from kernelagent.errors import ProblemError
+from kernelagent.evaluation import Disclosure
 from kernelagent.tools.judge import compare
 from kernelagent.tools.judge.dynamic import Dynamic, hidden
 from kernelagent.tools.judge.gradients import spoken
@@ -43,6 +44,13 @@ _HIDDEN_SIZES_IN = 1
 _SHAPES_OF_UPSTREAM = ("plain", "expanded", "transposed")
 _EVERYTHING = "everything"
 _ASKED = (_EVERYTHING, "parameters", "inputs")
+WITH_BACKWARD = (
+    Disclosure(
+        "forward_and_backward",
+        "the time is that of a forward with its backward, on both sides; a forward alone was not "
+        "looked at",
+    ),
+)
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,12 @@ from kernelagent.tools.judge import compare
 from kernelagent.tools.judge.candidate_process import Answer, CandidateProcess
 from kernelagent.tools.judge.compare import Comparison
 from kernelagent.tools.judge.evidence import Memory, explain
-from kernelagent.tools.judge.gradients import require_gradients, spoken, verified_gradients
+from kernelagent.tools.judge.gradients import (
+    require_fresh_gradients,
+    require_gradients,
+    spoken,
+    verified_gradients,
+)
 from kernelagent.tools.judge.rejection import Rejected
 from kernelagent.tools.judge.tolerance import UserTolerance
 from kernelagent.tools.judge.trials import Round, Trial
@@ -175,6 +180,7 @@ class Verifier:
         output = answer.output
         if trial.step is not None:
             require_gradients(trial, output)
+            require_fresh_gradients(trial, output)
         comparison = compare.compare(
             output,
             trial.compared,

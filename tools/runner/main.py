@@ -176,7 +176,7 @@ class Runner:
         return header, payload
 
     def _opened(self, frame: Frame) -> tuple[Any, TrainingStep | None]:
-        """The arguments of a call and the training step it is part of."""
+        """The arguments of a call (or sets of them) and the training step it is part of."""
         arguments, step = open_parcel(frame.header["parcel"], frame.payload, device=self._device)
         return arguments, None if step is None else TrainingStep.from_value(step)
 
@@ -237,10 +237,11 @@ class Runner:
     def prepare(self, frame: Frame) -> tuple[dict[str, Any], Any]:
         from kernelagent.tools.runner.repeat import Repeated
 
-        sets = open_parcel(frame.header["parcel"], frame.payload, device=self._device)
-        self._repeated = Repeated(self._loaded().instance, self._device)
+        sets, step = self._opened(frame)
+        module = self._loaded().instance
+        self._repeated = Repeated(module, self._device)
         with self._timed("the calls before the clock"):
-            self._repeated.prepare(sets)
+            self._repeated.prepare(sets, step, module)
         return {"kind": "done"}, ()
 
     def time(self, frame: Frame) -> tuple[dict[str, Any], Any]:

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from kernelagent.tools.cuda.chain import digest, pair_at, picked
+from kernelagent.tools.training_step import Prepared, TrainingStep
 
 _WARM_UP = 3
 
@@ -19,10 +20,18 @@ class Repeated:
         self._call = call
         self._device = device
         self._sets: Sequence[Any] = ()
+        self._step: Prepared | None = None
 
-    def prepare(self, sets: Sequence[Any]) -> None:
-        """Take `sets` of (args, kwargs) and call each a few times: compiling and tuning happen here."""
+    def prepare(
+        self, sets: Sequence[Any], step: TrainingStep | None = None, module: Any = None
+    ) -> None:
+        """Take `sets` of (args, kwargs) and call each a few times: compiling and tuning happen here.
+
+        With a `step` each call is a forward and its backward, for that step's upstream gradients;
+        `module` is then what has the parameters.
+        """
         self._sets = sets
+        self._step = None if step is None else Prepared(module, self._call, step)
         for _ in range(_WARM_UP):
             for args, kwargs in sets:
                 self._one(args, kwargs)
@@ -58,6 +67,8 @@ class Repeated:
         return int(torch.cuda.max_memory_allocated())
 
     def _one(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if self._step is not None:
+            return self._step((args, kwargs))
         with torch.no_grad():
             return self._call(*args, **kwargs)
 
