@@ -159,8 +159,10 @@ class _Guard:
             state = _state_of(self.original)
             _bind(self.fast, self.original, state)
             self._follow(next((tensor.device for tensor in state.values()), self._device))
-            if self.fast.training is not self.original.training:
-                self.fast.train(self.original.training)
+            # Where the flag means nothing to the original, `fast` keeps the one it was verified with.
+            training = self.original.training and self._covers_gradients
+            if self.fast.training is not training:
+                self.fast.train(training)
 
     def _forget(self) -> None:
         self._answers.clear()

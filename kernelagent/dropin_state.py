@@ -123,6 +123,8 @@ def _state_refusal(
     independent = ENVELOPE_VERIFIED.get("mode_independent", False)
     if not independent and not flags <= {mode == "train" for mode in modes}:
         return "mode", f"the module or a part of it is not in {' or '.join(modes)} mode"
+    if not independent and len(flags) > 1:
+        return "mode", "some parts of the module are in training mode and others are not"
     state, devices = _state_of(original), set()
     if state.keys() != ENVELOPE_VERIFIED["state"].keys():
         return "structure", "a parameter or buffer was added or removed"

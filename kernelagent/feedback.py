@@ -38,7 +38,7 @@ def _verdict(evaluation: Evaluation) -> list[str]:
     if reason is not None:
         word = "Rejected" if evaluation.verdict == "rejected" else "Could not be judged"
         return [f"{word} ({reason.code}): {reason.message}"]
-    lines = [f"Accepted: correct on all {_trials(evaluation)} trials."]
+    lines = [f"Accepted: correct on all {_trials(evaluation)} trials{_gradients(evaluation)}."]
     lines += _timing(evaluation)
     if evaluation.estimate is not None:
         e = evaluation.estimate
@@ -49,6 +49,13 @@ def _verdict(evaluation: Evaluation) -> list[str]:
     if evaluation.headroom is not None:
         lines.append(headroom_sentence(evaluation.headroom))
     return lines
+
+
+def _gradients(evaluation: Evaluation) -> str:
+    found = evaluation.correctness
+    if found is None or not found.gradients:
+        return ""
+    return f", with the gradients of {', '.join(found.gradients)}"
 
 
 def _timing(evaluation: Evaluation) -> list[str]:

@@ -191,6 +191,9 @@ class Verifier:
         words = _words(trial)
         self.findings.cases += [replace(c, output=words(c.output)) for c in comparison.cases]
         for disclosure in comparison.disclosures:
+            if disclosure.code == "layout_differs" and trial.step is not None:
+                # A gradient's layout follows the upstream's in torch and binds nobody.
+                continue
             self.findings.disclose(disclosure.code, words(disclosure.message))
         if not trial.expected.in_float64:
             self.findings.disclose(
