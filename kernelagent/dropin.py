@@ -1,7 +1,7 @@
 """The last section of every emitted module, part 1: `optimized` and the module it returns.
 
-`emit` copies the text of `dropin`, `dropin_guard`, `dropin_state` and `dropin_inputs` to the end of
-each emitted file. They are code, so that types and style are checked, but nothing imports them.
+`emit` copies the text of this file and of those named after it, `dropin_guard` and so on, to the end
+of each emitted file. They are code, so that types and style are checked, but nothing imports them.
 They import only torch, and anything else inside the function that needs it, so that they shadow no
 name of the candidate's. Names under TYPE_CHECKING stand elsewhere in the emitted file.
 """
@@ -49,7 +49,7 @@ class _DropIn(torch.nn.Module):
     _dropin: Any
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        return (self._answer_untraced if _is_traced() else self._answer)(args, kwargs)
+        return (self._answer_in_graph if _is_traced() else self._answer)(args, kwargs)
 
     def _answer(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         guard: _Guard = self._dropin
@@ -61,8 +61,21 @@ class _DropIn(torch.nn.Module):
         guard.warn_once(refusal)
         return super().forward(*args, **kwargs)
 
+    def _answer_in_graph(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        guard: _Guard = self._dropin
+        asked = guard.in_graph
+        if not asked.takes(args, kwargs):
+            return self._answer_untraced(args, kwargs)
+        verified = asked.is_verified()
+        if asked.unchanged() and verified:
+            refusal = asked.refusal(args, kwargs)
+            if refusal is None:
+                return guard.fast(*args, **kwargs)
+            asked.say(*refusal)
+        return super().forward(*args, **kwargs)
+
     def _answer_untraced(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        # The graph breaks here: addresses and identities of objects cannot be guarded in a graph.
+        # The graph breaks here: to find the verified form of this call takes its signature.
         disable: Any = torch.compiler.disable
         return disable(self._answer)(args, kwargs)
 
@@ -151,8 +164,14 @@ def _layout(fast: torch.nn.Module, module: torch.nn.Module) -> dict[str, tuple[i
     return {name: tensor.stride() for name, tensor in state.items()}
 
 
-def _bind(fast: torch.nn.Module, original: torch.nn.Module, state: dict[str, Any]) -> None:
-    """Give `fast` the original's tensors: whole dicts where the names agree, else one by one."""
+def _bind(
+    fast: torch.nn.Module, original: torch.nn.Module, state: dict[str, Any]
+) -> list[tuple[dict[str, Any], dict[str, Any], str]]:
+    """Give `fast` the original's tensors: whole dicts where the names agree, else one by one.
+
+    Returns where it was one by one: the dict of `fast`, the original's, and the name in both.
+    """
+    alone: list[tuple[dict[str, Any], dict[str, Any], str]] = []
     twins = dict(original.named_modules(remove_duplicate=False))
     for path, part in fast.named_modules(remove_duplicate=False):
         twin = twins.get(path)
@@ -166,10 +185,14 @@ def _bind(fast: torch.nn.Module, original: torch.nn.Module, state: dict[str, Any
             for name, full in names.items():
                 if full in state:
                     own[name] = state[full]
+                    held = vars(twins[path])
+                    both = (held["_parameters"], held["_buffers"])
+                    alone.append((own, next(h for h in both if name in h), name))
+    return alone
 
 
 # Looked up once, because every call asks.
-_is_traced = torch.compiler.is_compiling
+_is_traced = torch.compiler.is_dynamo_compiling
 _FILLS = frozenset(
     getattr(torch.Tensor, name)
     for name in ("normal_", "uniform_", "fill_", "zero_", "bernoulli_", "erfinv_", "copy_")

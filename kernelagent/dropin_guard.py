@@ -8,6 +8,7 @@ import torch
 
 if TYPE_CHECKING:
     from kernelagent.dropin import OutsideEnvelopeWarning, _bind
+    from kernelagent.dropin_graph import _InGraph
     from kernelagent.dropin_inputs import (
         _ALIGNMENT,
         _PLAIN_TENSORS,
@@ -45,6 +46,7 @@ class _Guard:
         self._is_accepted: Any = None
         self._needs_no_grad = True
         self._remembered: Any = None
+        self.in_graph = _InGraph(self)
         self._look_at_state()
 
     def refusal(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[str, str] | None:
@@ -153,13 +155,14 @@ class _Guard:
 
     def _look_at_state(self) -> None:
         self._watch = _Watch(self.original)
+        self.in_graph.gather()
         self._forget()
         self._state_refusal = _state_refusal(self.original, self.described, self.layout)
         if self._state_refusal is None:
             state = _state_of(self.original)
-            _bind(self.fast, self.original, state)
+            self.in_graph.bound = _bind(self.fast, self.original, state)
             self._follow(next((tensor.device for tensor in state.values()), self._device))
-            # Where the flag means nothing to the original, `fast` keeps the one it was verified with.
+            # Where the flag means nothing to the original, `fast` keeps the one verified.
             training = self.original.training and self._covers_gradients
             if self.fast.training is not training:
                 self.fast.train(training)

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 if TYPE_CHECKING:
+    from kernelagent.dropin import _is_traced
+
     ENVELOPE_VERIFIED: dict[str, Any] = {}
 
 
@@ -119,7 +121,7 @@ def _storage_refusal(label: str, tensor: torch.Tensor, dtype: str) -> tuple[str,
     types = ENVELOPE_VERIFIED["device_types"]
     if tensor.device.type not in types:
         return "device", f"{label} is on {tensor.device}, verified: {' or '.join(types)}"
-    if tensor.data_ptr() % _ALIGNMENT:
+    if not _is_traced() and tensor.data_ptr() % _ALIGNMENT:
         return "alignment", f"{label} does not begin at a multiple of {_ALIGNMENT} bytes"
     return None
 
@@ -132,7 +134,7 @@ def _shape_refusal(
         return "rank", f"{label} has {len(shape)} dimensions, verified: {len(verified)}"
     if not all(_size_fits(size, rule, sizes) for size, rule in zip(shape, verified, strict=True)):
         return "shape", f"{label} has the shape {shape}, verified: {tuple(verified)}"
-    if tensor.is_conj() or tensor.is_neg():
+    if tensor.is_complex() if _is_traced() else (tensor.is_conj() or tensor.is_neg()):
         return "tensor type", f"{label} is lazily conjugated or negated"
     strides = facts.get("strides")
     if strides is not None and _same_layout(shape, tensor.stride(), strides):

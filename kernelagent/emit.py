@@ -37,7 +37,7 @@ from kernelagent.review import Finding, bound_names, review
 __all__ = ["Certificate", "Finding", "emit_module", "review"]
 
 WIDTH = 98
-_PARTS = ("dropin.py", "dropin_guard.py", "dropin_state.py", "dropin_inputs.py")
+_PARTS = ("dropin.py", "dropin_guard.py", "dropin_graph.py", "dropin_state.py", "dropin_inputs.py")
 _NAMES_BESIDE = {"torch", "Any", "_construct", "ENVELOPE_VERIFIED", certificates.NAME}
 _SECTION = f"""\
 # The drop-in. Above stands {ENTRY_POINT} as it was verified; what follows puts it in place of a

@@ -14,6 +14,7 @@ import pytest
 
 from kernelagent.tools.corpus.fixture import honest_kernel, problem_path
 
+pytestmark = pytest.mark.long
 ROOT = Path(__file__).resolve().parents[2]
 BASE = "relu_affine_trained"
 WITHOUT_BACKWARD = honest_kernel("relu_affine")
@@ -139,3 +140,17 @@ def test_the_built_in_policy_says_that_it_writes_no_backward(tmp_path: Path) -> 
     )
     assert found.returncode != 0
     assert "the built-in policy writes forward kernels only" in found.stderr
+
+
+def test_the_recorded_conversation_ends_in_an_accepted_backward(tmp_path: Path) -> None:
+    recorded = ROOT / "tests" / "cassettes" / "train" / "rms_norm_residual.jsonl"
+    found = ran(
+        tmp_path, "-m", "kernelagent", "optimize", str(ROOT / "examples" / recorded.stem) + ".py",
+        "--train", "--device", "virtual", "--model", f"replay:{recorded}", "--json",
+    )  # fmt: skip
+    assert found.returncode == 0, found.stderr
+    report = json.loads(found.stdout)
+    told = [json.loads(line)["verdict"] for line in recorded.read_text().splitlines()]
+    got = [(turn.get("reason") or {}).get("code", "accepted") for turn in report["turns"]]
+    assert got == told
+    assert report["winner"]["correctness"]["gradients"] == ["weight", "input 0", "input 1"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,8 @@ import pytest
 from kernelagent.errors import ProblemError
 from kernelagent.evaluation import Evaluation
 from kernelagent.problem import ProblemSpec
-from kernelagent.tools.corpus.fixture import edited, honest_kernel, problem_path
+from kernelagent.tools.corpus.fixture import Fixture, edited, honest_kernel, problem_path
+from kernelagent.tools.corpus.gradients import GRADIENT_CHEATS, GRADIENT_TWINS
 from kernelagent.tools.judge.inputs import input_sources
 from kernelagent.tools.judge.judge import Judge
 from kernelagent.tools.judge.load import load_problem
@@ -47,23 +48,7 @@ def test_kernels_for_forward_and_backward_are_accepted_with_their_gradients(judg
     assert {k.name for k in found.kernels} == {"relu_affine", "relu_affine_backward"}
 
 
-ZERO = ("        return dx, dw, db\n", "        return dx * 0.0, dw * 0.0, db * 0.0\n")
-STALE = (
-    "        return dx, dw, db\n",
-    "        kept = ReluAffine.kept = getattr(ReluAffine, 'kept', (dx, dw, db))\n"
-    "        return tuple(t.clone() for t in kept)\n",
-)
-ONES = ("        g = upstream.contiguous()\n", "        g = torch.ones_like(x)\n")
 DENSE = ("        g = upstream.contiguous()\n", "        g = upstream\n")
-LAST_CALL = (
-    ("        ctx.save_for_backward(x, weight)\n", "        ReluAffine.kept = x, weight\n"),
-    ("        x, weight = ctx.saved_tensors\n", "        x, weight = ReluAffine.kept\n"),
-)
-NO_BIAS = ("        return dx, dw, db\n", "        return dx, dw, None\n")
-DETACHED = (
-    "        return ReluAffine.apply(x, self.weight, self.bias)\n",
-    "        return ReluAffine.apply(x, self.weight, self.bias).detach()\n",
-)
 INTO_GRAD = (
     "        return dx, dw, db\n",
     "        ctx.owner.weight.grad = dw\n        return dx, None, db\n",
@@ -78,19 +63,6 @@ OWNER = (
         "ReluAffine.apply(x, self.weight, self.bias, self)",
     ),
 )
-ONLY_FORWARD = (
-    "        return ReluAffine.apply(x, self.weight, self.bias)\n",
-    "        if torch.is_grad_enabled():\n"
-    "            return torch.relu(x) * self.weight + self.bias\n"
-    "        return ReluAffine.apply(x, self.weight, self.bias)\n",
-)
-DECOY = (
-    "        return ReluAffine.apply(x, self.weight, self.bias)\n",
-    "        out = ReluAffine.apply(x, self.weight, self.bias)\n"
-    "        if torch.is_grad_enabled():\n"
-    "            return torch.relu(x) * self.weight + self.bias\n"
-    "        return out\n",
-)
 NOT_IN_TRAINING = (
     "        return ReluAffine.apply(x, self.weight, self.bias)\n",
     "        out = ReluAffine.apply(x, self.weight, self.bias)\n"
@@ -103,14 +75,8 @@ OWN_GRADIENTS = (
     "        ctx.owner.bias.grad = db\n        return dx, dw, db, None\n",
 )
 
-CHEATS = {
-    "gradients-of-zero": ([ZERO], "wrong_output"),
-    "gradients-of-the-first-backward": ([STALE], "stale_output"),
-    "right-for-an-upstream-of-ones": ([ONES], "insensitive"),
+CHEATS: dict[str, Any] = {
     "upstream-taken-as-contiguous": ([DENSE], "out_of_bounds or wrong_output"),
-    "saved-on-the-class-instead-of-ctx": (LAST_CALL, "wrong_output"),
-    "no-gradient-of-the-bias": ([NO_BIAS], "wrong_structure"),
-    "detached-output": ([DETACHED], "wrong_structure"),
     "writes-into-grad-instead-of-returning": (
         [
             *OWNER,
@@ -122,35 +88,26 @@ CHEATS = {
         "wrong_structure",
     ),
     "writes-into-grad-beside-returning": ([*OWNER, OWN_GRADIENTS], "wrong_output"),
-    "torch-where-gradients-are-recorded": ([ONLY_FORWARD], "no_kernel"),
-    "decoy-where-gradients-are-recorded": ([DECOY], "kernel_not_contributing"),
     "another-answer-in-training-mode": ([NOT_IN_TRAINING], "wrong_output"),
     "a-term-of-the-weights-gradient-without-relu": ([WRONG_WEIGHT], "wrong_output"),
     "last-row-missing-in-the-gradient": ([MISSING_ROW], "wrong_output"),
 }
 
 
-_LATER = frozenset(
-    {
-        "another-answer-in-training-mode",
-        "a-term-of-the-weights-gradient-without-relu",
-        "last-row-missing-in-the-gradient",
-        "writes-into-grad-beside-returning",
-        "writes-into-grad-instead-of-returning",
-        "upstream-taken-as-contiguous",
-        "backward-by-recomputing",
-        "only-the-gradients-that-are-needed",
-        "without-once-differentiable",
-    }
-)
+CORPUS = [
+    *(pytest.param(one, id=one.name) for one in GRADIENT_CHEATS),
+    *(pytest.param(one, id=one.name, marks=pytest.mark.long) for one in GRADIENT_TWINS),
+]
 
 
-def _cases(table: Iterable[str]) -> list[Any]:
-    """Those that say something of their own in the short lane, all in the long one."""
-    return [pytest.param(n, marks=pytest.mark.long if n in _LATER else ()) for n in table]
+@pytest.mark.parametrize("fixture", CORPUS)
+def test_the_corpus_is_judged_as_it_says(judge: Judge, fixture: Fixture) -> None:
+    found = verdict(judge, fixture.source)
+    assert (found.reason.code if found.reason else None) == fixture.code, found.reason
 
 
-@pytest.mark.parametrize("name", _cases(CHEATS))
+@pytest.mark.long
+@pytest.mark.parametrize("name", CHEATS)
 def test_gradients_that_are_not_the_references_are_refused(judge: Judge, name: str) -> None:
     edits, code = CHEATS[name]
     found = verdict(judge, edited(HONEST, *edits))
@@ -158,11 +115,6 @@ def test_gradients_that_are_not_the_references_are_refused(judge: Judge, name: s
     assert found.reason.code in code.split(" or "), found.reason
 
 
-TORCH_BACKWARD = (
-    HONEST[HONEST.index("        g = upstream.contiguous()") : HONEST.index("class ModelNew")],
-    "        dx = torch.where(x > 0, upstream * weight, 0.0)\n"
-    "        return dx, (upstream * torch.relu(x)).sum(0), upstream.sum(0)\n\n\n",
-)
 ONLY_WHAT_IS_NEEDED = (
     "        return dx, dw, db\n",
     "        wanted = ctx.needs_input_grad\n"
@@ -179,15 +131,15 @@ KEEPS_BIAS = (
     "        ctx.save_for_backward(x, weight)\n",
     "        ctx.save_for_backward(x, weight)\n        ctx.bias = bias\n",
 )
-TWINS = {
-    "backward-by-torch": [TORCH_BACKWARD],
+TWINS: dict[str, Any] = {
     "backward-by-recomputing": [KEEPS_BIAS, RECOMPUTED],
     "only-the-gradients-that-are-needed": [ONLY_WHAT_IS_NEEDED],
     "without-once-differentiable": [("    @once_differentiable\n", "")],
 }
 
 
-@pytest.mark.parametrize("name", _cases(TWINS))
+@pytest.mark.long
+@pytest.mark.parametrize("name", TWINS)
 def test_an_honest_twin_is_accepted(judge: Judge, name: str) -> None:
     found = verdict(judge, edited(HONEST, *TWINS[name]))
     assert found.accepted, found.reason

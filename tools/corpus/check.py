@@ -11,7 +11,7 @@ from queue import SimpleQueue
 
 from kernelagent.candidate import Candidate
 from kernelagent.evaluation import Evaluation
-from kernelagent.problem import ProblemSpec
+from kernelagent.problem import Mode, ProblemSpec
 from kernelagent.tools.corpus.fixture import Fixture, problem_path
 from kernelagent.tools.judge_client import JudgeProcess
 from kernelagent.tools.settings import JudgeSettings, SandboxChoice
@@ -72,8 +72,8 @@ def check(
 
 
 def _groups(fixtures: Iterable[Fixture], device: str, sandbox: SandboxChoice) -> Sequence[_Group]:
-    def shared(fixture: Fixture) -> tuple[str, str, tuple[str, ...]]:
-        return fixture.problem, fixture.policy, fixture.dynamic
+    def shared(fixture: Fixture) -> _Key:
+        return fixture.problem, fixture.policy, fixture.mode, fixture.dynamic
 
     return [
         _Group(_settings(key, device, sandbox), tuple(members))
@@ -81,14 +81,16 @@ def _groups(fixtures: Iterable[Fixture], device: str, sandbox: SandboxChoice) ->
     ]
 
 
-def _settings(
-    key: tuple[str, str, tuple[str, ...]], device: str, sandbox: SandboxChoice
-) -> JudgeSettings:
-    problem, policy, dynamic = key
+_Key = tuple[str, str, Mode, tuple[str, ...]]
+
+
+def _settings(key: _Key, device: str, sandbox: SandboxChoice) -> JudgeSettings:
+    problem, policy, mode, dynamic = key
     return JudgeSettings(
         ProblemSpec(path=str(problem_path(problem))),
         device=device,
         policy=policy,
+        mode=mode,
         dynamic=dynamic,
         sandbox=sandbox,
     )

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from kernelagent.problem import Mode
+
 _BASES = Path(__file__).parent / "bases"
 
 Closed = Literal["refused", "disclosed", "problem", "design", "cuda"]
@@ -31,6 +33,7 @@ class Fixture:
     policy: str = "triton"
     dynamic: tuple[str, ...] = ()
     """Dimensions declared dynamic, as `--dynamic` has them."""
+    mode: Mode = "eval"
     needs_gpu: bool = False
     """True when what it does exists on `cuda` only."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kernelagent.tools.corpus.fixture import Fixture, Threat, edited, honest_kernel
+from kernelagent.tools.corpus.gradients import GRADIENT_CHEATS, GRADIENT_TWINS
 
 _RELU = "relu_affine"
 _HONEST = honest_kernel(_RELU)
@@ -424,7 +425,7 @@ THREATS: tuple[Threat, ...] = (
         61,
         "train and eval confused",
         "refused",
-        "both sides run in the declared mode, and its results are compared",
+        "both sides run in the declared mode, and its results are compared, gradients among them",
         (
             Fixture(
                 "statistics-of-the-batch-in-eval",
@@ -435,11 +436,13 @@ THREATS: tuple[Threat, ...] = (
                 ),
                 "wrong_output",
             ),
+            *GRADIENT_CHEATS,
         ),
         (
             Fixture(
                 "running-statistics-in-eval", "batch_norm_eval", honest_kernel("batch_norm_eval")
             ),
+            *GRADIENT_TWINS,
         ),
     ),
     Threat(
