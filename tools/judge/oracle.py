@@ -195,10 +195,11 @@ class Oracle:
             with self._scope():
                 yield
         except Exception as error:
-            what = "the forward" if self._step is None else "a training step"
+            said = "the inputs do not fit the forward of"
+            if self._step is not None:
+                said = "--train: there is no forward and backward of"
             raise ProblemError(
-                f"the inputs do not fit {what} of {self._problem.entry_point}:\n"
-                f"{users_traceback(error)}"
+                f"{said} {self._problem.entry_point}:\n{users_traceback(error)}"
             ) from error
 
     def _called(
