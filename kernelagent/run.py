@@ -42,7 +42,14 @@ from kernelagent.gpu import Gpu, GpuLock, gpu_of
 from kernelagent.history import History, Turn
 from kernelagent.inbox import Inbox
 from kernelagent.memory.attached import Attached, nothing
-from kernelagent.models import Model, ModelSettings, load_model, needs_no_endpoint
+from kernelagent.models import (
+    COMPILER,
+    FORWARD_ONLY,
+    Model,
+    ModelSettings,
+    load_model,
+    needs_no_endpoint,
+)
 from kernelagent.models.draining import Pausable
 from kernelagent.outfile import check_writable, write_atomically
 from kernelagent.problem import ProblemSpec
@@ -115,6 +122,8 @@ def optimize(
     `folder`: an existing run's, to go on where it ended. `ready`: models that are made already, by the
     name under which the configuration has them. `judges`: who evaluates, if not this machine.
     """
+    if config.mode == "train" and set(config.model) == {COMPILER}:
+        raise UsageError(FORWARD_ONLY)
     config = replace(config, strategy=config.strategy or default_strategy(config.model))
     out = _out_path(problem, config)
     check_writable(out, force=config.force)

@@ -20,15 +20,11 @@ from kernelagent.state import fold
 from kernelagent.strategies import BUILT_IN
 
 TESTS = Path(__file__).resolve().parent
+FAST = "layer_norm_gelu"
 CASSETTES = sorted((TESTS / "cassettes").glob("*.jsonl"))
 EXAMPLES = TESTS.parent / "examples"
-FAST = "layer_norm_gelu"
-"""Played in the short lane; the others in the long one."""
 SLOWER_THAN_EAGER = {"swiglu", "layer_norm_gelu"}
-PLAYED = [
-    pytest.param(path, id=path.stem, marks=() if path.stem == FAST else pytest.mark.long)
-    for path in CASSETTES
-]
+PLAYED = [pytest.param(path, id=path.stem) for path in CASSETTES]
 
 
 def played(cassette: Path, folder: Path) -> RunResult:
@@ -41,6 +37,7 @@ def played(cassette: Path, folder: Path) -> RunResult:
     return optimize(ProblemSpec(path=str(EXAMPLES / f"{cassette.stem}.py")), config)
 
 
+@pytest.mark.long
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("cassette", PLAYED)
 def test_each_turn_ends_as_it_was_recorded_and_the_last_is_the_best(cassette, tmp_path):

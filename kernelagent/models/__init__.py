@@ -18,6 +18,10 @@ from kernelagent.problem import ProblemFacts, ProblemSpec
 from kernelagent.redaction import MARK, Redactor
 
 COMPILER = "compiler"
+FORWARD_ONLY = (
+    "the built-in policy writes forward kernels only, and --train needs gradients: give another model "
+    "with --model; without --train the emitted module runs the original wherever a gradient is needed"
+)
 MCP = "mcp"
 """The name under which a coding agent writes, through `kernelagent mcp`."""
 Finish = Literal["stop", "length", "refused", "lost", "budget"]

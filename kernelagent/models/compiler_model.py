@@ -14,7 +14,7 @@ from typing import Any
 import kernelagent
 from kernelagent.errors import ModelError
 from kernelagent.history import Turn
-from kernelagent.models import Ask, Exhausted, ModelSettings, Reply
+from kernelagent.models import FORWARD_ONLY, Ask, Exhausted, ModelSettings, Reply
 from kernelagent.records import to_data
 from kernelagent.tools.wire import ChannelClosed, ChannelTimeout, Frame, pair
 
@@ -41,11 +41,7 @@ class CompilerModel:
     def reply(self, ask: Ask, on_text: Callable[[str], None]) -> Reply | Exhausted:
         """The next hypothesis as a reply; raises `ModelError` when the module cannot be rewritten."""
         if self._settings.facts.mode == "train":
-            raise ModelError(
-                "the built-in policy writes forward kernels only, no backward: with --train give a "
-                "model with --model; without --train the emitted module runs the original "
-                "wherever a gradient is needed"
-            )
+            return Exhausted(FORWARD_ONLY)
         if self._process is None:
             self._start()
         rows = [_row(turn) for turn in ask.history.turns if turn.request.model == self.name]

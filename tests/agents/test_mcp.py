@@ -65,6 +65,7 @@ def only_run(folder: Path) -> Path:
     return run
 
 
+@pytest.mark.long
 def test_agent_works_from_a_rejection_to_an_emitted_module(tmp_path):
     replies = [recorded.text for recorded in recording(str(CASSETTE))]
     code = [reply.partition("```python\n")[2].rpartition("```")[0] for reply in replies]

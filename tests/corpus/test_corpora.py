@@ -64,6 +64,7 @@ def test_the_page_of_threats_is_the_corpus_own():
     assert (ROOT / "docs" / "threats.md").read_text(encoding="utf-8") == page()
 
 
+@pytest.mark.long
 @pytest.mark.timeout(600)
 def test_a_sample_of_the_corpora_is_judged_as_it_must_be():
     proof = prove("virtual", quick=True)

@@ -171,6 +171,7 @@ class ModelNew(torch.nn.Module):
 """
 
 
+@pytest.mark.long
 def test_a_file_is_judged_again_and_a_broken_one_is_found(tmp_path: Path) -> None:
     from kernelagent.tools.judge_client import JudgeProcess
     from kernelagent.tools.settings import JudgeSettings
