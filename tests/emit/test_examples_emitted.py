@@ -5,11 +5,13 @@ The kernels run on the virtual device in a process of their own; everything else
 
 from __future__ import annotations
 
+import atexit
 import copy
 import io
 import os
 import pickle
 import random
+import shutil
 import sys
 import tempfile
 import warnings
@@ -72,6 +74,7 @@ def emitted(name: str) -> Emitted:
         inputs="example_inputs" if plain else None,
     )
     folder = Path(tempfile.mkdtemp(prefix="kernelagent-test-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
     out = folder / f"{name}_optimized.py"
     config = RunConfig(
         device="virtual", turns=2, out=str(out), runs=str(folder / "runs"), envelope_seconds=5.0

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import ctypes
 import os
+import shutil
 import signal
 import socket
+import tempfile
 import traceback
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,13 +27,21 @@ _MAX_HEADER = 1 << 28
 def main(fd: int) -> None:
     """Serve requests on the socket `fd` until its other end is closed."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
-    signal.signal(signal.SIGTERM, lambda *_: os._exit(143))
+    # One folder for everything temporary: it goes with the judge, also when that is sent away.
+    tempfile.tempdir = folder = tempfile.mkdtemp(prefix="kernelagent-judge-")
+    signal.signal(signal.SIGTERM, partial(_sent_away, folder))
     server = _Server(Channel(socket.socket(fileno=fd)))
     try:
         while server.answer():
             pass
     finally:
         server.close()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _sent_away(folder: str, *_: object) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+    os._exit(143)
 
 
 class _Server:
