@@ -23,11 +23,11 @@ import torch
 from kernelagent.charts.anytime import Labels, anytime_svg
 from kernelagent.charts.series import Point, Series
 from kernelagent.config import RunConfig
+from kernelagent.derived import judge_settings
 from kernelagent.environment import Judges, KernelEnv
 from kernelagent.evaluation import Evaluation
 from kernelagent.problem import ProblemSpec
 from kernelagent.rewards import reward
-from kernelagent.run import judge_settings
 from kernelagent.tools.judge_client import JudgeProcess
 from kernelagent.training.small.judged import Verdicts
 from kernelagent.training.small.language import TASKS, Sentence, problem_file, sentences

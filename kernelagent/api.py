@@ -14,10 +14,11 @@ from kernelagent.arbitration import alone_on
 from kernelagent.candidate import Candidate
 from kernelagent.commands import candidate_in, problem_spec
 from kernelagent.config import resolve
+from kernelagent.derived import judge_settings
 from kernelagent.errors import EnvironmentFault, UsageError
 from kernelagent.evaluation import Evaluation, Interval
 from kernelagent.problem import ProblemSpec
-from kernelagent.run import RunResult, judge_settings
+from kernelagent.run import RunResult
 from kernelagent.run import optimize as run_optimize
 from kernelagent.tools.judge_client import JudgeProcess
 

@@ -107,7 +107,7 @@ def evaluate(
 ) -> ExitStatus:
     """`kernelagent evaluate`; the verdict as text, or `kernelagent.evaluation/1` with --json."""
     from kernelagent.arbitration import alone_on
-    from kernelagent.run import judge_settings
+    from kernelagent.derived import judge_settings
     from kernelagent.tools.judge_client import JudgeProcess
 
     config = resolve(flags, config_file)

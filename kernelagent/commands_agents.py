@@ -61,7 +61,7 @@ def first_prompt(
     as_json: bool,
 ) -> ExitStatus:
     """`kernelagent prompt PROBLEM`: the judge reads the problem, the strategy asks, nothing is sent."""
-    from kernelagent.run import default_strategy, judge_settings
+    from kernelagent.derived import default_strategy, judge_settings
     from kernelagent.strategies import load_strategy
     from kernelagent.tools.judge_client import JudgeProcess
 

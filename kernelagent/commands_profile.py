@@ -27,7 +27,7 @@ def profile(
     as_json: bool,
 ) -> ExitStatus:
     """`kernelagent profile`; 0 when all that was asked for was profiled, 1 for a rejected candidate."""
-    from kernelagent.run import judge_settings
+    from kernelagent.derived import judge_settings
     from kernelagent.tools.judge_client import JudgeProcess
 
     config, spec = resolve(flags, config_file), problem_spec(problem, names)

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple, Protocol
 from kernelagent.budget import Budget
 from kernelagent.candidate import Candidate
 from kernelagent.config import RunConfig
+from kernelagent.derived import judge_settings
 from kernelagent.errors import UsageError
 from kernelagent.evaluation import DeviceFacts, Evaluation, Stage
 from kernelagent.events import Event
@@ -26,7 +27,6 @@ from kernelagent.history import History, Message, Turn
 from kernelagent.models import Ask, Reply
 from kernelagent.problem import ProblemFacts, ProblemSpec
 from kernelagent.rewards import coverage
-from kernelagent.run import judge_settings
 from kernelagent.session import Session
 from kernelagent.strategies import load_strategy
 from kernelagent.tools.judge_client import JudgeProcess

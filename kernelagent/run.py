@@ -7,13 +7,11 @@ from __future__ import annotations
 
 import hashlib
 import os
-import platform
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from types import MappingProxyType
 from typing import Literal
@@ -21,8 +19,15 @@ from typing import Literal
 import kernelagent
 from kernelagent.arbitration import Judge, Judges, OpenedJudge, QuietJudge, Say
 from kernelagent.candidate import Candidate
-from kernelagent.certificate import Asked
 from kernelagent.config import RunConfig
+from kernelagent.derived import (
+    asked_of,
+    default_strategy,
+    judge_settings,
+    out_path,
+    stem_of,
+    versions,
+)
 from kernelagent.emit import Certificate, emit_module, review
 from kernelagent.errors import EnvironmentFault, ExitStatus, KernelAgentError, UsageError
 from kernelagent.evaluation import Evaluation, Stage
@@ -48,13 +53,11 @@ from kernelagent.models import (
     Model,
     ModelSettings,
     load_model,
-    needs_no_endpoint,
 )
 from kernelagent.models.draining import Pausable
 from kernelagent.outfile import check_writable, write_atomically
 from kernelagent.problem import ProblemSpec
-from kernelagent.prompts import prompts_version
-from kernelagent.records import from_data, to_data
+from kernelagent.records import to_data
 from kernelagent.redaction import Redactor, redactor_for
 from kernelagent.report.files import write_reports
 from kernelagent.reproduce import recheck_command
@@ -98,15 +101,6 @@ class RunResult:
     state: RunState
 
 
-def judge_settings(problem: ProblemSpec, config: RunConfig) -> JudgeSettings:
-    """The judge's share of the configuration; raises `UsageError`."""
-    names = ("device", "target", "policy", "baseline", "mode", "sandbox", "rtol", "atol", "dynamic")
-    values = {name: getattr(config, name) for name in names}
-    return from_data(
-        values | {"problem": to_data(problem), "min_speedup": config.min_speedup}, JudgeSettings
-    )
-
-
 def optimize(
     problem: ProblemSpec,
     config: RunConfig,
@@ -125,11 +119,11 @@ def optimize(
     if config.mode == "train" and set(config.model) == {COMPILER}:
         raise UsageError(FORWARD_ONLY)
     config = replace(config, strategy=config.strategy or default_strategy(config.model))
-    out = _out_path(problem, config)
+    out = out_path(problem, config)
     check_writable(out, force=config.force)
     memory = None if config.memory is None else Attached.to(config.memory, learns=config.learn)
     resumed = folder is not None
-    folder = folder or RunFolder.create(Path(config.runs), _stem(problem), now=time.time())
+    folder = folder or RunFolder.create(Path(config.runs), stem_of(problem), now=time.time())
     redact = redactor_for(os.environ, config.api_base)
     log = EventLog(folder, redact=redact)
     state = fold(read_events(folder.log))
@@ -152,26 +146,6 @@ def optimize(
     finally:
         log.close()
         write_reports(folder)
-
-
-def default_strategy(models: Sequence[str]) -> str:
-    """`auto` with an LLM; the built-in policy and recordings know their own next step."""
-    return "sequential" if all(map(needs_no_endpoint, models)) else "auto"
-
-
-def versions() -> dict[str, str]:
-    """Versions that matter for repeating a run; torch and triton from their metadata, unimported."""
-    found = {
-        "kernelagent": kernelagent.__version__,
-        "prompts": prompts_version(),
-        "python": platform.python_version(),
-    }
-    for name in ("torch", "triton", "litellm"):
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            continue
-    return found
 
 
 class _Run:
@@ -370,7 +344,7 @@ class _Run:
             baseline=winner.baseline,
             reproduce=recheck_command(self._problem, self._config, self._out),
             kernelagent=kernelagent.__version__,
-            asked=_asked(self._problem, self._config),
+            asked=asked_of(self._problem, self._config),
         )
         text = emit_module(turn.candidate, judge.facts, winner, certificate)
         write_atomically(self._folder.path / "module.py", text, force=True)
@@ -403,26 +377,3 @@ class _Run:
         else:
             if said is not None:
                 self._remark("info", said)
-
-
-def _asked(problem: ProblemSpec, config: RunConfig) -> Asked:
-    return Asked(
-        dynamic=tuple(config.dynamic),
-        rtol=config.rtol,
-        atol=config.atol,
-        min_speedup=config.min_speedup,
-        module=problem.module if problem.bundle is None else None,
-        inputs=problem.inputs,
-        init=problem.init,
-        check=problem.check,
-    )
-
-
-def _stem(problem: ProblemSpec) -> str:
-    if problem.path is not None:
-        return Path(problem.path).stem
-    return str(problem.module or problem.import_name or "module").rsplit(".", 1)[-1]
-
-
-def _out_path(problem: ProblemSpec, config: RunConfig) -> Path:
-    return Path(config.out) if config.out is not None else Path(f"{_stem(problem)}_optimized.py")

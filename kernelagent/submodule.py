@@ -12,6 +12,7 @@ from pathlib import Path
 
 from kernelagent.candidate import Candidate
 from kernelagent.config import RunConfig
+from kernelagent.derived import judge_settings
 from kernelagent.errors import (
     ExitStatus,
     KernelAgentError,
@@ -22,7 +23,7 @@ from kernelagent.errors import (
 from kernelagent.events import Subscriber
 from kernelagent.problem import ProblemSpec
 from kernelagent.records import to_data, to_json
-from kernelagent.run import RunResult, judge_settings
+from kernelagent.run import RunResult
 from kernelagent.run import optimize as run_optimize
 from kernelagent.tools.judge_client import WholeModelProcess
 from kernelagent.whole_model import Scan, ScanRow, WholeModel

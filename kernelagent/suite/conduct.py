@@ -11,10 +11,11 @@ from typing import Protocol
 
 from kernelagent.arbitration import Judges
 from kernelagent.config import RunConfig
+from kernelagent.derived import default_strategy, versions
 from kernelagent.errors import ExitStatus, KernelAgentError
 from kernelagent.events import Logged, RunFinished, Subscriber
 from kernelagent.records import from_data, to_data
-from kernelagent.run import HERE, default_strategy, optimize, versions
+from kernelagent.run import HERE, optimize
 from kernelagent.runlog import LOG, RunFolder, read_events
 from kernelagent.suite.log import (
     ProblemBegun,
