@@ -39,23 +39,33 @@ def main() -> None:
     parser.add_argument("--write", type=Path)
     arguments = parser.parse_args()
     proof = prove("virtual", quick=False)
-    lines = [
-        "# The judge under test, on the virtual device",
-        "",
-        f"`python -m benchmarks.judge --repeat {arguments.repeat} --honest {arguments.honest}`, {platform.machine()}, "
+    sections = (
+        _head(arguments.repeat, arguments.honest),
+        _corpora(proof),
+        _open(proof),
+        _cost(),
+        _stability(arguments.repeat),
+        _false_alarms(arguments.honest),
+    )
+    text = ""
+    for section in sections:
+        more = "\n".join(section) + "\n"
+        print(more, end="", flush=True)
+        text += more
+        # Kept section by section: all of it takes the better part of an hour.
+        if arguments.write:
+            arguments.write.write_text(text, encoding="utf-8")
+
+
+def _head(repeat: int, honest: int) -> Iterator[str]:
+    yield "# The judge under test, on the virtual device"
+    yield ""
+    yield (
+        f"`python -m benchmarks.judge --repeat {repeat} --honest {honest}`, {platform.machine()}, "
         f"{os.cpu_count()} cores, Python {platform.python_version()}. The corpora alone: "
-        f"`kernelagent doctor --judge`.",
-        "",
-        *_corpora(proof),
-        *_false_alarms(arguments.honest),
-        *_stability(arguments.repeat),
-        *_cost(),
-        *_open(proof),
-    ]
-    text = "\n".join(lines)
-    print(text)
-    if arguments.write:
-        arguments.write.write_text(text + "\n", encoding="utf-8")
+        f"`kernelagent doctor --judge`."
+    )
+    yield ""
 
 
 def _corpora(proof: Proof) -> Iterator[str]:
@@ -151,6 +161,7 @@ def _open(proof: Proof) -> Iterator[str]:
     for row in proof.rows:
         if not row.as_expected:
             yield f"| {row.threat or ''} {row.name} | expected {row.expected}, got {row.got} |"
+    yield ""
 
 
 if __name__ == "__main__":
