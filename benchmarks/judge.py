@@ -141,7 +141,7 @@ def _cost() -> Iterator[str]:
 
 def _fork_seconds(*, sandboxed: bool) -> float:
     seconds = []
-    with WarmParent.start() as warm, tempfile.TemporaryDirectory() as folder:
+    with WarmParent.start(preload=["torch"]) as warm, tempfile.TemporaryDirectory() as folder:
         for number in range(_FORKS):
             scratch = Path(folder) / str(number)
             scratch.mkdir()
