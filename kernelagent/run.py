@@ -46,7 +46,7 @@ from kernelagent.gitlog import GitLog
 from kernelagent.gpu import Gpu, GpuLock, gpu_of
 from kernelagent.history import History, Turn
 from kernelagent.inbox import Inbox
-from kernelagent.memory.attached import Attached, nothing
+from kernelagent.memory.attached import Attached
 from kernelagent.models import (
     COMPILER,
     FORWARD_ONLY,
@@ -62,7 +62,7 @@ from kernelagent.redaction import Redactor, redactor_for
 from kernelagent.report.files import write_reports
 from kernelagent.reproduce import recheck_command
 from kernelagent.runlog import EventLog, RunFolder, read_events
-from kernelagent.session import Session
+from kernelagent.session import Session, no_recall
 from kernelagent.state import RunState, fold, to_continue
 from kernelagent.strategies import load_strategy
 from kernelagent.tools.judge_client import JudgeProcess
@@ -261,7 +261,7 @@ class _Run:
             keep_prompt=self._folder.keep_prompt,
             keep_candidate=self._folder.keep_candidate,
             stop_asked=self._stop_asked,
-            recall=nothing if self._memory is None else self._memory.recall,
+            recall=no_recall if self._memory is None else self._memory.recall,
             commands=Inbox.of(self._folder),
             steering=self._state.steering.after(RunResumed()),
             weights=self._config.reward,

@@ -60,6 +60,13 @@ class Evaluator(Protocol):
     def evaluate(self, candidate: Candidate, on_stage: Callable[[Stage], None]) -> Evaluation: ...
 
 
+def no_recall(
+    _facts: ProblemFacts, _device: DeviceFacts, _history: History, _request: TurnRequest
+) -> tuple[Recalled, ...]:
+    """A run without a memory."""
+    return ()
+
+
 @dataclass
 class Session:
     """One run over one problem; `history` may come from an earlier, interrupted run."""
@@ -76,7 +83,7 @@ class Session:
     keep_candidate: Callable[[int, Candidate], object]
     on_text: Callable[[str], None] = lambda _: None
     stop_asked: Callable[[], bool] = lambda: False
-    recall: Recall = lambda _facts, _device, _history, _request: ()
+    recall: Recall = no_recall
     """What earlier runs taught for a request: nothing, unless the user wants a memory."""
     commands: Commands = field(default_factory=NoCommands)
     steering: Steering = field(default_factory=Steering)

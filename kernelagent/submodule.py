@@ -65,23 +65,6 @@ def scanned(problem: ProblemSpec, config: RunConfig) -> Scan:
         return judge.scan()
 
 
-def chosen(scan: Scan, top: int) -> list[tuple[str, ...]]:
-    """The `top` parts with most to gain, each with the parts like it; none inside or around another."""
-    rows: list[ScanRow] = []
-    while len(rows) < top and (row := following(scan, rows)) is not None:
-        rows.append(row)
-    if not rows:
-        raise UsageError(
-            f"no submodule of {scan.model} can be optimized alone; `kernelagent scan` says why"
-        )
-    taken: list[ScanRow] = []
-    groups = []
-    for row in rows:
-        groups.append(_places(row, taken))
-        taken.append(row)
-    return groups
-
-
 def following(
     scan: Scan, taken: Sequence[ScanRow], failed: Sequence[ScanRow] = ()
 ) -> ScanRow | None:
@@ -117,7 +100,7 @@ def optimize_top(
         row = following(scan, taken, failed)
         if row is None:
             break
-        places = _places(row, taken)
+        places = places_of(row, taken)
         tell(
             f"part {len(taken) + 1} of {top}: {', '.join(places)} ({row.kind}), "
             f"{row.share:.0%} of the time, at most {row.gain_at_most or 1.0:.2f}x for the whole"
@@ -131,9 +114,10 @@ def optimize_top(
             done.append(PartResult(row.path, "", str(error)))
         else:
             taken.append(row)
-    if not done:
-        # Raises where the scan has nothing to offer; else the user has stopped it at once.
-        chosen(scan, top)
+    if not done and following(scan, ()) is None:
+        raise UsageError(
+            f"no submodule of {scan.model} can be optimized alone; `kernelagent scan` says why"
+        )
     if fault is not None and not taken:
         raise fault
     return PartsResult(problem.label, tuple(done))
@@ -253,7 +237,8 @@ def _can(row: ScanRow) -> bool:
     return row.cannot is None and row.gain_at_most is not None and row.gain_at_most > 1.0
 
 
-def _places(row: ScanRow, taken: Sequence[ScanRow]) -> tuple[str, ...]:
+def places_of(row: ScanRow, taken: Sequence[ScanRow]) -> tuple[str, ...]:
+    """A part with the parts like it, none of them inside or around one that is `taken`."""
     alike = [path for path in row.alike if not _overlaps(path, taken)]
     return (row.path, *alike[: _MOST_PLACES - 1])
 

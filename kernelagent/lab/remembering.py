@@ -13,9 +13,9 @@ from random import Random
 
 from kernelagent.budget import Budget, Cost
 from kernelagent.candidate import Candidate, parse_reply
-from kernelagent.evaluation import DeviceFacts, Evaluation, Reason, Stage
+from kernelagent.evaluation import Evaluation, Reason, Stage
 from kernelagent.events import Event, Logged, ProblemDescribed, Remarked, RunStarted
-from kernelagent.history import History, Message, Recalled, TurnRequest
+from kernelagent.history import Message, Recalled
 from kernelagent.lab.families import facts_of, parse_strategy
 from kernelagent.lab.simulated import (
     DEVICE,
@@ -31,7 +31,7 @@ from kernelagent.memory.patterns import ANY
 from kernelagent.models import Ask, Reply
 from kernelagent.problem import ProblemFacts, ProblemSpec
 from kernelagent.prompts import estimate_tokens
-from kernelagent.session import Recall, Session
+from kernelagent.session import Recall, Session, no_recall
 from kernelagent.strategies import load_strategy
 
 PATTERNS = {
@@ -228,7 +228,7 @@ class RememberingRuns:
             clock=clock,
             keep_prompt=lambda _turn, _messages: None,
             keep_candidate=lambda _turn, _candidate: None,
-            recall=recall or no_memory,
+            recall=recall or no_recall,
         ).run()
         return logged
 
@@ -247,9 +247,3 @@ def useful_lines(recalled: Sequence[Recalled], pitfalls: Sequence[Pitfall]) -> i
     """How many of the lines name a pitfall that the problem has."""
     facts = [pitfall.fact for pitfall in pitfalls]
     return sum(any(fact in one.words for fact in facts) for one in recalled)
-
-
-def no_memory(
-    _facts: ProblemFacts, _device: DeviceFacts, _history: History, _request: TurnRequest
-) -> tuple[Recalled, ...]:
-    return ()

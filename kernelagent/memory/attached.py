@@ -49,10 +49,3 @@ def learn(library: Library, state: RunState) -> Learnt:
     if not state.run:
         raise UsageError("a log without a beginning: there is nothing to learn")
     return library.learn(distil(state))
-
-
-def nothing(
-    _facts: ProblemFacts, _device: DeviceFacts, _history: History, _request: TurnRequest
-) -> tuple[Recalled, ...]:
-    """A run without a memory."""
-    return ()

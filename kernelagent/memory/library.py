@@ -129,8 +129,7 @@ class Library:
                     continue
                 self._add(lesson, known, fresh)
                 (more if known is not None else new).append(lesson.id)
-                after = (known or lesson.with_evidence(())).evidence + fresh
-                if known is not None and known.stands and not _stand(after):
+                if known is not None and known.stands and not known.with_evidence(fresh).stands:
                     fallen.append(lesson.id)
             return Learnt(found.run, tuple(new), tuple(more), tuple(fallen), found.redacted)
 
@@ -189,14 +188,7 @@ def _refuted(there: dict[str, Lesson], found: Distilled) -> Iterator[Lesson]:
             continue
         for one in lesson.evidence:
             if one.supports and (seen := found.accepted.get(one.program)) is not None:
-                yield Lesson(
-                    lesson.kind,
-                    lesson.device,
-                    lesson.pattern,
-                    lesson.words,
-                    id=lesson.id,
-                    evidence=(seen,),
-                )
+                yield replace(lesson, evidence=(seen,))
 
 
 def _fresh(lesson: Lesson, known: Lesson | None, written: frozenset[str]) -> tuple[Evidence, ...]:
@@ -206,10 +198,6 @@ def _fresh(lesson: Lesson, known: Lesson | None, written: frozenset[str]) -> tup
         for one in lesson.evidence
         if one.key not in there and _line(lesson.id, one) not in written
     )
-
-
-def _stand(evidence: tuple[Evidence, ...]) -> bool:
-    return Lesson("avoid", "", "", "", evidence=evidence).stands
 
 
 def _line(lesson: str, one: Evidence) -> str:

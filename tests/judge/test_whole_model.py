@@ -12,12 +12,13 @@ import torch
 from kernelagent.errors import ProblemError
 from kernelagent.problem import ProblemSpec
 from kernelagent.records import from_json
-from kernelagent.submodule import PartsResult, chosen, following, scan_text
+from kernelagent.submodule import PartsResult, following, places_of, scan_text
 from kernelagent.tools.judge.bundle import load_bundle
 from kernelagent.tools.judge.scan import scan
 from kernelagent.tools.judge.submodules import Whole
 from kernelagent.tools.judge.whole import verify_whole
 from kernelagent.tools.settings import JudgeSettings
+from kernelagent.whole_model import ScanRow
 
 DECODER = Path(__file__).resolve().parents[2] / "examples" / "models" / "decoder.py"
 SETTINGS = JudgeSettings(ProblemSpec(path=str(DECODER)), device="virtual")
@@ -73,7 +74,15 @@ def test_a_scan_ranks_parts_by_what_they_could_give(whole: Whole) -> None:
 
 
 def test_the_parts_chosen_neither_hold_each_other_nor_repeat(whole: Whole) -> None:
-    assert chosen(scan(whole), 3) == [("blocks.0", "blocks.1"), ("norm",), ("head",)]
+    found = scan(whole)
+    taken: list[ScanRow] = []
+    chosen = []
+    while len(taken) < 3:
+        row = following(found, taken)
+        assert row is not None
+        chosen.append(places_of(row, taken))
+        taken.append(row)
+    assert chosen == [("blocks.0", "blocks.1"), ("norm",), ("head",)]
 
 
 def test_a_part_that_nobody_can_write_leaves_its_place_to_what_is_inside_it(whole: Whole) -> None:

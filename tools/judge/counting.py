@@ -25,7 +25,6 @@ from kernelagent.tools.judge.docket import Docket
 from kernelagent.tools.judge.trials import draw
 from kernelagent.tools.processes.confinement import ROOT, Confinement
 from kernelagent.tools.processes.reach import package_folders
-from kernelagent.tools.runner import shell
 from kernelagent.tools.runner.alone import write_forward
 
 _ENTRY = "kernelagent.tools.judge.counting:serve"
@@ -100,14 +99,12 @@ def _without(evaluation: Evaluation, why: str) -> Evaluation:
 
 def _write(docket: Docket, source: str, scratch: Path) -> None:
     first = docket.sources[0]
-    from_reference = docket.problem.constructor == "from_reference"
+    how, value = docket.construction
     write_forward(
         scratch,
         source=source,
-        how="from_reference" if from_reference else "init",
-        value=shell.describe(docket.oracle.module)
-        if from_reference
-        else docket.problem.init_args(),
+        how=how,
+        value=value,
         weights=docket.oracle.given_weights,
         arguments=draw(first, constant=docket.problem.constant_inputs),
     )

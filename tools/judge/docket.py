@@ -158,12 +158,16 @@ class Docket:
         self.warm.close()
         self.scratch.cleanup()
 
+    @property
+    def construction(self) -> tuple[str, Any]:
+        """How `ModelNew` is built, and of what."""
+        if self.problem.constructor == "from_reference":
+            return "from_reference", shell.describe(self.oracle.module)
+        return "init", self.problem.init_args()
+
     def construct(self, process: CandidateProcess) -> list[Mapping[str, Any]]:
         """Build `ModelNew` as the reference is built; returns a row for each entry of its state."""
-        from_reference = self.problem.constructor == "from_reference"
-        module = self.oracle.module
-        value = shell.describe(module) if from_reference else self.problem.init_args()
-        how = "from_reference" if from_reference else "init"
+        how, value = self.construction
         return process.construct(
             how, value, training=self.training, keeps_random_state=self.keeps_random_state
         )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from typing import Any, Literal
@@ -142,10 +143,9 @@ def _wait_in(headers: Mapping[str, str], now_s: float) -> float | None:
     value = headers.get("retry-after")
     if value is None:
         return None
-    try:
+    # Seconds, or a date.
+    with suppress(ValueError):
         return max(0.0, float(value))
-    except ValueError:
-        pass
     try:
         return max(0.0, parsedate_to_datetime(value).timestamp() - now_s)
     except ValueError:
