@@ -15,6 +15,8 @@ LINKED = ("strategies", "tools", "tui")
 HEAVY = ("torch", "triton", "litellm", "textual", "rich", "numpy")
 IMPORT_S = 0.1
 HELP_S = 0.3
+HELP_IN_BARE_STARTS = 24
+"""What 0.3 s are on the machine where a bare interpreter starts in 12 ms: for slower ones."""
 STARTS = 5
 
 
@@ -91,7 +93,8 @@ def test_importing_the_package_takes_under_100_ms_of_cpu():
 
 @pytest.mark.long
 def test_help_takes_under_300_ms_of_cpu():
-    assert fastest_start(["-m", "kernelagent", "--help"]) < HELP_S
+    allowed = max(HELP_S, HELP_IN_BARE_STARTS * fastest_start(["-c", "pass"]))
+    assert fastest_start(["-m", "kernelagent", "--help"]) < allowed
 
 
 def test_version_in_the_package_is_the_distributions():

@@ -90,6 +90,17 @@ def test_other_tensors_are_recognised():
     assert "if scale is ignored" in found.sentence
 
 
+def test_an_ignored_operand_is_recognised_in_rows_that_round_badly():
+    rows, weight = 1 + 2.0**-9 * X, NOISE[0]
+    scaled, plain = (torch.layer_norm(rows, (640,), w) for w in (weight, None))
+    exact = [torch.layer_norm(rows.double(), (640,), w) for w in (weight.double(), None)]
+    failure = failure_of(plain, scaled, exact[0])
+    assert diagnose(failure, without={"weight": exact[1]}).detail["ignored"] == "weight"
+    halves = torch.cat([plain[:, :320], scaled[:, 320:] * 1.5], 1)
+    mixed = failure_of(halves, scaled, exact[0])
+    assert diagnose(mixed, without={"weight": exact[1]}).pattern != "operand_ignored"
+
+
 def test_a_transposed_square_is_recognised():
     square = X[:64, :64].contiguous()
     found = diagnose(failure_of(square.T.contiguous(), square, square.double()))
