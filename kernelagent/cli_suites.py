@@ -47,6 +47,9 @@ def bench(
     budget_tokens: Annotated[int | None, typer.Option(help="Tokens for each problem.")] = None,
     budget_minutes: Annotated[float | None, typer.Option(help="For each problem.")] = None,
     budget_gpu_seconds: Annotated[float | None, typer.Option(help="For each problem.")] = None,
+    total_usd: Annotated[
+        float | None, typer.Option(help="Dollars for all problems together.", min=0)
+    ] = None,
     yes: Annotated[bool, typer.Option(help="Do not ask before the source is sent.")] = False,
     memory: Memory = None,
     device: Device = None,
@@ -73,7 +76,16 @@ def bench(
     else:
         stop = StopOnInterrupt()
         status = commands_bench.bench(
-            places, split, flags, config, resume, jobs, stop.asked, ray=ray, as_json=as_json
+            places,
+            split,
+            flags,
+            config,
+            resume,
+            jobs,
+            stop.asked,
+            ray=ray,
+            total_usd=total_usd,
+            as_json=as_json,
         )
     raise typer.Exit(int(status))
 

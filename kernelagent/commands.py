@@ -221,14 +221,17 @@ def of_run(folder: RunFolder, flags: Mapping[str, Any]) -> tuple[ProblemSpec, Ru
     return first.event.problem, from_data({**first.event.config, **changed}, RunConfig)
 
 
-def confirm_sending(config: RunConfig) -> None:
-    """Says where the source goes, and asks on a terminal; raises `UsageError` on a no."""
+def confirm_sending(config: RunConfig, scope: str = "") -> None:
+    """Says where the source goes, and asks on a terminal; raises `UsageError` on a no.
+
+    `scope`: what the limits hold for, if not for one run.
+    """
     away = [name for name in config.model if not stays_on_this_machine(name)]
     if not away:
         return
     where = Redactor()(config.api_base or "its provider's endpoint")
     sys.stderr.write(
-        f"The module's source is sent to {', '.join(away)} at {where}. Limits: {_limits(config)}.\n"
+        f"The module's source is sent to {', '.join(away)} at {where}. Limits: {_limits(config)}{scope}.\n"
     )
     if config.yes or not sys.stdin.isatty():
         return

@@ -28,11 +28,13 @@ def bench(
     stop_asked: Callable[[], bool],
     *,
     ray: str | None = None,
+    total_usd: float | None = None,
     as_json: bool,
 ) -> ExitStatus:
     """Run a suite, or go on with one; 0 when every problem has ended, 130 when the user stopped it.
 
-    When not a single run could be carried out: 3 for reasons of the machine or the model, else 2.
+    1 when `total_usd` was spent before; when not a single run could be carried out: 3 for reasons of
+    the machine or the model, else 2.
     """
     from rich.console import Console
 
@@ -48,7 +50,7 @@ def bench(
         if not places:
             raise UsageError("say what to run: folders, files, or pkg.mod:Name")
         found = find_problems(places, [s for s in (splits or "").split(",") if s])
-        confirm_sending(config)
+        confirm_sending(config, _scope(len(found.problems), total_usd))
     talk = Console(stderr=True)
     with ExitStack() as after:
         go, devices = conduct, 1
@@ -59,10 +61,12 @@ def bench(
             go, devices = partial(conduct_on, cluster, ray), cluster.joined.devices
         if folder is None:
             at_once = jobs or min(devices, len(found.problems))
-            folder = begin(suites_of(config), found, config, at_once)
+            folder = begin(suites_of(config), found, config, at_once, total_usd)
         talk.print(f"suite {folder.path}", highlight=False, markup=False, soft_wrap=True)
         live = after.enter_context(Live(talk, len(started(folder).problems)))
-        whole = go(folder, live, jobs=jobs, stop_asked=stop_asked)
+        # A new suite has it in its first record.
+        changed = total_usd if resume is not None else None
+        whole = go(folder, live, jobs=jobs, total_usd=changed, stop_asked=stop_asked)
     report = report_of(folder)
     write_reports(folder, report)
     if as_json:
@@ -75,7 +79,7 @@ def bench(
             console.print(line, highlight=False, markup=False, soft_wrap=True)
     if not whole:
         talk.print(f"to go on: kernelagent bench --resume {folder.path}", highlight=False)
-        return ExitStatus.INTERRUPTED
+        return ExitStatus.NOT_FOUND if report.too_dear else ExitStatus.INTERRUPTED
     if len(report.failed) < len(report.problems):
         return ExitStatus.OK
     worst = max(row.exit_status or ExitStatus.ENVIRONMENT for row in report.problems)
@@ -104,12 +108,18 @@ def suites_of(config: RunConfig) -> Path:
     return Path(RUNS).with_name("suites") if config.runs == RUNS else Path(config.runs)
 
 
+def _scope(problems: int, total_usd: float | None) -> str:
+    """What the limits of a suite hold for."""
+    every = f" for each of {problems} problems"
+    return every if total_usd is None else f"{every}, {total_usd:g} dollars for all of them"
+
+
 def _refuse_changes(places: Sequence[str], splits: str | None, flags: Mapping[str, Any]) -> None:
     changed = [name for name, value in flags.items() if value is not None and name != "runs"]
     if places or splits or changed:
         raise UsageError(
-            "a suite goes on with the problems and options it began with; give --resume, --jobs and "
-            f"--runs only (given: {', '.join([*places, *changed])})"
+            "a suite goes on with the problems and options it began with; give --resume, --jobs, "
+            f"--total-usd and --runs only (given: {', '.join([*places, *changed])})"
         )
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
 from kernelagent.arbitration import Judges
+from kernelagent.budget import Spent
 from kernelagent.config import RunConfig
 from kernelagent.derived import default_strategy, versions
 from kernelagent.errors import ExitStatus, KernelAgentError
@@ -17,6 +18,7 @@ from kernelagent.events import Logged, RunFinished, Subscriber
 from kernelagent.records import from_data, to_data
 from kernelagent.run import HERE, optimize
 from kernelagent.runlog import LOG, RunFolder, read_events
+from kernelagent.state import fold
 from kernelagent.suite.log import (
     ProblemBegun,
     ProblemEnded,
@@ -25,10 +27,13 @@ from kernelagent.suite.log import (
     SuiteLog,
     SuiteResumed,
     SuiteStarted,
+    TooDear,
     read_suite,
     started,
+    total_of,
 )
 from kernelagent.suite.problems import Found, SuiteProblem
+from kernelagent.suite.purse import Purse, most_for_one
 
 
 class RunOne(Protocol):
@@ -85,14 +90,27 @@ class Ended:
     why: str
 
 
-def begin(suites: Path, found: Found, config: RunConfig, jobs: int) -> SuiteFolder:
-    """A new suite's folder, its first record written."""
+def begin(
+    suites: Path, found: Found, config: RunConfig, jobs: int, total_usd: float | None = None
+) -> SuiteFolder:
+    """A new suite's folder, its first record written; `total_usd`: for all problems together.
+
+    Raises `UsageError` as `most_for_one` does.
+    """
+    if total_usd is not None:
+        most_for_one(config.budget, total_usd)
     config = replace(config, strategy=config.strategy or default_strategy(config.model))
     folder = SuiteFolder.create(suites, now=time.time())
     log = SuiteLog(folder)
     log.publish(
         SuiteStarted(
-            folder.path.name, found.problems, found.left_out, to_data(config), jobs, versions()
+            folder.path.name,
+            found.problems,
+            found.left_out,
+            to_data(config),
+            jobs,
+            versions(),
+            total_usd,
         )
     )
     log.close()
@@ -104,13 +122,14 @@ def conduct(
     watcher: Watcher,
     *,
     jobs: int | None = None,
+    total_usd: float | None = None,
     stop_asked: Callable[[], bool] = lambda: False,
     run_one: RunOne = run_here,
     opening: Callable[[SuiteLog], None] = lambda _: None,
 ) -> bool:
     """Run what has not ended yet; True when every problem has. Nothing that is in a log is redone.
 
-    A run that was killed goes on from its log; one that failed because of the machine or the model
+    `total_usd`: dollars for all problems together, in place of what was said before. A run that was killed goes on from its log; one that failed because of the machine or the model
     (exit 3) is tried again; a problem that cannot be read (exit 2) is not. `opening` may write into
     the suite's log before the first problem, and keep it for as long as this call lasts.
     """
@@ -119,15 +138,18 @@ def conduct(
     resumed = len(records) > 1
     endings = {r.key: r for r in records if isinstance(r, ProblemEnded)}
     cut_short = frozenset(key for key, ending in endings.items() if ending.stopped)
-    began, log = time.monotonic(), SuiteLog(folder)
-    if resumed:
-        log.publish(SuiteResumed(jobs or first.jobs))
-    opening(log)
     config = from_data(first.config, RunConfig)
-    suite = _Suite(folder, config, log, watcher, stop_asked, run_one, cut_short)
+    purse = _purse(folder, config, total_of(records) if total_usd is None else total_usd)
+    began, log = time.monotonic(), SuiteLog(folder)
+    if resumed or total_usd is not None:
+        log.publish(SuiteResumed(jobs or first.jobs, total_usd))
+    opening(log)
+    suite = _Suite(folder, config, log, watcher, stop_asked, run_one, cut_short, purse)
     try:
         with ThreadPoolExecutor(jobs or first.jobs, "suite") as pool:
             done = list(pool.map(suite.take, first.problems))
+        if suite.refused and not stop_asked():
+            log.publish(TooDear(suite.refused[0]))
         log.publish(SuiteFinished(not all(done), time.monotonic() - began))
         return all(done)
     finally:
@@ -144,6 +166,10 @@ class _Suite:
     run_one: RunOne
     cut_short: frozenset[str]
     """Problems whose run ended because the user stopped an earlier call."""
+    purse: Purse | None
+    """None: nothing limits what all problems cost together."""
+    refused: list[str] = field(default_factory=list)
+    """Why a problem was not begun, once for each."""
 
     def take(self, problem: SuiteProblem) -> bool:
         """One problem to its end; False when the user stopped the suite before."""
@@ -156,17 +182,33 @@ class _Suite:
             return True
         if self.stop_asked():
             return False
+        already = 0.0 if before is None else spent_in(before).dollars
+        if self.purse is not None:
+            refused = self.purse.take(already, self.stop_asked)
+            if refused is not None:
+                self.refused.append(refused)
+                return False
+        spent = _Counting()
+        try:
+            return self._take(problem, before, spent)
+        finally:
+            if self.purse is not None:
+                self.purse.settle(already, spent.total)
+
+    def _take(self, problem: SuiteProblem, before: RunFolder | None, spent: _Counting) -> bool:
         self.log.publish(ProblemBegun(problem.key))
         self.watcher.begun(problem.key)
         began = time.monotonic()
-        status, why = self._run(problem, before)
+        status, why = self._run(problem, before, spent)
         seconds = time.monotonic() - began
         stopped = self.stop_asked()
         self.log.publish(ProblemEnded(problem.key, status, why, seconds, stopped))
         self.watcher.ended(problem.key, status, why)
         return not stopped
 
-    def _run(self, problem: SuiteProblem, before: RunFolder | None) -> tuple[int, str]:
+    def _run(
+        self, problem: SuiteProblem, before: RunFolder | None, spent: _Counting
+    ) -> tuple[int, str]:
         config = replace(
             self.config,
             runs=str(self.folder.runs_of(problem.key)),
@@ -177,9 +219,33 @@ class _Suite:
             self.watcher.happened(problem.key, logged)
 
         try:
-            return self.run_one(problem, config, before, (tell,), self.stop_asked)
+            return self.run_one(problem, config, before, (spent, tell), self.stop_asked)
         except KernelAgentError as error:
             return int(error.exit_status), str(error)
+
+
+@dataclass
+class _Counting:
+    """A subscriber that adds up what a run spends from here on."""
+
+    total: Spent = field(default_factory=Spent)
+
+    def __call__(self, logged: Logged) -> None:
+        self.total = self.total.after(logged.event)
+
+
+def _purse(folder: SuiteFolder, config: RunConfig, total: float | None) -> Purse | None:
+    """The suite's dollars, if they are limited; raises `UsageError` as `most_for_one` does."""
+    if total is None:
+        return None
+    each = most_for_one(config.budget, total)
+    runs = [run_folder(folder.runs_of(problem.key)) for problem in started(folder).problems]
+    return Purse(total, each, sum(spent_in(run).dollars for run in runs if run is not None))
+
+
+def spent_in(run: RunFolder) -> Spent:
+    """What a run has used so far, as its log says."""
+    return fold(read_events(run.log)).spent
 
 
 def run_folder(runs: Path) -> RunFolder | None:

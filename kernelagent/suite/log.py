@@ -9,7 +9,7 @@ import json
 import os
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
@@ -36,6 +36,8 @@ class SuiteStarted:
     config: dict[str, Any]
     jobs: int
     versions: dict[str, str] = field(default_factory=dict)
+    total_usd: float | None = None
+    """Dollars for all problems together; None: only each problem's own budget counts."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,8 @@ class SuiteResumed:
     """The suite goes on after it was killed or stopped."""
 
     jobs: int
+    total_usd: float | None = None
+    """From here on; None: as before."""
 
 
 @dataclass(frozen=True)
@@ -84,8 +88,15 @@ class ProblemEnded:
 
 
 @dataclass(frozen=True)
+class TooDear:
+    """The problems that have not begun do not fit into what is left of the suite's dollars."""
+
+    why: str
+
+
+@dataclass(frozen=True)
 class SuiteFinished:
-    """All problems have ended, or the user stopped the suite."""
+    """All problems have ended, the user stopped the suite, or its dollars are spent."""
 
     stopped: bool
     seconds: float
@@ -99,6 +110,7 @@ Record: TypeAlias = (
     | ClusterChanged
     | ProblemBegun
     | ProblemEnded
+    | TooDear
     | SuiteFinished
 )
 _KINDS: dict[tuple[str, str], type[Record]] = {
@@ -110,6 +122,7 @@ _KINDS: dict[tuple[str, str], type[Record]] = {
         ClusterChanged,
         ProblemBegun,
         ProblemEnded,
+        TooDear,
         SuiteFinished,
     )
 }
@@ -206,6 +219,12 @@ def started(folder: SuiteFolder) -> SuiteStarted:
     first = read_suite(folder)[0]
     assert isinstance(first, SuiteStarted)
     return first
+
+
+def total_of(records: Sequence[Record]) -> float | None:
+    """Dollars for all problems together, as it was said last."""
+    told = [r.total_usd for r in records if isinstance(r, SuiteStarted | SuiteResumed)]
+    return next((total for total in reversed(told) if total is not None), None)
 
 
 def _cut_torn_line(log: Path) -> None:

@@ -32,6 +32,7 @@ def conduct_on(
     watcher: Watcher,
     *,
     jobs: int | None = None,
+    total_usd: float | None = None,
     stop_asked: Callable[[], bool] = lambda: False,
 ) -> bool:
     """As `conduct`; what the cluster is, and what becomes of it, stands in the suite's log."""
@@ -43,5 +44,11 @@ def conduct_on(
 
     run_one = partial(run_here, judges=cluster)
     return conduct(
-        folder, watcher, jobs=jobs, stop_asked=stop_asked, run_one=run_one, opening=opening
+        folder,
+        watcher,
+        jobs=jobs,
+        total_usd=total_usd,
+        stop_asked=stop_asked,
+        run_one=run_one,
+        opening=opening,
     )

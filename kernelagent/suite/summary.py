@@ -13,11 +13,15 @@ from kernelagent.evaluation import DeviceFacts
 from kernelagent.suite.log import (
     ClusterChanged,
     ClusterJoined,
+    Record,
     SuiteFinished,
     SuiteFolder,
     SuiteResumed,
+    SuiteStarted,
+    TooDear,
     read_suite,
     started,
+    total_of,
 )
 from kernelagent.suite.results import ProblemResult, Score, devices_of, results_of
 
@@ -114,6 +118,10 @@ class SuiteReport:
     cluster: ClusterJoined | None = None
     """The Ray cluster that evaluations were sent to, as it was joined last."""
     cluster_changes: tuple[str, ...] = ()
+    total_usd: float | None = None
+    """Dollars for all problems together; None: no such limit."""
+    too_dear: str | None = None
+    """Why problems were not begun although nobody stopped the suite."""
     config: dict[str, Any] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=dict)
     schema: str = SCHEMA
@@ -152,9 +160,22 @@ def report_of(folder: SuiteFolder, *, resamples: int = RESAMPLES) -> SuiteReport
         other_devices=devices[1:],
         cluster=joined[-1] if joined else None,
         cluster_changes=tuple(r.message for r in records if isinstance(r, ClusterChanged)),
+        total_usd=total_of(records),
+        too_dear=_too_dear(records),
         config=config,
         versions=first.versions,
     )
+
+
+def _too_dear(records: Sequence[Record]) -> str | None:
+    """What ended the suite's last part, if that was its own dollars."""
+    told = None
+    for record in records:
+        if isinstance(record, SuiteStarted | SuiteResumed):
+            told = None
+        elif isinstance(record, TooDear):
+            told = record.why
+    return told
 
 
 def group(rows: Sequence[ProblemResult], resamples: int = RESAMPLES) -> Group:

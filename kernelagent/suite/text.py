@@ -148,6 +148,8 @@ def preamble(report: SuiteReport) -> list[str]:
     lines += _cluster(report)
     if device is not None and device.kind == "virtual":
         lines.append("Nothing was timed on a GPU: no fast_p but fast_0; estimates prove no speed.")
+    if report.too_dear is not None:
+        lines.append(f"Not every problem was begun: {report.too_dear}")
     if not report.finished:
         lines.append("The suite has not finished: problems without a run count as not correct.")
     if report.failed:
