@@ -1,11 +1,11 @@
 """What a suite costs beyond the runs it consists of.
 
-`python -m benchmarks.suite_overhead [--problems N] [--real PATH... --turns N] [--write FILE]`
+`python -m benchmarks.suite_overhead [--problems N] [--real PATH... | --made N] [--turns N] [--write FILE]`
 
 Recorded: the same N recorded runs (three to seventeen turns each, no pauses) one after the other,
 alone and as a suite of one job, in seconds of CPU (other work on the machine does not count); the
-difference is the suite's. Real: a suite of the built-in policy
-over PATH; what its log says the suite took, against what its runs' logs say they took.
+difference is the suite's. Real: a suite of the built-in policy over PATH, or over N small problems
+made on the spot; what its log says the suite took, against what its runs' logs say they took.
 """
 
 from __future__ import annotations
@@ -48,6 +48,53 @@ def as_suite_s(folder: SuiteFolder) -> tuple[float, float]:
     ran = time.process_time()
     report_of(folder)
     return ran - began, time.process_time() - ran
+
+
+def make_problems(folder: Path, count: int) -> None:
+    """So many different small problems, in KernelBench's form."""
+    activations = (
+        "relu",
+        "gelu",
+        "silu",
+        "tanh",
+        "sigmoid",
+        "softplus",
+        "elu",
+        "mish",
+        "hardswish",
+    )
+    for number in range(count):
+        activation = activations[number % len(activations)]
+        rest = ("y * self.w", "y + self.w", "y.softmax(-1)", "y.sum(-1)", "y * y.mean(-1, True)")
+        form = rest[number // len(activations) % len(rest)]
+        width = 96 + 16 * (number // (len(activations) * len(rest)))
+        (folder / f"{number + 1}_{activation}.py").write_text(
+            _PROBLEM.format(activation=activation, form=form, width=width), encoding="utf-8"
+        )
+
+
+_PROBLEM = """import torch
+import torch.nn as nn
+import torch.nn.functional as F
+
+
+class Model(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.w = nn.Parameter(torch.randn(width))
+
+    def forward(self, x):
+        y = F.{activation}(x)
+        return {form}
+
+
+def get_inputs():
+    return [torch.randn(32, {width})]
+
+
+def get_init_inputs():
+    return [{width}]
+"""
 
 
 def recorded_rows(problems: int, repeats: int = 2) -> list[str]:
@@ -107,11 +154,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--problems", type=int, default=100)
     parser.add_argument("--real", nargs="*", default=[])
+    parser.add_argument("--made", type=int, default=0)
     parser.add_argument("--turns", type=int, default=2)
     parser.add_argument("--write", type=Path)
     given = parser.parse_args()
     lines = ["# What a suite costs", "", "Made by `python -m benchmarks.suite_overhead`.", ""]
     lines += recorded_rows(given.problems)
+    if given.made:
+        with tempfile.TemporaryDirectory() as scratch:
+            make_problems(Path(scratch), given.made)
+            lines += ["", *real_rows(real([scratch], given.turns), given.turns)]
     if given.real:
         lines += ["", *real_rows(real(given.real, given.turns), given.turns)]
     text = "\n".join(lines) + "\n"
