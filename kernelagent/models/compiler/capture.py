@@ -23,6 +23,7 @@ from torch.func import functional_call
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils._pytree import TreeSpec, tree_flatten, tree_unflatten
 
+from kernelagent.models.compiler.attention import WHOLE, layers_unfused
 from kernelagent.models.compiler.stand_in import StandInDriver
 
 LARGEST_PERSISTENT = 16384
@@ -91,8 +92,8 @@ def capture(
 
     tensors = [value.tensor for value in values]
     try:
-        with torch.no_grad():
-            graph = make_fx(program, tracing_mode="fake")(*tensors)
+        with torch.no_grad(), layers_unfused():
+            graph = make_fx(program, decomposition_table=WHOLE, tracing_mode="fake")(*tensors)
             source = _source_of(graph, tensors, persistent=persistent)
     except PolicyCannot:
         raise

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_unflatten
 
+from kernelagent.models.compiler import attention
 from kernelagent.models.compiler.capture import Captured, PolicyCannot
 from kernelagent.models.compiler.program import Allocate, Launch, Program
 
@@ -121,6 +122,8 @@ class _Torch(ast.NodeTransformer):
         self.generic_visit(node)
         if function == "reinterpret_tensor":
             return _viewed(node)
+        if function == attention.OPERATOR:
+            return attention.spelled_out(node)
         if function.startswith("extern_kernels."):
             node.func = ast.parse(f"torch.{function.split('.', 1)[1]}", mode="eval").body
             node.keywords = [k for k in node.keywords if not _is_one(k)]

@@ -171,4 +171,6 @@ def _require_plain(statement: ast.stmt, what: str) -> None:
     text = ast.unparse(statement)
     for foreign in ("mkldnn", "_for_cpu", "cpp_", "async_compile"):
         if foreign in text:
-            raise PolicyCannot(what, f"its compiled form calls `{text[:80]}`, which is not CUDA's")
+            calls = [ast.unparse(n.func) for n in ast.walk(statement) if isinstance(n, ast.Call)]
+            called = next((call for call in calls if foreign in call), text[:80])
+            raise PolicyCannot(what, f"its compiled form calls `{called}`, which is not CUDA's")

@@ -1,0 +1,85 @@
+"""Attention as one step that torch does itself, where a module is traced on a CPU.
+
+Left alone, tracing there ends in the kernel that torch has for CPUs, which no GPU has.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch.nn.functional import scaled_dot_product_attention
+
+OPERATOR = "torch.ops.kernelagent.attention.default"
+"""How Inductor spells the step."""
+_SCHEMA = (
+    "(Tensor query, Tensor key, Tensor value, Tensor? attn_mask, bool is_causal, float? scale) "
+    "-> Tensor"
+)
+_LEFT_OUT = {"attn_mask": "None", "is_causal": "False", "scale": "None"}
+
+
+@torch.library.custom_op("kernelagent::attention", mutates_args=(), schema=_SCHEMA)
+def _attention(query: Any, key: Any, value: Any, mask: Any, causal: Any, scale: Any) -> Any:
+    out = scaled_dot_product_attention(query, key, value, mask, 0.0, causal, scale=scale)
+    return _laid_out(out)
+
+
+@_attention.register_fake
+def _(query: Any, key: Any, value: Any, mask: Any, causal: Any, scale: Any) -> Any:
+    return _laid_out(query.new_empty((*query.shape[:-1], value.shape[-1])))
+
+
+def _laid_out(out: torch.Tensor) -> torch.Tensor:
+    """Heads inside tokens: as torch's fused kernels leave it, and as the layer after it wants it."""
+    return out.transpose(1, 2).contiguous().transpose(1, 2)
+
+
+def _instead_of_the_cpus(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    *,
+    attn_mask: torch.Tensor | None = None,
+    scale: float | None = None,
+) -> Any:
+    if dropout_p:
+        return NotImplemented
+    out = _attention(query, key, value, attn_mask, is_causal, scale)
+    # What only a backward pass reads.
+    return out, query.new_empty(query.shape[:-1], dtype=torch.float32)
+
+
+WHOLE: dict[Any, Callable[..., Any]] = {
+    torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default: _instead_of_the_cpus
+}
+"""What tracing puts in the place of torch's CPU kernel."""
+
+
+@contextmanager
+def layers_unfused() -> Iterator[None]:
+    """Within it torch's own transformer layers go the way of any module, not of their fused code."""
+    fused = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        yield
+    finally:
+        torch.backends.mha.set_fastpath_enabled(fused)
+
+
+def spelled_out(call: ast.Call) -> ast.expr:
+    """The step in a candidate's own words; laid out as traced, which copies nothing on a GPU."""
+    tensors, rest = call.args[:3], call.args[3:]
+    words = [ast.unparse(tensor) for tensor in tensors]
+    for (name, left_out), value in zip(_LEFT_OUT.items(), rest, strict=True):
+        text = ast.unparse(value)
+        if text != left_out:
+            words.append(f"{name}={text}")
+    text = f"torch.nn.functional.scaled_dot_product_attention({', '.join(words)})"
+    laid_out = f"{text}.transpose(1, 2).contiguous().transpose(1, 2)"
+    return ast.parse(laid_out, mode="eval").body
