@@ -39,8 +39,9 @@ def bench(
     from rich.console import Console
 
     from kernelagent.suite.live import Live
+    from kernelagent.suite.report import write_reports
     from kernelagent.suite.summary import report_of
-    from kernelagent.suite.text import as_table, grids, preamble, write_reports
+    from kernelagent.suite.text import as_table, grids, notes, preamble
 
     config, folder = resolve(flags, config_file), None
     if resume is not None:
@@ -75,7 +76,8 @@ def bench(
         console = Console()
         for grid in grids(report):
             console.print(as_table(grid))
-        for line in (*preamble(report), f"report: {folder.path / 'report.html'}"):
+        shown = (*notes(report.problems), *preamble(report))
+        for line in (*shown, f"report: {folder.path / 'report.html'}"):
             console.print(line, highlight=False, markup=False, soft_wrap=True)
     if not whole:
         talk.print(f"to go on: kernelagent bench --resume {folder.path}", highlight=False)

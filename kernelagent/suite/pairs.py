@@ -10,7 +10,7 @@ from typing import Literal
 from kernelagent.errors import UsageError
 from kernelagent.suite.log import SuiteFolder, started
 from kernelagent.suite.results import ProblemResult, Score, results_of
-from kernelagent.suite.summary import RESAMPLES, Share, geometric, mean, resampled
+from kernelagent.suite.statistics import RESAMPLES, Share, geometric, mean, resampled
 
 SCHEMA = "kernelagent.bench_diff/1"
 Ratio = Literal["eager", "estimate"]

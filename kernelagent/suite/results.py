@@ -11,6 +11,7 @@ from kernelagent.browse import Told, told_by
 from kernelagent.evaluation import DeviceFacts, Evaluation
 from kernelagent.events import Evaluated, Logged, RunFinished, WinnerMeasured
 from kernelagent.history import Turn
+from kernelagent.report.record import reproduce_command
 from kernelagent.state import RunState
 from kernelagent.suite.conduct import run_folder
 from kernelagent.suite.log import ProblemEnded, SuiteFolder, read_suite, started
@@ -65,6 +66,10 @@ class ProblemResult:
     """All the time that its run was being worked on, over all resumptions."""
     device_s: float
     """Seconds of evaluation, the second judging of the winner included."""
+    by_turn: tuple[Score, ...] = ()
+    """Each finished turn, as it was judged then."""
+    reproduce: str | None = None
+    """The command that judges the problem's module anew; None where none was written."""
 
 
 def results_of(folder: SuiteFolder) -> tuple[ProblemResult, ...]:
@@ -116,6 +121,8 @@ def _result(
         unpriced_tokens=state.spent.unpriced_tokens,
         wall_s=_worked_s(events),
         device_s=_device_s(events),
+        by_turn=tuple(_of_turn(turn) for turn in state.history.finished),
+        reproduce=reproduce_command(state),
     )
 
 

@@ -1,31 +1,20 @@
-"""A suite's result for readers: `report.md` and `report.html`, and the table on the terminal.
-
-Text and tables only. Curves are drawn elsewhere: whoever has them passes finished HTML as `figures`.
-"""
+"""A suite's result in words and tables, for the terminal and for its reports."""
 
 from __future__ import annotations
 
-import html
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kernelagent.evaluation import DeviceFacts
-from kernelagent.outfile import write_atomically
-from kernelagent.records import to_data
-from kernelagent.suite.log import SuiteFolder
 from kernelagent.suite.pairs import SuiteDiff
 from kernelagent.suite.results import ProblemResult, Score
-from kernelagent.suite.summary import Group, Share, Speeds, SuiteReport, Taken
+from kernelagent.suite.statistics import Group, Share, Speeds, Taken
+from kernelagent.suite.summary import SuiteReport
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-_STYLE = (
-    "body{font:15px/1.5 system-ui,sans-serif;max-width:70rem;margin:2rem auto;padding:0 1rem}"
-    "table{border-collapse:collapse;margin:1rem 0}td,th{padding:.2rem .7rem;text-align:left;"
-    "border-bottom:1px solid #8886}"
-)
 _AGAINST = {
     "eager": "fast_{p} vs eager (measured)",
     "compile": "fast_{p} vs best torch.compile mode (measured)",
@@ -45,6 +34,8 @@ class Grid:
     title: str
     head: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
+    numbers: frozenset[int] = frozenset()
+    """Columns that hold nothing but numbers."""
 
 
 def grids(report: SuiteReport) -> list[Grid]:
@@ -86,29 +77,34 @@ def _speed_rows(name: str, both: Sequence[Speeds | None]) -> Iterable[tuple[str,
 
 
 def problems_grid(rows: Sequence[ProblemResult]) -> Grid:
-    """One row a problem."""
-    head = ("problem", "turns", "last turn", "best of history", "tokens", "wall s", "device s", "")
+    """One row a problem; tokens only where some were spent."""
+    spent = any(row.tokens for row in rows)
+    head = ("problem", "last turn", "best of history", "turns", "wall s", "device s")
     body = tuple(
         (
             row.key,
-            str(row.turns),
             score(row.last),
             score(row.best),
-            str(row.tokens),
+            str(row.turns),
             f"{row.wall_s:.1f}",
             f"{row.device_s:.1f}",
-            _note(row),
+            *([str(row.tokens)] if spent else []),
         )
         for row in rows
     )
-    return Grid("Problems", head, body)
+    tokens = ("tokens",) if spent else ()
+    return Grid("Problems", (*head, *tokens), body, frozenset({3, 4, 5, 6}))
 
 
-def _note(row: ProblemResult) -> str:
-    notes = ["degenerate"] if row.degenerate else []
-    if row.status != "ended":
-        notes.append(f"{row.status}: {row.why.splitlines()[0][:160] if row.why else ''}")
-    return "; ".join(notes)
+def notes(rows: Sequence[ProblemResult]) -> list[str]:
+    """What must be said of single problems: that one is degenerate, or did not end well."""
+    told = [(row.key, "degenerate: a constant is accepted") for row in rows if row.degenerate]
+    told += [
+        (row.key, f"{row.status}: {row.why.splitlines()[0] if row.why else 'no reason was logged'}")
+        for row in rows
+        if row.status != "ended"
+    ]
+    return [f"{key}: {what}" for key, what in told]
 
 
 def score(found: Score) -> str:
@@ -119,7 +115,7 @@ def score(found: Score) -> str:
         compiled = "" if found.compiled is None else f", {found.compiled:.2f}× torch.compile"
         return f"{found.eager:.2f}× eager{compiled}"
     if found.estimate is not None:
-        return f"correct, estimate {found.estimate:.2f}"
+        return f"estimate {found.estimate:.2f}"
     return "correct, not timed"
 
 
@@ -186,35 +182,6 @@ def _make(device: DeviceFacts) -> str:
     return f"{device.name}, torch {device.torch}, triton {device.triton}{driver}"
 
 
-def as_markdown(report: SuiteReport) -> str:
-    """`report.md`."""
-    parts = [f"# Suite {report.suite}", "", *(f"- {line}" for line in preamble(report))]
-    for grid in grids(report):
-        parts += ["", f"## {grid.title}", "", *_markdown_table(grid)]
-    return "\n".join(parts) + "\n"
-
-
-def as_html(report: SuiteReport, figures: str = "") -> str:
-    """`report.html`: one file that loads nothing; `figures` is HTML made elsewhere, put in as is."""
-    items = "".join(f"<li>{html.escape(line)}</li>" for line in preamble(report))
-    title = html.escape(f"Suite {report.suite}")
-    tables = "".join(_html_table(grid) for grid in grids(report))
-    return (
-        f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{title}</title>'
-        f"<style>{_STYLE}</style><h1>{title}</h1><ul>{items}</ul>{figures}{tables}</html>\n"
-    )
-
-
-def write_reports(folder: SuiteFolder, report: SuiteReport, figures: str = "") -> None:
-    """`report.md`, `report.html` and `report.json` into the suite's folder."""
-    import json
-
-    told = json.dumps(to_data(report), indent=1, ensure_ascii=False) + "\n"
-    write_atomically(folder.path / "report.md", as_markdown(report), force=True)
-    write_atomically(folder.path / "report.html", as_html(report, figures), force=True)
-    write_atomically(folder.path / "report.json", told, force=True)
-
-
 def diff_grids(diff: SuiteDiff) -> list[Grid]:
     """A pair of suites: the totals, then each problem."""
     totals: list[tuple[str, ...]] = [
@@ -244,26 +211,22 @@ def diff_grids(diff: SuiteDiff) -> list[Grid]:
 
 def as_table(grid: Grid) -> Table:
     """For the terminal."""
+    from rich.box import SIMPLE_HEAD
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(title=Text(grid.title), title_justify="left")
-    for name in grid.head:
-        table.add_column(Text(name), overflow="fold")
+    table = Table(
+        title=Text(grid.title),
+        title_justify="left",
+        box=SIMPLE_HEAD,
+        padding=(0, 1, 0, 0),
+        show_edge=False,
+    )
+    for place, name in enumerate(grid.head):
+        number = place in grid.numbers
+        table.add_column(
+            Text(name), overflow="fold", no_wrap=number, justify="right" if number else "left"
+        )
     for row in grid.rows:
         table.add_row(*map(Text, row))
     return table
-
-
-def _markdown_table(grid: Grid) -> Iterable[str]:
-    for row in (grid.head, ["---"] * len(grid.head), *grid.rows):
-        yield "| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |"
-
-
-def _html_table(grid: Grid) -> str:
-    head = "".join(f"<th>{html.escape(cell)}</th>" for cell in grid.head)
-    rows = "".join(
-        "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>"
-        for row in grid.rows
-    )
-    return f"<h2>{html.escape(grid.title)}</h2><table><tr>{head}</tr>{rows}</table>"

@@ -129,7 +129,9 @@ def killed(place: Yard, victim: Victim, kills: int, problems: int, dice: random.
 def table(suite: Path) -> tuple[object, ...]:
     """Every row but its times and its run's name, and the statistics: what suites must agree in."""
     folder = SuiteFolder(suite)
-    rows = [replace(row, run="", wall_s=0.0, device_s=0.0) for row in results_of(folder)]
+    rows = [
+        replace(row, run="", wall_s=0.0, device_s=0.0, reproduce=None) for row in results_of(folder)
+    ]
     return (*rows, str(grids(report_of(folder))[0]))
 
 

@@ -67,7 +67,10 @@ def finished(suite: Path) -> list[str]:
 
 def rows(suite: Path) -> list[ProblemResult]:
     """The table but for its times: a verdict that a kill interrupted is reached a second time."""
-    return [replace(row, wall_s=0.0, device_s=0.0) for row in results_of(SuiteFolder(suite))]
+    return [
+        replace(row, wall_s=0.0, device_s=0.0, reproduce=None)
+        for row in results_of(SuiteFolder(suite))
+    ]
 
 
 @pytest.fixture(scope="module")

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import jsonschema
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 sys.path.insert(0, str(Path(__file__).parent))
 from recorded_suite import Silent, begin, recorded
@@ -17,12 +19,16 @@ from kernelagent.events import Evaluated, Logged, RunFinished, RunStarted, TurnS
 from kernelagent.history import TurnRequest
 from kernelagent.problem import ProblemSpec
 from kernelagent.records import to_json
+from kernelagent.report.html import as_html
+from kernelagent.report.markdown import as_markdown
 from kernelagent.schemas_of import schemas
 from kernelagent.suite.conduct import conduct
+from kernelagent.suite.curves import curves_of
 from kernelagent.suite.pairs import compare
+from kernelagent.suite.report import document, write_reports
 from kernelagent.suite.results import ProblemResult, Score, results_of
-from kernelagent.suite.summary import group, report_of
-from kernelagent.suite.text import as_html, as_markdown, write_reports
+from kernelagent.suite.statistics import group, resampled
+from kernelagent.suite.summary import report_of
 
 CUDA = DeviceFacts("cuda", "NVIDIA H200", "sm_90", "2.13.0", "3.9.0")
 
@@ -128,7 +134,7 @@ def test_degenerate_problems_are_listed_and_the_suite_told_with_and_without(tmp_
     assert report.all.best_of_history.eager.fast["2"].value == 0.5
     assert report.without_degenerate.problems == 1
     assert report.without_degenerate.best_of_history.eager.fast["2"].value == 0.0
-    assert "without the degenerate ones (p1)" in as_markdown(report)
+    assert "without the degenerate ones (p1)" in as_markdown(document(report))
 
 
 @pytest.fixture(scope="module")
@@ -146,22 +152,71 @@ def test_the_report_is_valid_by_its_schema_and_calls_an_estimate_one(suite):
     jsonschema.validate(json.loads(to_json(report)), schemas()["bench.json"])
     assert report.finished
     assert report.all.best_of_history.eager is None
-    text = as_markdown(report)
+    text = as_markdown(document(report))
     assert "estimated_fast_1.2 vs eager (ESTIMATE, not measured)" in text
     assert "| fast_p vs eager (measured) | not timed |" in text
 
 
 def test_the_reports_are_written_beside_the_log(suite):
-    write_reports(suite, report_of(suite), figures="<p>curves</p>")
-    assert "<p>curves</p>" in (suite.path / "report.html").read_text(encoding="utf-8")
+    write_reports(suite, report_of(suite))
+    page = (suite.path / "report.html").read_text(encoding="utf-8")
+    assert "Problems with a correct candidate (fast_0)" in page
+    assert page.count("<svg") == len({curve.asks for curve in report_of(suite).curves}) == 2
     assert json.loads((suite.path / "report.json").read_text())["schema"] == "kernelagent.bench/1"
+
+
+def scores(*ratios):
+    """One score a turn; None: refused."""
+    return tuple(Score(t, correct=r is not None, eager=r) for t, r in enumerate(ratios))
+
+
+def test_curves_are_shares_of_all_problems_after_so_many_turns_of_each():
+    rows = [
+        replace(ROWS[0], by_turn=scores(None, 0.5, 2.0, None)),
+        replace(ROWS[1], by_turn=scores(1.0)),
+        replace(ROWS[3], by_turn=()),
+    ]
+    found = {(c.of, c.asks): c.shares for c in curves_of(rows, resampled(3, 200))}
+    thirds = {key: [round(3 * share.value) for share in shares] for key, shares in found.items()}
+    assert thirds == {
+        ("best_of_history", "correct"): [1, 2, 2, 2],
+        ("last_turn", "correct"): [1, 2, 2, 1],
+        ("best_of_history", "eager"): [1, 1, 2, 2],
+        ("last_turn", "eager"): [1, 1, 2, 1],
+    }
+    assert all(s.low <= s.value <= s.high for shares in found.values() for s in shares)
+
+
+def test_a_suite_without_a_turn_has_no_curves():
+    assert curves_of([ROWS[0], ROWS[1]], resampled(2, 10)) == ()
+    assert curves_of([], ()) == ()
+
+
+@given(st.lists(st.lists(st.none() | st.floats(0.1, 4), max_size=6), min_size=1, max_size=6))
+def test_the_best_of_history_never_falls_and_is_never_below_the_last_turn(turns):
+    rows = [replace(ROWS[0], by_turn=scores(*ratios)) for ratios in turns]
+    found = {(c.of, c.asks): c.shares for c in curves_of(rows, resampled(len(rows), 5))}
+    for asks in {asks for _, asks in found}:
+        best = [share.value for share in found["best_of_history", asks]]
+        last = [share.value for share in found["last_turn", asks]]
+        assert best == sorted(best)
+        assert all(one >= other for one, other in zip(best, last, strict=True))
+
+
+def test_the_report_says_how_each_number_is_got_again(suite):
+    report = report_of(suite)
+    text = as_markdown(document(report))
+    assert f"$ kernelagent bench --resume {report.folder}" in text
+    commands = [row.reproduce for row in report.problems if row.reproduce]
+    assert commands
+    assert all(f"$ {command}" in text for command in commands)
 
 
 def test_what_a_log_says_cannot_become_markup(suite):
     report = report_of(suite)
     nasty = replace(report.problems[0], key="<script>x</script>", why="a | b")
     told = replace(report, problems=(nasty,))
-    assert "<script>" not in as_html(told)
+    assert "<script>" not in as_html(document(told))
 
 
 def test_a_suite_paired_with_itself_shows_no_change(suite):
