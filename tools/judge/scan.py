@@ -53,7 +53,10 @@ class _Clock:
         if self.kind == "measured":
             return _measured_us(module, arguments)
         args, kwargs = _on_meta(arguments)
-        rows = eager_rows(meta_twin(module), args, kwargs, self._target)
+        try:
+            rows = eager_rows(meta_twin(module), args, kwargs, self._target)
+        except Exception:  # noqa: BLE001 - whoever looks at values needs them, and is counted with them
+            rows = eager_rows(module, *arguments, self._target)
         return estimate_eager(rows, self._ceilings).us
 
 
@@ -88,7 +91,7 @@ def _row(
         count = heard.counts[form]
         try:
             device_us += count * clock.us(module, arguments)
-        except Exception as error:  # noqa: BLE001 - a part that needs values has no estimate
+        except Exception as error:  # noqa: BLE001 - the user's module, called by itself, raises anything
             return _uncounted(heard, module, error)
         found = _bound(module, arguments, ceilings)
         bounded = bounded and found is not None
