@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import platform
-import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import kernelagent
-from kernelagent.errors import EnvironmentFault
+from kernelagent.errors import EnvironmentFault, ModelError
+from kernelagent.models.vllm_options import VllmOptions, require_vllm
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -154,7 +154,6 @@ def _package(name: str, *, required: bool, advice: str = "") -> Finding:
 
 def _models() -> list[Finding]:
     keys = sorted(name for name in os.environ if name.endswith(_KEY_WORDS))
-    vllm = importlib.util.find_spec("vllm") is not None or shutil.which("vllm") is not None
     return [
         Finding("model.compiler", "ok", "built in; needs neither key nor network"),
         _package("litellm", required=False, advice="for LLMs behind an API: the extra [llm]"),
@@ -163,10 +162,19 @@ def _models() -> list[Finding]:
         else Finding(
             "keys", "optional", "none in the environment", "export your provider's *_API_KEY"
         ),
-        Finding("vllm", "ok", "installed")
-        if vllm
-        else Finding("vllm", "optional", "not installed", "only for a checkpoint of your own"),
+        _vllm(os.environ),
     ]
+
+
+def _vllm(environment: Mapping[str, str]) -> Finding:
+    """Whether the interpreter that a run would start vLLM with has it."""
+    options = VllmOptions().with_environment(environment)
+    try:
+        require_vllm(options, environment)
+    except ModelError as error:
+        only = "only for a checkpoint of your own (--model vllm:PATH)"
+        return Finding("vllm", "optional", str(error).partition(". ")[0], only)
+    return Finding("vllm", "ok", f"installed for {options.interpreter}")
 
 
 def _probe() -> dict[str, Any] | str:
