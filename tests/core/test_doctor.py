@@ -17,7 +17,7 @@ def interpreter(folder: Path, status: int) -> str:
 
 def test_the_interpreter_that_a_run_would_start_is_the_one_asked(tmp_path):
     found = _vllm({"KERNELAGENT_VLLM_PYTHON": interpreter(tmp_path, 0)})
-    assert (found.status, found.detail) == ("ok", f"installed for {tmp_path}/python")
+    assert (found.status, found.found) == ("ok", f"installed for {tmp_path}/python")
 
 
 @pytest.mark.parametrize("status", [1, None])
@@ -25,8 +25,8 @@ def test_an_interpreter_without_vllm_or_none_at_all_is_named(tmp_path, status):
     python = interpreter(tmp_path, status) if status else str(tmp_path / "nothing")
     found = _vllm({"KERNELAGENT_VLLM_PYTHON": python})
     assert found.status == "optional"
-    assert python in found.detail
+    assert python in found.found
 
 
 def test_without_a_name_it_is_this_interpreter():
-    assert sys.executable in _vllm({}).detail
+    assert sys.executable in _vllm({}).found
