@@ -17,8 +17,8 @@ from kernelagent.tools.judge import accounting, device_profile, knock_out, obser
 from kernelagent.tools.judge.blocks import Running
 from kernelagent.tools.judge.candidate_process import CandidateProcess
 from kernelagent.tools.judge.docket import Docket
-from kernelagent.tools.judge.rejection import Rejected
-from kernelagent.tools.judge.verify import Findings, compiled_by_torch
+from kernelagent.tools.judge.rejection import Rejected, compiled_by_torch
+from kernelagent.tools.judge.verify import Findings
 from kernelagent.tools.settings import coverage_floor
 
 Start = Callable[[], CandidateProcess]

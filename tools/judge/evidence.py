@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 
 from kernelagent.tools.judge import compare
-from kernelagent.tools.judge.compare import Failure
+from kernelagent.tools.judge.compare import Comparison, Failure
 from kernelagent.tools.judge.diagnosis import Diagnosis, diagnose
+from kernelagent.tools.judge.gradients import spoken
 from kernelagent.tools.judge.probes import named_tensors
+from kernelagent.tools.judge.rejection import Rejected
 from kernelagent.tools.judge.trials import STATE, Trial
 
 _KEPT = 12
@@ -93,3 +95,35 @@ def _neutral(trial: Trial, memory: Memory) -> Iterator[tuple[str, dict[str, torc
 
 def _spoken(name: str) -> str:
     return name.replace("arguments[0]", "argument", 1).replace("arguments[1]", "argument", 1)
+
+
+def refusal_of(comparison: Comparison, trial: Trial, memory: Memory) -> Rejected:
+    """Why a result that was found wrong is refused, with all that can be said of it."""
+    assert comparison.reason is not None
+    reason, failure = comparison.reason, comparison.failure
+    where = {"input_set": trial.input_set, "probe": trial.probe}
+    if failure is None:
+        return Rejected(reason.code, words_of(trial)(reason.message), {**reason.detail, **where})
+    found = explain(failure, trial, memory)
+    code = _CODE_OF_PATTERN.get(found.pattern or "", reason.code)
+    if code == "wrong_output" and found.detail.get("share_wrong") == 1.0:
+        # Nothing but NaN may be a result as well as untouched memory.
+        code = reason.code
+    detail = {**reason.detail, **found.detail, **where}
+    if "output" in detail:
+        detail["output"] = words_of(trial)(str(detail["output"]))
+    return Rejected(code, words_of(trial)(found.sentence), detail)
+
+
+def words_of(trial: Trial) -> Callable[[str], str]:
+    """How the parts of an answer are called: as they are, or as those of a training step."""
+    return str if trial.step is None else spoken
+
+
+_CODE_OF_PATTERN = {
+    "stale": "stale_output",
+    "operand_ignored": "insensitive",
+    "unwritten": "wrong_output",
+    "computed_nan": "nonfinite",
+}
+"""Patterns that say more than the comparison's own code."""

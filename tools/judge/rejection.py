@@ -13,3 +13,12 @@ class Rejected(Exception):
     def __init__(self, code: str, message: str, detail: dict[str, Any] | None = None) -> None:
         super().__init__(message)
         self.reason = Reason(code, message, detail or {})
+
+
+def compiled_by_torch() -> Rejected:
+    """Why a forward that torch.compile computes, without a kernel of its own, is refused."""
+    return Rejected(
+        "calls_reference",
+        "torch.compile computes the result, which is somebody else's kernel; write a @triton.jit "
+        "kernel in the file, or ask for --policy any",
+    )

@@ -16,14 +16,13 @@ from kernelagent.records import to_data
 from kernelagent.tools.judge import compare
 from kernelagent.tools.judge.candidate_process import Answer, CandidateProcess
 from kernelagent.tools.judge.compare import Comparison
-from kernelagent.tools.judge.evidence import Memory, explain
+from kernelagent.tools.judge.evidence import Memory, refusal_of, words_of
 from kernelagent.tools.judge.gradients import (
     require_fresh_gradients,
     require_gradients,
-    spoken,
     verified_gradients,
 )
-from kernelagent.tools.judge.rejection import Rejected
+from kernelagent.tools.judge.rejection import Rejected, compiled_by_torch
 from kernelagent.tools.judge.tolerance import UserTolerance
 from kernelagent.tools.judge.trials import Round, Trial
 from kernelagent.tools.training_step import FORWARD
@@ -188,7 +187,7 @@ class Verifier:
             probe=trial.probe,
             devices=_devices(answer),
         )
-        words = _words(trial)
+        words = words_of(trial)
         self.findings.cases += [replace(c, output=words(c.output)) for c in comparison.cases]
         for disclosure in comparison.disclosures:
             if disclosure.code == "layout_differs" and trial.step is not None:
@@ -201,7 +200,7 @@ class Verifier:
             )
         self._users_own(trial, output)
         if comparison.reason is not None and not self._user_accepts(comparison, trial, output):
-            raise _wrong(comparison, trial, self.findings.memory)
+            raise refusal_of(comparison, trial, self.findings.memory)
 
     def _user_accepts(self, comparison: Comparison, trial: Trial, output: Any) -> bool:
         loosened = (
@@ -320,46 +319,6 @@ class Verifier:
                 "nondeterministic",
                 "the same inputs give slightly different bits, within the budget",
             )
-
-
-def compiled_by_torch() -> Rejected:
-    """Why a forward that torch.compile computes, without a kernel of its own, is refused."""
-    return Rejected(
-        "calls_reference",
-        "torch.compile computes the result, which is somebody else's kernel; write a @triton.jit "
-        "kernel in the file, or ask for --policy any",
-    )
-
-
-def _wrong(comparison: Comparison, trial: Trial, memory: Memory) -> Rejected:
-    assert comparison.reason is not None
-    reason, failure = comparison.reason, comparison.failure
-    where = {"input_set": trial.input_set, "probe": trial.probe}
-    if failure is None:
-        return Rejected(reason.code, _words(trial)(reason.message), {**reason.detail, **where})
-    found = explain(failure, trial, memory)
-    code = _CODE_OF_PATTERN.get(found.pattern or "", reason.code)
-    if code == "wrong_output" and found.detail.get("share_wrong") == 1.0:
-        # Nothing but NaN may be a result as well as untouched memory.
-        code = reason.code
-    detail = {**reason.detail, **found.detail, **where}
-    if "output" in detail:
-        detail["output"] = _words(trial)(str(detail["output"]))
-    return Rejected(code, _words(trial)(found.sentence), detail)
-
-
-def _words(trial: Trial) -> Callable[[str], str]:
-    """How the parts of an answer are called: as they are, or as those of a training step."""
-    return str if trial.step is None else spoken
-
-
-_CODE_OF_PATTERN = {
-    "stale": "stale_output",
-    "operand_ignored": "insensitive",
-    "unwritten": "wrong_output",
-    "computed_nan": "nonfinite",
-}
-"""Patterns that say more than the comparison's own code."""
 
 
 def _bytes_of(value: Any) -> int:
