@@ -73,21 +73,29 @@ class Block(nn.Module):
 
 
 class Attention(nn.Module):
-    """Query heads share keys and values; `mask`: which pairs of tokens may see each other."""
+    """Query heads share keys and values, by torch or by hand; `masked`: some tokens are not seen."""
 
-    def __init__(self, *, masked: bool) -> None:
+    def __init__(self, *, masked: bool, by_torch: bool = False) -> None:
         super().__init__()
         self.query, self.both = nn.Linear(64, 64), nn.Linear(64, 32)
-        self.masked = masked
+        self.masked, self.by_torch = masked, by_torch
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         batch, tokens, _ = x.shape
         query = self.query(x).view(batch, tokens, 4, 16).transpose(1, 2)
         key, value = self.both(x).view(batch, tokens, 2, 1, 16).unbind(2)
-        key, value = (t.transpose(1, 2).expand(batch, 4, tokens, 16) for t in (key, value))
+        key, value = (t.transpose(1, 2) for t in (key, value))
+        if not self.by_torch:
+            key, value = (t.expand(batch, 4, tokens, 16) for t in (key, value))
         mask = x[:, None, None, :, 0] > -1.0 if self.masked else None
         mixed = nn.functional.scaled_dot_product_attention(
-            query, key, value, attn_mask=mask, is_causal=not self.masked, scale=0.3
+            query,
+            key,
+            value,
+            attn_mask=mask,
+            is_causal=not self.masked,
+            scale=0.3,
+            enable_gqa=self.by_torch,
         )
         return torch.relu(mixed.transpose(1, 2).reshape(batch, tokens, 64)) + x
 
@@ -105,6 +113,7 @@ MODULES: dict[str, Made] = {
     "half precision": lambda: (Of(lambda m, x: torch.log_softmax(x * m.s, -1), s=torch.randn(1).half()), (torch.randn(8, 70).half(),)),
     "long rows": lambda: (Of(lambda m, x: torch.softmax(x, -1)), (torch.randn(2, 20000),)),
     "causal attention": lambda: (Attention(masked=False), (torch.randn(2, 12, 64),)),
+    "attention with shared heads": lambda: (Attention(masked=False, by_torch=True), (torch.randn(2, 12, 64),)),
     "attention with a mask": lambda: (Attention(masked=True), (torch.randn(2, 12, 64),)),
     "a layer of torch's transformer": lambda: (nn.TransformerEncoderLayer(32, 4, 48, batch_first=True).eval(), (torch.randn(2, 10, 32),)),
     "norm of columns": lambda: (Of(lambda m, x: x / x.norm(dim=0, keepdim=True)), (torch.randn(60, 34),)),

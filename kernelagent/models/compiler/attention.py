@@ -16,20 +16,24 @@ from torch.nn.functional import scaled_dot_product_attention
 OPERATOR = "torch.ops.kernelagent.attention.default"
 """How Inductor spells the step."""
 _SCHEMA = (
-    "(Tensor query, Tensor key, Tensor value, Tensor? attn_mask, bool is_causal, float? scale) "
-    "-> Tensor"
+    "(Tensor query, Tensor key, Tensor value, Tensor? attn_mask, bool is_causal, float? scale, "
+    "bool enable_gqa) -> Tensor"
 )
-_LEFT_OUT = {"attn_mask": "None", "is_causal": "False", "scale": "None"}
+_LEFT_OUT = {"attn_mask": "None", "is_causal": "False", "scale": "None", "enable_gqa": "False"}
 
 
 @torch.library.custom_op("kernelagent::attention", mutates_args=(), schema=_SCHEMA)
-def _attention(query: Any, key: Any, value: Any, mask: Any, causal: Any, scale: Any) -> Any:
-    out = scaled_dot_product_attention(query, key, value, mask, 0.0, causal, scale=scale)
+def _attention(
+    query: Any, key: Any, value: Any, mask: Any, causal: Any, scale: Any, gqa: Any
+) -> Any:
+    out = scaled_dot_product_attention(
+        query, key, value, mask, 0.0, causal, scale=scale, enable_gqa=gqa
+    )
     return _laid_out(out)
 
 
 @_attention.register_fake
-def _(query: Any, key: Any, value: Any, mask: Any, causal: Any, scale: Any) -> Any:
+def _(query: Any, key: Any, value: Any, mask: Any, causal: Any, scale: Any, gqa: Any) -> Any:
     return _laid_out(query.new_empty((*query.shape[:-1], value.shape[-1])))
 
 
@@ -50,7 +54,9 @@ def _instead_of_the_cpus(
 ) -> Any:
     if dropout_p:
         return NotImplemented
-    out = _attention(query, key, value, attn_mask, is_causal, scale)
+    # Heads that are shared reach torch's kernel as they are.
+    shared = key.shape[1] != query.shape[1]
+    out = _attention(query, key, value, attn_mask, is_causal, scale, shared)
     # What only a backward pass reads.
     return out, query.new_empty(query.shape[:-1], dtype=torch.float32)
 
