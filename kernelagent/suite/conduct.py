@@ -129,9 +129,10 @@ def conduct(
 ) -> bool:
     """Run what has not ended yet; True when every problem has. Nothing that is in a log is redone.
 
-    `total_usd`: dollars for all problems together, in place of what was said before. A run that was killed goes on from its log; one that failed because of the machine or the model
-    (exit 3) is tried again; a problem that cannot be read (exit 2) is not. `opening` may write into
-    the suite's log before the first problem, and keep it for as long as this call lasts.
+    A run that was killed goes on from its log; one that failed because of the machine or the model
+    (exit 3) is tried again; a problem that cannot be read (exit 2) is not. `total_usd`: dollars for
+    all problems together, in place of what was said before. `opening` may write into the suite's log
+    before the first problem, and keep it for as long as this call lasts.
     """
     first = started(folder)
     records = read_suite(folder)
@@ -182,24 +183,26 @@ class _Suite:
             return True
         if self.stop_asked():
             return False
+        if self.purse is None:
+            return self._take(problem, before)
         already = 0.0 if before is None else spent_in(before).dollars
-        if self.purse is not None:
-            refused = self.purse.take(already, self.stop_asked)
-            if refused is not None:
-                self.refused.append(refused)
-                return False
+        refused = self.purse.take(already, self.stop_asked)
+        if refused is not None:
+            self.refused.append(refused)
+            return False
         spent = _Counting()
         try:
-            return self._take(problem, before, spent)
+            return self._take(problem, before, (spent,))
         finally:
-            if self.purse is not None:
-                self.purse.settle(already, spent.total)
+            self.purse.settle(already, spent.total)
 
-    def _take(self, problem: SuiteProblem, before: RunFolder | None, spent: _Counting) -> bool:
+    def _take(
+        self, problem: SuiteProblem, before: RunFolder | None, also: tuple[Subscriber, ...] = ()
+    ) -> bool:
         self.log.publish(ProblemBegun(problem.key))
         self.watcher.begun(problem.key)
         began = time.monotonic()
-        status, why = self._run(problem, before, spent)
+        status, why = self._run(problem, before, also)
         seconds = time.monotonic() - began
         stopped = self.stop_asked()
         self.log.publish(ProblemEnded(problem.key, status, why, seconds, stopped))
@@ -207,7 +210,7 @@ class _Suite:
         return not stopped
 
     def _run(
-        self, problem: SuiteProblem, before: RunFolder | None, spent: _Counting
+        self, problem: SuiteProblem, before: RunFolder | None, also: tuple[Subscriber, ...]
     ) -> tuple[int, str]:
         config = replace(
             self.config,
@@ -219,7 +222,7 @@ class _Suite:
             self.watcher.happened(problem.key, logged)
 
         try:
-            return self.run_one(problem, config, before, (spent, tell), self.stop_asked)
+            return self.run_one(problem, config, before, (*also, tell), self.stop_asked)
         except KernelAgentError as error:
             return int(error.exit_status), str(error)
 

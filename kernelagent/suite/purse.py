@@ -40,6 +40,8 @@ class Purse:
     spent: float
     """Dollars of all runs so far, those cut short included."""
     _held: float = 0.0
+    """Dollars set aside for the runs in flight."""
+    _in_flight: int = 0
     _refused: str | None = None
     _changed: Condition = field(default_factory=Condition)
 
@@ -56,8 +58,9 @@ class Purse:
                     return self._refused
                 if most <= left:
                     self._held += most
+                    self._in_flight += 1
                     return None
-                if self._held == 0:
+                if not self._in_flight:
                     return (
                         f"a problem may cost up to {most:g} dollars, and {max(left, 0):.2f} of the "
                         f"suite's {self.total:g} dollars are left; go on with a larger --total-usd"
@@ -69,6 +72,7 @@ class Purse:
         """The run that had taken its budget has ended; `run`: what it spent since then."""
         with self._changed:
             self._held -= max(self.each - already, 0.0)
+            self._in_flight -= 1
             self.spent += run.dollars
             if run.unpriced_tokens:
                 self._refused = (
