@@ -12,6 +12,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from statistics import median
 
@@ -29,6 +30,7 @@ from kernelagent.tools.processes.spawn import WarmParent
 from kernelagent.tools.settings import JudgeSettings
 
 _FORKS = 20
+_ROUNDS_TOLD = 2
 _NOTHING = "kernelagent.tools.corpus.nothing:run"
 
 
@@ -48,11 +50,10 @@ def main() -> None:
         _false_alarms(arguments.honest),
     )
     text = ""
-    for section in sections:
-        more = "\n".join(section) + "\n"
-        print(more, end="", flush=True)
-        text += more
-        # Kept section by section: all of it takes the better part of an hour.
+    for line in chain.from_iterable(sections):
+        print(line, flush=True)
+        text += f"{line}\n"
+        # Kept line by line: all of it takes more than an hour.
         if arguments.write:
             arguments.write.write_text(text, encoding="utf-8")
 
@@ -87,14 +88,19 @@ def _corpora(proof: Proof) -> Iterator[str]:
 
 def _false_alarms(times: int) -> Iterator[str]:
     on_virtual = [fixture for fixture in HONEST if not fixture.needs_gpu]
-    found = list(check(on_virtual, device="virtual", jobs=2, times=times))
-    refused = [one for one in found if one.code is not None]
-    yield (
-        f"The honest corpus {times} times over, each judging with seeds of its own: {len(found)} "
-        f"judgings, {len(refused)} refused."
-    )
-    yield from (f"- {one.fixture.name}: {one.code}: {one.message}" for one in refused)
+    yield f"The honest corpus ({len(on_virtual)} kernels) again and again, each judging with seeds of its own:"
     yield ""
+    yield "| times over | judgings | refused |"
+    yield "|---|---|---|"
+    judged, refused = 0, []
+    for done in range(0, times, _ROUNDS_TOLD):
+        more = min(_ROUNDS_TOLD, times - done)
+        for one in check(on_virtual, device="virtual", jobs=2, times=more):
+            judged += 1
+            refused += [] if one.code is None else [one]
+        yield f"| {done + more} | {judged} | {len(refused)} |"
+    yield ""
+    yield from (f"- {one.fixture.name}: {one.code}: {one.message}" for one in refused)
 
 
 def _stability(times: int) -> Iterator[str]:

@@ -75,10 +75,12 @@ def _groups(fixtures: Iterable[Fixture], device: str, sandbox: SandboxChoice) ->
     def shared(fixture: Fixture) -> _Key:
         return fixture.problem, fixture.policy, fixture.mode, fixture.dynamic
 
-    return [
+    groups = [
         _Group(_settings(key, device, sandbox), tuple(members))
         for key, members in groupby(sorted(fixtures, key=shared), key=shared)
     ]
+    # The longest first: begun last, it would keep one judge busy while the others have nothing.
+    return sorted(groups, key=lambda group: -len(group.fixtures))
 
 
 _Key = tuple[str, str, Mode, tuple[str, ...]]
