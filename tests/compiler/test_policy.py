@@ -131,7 +131,14 @@ def source_of(reply: str | None) -> str:
     return parsed.source
 
 
-@pytest.mark.parametrize("made", MODULES.values(), ids=MODULES.keys())
+SLOWER = {"attention with a mask", "attention with shared heads", "a layer of torch's transformer"}
+JUDGED = [
+    pytest.param(made, id=name, marks=[pytest.mark.long] if name in SLOWER else [])
+    for name, made in MODULES.items()
+]
+
+
+@pytest.mark.parametrize("made", JUDGED)
 def test_what_it_writes_is_accepted_by_the_judge(tmp_path: Path, made: Made) -> None:
     torch.manual_seed(0)
     module, args = made()
