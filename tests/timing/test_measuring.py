@@ -55,6 +55,8 @@ REMEMBERING = HONEST.replace(
     "    def work(self, x):\n",
 )
 
+ATTEMPTS = 3
+
 
 @pytest.fixture(scope="module")
 def docket() -> Iterator[Docket]:
@@ -126,12 +128,23 @@ def test_the_module_itself_is_as_fast_as_itself(docket: Docket, tmp_path: Path) 
 def test_a_certificate_starts_fresh_processes_and_says_what_noise_there_is(
     docket: Docket, tmp_path: Path
 ) -> None:
-    told: list[tuple[int, int]] = []
-    running = lambda done, of: told.append((done, of))  # noqa: E731
-    found = measured(docket, FASTER, tmp_path, certificate=True, running=running)
+    # A CPU's clock that others disturb can look as if work were moved between calls.
+    for attempt in range(ATTEMPTS):
+        folder = tmp_path / str(attempt)
+        folder.mkdir()
+        told: list[tuple[int, int]] = []
+        running = lambda done, of, told=told: told.append((done, of))  # noqa: E731
+        try:
+            found = measured(docket, FASTER, folder, certificate=True, running=running)
+            break
+        except Rejected as refused:
+            if refused.reason.code != "inconsistent_timing":
+                raise
+    else:
+        pytest.fail(f"refused {ATTEMPTS} times for its timing")
     assert told[0] == (3, 18)
     assert all(done <= of for done, of in told)
-    assert len(list(tmp_path.iterdir())) == 6
+    assert len(list(folder.iterdir())) == 6
     floor = found.timing.noise_floor
     assert floor is not None
     assert floor.low <= 1.1
