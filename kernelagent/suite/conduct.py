@@ -140,7 +140,8 @@ def conduct(
     endings = {r.key: r for r in records if isinstance(r, ProblemEnded)}
     cut_short = frozenset(key for key, ending in endings.items() if ending.stopped)
     config = from_data(first.config, RunConfig)
-    purse = _purse(folder, config, total_of(records) if total_usd is None else total_usd)
+    total = total_of(records) if total_usd is None else total_usd
+    purse = None if total is None else _purse(folder, first.problems, config, total)
     began, log = time.monotonic(), SuiteLog(folder)
     if resumed or total_usd is not None:
         log.publish(SuiteResumed(jobs or first.jobs, total_usd))
@@ -237,12 +238,12 @@ class _Counting:
         self.total = self.total.after(logged.event)
 
 
-def _purse(folder: SuiteFolder, config: RunConfig, total: float | None) -> Purse | None:
-    """The suite's dollars, if they are limited; raises `UsageError` as `most_for_one` does."""
-    if total is None:
-        return None
+def _purse(
+    folder: SuiteFolder, problems: Sequence[SuiteProblem], config: RunConfig, total: float
+) -> Purse:
+    """The suite's dollars, less what its runs have spent; raises `UsageError` as `most_for_one` does."""
     each = most_for_one(config.budget, total)
-    runs = [run_folder(folder.runs_of(problem.key)) for problem in started(folder).problems]
+    runs = [run_folder(folder.runs_of(problem.key)) for problem in problems]
     return Purse(total, each, sum(spent_in(run).dollars for run in runs if run is not None))
 
 

@@ -19,6 +19,11 @@ _RATIOS: dict[Asks, Callable[[Score], float | None]] = {
     "compile": lambda score: score.compiled,
     "estimate": lambda score: score.estimate,
 }
+_ASKED: dict[Asks, tuple[Callable[[Score], float | None], float]] = {
+    "correct": (lambda _: None, 0.0),
+    **{asks: (ratio, 1.0) for asks, ratio in _RATIOS.items()},
+}
+"""Which ratio is looked at, and how large it must be at least."""
 _TITLES: dict[Asks, str] = {
     "correct": "Problems with a correct candidate (fast_0)",
     "eager": "Problems at least as fast as eager (fast_1, measured)",
@@ -60,14 +65,8 @@ def _share(rows: Sequence[ProblemResult], of: Of, asks: Asks, turns: int, draws:
     held = []
     for row in rows:
         seen = row.by_turn[:turns] if of == "best_of_history" else row.by_turn[:turns][-1:]
-        held.append(max(_holds(seen, asks), default=0.0))
+        held.append(max(fast(seen, *_ASKED[asks]), default=0.0))
     return mean(held, draws)
-
-
-def _holds(seen: Sequence[Score], asks: Asks) -> list[float]:
-    if asks == "correct":
-        return [float(score.correct) for score in seen]
-    return fast(seen, _RATIOS[asks], 1.0)
 
 
 def charts(curves: Sequence[Curve]) -> tuple[Chart, ...]:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from pathlib import Path
@@ -7,6 +8,9 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
+sys.path.insert(0, str(Path(__file__).parent))
+from recorded_suite import Silent
 
 from kernelagent.budget import Budget, Spent
 from kernelagent.cli import main
@@ -23,12 +27,6 @@ from kernelagent.suite.problems import Found, SuiteProblem
 from kernelagent.suite.purse import Purse, most_for_one
 from kernelagent.suite.summary import report_of
 from kernelagent.suite.text import preamble
-
-
-class Silent:
-    def begun(self, key: str) -> None: ...
-    def happened(self, key: str, logged: object) -> None: ...
-    def ended(self, key: str, exit_status: int, why: str) -> None: ...
 
 
 def never() -> bool:
