@@ -80,7 +80,8 @@ def bench(
         for line in (*shown, f"report: {folder.path / 'report.html'}"):
             console.print(line, highlight=False, markup=False, soft_wrap=True)
     if not whole:
-        talk.print(f"to go on: kernelagent bench --resume {folder.path}", highlight=False)
+        again = f"to go on: kernelagent bench --resume {folder.path}"
+        talk.print(again, highlight=False, markup=False, soft_wrap=True)
         return ExitStatus.NOT_FOUND if report.too_dear else ExitStatus.INTERRUPTED
     if len(report.failed) < len(report.problems):
         return ExitStatus.OK
