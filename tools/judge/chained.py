@@ -19,7 +19,7 @@ from kernelagent.evaluation import Disclosure
 from kernelagent.tools.cuda.chain import digest, pair_at, picked
 from kernelagent.tools.judge import compare
 from kernelagent.tools.judge.candidate_process import Answer, CandidateProcess
-from kernelagent.tools.judge.clock import Side, fresh_secret
+from kernelagent.tools.judge.clock import Chain, Side
 from kernelagent.tools.judge.docket import Docket
 from kernelagent.tools.judge.inputs import InputSource
 from kernelagent.tools.judge.oracle import Oracle
@@ -30,8 +30,9 @@ from kernelagent.tools.training_step import TrainingStep
 _LOOKS = 9
 _ENOUGH = 3
 """Looks within the bound that clear a candidate: what else runs on the machine may spoil some."""
+_LONGER = (1, 4, 16)
+"""Blocks of the looks, round after round: who is not cleared is asked again, on a clock less easily disturbed."""
 _REPLAYED = 4
-_LONGEST_CHAIN = 512
 _TOLERANCE = 1.25
 _SLACK_US = 5.0
 """What a chain may take beyond its bound: clocks and caches are not exact."""
@@ -66,27 +67,53 @@ def cross_examine(
     Raises `Rejected`: `inconsistent_timing` for a chain that takes too long or answers that are not
     the same when asked again, and what the comparison says of a wrong one.
     """
-    own, eager = sides["candidate"], sides["eager"]
+    oracle = docket.oracle if step is None else docket.oracle.asking(step)
+    asked = _Asked(oracle, partial(process.call, step=step))
+    for longer in _LONGER:
+        look, told, in_bounds = _looked(sides["candidate"], sides["eager"], longer)
+        # Answers before times: they cannot be wrong because something else ran on the machine.
+        notes = _replayed(docket, source, sets, told, asked)
+        if in_bounds:
+            return replace(look, disclosures=notes)
+    raise Rejected(
+        "inconsistent_timing",
+        f"a call takes {look.as_called_us:.1f} us when inputs are known ahead, and "
+        f"{look.chained_us - look.picking_us:.1f} us when each input depends on the answer "
+        f"before; the work must be done in the call that asks for it",
+        {
+            "input_set": source.name,
+            "as_called_us": look.as_called_us,
+            "looks": _LOOKS * len(_LONGER),
+        },
+    )
+
+
+@dataclass(frozen=True)
+class _Told:
+    """A chain that was timed, and the digests it gave."""
+
+    secret: int
+    digests: torch.Tensor
+
+    def before(self, call: int) -> int:
+        """The state that picked the inputs of `call`."""
+        return self.secret if call == 0 else int(self.digests[call - 1])
+
+
+def _looked(own: Side, eager: Side, longer: int) -> tuple[Chained, _Told, bool]:
+    """One round of looks: the last, a chain that was timed, and whether enough were in bounds."""
+    timed: list[Chain] = []
     in_bounds = 0
     for _ in range(_LOOKS):
-        look = Chained(own.per_call_us(), own.chained_us(), eager.chained_us(empty=True))
+        as_called_us = own.per_call_us(longer)
+        chained_us, chain = own.chained(longer)
+        look = Chained(as_called_us, chained_us, eager.picking_us(longer))
+        timed.append(chain)
         in_bounds += look.excess_us <= 0
         if in_bounds == _ENOUGH:
             break
-    else:
-        raise Rejected(
-            "inconsistent_timing",
-            f"a call takes {look.as_called_us:.1f} us when inputs are known ahead, and "
-            f"{look.chained_us - look.picking_us:.1f} us when each input depends on the answer "
-            f"before; the work must be done in the call that asks for it",
-            {"input_set": source.name, "as_called_us": look.as_called_us, "looks": _LOOKS},
-        )
-    calls, secret = min(own.calls, _LONGEST_CHAIN), fresh_secret()
-    digests = own.chain(calls, secret)
-    oracle = docket.oracle if step is None else docket.oracle.asking(step)
-    asked = _Asked(oracle, partial(process.call, step=step))
-    notes = _replayed(docket, source, sets, digests, secret, asked)
-    return replace(look, disclosures=notes)
+    chain = secrets.choice(timed)
+    return look, _Told(chain.secret, own.digests_of(chain)), in_bounds == _ENOUGH
 
 
 @dataclass(frozen=True)
@@ -101,8 +128,7 @@ def _replayed(
     docket: Docket,
     source: InputSource,
     sets: Sequence[Any],
-    digests: torch.Tensor,
-    secret: int,
+    told: _Told,
     asked: _Asked,
 ) -> tuple[Disclosure, ...]:
     """Some calls of the chain, chosen now, are asked again: right, and the same as in the chain?"""
@@ -110,10 +136,11 @@ def _replayed(
     generator = torch.Generator().manual_seed(secrets.randbelow(1 << 62))
     natural = compare.scales_of(asked.oracle.in_float64_or_eager(sets[0]))
     other_bits = False
-    chosen = secrets.SystemRandom().sample(range(len(digests)), min(_REPLAYED, len(digests)))
+    chosen = secrets.SystemRandom().sample(
+        range(len(told.digests)), min(_REPLAYED, len(told.digests))
+    )
     for at in chosen:
-        before = secret if at == 0 else int(digests[at - 1])
-        state = torch.tensor(before, dtype=torch.int64, device=device)
+        state = torch.tensor(told.before(at), dtype=torch.int64, device=device)
         arguments = picked(*pair_at(sets, at), state)
         answer = asked.call(arguments)
         trial = trial_on(asked.oracle, source.name, "chained", arguments, natural, generator)
@@ -122,7 +149,7 @@ def _replayed(
         )
         if found.reason is not None:
             raise Rejected(found.reason.code, found.reason.message, found.reason.detail)
-        other_bits |= int(digest(answer.output)) != int(digests[at])
+        other_bits |= int(digest(answer.output)) != int(told.digests[at])
     if not other_bits:
         return ()
     return (_differs_by_bits(source, sets, asked),)

@@ -108,6 +108,16 @@ class BaselineTimed:
         return open_parcel(frame.header["parcel"], frame.payload)
 
 
+@dataclass(frozen=True)
+class Chain:
+    """One timed chain: what picked its first inputs, told when the clock started, and its digests."""
+
+    secret: int
+    calls: int
+    seconds: float
+    frame: Frame
+
+
 class Side:
     """One process with prepared inputs, and how many of its calls make a block."""
 
@@ -116,6 +126,8 @@ class Side:
         self._clock = clock
         self.calls = 1
         self.peak_bytes: int | None = None
+        self._links: dict[bool, int] = {}
+        """How many calls fill a block in a chain, by whether it is empty."""
 
     def prepare(self, sets: Sequence[Any], step: TrainingStep | None = None) -> None:
         """Send the argument sets and find how many calls fill a block.
@@ -124,38 +136,42 @@ class Side:
         """
         value = None if step is None else step.as_value()
         self.timed.ask({"kind": "prepare"}, (list(sets), value))
-        self.calls = 1
-        while self.calls < _MOST_CALLS:
-            # The quicker of two: what else runs on the machine must not make blocks short.
-            seconds = min(self._block(self.calls), self._block(self.calls))
-            if seconds >= _BLOCK_S:
-                break
-            self.calls *= 2 if seconds > _BLOCK_S / 8 else 8
+        self.calls = _filling(self._block)
+        self._links = {}
 
-    def per_call_us(self) -> float:
-        """One block as called: launches are queued as fast as they come, inputs rotate."""
-        return self._slope(self._block)
+    def per_call_us(self, longer: int = 1) -> float:
+        """One block as called: launches are queued as fast as they come, inputs rotate.
 
-    def chained_us(self, *, empty: bool = False) -> float:
-        """One block in which each call waits for the bytes of the one before."""
-        return self._slope(lambda calls: self._chain(calls, empty=empty)[0])
+        `longer`: how many times as many calls as fill a block, for a clock that others disturb.
+        """
+        return _slope(self._block, self.calls * longer)
 
-    def chain(self, calls: int, secret: int) -> torch.Tensor:
-        """The digests of `calls` chained calls that began with `secret`."""
-        frame = self.timed.ask(_chain_request(calls, secret, empty=False), None)
-        found = self.timed.opened(frame)
-        if not isinstance(found, torch.Tensor) or found.shape != (calls,):
+    def picking_us(self, longer: int = 1) -> float:
+        """What picking inputs takes in a chain whose answers are there already."""
+        return self._linked(longer, empty=True)[0]
+
+    def chained(self, longer: int = 1) -> tuple[float, Chain]:
+        """Microseconds of a call that waits for the bytes of the one before, and one chain so timed."""
+        return self._linked(longer, empty=False)
+
+    def digests_of(self, chain: Chain) -> torch.Tensor:
+        """What the answers of a timed chain came to, int64, in their order."""
+        found = self.timed.opened(chain.frame)
+        if not isinstance(found, torch.Tensor) or found.shape != (chain.calls,):
             raise Unmeasurable("the chained calls came back without their digests")
         return found
 
-    def _slope(self, block: Callable[[int], float]) -> float:
-        calls = self.calls
-        for _ in range(_TRIES):
-            once, twice = block(calls), block(2 * calls)
-            if twice > once:
-                return (twice - once) / calls * 1e6
-            calls *= 2
-        raise Unmeasurable(f"{2 * calls} calls took no longer than {calls}")
+    def _linked(self, longer: int, *, empty: bool) -> tuple[float, Chain]:
+        # Whose calls are quick for inputs it knows may be slow in a chain, so that has its own length.
+        if empty not in self._links:
+            self._links[empty] = _filling(lambda calls: self._chain(calls, empty=empty).seconds)
+        timed: list[Chain] = []
+
+        def block(calls: int) -> float:
+            timed.append(self._chain(calls, empty=empty))
+            return timed[-1].seconds
+
+        return _slope(block, self._links[empty] * longer), timed[-1]
 
     def _block(self, calls: int) -> float:
         began = self._clock()
@@ -165,16 +181,30 @@ class Side:
         self.peak_bytes = told if isinstance(told, int) else None
         return seconds
 
-    def _chain(self, calls: int, *, empty: bool) -> tuple[float, Frame]:
+    def _chain(self, calls: int, *, empty: bool) -> Chain:
+        secret = secrets.randbelow(1 << 62)
+        request = {"kind": "chain", "calls": calls, "secret": secret, "empty": empty}
         began = self._clock()
-        frame = self.timed.ask(_chain_request(calls, fresh_secret(), empty=empty), None)
-        return self._clock() - began, frame
+        frame = self.timed.ask(request, None)
+        return Chain(secret, calls, self._clock() - began, frame)
 
 
-def fresh_secret() -> int:
-    """What picks the first inputs of a chain; told when the clock starts."""
-    return secrets.randbelow(1 << 62)
+def _filling(block: Callable[[int], float]) -> int:
+    """How many calls make a block long enough for the clock."""
+    calls = 1
+    while calls < _MOST_CALLS:
+        # The quicker of two: what else runs on the machine must not make blocks short.
+        seconds = min(block(calls), block(calls))
+        if seconds >= _BLOCK_S:
+            break
+        calls *= 2 if seconds > _BLOCK_S / 8 else 8
+    return calls
 
 
-def _chain_request(calls: int, secret: int, *, empty: bool) -> dict[str, Any]:
-    return {"kind": "chain", "calls": calls, "secret": secret, "empty": empty}
+def _slope(block: Callable[[int], float], calls: int) -> float:
+    for _ in range(_TRIES):
+        once, twice = block(calls), block(2 * calls)
+        if twice > once:
+            return (twice - once) / calls * 1e6
+        calls *= 2
+    raise Unmeasurable(f"{2 * calls} calls took no longer than {calls}")
