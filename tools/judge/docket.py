@@ -39,6 +39,8 @@ _PRELOAD = (
     "kernelagent.tools.virtual.driver",
     "kernelagent.tools.virtual.cuda_names",
     "kernelagent.tools.virtual.executor",
+    # What compiling needs and Triton imports late, which each executor would do anew.
+    "triton.compiler.code_generator",
 )
 _OF_FORWARDS = (Remark("no_headroom", "no lower bound of the time: there is none for a backward"),)
 _ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}

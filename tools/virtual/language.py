@@ -17,7 +17,6 @@ import numpy as np
 import triton.language as tl
 import triton.language.extra.cuda.libdevice as cuda_libdevice
 import triton.language.extra.libdevice as libdevice_stubs
-from triton.language.semantic import TritonSemantic
 from triton.runtime import interpreter as stock
 from triton.runtime.jit import JITFunction
 
@@ -31,7 +30,7 @@ class Language:
 
     def __init__(self) -> None:
         self.builder = RepairedBuilder()
-        self.semantic = TritonSemantic(self.builder)
+        self.semantic = shortcuts.QuickSemantic(self.builder)
         self._rewritten: dict[int, tuple[JITFunction[Any], Callable[..., Any]]] = {}
         self._interpreted: dict[int, Any] = {}
         self._forward: list[tuple[Any, str, Any]] = []
@@ -107,6 +106,9 @@ class Language:
         block, tensor = tl.block_type, tl.tensor
         scope.set_attr(block, "__init__", shortcuts.block_type_init(block.__init__))
         scope.set_attr(tensor, "__init__", shortcuts.tensor_init(tensor.__init__))
+        scope.set_attr(tl.tuple, "__eq__", shortcuts.tuple_eq(tl.tuple.__eq__))
+        unwrap = shortcuts.unwrap_if_constexpr(tl.core._unwrap_if_constexpr)
+        scope.set_attr(tl.core, "_unwrap_if_constexpr", unwrap)
         scope.set_attr(stock, "interpreter_semantic", self.semantic)
         scope.set_attr(JITFunction, "__call__", _free(self._call))
         self._stubs(scope)

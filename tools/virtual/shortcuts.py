@@ -1,4 +1,4 @@
-"""Cheaper constructors for Triton's tensors and types, which the interpreter makes by the thousand."""
+"""Cheaper ways to what the interpreter does by the thousand: making tensors and types, comparing shapes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ from typing import Any
 
 import numpy as np
 import triton.language as tl
+from triton.language.semantic import TritonSemantic
 
+_PLAIN = frozenset({int, float, bool, str, type(None), tl.tensor, tl.dtype, tl.block_type})
+"""Types of which no value holds a constexpr."""
 _POINTER = np.dtype(np.uint64)
 
 
@@ -59,3 +62,36 @@ def tensor_init(slow: Callable[..., None]) -> Callable[..., None]:
         self.shape, self.numel = found
 
     return fast
+
+
+def unwrap_if_constexpr(slow: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """`_unwrap_if_constexpr`, which asks each value whether it is one of four containers."""
+
+    def fast(value: Any) -> Any:
+        kind = type(value)
+        if kind in _PLAIN:
+            return value
+        return value.value if kind is tl.constexpr else slow(value)
+
+    return fast
+
+
+def tuple_eq(slow: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """`tuple.__eq__`, which makes a copy of the other side, element by element."""
+
+    def fast(self: Any, other: Any) -> Any:
+        if type(other) is tl.tuple:
+            return tl.constexpr(self.values == other.values)
+        return slow(self, other)
+
+    return fast
+
+
+class QuickSemantic(TritonSemantic):  # type: ignore[misc]
+    """Triton's rules of types and shapes; operands of one shape are seen to fit at once."""
+
+    def broadcast_impl_value(self, lhs: Any, rhs: Any) -> Any:
+        left, right = lhs.type, rhs.type
+        if left.is_block() and right.is_block() and left.shape.values == right.shape.values:
+            return lhs, rhs
+        return super().broadcast_impl_value(lhs, rhs)
