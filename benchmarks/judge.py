@@ -30,7 +30,7 @@ from kernelagent.tools.processes.spawn import WarmParent
 from kernelagent.tools.settings import JudgeSettings
 
 _FORKS = 20
-_ROUNDS_TOLD = 2
+_TOLD_EVERY = 200
 _NOTHING = "kernelagent.tools.corpus.nothing:run"
 
 
@@ -89,17 +89,19 @@ def _corpora() -> Iterator[str]:
 
 def _false_alarms(times: int) -> Iterator[str]:
     on_virtual = [fixture for fixture in HONEST if not fixture.needs_gpu]
-    yield f"The honest corpus ({len(on_virtual)} kernels) again and again, each judging with seeds of its own:"
+    yield (
+        f"The honest corpus ({len(on_virtual)} kernels), each of them {times} times over, each judging "
+        f"with seeds of its own:"
+    )
     yield ""
-    yield "| times over | judgings | refused |"
+    yield "| judgings | of | refused |"
     yield "|---|---|---|"
-    judged, refused = 0, []
-    for done in range(0, times, _ROUNDS_TOLD):
-        more = min(_ROUNDS_TOLD, times - done)
-        for one in check(on_virtual, device="virtual", jobs=2, times=more):
-            judged += 1
-            refused += [] if one.code is None else [one]
-        yield f"| {done + more} | {judged} | {len(refused)} |"
+    of = len(on_virtual) * times
+    refused = []
+    for judged, one in enumerate(check(on_virtual, device="virtual", jobs=2, times=times), start=1):
+        refused += [] if one.code is None else [one]
+        if judged % _TOLD_EVERY == 0 or judged == of:
+            yield f"| {judged} | {of} | {len(refused)} |"
     yield ""
     yield from (f"- {one.fixture.name}: {one.code}: {one.message}" for one in refused)
 
