@@ -477,9 +477,7 @@ def test_a_jit_trace_holds_the_original(emitted: ModuleType) -> None:
     torch.testing.assert_close(traced(x), dropin.original(x))
 
 
-@settings(
-    max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     rows=st.integers(0, 8),
     columns=st.just(8),

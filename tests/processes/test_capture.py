@@ -21,7 +21,7 @@ def _printed(sizes):
     return text, chunks
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(SIZES)
 def test_the_kept_text_is_the_true_beginning_and_the_true_end(sizes):
     text, chunks = _printed(sizes)

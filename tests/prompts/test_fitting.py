@@ -45,7 +45,7 @@ def request_for(history: History, window: tuple[int, ...], kind="repair") -> Tur
     return TurnRequest(kind, "m", parent=window[-1] if window else None, window=window)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(
     sizes=st.lists(
         st.tuples(st.integers(1, 120), st.integers(0, 25), st.booleans()), min_size=1, max_size=8

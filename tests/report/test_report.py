@@ -292,7 +292,7 @@ def structure(page: Page) -> list[str]:
     return [tag for tag in page.tags if tag != "span"]
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(st.text(max_size=60))
 def test_whatever_was_written_the_page_stays_whole(text):
     made = reports(run_on_gpu(f"x{text}"), RUN)

@@ -100,7 +100,7 @@ def check_in_flight(
 
 @each
 @given(script=scripts)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_every_request_can_be_rendered_and_leaves_pending_turns_alone(
     name: str, options: dict[str, str], script: list[tuple]
 ) -> None:
@@ -119,7 +119,7 @@ def test_every_request_can_be_rendered_and_leaves_pending_turns_alone(
 
 @each
 @given(script=scripts)
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_the_same_seed_and_history_give_the_same_requests(
     name: str, options: dict[str, str], script: list[tuple]
 ) -> None:
@@ -134,7 +134,7 @@ def test_the_same_seed_and_history_give_the_same_requests(
 
 @each
 @given(made=st.lists(virtual_outcomes, max_size=20), waiting=st.booleans())
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_nobody_is_asked_once_every_model_is_exhausted(
     name: str, options: dict[str, str], made: list[Outcome], waiting: bool
 ) -> None:
