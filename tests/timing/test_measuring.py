@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from kernelagent.problem import ProblemSpec
-from kernelagent.tools.judge import clock, measuring
+from kernelagent.tools.judge import chained, clock, measuring
 from kernelagent.tools.judge.blocks import Running, silent
 from kernelagent.tools.judge.candidate_process import CandidateProcess, Limits
 from kernelagent.tools.judge.docket import Docket
@@ -55,8 +55,6 @@ REMEMBERING = HONEST.replace(
     "    def work(self, x):\n",
 )
 
-ATTEMPTS = 3
-
 
 @pytest.fixture(scope="module")
 def docket() -> Iterator[Docket]:
@@ -77,6 +75,8 @@ def brief(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(measuring, "_CERTIFICATE_S", 0.0)
     monkeypatch.setattr(measuring, "_modes", lambda docket: ())
     monkeypatch.setattr(clock, "_BLOCK_S", 0.01)
+    # Threads that wait for each other on two busy cores are no device that runs alone.
+    monkeypatch.setattr(chained, "_TOLERANCE", 2.0)
 
 
 def measured(
@@ -128,23 +128,12 @@ def test_the_module_itself_is_as_fast_as_itself(docket: Docket, tmp_path: Path) 
 def test_a_certificate_starts_fresh_processes_and_says_what_noise_there_is(
     docket: Docket, tmp_path: Path
 ) -> None:
-    # A CPU's clock that others disturb can look as if work were moved between calls.
-    for attempt in range(ATTEMPTS):
-        folder = tmp_path / str(attempt)
-        folder.mkdir()
-        told: list[tuple[int, int]] = []
-        running = lambda done, of, told=told: told.append((done, of))  # noqa: E731
-        try:
-            found = measured(docket, FASTER, folder, certificate=True, running=running)
-            break
-        except Rejected as refused:
-            if refused.reason.code != "inconsistent_timing":
-                raise
-    else:
-        pytest.fail(f"refused {ATTEMPTS} times for its timing")
+    told: list[tuple[int, int]] = []
+    running = lambda done, of: told.append((done, of))  # noqa: E731
+    found = measured(docket, FASTER, tmp_path, certificate=True, running=running)
     assert told[0] == (3, 18)
     assert all(done <= of for done, of in told)
-    assert len(list(folder.iterdir())) == 6
+    assert len(list(tmp_path.iterdir())) == 6
     floor = found.timing.noise_floor
     assert floor is not None
     assert floor.low <= 1.1
