@@ -110,6 +110,25 @@ def test_a_module_that_leaves_a_thread_running_cannot_be_preloaded():
         WarmParent.start(preload=["busy_module"], environment={"PYTHONPATH": str(HERE)})
 
 
+def _children() -> set[str]:
+    told = Path("/proc/self/task").glob("*/children")
+    return {pid for one in told for pid in one.read_text(encoding="ascii").split()}
+
+
+def test_what_goes_wrong_meanwhile_leaves_no_warm_parent_behind():
+    before = _children()
+    begun: list[set[str]] = []
+
+    def fail() -> None:
+        begun.append(_children() - before)
+        raise RuntimeError("of the caller's own")
+
+    with pytest.raises(RuntimeError, match="of the caller's own"):
+        WarmParent.start(preload=["hostile"], meanwhile=fail)
+    assert len(begun[0]) == 1
+    assert _children() <= before
+
+
 _JUDGE = f"""
 import sys, time
 sys.path.insert(0, {str(HERE.parents[1])!r})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from importlib import import_module
@@ -75,7 +75,8 @@ class Docket:
     def open(cls, settings: JudgeSettings) -> Docket:
         """Read the problem and try it; raises `ProblemError` or `EnvironmentFault`."""
         device = open_device(settings.device, settings.target)
-        warm = open_warm(device)
+        # Both need it before the first stand-in for CUDA's names, and it takes long to import.
+        warm = open_warm(device, meanwhile=partial(import_module, "torch._dynamo"))
         try:
             if settings.sandbox == "require":
                 require(warm.sandbox)
@@ -89,7 +90,6 @@ class Docket:
     def _opened(
         cls, settings: JudgeSettings, device: JudgeDevice, warm: WarmParent, sandbox: str
     ) -> Docket:
-        import_module("torch._dynamo")
         with device.scope():
             problem = load_problem(settings.problem)
             oracle = Oracle(problem, device.torch_device, scope=device.scope)
@@ -199,12 +199,12 @@ class Docket:
         return None
 
 
-def open_warm(device: JudgeDevice) -> WarmParent:
+def open_warm(device: JudgeDevice, meanwhile: Callable[[], object] = lambda: None) -> WarmParent:
     """The process that candidates are forked from; the judge itself is held to one thread."""
     # Judge, runner and executor take turns on few cores: a pool of threads only waits for itself.
     torch.set_num_threads(1)
     preload = _PRELOAD if device.kind == "virtual" else ("kernelagent.tools.runner.main",)
-    return WarmParent.start(preload=preload, environment=_ONE_THREAD)
+    return WarmParent.start(preload=preload, environment=_ONE_THREAD, meanwhile=meanwhile)
 
 
 def _described(source: InputSource, module: torch.nn.Module) -> Any:

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -153,10 +153,12 @@ class WarmParent:
         preload: Sequence[str],
         environment: Mapping[str, str] | None = None,
         forgo: Sequence[str] = (),
+        meanwhile: Callable[[], object] = lambda: None,
     ) -> Self:
         """Import `preload` too; `environment`: added to what of ours may be seen.
 
-        `forgo`: tiers of the sandbox not to use, as on a machine that lacks them. Raises `EnvironmentFault` when an import fails.
+        `forgo`: tiers of the sandbox not to use, as on a machine that lacks them. `meanwhile`: done
+        here while it imports. Raises `EnvironmentFault` when an import fails.
         """
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
@@ -171,6 +173,13 @@ class WarmParent:
             )
         wanted = {"modules": [*_ALWAYS_IMPORTED, *preload], "forgo": list(forgo)}
         ours.send(json.dumps(wanted).encode())
+        try:
+            meanwhile()
+        except BaseException:
+            process.kill()
+            process.wait()
+            ours.close()
+            raise
         answer = _received(ours) if _readable(ours, _IMPORT_S) else _NO_ANSWER
         if answer is None or "fault" in answer:
             process.kill()
