@@ -16,6 +16,7 @@ from kernelagent.outfile import is_ours, write_atomically
 from kernelagent.problem import ProblemFacts
 from kernelagent.runlog import RunFolder, read_events
 from kernelagent.state import fold
+from kernelagent.syntax import parse
 
 if TYPE_CHECKING:
     from git import Repo
@@ -58,7 +59,7 @@ def message(text: str) -> str:
     """The commit's message: the certificate that stands as docstring in the emitted file."""
     import ast
 
-    said = ast.get_docstring(ast.parse(text)) or "A drop-in module."
+    said = ast.get_docstring(parse(text)) or "A drop-in module."
     subject, _, rest = said.partition("\n")
     plain = subject.replace("`", "").rstrip(".")
     return f"{plain[:72]}\n\n{rest.strip()}\n"

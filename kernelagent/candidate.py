@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import ast
 import hashlib
 import re
 from dataclasses import dataclass
+
+from kernelagent.syntax import parse
 
 ENTRY_POINT = "ModelNew"
 _FENCE = re.compile(r"^[ \t]*(`{3,}|~{3,})[ \t]*([\w+-]*)[^\n]*$", re.MULTILINE)
@@ -130,7 +131,7 @@ def _blocks(text: str) -> list[_Block]:
 
 def _parses(source: str) -> bool:
     try:
-        ast.parse(source)
+        parse(source)
     except (SyntaxError, ValueError):
         return False
     return True

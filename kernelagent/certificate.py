@@ -16,6 +16,7 @@ from kernelagent.errors import UsageError
 from kernelagent.evaluation import Baseline, DeviceFacts, Evaluation, Hashes, Interval
 from kernelagent.problem import Mode
 from kernelagent.records import from_data, to_data
+from kernelagent.syntax import parse
 
 NAME = "CERTIFICATE"
 SCHEMA = "kernelagent.certificate/1"
@@ -87,7 +88,7 @@ def as_data(record: Certified) -> dict[str, Any]:
 def certificate_in(path: Path) -> Certified:
     """The certificate of an emitted file; raises `UsageError` when there is none to read."""
     try:
-        tree = ast.parse(path.read_text(encoding="utf-8"))
+        tree = parse(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror or error}") from error
     except (SyntaxError, ValueError) as error:

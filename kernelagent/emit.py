@@ -33,6 +33,7 @@ from kernelagent.errors import UsageError
 from kernelagent.evaluation import Evaluation
 from kernelagent.problem import ProblemFacts
 from kernelagent.review import Finding, bound_names, review
+from kernelagent.syntax import parse, parse_expression
 
 __all__ = ["Certificate", "Finding", "emit_module", "review"]
 
@@ -60,7 +61,7 @@ def emit_module(
         raise ValueError(f"only an accepted candidate is emitted, not {evaluation.verdict}")
     if not evaluation.envelope.get("input_sets"):
         raise ValueError("the evaluation does not say on which inputs the candidate was verified")
-    tree = ast.parse(candidate.source)
+    tree = parse(candidate.source)
     futures, body = _without_futures(candidate.source, tree)
     code = [
         header(facts, evaluation, certificate) + futures + "\n\n" + body.strip("\n"),
@@ -171,7 +172,7 @@ def _constructor(facts: ProblemFacts) -> str:
 def _written_arguments(text: str) -> list[ast.expr | ast.keyword] | None:
     """The arguments of a call such as `(4096, eps=1e-06)`, None when they are not Python."""
     try:
-        call = ast.parse(f"f{text}", mode="eval").body
+        call = parse_expression(f"f{text}")
     except SyntaxError:
         return None
     names = {node.id for node in ast.walk(call) if isinstance(node, ast.Name)}
@@ -202,7 +203,7 @@ def _dropin_text(candidate: ast.Module) -> str:
     texts = [_section_of(_source(part)) for part in _PARTS]
     text = "\n\n\n".join(texts)
     taken = bound_names(candidate)
-    for name in bound_names(ast.parse(text)).keys() | _NAMES_BESIDE:
+    for name in bound_names(parse(text)).keys() | _NAMES_BESIDE:
         if name not in taken or _imports_alike(candidate, name):
             continue
         if not name.startswith("_") or name == "_construct":
@@ -232,7 +233,7 @@ def _imports_alike(candidate: ast.Module, name: str) -> bool:
 
 def _section_of(source: str) -> str:
     """The text of one part without its docstring, its imports and what only a type checker reads."""
-    tree = ast.parse(source)
+    tree = parse(source)
     first = next(
         node for node in tree.body[1:] if not isinstance(node, ast.Import | ast.ImportFrom | ast.If)
     )

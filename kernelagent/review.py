@@ -11,6 +11,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from kernelagent.syntax import parse
+
 ALLOWED_IMPORTS = (
     "torch",
     "triton",
@@ -65,7 +67,7 @@ class Finding:
 def review(source: str) -> tuple[Finding, ...]:
     """Everything in `source` to be shown before it is emitted, by line; empty for a plain candidate."""
     try:
-        tree = ast.parse(source)
+        tree = parse(source)
     except (SyntaxError, ValueError) as error:
         line = getattr(error, "lineno", None) or 1
         return (Finding(line, "the text does not parse", str(error)),)

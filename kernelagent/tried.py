@@ -9,6 +9,7 @@ from functools import lru_cache
 
 from kernelagent.candidate import Candidate
 from kernelagent.history import History, Turn
+from kernelagent.syntax import parse
 
 REPEATED = "repeated"
 """How the reason of a void turn begins whose program had been tried before; a code of the contract."""
@@ -32,7 +33,7 @@ def normal_form(source: str) -> str:
     Two sources of one normal form do the same; source that does not parse is its own normal form.
     """
     try:
-        tree = ast.parse(source)
+        tree = parse(source)
     except (SyntaxError, ValueError):
         return source
     renamed = _Renamed(_own_names(tree)).visit(tree)

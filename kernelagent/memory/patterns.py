@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
+from kernelagent.syntax import parse
+
 ANY = "any"
 """The pattern of lessons that hold whatever is computed, such as a rule of the language."""
 ELEMENTWISE = "elementwise"
@@ -67,7 +69,7 @@ class Pattern:
 def pattern_of(source: str) -> Pattern:
     """The pattern of a module's source; source that does not parse is searched for words."""
     try:
-        names = set(_named(ast.parse(source)))
+        names = set(_named(parse(source)))
     except (SyntaxError, ValueError):
         names = set(re.findall(r"\w+", source))
     lowered = {name.lower().removeprefix("nn.") for name in names}

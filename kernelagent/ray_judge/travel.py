@@ -19,6 +19,7 @@ from pathlib import Path, PurePosixPath
 from kernelagent.errors import ProblemError
 from kernelagent.problem import ProblemSpec
 from kernelagent.ray_judge.pickled import modules_named
+from kernelagent.syntax import parse
 
 _MOST_BYTES = 1 << 30
 _MOST_FILES = 2000
@@ -154,7 +155,7 @@ class _Local:
             return
         self.files[name] = path.read_bytes()
         try:
-            tree = ast.parse(self.files[name], filename=str(path))
+            tree = parse(self.files[name], filename=str(path))
         except (SyntaxError, ValueError):
             return  # the judge says so, in the words it has on one machine
         self._refuse_neighbours_read(tree, path)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from kernelagent.errors import UsageError
 from kernelagent.problem import ProblemSpec
+from kernelagent.syntax import parse
 
 _LEVEL = re.compile(r"^l(?:evel)?[ _-]?(\d+)$", re.IGNORECASE)
 _NUMBER = re.compile(r"(\d+)")
@@ -91,7 +92,7 @@ def _in_folder(folder: Path) -> Found:
 
 def _is_problem(file: Path) -> bool:
     try:
-        body = ast.parse(file.read_text(encoding="utf-8")).body
+        body = parse(file.read_text(encoding="utf-8")).body
     except (SyntaxError, ValueError):
         return False
     named = {
