@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import tempfile
+import secrets
 from pathlib import Path
 
 from kernelagent.errors import EnvironmentFault, UsageError
@@ -41,18 +40,19 @@ def write_atomically(path: Path, text: str, *, force: bool) -> None:
     check_writable(path, force=force)
     target = path.resolve()
     try:
-        mode = target.stat().st_mode & 0o777 if target.exists() else 0o666 & ~_umask()
-        handle, name = tempfile.mkstemp(dir=target.parent, prefix=".kernelagent-", suffix=".part")
+        kept = target.stat().st_mode & 0o777 if target.exists() else None
+        # Made by `open`, which minds the umask: reading that means setting it, for all threads.
+        part = target.parent / f".kernelagent-{secrets.token_hex(8)}.part"
         try:
-            with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
+            with part.open("x", encoding="utf-8", newline="\n") as file:
+                if kept is not None:
+                    os.fchmod(file.fileno(), kept)
                 file.write(text)
                 file.flush()
-                os.fchmod(file.fileno(), mode)
                 os.fsync(file.fileno())
-            Path(name).replace(target)
+            part.replace(target)
         except BaseException:
-            with contextlib.suppress(FileNotFoundError):
-                Path(name).unlink()
+            part.unlink(missing_ok=True)
             raise
         _sync_folder(target.parent)
     except OSError as error:
@@ -69,12 +69,6 @@ def is_ours(path: Path) -> bool:
     except OSError as error:
         raise UsageError(f"{path} exists and cannot be read: {error}") from error
     return any(MARKER in line for line in head)
-
-
-def _umask() -> int:
-    current = os.umask(0o077)
-    os.umask(current)
-    return current
 
 
 def _sync_folder(folder: Path) -> None:
