@@ -6,6 +6,7 @@ of the current branch in an index of its own, and one reference is set.
 
 from __future__ import annotations
 
+import ast
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -57,8 +58,6 @@ def apply(
 
 def message(text: str) -> str:
     """The commit's message: the certificate that stands as docstring in the emitted file."""
-    import ast
-
     said = ast.get_docstring(parse(text)) or "A drop-in module."
     subject, _, rest = said.partition("\n")
     plain = subject.replace("`", "").rstrip(".")

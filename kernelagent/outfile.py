@@ -51,9 +51,8 @@ def write_atomically(path: Path, text: str, *, force: bool) -> None:
                 file.flush()
                 os.fsync(file.fileno())
             part.replace(target)
-        except BaseException:
+        finally:
             part.unlink(missing_ok=True)
-            raise
         _sync_folder(target.parent)
     except OSError as error:
         raise EnvironmentFault(f"{path} could not be written: {error}; change --out") from error

@@ -75,7 +75,11 @@ def brief(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(measuring, "_CERTIFICATE_S", 0.0)
     monkeypatch.setattr(measuring, "_modes", lambda docket: ())
     monkeypatch.setattr(clock, "_BLOCK_S", 0.01)
-    # Threads that wait for each other on two busy cores are no device that runs alone.
+
+
+@pytest.fixture
+def a_shared_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For honest modules alone: threads that wait for each other are no device that runs by itself."""
     monkeypatch.setattr(chained, "_TOLERANCE", 2.0)
 
 
@@ -112,6 +116,7 @@ def measured(
 
 
 @pytest.mark.long
+@pytest.mark.usefixtures("a_shared_cpu")
 def test_the_module_itself_is_as_fast_as_itself(docket: Docket, tmp_path: Path) -> None:
     found = measured(docket, HONEST, tmp_path)
     assert found.timing.speedup_eager.low < 1.3
@@ -125,6 +130,7 @@ def test_the_module_itself_is_as_fast_as_itself(docket: Docket, tmp_path: Path) 
 
 
 @pytest.mark.long
+@pytest.mark.usefixtures("a_shared_cpu")
 def test_a_certificate_starts_fresh_processes_and_says_what_noise_there_is(
     docket: Docket, tmp_path: Path
 ) -> None:

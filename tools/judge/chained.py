@@ -70,9 +70,9 @@ def cross_examine(
     oracle = docket.oracle if step is None else docket.oracle.asking(step)
     asked = _Asked(oracle, partial(process.call, step=step))
     for longer in _LONGER:
-        look, told, in_bounds = _looked(sides["candidate"], sides["eager"], longer)
+        look, chain, in_bounds = _looked(sides["candidate"], sides["eager"], longer)
         # Answers before times: they cannot be wrong because something else ran on the machine.
-        notes = _replayed(docket, source, sets, told, asked)
+        notes = _replayed(docket, source, sets, chain, asked)
         if in_bounds:
             return replace(look, disclosures=notes)
     raise Rejected(
@@ -88,19 +88,7 @@ def cross_examine(
     )
 
 
-@dataclass(frozen=True)
-class _Told:
-    """A chain that was timed, and the digests it gave."""
-
-    secret: int
-    digests: torch.Tensor
-
-    def before(self, call: int) -> int:
-        """The state that picked the inputs of `call`."""
-        return self.secret if call == 0 else int(self.digests[call - 1])
-
-
-def _looked(own: Side, eager: Side, longer: int) -> tuple[Chained, _Told, bool]:
+def _looked(own: Side, eager: Side, longer: int) -> tuple[Chained, Chain, bool]:
     """One round of looks: the last, a chain that was timed, and whether enough were in bounds."""
     timed: list[Chain] = []
     in_bounds = 0
@@ -112,8 +100,7 @@ def _looked(own: Side, eager: Side, longer: int) -> tuple[Chained, _Told, bool]:
         in_bounds += look.excess_us <= 0
         if in_bounds == _ENOUGH:
             break
-    chain = secrets.choice(timed)
-    return look, _Told(chain.secret, own.digests_of(chain)), in_bounds == _ENOUGH
+    return look, secrets.choice(timed), in_bounds == _ENOUGH
 
 
 @dataclass(frozen=True)
@@ -128,7 +115,7 @@ def _replayed(
     docket: Docket,
     source: InputSource,
     sets: Sequence[Any],
-    told: _Told,
+    chain: Chain,
     asked: _Asked,
 ) -> tuple[Disclosure, ...]:
     """Some calls of the chain, chosen now, are asked again: right, and the same as in the chain?"""
@@ -136,11 +123,10 @@ def _replayed(
     generator = torch.Generator().manual_seed(secrets.randbelow(1 << 62))
     natural = compare.scales_of(asked.oracle.in_float64_or_eager(sets[0]))
     other_bits = False
-    chosen = secrets.SystemRandom().sample(
-        range(len(told.digests)), min(_REPLAYED, len(told.digests))
-    )
+    calls = len(chain.digests)
+    chosen = secrets.SystemRandom().sample(range(calls), min(_REPLAYED, calls))
     for at in chosen:
-        state = torch.tensor(told.before(at), dtype=torch.int64, device=device)
+        state = torch.tensor(chain.before(at), dtype=torch.int64, device=device)
         arguments = picked(*pair_at(sets, at), state)
         answer = asked.call(arguments)
         trial = trial_on(asked.oracle, source.name, "chained", arguments, natural, generator)
@@ -149,7 +135,7 @@ def _replayed(
         )
         if found.reason is not None:
             raise Rejected(found.reason.code, found.reason.message, found.reason.detail)
-        other_bits |= int(digest(answer.output)) != int(told.digests[at])
+        other_bits |= int(digest(answer.output)) != int(chain.digests[at])
     if not other_bits:
         return ()
     return (_differs_by_bits(source, sets, asked),)

@@ -113,9 +113,13 @@ class Chain:
     """One timed chain: what picked its first inputs, told when the clock started, and its digests."""
 
     secret: int
-    calls: int
+    digests: torch.Tensor
+    """What its answers came to, int64, in their order."""
     seconds: float
-    frame: Frame
+
+    def before(self, call: int) -> int:
+        """The state that picked the inputs of `call`."""
+        return self.secret if call == 0 else int(self.digests[call - 1])
 
 
 class Side:
@@ -124,7 +128,7 @@ class Side:
     def __init__(self, timed: Timed, clock: Callable[[], float] = time.perf_counter) -> None:
         self.timed = timed
         self._clock = clock
-        self.calls = 1
+        self._calls = 1
         self.peak_bytes: int | None = None
         self._links: dict[bool, int] = {}
         """How many calls fill a block in a chain, by whether it is empty."""
@@ -136,7 +140,7 @@ class Side:
         """
         value = None if step is None else step.as_value()
         self.timed.ask({"kind": "prepare"}, (list(sets), value))
-        self.calls = _filling(self._block)
+        self._calls = _filling(self._block)
         self._links = {}
 
     def per_call_us(self, longer: int = 1) -> float:
@@ -144,7 +148,7 @@ class Side:
 
         `longer`: how many times as many calls as fill a block, for a clock that others disturb.
         """
-        return _slope(self._block, self.calls * longer)
+        return _slope(self._block, self._calls * longer)
 
     def picking_us(self, longer: int = 1) -> float:
         """What picking inputs takes in a chain whose answers are there already."""
@@ -153,13 +157,6 @@ class Side:
     def chained(self, longer: int = 1) -> tuple[float, Chain]:
         """Microseconds of a call that waits for the bytes of the one before, and one chain so timed."""
         return self._linked(longer, empty=False)
-
-    def digests_of(self, chain: Chain) -> torch.Tensor:
-        """What the answers of a timed chain came to, int64, in their order."""
-        found = self.timed.opened(chain.frame)
-        if not isinstance(found, torch.Tensor) or found.shape != (chain.calls,):
-            raise Unmeasurable("the chained calls came back without their digests")
-        return found
 
     def _linked(self, longer: int, *, empty: bool) -> tuple[float, Chain]:
         # Whose calls are quick for inputs it knows may be slow in a chain, so that has its own length.
@@ -186,7 +183,11 @@ class Side:
         request = {"kind": "chain", "calls": calls, "secret": secret, "empty": empty}
         began = self._clock()
         frame = self.timed.ask(request, None)
-        return Chain(secret, calls, self._clock() - began, frame)
+        seconds = self._clock() - began
+        digests = self.timed.opened(frame)
+        if not isinstance(digests, torch.Tensor) or digests.shape != (calls,):
+            raise Unmeasurable("the chained calls came back without their digests")
+        return Chain(secret, digests, seconds)
 
 
 def _filling(block: Callable[[int], float]) -> int:

@@ -175,7 +175,7 @@ class WarmParent:
         ours.send(json.dumps(wanted).encode())
         try:
             meanwhile()
-        except BaseException:
+        except BaseException:  # the caller's own work, ended by anything; it is raised again
             process.kill()
             process.wait()
             ours.close()
