@@ -6,7 +6,7 @@ BIN := .venv/bin
 SIDE_BY_SIDE := -n 2 --dist loadfile -p no:warnings
 PINNED := pyproject.toml constraints.txt .ci/environment.py
 
-.PHONY: demo test check long soak gpu clean distclean
+.PHONY: demo test quick slowest check long soak gpu gpu-bundle gpu-first fake-gpu matrix clean distclean
 
 demo: .venv/installed
 	@folder=$$(mktemp -d) && $(BIN)/kernelagent optimize examples/rms_norm_residual.py \
@@ -14,6 +14,14 @@ demo: .venv/installed
 
 test: check
 	$(BIN)/pytest $(SIDE_BY_SIDE) -m "not long and not soak and not gpu"
+
+# The checks, and the tests that the changed files need (since HEAD, or `make quick BASE=main`).
+quick: check
+	@tests=$$($(BIN)/python .ci/changed_tests.py $(BASE)); if [ -z "$$tests" ]; then echo "no test mirrors what has changed"; \
+	    else $(BIN)/pytest $(SIDE_BY_SIDE) -m "not long and not soak and not gpu" $$tests; fi
+
+slowest: .venv/installed-dev
+	$(BIN)/pytest $(SIDE_BY_SIDE) -m "not long and not soak and not gpu" --durations 20 --durations-min 0.5
 
 check: .venv/installed-dev
 	$(BIN)/ruff format --check .
@@ -27,8 +35,25 @@ long: .venv/installed-dev
 soak: .venv/installed-dev
 	$(BIN)/pytest -m "soak and not gpu" --timeout 3600
 
+# Sampled, within ten minutes; TRIES=50 tries as often as is promised.
 gpu: .venv/installed-dev
-	$(BIN)/pytest -m gpu
+	$(BIN)/pytest tests/gpu --timeout 300
+
+# The first thirty minutes on a GPU, in calls of at most ten: call it again to go on.
+gpu-first: .venv/installed-dev
+	$(BIN)/python -m benchmarks.gpu_first --minutes 10
+
+# What a GPU machine without a network needs beside a checkout, torch and triton.
+gpu-bundle: .venv/installed-dev
+	$(BIN)/python -m benchmarks.gpu_first.bundle
+
+# The examples under each torch with the triton it brings, and each Python: gigabytes, half an hour.
+matrix: .venv/installed-dev
+	$(BIN)/python -m benchmarks.versions
+
+# By hand: gigabytes and hours on a busy machine; see tests/fake_cuda/README.md.
+fake-gpu: .venv/installed-dev
+	$(BIN)/python -m tests.fake_cuda
 
 .venv/installed: $(PINNED)
 	$(PYTHON) .ci/environment.py

@@ -16,14 +16,13 @@ ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
 OLDEST_PYTHON = (3, 11)
 REUSED = ("torch", "triton")
-GPU = Path("/dev/nvidiactl")
 
 
 def main(arguments: list[str]) -> None:
     """Create `.venv` if it is missing, then install the package, with `--dev` the checks too."""
     if sys.version_info < OLDEST_PYTHON:
-        found = sys.version.split()[0]
-        sys.exit(f"Python 3.11 or newer is needed, {sys.executable} is {found}; make PYTHON=...")
+        result = sys.version.split()[0]
+        sys.exit(f"Python 3.11 or newer is needed, {sys.executable} is {result}; make PYTHON=...")
     wanted = ".[dev]" if "--dev" in arguments else "."
     python = VENV / "bin" / "python"
     if not python.exists():
@@ -46,30 +45,29 @@ def _create(*, system_packages: bool) -> None:
 
 
 def _reusable() -> dict[str, str]:
-    """Versions of torch and triton outside any virtual environment, when both fit.
-
-    With a GPU the package's ranges decide; the virtual device is made for the pinned triton.
-    """
+    """Versions of torch and triton outside any virtual environment, when both are in the package's ranges."""
     if sys.prefix != sys.base_prefix:
         return {}
     text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
-    found = {}
+    result = {}
     for name in REUSED:
-        lowest = re.search(rf'"{name}>=([\d.]+)', text)
+        bounds = re.search(rf'"{name}>=([\d.]+)(?:,<([\d.]+))?', text)
         try:
-            found[name] = version(name)
+            result[name] = version(name)
         except PackageNotFoundError:
             return {}
-        if lowest is None or _release(found[name]) < _release(lowest[1]):
+        if bounds is None or not _within(result[name], bounds[1], bounds[2]):
             return {}
-    pinned = re.search(r"^triton==([\d.]+)", _pins(), re.MULTILINE)
-    if not GPU.exists() and (pinned is None or _release(found["triton"]) != _release(pinned[1])):
-        return {}
-    return found
+    return result
 
 
 def _pins() -> str:
     return (ROOT / "constraints.txt").read_text(encoding="utf-8")
+
+
+def _within(version: str, lowest: str, beyond: str | None) -> bool:
+    release = _release(version)
+    return _release(lowest) <= release and (beyond is None or release < _release(beyond))
 
 
 def _release(text: str) -> tuple[int, ...]:
@@ -77,12 +75,16 @@ def _release(text: str) -> tuple[int, ...]:
 
 
 def _constraints() -> str:
-    """The pins; torch and triton as they are where the environment was made to reuse them."""
-    pins = _pins().splitlines()
+    """The pins; torch and triton as they are where the environment was made to reuse them.
+
+    A CUDA build of torch asks for exactly the triton that it was made with, so that no pin of ours may
+    stand beside it; a CPU build asks for none, and the package's own range decides.
+    """
+    pins = [pin for pin in _pins().splitlines() if not pin.startswith("triton==")]
     settings = (VENV / "pyvenv.cfg").read_text(encoding="utf-8")
     reused = _reusable() if "include-system-site-packages = true" in settings else {}
     kept = [pin for pin in pins if pin.partition("==")[0] not in reused]
-    return "\n".join([*kept, *(f"{name}=={found}" for name, found in reused.items())]) + "\n"
+    return "\n".join([*kept, *(f"{name}=={result}" for name, result in reused.items())]) + "\n"
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ import triton
 
 from benchmarks.cost_cases import OPERATIONS, Operation
 from benchmarks.counting import CountingLauncher
-from kernelagent.errors import EnvironmentFault
+from kernelagent.domain.errors import EnvironmentFault
 from kernelagent.tools.virtual.ceilings import DeviceCeilings, ceilings_for
 from kernelagent.tools.virtual.cost import ForwardEstimate, estimate_eager, total
 from kernelagent.tools.virtual.eager import eager_rows
@@ -85,7 +85,7 @@ def _predict(
         most = min(programs, _SAMPLED.get(name, programs))
         launcher = CountingLauncher(interpreter, ceilings.target, most)
         variant(launcher, tensors)
-        yield name, total(one.estimate for one in launcher.counted)
+        yield name, total(item.estimate for item in launcher.counted)
     interpreter.leave()
 
 
@@ -152,10 +152,10 @@ def _orderings(rows: Sequence[Row]) -> Iterator[str]:
     """Whether each expected ordering is predicted, and measured where that was possible."""
     yield "| expected faster | expected slower | predicted so | measured so |"
     yield "| --- | --- | --- | --- |"
-    found = {(row.operation, row.variant): row for row in rows}
+    result = {(row.operation, row.variant): row for row in rows}
     for operation in OPERATIONS:
         for better, worse in operation.slower:
-            fast, slow = found[operation.name, better], found[operation.name, worse]
+            fast, slow = result[operation.name, better], result[operation.name, worse]
             predicted = "yes" if fast.predicted.us < slow.predicted.us else "NO"
             measured = "not measured"
             if fast.measured_us is not None and slow.measured_us is not None:

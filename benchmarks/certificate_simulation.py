@@ -17,7 +17,7 @@ from random import Random
 from statistics import NormalDist, median
 
 from benchmarks.timing_streams import STREAMS, World
-from kernelagent.evaluation import Interval
+from kernelagent.domain.evaluation import Interval
 from kernelagent.tools.cuda.certificate import (
     Certificate,
     Launch,

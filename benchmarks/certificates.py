@@ -15,10 +15,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from kernelagent.evaluation import Interval
-from kernelagent.problem import ProblemSpec
+from kernelagent.domain.evaluation import Interval
+from kernelagent.domain.judge_settings import JudgeSettings
+from kernelagent.domain.problem import ProblemSpec
 from kernelagent.tools.judge.judge import Judge
-from kernelagent.tools.settings import JudgeSettings
 
 RESULT = Path(__file__).parent / "results" / "certificates.md"
 EXPECTED = 1.03
@@ -70,12 +70,12 @@ class Findings:
     @property
     def agreeing(self) -> int:
         """How many of the certificates' intervals hold the middle of all their values."""
-        return agreeing([one.interval for one in self.repeated])
+        return agreeing([item.interval for item in self.repeated])
 
     @property
     def false_alarms(self) -> int:
         """How often the reference was certified faster than itself."""
-        return sum(one.interval.low > 1.0 for one in self.itself)
+        return sum(item.interval.low > 1.0 for item in self.itself)
 
     @property
     def seen(self) -> int:
@@ -121,14 +121,14 @@ def on_device(pair: str, device: str, *, repeat: int, tries: int) -> Findings:
 
 def _certified(judge: Judge, source: str) -> Certified:
     began = time.monotonic()
-    found = judge.evaluate(source, "certificate", lambda _: None)
-    if found.timing is None:
-        raise SystemExit(f"nothing was timed: {found.reason or 'this device does not time'}")
-    seconds = sum(stage.seconds for stage in found.stages if stage.name == "measure")
+    result = judge.evaluate(source, "certificate", lambda _: None)
+    if result.timing is None:
+        raise SystemExit(f"nothing was timed: {result.reason or 'this device does not time'}")
+    seconds = sum(stage.seconds for stage in result.stages if stage.name == "measure")
     return Certified(
-        found.timing.speedup_eager,
+        result.timing.speedup_eager,
         seconds or time.monotonic() - began,
-        found.timing.candidate_us,
+        result.timing.candidate_us,
     )
 
 
@@ -147,14 +147,14 @@ def page(findings: Sequence[Findings], where: str) -> str:
 
 
 def _row(found: Findings) -> str:
-    values = [one.interval.value for one in found.repeated]
+    values = [item.interval.value for item in found.repeated]
     cells = (
         found.pair,
-        f"{max(one.call_us for one in found.repeated):.1f}",
+        f"{max(item.call_us for item in found.repeated):.1f}",
         f"{min(values):.3f} to {max(values):.3f}",
         f"{found.agreeing} of {len(values)}",
         f"{found.seen} of {len(values)}",
-        f"{max(one.seconds for one in found.repeated):.1f} at most",
+        f"{max(item.seconds for item in found.repeated):.1f} at most",
         f"{found.false_alarms} of {len(found.itself)}",
     )
     return "| " + " | ".join(cells) + " |"

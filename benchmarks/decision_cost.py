@@ -1,7 +1,7 @@
 """What a turn's decision and its events cost after a thousand turns, for every strategy.
 
 `python -m benchmarks.decision_cost [--write FILE]`. Processor milliseconds of this process; the disk's
-share (an fsync an event) is the machine's. The history is the one of `tests/resume/test_scale.py`.
+share (an fsync an event) is the machine's. The history is the one of `tests/loop/resume/test_scale.py`.
 """
 
 from __future__ import annotations
@@ -18,13 +18,11 @@ from pathlib import Path
 from statistics import median
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT / "tests" / name) for name in ("resume", "strategies", "core")]
 
-from test_scale import ROOMY, TURNS, events_for, turns_made  # noqa: E402
-
-from kernelagent.history import History  # noqa: E402
-from kernelagent.runlog import EventLog, RunFolder  # noqa: E402
+from kernelagent.domain.history import History  # noqa: E402
+from kernelagent.storage.run_log import EventLog, RunFolder  # noqa: E402
 from kernelagent.strategies import BUILT_IN, load_strategy  # noqa: E402
+from tests.loop.resume.test_scale import ROOMY, TURNS, events_for, turns_made  # noqa: E402
 
 MOST_MS = 5.0
 

@@ -62,17 +62,17 @@ def rewards_of(actions: Sequence[int]) -> list[float]:
 
 def sequences(length: int, *, stops: bool) -> list[tuple[tuple[int, ...], float]]:
     """All action sequences of a trajectory, with their probabilities."""
-    found: list[tuple[tuple[int, ...], float]] = []
+    result: list[tuple[tuple[int, ...], float]] = []
     for actions in itertools.product(range(ACTIONS), repeat=length):
         if stops and STOP in actions[:-1]:
             continue
-        found.append((actions, math.prod(POLICY[t, a] for t, a in enumerate(actions))))
+        result.append((actions, math.prod(POLICY[t, a] for t, a in enumerate(actions))))
     if stops:
         for shorter in range(1, length):
             for head in itertools.product(range(STOP), repeat=shorter - 1):
                 actions = (*head, STOP)
-                found.append((actions, math.prod(POLICY[t, a] for t, a in enumerate(actions))))
-    return found
+                result.append((actions, math.prod(POLICY[t, a] for t, a in enumerate(actions))))
+    return result
 
 
 def score(actions: Sequence[int], t: int) -> np.ndarray:
@@ -115,11 +115,11 @@ def sample(case: Case, dice: random.Random) -> list[list[int]]:
 
 def one_estimate(group: Sequence[Sequence[int]], advantages: Advantages) -> np.ndarray:
     """g_t = (1/N) Σ_i A_{i,t} ∇_θt log π(a_{i,t}) of one group."""
-    found = np.zeros((TURNS, ACTIONS))
+    result = np.zeros((TURNS, ACTIONS))
     for actions, row in zip(group, advantages([rewards_of(a) for a in group]), strict=True):
         for t, advantage in enumerate(row):
-            found[t] += advantage * score(actions, t) / len(group)
-    return found
+            result[t] += advantage * score(actions, t) / len(group)
+    return result
 
 
 @dataclass(frozen=True)
@@ -157,9 +157,9 @@ def measure(case: Case, groups: int, seed: int = 0) -> list[Row]:
         ("GRPO without std", grpo_without_std, expected_factor(case)),
         ("TRLOO", trloo, [1.0] * TURNS),
     ):
-        found = np.array([one_estimate(group, advantages) for group in sampled])
+        result = np.array([one_estimate(group, advantages) for group in sampled])
         for t in range(TURNS):
-            along = found[:, t] @ truth[t] / (truth[t] @ truth[t])
+            along = result[:, t] @ truth[t] / (truth[t] @ truth[t])
             half = 2.576 * float(along.std(ddof=1)) / math.sqrt(groups)
             rows.append(Row(case.name, name, t, expected[t], float(along.mean()), half))
     return rows

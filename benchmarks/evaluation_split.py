@@ -18,11 +18,11 @@ from pathlib import Path
 from statistics import median
 
 from benchmarks.turn_latency import CASSETTE, ROOT, candidate_at
-from kernelagent.candidate import Candidate
-from kernelagent.evaluation import Evaluation
-from kernelagent.problem import ProblemSpec
+from kernelagent.domain.candidate import Candidate
+from kernelagent.domain.evaluation import Evaluation
+from kernelagent.domain.judge_settings import JudgeSettings
+from kernelagent.domain.problem import ProblemSpec
 from kernelagent.tools.judge_client import JudgeProcess
-from kernelagent.tools.settings import JudgeSettings
 
 RESULT = Path(__file__).parent / "results" / "evaluation_split.md"
 PROMISED_S = 4.0
@@ -73,10 +73,10 @@ def measured(device: str, problem: Path, source: str, repeat: int) -> tuple[str,
     with JudgeProcess(settings) as judge:
         splits = []
         for number in range(repeat + 1):
-            found = judge.evaluate(Candidate(f"{source}# {number}\n"), lambda _: None)
-            if not found.accepted:
-                raise SystemExit(f"the candidate is not accepted: {found.reason}")
-            splits.append(split_of(found))
+            result = judge.evaluate(Candidate(f"{source}# {number}\n"), lambda _: None)
+            if not result.accepted:
+                raise SystemExit(f"the candidate is not accepted: {result.reason}")
+            splits.append(split_of(result))
         return judge.device.name, splits[1:]
 
 

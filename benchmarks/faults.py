@@ -19,11 +19,11 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
 
-from kernelagent.candidate import Candidate
-from kernelagent.problem import ProblemSpec
+from kernelagent.domain.candidate import Candidate
+from kernelagent.domain.judge_settings import JudgeSettings
+from kernelagent.domain.problem import ProblemSpec
 from kernelagent.tools.corpus.fixture import honest_kernel, problem_path
 from kernelagent.tools.judge_client import JudgeProcess
-from kernelagent.tools.settings import JudgeSettings
 
 KERNELS = tuple(
     """relu_affine row_softmax layer_norm row_sum linear_gelu half_product masked_softmax
@@ -206,8 +206,8 @@ def judged(kernel: str, planted: Iterable[Fault]) -> list[Verdict]:
 
 
 def _verdict(judge: JudgeProcess, fault: Fault) -> Verdict:
-    found = judge.evaluate(Candidate(fault.source), lambda _: None)
-    return Verdict(fault, found.reason.code if found.reason else None)
+    result = judge.evaluate(Candidate(fault.source), lambda _: None)
+    return Verdict(fault, result.reason.code if result.reason else None)
 
 
 def main() -> None:
@@ -216,8 +216,8 @@ def main() -> None:
     parser.add_argument("--write", type=Path)
     arguments = parser.parse_args()
     with ThreadPoolExecutor(max_workers=2) as pool:
-        found = list(pool.map(lambda name: judged(name, faults(name, arguments.each)), KERNELS))
-    text = _table(found, arguments.each)
+        result = list(pool.map(lambda name: judged(name, faults(name, arguments.each)), KERNELS))
+    text = _table(result, arguments.each)
     print(text)
     if arguments.write:
         arguments.write.write_text(text + "\n", encoding="utf-8")

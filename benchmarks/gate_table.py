@@ -13,9 +13,15 @@ from pathlib import Path
 import torch
 
 from benchmarks.gate_cases import OPERATIONS, SPOILED, Operation, Tensors, Version
-from kernelagent.tools.judge.compare import Expected, compare, scales_of
-from kernelagent.tools.judge.conditioning import noise_on_demand
-from kernelagent.tools.judge.probes import PROBES, Dropped, Probe, make_probe, perturbed_state
+from kernelagent.tools.judge.problem.conditioning import noise_on_demand
+from kernelagent.tools.judge.problem.probes import (
+    PROBES,
+    Dropped,
+    Probe,
+    make_probe,
+    perturbed_state,
+)
+from kernelagent.tools.judge.verify.compare import Expected, compare, scales_of
 
 RESULT = Path(__file__).parent / "results" / "gate.md"
 
@@ -94,7 +100,7 @@ def judge(found: list[Trial], name: tuple[str, str, str], version: Version, hone
         verdict = compare(
             version(trial.tensors), trial.expected, input_set="default", probe=trial.probe
         )
-        disclosed |= {one.code for one in verdict.disclosures}
+        disclosed |= {item.code for item in verdict.disclosures}
         if not verdict.passed:
             refused.append(trial.probe)
         for case in verdict.cases:
@@ -105,21 +111,21 @@ def judge(found: list[Trial], name: tuple[str, str, str], version: Version, hone
 
 def rows(operation: Operation, seed: int = 0) -> Iterator[Row]:
     for dtype in operation.dtypes:
-        found = list(trials(operation, dtype, seed))
+        result = list(trials(operation, dtype, seed))
         spelt = str(dtype).removeprefix("torch.")
         for version, function in operation.honest.items():
-            yield judge(found, (operation.name, spelt, version), function, True)
+            yield judge(result, (operation.name, spelt, version), function, True)
         wrong = dict(operation.wrong)
         if dtype == torch.float32:
             wrong |= operation.wrong_in_float32
         for version, function in wrong.items():
-            yield judge(found, (operation.name, spelt, version), function, False)
+            yield judge(result, (operation.name, spelt, version), function, False)
         for version, spoil in SPOILED.items():
 
             def spoiled(t: Tensors, spoil=spoil) -> torch.Tensor:
                 return spoil(operation.reference(t))
 
-            yield judge(found, (operation.name, spelt, version), spoiled, False)
+            yield judge(result, (operation.name, spelt, version), spoiled, False)
 
 
 def table(found: list[Row]) -> str:
@@ -149,11 +155,11 @@ def table(found: list[Row]) -> str:
 
 
 def main() -> int:
-    found = [row for operation in OPERATIONS for row in rows(operation)]
-    text = table(found)
+    result = [row for operation in OPERATIONS for row in rows(operation)]
+    text = table(result)
     RESULT.write_text(text, encoding="utf-8")
     print(text)
-    return 0 if all(row.right for row in found) else 1
+    return 0 if all(row.right for row in result) else 1
 
 
 if __name__ == "__main__":

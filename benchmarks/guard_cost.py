@@ -21,12 +21,10 @@ from typing import Any
 
 import torch
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-
-from kernelagent.candidate import Candidate
-from kernelagent.emit import Certificate, emit_module
-from kernelagent.evaluation import DeviceFacts, Evaluation
-from kernelagent.problem import ProblemFacts, TensorFacts
+from kernelagent.domain.candidate import Candidate
+from kernelagent.domain.evaluation import DeviceFacts, Evaluation
+from kernelagent.domain.problem import ProblemFacts, TensorFacts
+from kernelagent.dropin.emit import Certificate, emit_module
 
 BATCHES = 1500
 CALLS = 100
@@ -96,15 +94,15 @@ def cost_us(state: str, inputs: int, *, grad: bool) -> Cost:
         reference = module.ModelNew().eval().requires_grad_(requires_grad=False)
         guard = module.optimized(reference)._dropin
     args, kwargs = tuple(torch.randn(64, 64) for _ in range(inputs)), {}
-    clock, found, refusal, calls = time.perf_counter_ns, [], guard.refusal, range(CALLS)
+    clock, result, refusal, calls = time.perf_counter_ns, [], guard.refusal, range(CALLS)
     with torch.set_grad_enabled(grad):
         for _ in range(BATCHES):
             start = clock()
             for _ in calls:
                 refusal(args, kwargs)
-            found.append((clock() - start) / CALLS / 1000)
+            result.append((clock() - start) / CALLS / 1000)
         assert refusal(args, kwargs) is None
-    return Cost(min(found), statistics.median(found))
+    return Cost(min(result), statistics.median(result))
 
 
 def table(rows: list[tuple[str, int, bool, Cost]], load: tuple[float, float]) -> str:
@@ -120,8 +118,8 @@ def table(rows: list[tuple[str, int, bool, Cost]], load: tuple[float, float]) ->
         "|---|---|---|---|---|",
     ]
     for label, inputs, grad, cost in rows:
-        told = "yes" if grad else "no"
-        lines.append(f"| {label} | {inputs} | {told} | {cost.least:.2f} | {cost.median:.2f} |")
+        reported = "yes" if grad else "no"
+        lines.append(f"| {label} | {inputs} | {reported} | {cost.least:.2f} | {cost.median:.2f} |")
     worst = max(cost.least for *_, cost in rows)
     return "\n".join([*lines, "", f"Worst {worst:.2f} µs, limit {BUDGET_US:g} µs."]) + "\n"
 

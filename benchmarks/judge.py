@@ -17,17 +17,17 @@ from pathlib import Path
 from statistics import median
 
 from benchmarks.turn_latency import ROOT, rms_norm_candidate
-from kernelagent.candidate import Candidate
-from kernelagent.problem import ProblemSpec
-from kernelagent.proof import Proof, prove
+from kernelagent.cli.self_test import Proof, prove
+from kernelagent.domain.candidate import Candidate
+from kernelagent.domain.judge_settings import JudgeSettings
+from kernelagent.domain.problem import ProblemSpec
 from kernelagent.tools.corpus.catalogue import threats
 from kernelagent.tools.corpus.check import check
 from kernelagent.tools.corpus.fixture import honest_kernel, problem_path
 from kernelagent.tools.corpus.honest import HONEST
 from kernelagent.tools.judge_client import JudgeProcess
-from kernelagent.tools.processes.confinement import Confinement
-from kernelagent.tools.processes.spawn import WarmParent
-from kernelagent.tools.settings import JudgeSettings
+from kernelagent.tools.sandbox.confinement import Confinement
+from kernelagent.tools.sandbox.spawn import ForkServer
 
 _FORKS = 20
 _TOLD_EVERY = 200
@@ -98,12 +98,14 @@ def _false_alarms(times: int) -> Iterator[str]:
     yield "|---|---|---|"
     of = len(on_virtual) * times
     refused = []
-    for judged, one in enumerate(check(on_virtual, device="virtual", jobs=2, times=times), start=1):
-        refused += [] if one.code is None else [one]
+    for judged, item in enumerate(
+        check(on_virtual, device="virtual", jobs=2, times=times), start=1
+    ):
+        refused += [] if item.code is None else [item]
         if judged % _TOLD_EVERY == 0 or judged == of:
             yield f"| {judged} | {of} | {len(refused)} |"
     yield ""
-    yield from (f"- {one.fixture.name}: {one.code}: {one.message}" for one in refused)
+    yield from (f"- {item.fixture.name}: {item.code}: {item.message}" for item in refused)
 
 
 def _stability(times: int) -> Iterator[str]:
@@ -135,8 +137,8 @@ def _cost() -> Iterator[str]:
     verify = []
     with JudgeProcess(JudgeSettings(ProblemSpec(path=str(problem)), device="virtual")) as judge:
         for _ in range(6):
-            found = judge.evaluate(Candidate(rms_norm_candidate()), lambda _: None)
-            verify.append(sum(s.seconds for s in found.stages if s.name == "verify"))
+            result = judge.evaluate(Candidate(rms_norm_candidate()), lambda _: None)
+            verify.append(sum(s.seconds for s in result.stages if s.name == "verify"))
     plain, confined = _fork_seconds(sandboxed=False), _fork_seconds(sandboxed=True)
     yield "| cost | measured | asked |"
     yield "|---|---|---|"
@@ -150,7 +152,7 @@ def _cost() -> Iterator[str]:
 
 def _fork_seconds(*, sandboxed: bool) -> float:
     seconds = []
-    with WarmParent.start(preload=["torch"]) as warm, tempfile.TemporaryDirectory() as folder:
+    with ForkServer.start(preload=["torch"]) as warm, tempfile.TemporaryDirectory() as folder:
         for number in range(_FORKS):
             scratch = Path(folder) / str(number)
             scratch.mkdir()

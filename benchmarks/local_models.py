@@ -19,12 +19,12 @@ import time
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from kernelagent.events import Event, ServerProgress
-from kernelagent.history import History, Message, TurnRequest
-from kernelagent.models import Ask, ModelSettings
-from kernelagent.models.vllm import KEY, VllmModel
-from kernelagent.models.vllm_options import PYTHON
-from kernelagent.problem import ProblemFacts, ProblemSpec
+from kernelagent.domain.events import Event, ServerProgress
+from kernelagent.domain.history import History, Message, TurnRequest
+from kernelagent.domain.problem import ProblemFacts, ProblemSpec
+from kernelagent.models import ModelQuery, ModelSettings
+from kernelagent.models.vllm.model import KEY, VllmModel
+from kernelagent.models.vllm.options import PYTHON
 
 _WATCH = """
 import sys, time, urllib.request
@@ -89,7 +89,7 @@ def _measured(checkpoint: str, folder: Path) -> tuple[float, float, float, float
         first: list[float] = []
         request = TurnRequest("write", model.name)
         model.reply(
-            Ask(0, request, _WORDS, History(), tokens_left=2048),
+            ModelQuery(0, request, _WORDS, History(), tokens_left=2048),
             lambda text: first.append(time.time()) if text else None,
         )
         bare = _bare_first_token(where[0], Path(checkpoint).name)

@@ -15,12 +15,20 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from kernelagent.budget import Budget
-from kernelagent.evaluation import DeviceFacts
-from kernelagent.events import Evaluated, Logged, TurnStarted
-from kernelagent.history import History, Recalled, TurnRequest
-from kernelagent.lab.families import FAMILIES, problems_of
-from kernelagent.lab.remembering import (
+from kernelagent.domain.budget import Budget
+from kernelagent.domain.evaluation import DeviceFacts
+from kernelagent.domain.events import Evaluated, Logged, TurnStarted
+from kernelagent.domain.history import History, Recalled, TurnRequest
+from kernelagent.domain.problem import ProblemFacts
+from kernelagent.loop.attached_lessons import learn
+from kernelagent.prompts import estimate_tokens
+from kernelagent.storage.lessons.lesson import Lesson
+from kernelagent.storage.lessons.library import Library
+from kernelagent.storage.lessons.patterns import ANY
+from kernelagent.storage.lessons.recall import Memory
+from kernelagent.storage.run_state import fold
+from kernelagent.suite.compare.families import FAMILIES, problems_of
+from kernelagent.suite.compare.remembering import (
     PATTERNS,
     Heeding,
     RememberingRuns,
@@ -28,16 +36,8 @@ from kernelagent.lab.remembering import (
     names,
     useful_lines,
 )
-from kernelagent.lab.simulated import Point, SimulatedProblem
-from kernelagent.lab.study import Comparison, compare
-from kernelagent.memory.attached import learn
-from kernelagent.memory.lesson import Lesson
-from kernelagent.memory.library import Library
-from kernelagent.memory.patterns import ANY
-from kernelagent.memory.recall import Memory
-from kernelagent.problem import ProblemFacts
-from kernelagent.prompts import estimate_tokens
-from kernelagent.state import fold
+from kernelagent.suite.compare.simulated import Point, SimulatedProblem
+from kernelagent.suite.compare.study import Comparison, compare
 
 NONE = "no memory"
 TURNS = 12
@@ -98,9 +98,9 @@ class Arm:
 def problems(count: int, seed: int) -> tuple[dict[str, SimulatedProblem], dict[str, str]]:
     """`count` problems of levels 2 and 3, the patterns in turn."""
     both = (problems_of(FAMILIES[level], count // 2, seed) for level in ("level-2", "level-3"))
-    found = {one.name: one for level in both for one in level}
+    result = {item.name: item for level in both for item in level}
     kinds = list(PATTERNS)
-    return found, {name: kinds[place % len(kinds)] for place, name in enumerate(found)}
+    return result, {name: kinds[place % len(kinds)] for place, name in enumerate(result)}
 
 
 def taught_library(seed: int, world: World, folder: Path) -> Library:
@@ -126,11 +126,11 @@ def misfiled(lessons: tuple[Lesson, ...]) -> tuple[Lesson, ...]:
     }
     return tuple(
         replace(
-            one,
-            pattern=after[one.pattern],
-            operations=(operation[after[one.pattern]],) if one.pattern != ANY else (),
+            item,
+            pattern=after[item.pattern],
+            operations=(operation[after[item.pattern]],) if item.pattern != ANY else (),
         )
-        for one in lessons
+        for item in lessons
     )
 
 
@@ -161,9 +161,9 @@ def arms_after_a_change(seed: int, folder: Path) -> list[Arm]:
 def study(
     count: int, seed: int, world: World, chosen: list[Arm]
 ) -> tuple[Comparison, dict[str, Retrieval]]:
-    found, patterns = problems(count, seed)
+    result, patterns = problems(count, seed)
     take = RememberingRuns(
-        found,
+        result,
         patterns,
         world,
         Budget(turns=TURNS),
@@ -171,35 +171,35 @@ def study(
         {arm.name: arm.heeding for arm in chosen},
         {arm.name: arm.learn for arm in chosen},
     )
-    compared = compare([a.name for a in chosen], list(found), take, seeds=(seed,), simulated=True)
+    compared = compare([a.name for a in chosen], list(result), take, seeds=(seed,), simulated=True)
     return compared, {arm.name: retrieval(take, arm, world) for arm in chosen}
 
 
 def retrieval(take: RememberingRuns, arm: Arm, world: World) -> Retrieval:
     """Counted from the logs of an arm's runs alone."""
-    held = {one.words for one in arm.lessons if one.kind == "avoid" and one.stands}
+    held = {item.words for item in arm.lessons if item.kind == "avoid" and item.stands}
     counts = [0, 0, 0, 0, 0, 0]
     for (name, problem, _), logged in take.kept.items():
         if name != arm.name:
             continue
         pattern = take.patterns[problem]
-        told = {e.turn: e.request.recalled for e in started(logged)}
-        counts[0] += len(told)
-        for lines in told.values():
+        reported = {e.turn: e.request.recalled for e in started(logged)}
+        counts[0] += len(reported)
+        for lines in reported.values():
             counts[1] += len(lines)
             counts[2] += useful_lines(lines, world.pitfalls(pattern))
-            counts[5] += sum(estimate_tokens(one.words) for one in lines)
-        for event in (one.event for one in logged if isinstance(one.event, Evaluated)):
+            counts[5] += sum(estimate_tokens(item.words) for item in lines)
+        for event in (item.event for item in logged if isinstance(item.event, Evaluated)):
             met = world.met(pattern, Point.read(event.source))
             if event.evaluation.accepted or met is None or met.fact not in held:
                 continue
             counts[3] += 1
-            counts[4] += names(told[event.turn], met)
+            counts[4] += names(reported[event.turn], met)
     return Retrieval(*counts)
 
 
 def started(logged: list[Logged]) -> Iterator[TurnStarted]:
-    return (one.event for one in logged if isinstance(one.event, TurnStarted))
+    return (item.event for item in logged if isinstance(item.event, TurnStarted))
 
 
 def table(compared: Comparison, seen: dict[str, Retrieval], chosen: list[Arm]) -> list[str]:
@@ -209,7 +209,7 @@ def table(compared: Comparison, seen: dict[str, Retrieval], chosen: list[Arm]) -
         "|---|---|---|---|---|---|---|---|---|",
     ]
     for row in compared.rows("turns", TURNS):
-        arm = next(one for one in chosen if one.name == row.strategy)
+        arm = next(item for item in chosen if item.name == row.strategy)
         ratio = compared.ratio(row.strategy, NONE, "turns", TURNS)
         runs = compared.of(row.strategy)
         accepted = share(sum(r.accepted for r in runs), sum(r.evaluated for r in runs))
@@ -237,7 +237,7 @@ def simulated(count: int, seed: int) -> list[str]:
         "**SIMULATED: no model was asked, no kernel was run. ASSUMED: that a told rule prevents its "
         "failure with the chance in the first column, that each useless line spoils 1 % of good "
         "candidates, that 35 % of failures teach no rule, and how failures are spread over the rules "
-        "(`kernelagent/lab/remembering.py`).** So the scores say what a memory would be worth to such "
+        "(`kernelagent/suite/compare/remembering.py`).** So the scores say what a memory would be worth to such "
         "a writer, not to a real one. MEASURED, with the real distilling, library and recall, are "
         "the last four columns: what is told, whether it is about this problem, whether a failure "
         "that happened had been told of, and what the telling costs.",

@@ -16,18 +16,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from kernelagent.config import RunConfig
-from kernelagent.history import History, Turn
-from kernelagent.memory.attached import learn
-from kernelagent.memory.facts import fact_of
-from kernelagent.memory.library import Library
-from kernelagent.memory.patterns import pattern_of
-from kernelagent.memory.recall import Memory
-from kernelagent.problem import ProblemSpec
-from kernelagent.run import optimize
-from kernelagent.state import RunState
+from kernelagent.domain.config import RunConfig
+from kernelagent.domain.history import History, Turn
+from kernelagent.domain.problem import ProblemSpec
+from kernelagent.domain.rejection_codes import TEACHING
+from kernelagent.loop.attached_lessons import learn
+from kernelagent.loop.run import optimize
+from kernelagent.storage.lessons.facts import fact_of
+from kernelagent.storage.lessons.library import Library
+from kernelagent.storage.lessons.patterns import pattern_of
+from kernelagent.storage.lessons.recall import Memory
+from kernelagent.storage.run_state import RunState
 from kernelagent.tools.judge.harness import harness_sha256
-from kernelagent.tried import TEACHING
 
 ROOT = Path(__file__).resolve().parents[1]
 CASSETTES = sorted((ROOT / "tests" / "cassettes").glob("*.jsonl"))
@@ -107,13 +107,13 @@ def told(run: Played, library: Library, totals: list[int]) -> list[str]:
     for turn in run.state.history.finished:
         before = History(tuple(t for t in run.state.history.turns if t.index < turn.index))
         request = replace(turn.request, recalled=())
-        found = memory.recall(facts, device, before, request)
+        result = memory.recall(facts, device, before, request)
         lines.append(f"turn {turn.index}, {request.kind}{ended(turn)}:")
-        lines += [f"- {one.words}" for one in found] or ["- nothing"]
+        lines += [f"- {item.words}" for item in result] or ["- nothing"]
         lines.append("")
         if (fact := rule_of(turn)) is not None:
             totals[1] += 1
-            totals[0] += any(fact in one.words for one in found)
+            totals[0] += any(fact in item.words for item in result)
     return lines
 
 

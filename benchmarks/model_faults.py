@@ -18,21 +18,19 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT / "tests" / "models"), str(ROOT / "tests" / "core")]
 
-from evaluations import DEVICE, FACTS, accepted  # noqa: E402
-from fault_server import Answer, FaultServer, Rules, failing, mid  # noqa: E402
-
-from kernelagent.budget import Budget  # noqa: E402
-from kernelagent.candidate import Candidate  # noqa: E402
-from kernelagent.errors import KernelAgentError  # noqa: E402
-from kernelagent.evaluation import Evaluation  # noqa: E402
-from kernelagent.events import Remarked, ReplyReceived, TurnVoid  # noqa: E402
+from kernelagent.domain.budget import Budget  # noqa: E402
+from kernelagent.domain.candidate import Candidate  # noqa: E402
+from kernelagent.domain.errors import KernelAgentError  # noqa: E402
+from kernelagent.domain.evaluation import Evaluation  # noqa: E402
+from kernelagent.domain.events import Remarked, ReplyReceived, TurnVoid  # noqa: E402
+from kernelagent.loop.session import Session  # noqa: E402
 from kernelagent.models.litellm_model import LitellmModel, Surroundings  # noqa: E402
-from kernelagent.redaction import Redactor  # noqa: E402
-from kernelagent.runlog import EventLog, RunFolder, read_events  # noqa: E402
-from kernelagent.session import Session  # noqa: E402
+from kernelagent.storage.run_log import EventLog, RunFolder, read_events  # noqa: E402
+from kernelagent.storage.secrets import Redactor  # noqa: E402
 from kernelagent.strategies.sequential import Sequential  # noqa: E402
+from tests.evaluations import DEVICE, FACTS, accepted  # noqa: E402
+from tests.models.fault_server import Answer, FaultServer, Rules, failing, mid  # noqa: E402
 
 NAME = "openai/writer-1"
 TURNS = 3
@@ -68,7 +66,7 @@ class Case:
 def cases() -> list[Case]:
     """All faults; those that have a middle come twice."""
     slow = replace(GOOD[1], wait_s=30.0)
-    found = [
+    result = [
         Case("delay beyond patience", "before", slow, "asked again", silence_s=3.0),
         Case("delay", "before", replace(GOOD[1], wait_s=0.3), "as usual"),
         Case("slow pace", "mid", replace(GOOD[1], pace_s=0.005), "as usual"),
@@ -104,14 +102,14 @@ def cases() -> list[Case]:
     ):
         silence = 3.0 if then == "stall" else 60.0
         early, late = mid(GOOD[1], then, 0.4), replace(LATE, then=then)
-        found.append(Case(name, "mid, code incomplete", early, "void", silence_s=silence))
-        found.append(Case(name, "mid, code complete", late, "kept", silence_s=silence))
+        result.append(Case(name, "mid, code incomplete", early, "void", silence_s=silence))
+        result.append(Case(name, "mid, code complete", late, "kept", silence_s=silence))
     for refused in ("system_role", "temperature", "stream", "stream_options", "max_tokens"):
         rules = Rules(**{refused: False})
-        found.append(Case(f"no {refused}", "before", GOOD[1], "as usual", rules))
+        result.append(Case(f"no {refused}", "before", GOOD[1], "as usual", rules))
     silent = Rules(system_role=False, max_tokens=False, explains=False)
-    found.append(Case("refusals without a reason", "before", GOOD[1], "as usual", silent))
-    return found
+    result.append(Case("refusals without a reason", "before", GOOD[1], "as usual", silent))
+    return result
 
 
 def _overflow() -> Answer:
@@ -206,8 +204,8 @@ def row(case: Case, *, streaming: bool) -> Row:
     else:
         again = asks - len(_refused(case, server)) > TURNS
         happened = "asked again" if again else "as usual"
-    said = str(stopped) if stopped is not None else _said(events)
-    return Row(case, streaming, happened, asks, sum(waits), wall, lost, traceback, said)
+    message = str(stopped) if stopped is not None else _said(events)
+    return Row(case, streaming, happened, asks, sum(waits), wall, lost, traceback, message)
 
 
 def _folder() -> tempfile.TemporaryDirectory[str]:
@@ -216,7 +214,7 @@ def _folder() -> tempfile.TemporaryDirectory[str]:
 
 def _refused(case: Case, server: FaultServer) -> list[object]:
     """Asks that only taught the client what the endpoint takes."""
-    return [one for one in server.asks if one.taught]
+    return [item for item in server.asks if item.taught]
 
 
 def _lost(server: FaultServer, events: Sequence[object], *, streaming: bool) -> int:
@@ -235,8 +233,8 @@ def _lost(server: FaultServer, events: Sequence[object], *, streaming: bool) -> 
 def _said(events: Sequence[object]) -> str:
     void = [e.why for e in events if isinstance(e, TurnVoid)]
     remarks = [e.message for e in events if isinstance(e, Remarked)]
-    told = [one for one in remarks if "price" not in one or "broke off" in one]
-    return "; ".join([*void, *told])
+    reported = [item for item in remarks if "price" not in item or "broke off" in item]
+    return "; ".join([*void, *reported])
 
 
 def rows() -> list[Row]:
@@ -246,7 +244,7 @@ def rows() -> list[Row]:
 
 def table(found: Sequence[Row]) -> str:
     """Markdown."""
-    wrong = [one for one in found if not one.right]
+    wrong = [item for item in found if not item.right]
     lines = [
         "# The client against an endpoint that fails",
         "",
@@ -266,12 +264,14 @@ def table(found: Sequence[Row]) -> str:
     ]
     for r in found:
         mark = "" if r.right else f" (**expected {r.expected}**)"
-        said = r.said.replace("|", "/").replace("\n", " ")
+        message = r.said.replace("|", "/").replace("\n", " ")
         # The port is another one each time.
-        said = " ".join("http://127.0.0.1/v1" if "127.0.0.1" in w else w for w in said.split(" "))
+        message = " ".join(
+            "http://127.0.0.1/v1" if "127.0.0.1" in w else w for w in message.split(" ")
+        )
         lines.append(
             f"| {r.case.fault} | {r.case.when} | {'yes' if r.streaming else 'no'} | "
-            f"{r.happened}{mark} | {r.asks} | {r.waited_s:.0f} | {r.lost} | {said[:220]} |"
+            f"{r.happened}{mark} | {r.asks} | {r.waited_s:.0f} | {r.lost} | {message[:220]} |"
         )
     return "\n".join(lines) + "\n"
 
@@ -280,12 +280,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--write", type=Path)
     options = parser.parse_args()
-    found = rows()
-    text = table(found)
+    result = rows()
+    text = table(result)
     if options.write is not None:
         options.write.write_text(text, encoding="utf-8")
     print(text)
-    sys.exit(0 if all(one.right for one in found) else 1)
+    sys.exit(0 if all(item.right for item in result) else 1)
 
 
 if __name__ == "__main__":

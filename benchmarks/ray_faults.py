@@ -2,7 +2,7 @@
 
 `python -m benchmarks.ray_faults [--kills N] [--problems N] [--write FILE]`
 
-A head and two nodes on this machine; replies and verdicts are recorded (`tests/on_ray/recorded_on_ray`),
+A head and two nodes on this machine; replies and verdicts are recorded (`tests/suite/ray/recorded_on_ray`),
 suite, loop, logs, cluster and everything that travels are the real ones. The table of each disturbed
 suite is compared with that of an undisturbed one, on Ray and without it. Needs the extra [ray].
 """
@@ -12,14 +12,12 @@ from __future__ import annotations
 import argparse
 import platform
 import random
-import sys
 import tempfile
 import time
 from importlib.metadata import version
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "on_ray"))
-from faults import Victim, Yard, killed, run_again, table, whole, yard
+from tests.suite.ray.faults import Victim, Yard, killed, run_again, table, whole, yard
 
 VICTIMS: tuple[Victim, ...] = ("driver", "worker", "raylet")
 WORDS = {"driver": "the suite's driver", "worker": "a Ray worker", "raylet": "a raylet"}

@@ -2,7 +2,7 @@
 
 `python -m benchmarks.ray_judge [--evaluations N] [--kills K] [--write FILE]`
 
-The problem and the candidates are those of `tests/on_ray`. Each row evaluates them in turn, N in
+The problem and the candidates are those of `tests/suite/ray`. Each row evaluates them in turn, N in
 all; a row with kills sends SIGKILL to the worker or the raylet that is at work, at a stage drawn at
 random, and starts a new node for a dead one.
 """
@@ -13,7 +13,6 @@ import argparse
 import os
 import random
 import signal
-import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -23,14 +22,12 @@ from pathlib import Path
 from queue import SimpleQueue
 from threading import Lock
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "on_ray"))
-from test_two_nodes import CANDIDATES, PROBLEM, LocalCluster, same
-
-from kernelagent.candidate import Candidate
-from kernelagent.problem import ProblemSpec
-from kernelagent.ray_judge.cluster import Cluster
+from kernelagent.domain.candidate import Candidate
+from kernelagent.domain.judge_settings import JudgeSettings
+from kernelagent.domain.problem import ProblemSpec
+from kernelagent.suite.ray.cluster import Cluster
 from kernelagent.tools.judge_client import JudgeProcess
-from kernelagent.tools.settings import JudgeSettings
+from tests.suite.ray.test_two_nodes import CANDIDATES, PROBLEM, LocalCluster, same
 
 NAMES = list(CANDIDATES)
 
@@ -58,8 +55,8 @@ def judged(
 
     began = time.monotonic()
     with ThreadPoolExecutor(len(judges)) as pool:
-        found = list(pool.map(one, range(evaluations)))
-    return found, time.monotonic() - began
+        result = list(pool.map(one, range(evaluations)))
+    return result, time.monotonic() - began
 
 
 class Killer:

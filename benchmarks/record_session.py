@@ -101,10 +101,10 @@ def say(command: str, folder: Path) -> Said:
     )
     os.close(theirs)
     output = settled(_read(ours))
-    said = Said(command, output, process.wait())
-    if said.status != 0:
-        raise RuntimeError(f"{command} ended with {said.status}:\n{output}")
-    return said
+    message = Said(command, output, process.wait())
+    if message.status != 0:
+        raise RuntimeError(f"{command} ended with {message.status}:\n{output}")
+    return message
 
 
 def settled(printed: str) -> str:
@@ -147,11 +147,11 @@ def draw(session: Sequence[Said]) -> str:
         force_terminal=True,
         color_system="truecolor",
     )
-    for index, said in enumerate(session):
+    for index, message in enumerate(session):
         if index:
             console.print()
-        console.print(Text.assemble(("$ ", "bold green"), (said.command, "bold")))
-        for line in said.output.splitlines():
+        console.print(Text.assemble(("$ ", "bold green"), (message.command, "bold")))
+        for line in message.output.splitlines():
             console.print(Text.from_ansi(line), soft_wrap=False, highlight=False)
     return console.export_svg(
         title="kernelagent, without a GPU", theme=MONOKAI, code_format=FRAME, unique_id="session"

@@ -32,7 +32,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--launches", type=int, default=40)
     parser.add_argument(
-        "--write", type=Path, default=ROOT / "tests/cuda_statistics/recorded_cpu_softmax.json"
+        "--write", type=Path, default=ROOT / "tests/tools/cuda/statistics/recorded_cpu_softmax.json"
     )
     arguments = parser.parse_args()
     chance = Random(0)

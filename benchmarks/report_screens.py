@@ -15,9 +15,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-from kernelagent.browse import told_by
+from kernelagent.report.browse import told_by
 from kernelagent.report.files import reports
-from kernelagent.runlog import LOG
+from kernelagent.storage.run_log import LOG
 
 RECORDED = Path(__file__).parents[1] / "tests" / "report" / "rms_norm_residual.events.jsonl"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
@@ -31,7 +31,7 @@ VIEWS = {
 
 def browser() -> str | None:
     """The first browser on the path."""
-    return next((found for name in BROWSERS if (found := shutil.which(name))), None)
+    return next((result for name in BROWSERS if (result := shutil.which(name))), None)
 
 
 def screens(program: str, page: Path, out: Path) -> list[Path]:

@@ -20,15 +20,15 @@ from pathlib import Path
 
 import torch
 
-from kernelagent.charts.anytime import Labels, anytime_svg
-from kernelagent.charts.series import Point, Series
-from kernelagent.config import RunConfig
-from kernelagent.derived import judge_settings
-from kernelagent.environment import Judges, KernelEnv
-from kernelagent.evaluation import Evaluation
-from kernelagent.problem import ProblemSpec
-from kernelagent.rewards import reward
+from kernelagent.domain.config import RunConfig
+from kernelagent.domain.evaluation import Evaluation
+from kernelagent.domain.problem import ProblemSpec
+from kernelagent.domain.rewards import reward
+from kernelagent.loop.run_setup import judge_settings
+from kernelagent.report.charts.anytime import Labels, anytime_svg
+from kernelagent.report.charts.series import Point, Series
 from kernelagent.tools.judge_client import JudgeProcess
+from kernelagent.training.environment import Judges, KernelEnv
 from kernelagent.training.small.judged import Verdicts
 from kernelagent.training.small.language import TASKS, Sentence, problem_file, sentences
 from kernelagent.training.small.trial import (
@@ -86,7 +86,7 @@ def differing(verdicts: Verdicts, sample: int, seed: int) -> list[str]:
     """Which of a random sample of kept verdicts the judge would not give today, in a sentence each."""
     dice = random.Random(seed)
     drawn = dice.sample([s for task in TASKS for s in sentences(task)], sample)
-    return [said for s in drawn if (said := _difference(verdicts, s)) is not None]
+    return [message for s in drawn if (message := _difference(verdicts, s)) is not None]
 
 
 def _difference(verdicts: Verdicts, sentence: Sentence) -> str | None:
@@ -107,9 +107,9 @@ def judge_all(verdicts: Verdicts) -> None:
         verdicts.judge(task)
         for sentence in sentences(task):
             before = verdicts.judged
-            found = verdicts.of(task, sentence.candidate)
+            result = verdicts.of(task, sentence.candidate)
             if verdicts.judged > before:
-                print(f"{task} {sentence}: {_essence(found)}", flush=True)
+                print(f"{task} {sentence}: {_essence(result)}", flush=True)
         verdicts.save()
 
 
@@ -121,7 +121,7 @@ def written(found: Study, verdicts: Verdicts, command: str) -> str:
     ours = found.of(RECIPES[0].name)
     above = [run.trained.reward > run.untrained.reward for run in ours]
     beside = [
-        run.trained.reward > one.reward for run, one in zip(ours, found.searches, strict=True)
+        run.trained.reward > item.reward for run, item in zip(ours, found.searches, strict=True)
     ]
     lines = [
         "# A training run on two cores",
@@ -154,8 +154,8 @@ def written(found: Study, verdicts: Verdicts, command: str) -> str:
         "",
         "By seed, trained / untrained / random search: "
         + "; ".join(
-            f"{run.trained.reward:.3f} / {run.untrained.reward:.3f} / {one.reward:.3f}"
-            for run, one in zip(ours, found.searches, strict=True)
+            f"{run.trained.reward:.3f} / {run.untrained.reward:.3f} / {item.reward:.3f}"
+            for run, item in zip(ours, found.searches, strict=True)
         )
         + ".",
         "",
@@ -179,8 +179,8 @@ def _apart(found: Study, other: str) -> str:
     pairs = zip(found.of(RECIPES[0].name), found.of(other), strict=True)
     apart = [ours.trained.reward - theirs.trained.reward for ours, theirs in pairs]
     _, low, high = interval(apart)
-    said = "" if low > 0 or high < 0 else "; the interval holds 0, so nothing is shown"
-    return f"- {RECIPES[0].name} minus {other}, by seed: {_spelled(apart)}{said}."
+    message = "" if low > 0 or high < 0 else "; the interval holds 0, so nothing is shown"
+    return f"- {RECIPES[0].name} minus {other}, by seed: {_spelled(apart)}{message}."
 
 
 def _spelled(values: Sequence[float]) -> str:
@@ -193,7 +193,7 @@ def drawn(found: Study) -> str:
     recipe = RECIPES[0]
     batch = recipe.evaluations // recipe.steps
     curves = {r.name: [run.curve for run in found.of(r.name)] for r in RECIPES}
-    curves[SEARCH] = [one.curve for one in found.searches]
+    curves[SEARCH] = [item.curve for item in found.searches]
     series = [_series(name, by_seed, batch) for name, by_seed in curves.items()]
     labels = Labels(
         f"A tiny policy learns to write kernels, {len(found.searches)} seeds",
@@ -230,23 +230,23 @@ def main() -> None:
 
 
 def _recheck(verdicts: Verdicts, sample: int) -> None:
-    found = differing(verdicts, sample, seed=int(time.time()))
-    print("\n".join(found) or f"{sample} verdicts judged anew, none differs")
-    if found:
+    result = differing(verdicts, sample, seed=int(time.time()))
+    print("\n".join(result) or f"{sample} verdicts judged anew, none differs")
+    if result:
         sys.exit(1)
 
 
 def _run(verdicts: Verdicts, seeds: int, steps: int, path: Path | None) -> None:
-    found = study(verdicts, seeds, steps)
+    result = study(verdicts, seeds, steps)
     if verdicts.judged:
         verdicts.save()
     command = f"python -m benchmarks.small_training --seeds {seeds} --steps {steps}"
     command += f" --write benchmarks/results/{path.name}" if path is not None else ""
-    text = written(found, verdicts, command)
+    text = written(result, verdicts, command)
     print(text)
     if path is not None:
         path.write_text(text, encoding="utf-8")
-        path.with_suffix(".svg").write_text(drawn(found), encoding="utf-8")
+        path.with_suffix(".svg").write_text(drawn(result), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
     python -m benchmarks.strategies [--runs N] [--seed N] [--write FILE] [--svg FILE]
 
-SIMULATED throughout: no model is asked and no kernel is run (`kernelagent.lab.simulated`). A check that
+SIMULATED throughout: no model is asked and no kernel is run (`kernelagent.suite.compare.simulated`). A check that
 fails is printed as it is, and the exit status is then 1.
 """
 
@@ -17,10 +17,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from kernelagent.budget import Budget
-from kernelagent.events import Evaluated
-from kernelagent.lab.curve import svg
-from kernelagent.lab.families import (
+from kernelagent.domain.budget import Budget
+from kernelagent.domain.events import Evaluated
+from kernelagent.strategies import BUILT_IN
+from kernelagent.suite.compare.curve import svg
+from kernelagent.suite.compare.families import (
     FAMILIES,
     PUBLISHED_TURNS,
     THRESHOLDS,
@@ -28,9 +29,8 @@ from kernelagent.lab.families import (
     SimulatedRuns,
     problems_of,
 )
-from kernelagent.lab.simulated import SimulatedProblem
-from kernelagent.lab.study import NOTHING_REAL, Axis, Comparison, compare, geometric_mean
-from kernelagent.strategies import BUILT_IN
+from kernelagent.suite.compare.simulated import SimulatedProblem
+from kernelagent.suite.compare.study import NOTHING_REAL, Axis, Comparison, compare, geometric_mean
 
 ROOT = Path(__file__).resolve().parents[1]
 STRATEGIES = tuple(BUILT_IN)
@@ -149,7 +149,7 @@ def fit(family: Family, seed: int) -> dict[str, list[float]]:
         for key, score in seen.items():
             for place, threshold in enumerate(THRESHOLDS):
                 counted[key][place] += score >= threshold
-    return {key: [100 * n / FITTED for n in found] for key, found in counted.items()}
+    return {key: [100 * n / FITTED for n in result] for key, result in counted.items()}
 
 
 def scores_by_turn(take: SimulatedRuns, problem: str, seed: int) -> dict[int, float]:
@@ -261,10 +261,10 @@ def main() -> None:
     parser.add_argument("--svg", type=Path, default=None, help="the curve at the deepest setting")
     arguments = parser.parse_args()
     began, used = time.perf_counter(), time.process_time()
-    found = {s.name: study(s, arguments.runs, arguments.seed) for s in SETTINGS}
+    result = {s.name: study(s, arguments.runs, arguments.seed) for s in SETTINGS}
     wall, core = time.perf_counter() - began, time.process_time() - used
-    count = sum(len(comparison.runs) for comparison in found.values())
-    verdicts = checks(found)
+    count = sum(len(comparison.runs) for comparison in result.values())
+    verdicts = checks(result)
     lines = [
         "# Strategies, simulated",
         "",
@@ -279,7 +279,7 @@ def main() -> None:
         "",
         *(f"- {'passed' if check.passed else '**FAILED**'}: {check.words}" for check in verdicts),
         "",
-        *(line for s in SETTINGS for line in section(s, found[s.name])),
+        *(line for s in SETTINGS for line in section(s, result[s.name])),
         *patience(arguments.runs, arguments.seed),
         "## How near the simulated writer comes to what is published",
         "",
@@ -294,7 +294,7 @@ def main() -> None:
     if arguments.write is not None:
         arguments.write.write_text("\n".join(lines) + "\n", encoding="utf-8")
     if arguments.svg is not None:
-        deep = found[f"{DEEP} turns"].curves("turns")
+        deep = result[f"{DEEP} turns"].curves("turns")
         picture = svg(deep, title=f"{DEEP} turns, {arguments.runs} problems", warning=NOTHING_REAL)
         arguments.svg.write_text(picture, encoding="utf-8")
     sys.exit(0 if all(check.passed for check in verdicts) else 1)

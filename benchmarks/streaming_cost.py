@@ -21,19 +21,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT / "tests" / "models"), str(ROOT / "tests" / "core")]
 
-from fault_server import Answer, FaultServer  # noqa: E402
-
-from kernelagent.budget import Budget  # noqa: E402
-from kernelagent.candidate import Candidate  # noqa: E402
-from kernelagent.evaluation import Evaluation  # noqa: E402
-from kernelagent.events import ReplyProgressed  # noqa: E402
+from kernelagent.domain.budget import Budget  # noqa: E402
+from kernelagent.domain.candidate import Candidate  # noqa: E402
+from kernelagent.domain.evaluation import Evaluation  # noqa: E402
+from kernelagent.domain.events import ReplyProgressed  # noqa: E402
+from kernelagent.loop.session import Session  # noqa: E402
 from kernelagent.models.litellm_model import LitellmModel  # noqa: E402
-from kernelagent.redaction import Redactor  # noqa: E402
-from kernelagent.runlog import EventLog, RunFolder, read_events  # noqa: E402
-from kernelagent.session import Session  # noqa: E402
+from kernelagent.storage.run_log import EventLog, RunFolder, read_events  # noqa: E402
+from kernelagent.storage.secrets import Redactor  # noqa: E402
 from kernelagent.strategies.sequential import Sequential  # noqa: E402
+from tests.models.fault_server import Answer, FaultServer  # noqa: E402
 
 TOKENS_A_SECOND = 200
 MOST_SHARE = 0.05
@@ -88,7 +86,7 @@ def _ask(name: str, url: str, tokens: int) -> Cost:
             early = resident_mib()
 
     with tempfile.TemporaryDirectory() as place:
-        from evaluations import DEVICE, FACTS
+        from tests.evaluations import DEVICE, FACTS
 
         folder = RunFolder.create(Path(place) / "runs", "toy", now=0.0)
         secrets = Redactor()

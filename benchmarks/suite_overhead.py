@@ -12,22 +12,19 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 import tempfile
 import time
 from dataclasses import replace
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "suite"))
-from recorded_suite import Silent, begin, recorded
-
-from kernelagent.config import RunConfig, resolve
-from kernelagent.records import from_data
-from kernelagent.suite.conduct import begin as begin_real
-from kernelagent.suite.conduct import conduct
+from kernelagent.domain.config import RunConfig, resolve
+from kernelagent.domain.serialization import from_data
 from kernelagent.suite.log import SuiteFolder, started
 from kernelagent.suite.problems import find_problems
+from kernelagent.suite.run_suite import begin as begin_real
+from kernelagent.suite.run_suite import conduct
 from kernelagent.suite.summary import SuiteReport, report_of
+from tests.suite.recorded_suite import Silent, begin, recorded
 
 
 def alone_s(folder: SuiteFolder) -> float:
@@ -104,9 +101,9 @@ def recorded_rows(problems: int, repeats: int = 2) -> list[str]:
         with tempfile.TemporaryDirectory() as scratch:
             os.chdir(scratch)
             alone.append(alone_s(begin(Path(scratch) / "alone", problems, 1)))
-            ran, told = as_suite_s(begin(Path(scratch) / "suite", problems, 1))
+            ran, reported = as_suite_s(begin(Path(scratch) / "suite", problems, 1))
             suite.append(ran)
-            report.append(told)
+            report.append(reported)
             os.chdir(here)
     extra = min(suite) - min(alone)
     return [

@@ -10,8 +10,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from kernelagent.candidate import Candidate
-from kernelagent.evaluation import (
+from kernelagent.domain.candidate import Candidate
+from kernelagent.domain.evaluation import (
     DeviceFacts,
     Estimate,
     Evaluation,
@@ -22,7 +22,7 @@ from kernelagent.evaluation import (
     Stage,
     Timing,
 )
-from kernelagent.events import (
+from kernelagent.domain.events import (
     BestChanged,
     Evaluated,
     Event,
@@ -35,9 +35,9 @@ from kernelagent.events import (
     TurnStarted,
     TurnVoid,
 )
-from kernelagent.history import Message, TurnRequest
-from kernelagent.problem import InputSet, ProblemFacts, ProblemSpec, TensorFacts
-from kernelagent.runlog import EventLog, RunFolder
+from kernelagent.domain.history import Message, TurnRequest
+from kernelagent.domain.problem import InputSet, ProblemFacts, ProblemSpec, TensorFacts
+from kernelagent.storage.run_log import EventLog, RunFolder
 
 VIRTUAL = DeviceFacts("virtual", "H200, not present", "sm_90", "2.13.0", "3.9.0")
 CUDA = DeviceFacts("cuda", "NVIDIA H200", "sm_90", "2.13.0", "3.9.0", "570.1")
@@ -120,13 +120,13 @@ def evaluation(dice: random.Random, number: int, turns: int, *, measured: bool) 
     kernel = KernelFacts(
         "rms_norm", 1, (64, 1, 1), 7, 0.93, 4, 3, 48, 0, 2048, 0.75, "registers", bound="dram"
     )
-    found = Interval(ratio, ratio * 0.97, ratio * 1.03)
+    result = Interval(ratio, ratio * 0.97, ratio * 1.03)
     return Evaluation(
         "accepted",
         device,
         STAGES,
         kernels=(kernel,),
-        timing=Timing(40.0 / ratio, 40.0, found, 30.0, found) if measured else None,
+        timing=Timing(40.0 / ratio, 40.0, result, 30.0, result) if measured else None,
         estimate=None
         if measured
         else Estimate(40.0 / ratio, 40.0, "dram", ratio, "x: float32[64, 4096]"),
@@ -146,20 +146,20 @@ def turn_events(
         () if parent is None else (parent,),
     )
     yield TurnStarted(number, request, "0" * 64, batch=(number,))
-    said = "I would rather think first." if number % 11 == 10 else reply(number)
-    yield ReplyReceived(number, "openai/gpt-5", said, 2100, 640, 0.004, seconds=9.0)
+    message = "I would rather think first." if number % 11 == 10 else reply(number)
+    yield ReplyReceived(number, "openai/gpt-5", message, 2100, 640, 0.004, seconds=9.0)
     if number % 11 == 10:
         yield TurnVoid(number, "no python block in the reply")
         return
-    found = evaluation(dice, number, turns, measured=measured)
-    for stage in found.stages:
+    result = evaluation(dice, number, turns, measured=measured)
+    for stage in result.stages:
         yield StageFinished(number, stage)
     source = Candidate(code(number))
-    feedback = f"{found.verdict}: see the evidence.\nKernel `rms_norm`: bound by dram."
-    yield Evaluated(number, source.id, source.source, found, found.score, feedback)
-    if found.score > best[0]:
-        best[0] = found.score
-        yield BestChanged(number, found.score)
+    feedback = f"{result.verdict}: see the evidence.\nKernel `rms_norm`: bound by dram."
+    yield Evaluated(number, source.id, source.source, result, result.score, feedback)
+    if result.score > best[0]:
+        best[0] = result.score
+        yield BestChanged(number, result.score)
 
 
 def made_events(turns: int, *, measured: bool = False, seed: int = 1) -> Iterator[Event]:

@@ -16,8 +16,8 @@ from textual.pilot import Pilot
 from textual.screen import Screen
 
 from benchmarks.tui_runs import made_run
-from kernelagent.config import RunConfig
-from kernelagent.runlog import RunFolder
+from kernelagent.domain.config import RunConfig
+from kernelagent.storage.run_log import RunFolder
 from kernelagent.tui.app import KernelAgentApp
 from kernelagent.tui.run_screen import RunScreen
 from kernelagent.tui.start_screen import StartScreen

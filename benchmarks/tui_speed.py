@@ -20,9 +20,9 @@ from importlib.metadata import version
 from pathlib import Path
 
 from benchmarks.tui_runs import made_run, reply
-from kernelagent.events import ReplyProgressed, TurnStarted
-from kernelagent.history import TurnRequest
-from kernelagent.runlog import EventLog, RunFolder, read_events
+from kernelagent.domain.events import ReplyProgressed, TurnStarted
+from kernelagent.domain.history import TurnRequest
+from kernelagent.storage.run_log import EventLog, RunFolder, read_events
 from kernelagent.tui.app import KernelAgentApp
 from kernelagent.tui.run_screen import RunScreen
 from kernelagent.tui.turn_tree import TurnTree
@@ -64,7 +64,7 @@ def keys_ms(folder: RunFolder, presses: int) -> list[float]:
 
     async def press() -> list[float]:
         screen = RunScreen(folder, lambda: True)
-        found = []
+        result = []
         async with KernelAgentApp(screen).run_test(size=SIZE) as pilot:
             await pilot.pause()
             before = screen.view.events
@@ -74,11 +74,11 @@ def keys_ms(folder: RunFolder, presses: int) -> list[float]:
                 for number in range(presses):
                     began = time.process_time()
                     await pilot.press(KEYS[number % len(KEYS)])
-                    found.append(1000 * (time.process_time() - began))
+                    result.append(1000 * (time.process_time() - began))
                     await asyncio.sleep(0.05)
                 writer.terminate()
         assert screen.view.events > before + 1
-        return found
+        return result
 
     return asyncio.run(press())
 

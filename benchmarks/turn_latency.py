@@ -13,12 +13,12 @@ import time
 from pathlib import Path
 from statistics import median
 
-from kernelagent.candidate import Candidate, parse_reply
-from kernelagent.feedback import feedback_for
+from kernelagent.domain.candidate import Candidate, parse_reply
+from kernelagent.domain.judge_settings import JudgeSettings
+from kernelagent.domain.problem import ProblemSpec
 from kernelagent.models.replay import ReplayModel
-from kernelagent.problem import ProblemSpec
+from kernelagent.prompts.feedback import feedback_for
 from kernelagent.tools.judge_client import JudgeProcess
-from kernelagent.tools.settings import JudgeSettings
 
 ROOT = Path(__file__).resolve().parents[1]
 CASSETTE = ROOT / "tests" / "cassettes" / "rms_norm_residual.jsonl"

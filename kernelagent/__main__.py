@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kernelagent.cli import main
+from kernelagent.cli.main import main
 
 if __name__ == "__main__":
     main()

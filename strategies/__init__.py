@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from importlib.metadata import entry_points
 from typing import Any, Protocol
 
-from kernelagent.errors import UsageError
-from kernelagent.history import History, TurnRequest
+from kernelagent.domain.errors import UsageError
+from kernelagent.domain.history import History, TurnRequest
 
 ENTRY_POINTS = "kernelagent.strategies"
 BUILT_IN = {
@@ -38,10 +38,10 @@ def load_strategy(
     name: str, models: Sequence[str], seed: int = 0, options: Mapping[str, str] | None = None
 ) -> Strategy:
     """Import exactly the strategy asked for; raises `UsageError` for an unknown name or option."""
-    found = {point.name: point.value for point in entry_points(group=ENTRY_POINTS)} | BUILT_IN
-    if name not in found:
-        raise UsageError(f"there is no strategy {name!r}; installed: {', '.join(sorted(found))}")
-    module, _, attribute = found[name].partition(":")
+    result = {point.name: point.value for point in entry_points(group=ENTRY_POINTS)} | BUILT_IN
+    if name not in result:
+        raise UsageError(f"there is no strategy {name!r}; installed: {', '.join(sorted(result))}")
+    module, _, attribute = result[name].partition(":")
     kind = getattr(importlib.import_module(module), attribute)
     return build(kind, name, tuple(models), seed, options or {})
 

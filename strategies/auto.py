@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kernelagent.history import History, Turn, TurnRequest
+from kernelagent.domain.history import History, Turn, TurnRequest
 from kernelagent.strategies.chains import Chains
 from kernelagent.strategies.lineage import GAIN
 from kernelagent.strategies.options import a_share, at_least

@@ -18,8 +18,8 @@ from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import NamedTuple
 
-from kernelagent.evaluation import Evaluation
-from kernelagent.history import History, RequestKind, Turn, TurnRequest
+from kernelagent.domain.evaluation import Evaluation
+from kernelagent.domain.history import History, RequestKind, Turn, TurnRequest
 from kernelagent.strategies.lineage import Lineage, side_by_side, willing
 from kernelagent.strategies.options import a_share, at_least, one_of
 from kernelagent.strategies.parents import dice, draw_parent
@@ -151,12 +151,12 @@ class _Remembered:
 
 
 def _with_pulls(known: Known, turns: Sequence[Turn], lineage: Lineage) -> Known:
-    found = defaultdict(list, {arm: list(paid) for arm, paid in known.items()})
+    result = defaultdict(list, {arm: list(paid) for arm, paid in known.items()})
     for turn in turns:
         parent = lineage.parent(turn)
         arm = (turn.request.kind, turn.request.model, bottleneck(parent))
-        found[arm].append(payoff(turn, parent))
-    return found
+        result[arm].append(payoff(turn, parent))
+    return result
 
 
 def payoff(turn: Turn, parent: Turn | None) -> float:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kernelagent.history import History, TurnRequest
+from kernelagent.domain.history import History, TurnRequest
 from kernelagent.strategies.lineage import model_for, side_by_side
 from kernelagent.strategies.options import at_least
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kernelagent.history import History, Turn, TurnRequest
+from kernelagent.domain.history import History, Turn, TurnRequest
 from kernelagent.strategies.lineage import model_for
 from kernelagent.strategies.options import at_least, one_of
 from kernelagent.strategies.window import SHOWN, Window

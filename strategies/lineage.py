@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from kernelagent.history import History, RequestKind, Turn, TurnRequest
+from kernelagent.domain.history import History, RequestKind, Turn, TurnRequest
 
 GAIN = 0.01
 """A turn paid when it raised the score by this share; less is noise on any device."""

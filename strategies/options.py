@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from kernelagent.errors import UsageError
+from kernelagent.domain.errors import UsageError
 
 
 def at_least(least: float, **options: float | None) -> None:

@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from heapq import nsmallest
 from random import Random
 
-from kernelagent.history import History, Turn
+from kernelagent.domain.history import History, Turn
 from kernelagent.strategies.lineage import Lineage
 
 UNSURE = 0.2
-"""An estimate's ratio is known to within this share (see `kernelagent.evaluation.Estimate`)."""
+"""An estimate's ratio is known to within this share (see `kernelagent.domain.evaluation.Estimate`)."""
 
 
 def draw_parent(lineage: Lineage, beam: int, penalty: float, draw: Random) -> Turn | None:

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kernelagent.history import History, RequestKind, Turn, TurnRequest
+from kernelagent.domain.history import History, RequestKind, Turn, TurnRequest
 from kernelagent.strategies.lineage import Lineage, model_for, paid, side_by_side
 from kernelagent.strategies.options import a_share, at_least
 from kernelagent.strategies.parents import dice, draw_parent

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from kernelagent.history import History, Turn, TurnRequest, best_of
+from kernelagent.domain.history import History, Turn, TurnRequest, best_of
 from kernelagent.strategies.lineage import evaluated, kind_after, model_for
 from kernelagent.strategies.options import at_least, one_of
 

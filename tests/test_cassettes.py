@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from kernelagent.candidate import Candidate, parse_reply
-from kernelagent.config import RunConfig
-from kernelagent.models.cassette import of_run, recording
-from kernelagent.problem import ProblemSpec
-from kernelagent.run import RunResult, optimize
-from kernelagent.runlog import RunFolder, read_events
-from kernelagent.state import fold
+from kernelagent.domain.candidate import Candidate, parse_reply
+from kernelagent.domain.config import RunConfig
+from kernelagent.domain.problem import ProblemSpec
+from kernelagent.loop.run import RunResult, optimize
+from kernelagent.storage.cassette import of_run, recording
+from kernelagent.storage.run_log import RunFolder, read_events
+from kernelagent.storage.run_state import fold
 from kernelagent.strategies import BUILT_IN
 
 TESTS = Path(__file__).resolve().parent
@@ -42,15 +42,15 @@ def played(cassette: Path, folder: Path) -> RunResult:
 @pytest.mark.parametrize("cassette", PLAYED)
 def test_each_turn_ends_as_it_was_recorded_and_the_last_is_the_best(cassette, tmp_path):
     result = played(cassette, tmp_path)
-    told = [reply.verdict for reply in recording(str(cassette))]
-    assert [reply.verdict for reply in of_run(RunFolder(result.run))] == told
-    assert told[0] == "compile_error"
-    assert told[1] in {"data_race", "out_of_bounds", "wrong_output"}
+    reported = [reply.verdict for reply in recording(str(cassette))]
+    assert [reply.verdict for reply in of_run(RunFolder(result.run))] == reported
+    assert reported[0] == "compile_error"
+    assert reported[1] in {"data_race", "out_of_bounds", "wrong_output"}
     scores = [turn.score for turn in result.state.history.turns if turn.accepted]
     assert scores == sorted(set(scores)), "every accepted turn is better than the one before"
     assert (scores[0] < 1) == (cassette.stem in SLOWER_THAN_EAGER)
     assert result.outcome == "better"
-    assert result.state.winner_turn == len(told) - 1
+    assert result.state.winner_turn == len(reported) - 1
     assert (tmp_path / "optimized.py").is_file()
 
 
@@ -70,12 +70,12 @@ def test_every_strategy_ends_in_good_order_on_a_recorded_conversation(strategy, 
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)
     state = fold(read_events(RunFolder(Path(report["folder"])).log))
-    told = [reply.verdict for reply in recording(str(cassette))]
+    reported = [reply.verdict for reply in recording(str(cassette))]
     # A recording that is too short ends the run, never as an error; auto sees no headroom before.
     ends = {"auto": "the strategy asks for nothing more"}
     assert (report["outcome"], report["exit_status"]) == ("better", 0)
     assert report["why"] == ends.get(strategy, f"replay:{cassette} has nothing left to try")
-    assert len(state.history.turns) == len(told)
+    assert len(state.history.turns) == len(reported)
     assert not state.history.pending
     accepted = {turn.index: turn.score for turn in state.history.turns if turn.accepted}
     assert state.winner_turn == max(accepted, key=accepted.__getitem__)

@@ -36,7 +36,7 @@ class Example:
         made = getattr(self._file, self._inputs)()
         if isinstance(made, list):
             return {"default": (tuple(made), {})}
-        return {name: (one["args"], one["kwargs"]) for name, one in made.items()}
+        return {name: (item["args"], item["kwargs"]) for name, item in made.items()}
 
 
 @pytest.fixture(params=EXAMPLES, ids=lambda path: path.stem)

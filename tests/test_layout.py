@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import importlib.util
 import json
 import re
 import resource
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -25,12 +27,12 @@ def project() -> dict:
 
 
 def packages_in(folder: Path, name: str) -> set[str]:
-    found = set()
+    result = set()
     for init in folder.rglob("__init__.py"):
         inner = init.parent.relative_to(folder).parts
         if not (inner and (folder / inner[0]).is_symlink()):
-            found.add(".".join((name, *inner)))
-    return found
+            result.add(".".join((name, *inner)))
+    return result
 
 
 def test_packages_listed_equal_the_tree():
@@ -67,8 +69,10 @@ def test_importing_the_package_imports_nothing_heavy():
 
 
 def test_conductor_imports_neither_torch_nor_triton():
-    conductor = "import kernelagent.commands, kernelagent.run, kernelagent.models.replay"
-    assert not {"torch", "triton", "litellm"} & set(imported_by(conductor))
+    controller = (
+        "import kernelagent.cli.commands.optimize, kernelagent.loop.run, kernelagent.models.replay"
+    )
+    assert not {"torch", "triton", "litellm"} & set(imported_by(controller))
 
 
 def fastest_start(arguments: list[str]) -> float:
@@ -126,3 +130,57 @@ def test_environment_of_make_refuses_an_old_python(tmp_path):
     assert done.returncode == 1
     assert "or newer is needed" in done.stderr
     assert [entry.name for entry in tmp_path.iterdir()] == [".ci"]
+
+
+def test_files_named_in_the_recipes_exist():
+    pages = [(ROOT / name).read_text(encoding="utf-8") for name in ("CONTRIBUTING.md", "AGENTS.md")]
+    named = {name for page in pages for name in re.findall(r"`([\w./-]+/[\w./-]*)`", page)}
+    assert len(named) > 25
+    assert [name for name in sorted(named) if not (ROOT / name).exists()] == []
+
+
+def test_the_top_of_the_package_shows_at_most_ten_names():
+    inside = {path.name for path in (ROOT / "kernelagent").iterdir() if path.name[0] not in "._"}
+    assert len(inside - {"py.typed", *LINKED}) <= 10
+
+
+def environment_of_make(folder):
+    """The module that `make` runs, with `folder` for the checkout."""
+    spec = importlib.util.spec_from_file_location(
+        "environment_of_make", ROOT / ".ci/environment.py"
+    )
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    module.ROOT, module.VENV = folder, folder / ".venv"
+    return module
+
+
+def test_make_pins_no_triton_because_torch_brings_its_own(tmp_path):
+    # pip refuses torch 2.13.0 of the package index together with any triton but 3.7.1.
+    shutil.copy(ROOT / "constraints.txt", tmp_path)
+    (tmp_path / ".venv").mkdir()
+    (tmp_path / ".venv" / "pyvenv.cfg").write_text("include-system-site-packages = false\n")
+    pins = environment_of_make(tmp_path)._constraints().splitlines()
+    assert [pin for pin in pins if pin.startswith("triton==")] == []
+    assert [pin for pin in pins if pin.startswith("torch==")]
+
+
+@pytest.mark.parametrize(
+    ("version", "fits"),
+    [("3.5.9", False), ("3.6.0", True), ("3.9.1+git", True), ("3.10.0", False)],
+)
+def test_make_reuses_a_triton_in_the_packages_range_only(tmp_path, version, fits):
+    assert environment_of_make(tmp_path)._within(version, "3.6", "3.10") is fits
+
+
+def test_the_range_of_triton_is_what_the_virtual_device_was_tried_with():
+    from kernelagent.tools.virtual.triton_versions import TRIED, why_not
+
+    (line,) = [item for item in project()["project"]["dependencies"] if item.startswith("triton")]
+    lowest, beyond = re.search(r">=(\d+\.\d+),<(\d+\.\d+);", line).groups()
+    assert lowest == "{}.{}".format(*TRIED[0])
+    assert beyond == f"{TRIED[-1][0]}.{TRIED[-1][1] + 1}"
+    assert [why_not(version) for version in TRIED] == [None] * len(TRIED)
+    assert (
+        why_not((3, 10), "3.10.0") == "it needs triton 3.6, 3.7, 3.8, 3.9, and 3.10.0 is installed"
+    )

@@ -3,19 +3,15 @@ from __future__ import annotations
 import ast
 import re
 import shlex
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
 import typer.main
 
-sys.path.insert(0, str(Path(__file__).parent / "docs"))
-from pages import PAGES, ROOT, blocks, commands
-
 import kernelagent
-from kernelagent.cli import app, main
-from kernelagent.errors import ExitStatus
+from kernelagent.cli.main import app, main
+from kernelagent.domain.errors import ExitStatus
+from tests.docs.pages import PAGES, ROOT, blocks, commands
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
@@ -69,26 +65,12 @@ def test_command_that_does_not_exist_is_wrong_usage(words):
     assert stopped.value.code == ExitStatus.USAGE
 
 
-def test_command_table_lists_every_command():
-    told = set(re.findall(r"^\| `kernelagent (\w+)", README, re.MULTILINE))
-    assert told == set(COMMANDS.commands)
+def test_readme_is_short_enough_to_be_read():
+    assert len(README.splitlines()) <= 100
 
 
-def test_flag_table_lists_every_flag():
-    rows = [line.split("|")[1] for line in README.splitlines() if line.startswith("| `--")]
-    told = {flag for row in rows for flag in re.findall(r"`(--[\w-]+)`", row)}
-    real = {
-        flag
-        for command in COMMANDS.commands.values()
-        for parameter in command.params
-        for flag in parameter.opts
-        if flag.startswith("--")
-    }
-    assert told == real - {"--help", "--json", "--yes"}
-
-
-def test_command_that_readme_says_is_missing_is_missing():
-    (missing,) = re.findall(r"^## What does not work yet\n(.*)", README, re.MULTILINE | re.DOTALL)
+def test_command_that_the_limits_say_is_missing_is_missing():
+    missing = (ROOT / "docs" / "limits.md").read_text(encoding="utf-8")
     named = set(re.findall(r"\bno\b[^.]*?`kernelagent (\w+)`", missing, re.IGNORECASE))
     assert named & set(COMMANDS.commands) == set()
 

@@ -1,4 +1,4 @@
-"""The conductor's end of the judge: starts its process, asks for verdicts, and never imports torch."""
+"""The controller's end of the judge: starts its process, asks for verdicts, and never imports torch."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from typing import Any, Literal, Self
 import msgspec
 
 import kernelagent
-from kernelagent import errors
-from kernelagent.candidate import Candidate
-from kernelagent.errors import EnvironmentFault, KernelAgentError
-from kernelagent.evaluation import DeviceFacts, Evaluation, Stage
-from kernelagent.problem import ProblemFacts
-from kernelagent.profile import ReferenceProfile
-from kernelagent.records import from_data, to_data
-from kernelagent.tools.settings import JudgeSettings
+from kernelagent.domain import errors
+from kernelagent.domain.candidate import Candidate
+from kernelagent.domain.errors import EnvironmentFault, KernelAgentError
+from kernelagent.domain.evaluation import DeviceFacts, Evaluation, Stage
+from kernelagent.domain.judge_settings import JudgeSettings
+from kernelagent.domain.problem import ProblemFacts
+from kernelagent.domain.profile import ReferenceProfile
+from kernelagent.domain.serialization import from_data, to_data
+from kernelagent.domain.whole_model import Scan, WholeModel
 from kernelagent.tools.wire import ChannelClosed, Frame, pair
-from kernelagent.whole_model import Scan, WholeModel
 
 _ROOT = str(Path(kernelagent.__file__).resolve().parent.parent)
 # The root leaves the path again, so that `import tools` inside the user's code cannot reach ours.
@@ -86,6 +86,11 @@ class _Connection:
                     return frame
         except ChannelClosed as error:
             code = self._process.poll()
+            if code == -signal.SIGKILL:
+                raise EnvironmentFault(
+                    "the judge was killed from outside, as the kernel does when memory runs out: give "
+                    "it less with --memory-limit (as in 4G) or smaller inputs with --inputs FUNCTION"
+                ) from error
             raise EnvironmentFault(
                 f"the judge's process is gone (exit status {code}); its own words stand above on "
                 f"stderr. Run `kernelagent doctor` to see what this machine can do"

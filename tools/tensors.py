@@ -13,6 +13,9 @@ from typing import Any
 import torch
 
 Spec = Any
+_GAPS = 4
+_ANY_GAPS = 1 << 30
+"""A tensor with gaps is laid out as it was up to this many bytes, or this many times its values'."""
 _DEVICE_WORDS = ("cpu", "cuda", "meta")
 
 
@@ -58,10 +61,10 @@ def spec_of(tensor: torch.Tensor) -> TensorSpec:
 
 
 def dtype_of(name: str) -> torch.dtype:
-    found = getattr(torch, name, None)
-    if not isinstance(found, torch.dtype):
+    result = getattr(torch, name, None)
+    if not isinstance(result, torch.dtype):
         raise Malformed(f"{name!r} is not a dtype")
-    return found
+    return result
 
 
 def pack(value: Any, tensors: list[torch.Tensor]) -> Spec:
@@ -115,7 +118,14 @@ def unpack(spec: Spec, tensors: Sequence[Any]) -> Any:
         raise Malformed(f"unknown kind of value {kind!r}")
     try:
         return reader(body, tensors)
-    except (TypeError, ValueError, IndexError, KeyError, AttributeError, RecursionError) as error:
+    except (
+        TypeError,
+        LookupError,
+        ArithmeticError,
+        ValueError,
+        AttributeError,
+        RuntimeError,
+    ) as error:
         raise Malformed(f"a {kind} is not well formed: {error}") from error
 
 
@@ -127,12 +137,12 @@ def _named(name: str, _: Sequence[Any]) -> Any:
     head, *rest = name.split(".")
     if head != "torch":
         raise Malformed(f"{name!r} is not torch's")
-    found: Any = torch
+    result: Any = torch
     for part in rest:
-        found = getattr(found, part)
-    if str(getattr(found, "__module__", "")).split(".")[0] != "torch":
+        result = getattr(result, part)
+    if str(getattr(result, "__module__", "")).split(".")[0] != "torch":
         raise Malformed(f"{name!r} is not torch's")
-    return found
+    return result
 
 
 _READERS: dict[str, Callable[[Any, Sequence[Any]], Any]] = {
@@ -167,10 +177,20 @@ def raw_bytes(tensor: torch.Tensor) -> memoryview:
 
 
 def from_bytes(spec: TensorSpec, values: memoryview, *, device: str = "cpu") -> torch.Tensor:
-    """Lay out `values` as `spec` says, strides and expanded dimensions included; owns its memory."""
-    dtype = dtype_of(spec.dtype)
+    """Lay out `values` as `spec` says, strides and expanded dimensions included; owns its memory.
+
+    Strides that would claim far more memory than the values are left out. Raises `Malformed`.
+    """
     if values.nbytes != spec.bytes or len(spec.shape) != len(spec.strides):
         raise Malformed(f"{values.nbytes} bytes for a tensor of {spec.bytes}")
+    try:
+        return _laid_out(spec, values, device)
+    except (RuntimeError, ValueError, TypeError, OverflowError) as error:
+        raise Malformed(f"no tensor has this description: {str(error)[:200]}") from error
+
+
+def _laid_out(spec: TensorSpec, values: memoryview, device: str) -> torch.Tensor:
+    dtype = dtype_of(spec.dtype)
     if spec.device == "meta":
         return torch.empty_strided(spec.shape, spec.strides, dtype=dtype, device="meta")
     if values.nbytes == 0:
@@ -178,7 +198,7 @@ def from_bytes(spec: TensorSpec, values: memoryview, *, device: str = "cpu") -> 
     else:
         copied = torch.frombuffer(bytearray(values), dtype=torch.uint8)
         plain = copied.view(dtype).reshape(spec.shape).to(device)
-    if tuple(plain.stride()) == spec.strides or plain.numel() == 0:
+    if tuple(plain.stride()) == spec.strides or plain.numel() == 0 or _claims_too_much(spec):
         return plain
     repeated = [
         d for d, (n, s) in enumerate(zip(spec.shape, spec.strides, strict=True)) if s == 0 and n > 1
@@ -188,6 +208,11 @@ def from_bytes(spec: TensorSpec, values: memoryview, *, device: str = "cpu") -> 
     laid_out = torch.empty_strided(base_shape, spec.strides, dtype=dtype, device=device)
     laid_out.copy_(plain[kept])
     return laid_out.expand(spec.shape) if repeated else laid_out
+
+
+def _claims_too_much(spec: TensorSpec) -> bool:
+    reach = sum((n - 1) * s for n, s in zip(spec.shape, spec.strides, strict=True) if n > 0)
+    return (reach + 1) * dtype_of(spec.dtype).itemsize > max(_GAPS * spec.bytes, _ANY_GAPS)
 
 
 def spec_to_data(spec: TensorSpec) -> dict[str, Any]:
@@ -214,7 +239,11 @@ def spec_from_data(data: Any) -> TensorSpec:
         )
     except (TypeError, ValueError, KeyError) as error:
         raise Malformed(f"not a tensor's description: {error}") from error
-    if any(n < 0 for n in spec.shape) or len(spec.shape) > 64 or spec.device not in _DEVICE_WORDS:
+    if (
+        any(n < 0 for n in (*spec.shape, *spec.strides))
+        or len(spec.shape) > 64
+        or spec.device not in _DEVICE_WORDS
+    ):
         raise Malformed(f"not a tensor's description: {data!r:.100}")
     dtype_of(spec.dtype)
     return spec
@@ -234,11 +263,11 @@ class Parcel:
 
 def parcel(value: Any) -> Parcel:
     """Pack `value` with its tensors' bytes; a tensor that appears twice travels once."""
-    found: list[torch.Tensor] = []
-    spec = pack(value, found)
+    result: list[torch.Tensor] = []
+    spec = pack(value, result)
     unique: list[torch.Tensor] = []
     places: list[int] = []
-    for tensor in found:
+    for tensor in result:
         at = next((i for i, other in enumerate(unique) if other is tensor), None)
         if at is None:
             unique.append(tensor)

@@ -81,8 +81,8 @@ def differentiable(
         _asked_parameters(module, step.parameters),
     ):
         (args, kwargs), _ = _asked_inputs(arguments) if step.inputs else (arguments, {})
-        found = tree_leaves(module(*args, **kwargs))
-        return {at: found[at].detach() for at in range(len(found)) if _has_gradient(found, at)}
+        result = tree_leaves(module(*args, **kwargs))
+        return {at: result[at].detach() for at in range(len(result)) if _has_gradient(result, at)}
 
 
 class Prepared:
@@ -110,13 +110,13 @@ def _with_gradients(
     if step.beside is not None:
         (others, named), _ = _asked_inputs(step.beside) if step.inputs else (step.beside, {})
         module(*others, **named)
-    found = tree_leaves(output)
-    told = [_has_gradient(found, at) for at in step.outputs]
-    rows = [[g for g, has in zip(row, told, strict=True) if has] for row in step.upstream]
-    outputs = [found[at] for at, has in zip(step.outputs, told, strict=True) if has]
+    result = tree_leaves(output)
+    reported = [_has_gradient(result, at) for at in step.outputs]
+    rows = [[g for g, has in zip(row, reported, strict=True) if has] for row in step.upstream]
+    outputs = [result[at] for at, has in zip(step.outputs, reported, strict=True) if has]
     gradients = _backwards(outputs, rows, parameters | asked)
     plain = tree_map(lambda v: v.detach() if isinstance(v, torch.Tensor) else v, output)
-    return {FORWARD: plain, DIFFERENTIABLE: told, GRADIENTS: gradients}
+    return {FORWARD: plain, DIFFERENTIABLE: reported, GRADIENTS: gradients}
 
 
 def _backwards(
@@ -126,10 +126,10 @@ def _backwards(
         return {APART: _apart(outputs, rows[0], leaves, last=True)}
     first, apart, again = rows
     _accumulate(outputs, first, last=False)
-    found = {FIRST: _accumulated(leaves)}
-    found[APART] = _apart(outputs, apart, leaves, last=False)
+    result = {FIRST: _accumulated(leaves)}
+    result[APART] = _apart(outputs, apart, leaves, last=False)
     _accumulate(outputs, again, last=True)
-    return found | {ACCUMULATED: _accumulated(leaves)}
+    return result | {ACCUMULATED: _accumulated(leaves)}
 
 
 def _accumulate(
@@ -154,12 +154,12 @@ def _apart(
     flat = [tensor for tensors in leaves.values() for tensor in tensors]
     if not outputs or not flat:
         return dict.fromkeys(leaves)
-    found = iter(
+    result = iter(
         torch.autograd.grad(
             list(outputs), flat, list(row), retain_graph=not last, allow_unused=True
         )
     )
-    return {name: _sum([next(found) for _ in tensors]) for name, tensors in leaves.items()}
+    return {name: _sum([next(result) for _ in tensors]) for name, tensors in leaves.items()}
 
 
 def _sum(gradients: Sequence[torch.Tensor | None]) -> torch.Tensor | None:

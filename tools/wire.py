@@ -20,6 +20,8 @@ from typing import Any, Self
 _MAGIC = b"KAF1"
 _FIXED = struct.Struct("<4sIQ")
 _CHUNK = 1 << 20
+_AT_FIRST = 16 << 20
+"""What is made room for on somebody's word; the rest follows as the bytes arrive."""
 
 
 class ChannelClosed(Exception):
@@ -32,6 +34,10 @@ class ChannelTimeout(Exception):
 
 class ChannelViolation(Exception):
     """What arrived is not a frame, or is larger than was allowed."""
+
+
+class FrameTooLarge(ChannelViolation):
+    """A frame claims more bytes than the receiver is willing to take."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +88,7 @@ class Channel:
         if magic != _MAGIC:
             raise ChannelViolation("what arrived does not begin like a frame")
         if header_bytes > max_header or payload_bytes > max_payload:
-            raise ChannelViolation(
+            raise FrameTooLarge(
                 f"a frame of {header_bytes} + {payload_bytes} bytes arrived where at most "
                 f"{max_header} + {max_payload} are allowed"
             )
@@ -93,6 +99,12 @@ class Channel:
         if not isinstance(header, dict):
             raise ChannelViolation("a frame's header is not a JSON object")
         return Frame(header, self._read(payload_bytes, deadline))
+
+    def readable(self, timeout: float) -> bool:
+        """Whether something has arrived, or the other side is gone, within `timeout` seconds."""
+        poll = select.poll()
+        poll.register(self.socket, select.POLLIN)
+        return bool(poll.poll(max(0.0, timeout) * 1000))
 
     def close(self) -> None:
         self.socket.close()
@@ -120,21 +132,30 @@ class Channel:
             view = view[sent:]
 
     def _read(self, size: int, deadline: float | None) -> memoryview:
-        buffer = bytearray(size)
-        view = memoryview(buffer)
-        filled = 0
-        while filled < size:
-            _wait(self.socket, deadline, writing=False)
-            try:
-                got = self.socket.recv_into(view[filled : filled + _CHUNK])
-            except BlockingIOError:
-                continue
-            except OSError as error:
-                raise ChannelClosed(str(error)) from error
-            if not got:
-                raise ChannelClosed("the other side closed the line")
-            filled += got
-        return view
+        """`size` bytes; memory grows with what arrives, never with what was only claimed."""
+        buffer = bytearray(min(size, _AT_FIRST))
+        self._fill(memoryview(buffer), deadline)
+        while len(buffer) < size:
+            filled = len(buffer)
+            buffer.extend(bytes(min(size - filled, filled)))
+            with memoryview(buffer) as view:
+                self._fill(view[filled:], deadline)
+        return memoryview(buffer)
+
+    def _fill(self, view: memoryview, deadline: float | None) -> None:
+        with view:
+            filled = 0
+            while filled < len(view):
+                _wait(self.socket, deadline, writing=False)
+                try:
+                    got = self.socket.recv_into(view[filled : filled + _CHUNK])
+                except BlockingIOError:
+                    continue
+                except OSError as error:
+                    raise ChannelClosed(str(error)) from error
+                if not got:
+                    raise ChannelClosed("the other side closed the line")
+                filled += got
 
 
 def _wait(end: socket.socket, deadline: float | None, *, writing: bool) -> None:

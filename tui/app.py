@@ -10,9 +10,9 @@ from textual.app import App, SystemCommand
 from textual.binding import Binding, BindingType
 from textual.screen import Screen
 
-from kernelagent.config import RunConfig
-from kernelagent.errors import UsageError
-from kernelagent.runlog import RunFolder
+from kernelagent.domain.config import RunConfig
+from kernelagent.domain.errors import UsageError
+from kernelagent.storage.run_log import RunFolder
 from kernelagent.tui.run_screen import RunScreen
 from kernelagent.tui.start_screen import StartScreen
 from kernelagent.tui.turn_tree import TurnTree

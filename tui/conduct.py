@@ -10,13 +10,13 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from kernelagent.config import RunConfig
-from kernelagent.errors import ExitStatus, KernelAgentError
-from kernelagent.events import Logged
-from kernelagent.problem import ProblemSpec
-from kernelagent.records import from_json
-from kernelagent.run import optimize
-from kernelagent.runlog import RunFolder
+from kernelagent.domain.config import RunConfig
+from kernelagent.domain.errors import ExitStatus, KernelAgentError
+from kernelagent.domain.events import Logged
+from kernelagent.domain.problem import ProblemSpec
+from kernelagent.domain.serialization import from_json
+from kernelagent.loop.run import optimize
+from kernelagent.storage.run_log import RunFolder
 
 
 @dataclass(frozen=True)
@@ -31,14 +31,14 @@ class Orders:
 
 def conduct(orders: Orders) -> ExitStatus:
     """Run to the end; the first event tells where."""
-    told: list[str] = []
+    reported: list[str] = []
     runs = Path(orders.config.runs)
     folder = None if orders.resume is None else RunFolder(Path(orders.resume))
 
     def tell(logged: Logged) -> None:
-        if not told:
-            told.append(str(folder.path if folder else runs / getattr(logged.event, "run", "")))
-            sys.stdout.write(f"{Path(told[0]).absolute()}\n")
+        if not reported:
+            reported.append(str(folder.path if folder else runs / getattr(logged.event, "run", "")))
+            sys.stdout.write(f"{Path(reported[0]).absolute()}\n")
             sys.stdout.flush()
 
     return optimize(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kernelagent.errors import UsageError
-from kernelagent.events import Logged
-from kernelagent.runlog import events_in
+from kernelagent.domain.errors import UsageError
+from kernelagent.domain.events import Logged
+from kernelagent.storage.run_log import events_in
 
 CHUNK_BYTES = 1 << 18
 """Read at once, so that keys are answered between the parts of a long log."""

@@ -1,4 +1,4 @@
-"""Starts the screens, and the conductor of a run that the screens then watch."""
+"""Starts the screens, and the controller of a run that the screens then watch."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import IO
 
 import kernelagent
-from kernelagent.commands import outcome_text
-from kernelagent.config import RunConfig
-from kernelagent.errors import EnvironmentFault, ExitStatus
-from kernelagent.problem import ProblemSpec
-from kernelagent.records import to_json
-from kernelagent.runlog import RunFolder, read_events
-from kernelagent.state import fold
+from kernelagent.domain.config import RunConfig
+from kernelagent.domain.errors import EnvironmentFault, ExitStatus
+from kernelagent.domain.problem import ProblemSpec
+from kernelagent.domain.serialization import to_json
+from kernelagent.prompts.wording import outcome_text
+from kernelagent.storage.run_log import RunFolder, read_events
+from kernelagent.storage.run_state import fold
 from kernelagent.tui.conduct import Orders
 
 _ROOT = str(Path(kernelagent.__file__).resolve().parent.parent)
@@ -26,7 +26,7 @@ _LOOK_S = 0.05
 
 
 @dataclass
-class Conductor:
+class Controller:
     """A run in a process of its own; it goes on when the screen that started it is gone."""
 
     process: subprocess.Popen[bytes]
@@ -34,23 +34,23 @@ class Conductor:
     said: IO[bytes]
 
     @classmethod
-    def start(cls, orders: Orders) -> Conductor:
+    def start(cls, orders: Orders) -> Controller:
         """Begin; the first event's folder is known a moment later."""
         # A file, not a pipe: what is written after the screen is gone must not kill the run.
-        told, said = tempfile.TemporaryFile(), tempfile.TemporaryFile()  # noqa: SIM115
+        reported, message = tempfile.TemporaryFile(), tempfile.TemporaryFile()  # noqa: SIM115
         path = os.pathsep.join(filter(None, (_ROOT, os.environ.get("PYTHONPATH"))))
         process = subprocess.Popen(
             [sys.executable, "-m", "kernelagent.tui.conduct"],
             stdin=subprocess.PIPE,
-            stdout=told,
-            stderr=said,
+            stdout=reported,
+            stderr=message,
             env={**os.environ, "PYTHONPATH": path},
             start_new_session=True,
         )
         assert process.stdin is not None
         process.stdin.write(to_json(orders))
         process.stdin.close()
-        return cls(process, told, said)
+        return cls(process, reported, message)
 
     @property
     def folder(self) -> RunFolder | None:
@@ -94,18 +94,18 @@ def optimize(spec: ProblemSpec, config: RunConfig, folder: RunFolder | None) -> 
     from kernelagent.tui.run_screen import RunScreen
 
     resume = None if folder is None else str(folder.path)
-    conductor = Conductor.start(Orders(spec, config, resume))
-    found = conductor.wait_for_folder()
-    KernelAgentApp(RunScreen(found, lambda: conductor.going_on)).run()
+    controller = Controller.start(Orders(spec, config, resume))
+    result = controller.wait_for_folder()
+    KernelAgentApp(RunScreen(result, lambda: controller.going_on)).run()
     # Asked before the log is read: who was gone by then has written all that is to be written.
-    still_there = conductor.going_on
-    state = fold(read_events(found.log))
+    still_there = controller.going_on
+    state = fold(read_events(result.log))
     end = state.finished
     if end is None and still_there:
-        sys.stdout.write(f"the run goes on; to see it again: kernelagent tui {found.path}\n")
+        sys.stdout.write(f"the run goes on; to see it again: kernelagent tui {result.path}\n")
         return ExitStatus.INTERRUPTED
     if end is None:
-        raise EnvironmentFault(f"the conductor of {found.id} died: {conductor.last_words()}")
+        raise EnvironmentFault(f"the controller of {result.id} died: {controller.last_words()}")
     path = None if state.emitted is None else Path(state.emitted)
     sys.stdout.write(outcome_text(end.outcome, state.winner, path, end.why))
     return ExitStatus(end.exit_status)

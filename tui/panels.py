@@ -8,13 +8,13 @@ from dataclasses import asdict
 
 from rich.text import Text
 
-from kernelagent.budget import Budget
-from kernelagent.config import RunConfig
-from kernelagent.errors import UsageError
-from kernelagent.evaluation import Evaluation
-from kernelagent.gitlog import harmless
-from kernelagent.records import from_data
-from kernelagent.state import RunState
+from kernelagent.domain.budget import Budget
+from kernelagent.domain.config import RunConfig
+from kernelagent.domain.errors import UsageError
+from kernelagent.domain.evaluation import Evaluation
+from kernelagent.domain.serialization import from_data
+from kernelagent.storage.git_history import harmless
+from kernelagent.storage.run_state import RunState
 from kernelagent.tui.view import View
 
 _STAGE_MARKS = {"passed": "✓", "failed": "✗", "skipped": "–"}
@@ -25,12 +25,19 @@ def large_number(view: View) -> str:
     shown = view.shown
     if shown is None:
         return "-"
-    _, found, _ = shown
-    if found.timing is not None:
-        return f"{found.timing.speedup_eager.value:.2f}x"
-    if found.estimate is not None:
-        return f"{found.estimate.ratio:.2f}x"
+    _, result, _ = shown
+    if result.timing is not None:
+        return f"{result.timing.speedup_eager.value:.2f}x"
+    if result.estimate is not None:
+        return f"{result.estimate.ratio:.2f}x"
     return "-"
+
+
+def best_title(view: View) -> str:
+    """What stands over the large number; an estimate is called one there too."""
+    shown = view.shown
+    estimated = shown is not None and shown[1].estimate is not None
+    return "best so far, an ESTIMATE" if estimated else "best so far"
 
 
 def best_text(view: View) -> Text:
@@ -38,8 +45,8 @@ def best_text(view: View) -> Text:
     shown = view.shown
     if shown is None:
         return Text("no turn accepted yet", "dim")
-    turn, found, again = shown
-    text = _kind(found)
+    turn, result, again = shown
+    text = _kind(result)
     doubt = "judged again" if again else "not yet judged again"
     text.append(f"\nturn {turn}, {doubt}", "dim")
     return text
@@ -136,7 +143,11 @@ def title_text(view: View, live: bool) -> str:
 def standing(view: View, live: bool) -> str:
     """In two words how the run stands."""
     if view.finished is not None:
-        word = {"better": "DONE: better module", "none": "DONE: none better"}
+        word = {
+            "better": "DONE: better module",
+            "not_faster": "DONE: right, not faster",
+            "none": "DONE: none better",
+        }
         return word.get(view.finished.outcome, view.finished.outcome.upper())
     if not live:
         return "NOT RUNNING (no end in its log)"

@@ -15,12 +15,12 @@ from textual.css.query import NoMatches
 from textual.screen import Screen
 from textual.widgets import Digits, Footer, Static
 
-from kernelagent.budget import Budget
-from kernelagent.commands_runs import command_of
-from kernelagent.console import steered_text
-from kernelagent.errors import UsageError
-from kernelagent.inbox import is_going_on, send
-from kernelagent.runlog import RunFolder
+from kernelagent.cli.commands.runs import command_of
+from kernelagent.domain.budget import Budget
+from kernelagent.domain.errors import UsageError
+from kernelagent.prompts.wording import steered_text
+from kernelagent.storage.inbox import is_going_on, send
+from kernelagent.storage.run_log import RunFolder
 from kernelagent.tui import panels
 from kernelagent.tui.curve import curve
 from kernelagent.tui.dialogs import AskText, Confirm, Words, keys_text
@@ -187,6 +187,7 @@ class RunScreen(Screen[None]):
         if number.value != large:
             number.update(large)
         self._put("#best-words", panels.best_text(self.view))
+        self.query_one("#best").border_title = panels.best_title(self.view)
         box, device = self.query_one("#best"), panels.device_text(self.view.state)
         if box.border_subtitle != device:
             box.border_subtitle = device

@@ -18,15 +18,16 @@ from textual.suggester import SuggestFromList
 from textual.widgets import Button, DataTable, DirectoryTree, Footer, Input, Label, Static
 from textual.worker import get_current_worker
 
-from kernelagent import browse
-from kernelagent.commands import problem_spec
-from kernelagent.config import RunConfig
-from kernelagent.errors import UsageError
-from kernelagent.models import COMPILER, needs_no_endpoint
-from kernelagent.runlog import RunFolder
+from kernelagent.domain.config import RunConfig
+from kernelagent.domain.errors import UsageError
+from kernelagent.domain.model_options import COMPILER
+from kernelagent.loop.arguments import problem_spec
+from kernelagent.models.kinds import needs_no_endpoint
+from kernelagent.report import browse
+from kernelagent.storage.run_log import RunFolder
 from kernelagent.tui.conduct import Orders
 from kernelagent.tui.dialogs import Confirm, Words, keys_text
-from kernelagent.tui.launch import Conductor
+from kernelagent.tui.launch import Controller
 from kernelagent.tui.run_screen import KEYS, RunScreen
 
 _SHOWN = 50
@@ -159,7 +160,7 @@ class StartScreen(Screen[None]):
 
     @work(thread=True, exclusive=True, group="doctor")
     def _examine(self) -> None:
-        from kernelagent.doctor import as_table, examine
+        from kernelagent.cli.doctor import as_table, examine
 
         table = as_table(examine())
         self.app.call_from_thread(self.app.push_screen, Words("Doctor", table))
@@ -209,13 +210,13 @@ class StartScreen(Screen[None]):
 
     @work(thread=True, exclusive=True, group="conduct")
     def _conduct(self, orders: Orders) -> None:
-        conductor = Conductor.start(orders)
+        controller = Controller.start(orders)
         try:
-            folder = conductor.wait_for_folder()
+            folder = controller.wait_for_folder()
         except Exception as error:  # noqa: BLE001 - a worker's border: the user is told, whatever it was
             self.app.call_from_thread(self.notify, str(error), severity="error", timeout=15)
             return
-        screen = RunScreen(folder, lambda: conductor.going_on)
+        screen = RunScreen(folder, lambda: controller.going_on)
         self.app.call_from_thread(self.app.push_screen, screen)
 
 
@@ -247,8 +248,8 @@ class _PythonTree(DirectoryTree):
 
 def _python_files(root: Path) -> list[str]:
     """Files to complete a name from: here and one folder down."""
-    found = sorted([*root.glob("*.py"), *root.glob("[!.]*/*.py")])
-    return [str(path) for path in found[:_FILES]]
+    result = sorted([*root.glob("*.py"), *root.glob("[!.]*/*.py")])
+    return [str(path) for path in result[:_FILES]]
 
 
 def _models(rows: Iterable[browse.RunRow]) -> list[str]:

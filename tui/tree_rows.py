@@ -8,9 +8,9 @@ from functools import cached_property, partial
 
 from rich.text import Text
 
-from kernelagent.evaluation import Evaluation
-from kernelagent.gitlog import harmless
-from kernelagent.history import Turn
+from kernelagent.domain.evaluation import Evaluation
+from kernelagent.domain.history import Turn
+from kernelagent.storage.git_history import harmless
 from kernelagent.tui.view import View
 
 MARKS = {
@@ -98,9 +98,9 @@ def _line(view: View, turn: Turn, depth: int) -> Text:
 
 
 def _what(view: View, turn: Turn) -> str:
-    found = turn.evaluation
-    if found is not None:
-        return short_number(found) if found.reason is None else found.reason.code
+    result = turn.evaluation
+    if result is not None:
+        return short_number(result) if result.reason is None else result.reason.code
     if turn.void:
         return "void"
     if turn.reply is not None:

@@ -15,13 +15,13 @@ from textual.containers import VerticalScroll
 from textual.screen import Screen
 from textual.widgets import Footer, Static, TabbedContent, TabPane
 
-from kernelagent.browse_text import kernels_table
-from kernelagent.console import number
-from kernelagent.evaluation import Evaluation
-from kernelagent.gitlog import harmless
-from kernelagent.history import Turn
-from kernelagent.records import to_data
-from kernelagent.runlog import RunFolder
+from kernelagent.domain.evaluation import Evaluation
+from kernelagent.domain.history import Turn
+from kernelagent.domain.serialization import to_data
+from kernelagent.prompts.wording import number
+from kernelagent.report.browse_text import kernels_table
+from kernelagent.storage.git_history import harmless
+from kernelagent.storage.run_log import RunFolder
 from kernelagent.tui.dialogs import Words, keys_text
 from kernelagent.tui.tree_rows import MARKS, model_and_kind, verdict_of
 from kernelagent.tui.view import View
@@ -196,29 +196,29 @@ def _title(view: View, turn: Turn) -> Text:
 
 
 def _verdict(turn: Turn) -> RenderableType:
-    found = turn.evaluation
-    if found is None:
+    result = turn.evaluation
+    if result is None:
         return Text(f"void: {turn.void}" if turn.void else "not judged yet")
     text = Text()
-    if found.reason is not None:
-        text.append(f"{found.verdict}: {found.reason.code}\n", "bold red")
-        text.append(f"{harmless(found.reason.message)}\n")
-        for key, value in found.reason.detail.items():
+    if result.reason is not None:
+        text.append(f"{result.verdict}: {result.reason.code}\n", "bold red")
+        text.append(f"{harmless(result.reason.message)}\n")
+        for key, value in result.reason.detail.items():
             shown = value if isinstance(value, str) else json.dumps(value, default=str)
             text.append(f"  {key}: ", "dim")
             text.append(f"{harmless(shown)}\n")
     else:
         text.append("accepted\n", "bold green")
-        text.append(f"{number(found)}\n")
-    text.append(_correctness(found))
+        text.append(f"{number(result)}\n")
+    text.append(_correctness(result))
     text.append("\nstages\n", "bold")
-    for stage in found.stages:
+    for stage in result.stages:
         text.append(f"  {stage.status:<8} {stage.name:<20} {stage.seconds:7.2f} s\n")
-    if found.disclosures:
+    if result.disclosures:
         text.append("\ndisclosed\n", "bold")
-        for one in found.disclosures:
-            text.append(f"  {one.code}: {harmless(one.message)}\n")
-    text.append(f"\nreward {turn.reward:.3g}; policy {found.policy}, sandbox {found.sandbox}\n")
+        for item in result.disclosures:
+            text.append(f"  {item.code}: {harmless(item.message)}\n")
+    text.append(f"\nreward {turn.reward:.3g}; policy {result.policy}, sandbox {result.sandbox}\n")
     return text
 
 
@@ -230,13 +230,13 @@ def _correctness(found: Evaluation) -> str:
 
 
 def _kernels(turn: Turn) -> RenderableType:
-    found = turn.evaluation
-    if found is None or not found.kernels:
+    result = turn.evaluation
+    if result is None or not result.kernels:
         return Text("nothing is known of this turn's kernels")
-    parts: list[RenderableType] = [kernels_table(found.kernels)]
-    if found.headroom:
+    parts: list[RenderableType] = [kernels_table(result.kernels)]
+    if result.headroom:
         text = Text("\nroofline: what the device allows at most\n", "bold")
-        for key, value in to_data(found.headroom).items():
+        for key, value in to_data(result.headroom).items():
             shown = f"{value:.4g}" if isinstance(value, float) else json.dumps(value, default=str)
             text.append(f"  {key.replace('_', ' ')}: {shown}\n", "")
         parts.append(text)

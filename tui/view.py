@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from kernelagent.console import doing_after, line_for
-from kernelagent.evaluation import Evaluation, Stage
-from kernelagent.events import (
+from kernelagent.domain.better import better
+from kernelagent.domain.evaluation import Evaluation, Stage
+from kernelagent.domain.events import (
     Evaluated,
     Logged,
     ReplyProgressed,
@@ -23,8 +23,9 @@ from kernelagent.events import (
     TurnVoid,
     WinnerMeasured,
 )
-from kernelagent.history import Turn
-from kernelagent.state import RunState
+from kernelagent.domain.history import Turn
+from kernelagent.prompts.wording import doing_after, line_for
+from kernelagent.storage.run_state import RunState
 
 Axis = Literal["turns", "tokens", "dollars", "seconds"]
 AXES: tuple[Axis, ...] = ("turns", "tokens", "dollars", "seconds")
@@ -157,8 +158,8 @@ class View:
 
     def _mark(self, turn: int) -> None:
         spent = self.state.spent
-        found = None if self.best is None else self.best.evaluation
-        ratio = 0.0 if found is None else ratio_of(found)
+        result = None if self.best is None else self.best.evaluation
+        ratio = 0.0 if result is None else ratio_of(result)
         self.points.append(Point(turn, spent.tokens, spent.dollars, self.state.elapsed_s, ratio))
 
     @property
@@ -193,13 +194,13 @@ def _joined(events: Iterable[Logged]) -> Iterator[tuple[Logged, int]]:
 
 
 def _follows(before: Logged, logged: Logged) -> Logged | None:
-    one, other = before.event, logged.event
-    if not isinstance(one, ReplyProgressed) or not isinstance(other, ReplyProgressed):
+    item, other = before.event, logged.event
+    if not isinstance(item, ReplyProgressed) or not isinstance(other, ReplyProgressed):
         return None
     begins = other.characters - len(other.text)
-    if one.turn != other.turn or one.characters != begins or logged.time_s < before.time_s:
+    if item.turn != other.turn or item.characters != begins or logged.time_s < before.time_s:
         return None
-    return replace(logged, event=replace(other, text=one.text + other.text))
+    return replace(logged, event=replace(other, text=item.text + other.text))
 
 
 def ratio_of(found: Evaluation) -> float:
@@ -210,4 +211,6 @@ def ratio_of(found: Evaluation) -> float:
 
 
 def _better(turn: Turn, than: Turn) -> bool:
-    return (turn.score, -turn.index) > (than.score, -than.index)
+    if turn.evaluation is None or than.evaluation is None:
+        return than.evaluation is None
+    return better(turn.evaluation, than.evaluation)

@@ -1,4 +1,7 @@
-"""Whoever writes the kernels: an LLM behind an API, a recording, or the built-in policy."""
+"""What writes the kernels: an LLM behind an API, a person, a recording, or the built-in policy.
+
+Here are the protocol of a model and its records; `kinds` knows which names there are and makes a model of one.
+"""
 
 from __future__ import annotations
 
@@ -6,33 +9,27 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, Protocol, runtime_checkable
-from urllib.parse import urlsplit
 
-from kernelagent.budget import Cost
-from kernelagent.errors import UsageError
-from kernelagent.events import Event
-from kernelagent.gpu import Gpu
-from kernelagent.history import History, Message, TurnRequest
-from kernelagent.models.vllm_options import VllmOptions
-from kernelagent.problem import ProblemFacts, ProblemSpec
-from kernelagent.redaction import MARK, Redactor
+from kernelagent.domain.budget import Cost
+from kernelagent.domain.events import Event
+from kernelagent.domain.history import History, Message, TurnRequest
+from kernelagent.domain.model_options import VllmOptions
+from kernelagent.domain.problem import ProblemFacts, ProblemSpec
+from kernelagent.storage.secrets import Redactor
+from kernelagent.tools.gpu_lock import Gpu
 
-COMPILER = "compiler"
 FORWARD_ONLY = (
     "the built-in policy writes forward kernels only, and --train needs gradients: give another model "
     "with --model; without --train the emitted module runs the original wherever a gradient is needed"
 )
-MCP = "mcp"
-"""The name under which a coding agent writes, through `kernelagent mcp`."""
 Finish = Literal["stop", "length", "refused", "lost", "budget"]
 """How a reply ended: by itself, at its limit, not at all, with its connection, or by our budget."""
-VLLM = "vllm:"
 _ROOM_TO_ANSWER = 8192
 """Tokens kept free for the answer in a large window: some kernels, and the thoughts before them."""
 
 
 @dataclass(frozen=True)
-class Ask:
+class ModelQuery:
     """One question to a model."""
 
     turn: int
@@ -87,7 +84,9 @@ class Model(Protocol):
     @property
     def name(self) -> str: ...
 
-    def reply(self, ask: Ask, on_text: Callable[[str], None]) -> Reply | Exhausted | NotAnswered:
+    def reply(
+        self, ask: ModelQuery, on_text: Callable[[str], None]
+    ) -> Reply | Exhausted | NotAnswered:
         """Answer; `on_text` receives the text as it arrives where the model streams."""
         ...
 
@@ -144,71 +143,6 @@ class ModelSettings:
     folder: Path = field(default_factory=Path)
     """Where a server of our own may leave its log."""
     publish: Callable[[Event], None] = lambda _: None
-
-
-def load_model(name: str, settings: ModelSettings) -> Model:
-    """`compiler`, `replay:PATH`, `files:DIR`, `vllm:CHECKPOINT` or a litellm name; imports only
-    the one asked for.
-    """
-    if name.startswith(VLLM):
-        from kernelagent.models.vllm import VllmModel
-
-        return VllmModel(name, settings)
-    model = _load_other(name, settings)
-    if settings.gpu is not None and _generates_here(name, settings):
-        from kernelagent.models.draining import drained
-
-        return drained(model, settings.gpu, settings.publish)
-    return model
-
-
-def _load_other(name: str, settings: ModelSettings) -> Model:
-    if name == COMPILER:
-        from kernelagent.models.compiler_model import CompilerModel
-
-        return CompilerModel(settings)
-    if name.startswith("replay:"):
-        from kernelagent.models.replay import ReplayModel
-
-        return ReplayModel.from_path(name.removeprefix("replay:"))
-    if name.startswith("files:"):
-        from kernelagent.models.files_model import FilesModel
-
-        return FilesModel.from_spec(name.removeprefix("files:"), settings.stop_asked)
-    if name == MCP:
-        raise UsageError(
-            "this run was driven by a coding agent; go on with `kernelagent mcp --resume RUN`, or name "
-            "another writer with --model"
-        )
-    if "/" not in name and settings.api_base is None:
-        raise UsageError(
-            f"there is no model {name!r}; use `compiler`, `replay:PATH`, `files:DIR`, "
-            f"`vllm:CHECKPOINT`, or a provider's name as litellm spells it, for example openai/gpt-5"
-        )
-    if MARK in (settings.api_base or ""):
-        raise UsageError(
-            "the run's --api-base held a login, which is not kept; give --api-base again"
-        )
-    from kernelagent.models.litellm_model import LitellmModel
-
-    return LitellmModel(name, api_base=settings.api_base, redact=settings.redact)
-
-
-def needs_no_endpoint(name: str) -> bool:
-    """True for models to which we send nothing over a network."""
-    return name in {COMPILER, MCP} or name.startswith(("replay:", "files:"))
-
-
-def stays_on_this_machine(name: str) -> bool:
-    """True for models that send the module's source to nobody else."""
-    return needs_no_endpoint(name) or name.startswith(VLLM)
-
-
-def _generates_here(name: str, settings: ModelSettings) -> bool:
-    """True where answering may keep a GPU of this machine busy."""
-    host = urlsplit(settings.api_base or "").hostname or ""
-    on_loopback = host in {"localhost", "::1"} or host.startswith("127.")
-    return name == COMPILER or (on_loopback and not needs_no_endpoint(name))
 
 
 def names_of(models: Sequence[Model]) -> tuple[str, ...]:

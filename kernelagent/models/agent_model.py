@@ -7,7 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from threading import Condition
 
-from kernelagent.models import MCP, Ask, Exhausted, NotAnswered, Reply
+from kernelagent.models import Exhausted, ModelQuery, NotAnswered, Reply
+from kernelagent.models.kinds import MCP
 
 _LOOK_S = 0.2
 """How often a wait looks whether the run is to stop."""
@@ -21,11 +22,13 @@ class AgentModel:
     stop_asked: Callable[[], bool] = lambda: False
     name: str = MCP
     _changed: Condition = field(default_factory=Condition)
-    _asked: Ask | None = None
+    _asked: ModelQuery | None = None
     _answer: Reply | Exhausted | None = None
     _over: bool = False
 
-    def reply(self, ask: Ask, on_text: Callable[[str], None]) -> Reply | Exhausted | NotAnswered:
+    def reply(
+        self, ask: ModelQuery, on_text: Callable[[str], None]
+    ) -> Reply | Exhausted | NotAnswered:
         """Wait until the agent submits or finishes."""
         with self._changed:
             self._asked = ask
@@ -44,17 +47,17 @@ class AgentModel:
         """The loop has ended: nobody needs to wait for another question."""
         self.end()
 
-    def open_ask(self) -> Ask | None:
+    def open_ask(self) -> ModelQuery | None:
         """The question that waits for an answer, once there is one; None: the run asks no more."""
         with self._changed:
             self._changed.wait_for(lambda: self._over or self._waiting())
             return None if self._over else self._asked
 
-    def submit(self, text: str) -> Ask | None:
+    def submit(self, text: str) -> ModelQuery | None:
         """Answer the open question; returns it once its turn is settled, None if there was none."""
         return self._hand_in(Reply(text))
 
-    def finish(self, why: str) -> Ask | None:
+    def finish(self, why: str) -> ModelQuery | None:
         """Say that nothing more will come."""
         return self._hand_in(Exhausted(why))
 
@@ -64,7 +67,7 @@ class AgentModel:
             self._over = True
             self._changed.notify_all()
 
-    def _hand_in(self, answer: Reply | Exhausted) -> Ask | None:
+    def _hand_in(self, answer: Reply | Exhausted) -> ModelQuery | None:
         ask = self.open_ask()
         with self._changed:
             # Another call may have answered between the two looks: one question, one answer.

@@ -7,15 +7,16 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import kernelagent
-from kernelagent.errors import ModelError
-from kernelagent.history import Turn
-from kernelagent.models import FORWARD_ONLY, Ask, Exhausted, ModelSettings, Reply
-from kernelagent.records import to_data
+from kernelagent.domain.errors import ModelError
+from kernelagent.domain.history import Turn
+from kernelagent.domain.serialization import to_data
+from kernelagent.models import FORWARD_ONLY, Exhausted, Model, ModelQuery, ModelSettings, Reply
 from kernelagent.tools.wire import ChannelClosed, ChannelTimeout, Frame, pair
 
 _ROOT = str(Path(kernelagent.__file__).resolve().parent.parent)
@@ -36,9 +37,10 @@ class CompilerModel:
         """The author starts at the first question; raises nothing."""
         self._settings = settings
         self._process: subprocess.Popen[bytes] | None = None
+        self._temporary: tempfile.TemporaryDirectory[str] | None = None
         self._channel, self._theirs = pair()
 
-    def reply(self, ask: Ask, on_text: Callable[[str], None]) -> Reply | Exhausted:
+    def reply(self, ask: ModelQuery, on_text: Callable[[str], None]) -> Reply | Exhausted:
         """The next hypothesis as a reply; raises `ModelError` when the module cannot be rewritten."""
         if self._settings.facts.mode == "train":
             return Exhausted(FORWARD_ONLY)
@@ -57,17 +59,28 @@ class CompilerModel:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
+        if self._temporary is not None:
+            self._temporary.cleanup()
         self._channel.close()
         self._theirs.close()
 
     def _start(self) -> None:
         fd = self._theirs.socket.fileno()
+        # Inductor leaves folders in both places, whatever it is told about caches.
+        self._temporary = tempfile.TemporaryDirectory(
+            prefix="kernelagent-author-", ignore_cleanup_errors=True
+        )
+        inside = {
+            "TMPDIR": self._temporary.name,
+            "TORCHINDUCTOR_CACHE_DIR": f"{self._temporary.name}/inductor",
+        }
         self._process = subprocess.Popen(
             [sys.executable, "-P", "-c", _BOOT, _ROOT, str(fd)],
             stdin=subprocess.DEVNULL,
             stdout=2,  # the descriptor: a notebook's sys.stderr may have none
             pass_fds=(fd,),
             start_new_session=True,
+            env=os.environ | inside,
         )
         self._theirs.close()
         self._ask(
@@ -77,9 +90,9 @@ class CompilerModel:
                 "target": self._settings.target,
                 "device": self._settings.device,
                 "executed": {
-                    one.name: [list(tensor.shape) for tensor in one.executed]
-                    for one in self._settings.facts.input_sets
-                    if one.executed is not None
+                    item.name: [list(tensor.shape) for tensor in item.executed]
+                    for item in self._settings.facts.input_sets
+                    if item.executed is not None
                 },
             }
         )
@@ -104,3 +117,8 @@ def _row(turn: Turn) -> dict[str, Any]:
         "reply": turn.reply,
         "evaluation": to_data(turn.evaluation) if turn.evaluation else None,
     }
+
+
+def make(_: str, settings: ModelSettings) -> Model:
+    """`compiler`."""
+    return CompilerModel(settings)

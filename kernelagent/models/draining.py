@@ -7,20 +7,20 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from threading import Condition
 from typing import Protocol, runtime_checkable
 
-from kernelagent.budget import Cost
-from kernelagent.events import Event, Remarked
-from kernelagent.gpu import Gpu, GpuLock
-from kernelagent.history import Message
+from kernelagent.domain.budget import Cost
+from kernelagent.domain.events import Event, Remarked
+from kernelagent.domain.history import Message
 from kernelagent.models import (
-    Ask,
     Concurrent,
     Exhausted,
     Model,
+    ModelQuery,
     NotAnswered,
     Priced,
     Reply,
     Windowed,
 )
+from kernelagent.tools.gpu_lock import Gpu, GpuLock
 
 
 @runtime_checkable
@@ -110,7 +110,9 @@ class DrainedModel:
     def name(self) -> str:
         return self._model.name
 
-    def reply(self, ask: Ask, on_text: Callable[[str], None]) -> Reply | Exhausted | NotAnswered:
+    def reply(
+        self, ask: ModelQuery, on_text: Callable[[str], None]
+    ) -> Reply | Exhausted | NotAnswered:
         with self._gate.generating():
             return self._model.reply(ask, on_text)
 

@@ -11,11 +11,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kernelagent.errors import ModelError, UsageError
-from kernelagent.history import Message
-from kernelagent.models import Ask, Exhausted, NotAnswered, Reply
+from kernelagent.domain.errors import ModelError, UsageError
+from kernelagent.domain.history import Message
+from kernelagent.models import Exhausted, Model, ModelQuery, ModelSettings, NotAnswered, Reply
 from kernelagent.prompts import prompt_hash
-from kernelagent.prompts.text import as_markdown
+from kernelagent.prompts.conversation import as_markdown
 
 POLL_S = 0.2
 SETTLED_S = 1.0
@@ -62,7 +62,9 @@ class FilesModel:
     def most_in_flight(self) -> int:
         return _IN_FLIGHT
 
-    def reply(self, ask: Ask, on_text: Callable[[str], None]) -> Reply | Exhausted | NotAnswered:
+    def reply(
+        self, ask: ModelQuery, on_text: Callable[[str], None]
+    ) -> Reply | Exhausted | NotAnswered:
         """Show the prompt, wait for the reply; raises `ModelError` after `timeout_s`."""
         reply = self.folder / f"turn-{ask.turn:03d}.reply.md"
         remark = self._show(ask, reply)
@@ -78,7 +80,7 @@ class FilesModel:
             path.replace(path.with_name(path.name.replace(".reply.", ".answered.")))
         self._read.clear()
 
-    def _show(self, ask: Ask, reply: Path) -> str | None:
+    def _show(self, ask: ModelQuery, reply: Path) -> str | None:
         """Write the prompt; a reply that stands there already is kept if it answers this very prompt."""
         prompt = self.folder / f"turn-{ask.turn:03d}.prompt.md"
         text = _page(ask.messages, reply.name)
@@ -143,10 +145,10 @@ def _same(path: Path, text: str) -> bool:
 
 def _look(path: Path) -> _Seen | None:
     try:
-        found = path.stat()
+        result = path.stat()
     except FileNotFoundError:
         return None
-    return _Seen(found.st_size, found.st_mtime_ns)
+    return _Seen(result.st_size, result.st_mtime_ns)
 
 
 def _open_fence(text: str) -> bool:
@@ -158,3 +160,8 @@ def _write_whole(path: Path, text: str) -> None:
     fresh = path.with_name(f".{path.name}.{os.getpid()}")
     fresh.write_text(text, encoding="utf-8")
     fresh.replace(path)
+
+
+def make(folder: str, settings: ModelSettings) -> Model:
+    """`files:DIR`."""
+    return FilesModel.from_spec(folder, settings.stop_asked)

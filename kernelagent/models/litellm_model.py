@@ -14,10 +14,10 @@ from functools import cached_property
 from threading import Lock
 from typing import Any
 
-from kernelagent.budget import Cost
-from kernelagent.errors import ModelError, PromptTooLong
-from kernelagent.history import Message
-from kernelagent.models import Ask, Exhausted, Finish, Reply, room_in
+from kernelagent.domain.budget import Cost
+from kernelagent.domain.errors import ModelError, PromptTooLong
+from kernelagent.domain.history import Message
+from kernelagent.models import Exhausted, Finish, ModelQuery, Reply, room_in
 from kernelagent.models.endpoint import offered, stream
 from kernelagent.models.endpoint.capabilities import Capabilities
 from kernelagent.models.endpoint.connection import Connection
@@ -25,7 +25,7 @@ from kernelagent.models.endpoint.faults import Fault, StreamFault, fault_of, win
 from kernelagent.models.endpoint.pricing import Pricing, Room, Used
 from kernelagent.models.endpoint.stream import Arrived
 from kernelagent.models.endpoint.waiting import Patience
-from kernelagent.redaction import Redactor
+from kernelagent.storage.secrets import Redactor
 
 _MISSING = (
     "this model needs litellm, which is not installed; install the extra: pip install -e '.[llm]'"
@@ -93,7 +93,7 @@ class LitellmModel:
     def close(self) -> None:
         """Nothing to release."""
 
-    def reply(self, ask: Ask, on_text: Callable[[str], None]) -> Reply | Exhausted:
+    def reply(self, ask: ModelQuery, on_text: Callable[[str], None]) -> Reply | Exhausted:
         """One answer, whatever it takes within patience.
 
         Raises `PromptTooLong` when the prompt does not fit, `ModelError` when the endpoint refuses
@@ -124,7 +124,7 @@ class LitellmModel:
             attempt, waited_s = attempt + 1, waited_s + wait
 
     def _receive(
-        self, ask: Ask, known: Capabilities, arrived: Arrived, on_text: Callable[[str], None]
+        self, ask: ModelQuery, known: Capabilities, arrived: Arrived, on_text: Callable[[str], None]
     ) -> Finish:
         """Fill `arrived`; raises whatever the connection raises."""
         room = Room(ask.tokens_left, ask.dollars_left)
@@ -153,7 +153,7 @@ class LitellmModel:
             raise StreamFault("the stream ended without the end of the reply")
         return _FINISHES.get(arrived.finish, "stop")
 
-    def _learns(self, used: Capabilities, fault: Fault, ask: Ask) -> bool:
+    def _learns(self, used: Capabilities, fault: Fault, ask: ModelQuery) -> bool:
         """True when there is another way to ask; asks side by side learn together."""
         with self._learning:
             if self._known != used:
@@ -166,7 +166,7 @@ class LitellmModel:
         return True
 
     def _as_reply(
-        self, ask: Ask, arrived: Arrived, finish: Finish, fault: Fault | None = None
+        self, ask: ModelQuery, arrived: Arrived, finish: Finish, fault: Fault | None = None
     ) -> Reply:
         text, thinking = arrived.parts()
         used = self._pricing.used(arrived, ask.messages)
@@ -183,8 +183,8 @@ class LitellmModel:
     def _remark(self, used: Used, fault: Fault | None) -> str | None:
         parts = []
         if fault is not None:
-            said = self._redact(fault.message)
-            parts.append(f"{self._name}: the reply broke off ({said}); what had arrived is kept")
+            message = self._redact(fault.message)
+            parts.append(f"{self._name}: the reply broke off ({message}); what had arrived is kept")
         if used.dollars is None and not self._price_told:
             self._price_told = True
             parts.append(
@@ -194,18 +194,18 @@ class LitellmModel:
         return ". ".join(parts) or None
 
     def _failure(self, fault: Fault, waited_s: float) -> ModelError:
-        said, where = self._redact(fault.message), self._connection.where
+        message, where = self._redact(fault.message), self._connection.where
         match fault.kind:
             case "too_long":
                 return PromptTooLong(
-                    f"the prompt does not fit into {self._name}: {said}",
-                    window=window_said(said),
+                    f"the prompt does not fit into {self._name}: {message}",
+                    window=window_said(message),
                 )
             case "key":
                 wanted = " or ".join(self._connection.key_names) or "the provider's key"
-                why = f"{where} refuses the key: {said}; set {wanted} in the environment"
+                why = f"{where} refuses the key: {message}; set {wanted} in the environment"
             case "quota":
-                why = f"{where} has no credit left for this key: {said}"
+                why = f"{where} has no credit left for this key: {message}"
             case "name":
                 offers = offered.offered(
                     self._litellm,
@@ -214,15 +214,15 @@ class LitellmModel:
                     self._connection.api_base,
                     self._connection.headers(),
                 )
-                why = f"{where} has no such model ({said}); {self._redact(offers)}"
+                why = f"{where} has no such model ({message}); {self._redact(offers)}"
             case "unreachable":
                 why = f"nothing answers at {where}; is the server running, and is --api-base right?"
             case "rate_limited" | "server" | "timeout" if waited_s or fault.retry_after_s:
                 asked = fault.retry_after_s
                 more = f", and {where} asks for {asked:.0f} s more" if asked else ""
-                why = f"{said} (waited {waited_s:.0f} s{more})"
+                why = f"{message} (waited {waited_s:.0f} s{more})"
             case _:
-                why = said
+                why = message
         return ModelError(f"{self._name} could not be asked: {why}; --resume goes on with the run")
 
 

@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, cast
 
-from kernelagent.errors import ModelError, UsageError
-from kernelagent.history import Message
-from kernelagent.models import Ask, Exhausted, Reply
-from kernelagent.models.cassette import Recorded, recording
+from kernelagent.domain.errors import ModelError, UsageError
+from kernelagent.domain.history import Message
+from kernelagent.models import Exhausted, Model, ModelQuery, ModelSettings, Reply
 from kernelagent.prompts import first_difference, prompt_hash
+from kernelagent.storage.cassette import Recorded, recording
 
 Match = Literal["order", "hash"]
 _OPTION = ",match="
@@ -34,7 +34,7 @@ class ReplayModel:
             raise UsageError(f"replay:{spec}: write replay:PATH or replay:PATH,match=order|hash")
         return cls(f"replay:{spec}", recording(path), cast("Match", match or "order"))
 
-    def reply(self, ask: Ask, on_text: Callable[[str], None]) -> Reply | Exhausted:
+    def reply(self, ask: ModelQuery, on_text: Callable[[str], None]) -> Reply | Exhausted:
         used = [turn.reply for turn in ask.history.turns if turn.request.model == self.name]
         if self.match == "hash":
             return self._by_hash(ask, Counter(used), on_text)
@@ -48,7 +48,7 @@ class ReplayModel:
         """Nothing to release."""
 
     def _by_hash(
-        self, ask: Ask, used: Counter[str | None], on_text: Callable[[str], None]
+        self, ask: ModelQuery, used: Counter[str | None], on_text: Callable[[str], None]
     ) -> Reply | Exhausted:
         """The reply to this very prompt that was not given yet; raises `ModelError` on a new prompt."""
         wanted = prompt_hash(ask.messages)
@@ -65,7 +65,7 @@ class ReplayModel:
             used[reply.text] -= 1
         return Exhausted(f"the recording has {len(same)} replies to this prompt, all of them used")
 
-    def _nearest(self, ask: Ask) -> str:
+    def _nearest(self, ask: ModelQuery) -> str:
         """Where the recorded prompt that agrees longest differs from this one."""
         known = [reply.prompt for reply in self.replies if reply.prompt is not None]
         if not known:
@@ -74,13 +74,13 @@ class ReplayModel:
         return f"; the nearest one differs: {first_difference(nearest, ask.messages)}"
 
 
-def _difference(recorded: Recorded, ask: Ask) -> str | None:
+def _difference(recorded: Recorded, ask: ModelQuery) -> str | None:
     if recorded.prompt_sha256 in (None, prompt_hash(ask.messages)):
         return None
-    said = f"the prompt of turn {ask.turn} differs from the recording"
+    message = f"the prompt of turn {ask.turn} differs from the recording"
     if recorded.prompt is None:
-        return said
-    return f"{said}: {first_difference(recorded.prompt, ask.messages)}"
+        return message
+    return f"{message}: {first_difference(recorded.prompt, ask.messages)}"
 
 
 def _agreeing(one: Sequence[Message], other: Sequence[Message]) -> tuple[int, int]:
@@ -91,3 +91,8 @@ def _agreeing(one: Sequence[Message], other: Sequence[Message]) -> tuple[int, in
             break
         same += 1
     return same, -abs(len(one) - len(other))
+
+
+def make(path: str, _: ModelSettings) -> Model:
+    """`replay:PATH`."""
+    return ReplayModel.from_path(path)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from kernelagent.errors import PromptTooLong
-from kernelagent.evaluation import DeviceFacts
-from kernelagent.history import History, Message, TurnRequest
-from kernelagent.problem import ProblemFacts
-from kernelagent.prompts.draft import Style, draft_of, prompts_version
+from kernelagent.domain.errors import PromptTooLong
+from kernelagent.domain.evaluation import DeviceFacts
+from kernelagent.domain.history import History, Message, TurnRequest
+from kernelagent.domain.model_options import Style
+from kernelagent.domain.problem import ProblemFacts
+from kernelagent.prompts.conversation import as_markdown, first_difference, prompt_hash
+from kernelagent.prompts.draft import draft_of, prompts_version
 from kernelagent.prompts.fitting import FittedPrompt, fit
-from kernelagent.prompts.text import as_markdown, first_difference, prompt_hash
 from kernelagent.prompts.tokens import Count, estimate_tokens, prompt_tokens
 
 __all__ = [

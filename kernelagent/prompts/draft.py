@@ -1,4 +1,4 @@
-"""A prompt before it is text: its parts, each of which can be left out or shortened by itself."""
+"""A prompt as a record of its parts, each of which can be left out or shortened separately."""
 
 from __future__ import annotations
 
@@ -6,16 +6,15 @@ import hashlib
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Literal
 
 import jinja2
 
-from kernelagent.evaluation import DeviceFacts
-from kernelagent.history import History, Message, Turn, TurnRequest
-from kernelagent.problem import ProblemFacts
-from kernelagent.tried import lessons, summary
+from kernelagent.domain.evaluation import DeviceFacts
+from kernelagent.domain.history import History, Message, Turn, TurnRequest
+from kernelagent.domain.model_options import Style
+from kernelagent.domain.problem import ProblemFacts
+from kernelagent.prompts.repeats import lessons, summary
 
-Style = Literal["strong", "small"]
 _TEMPLATES = Path(__file__).parent
 _WORDING = 2
 """Raised when the words change on purpose; the hash beside it sees every change."""
@@ -75,7 +74,7 @@ def draft_of(
         shown=tuple(shown),
         summaries=tuple(summary(turn) for turn in others[-_SUMMARIES:]),
         lessons=tuple(lessons(history, seen)),
-        recalled=tuple(one.words for one in request.recalled),
+        recalled=tuple(item.words for item in request.recalled),
         void=_last_void(history, seen),
         parent=None if request.parent is None else history.turn(request.parent),
         best=history.best,

@@ -19,9 +19,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from kernelagent.candidate import Candidate, parse_reply
-from kernelagent.errors import PromptTooLong
-from kernelagent.history import Message
+from kernelagent.domain.candidate import Candidate, parse_reply
+from kernelagent.domain.errors import PromptTooLong
+from kernelagent.domain.history import Message
 from kernelagent.prompts.draft import Draft, Shown, messages_of
 from kernelagent.prompts.tokens import Count, estimate_tokens, prompt_tokens
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from kernelagent.history import Message
+from kernelagent.domain.history import Message
 
 Count = Callable[[str], int]
 PER_MESSAGE = 4

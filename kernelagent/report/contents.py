@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kernelagent.config import RunConfig
-from kernelagent.evaluation import Evaluation, Interval
-from kernelagent.events import Logged
-from kernelagent.records import from_data
+from kernelagent.domain.config import RunConfig
+from kernelagent.domain.evaluation import Evaluation, Interval
+from kernelagent.domain.events import Logged
+from kernelagent.domain.serialization import from_data
 from kernelagent.report import evidence, limits, proof, story
 from kernelagent.report.document import (
     Block,
@@ -25,8 +25,8 @@ from kernelagent.report.document import (
     present,
 )
 from kernelagent.report.record import reproduce_command
-from kernelagent.reproduce import problem_word
-from kernelagent.state import RunState
+from kernelagent.report.reproduce import problem_word
+from kernelagent.storage.run_state import RunState
 
 
 def document(state: RunState, events: Sequence[Logged]) -> Document:
@@ -94,8 +94,8 @@ def _top(state: RunState, winner: Evaluation | None) -> tuple[Block, ...]:
         best = state.history.best
         if best is None:
             return ()
-        said = f"Turn {best.index} was accepted in its turn, but nothing was emitted."
-        return (Paragraph(said),)
+        message = f"Turn {best.index} was accepted in its turn, but nothing was emitted."
+        return (Paragraph(message),)
     return present(Figures(figures(winner)), _sets(winner))
 
 
@@ -148,8 +148,8 @@ def _sets(winner: Evaluation) -> Table | None:
     else:
         heads = ("input set", "call", "measured", "eager, and the speed against it")
     rows = []
-    for one in winner.input_sets:
-        t, e = one.timing, one.estimate
+    for item in winner.input_sets:
+        t, e = item.timing, item.estimate
         if t is not None:
             r = t.speedup_eager
             ratio = f"{t.eager_us:.4g} µs, {r.value:.2f}× [{r.low:.2f}, {r.high:.2f}]"
@@ -158,7 +158,7 @@ def _sets(winner: Evaluation) -> Table | None:
             numbers = (f"{e.candidate_us:.4g} µs", f"{e.eager_us:.4g} µs")
         else:
             numbers = ("none", "none")
-        rows.append((Mono(one.name), Mono(f"forward{one.arguments}"), *numbers))
+        rows.append((Mono(item.name), Mono(f"forward{item.arguments}"), *numbers))
     return Table(heads, tuple(rows), frozenset({2, 3}))
 
 
@@ -166,21 +166,21 @@ def _problem(state: RunState) -> tuple[Block, ...]:
     facts = state.facts
     if facts is None:
         return (Paragraph("The judge had not described the problem when the log ended."),)
-    found = f", in {state.problem.label}" if state.problem else ""
+    result = f", in {state.problem.label}" if state.problem else ""
     rows = tuple(
         (
-            Mono(one.name),
-            Mono(f"forward{one.arguments}"),
-            "as given" if one.executed is None else "at a reduced size",
+            Mono(item.name),
+            Mono(f"forward{item.arguments}"),
+            "as given" if item.executed is None else "at a reduced size",
         )
-        for one in facts.input_sets
+        for item in facts.input_sets
     )
     state_text = ", ".join(
-        f"{one.name}: {one.dtype}[{', '.join(map(str, one.shape))}]" for one in facts.state
+        f"{item.name}: {item.dtype}[{', '.join(map(str, item.shape))}]" for item in facts.state
     )
     return present(
         Paragraph(
-            (Mono(f"{facts.entry_point}{facts.init_arguments}"), f"{found}; {facts.precision}.")
+            (Mono(f"{facts.entry_point}{facts.init_arguments}"), f"{result}; {facts.precision}.")
         ),
         Paragraph(("Its state: ", Mono(state_text), ".")) if state_text else None,
         Table(("input set", "call", "executed"), rows),
@@ -193,11 +193,11 @@ def _code(state: RunState) -> tuple[Block, ...]:
     if state.emitted is not None and state.winner_turn is not None:
         candidate = state.history.turn(state.winner_turn).candidate
     if candidate is not None:
-        said = (
+        message = (
             f"What turn {state.winner_turn} wrote. The emitted file adds guards around it, which send "
             "every call outside the verified limits to the original forward."
         )
-        blocks += [Paragraph(said), Code(candidate.source, "python")]
+        blocks += [Paragraph(message), Code(candidate.source, "python")]
     if state.facts is not None:
         blocks.append(Folded("The problem, as it was given", (Code(state.facts.source, "python"),)))
     return tuple(blocks)

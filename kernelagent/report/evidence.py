@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from kernelagent.charts.bars import Bar, bars_svg, bars_text
-from kernelagent.charts.roofline import Ceilings, Work, roofline_svg, roofline_text
-from kernelagent.charts.series import with_prefix
-from kernelagent.errors import UsageError
-from kernelagent.evaluation import DeviceFacts, Evaluation, KernelFacts
-from kernelagent.records import to_data
+from kernelagent.domain.errors import UsageError
+from kernelagent.domain.evaluation import DeviceFacts, Evaluation, KernelFacts
+from kernelagent.domain.serialization import to_data
+from kernelagent.report.charts.bars import Bar, bars_svg, bars_text
+from kernelagent.report.charts.roofline import Ceilings, Work, roofline_svg, roofline_text
+from kernelagent.report.charts.series import with_prefix
 from kernelagent.report.document import (
     Block,
     Bullets,
@@ -21,8 +21,8 @@ from kernelagent.report.document import (
     Words,
     present,
 )
-from kernelagent.state import RunState
-from kernelagent.tools.virtual.models import ceilings_of, row_near
+from kernelagent.storage.run_state import RunState
+from kernelagent.tools.virtual.data_sheets import ceilings_of, row_near
 
 _NO_PRODUCTS = (
     "A kernel without matrix products has the DRAM's bandwidth as its roof; here is the share of it "
@@ -57,8 +57,8 @@ def kernels(winner: Evaluation) -> tuple[Block, ...]:
 
 def sentence(kernel: KernelFacts, device: DeviceFacts) -> Words:
     """One kernel in one sentence, each part only where its evidence is there."""
-    found = (_share(kernel, device), _traffic(kernel), _machine(kernel), _counted(kernel))
-    parts = [part for part in found if part]
+    result = (_share(kernel, device), _traffic(kernel), _machine(kernel), _counted(kernel))
+    parts = [part for part in result if part]
     if kernel.bound is not None:
         parts.append(f"bound by {_BOUNDS.get(kernel.bound, kernel.bound)}")
     where = f" (line {kernel.line} of the candidate)" if kernel.line is not None else ""
@@ -160,8 +160,8 @@ def before_and_after(state: RunState, winner: Evaluation) -> tuple[Block, ...]:
         us = float(least["least_us"])
         bars.append(Bar("least possible", us, f"{us:.4g} µs", 7))
     if bars:
-        said = "measured" if winner.timing is not None else "estimate, not timed"
-        title = f"Time of a call in microseconds ({said})"
+        message = "measured" if winner.timing is not None else "estimate, not timed"
+        title = f"Time of a call in microseconds ({message})"
         chart = Chart(bars_svg(bars, title=title), f"{title}\n{bars_text(bars)}")
     accepted = [turn for turn in state.history.turns if turn.accepted and turn.evaluation]
     first = accepted[0] if accepted else None
@@ -246,14 +246,14 @@ def roofline(winner: Evaluation) -> tuple[Block, ...]:
         return (
             Paragraph(f"No roofline: the ceilings of {winner.device.name} are not known here."),
         )
-    found = works(winner)
+    result = works(winner)
     others = [k for k in winner.kernels if not k.flops and k.dram_bytes and _seconds(winner, k)]
     return present(
-        _roofline_chart(found, known) if found else None,
+        _roofline_chart(result, known) if result else None,
         Paragraph(_NO_PRODUCTS) if others else None,
         _bandwidth_chart(others, winner, known) if others else None,
         None
-        if found or others
+        if result or others
         else Paragraph("No roofline: no kernel's operations, bytes and time are all known."),
     )
 
@@ -268,9 +268,9 @@ def _roofline_chart(found: Sequence[Work], known: Ceilings) -> Chart:
 
 def _bandwidth_chart(rows: Sequence[KernelFacts], winner: Evaluation, known: Ceilings) -> Chart:
     """Kernels without matrix products: their roof is the DRAM's bandwidth."""
-    said = "estimate, not timed" if winner.timing is None else "measured"
+    message = "estimate, not timed" if winner.timing is None else "measured"
     top = known.bytes_per_s
-    title = f"DRAM bandwidth attained, of {with_prefix(top, 'B/s')} ({said})"
+    title = f"DRAM bandwidth attained, of {with_prefix(top, 'B/s')} ({message})"
     rates: list[tuple[str, float]] = [
         (k.name, (k.dram_bytes or 0) / (_seconds(winner, k) or 1.0)) for k in rows
     ]
@@ -280,13 +280,13 @@ def _bandwidth_chart(rows: Sequence[KernelFacts], winner: Evaluation, known: Cei
 
 def works(winner: Evaluation) -> list[Work]:
     """The kernels whose operations, DRAM bytes and time are known, as points of a roofline."""
-    found = []
+    result = []
     for kernel in winner.kernels:
         seconds = _seconds(winner, kernel)
         if kernel.flops and kernel.dram_bytes and seconds:
             intensity, rate = kernel.flops / kernel.dram_bytes, kernel.flops / seconds
-            found.append(Work(kernel.name, intensity, rate, estimated=winner.timing is None))
-    return found
+            result.append(Work(kernel.name, intensity, rate, estimated=winner.timing is None))
+    return result
 
 
 def ceilings(device: DeviceFacts) -> Ceilings | None:

@@ -6,14 +6,16 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from kernelagent.events import Logged
-from kernelagent.outfile import write_atomically
+from kernelagent.domain.events import Logged
 from kernelagent.report.contents import document
 from kernelagent.report.html import as_html
 from kernelagent.report.markdown import as_markdown
 from kernelagent.report.record import result_record
-from kernelagent.runlog import RunFolder, read_events
-from kernelagent.state import fold
+from kernelagent.storage.output_file import write_atomically
+from kernelagent.storage.run_log import RunFolder, read_events
+from kernelagent.storage.run_state import fold
+
+_ADVICE = "free space there; `kernelagent report RUN` writes the reports again"
 
 
 def write_reports(folder: RunFolder) -> None:
@@ -24,7 +26,7 @@ def write_reports(folder: RunFolder) -> None:
 def write_for(folder: RunFolder, events: Sequence[Logged]) -> None:
     """`report.json`, `report.md` and `report.html` into the run's folder, each whole or not at all."""
     for name, text in reports(events, folder.path).items():
-        write_atomically(folder.path / name, text, force=True)
+        write_atomically(folder.path / name, text, force=True, advice=_ADVICE)
 
 
 def reports(events: Sequence[Logged], run: Path) -> dict[str, str]:

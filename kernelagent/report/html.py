@@ -6,7 +6,7 @@ from functools import cache
 from html import escape as _escape
 from typing import Any
 
-from kernelagent.charts.svg import CONTROL, inline
+from kernelagent.report.charts.svg import CONTROL, inline
 from kernelagent.report.document import (
     Block,
     Bullets,
@@ -64,7 +64,7 @@ def as_html(document: Document) -> str:
         styles=f"{STYLES}\n{_highlighting()}",
         lead=_words(document.lead),
         top="\n".join(_block(block) for block in document.blocks),
-        links="\n".join(f'<li><a href="#{at}">{_text(one.title)}</a></li>' for at, one in named),
+        links="\n".join(f'<li><a href="#{at}">{_text(item.title)}</a></li>' for at, item in named),
         sections="\n".join(_section(at, section) for at, section in named),
     )
 
@@ -89,15 +89,15 @@ def _block(block: Block) -> str:
         case Figures():
             return _figures(block)
         case Folded(summary, blocks):
-            inner = "\n".join(_block(one) for one in blocks)
+            inner = "\n".join(_block(entry) for entry in blocks)
             return f"<details>\n<summary>{_words(summary)}</summary>\n{inner}\n</details>"
 
 
 def _figures(block: Figures) -> str:
     boxes = "\n".join(
-        f'<div><p class="number">{_text(one.number)}</p><p>{_text(one.label)}</p>'
-        f'<p class="doubt">{_text(one.doubt)}</p></div>'
-        for one in block.figures
+        f'<div><p class="number">{_text(item.number)}</p><p>{_text(item.label)}</p>'
+        f'<p class="doubt">{_text(item.doubt)}</p></div>'
+        for item in block.figures
     )
     return f'<div class="figures">\n{boxes}\n</div>'
 

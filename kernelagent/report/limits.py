@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from kernelagent.evaluation import Evaluation
+from kernelagent.domain.evaluation import Evaluation
 from kernelagent.report.document import Block, Bullets, Mono, Paragraph, Words
 from kernelagent.report.proof import work_is_proved
-from kernelagent.state import RunState
+from kernelagent.storage.run_state import RunState
 
 
 def not_verified(state: RunState, winner: Evaluation | None) -> tuple[Block, ...]:
@@ -18,9 +18,9 @@ def not_verified(state: RunState, winner: Evaluation | None) -> tuple[Block, ...
     if state.device is not None and state.device.kind == "virtual":
         items += _without_a_gpu(state.device.target)
     blocks: list[Block] = [Bullets(tuple(items))]
-    said = _disclosed(state, winner)
-    if said:
-        blocks += [Paragraph("Disclosed by the judge and the run:"), Bullets(said)]
+    message = _disclosed(state, winner)
+    if message:
+        blocks += [Paragraph("Disclosed by the judge and the run:"), Bullets(message)]
     return tuple(blocks)
 
 
@@ -40,7 +40,7 @@ def _limits(state: RunState, winner: Evaluation) -> list[Words]:
     if not work_is_proved(winner):
         items.append("That the Triton kernels do the work: torch may have done it.")
     items.append("Behaviour under autocast or torch.func: the original forward runs there.")
-    shrunk = [one.name for one in winner.input_sets if one.executed is not None]
+    shrunk = [item.name for item in winner.input_sets if item.executed is not None]
     if shrunk:
         items.append(
             f"Results at full size of input set {', '.join(shrunk)}: a smaller one was executed."
@@ -54,7 +54,7 @@ def _limits(state: RunState, winner: Evaluation) -> list[Words]:
 
 
 def _verified(state: RunState, winner: Evaluation) -> str:
-    names = ", ".join(one.name for one in winner.input_sets) or "none"
+    names = ", ".join(item.name for item in winner.input_sets) or "none"
     sizes = state.facts.dynamic if state.facts is not None else ()
     declared = f" with any size of {', '.join(sizes)}" if sizes else ""
     return f"those of input set {names}{declared}"
@@ -69,10 +69,10 @@ def _without_a_gpu(target: str) -> list[Words]:
 
 
 def _disclosed(state: RunState, winner: Evaluation | None) -> tuple[Words, ...]:
-    found: dict[str, str] = {}
+    result: dict[str, str] = {}
     if state.facts is not None:
-        found |= {one.message: one.code for one in state.facts.disclosures}
+        result |= {item.message: item.code for item in state.facts.disclosures}
     if winner is not None:
-        found |= {one.message: one.code for one in winner.disclosures}
-    rows: list[Words] = [(Mono(code), f": {message}") for message, code in found.items()]
+        result |= {item.message: item.code for item in winner.disclosures}
+    rows: list[Words] = [(Mono(code), f": {message}") for message, code in result.items()]
     return (*rows, *state.remarks)

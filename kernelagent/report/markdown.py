@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from kernelagent.charts.svg import CONTROL
+from kernelagent.report.charts.svg import CONTROL
 from kernelagent.report.document import (
     Block,
     Bullets,
@@ -55,8 +55,8 @@ def _block(block: Block) -> str:
             return _listing(text, "text")
         case Figures(figures):
             return "\n".join(
-                f"- **{_plain(one.number)}** {_plain(one.label)} ({_plain(one.doubt)})"
-                for one in figures
+                f"- **{_plain(entry.number)}** {_plain(entry.label)} ({_plain(entry.doubt)})"
+                for entry in figures
             )
         case Folded(summary, blocks):
             return "\n\n".join((f"### {_words(summary)}", *(_block(inner) for inner in blocks)))

@@ -6,10 +6,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from kernelagent.budget import Spent
-from kernelagent.charts.series import Point, Series
-from kernelagent.evaluation import Evaluation
-from kernelagent.events import Evaluated, Logged, TurnVoid
+from kernelagent.domain.better import better, ratio_interval, standing
+from kernelagent.domain.budget import Spent
+from kernelagent.domain.evaluation import Evaluation
+from kernelagent.domain.events import Evaluated, Logged, TurnVoid
+from kernelagent.report.charts.series import Point, Series
 
 Axis = Literal["turns", "tokens", "dollars", "seconds"]
 
@@ -34,20 +35,22 @@ START = Moment(0.0, 0.0, 0.0, 0.0, Point.exact(1.0))
 
 def moments(events: Iterable[Logged]) -> tuple[Moment, ...]:
     """The start, then a moment for each turn that ended; a resumed run's pauses count as seconds."""
-    spent, found, began = Spent(), [START], None
+    spent, result, began = Spent(), [START], None
     ended: set[int] = set()
+    shown: Evaluation | None = None
     for logged in events:
         began = logged.time_s if began is None else began
         spent = spent.after(logged.event)
         if not isinstance(logged.event, Evaluated | TurnVoid):
             continue
         ended.add(logged.event.turn)
-        best = found[-1].best
-        if isinstance(logged.event, Evaluated):
-            best = max(best, worth(logged.event.evaluation), key=_rank)
-        seconds = max(found[-1].seconds, logged.time_s - began)
-        found.append(Moment(len(ended), spent.tokens, spent.dollars, seconds, best))
-    return tuple(found)
+        best = result[-1].best
+        if isinstance(logged.event, Evaluated) and _rises(shown, logged.event.evaluation):
+            shown = logged.event.evaluation
+            best = worth(shown)
+        seconds = max(result[-1].seconds, logged.time_s - began)
+        result.append(Moment(len(ended), spent.tokens, spent.dollars, seconds, best))
+    return tuple(result)
 
 
 def worth(evaluation: Evaluation) -> Point:
@@ -57,7 +60,10 @@ def worth(evaluation: Evaluation) -> Point:
     if evaluation.timing is not None:
         ratio = evaluation.timing.speedup_eager
         return Point(ratio.value, ratio.low, ratio.high)
-    return Point.exact(evaluation.score)
+    interval = ratio_interval(evaluation)
+    if interval is None:
+        return START.best
+    return Point(interval.value, interval.low, interval.high)
 
 
 def curve(found: Iterable[Moment], name: str, axis: Axis) -> Series:
@@ -66,6 +72,8 @@ def curve(found: Iterable[Moment], name: str, axis: Axis) -> Series:
     return Series(name, tuple(at), tuple(at.values()))
 
 
-def _rank(point: Point) -> float:
-    # As the run itself ranks: by what is certain.
-    return point.low
+def _rises(shown: Evaluation | None, found: Evaluation) -> bool:
+    """Only beyond doubt: over the eager module at first, then over the best so far."""
+    if shown is None:
+        return found.accepted and standing(found) == "faster"
+    return better(found, shown)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from kernelagent.evaluation import Case, Evaluation
+from kernelagent.domain.evaluation import Case, Evaluation
 from kernelagent.report.document import Block, Bullets, Mono, Paragraph, Table, Words, present
-from kernelagent.state import RunState
+from kernelagent.storage.run_state import RunState
 
 _PROBES = {
     "natural": "drawn by the problem's own function",
@@ -37,15 +37,15 @@ _STAGES = {
 
 def verification(state: RunState, winner: Evaluation) -> tuple[Block, ...]:
     """The second evaluation of the winner, which this report's numbers are from."""
-    found = winner.correctness
+    result = winner.correctness
     how = (
         "The candidate was judged twice: in its turn, and once more before it was emitted, with inputs "
         "drawn anew from seeds that no candidate could know. Everything here is of that second time."
     )
     return present(
         Paragraph(how),
-        None if found is None else Paragraph(_worst(found.trials, found.error, found.budget)),
-        None if found is None else _probes(found.cases),
+        None if result is None else Paragraph(_worst(result.trials, result.error, result.budget)),
+        None if result is None else _probes(result.cases),
         _sets(winner),
         _stages(winner),
         Bullets(tuple(_facts(state, winner))),
@@ -68,11 +68,11 @@ def _probes(cases: Sequence[Case]) -> Table:
         (
             Mono(name),
             _PROBES.get(name.split(" ")[0], ""),
-            str(len(found)),
-            _share((case.rms_error, case.rms_budget) for case in found),
-            _share((case.max_error, case.max_budget) for case in found),
+            str(len(result)),
+            _share((case.rms_error, case.rms_budget) for case in result),
+            _share((case.max_error, case.max_budget) for case in result),
         )
-        for name, found in by_name.items()
+        for name, result in by_name.items()
     )
     heads = (
         "inputs",
@@ -96,12 +96,12 @@ def _share(pairs: Iterable[tuple[float, float]]) -> str:
 def _sets(winner: Evaluation) -> Table | None:
     rows = tuple(
         (
-            Mono(one.name),
-            Mono(f"forward{one.arguments}"),
-            "as given" if one.executed is None else Mono(one.executed),
-            "passed" if one.passed else "not passed",
+            Mono(item.name),
+            Mono(f"forward{item.arguments}"),
+            "as given" if item.executed is None else Mono(item.executed),
+            "passed" if item.passed else "not passed",
         )
-        for one in winner.input_sets
+        for item in winner.input_sets
     )
     return Table(("input set", "call", "executed at", "verdict"), rows) if rows else None
 
@@ -137,11 +137,11 @@ def _pass(winner: Evaluation) -> str:
 
 
 def _gradients(winner: Evaluation) -> list[Words]:
-    found = winner.correctness
-    if found is None or not found.gradients:
+    result = winner.correctness
+    if result is None or not result.gradients:
         return []
     return [
-        f"Gradients verified like outputs, of {', '.join(found.gradients)}: three backwards a step with "
+        f"Gradients verified like outputs, of {', '.join(result.gradients)}: three backwards a step with "
         "upstream gradients nobody could know, accumulation, and a call between forward and backward."
     ]
 

@@ -6,14 +6,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from kernelagent.config import RunConfig
-from kernelagent.evaluation import DeviceFacts, Estimate, Evaluation, Reason, Timing
-from kernelagent.events import RunFinished
-from kernelagent.history import Turn
-from kernelagent.problem import ProblemFacts
-from kernelagent.records import from_data, to_data
-from kernelagent.reproduce import recheck_command
-from kernelagent.state import RunState
+from kernelagent.domain.config import RunConfig
+from kernelagent.domain.evaluation import DeviceFacts, Estimate, Evaluation, Reason, Timing
+from kernelagent.domain.events import RunFinished
+from kernelagent.domain.history import Turn
+from kernelagent.domain.problem import ProblemFacts
+from kernelagent.domain.serialization import from_data, to_data
+from kernelagent.report.reproduce import recheck_command
+from kernelagent.storage.run_state import RunState
 
 
 @dataclass(frozen=True)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kernelagent.charts.anytime import Labels, anytime_svg, anytime_text
-from kernelagent.charts.tree import Node, tree_svg, tree_text
-from kernelagent.events import Logged
-from kernelagent.gitlog import hypothesis
-from kernelagent.history import Turn
+from kernelagent.domain.events import Logged
+from kernelagent.domain.history import Turn
+from kernelagent.report.charts.anytime import Labels, anytime_svg, anytime_text
+from kernelagent.report.charts.tree import Node, tree_svg, tree_text
 from kernelagent.report.document import (
     Block,
     Bullets,
@@ -23,7 +22,8 @@ from kernelagent.report.document import (
 )
 from kernelagent.report.evidence import kernels_table
 from kernelagent.report.progress import Axis, Moment, curve, moments
-from kernelagent.state import RunState
+from kernelagent.storage.git_history import hypothesis
+from kernelagent.storage.run_state import RunState
 
 TURNS_DRAWN = 120
 """Of a longer run the tree shows its two ends and what led to the best."""
@@ -42,12 +42,12 @@ def history(state: RunState, events: Sequence[Logged]) -> tuple[Block, ...]:
     turns = state.history.turns
     if not turns:
         return (Paragraph("No turn was taken."),)
-    found = moments(events)
+    result = moments(events)
     spent = state.spent
     axes: list[Axis] = ["turns", "seconds"]
     axes += ["tokens"] if spent.tokens else []
     axes += ["dollars"] if spent.dollars else []
-    curves = [_curve(found, state, axis) for axis in axes]
+    curves = [_curve(result, state, axis) for axis in axes]
     return present(
         Paragraph(_spent(state)),
         curves[0],
@@ -125,8 +125,8 @@ def _best(state: RunState) -> int | None:
 def _left_out(every: int, most: int, what: str) -> Paragraph | None:
     if every <= most:
         return None
-    said = f"At most {most} of the {every} {what}; the others are shown by "
-    return Paragraph((said, Mono("kernelagent show"), "."))
+    message = f"At most {most} of the {every} {what}; the others are shown by "
+    return Paragraph((message, Mono("kernelagent show"), "."))
 
 
 def _verdict(turn: Turn) -> str:
@@ -137,31 +137,33 @@ def _verdict(turn: Turn) -> str:
 
 def _line(turn: Turn) -> str:
     """What was asked and what came of it, short enough for a row."""
-    found = turn.evaluation
-    if found is None:
-        said = f"void: {turn.void}" if turn.void else "the log ends before its verdict"
-    elif found.reason is not None:
-        said = f"{found.verdict}, {found.reason.code}: {found.reason.message.splitlines()[0][:120]}"
-    elif found.timing is not None:
-        r = found.timing.speedup_eager
-        said = f"accepted, {r.value:.2f}× eager [{r.low:.2f}, {r.high:.2f}]"
-    elif found.estimate is not None:
-        said = f"accepted, estimate {found.estimate.candidate_us:.4g} µs"
+    result = turn.evaluation
+    if result is None:
+        message = f"void: {turn.void}" if turn.void else "the log ends before its verdict"
+    elif result.reason is not None:
+        message = (
+            f"{result.verdict}, {result.reason.code}: {result.reason.message.splitlines()[0][:120]}"
+        )
+    elif result.timing is not None:
+        r = result.timing.speedup_eager
+        message = f"accepted, {r.value:.2f}× eager [{r.low:.2f}, {r.high:.2f}]"
+    elif result.estimate is not None:
+        message = f"accepted, estimate {result.estimate.candidate_us:.4g} µs"
     else:
-        said = "accepted"
-    return f"{turn.request.kind} ({turn.request.model}): {said}"
+        message = "accepted"
+    return f"{turn.request.kind} ({turn.request.model}): {message}"
 
 
 def _opened(turn: Turn, state: RunState) -> Folded:
     emitted = ", emitted" if state.emitted is not None and turn.index == state.winner_turn else ""
     origin = "" if turn.request.parent is None else f" from {turn.request.parent}"
     summary_words: Words = (Strong(f"Turn {turn.index}{origin}{emitted}"), f" · {_line(turn)}")
-    found = turn.evaluation
+    result = turn.evaluation
     facts: list[Words] = []
     idea = hypothesis(turn.reply or "")
     if idea:
         facts.append(("Hypothesis: ", idea))
-    if found is not None:
+    if result is not None:
         facts.append(f"Reward {turn.reward:.3g}")
     if turn.candidate is not None:
         facts.append(("Candidate ", Mono(turn.candidate.id)))
@@ -171,7 +173,7 @@ def _opened(turn: Turn, state: RunState) -> Folded:
         present(
             Bullets(tuple(facts)) if facts else None,
             Code(turn.feedback) if turn.feedback else None,
-            kernels_table(found.kernels) if found is not None and found.kernels else None,
+            kernels_table(result.kernels) if result is not None and result.kernels else None,
             code,
         ),
     )

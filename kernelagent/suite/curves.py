@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from kernelagent.charts.anytime import Labels, anytime_svg, anytime_text
-from kernelagent.charts.series import Point, Series
+from kernelagent.report.charts.anytime import Labels, anytime_svg, anytime_text
+from kernelagent.report.charts.series import Point, Series
 from kernelagent.report.document import Chart
 from kernelagent.suite.results import ProblemResult, Score
 from kernelagent.suite.statistics import Draws, Share, fast, mean

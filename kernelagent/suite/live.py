@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from threading import Lock
 from typing import TYPE_CHECKING, Self
 
-from kernelagent.console import doing_after, summary
-from kernelagent.events import Evaluated, Logged, RunStarted, TurnVoid
+from kernelagent.domain.events import Evaluated, Logged, RunStarted, TurnVoid
+from kernelagent.prompts.wording import doing_after, summary
 
 if TYPE_CHECKING:
     from types import TracebackType

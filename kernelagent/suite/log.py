@@ -17,9 +17,9 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from kernelagent.errors import UsageError
-from kernelagent.evaluation import DeviceFacts
-from kernelagent.records import from_data, to_data
+from kernelagent.domain.errors import UsageError
+from kernelagent.domain.evaluation import DeviceFacts
+from kernelagent.domain.serialization import from_data, to_data
 from kernelagent.suite.problems import SuiteProblem
 
 SCHEMA = "kernelagent.suite_event/1"
@@ -223,8 +223,8 @@ def started(folder: SuiteFolder) -> SuiteStarted:
 
 def total_of(records: Sequence[Record]) -> float | None:
     """Dollars for all problems together, as it was said last."""
-    told = [r.total_usd for r in records if isinstance(r, SuiteStarted | SuiteResumed)]
-    return next((total for total in reversed(told) if total is not None), None)
+    reported = [r.total_usd for r in records if isinstance(r, SuiteStarted | SuiteResumed)]
+    return next((total for total in reversed(reported) if total is not None), None)
 
 
 def _cut_torn_line(log: Path) -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from kernelagent.config import RunConfig
-from kernelagent.ray_judge.cluster import Cluster
-from kernelagent.records import from_data
-from kernelagent.suite.conduct import Watcher, conduct, run_here
+from kernelagent.domain.config import RunConfig
+from kernelagent.domain.serialization import from_data
 from kernelagent.suite.log import ClusterChanged, ClusterJoined, SuiteFolder, SuiteLog, started
+from kernelagent.suite.ray.cluster import Cluster
 from kernelagent.suite.results import devices_of
+from kernelagent.suite.run_suite import Watcher, conduct, run_here
 
 
 def join(address: str, config: RunConfig, suite: SuiteFolder | None = None) -> Cluster:

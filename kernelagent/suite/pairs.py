@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from kernelagent.errors import UsageError
+from kernelagent.domain.errors import UsageError
 from kernelagent.suite.log import SuiteFolder, started
 from kernelagent.suite.results import ProblemResult, Score, results_of
 from kernelagent.suite.statistics import RESAMPLES, Share, geometric, mean, resampled
@@ -49,20 +49,20 @@ class SuiteDiff:
 
 def compare(before: SuiteFolder, after: SuiteFolder, *, resamples: int = RESAMPLES) -> SuiteDiff:
     """Pairs by key; raises `UsageError` when the suites share no problem."""
-    one = {row.key: row for row in results_of(before)}
+    item = {row.key: row for row in results_of(before)}
     other = {row.key: row for row in results_of(after)}
-    shared = [key for key in one if key in other]
+    shared = [key for key in item if key in other]
     if not shared:
         raise UsageError(f"{before.path.name} and {after.path.name} share no problem")
-    pairs = tuple(_pair(one[key], other[key]) for key in shared)
+    pairs = tuple(_pair(item[key], other[key]) for key in shared)
     draws = resampled(len(pairs), resamples)
     logs = [None if pair.change is None else math.log(pair.change) for pair in pairs]
     return SuiteDiff(
         before=started(before).suite,
         after=started(after).suite,
         pairs=pairs,
-        only_before=tuple(key for key in one if key not in other),
-        only_after=tuple(key for key in other if key not in one),
+        only_before=tuple(key for key in item if key not in other),
+        only_after=tuple(key for key in other if key not in item),
         correct_change=mean([float(p.after.correct) - p.before.correct for p in pairs], draws),
         gained=_keys(p for p in pairs if p.after.correct and not p.before.correct),
         lost=_keys(p for p in pairs if p.before.correct and not p.after.correct),
@@ -71,12 +71,12 @@ def compare(before: SuiteFolder, after: SuiteFolder, *, resamples: int = RESAMPL
 
 
 def _pair(before: ProblemResult, after: ProblemResult) -> Pair:
-    one, other = before.best, after.best
-    if one.eager is not None and other.eager is not None:
-        return Pair(before.key, one, other, other.eager / one.eager, "eager")
-    if one.estimate is not None and other.estimate is not None:
-        return Pair(before.key, one, other, other.estimate / one.estimate, "estimate")
-    return Pair(before.key, one, other, None, None)
+    item, other = before.best, after.best
+    if item.eager is not None and other.eager is not None:
+        return Pair(before.key, item, other, other.eager / item.eager, "eager")
+    if item.estimate is not None and other.estimate is not None:
+        return Pair(before.key, item, other, other.estimate / item.estimate, "estimate")
+    return Pair(before.key, item, other, None, None)
 
 
 def _keys(pairs: Iterable[Pair]) -> tuple[str, ...]:

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from kernelagent.errors import UsageError
-from kernelagent.problem import ProblemSpec
-from kernelagent.syntax import parse
+from kernelagent.domain.errors import UsageError
+from kernelagent.domain.parsing import parse
+from kernelagent.domain.problem import ProblemSpec
 
 _LEVEL = re.compile(r"^l(?:evel)?[ _-]?(\d+)$", re.IGNORECASE)
 _NUMBER = re.compile(r"(\d+)")

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 
-from kernelagent.outfile import write_atomically
-from kernelagent.records import to_data
+from kernelagent.domain.serialization import to_data
 from kernelagent.report.document import (
     Block,
     Bullets,
@@ -22,6 +21,7 @@ from kernelagent.report.document import (
 )
 from kernelagent.report.html import as_html
 from kernelagent.report.markdown import as_markdown
+from kernelagent.storage.output_file import write_atomically
 from kernelagent.suite.curves import charts
 from kernelagent.suite.log import SuiteFolder
 from kernelagent.suite.statistics import Share, Speeds
@@ -35,11 +35,11 @@ _TOLD = 100
 def write_reports(folder: SuiteFolder, report: SuiteReport) -> None:
     """The three of them into the suite's folder, each whole or not at all."""
     whole = document(report)
-    told = json.dumps(to_data(report), indent=1, ensure_ascii=False) + "\n"
+    reported = json.dumps(to_data(report), indent=1, ensure_ascii=False) + "\n"
     for name, text in (
         ("report.md", as_markdown(whole)),
         ("report.html", as_html(whole)),
-        ("report.json", told),
+        ("report.json", reported),
     ):
         write_atomically(folder.path / name, text, force=True)
 
@@ -77,7 +77,7 @@ def _lead(report: SuiteReport) -> str:
 
 def _figures(report: SuiteReport) -> tuple[Figure, ...]:
     best = report.all.best_of_history
-    found = [
+    result = [
         Figure(f"{best.correct.value:.0%}", "correct (fast_0), best of history", _in(best.correct))
     ]
     for speeds, fast, against in (
@@ -85,8 +85,8 @@ def _figures(report: SuiteReport) -> tuple[Figure, ...]:
         (best.compile, "fast_1", "the best torch.compile mode, measured"),
         (best.estimate, "estimated_fast_1", "eager: an ESTIMATE, not measured"),
     ):
-        found += _of_speeds(speeds, fast, against)
-    return tuple(found)
+        result += _of_speeds(speeds, fast, against)
+    return tuple(result)
 
 
 def _of_speeds(speeds: Speeds | None, fast: str, against: str) -> list[Figure]:

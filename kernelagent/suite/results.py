@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal
 
-from kernelagent.browse import Told, told_by
-from kernelagent.evaluation import DeviceFacts, Evaluation
-from kernelagent.events import Evaluated, Logged, RunFinished, WinnerMeasured
-from kernelagent.history import Turn
+from kernelagent.domain.evaluation import DeviceFacts, Evaluation
+from kernelagent.domain.events import Evaluated, Logged, RunFinished, WinnerMeasured
+from kernelagent.domain.history import Turn
+from kernelagent.report.browse import Told, told_by
 from kernelagent.report.record import reproduce_command
-from kernelagent.state import RunState
-from kernelagent.suite.conduct import run_folder
+from kernelagent.storage.run_state import RunState
 from kernelagent.suite.log import ProblemEnded, SuiteFolder, read_suite, started
 from kernelagent.suite.problems import SuiteProblem
+from kernelagent.suite.run_suite import run_folder
 
 Status = Literal["ended", "unfinished", "failed"]
 DEGENERATE = "degenerate"
@@ -84,21 +84,21 @@ def results_of(folder: SuiteFolder) -> tuple[ProblemResult, ...]:
 def devices_of(folder: SuiteFolder) -> tuple[DeviceFacts, ...]:
     """The devices that the suite's verdicts hold for, in order; more than one if it went elsewhere."""
     runs = [run_folder(folder.runs_of(problem.key)) for problem in started(folder).problems]
-    told = [told_by(run.log).state.device for run in runs if run is not None]
-    return tuple(dict.fromkeys(device for device in told if device is not None))
+    reported = [told_by(run.log).state.device for run in runs if run is not None]
+    return tuple(dict.fromkeys(device for device in reported if device is not None))
 
 
 def _result(
     folder: SuiteFolder, problem: SuiteProblem, endings: Sequence[ProblemEnded]
 ) -> ProblemResult:
     run = run_folder(folder.runs_of(problem.key))
-    told = told_by(run.log) if run is not None else Told((), torn=False)
-    events, state = told.events, told.state
+    reported = told_by(run.log) if run is not None else Told((), torn=False)
+    events, state = reported.events, reported.state
     end = events[-1].event if events else None
     finished = end if isinstance(end, RunFinished) else None
     last_ending = endings[-1] if endings else None
     status: Status = "unfinished"
-    if finished is not None and finished.outcome in {"better", "none"}:
+    if finished is not None and finished.outcome in {"better", "not_faster", "none"}:
         status = "ended"
     elif finished is not None or (last_ending is not None and not events):
         status = "failed"
@@ -127,10 +127,10 @@ def _result(
 
 
 def _degenerate(state: RunState) -> bool:
-    told = [remark.code for remark in state.facts.disclosures] if state.facts else []
+    reported = [remark.code for remark in state.facts.disclosures] if state.facts else []
     evaluations = [turn.evaluation for turn in state.history.turns if turn.evaluation]
-    told += [disclosure.code for found in evaluations for disclosure in found.disclosures]
-    return DEGENERATE in told
+    reported += [disclosure.code for result in evaluations for disclosure in result.disclosures]
+    return DEGENERATE in reported
 
 
 def _last(state: RunState) -> Score:
@@ -191,8 +191,8 @@ def _device_s(events: Sequence[Logged]) -> float:
     spent = 0.0
     for logged in events:
         match logged.event:
-            case Evaluated(evaluation=found) | WinnerMeasured(evaluation=found):
-                spent += sum(stage.seconds for stage in found.stages)
+            case Evaluated(evaluation=result) | WinnerMeasured(evaluation=result):
+                spent += sum(stage.seconds for stage in result.stages)
             case _:
                 continue
     return spent

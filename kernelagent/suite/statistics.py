@@ -95,11 +95,11 @@ def _speeds(
     ratio: Callable[[Score], float | None],
     draws: Draws,
 ) -> Speeds | None:
-    found = [ratio(score) if score.correct else None for score in scores]
-    measured = sum(value is not None for value in found)
+    result = [ratio(score) if score.correct else None for score in scores]
+    measured = sum(value is not None for value in result)
     if not measured:
         return None
-    logs = [None if value is None else math.log(value) for value in found]
+    logs = [None if value is None else math.log(value) for value in result]
     return Speeds(
         against=against,
         fast={f"{p:g}": mean(fast(scores, ratio, p), draws) for p in THRESHOLDS},

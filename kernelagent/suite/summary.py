@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from kernelagent.evaluation import DeviceFacts
+from kernelagent.domain.evaluation import DeviceFacts
 from kernelagent.suite.curves import Curve, curves_of
 from kernelagent.suite.log import (
     ClusterChanged,
@@ -122,10 +122,10 @@ def report_of(folder: SuiteFolder, *, resamples: int = RESAMPLES) -> SuiteReport
 
 def _too_dear(records: Sequence[Record]) -> str | None:
     """What ended the suite's last part, if that was its own dollars."""
-    told = None
+    reported = None
     for record in records:
         if isinstance(record, SuiteStarted | SuiteResumed):
-            told = None
+            reported = None
         elif isinstance(record, TooDear):
-            told = record.why
-    return told
+            reported = record.why
+    return reported

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kernelagent.evaluation import DeviceFacts
+from kernelagent.domain.evaluation import DeviceFacts
 from kernelagent.suite.pairs import SuiteDiff
 from kernelagent.suite.results import ProblemResult, Score
 from kernelagent.suite.statistics import Group, Share, Speeds, Taken
@@ -40,13 +40,13 @@ class Grid:
 
 def grids(report: SuiteReport) -> list[Grid]:
     """The statistics, with and without degenerate problems where there are any; then each problem."""
-    found = [_statistics(f"All {report.all.problems} problems", report.all)]
+    result = [_statistics(f"All {report.all.problems} problems", report.all)]
     if report.degenerate:
         sound = report.without_degenerate
         names = ", ".join(report.degenerate)
         title = f"The {sound.problems} problems without the degenerate ones ({names})"
-        found.append(_statistics(title, sound))
-    return [*found, problems_grid(report.problems)]
+        result.append(_statistics(title, sound))
+    return [*result, problems_grid(report.problems)]
 
 
 def _statistics(title: str, group: Group) -> Grid:
@@ -98,13 +98,13 @@ def problems_grid(rows: Sequence[ProblemResult]) -> Grid:
 
 def notes(rows: Sequence[ProblemResult]) -> list[str]:
     """What must be said of single problems: that one is degenerate, or did not end well."""
-    told = [(row.key, "degenerate: a constant is accepted") for row in rows if row.degenerate]
-    told += [
+    reported = [(row.key, "degenerate: a constant is accepted") for row in rows if row.degenerate]
+    reported += [
         (row.key, f"{row.status}: {row.why.splitlines()[0] if row.why else 'no reason was logged'}")
         for row in rows
         if row.status != "ended"
     ]
-    return [f"{key}: {what}" for key, what in told]
+    return [f"{key}: {what}" for key, what in reported]
 
 
 def score(found: Score) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kernelagent.rewards import RewardWeights
+from kernelagent.domain.rewards import RewardWeights
 
 PAPER = RewardWeights(correctness=1.0, speedup=1.0, coverage=1.0, speedup_clip=3.0)
 """R = C + min(speedup, 3) + PR, as the paper writes it."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-TOP = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "ARCHITECTURE.md")
+TOP = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "ARCHITECTURE.md", "AGENTS.md")
 PAGES = [*(ROOT / name for name in TOP), *sorted((ROOT / "docs").glob("*.md"))]
 SHELL = "console"
 """The one language of shell blocks: lines that begin with `$ `, as they are typed."""
@@ -18,10 +18,11 @@ _NOT_RUN = (
     (r"(~/vllm|KERNELAGENT_TEST_)", "needs vLLM or llama.cpp, and runs the soak lane"),
     (r".*--model (openai|hosted_vllm)/", "asks an LLM: needs a key, or a server that runs"),
     (r".*--model vllm:", "needs vLLM and a checkpoint"),
-    (r".*--model files:", "waits for whoever writes; tests/agents/test_commands.py plays it"),
+    (r".*--model files:", "waits for whoever writes; tests/cli/test_agent_commands.py plays it"),
     (r".*--device cuda\b", "needs a GPU"),
+    (r"python3? -m benchmarks\.gpu_first\b", "needs a GPU; tests/gpu_first runs its machinery"),
     (r".*\brestart\b", "needs a package to be installed; test_extending.py loads it"),
-    (r"kernelagent mcp\b", "speaks MCP to an agent; tests/agents/test_mcp.py plays it"),
+    (r"kernelagent mcp\b", "speaks MCP to an agent; tests/cli/test_mcp.py plays it"),
     (r"kernelagent bench\b", "a run for each of many problems; tests/suite runs smaller ones"),
     (r"kernelagent (tui\b|.*--tui\b)", "takes the whole terminal; its own tests drive it"),
 )
@@ -37,16 +38,16 @@ class Block:
     @property
     def file(self) -> str | None:
         """The name that the page tells the reader to save it under."""
-        found = re.match(r"# file: (\S+)\n", self.text)
-        return found[1] if found else None
+        result = re.match(r"# file: (\S+)\n", self.text)
+        return result[1] if result else None
 
 
 def blocks(page: Path) -> list[Block]:
     """Every fenced block of a page, in order."""
-    found = re.findall(
+    result = re.findall(
         r"^```(\w*)\n(.*?)^```$", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL
     )
-    return [Block(language, text) for language, text in found]
+    return [Block(language, text) for language, text in result]
 
 
 def files(page: Path) -> dict[str, str]:

@@ -6,9 +6,9 @@ import ast
 import re
 from pathlib import Path
 
-from kernelagent.errors import ExitStatus
-from kernelagent.evaluation import CODES
-from kernelagent.tools.processes import mechanisms
+from kernelagent.domain.errors import ExitStatus
+from kernelagent.domain.rejection_codes import page_rows
+from kernelagent.tools.sandbox import mechanisms
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "troubleshooting.md").read_text(encoding="utf-8")
@@ -26,13 +26,19 @@ def strings(node: ast.AST) -> set[str]:
 
 
 def codes_of_doctor() -> set[str]:
-    """The first argument of every `Finding`, and of `_package`, which passes it on."""
-    tree = ast.parse((ROOT / "kernelagent" / "doctor.py").read_text(encoding="utf-8"))
-    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    """The first argument of every `Finding` and `Row`, and of `_package`, which passes it on."""
+    trees = [
+        ast.parse((ROOT / name).read_text(encoding="utf-8"))
+        for name in ("kernelagent/cli/doctor.py", "tools/judge/machine_check.py")
+    ]
+    nodes = [node for tree in trees for node in ast.walk(tree)]
+    calls = [node for node in nodes if isinstance(node, ast.Call)]
     named = [
         call.args[0]
         for call in calls
-        if isinstance(call.func, ast.Name) and call.func.id in {"Finding", "_package"} and call.args
+        if isinstance(call.func, ast.Name)
+        and call.func.id in {"Finding", "Row", "_package"}
+        and call.args
     ]
     return {arg.value for arg in named if isinstance(arg, ast.Constant)}
 
@@ -45,21 +51,23 @@ def tiers_that_can_be_missing() -> set[str]:
 
 
 def test_every_finding_of_doctor_has_a_row():
-    found = codes_of_doctor()
-    assert {"python", "torch", "device", "keys"} <= found
-    told = rows("What `doctor` finds")
-    assert {code for code in told if not code.startswith("sandbox.")} == found
+    result = codes_of_doctor()
+    assert {"python", "torch", "device", "keys"} <= result
+    reported = rows("What `doctor` finds")
+    assert {code for code in reported if not code.startswith(("sandbox.", "driver."))} == result
 
 
 def test_every_tier_that_can_be_missing_has_a_row():
     tiers = tiers_that_can_be_missing()
     assert {"linux", "landlock", "pidns"} <= tiers
-    told = rows("What `doctor` finds")
-    assert {code for code in told if code.startswith("sandbox.")} == {f"sandbox.{t}" for t in tiers}
+    reported = rows("What `doctor` finds")
+    assert {code for code in reported if code.startswith("sandbox.")} == {
+        f"sandbox.{t}" for t in tiers
+    }
 
 
 def test_every_code_of_a_rejection_has_a_row():
-    assert set(rows("Why a candidate was refused")) == CODES
+    assert page_rows() in PAGE, "print kernelagent.domain.rejection_codes.page_rows() into the page"
 
 
 def test_every_exit_status_has_a_row():

@@ -14,16 +14,14 @@ from typing import Any
 import pytest
 import typer.main
 
-from kernelagent.cli import app
-
-sys.path.insert(0, str(Path(__file__).parent))
-from pages import PAGES, ROOT, SHELL, blocks, commands, files, why_not_run
+from kernelagent.cli.main import app
+from tests.docs.pages import PAGES, ROOT, SHELL, blocks, commands, files, why_not_run
 
 FIRST = "kernelagent optimize examples/rms_norm_residual.py --turns 5"
 """The run that README begins with; it is RUN on every page."""
 PATIENCE_S = 900
 PROGRAMS = {"kernelagent": [sys.executable, "-m", "kernelagent"], "python": [sys.executable]}
-NEVER_RUN = {"bench", "compare", "mcp", "steer", "tui"}
+NEVER_RUN = {"bench", "compare", "keys", "mcp", "steer", "tui"}
 COMMANDS: Any = typer.main.get_command(app)
 TYPED = [page for page in PAGES if any(not why_not_run(line) for line in commands(page))]
 

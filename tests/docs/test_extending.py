@@ -9,19 +9,16 @@ from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
-sys.path.insert(0, str(Path(__file__).parents[1] / "core"))
-from evaluations import DEVICE, FACTS, Recorded, accepted, rejected, reply_with
-from pages import ROOT, blocks, files
-
-from kernelagent.budget import Budget
-from kernelagent.errors import ModelError, UsageError
-from kernelagent.history import History, TurnRequest
-from kernelagent.models import Ask, Model
-from kernelagent.runlog import EventLog, RunFolder
-from kernelagent.session import Session
+from kernelagent.domain.budget import Budget
+from kernelagent.domain.errors import ModelError, UsageError
+from kernelagent.domain.history import History, TurnRequest
+from kernelagent.loop.session import Session
+from kernelagent.models import Model, ModelQuery
+from kernelagent.storage.run_log import EventLog, RunFolder
 from kernelagent.strategies import Strategy, load_strategy
 from kernelagent.tools.corpus.check import check
+from tests.docs.pages import ROOT, blocks, files
+from tests.evaluations import DEVICE, FACTS, Recorded, accepted, rejected, reply_with
 
 PAGE = ROOT / "docs" / "extending.md"
 
@@ -117,7 +114,7 @@ def test_strategy_and_model_of_the_page_drive_a_session(installed, folder, tmp_p
 def test_program_that_fails_is_a_model_that_cannot_be_asked(example):
     failing = (sys.executable, "-c", "raise SystemExit('no licence')")
     model = example("my_models").ProgramModel("program", failing)
-    ask = Ask(0, TurnRequest("write", "program"), (), History())
+    ask = ModelQuery(0, TurnRequest("write", "program"), (), History())
     with pytest.raises(ModelError, match="ended with 1: no licence"):
         model.reply(ask, print)
 
@@ -126,7 +123,7 @@ def test_program_that_fails_is_a_model_that_cannot_be_asked(example):
 def test_fixtures_of_the_page_are_judged_as_they_say(example):
     page = example("my_fixtures")
     judged = list(check([page.CHEAT, page.TWIN], device="virtual"))
-    assert {one.fixture.name for one in judged if one.as_expected} == {
+    assert {item.fixture.name for item in judged if item.as_expected} == {
         "answers-with-zeros",
         "multiplies-by-the-reciprocal",
     }, judged

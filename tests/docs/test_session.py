@@ -22,10 +22,10 @@ def words(svg: str) -> str:
 
 
 def test_committed_drawing_shows_the_commands_and_how_they_ended():
-    said = words(DRAWING)
-    assert [command for command in COMMANDS if f"$ {command}" not in said] == []
-    assert "verified, not timed: rms_norm_residual_optimized.py" in said
-    assert "it holds" in said
+    message = words(DRAWING)
+    assert [command for command in COMMANDS if f"$ {command}" not in message] == []
+    assert "verified, not timed: rms_norm_residual_optimized.py" in message
+    assert "it holds" in message
 
 
 def test_committed_drawing_is_small_and_fetches_nothing():
@@ -40,9 +40,9 @@ def test_readme_shows_the_drawing():
 
 
 def test_command_is_run_in_a_terminal_of_the_stated_width(tmp_path):
-    said = say("kernelagent --help", tmp_path)
-    lines = said.output.splitlines()
-    assert "optimize" in said.output
+    message = say("kernelagent --help", tmp_path)
+    lines = message.output.splitlines()
+    assert "optimize" in message.output
     assert max(len(re.sub(r"\x1b\[[\d;]*m", "", line)) for line in lines) == COLUMNS
 
 

@@ -13,9 +13,10 @@ import jsonschema
 import pytest
 import torch
 
-from kernelagent.runlog import read_events
-from kernelagent.schemas_of import schemas
-from kernelagent.state import fold
+from kernelagent.cli.main import main
+from kernelagent.cli.schemas import schemas
+from kernelagent.storage.run_log import read_events
+from kernelagent.storage.run_state import fold
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -192,12 +193,18 @@ def test_a_file_of_the_user_is_never_overwritten_unasked(folder: Path) -> None:
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )
 def test_wrong_usage_is_told_in_a_sentence(
-    folder: Path, words: tuple[str, ...], status: int, said: str
+    folder: Path,
+    words: tuple[str, ...],
+    status: int,
+    said: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    done = kernelagent(folder, *words)
-    assert done.returncode == status, done.stderr
-    assert said in done.stderr
-    assert "Traceback" not in done.stderr
+    monkeypatch.chdir(folder)
+    with pytest.raises(SystemExit) as ended:
+        main(list(words))
+    assert ended.value.code == status
+    assert said in capsys.readouterr().err
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
@@ -235,6 +242,6 @@ def test_a_live_module_gets_a_drop_in_that_shares_its_parameters(
 def test_a_source_or_a_file_is_evaluated_from_code(folder: Path) -> None:
     import kernelagent as library
 
-    found = library.evaluate(str(folder / "scale.py"), KERNEL, device="virtual")
-    assert found.accepted
-    assert found.hashes is not None
+    result = library.evaluate(str(folder / "scale.py"), KERNEL, device="virtual")
+    assert result.accepted
+    assert result.hashes is not None

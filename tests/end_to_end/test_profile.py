@@ -10,8 +10,9 @@ from pathlib import Path
 import jsonschema
 import pytest
 
+from kernelagent.cli.schemas import schemas
+
 ROOT = Path(__file__).resolve().parents[2]
-SCHEMA = ROOT / "kernelagent" / "schemas" / "profile.json"
 
 
 def profiled(*more: str) -> subprocess.CompletedProcess[str]:
@@ -22,15 +23,15 @@ def profiled(*more: str) -> subprocess.CompletedProcess[str]:
 def test_the_module_itself_is_profiled_and_what_it_needs_at_least_is_said() -> None:
     done = profiled("examples/cross_entropy.py", "--json")
     assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
-    jsonschema.validate(found, json.loads(SCHEMA.read_text(encoding="utf-8")))
-    (one,) = found["reference"]
-    assert [row["name"] for row in one["operations"]] == ["_log_softmax", "nll_loss_forward"]
-    assert sum(row["share"] for row in one["operations"]) == pytest.approx(1, abs=1e-3)
-    assert one["tier"] == "counted"
-    assert 0 < one["headroom"]["left"] < 1
+    result = json.loads(done.stdout)
+    jsonschema.validate(result, schemas()["profile.json"])
+    (item,) = result["reference"]
+    assert [row["name"] for row in item["operations"]] == ["_log_softmax", "nll_loss_forward"]
+    assert sum(row["share"] for row in item["operations"]) == pytest.approx(1, abs=1e-3)
+    assert item["tier"] == "counted"
+    assert 0 < item["headroom"]["left"] < 1
     # 16 rows of 32000 floats are read once.
-    assert one["headroom"]["fewest_bytes"] >= 16 * 32000 * 4
+    assert item["headroom"]["fewest_bytes"] >= 16 * 32000 * 4
 
 
 @pytest.mark.long

@@ -45,12 +45,12 @@ def done(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, obje
         reply(honest_kernel(BASE), "With a backward of its own."),
     ]
     (folder / "talk.jsonl").write_text("\n".join(turns), encoding="utf-8")
-    found = ran(
+    result = ran(
         folder, "-m", "kernelagent", "optimize", "affine.py", "--train", "--device", "virtual",
         "--model", "replay:talk.jsonl", "--json",
     )  # fmt: skip
-    assert found.returncode == 0, found.stderr
-    return folder, json.loads(found.stdout)
+    assert result.returncode == 0, result.stderr
+    return folder, json.loads(result.stdout)
 
 
 def test_a_forward_without_a_backward_is_refused_and_one_with_it_wins(
@@ -75,8 +75,8 @@ def test_the_report_and_the_emitted_file_say_whose_gradients_were_verified(
     text = (folder / "affine_optimized.py").read_text(encoding="utf-8")
     assert "in eval and train mode, with the gradients of weight, bias, input 0" in text
     assert '"modes": ["eval", "train"]' in text
-    told = next((folder / ".kernelagent").rglob("report.md")).read_text(encoding="utf-8")
-    assert "Gradients verified like outputs, of weight, bias, input 0" in told
+    reported = next((folder / ".kernelagent").rglob("report.md")).read_text(encoding="utf-8")
+    assert "Gradients verified like outputs, of weight, bias, input 0" in reported
 
 
 TRAINING = textwrap.dedent("""
@@ -129,28 +129,28 @@ def test_the_emitted_module_is_trained_by_its_kernels_step_for_step_like_the_ori
 ) -> None:
     folder, _ = done
     (folder / "training.py").write_text(TRAINING, encoding="utf-8")
-    found = ran(folder, "training.py", TRITON_INTERPRET="1")
-    assert found.returncode == 0, found.stderr
+    result = ran(folder, "training.py", TRITON_INTERPRET="1")
+    assert result.returncode == 0, result.stderr
 
 
 def test_the_built_in_policy_says_that_it_writes_no_backward(tmp_path: Path) -> None:
     shutil.copy(problem_path(BASE), tmp_path / "affine.py")
-    found = ran(
+    result = ran(
         tmp_path, "-m", "kernelagent", "optimize", "affine.py", "--train", "--device", "virtual"
     )
-    assert found.returncode != 0
-    assert "the built-in policy writes forward kernels only" in found.stderr
+    assert result.returncode != 0
+    assert "the built-in policy writes forward kernels only" in result.stderr
 
 
 def test_the_recorded_conversation_ends_in_an_accepted_backward(tmp_path: Path) -> None:
     recorded = ROOT / "tests" / "cassettes" / "train" / "rms_norm_residual.jsonl"
-    found = ran(
+    result = ran(
         tmp_path, "-m", "kernelagent", "optimize", str(ROOT / "examples" / recorded.stem) + ".py",
         "--train", "--device", "virtual", "--model", f"replay:{recorded}", "--json",
     )  # fmt: skip
-    assert found.returncode == 0, found.stderr
-    report = json.loads(found.stdout)
-    told = [json.loads(line)["verdict"] for line in recorded.read_text().splitlines()]
+    assert result.returncode == 0, result.stderr
+    report = json.loads(result.stdout)
+    reported = [json.loads(line)["verdict"] for line in recorded.read_text().splitlines()]
     got = [(turn.get("reason") or {}).get("code", "accepted") for turn in report["turns"]]
-    assert got == told
+    assert got == reported
     assert report["winner"]["correctness"]["gradients"] == ["weight", "input 0", "input 1"]

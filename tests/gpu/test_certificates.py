@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 
 import pytest
 
 from benchmarks.certificates import PAIRS, on_device, page
 
-REPEAT = 10
+MOST = 10
+"""How often the 3 % are certified when the promises are tried in full."""
 
 
-@pytest.mark.timeout(7200)
+@pytest.mark.timeout(int(os.environ.get("TRIES", "1")) * 240)
 def test_certificates_agree_see_three_percent_and_call_nothing_faster_than_itself(
     written: Callable[[str, str], None], tries: int
 ) -> None:
-    found = [on_device(pair, "cuda", repeat=REPEAT, tries=tries) for pair in PAIRS]
-    written("certificates.md", page(found, "`make gpu`"))
-    for one in found:
-        assert one.agreeing >= 9, one.pair
-        assert one.seen == REPEAT, one.pair
-        assert one.false_alarms == 0, one.pair
+    repeat = min(MOST, tries)
+    result = [on_device(pair, "cuda", repeat=repeat, tries=tries) for pair in PAIRS]
+    written("certificates.md", page(result, "`make gpu`"))
+    for item in result:
+        assert item.agreeing >= 0.9 * repeat, item.pair
+        assert item.seen == repeat, item.pair
+        assert item.false_alarms == 0, item.pair

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from benchmarks.turn_latency import rms_norm_candidate
-from kernelagent.candidate import Candidate
-from kernelagent.doctor import examine
-from kernelagent.evaluation import Evaluation
-from kernelagent.problem import ProblemSpec
+from kernelagent.cli.doctor import examine
+from kernelagent.domain.candidate import Candidate
+from kernelagent.domain.evaluation import Evaluation
+from kernelagent.domain.judge_settings import JudgeSettings
+from kernelagent.domain.problem import ProblemSpec
 from kernelagent.tools.cuda.counters import find_ncu
 from kernelagent.tools.judge_client import JudgeProcess
-from kernelagent.tools.settings import JudgeSettings
 
 PROBLEM = Path(__file__).resolve().parents[2] / "examples" / "rms_norm_residual.py"
 

@@ -113,7 +113,7 @@ class FaultServer:
     @property
     def asks(self) -> list[Received]:
         """The chat completions among what was received."""
-        return [one for one in self.received if one.path.endswith("/chat/completions")]
+        return [item for item in self.received if item.path.endswith("/chat/completions")]
 
     def next_answer(self, received: Received) -> Answer:
         """What the rules refuse is refused without using up the plan."""
@@ -328,8 +328,8 @@ def _envelope(kind: str) -> dict[str, Any]:
 
 def _usage(answer: Answer) -> dict[str, float]:
     out = answer.tokens_out
-    said = {} if answer.dollars is None else {"cost": answer.dollars}
-    return said | {"prompt_tokens": 100, "completion_tokens": out, "total_tokens": 100 + out}
+    message = {} if answer.dollars is None else {"cost": answer.dollars}
+    return message | {"prompt_tokens": 100, "completion_tokens": out, "total_tokens": 100 + out}
 
 
 def mid(answer: Answer, then: Any, share: float = 0.5) -> Answer:

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import pytest
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from benchmarks.model_faults import Case, cases, row, rows, table
 from benchmarks.streaming_cost import MOST_SHARE, measure
 
@@ -35,17 +31,17 @@ def _key(monkeypatch: pytest.MonkeyPatch) -> None:
     ids=lambda case: f"{case.fault}, {case.when}",
 )
 def test_a_fault_costs_no_reply_that_was_paid(case: Case, streaming: bool) -> None:
-    found = row(case, streaming=streaming)
-    assert found.traceback is None
-    assert found.lost == 0
-    assert found.happened == found.expected, found.said
+    result = row(case, streaming=streaming)
+    assert result.traceback is None
+    assert result.lost == 0
+    assert result.happened == result.expected, result.said
 
 
 @pytest.mark.long
 def test_no_fault_loses_a_reply_hangs_or_shows_a_traceback() -> None:
-    found = rows()
-    assert len(found) >= 60
-    assert [one for one in found if not one.right] == [], table(found)
+    result = rows()
+    assert len(result) >= 60
+    assert [item for item in result if not item.right] == [], table(result)
 
 
 def test_a_streamed_token_costs_a_small_share_of_a_core_and_no_memory() -> None:

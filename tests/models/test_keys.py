@@ -1,25 +1,21 @@
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import keyring
 import keyring.backend
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
-from fault_server import Answer, FaultServer, Rules
-
-from kernelagent.errors import ModelError
-from kernelagent.history import History, Message, TurnRequest
-from kernelagent.models import Ask, Reply
+from kernelagent.domain.errors import ModelError
+from kernelagent.domain.history import History, Message, TurnRequest
+from kernelagent.models import ModelQuery, Reply
 from kernelagent.models.litellm_model import LitellmModel
-from kernelagent.redaction import MARK, Redactor
+from kernelagent.storage.secrets import MARK, Redactor
+from tests.models.fault_server import Answer, FaultServer, Rules
 
 NAME = "openai/writer-1"
 KEY = "sk-from-the-keyring-4711"
-ASK = Ask(0, TurnRequest("write", NAME), (Message("user", "Write."),), History())
+ASK = ModelQuery(0, TurnRequest("write", NAME), (Message("user", "Write."),), History())
 
 
 class InMemory(keyring.backend.KeyringBackend):

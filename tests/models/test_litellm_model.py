@@ -1,21 +1,18 @@
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from threading import Event, Thread
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
-from fault_server import Answer, FaultServer, Rules, failing, mid
-
-from kernelagent.candidate import NoCandidate, parse_reply
-from kernelagent.errors import ExitStatus, ModelError, PromptTooLong, UsageError
-from kernelagent.history import History, Message, TurnRequest
-from kernelagent.models import Ask, ModelSettings, Reply, load_model
+from kernelagent.domain.candidate import NoCandidate, parse_reply
+from kernelagent.domain.errors import ExitStatus, ModelError, PromptTooLong, UsageError
+from kernelagent.domain.history import History, Message, TurnRequest
+from kernelagent.models import ModelQuery, ModelSettings, Reply
+from kernelagent.models.kinds import load_model
 from kernelagent.models.litellm_model import LitellmModel, Surroundings
-from kernelagent.redaction import Redactor
+from kernelagent.storage.secrets import Redactor
+from tests.models.fault_server import Answer, FaultServer, Rules, failing, mid
 
 NAME = "openai/writer-1"
 KEY = "sk-of-this-test-1234567890"
@@ -46,7 +43,7 @@ class Asked:
 
     def reply(self, **changes: object) -> Reply:
         request = TurnRequest("write", self.name, temperature=0.7)
-        ask = replace(Ask(0, request, MESSAGES, History(), tell=self.told.append), **changes)
+        ask = replace(ModelQuery(0, request, MESSAGES, History(), tell=self.told.append), **changes)
         self.texts: list[str] = []
         answer = self.model.reply(ask, self.texts.append)
         assert isinstance(answer, Reply)
@@ -109,7 +106,7 @@ def test_what_an_endpoint_refuses_is_asked_once_and_never_again(refused: str, le
         asked = Asked(server)
         answers = [asked.reply(tokens_left=50_000) for _ in range(3)]
     assert [answer.text for answer in answers] == [CODE] * 3
-    assert sum(one.taught for one in server.asks) == 1
+    assert sum(item.taught for item in server.asks) == 1
     assert len(asked.told) == 1
     assert learnt in asked.told[0]
 
@@ -127,7 +124,7 @@ def test_an_endpoint_that_refuses_everything_and_says_nothing_is_asked_in_the_pl
     with FaultServer([Answer(CODE)] * 2, rules=rules) as server:
         asked = Asked(server)
         assert asked.reply().text == asked.reply().text == CODE
-    assert sum(one.taught for one in server.asks) == 1
+    assert sum(item.taught for item in server.asks) == 1
 
 
 def test_a_request_that_stays_bad_ends_with_the_endpoints_own_words() -> None:

@@ -11,10 +11,8 @@ from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "end_to_end"))
-from fault_server import Answer, FaultServer, Rules, failing
-from test_main_job import KERNEL, PROBLEM, reply
+from tests.end_to_end.test_main_job import KERNEL, PROBLEM, reply
+from tests.models.fault_server import Answer, FaultServer, Rules, failing
 
 ROOT = Path(__file__).resolve().parents[2]
 PLANTED = {
@@ -83,8 +81,8 @@ def test_no_key_stands_in_any_file_or_word_of_a_run_in_which_everything_echoes_t
         base = server.url.replace("http://", f"http://{LOGIN}@")
         words = ("scale.py", "--model", "openai/writer-1", "--api-base", base, "--turns", "2")
         done = optimize(folder, *words, **PLANTED)
-        sent = json.dumps([one.body for one in server.asks])
-        assert {one.authorization for one in server.asks} == {f"Basic {SECRETS[-1]}"}
+        sent = json.dumps([item.body for item in server.asks])
+        assert {item.authorization for item in server.asks} == {f"Basic {SECRETS[-1]}"}
     assert done.returncode == 0, done.stderr
     assert (folder / "scale_optimized.py").is_file()
     assert "[redacted]" in (folder / "scale_optimized.py").read_text(encoding="utf-8")

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "core"))
-from evaluations import DEVICE, FACTS, Recorded, accepted, reply_with
-from fault_server import MODEL, Answer, FaultServer, Rules, failing, mid
-
-from kernelagent.budget import Budget
-from kernelagent.errors import ModelError
-from kernelagent.events import (
+from kernelagent.domain.budget import Budget
+from kernelagent.domain.errors import ModelError
+from kernelagent.domain.events import (
     Event,
     Remarked,
     ReplyProgressed,
@@ -24,13 +18,15 @@ from kernelagent.events import (
     TurnStarted,
     TurnVoid,
 )
-from kernelagent.history import History, TurnRequest
+from kernelagent.domain.history import History, TurnRequest
+from kernelagent.loop.session import Session
 from kernelagent.models.litellm_model import LitellmModel, Surroundings
-from kernelagent.runlog import EventLog, RunFolder, read_events
-from kernelagent.session import Session
-from kernelagent.state import fold, to_continue
+from kernelagent.storage.run_log import EventLog, RunFolder, read_events
+from kernelagent.storage.run_state import fold, to_continue
 from kernelagent.strategies import Strategy
 from kernelagent.strategies.sequential import Sequential
+from tests.evaluations import DEVICE, FACTS, Recorded, accepted, reply_with
+from tests.models.fault_server import MODEL, Answer, FaultServer, Rules, failing, mid
 
 NAME = f"openai/{MODEL}"
 LONG = "First the plan. " * 40 + "\n\n" + reply_with(1) + "These are the reasons. " * 40
@@ -111,7 +107,7 @@ def test_after_a_kill_in_mid_reply_a_whole_candidate_is_taken_up_and_nothing_les
         folder.log.write_bytes(b"".join(lines[: last + 1]))
 
         history, begun = to_continue(fold(read_events(folder.log)))
-        assert [one.answered for one in begun] == [kept]
+        assert [item.answered for item in begun] == [kept]
         session = session_at(server, folder, turns=1)
         session.history, session.begun = history, begun
         session.kept_prompt = folder.kept_prompt
@@ -149,12 +145,14 @@ def test_a_window_that_is_too_long_shrinks_oldest_first_and_is_not_tried_again(
         server.rules = Rules(window=room)
         session.budget = Budget(turns=6)
         session.run()
-    refused = [one for one in server.asks if one.taught]
+    refused = [item for item in server.asks if item.taught]
     events = events_of(folder)
-    told = [e.message for e in events if isinstance(e, Remarked) and "turns are shown" in e.message]
+    reported = [
+        e.message for e in events if isinstance(e, Remarked) and "turns are shown" in e.message
+    ]
     started = {event.turn: event for event in events if isinstance(event, TurnStarted)}
     assert len(started) == 6, "a turn that is asked with fewer turns shown begins again"
-    assert len(refused) == len(told) >= 1
+    assert len(refused) == len(reported) >= 1
     assert len(refused) <= 2, "what was too long once is not sent again"
     for event in started.values():
         window = event.request.window

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernelagent.history import History, Turn, TurnRequest
+from kernelagent.domain.history import History, Turn, TurnRequest
 from kernelagent.prompts import PromptTooLong, fit_prompt, prompt_tokens, render_prompt
-from tests.core.evaluations import DEVICE, FACTS, accepted, rejected
+from tests.evaluations import DEVICE, FACTS, accepted, rejected
 
 LAST_WORDS = "- launch: the_last_finding"
 
@@ -26,9 +26,9 @@ def reply(number: int, lines: int) -> str:
 def history_of(sizes: list[tuple[int, int, bool]]) -> History:
     """A turn for each (lines of code, lines of findings, accepted)."""
     turns = []
-    for index, (code, found, good) in enumerate(sizes):
+    for index, (code, result, good) in enumerate(sizes):
         request = TurnRequest("write", "m", parent=index - 1 if index else None)
-        lines = [f"finding {index}.{i} {'word ' * 6}" for i in range(found)]
+        lines = [f"finding {index}.{i} {'word ' * 6}" for i in range(result)]
         turns.append(
             Turn(
                 index=index,
@@ -93,11 +93,11 @@ def test_parts_go_in_the_stated_order():
     seen: list[str] = []
     for limit in range(whole.tokens, 0, -5):
         try:
-            found = fit_prompt(facts, DEVICE, history, request, max_tokens=limit, style="small")
+            result = fit_prompt(facts, DEVICE, history, request, max_tokens=limit, style="small")
         except PromptTooLong:
             break
-        assert list(found.cut[: len(seen)]) == seen
-        seen = list(found.cut)
+        assert list(result.cut[: len(seen)]) == seen
+        seen = list(result.cut)
     assert seen == [
         "turn 1",
         "turn 2",
@@ -119,11 +119,11 @@ def test_each_kind_of_request_is_worded_for_strong_and_small_models(kind, style)
     other = "small" if style == "strong" else "strong"
     history = history_of([(3, 1, True)])
     request = request_for(history, (0,), kind)
-    said = render_prompt(FACTS, DEVICE, history, request, style=style)
+    message = render_prompt(FACTS, DEVICE, history, request, style=style)
     differently = render_prompt(FACTS, DEVICE, history, request, style=other)
-    assert said[-1] != differently[-1]
-    assert ("one sentence, then one ```python block" in said[-1].content) == (style == "small")
-    assert ("triton.next_power_of_2" in said[1].content) == (style == "small")
+    assert message[-1] != differently[-1]
+    assert ("one sentence, then one ```python block" in message[-1].content) == (style == "small")
+    assert ("triton.next_power_of_2" in message[1].content) == (style == "small")
 
 
 def test_task_names_what_the_device_can_do_and_only_what_is_known():

@@ -6,9 +6,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
-from kernelagent.browse import told_by
-from kernelagent.config import RunConfig
-from kernelagent.evaluation import (
+from kernelagent.domain.config import RunConfig
+from kernelagent.domain.evaluation import (
     Case,
     Correctness,
     DeviceFacts,
@@ -22,7 +21,7 @@ from kernelagent.evaluation import (
     Stage,
     Timing,
 )
-from kernelagent.events import (
+from kernelagent.domain.events import (
     Evaluated,
     Event,
     Logged,
@@ -36,9 +35,10 @@ from kernelagent.events import (
     TurnVoid,
     WinnerMeasured,
 )
-from kernelagent.history import TurnRequest
-from kernelagent.problem import InputSet, ProblemFacts, ProblemSpec, Remark, TensorFacts
-from kernelagent.records import to_data
+from kernelagent.domain.history import TurnRequest
+from kernelagent.domain.problem import InputSet, ProblemFacts, ProblemSpec, Remark, TensorFacts
+from kernelagent.domain.serialization import to_data
+from kernelagent.report.browse import told_by
 
 RECORDED = Path(__file__).parent / "rms_norm_residual.events.jsonl"
 GPU = DeviceFacts("cuda", "NVIDIA H200", "sm_90", "2.13.0", "3.9.0", driver="580.1")

@@ -1,19 +1,15 @@
 from __future__ import annotations
 
 import io
-import sys
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from rich.console import Console
 
-sys.path.insert(0, str(Path(__file__).parent))
-from logs import measured, recorded
-
-from kernelagent.errors import UsageError
-from kernelagent.events import WinnerMeasured
-from kernelagent.profile_text import print_profile, save_roofline
+from kernelagent.domain.errors import UsageError
+from kernelagent.domain.events import WinnerMeasured
+from kernelagent.report.profile_text import print_profile, save_roofline
+from tests.report.logs import measured, recorded
 
 (ESTIMATED,) = (e.event.evaluation for e in recorded() if isinstance(e.event, WinnerMeasured))
 

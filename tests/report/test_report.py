@@ -12,16 +12,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-sys.path.insert(0, str(Path(__file__).parent))
-from logs import RECORDED, recorded, run_on_gpu
-from parsed_page import Page
-
-from kernelagent.events import RunFinished, WinnerMeasured
+from kernelagent.cli.schemas import schemas
+from kernelagent.domain.events import RunFinished, WinnerMeasured
 from kernelagent.report.evidence import ceilings
 from kernelagent.report.files import reports, write_for
 from kernelagent.report.progress import moments
-from kernelagent.runlog import RunFolder
-from kernelagent.schemas_of import schemas
+from kernelagent.storage.run_log import RunFolder
+from tests.report.logs import RECORDED, recorded, run_on_gpu
+from tests.report.parsed_page import Page
 
 RUN = Path("runs/run-1")
 VIRTUAL = reports(recorded(), RUN)
@@ -126,22 +124,22 @@ def test_a_baseline_that_was_not_measured_is_said_twice():
 
 
 def test_each_kernel_has_a_sentence_of_its_evidence_and_no_more():
-    told = section(CUDA["report.md"], "The kernels")
+    reported = section(CUDA["report.md"], "The kernels")
     assert (
         "- `norm` (line 12 of the candidate): launched 2 times on a grid of 8 × 4 × 1, 8 warps a "
         "program; 75% of the device time; loads 3 MB (1.50 times the distinct bytes) and stores 1 MB, "
         "4 MB of DRAM traffic; 128 registers a thread, 4 spill instructions, 50% occupancy, limited "
-        "by shared memory, tensor cores by wgmma; bound by matrix products." in told
+        "by shared memory, tensor cores by wgmma; bound by matrix products." in reported
     )
-    assert "- `tail`: launched once." in told
+    assert "- `tail`: launched once." in reported
 
 
 def test_the_roofline_is_drawn_where_operations_bytes_and_time_are_known():
-    told = section(CUDA["report.md"], "Roofline")
-    assert "data sheet of NVIDIA H200" in told
-    assert "FLOP/byte, " in told
-    assert "measured" in told
-    assert "tail" not in told
+    reported = section(CUDA["report.md"], "Roofline")
+    assert "data sheet of NVIDIA H200" in reported
+    assert "FLOP/byte, " in reported
+    assert "measured" in reported
+    assert "tail" not in reported
 
 
 def test_no_roofline_is_drawn_under_another_devices_ceilings():
@@ -155,18 +153,18 @@ def test_no_roofline_is_drawn_under_another_devices_ceilings():
 
 
 def test_what_could_still_be_gained_is_said_with_what_binds():
-    told = section(CUDA["report.md"], "Before and after")
-    assert "is 31 µs a call (input set default; 3 MB have to move; what binds is matrix" in told
-    assert "at most 50% of its time could still be saved" in told
-    assert "least possible" in told
+    reported = section(CUDA["report.md"], "Before and after")
+    assert "is 31 µs a call (input set default; 3 MB have to move; what binds is matrix" in reported
+    assert "at most 50% of its time could still be saved" in reported
+    assert "least possible" in reported
     assert "The least" not in section(VIRTUAL["report.md"], "Before and after")
 
 
 def test_it_says_what_was_verified_by_which_means():
-    told = section(VIRTUAL["report.md"], "What was verified, and how")
+    reported = section(VIRTUAL["report.md"], "What was verified, and how")
     for words in ("17 calls", "float64", "`onehot`", "replaced by poison", "landlock", "SHA-256"):
-        assert words in told
-    assert "Policy `triton`" in told
+        assert words in reported
+    assert "Policy `triton`" in reported
 
 
 def test_work_is_called_proved_only_where_it_was():
@@ -182,8 +180,8 @@ def test_work_is_called_proved_only_where_it_was():
 
 
 def test_one_command_reproduces_it():
-    told = section(VIRTUAL["report.md"], "How to reproduce it")
-    commands = [line for line in told.splitlines() if line.startswith("$ ")]
+    reported = section(VIRTUAL["report.md"], "How to reproduce it")
+    commands = [line for line in reported.splitlines() if line.startswith("$ ")]
     assert commands == [
         "$ kernelagent evaluate rms_norm_residual.py rms_norm_residual_optimized.py --device virtual"
     ]
@@ -214,18 +212,18 @@ def test_the_turns_are_there_to_be_opened_each_with_its_code_and_answer():
 
 
 def test_disclosures_of_judge_problem_and_run_are_all_passed_on():
-    told = section(CUDA["report.md"], "What was not verified")
+    reported = section(CUDA["report.md"], "What was not verified")
     for words in ("library_share", "insensitive_argument", "\n- norm"):
-        assert words in told
+        assert words in reported
 
 
 def test_the_curve_never_falls_and_counts_what_was_paid():
-    found = moments(run_on_gpu())
-    assert [moment.best.value for moment in found] == [1.0, 1.0, 1.0, 1.31, 1.64]
-    assert [moment.turns for moment in found] == [0, 1, 2, 3, 4]
-    assert [moment.tokens for moment in found] == [0, 1000, 2000, 3000, 4000]
-    assert [moment.dollars for moment in found] == [0, 0.25, 0.5, 0.75, 1.0]
-    assert [moment.seconds for moment in found] == sorted(moment.seconds for moment in found)
+    result = moments(run_on_gpu())
+    assert [moment.best.value for moment in result] == [1.0, 1.0, 1.0, 1.31, 1.64]
+    assert [moment.turns for moment in result] == [0, 1, 2, 3, 4]
+    assert [moment.tokens for moment in result] == [0, 1000, 2000, 3000, 4000]
+    assert [moment.dollars for moment in result] == [0, 0.25, 0.5, 0.75, 1.0]
+    assert [moment.seconds for moment in result] == sorted(moment.seconds for moment in result)
 
 
 def test_a_report_depends_on_the_events_alone():
@@ -241,16 +239,16 @@ def test_the_command_prints_the_report_of_a_log_it_does_not_touch(tmp_path):
     log = tmp_path / "events.jsonl"
     torn = RECORDED.read_bytes() + b'{"schema": "kern'
     log.write_bytes(torn)
-    said = [command(str(tmp_path)), command(str(tmp_path), "--json")]
-    assert said[0] == (tmp_path / "report.md").read_text(encoding="utf-8")
-    assert json.loads(said[1])["outcome"] == "better"
+    message = [command(str(tmp_path)), command(str(tmp_path), "--json")]
+    assert message[0] == (tmp_path / "report.md").read_text(encoding="utf-8")
+    assert json.loads(message[1])["outcome"] == "better"
     assert (tmp_path / "report.html").is_file()
     assert log.read_bytes() == torn
 
 
 def command(*words: str) -> str:
     code = (
-        "import sys; from kernelagent.cli import main\n"
+        "import sys; from kernelagent.cli.main import main\n"
         "try: main(sys.argv[1:])\n"
         "finally: assert not {'torch', 'triton', 'numpy', 'resvg_py'} & set(sys.modules)"
     )

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "core"))
-from evaluations import accepted, rejected, reply_with
-
-from kernelagent.candidate import Candidate
-from kernelagent.evaluation import (
+from kernelagent.domain.candidate import Candidate
+from kernelagent.domain.evaluation import (
     DeviceFacts,
     Evaluation,
     HeadroomFacts,
@@ -19,10 +14,11 @@ from kernelagent.evaluation import (
     KernelFacts,
     Timing,
 )
-from kernelagent.feedback import feedback_for
-from kernelagent.history import History, RequestKind, Turn, TurnRequest
-from kernelagent.rewards import reward
+from kernelagent.domain.history import History, RequestKind, Turn, TurnRequest
+from kernelagent.domain.rewards import reward
+from kernelagent.prompts.feedback import feedback_for
 from kernelagent.strategies import Strategy
+from tests.evaluations import accepted, rejected, reply_with
 
 CUDA = DeviceFacts("cuda", "H200", "sm_90", "2.13.0", "3.9.0")
 Outcome = Evaluation | None

@@ -2,26 +2,30 @@ from __future__ import annotations
 
 import random
 import statistics
-import sys
 import time
 from collections.abc import Sequence
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-sys.path.insert(0, str(Path(__file__).parent))
-sys.path.insert(0, str(Path(__file__).parents[1] / "core"))
-from evaluations import DEVICE, FACTS, Recorded, Scripted, reply_with
-from histories import Caller, Outcome, accepted, finished, line, play, rejected, timed
-
-from kernelagent.budget import Budget
-from kernelagent.errors import UsageError
-from kernelagent.history import History, TurnRequest
-from kernelagent.session import Session
+from kernelagent.domain.budget import Budget
+from kernelagent.domain.errors import UsageError
+from kernelagent.domain.history import History, TurnRequest
+from kernelagent.loop.session import Session
 from kernelagent.strategies import BUILT_IN, load_strategy
 from kernelagent.strategies.lineage import side_by_side
+from tests.evaluations import DEVICE, FACTS, Recorded, Scripted, reply_with
+from tests.strategies.histories import (
+    Caller,
+    Outcome,
+    accepted,
+    finished,
+    line,
+    play,
+    rejected,
+    timed,
+)
 
 MODELS = ("a", "b", "c")
 SIDE_BY_SIDE = {"best-of-n", "tree", "bandit", "auto"}

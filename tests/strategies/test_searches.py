@@ -1,14 +1,17 @@
 from __future__ import annotations
 
-import sys
 from collections import Counter
-from pathlib import Path
 from random import Random
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
-from histories import (
+from kernelagent.domain.history import History, TurnRequest
+from kernelagent.strategies.auto import Auto, turns_without_gain
+from kernelagent.strategies.bandit import Bandit, bottleneck, payoff, payoffs, upper_bounds
+from kernelagent.strategies.lineage import Lineage
+from kernelagent.strategies.parents import draw_parent, interval
+from kernelagent.strategies.tree import Tree
+from tests.strategies.histories import (
     Caller,
     accepted,
     child,
@@ -19,13 +22,6 @@ from histories import (
     timed,
     with_headroom,
 )
-
-from kernelagent.history import History, TurnRequest
-from kernelagent.strategies.auto import Auto, turns_without_gain
-from kernelagent.strategies.bandit import Bandit, bottleneck, payoff, payoffs, upper_bounds
-from kernelagent.strategies.lineage import Lineage
-from kernelagent.strategies.parents import draw_parent, interval
-from kernelagent.strategies.tree import Tree
 
 
 def only(requests: object) -> TurnRequest:

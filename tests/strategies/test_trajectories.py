@@ -1,18 +1,22 @@
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
-from histories import Caller, accepted, finished, line, pending, play, rejected, timed
-
-from kernelagent.history import History, TurnRequest
+from kernelagent.domain.history import History, TurnRequest
 from kernelagent.strategies.best_of_n import BestOfN
 from kernelagent.strategies.chains import Chains
 from kernelagent.strategies.sequential import Sequential
 from kernelagent.strategies.window import Window, best_consecutive, top_by_reward
+from tests.strategies.histories import (
+    Caller,
+    accepted,
+    finished,
+    line,
+    pending,
+    play,
+    rejected,
+    timed,
+)
 
 
 def only(requests: object) -> TurnRequest:

@@ -2,7 +2,7 @@
 
 `python recorded_suite.py FOLDER [--problems N] [--jobs N] [--pause SECONDS]` begins the suite in
 FOLDER, or goes on with it. Suite, loop, logs and reports are the real ones; only each run's model
-and judge are recordings (`tests/resume/recorded_run.py`). Problem n has n + 1 turns at most.
+and judge are recordings (`tests/loop/resume/recorded_run.py`). Problem n has n + 1 turns at most.
 """
 
 from __future__ import annotations
@@ -15,19 +15,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[2]))
-sys.path.insert(0, str(Path(__file__).parents[1] / "resume"))
-from recorded_run import conduct as run_recorded
-from recorded_run import config_of, pauses
-
-from kernelagent.config import RunConfig
-from kernelagent.events import Logged, Subscriber
-from kernelagent.problem import ProblemSpec
-from kernelagent.records import to_data
-from kernelagent.runlog import RunFolder
-from kernelagent.suite.conduct import conduct
+from kernelagent.domain.config import RunConfig
+from kernelagent.domain.events import Logged, Subscriber
+from kernelagent.domain.problem import ProblemSpec
+from kernelagent.domain.serialization import to_data
+from kernelagent.storage.run_log import RunFolder
 from kernelagent.suite.log import SuiteFolder, SuiteLog, SuiteStarted
 from kernelagent.suite.problems import SuiteProblem
+from kernelagent.suite.run_suite import conduct
+from tests.loop.resume.recorded_run import conduct as run_recorded
+from tests.loop.resume.recorded_run import config_of, pauses
 
 
 class Silent:
@@ -51,7 +48,7 @@ def begin(path: Path, problems: int, jobs: int) -> SuiteFolder:
 
 
 def recorded(longest_pause: float):
-    """Runs one problem out of the recording, as `kernelagent.run.optimize` would."""
+    """Runs one problem out of the recording, as `kernelagent.loop.run.optimize` would."""
 
     def run_one(
         problem: SuiteProblem,

@@ -7,8 +7,8 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from kernelagent.cli import main
-from kernelagent.schemas_of import schemas
+from kernelagent.cli.main import main
+from kernelagent.cli.schemas import schemas
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 

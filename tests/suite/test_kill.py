@@ -13,18 +13,16 @@ from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
-sys.path.insert(0, str(Path(__file__).parents[1] / "resume"))
-from recorded_suite import Silent, begin, recorded
-from same_run import answered, asked
-
-from kernelagent.suite.conduct import conduct
 from kernelagent.suite.log import ProblemEnded, SuiteFolder, read_suite
 from kernelagent.suite.results import ProblemResult, results_of
+from kernelagent.suite.run_suite import conduct
 from kernelagent.suite.summary import report_of
 from kernelagent.suite.text import grids
+from tests.loop.resume.same_run import answered, asked
+from tests.suite.recorded_suite import Silent, begin, recorded
 
-SCRIPT = Path(__file__).with_name("recorded_suite.py")
+ROOT = Path(__file__).resolve().parents[2]
+SCRIPT = ("-m", "tests.suite.recorded_suite")
 NAME = "20260101-000000-suite-0000"
 PROBLEMS = 8
 
@@ -43,14 +41,16 @@ def go_on(suite: Path, kill_after: int | None, then: float = 0.0) -> bool:
     known = {run: answered(run) for run in runs_in(suite)}
     before = {run: asked(run) for run in known}
     ended = set(finished(suite))
-    process = subprocess.Popen([sys.executable, str(SCRIPT), str(suite)], stderr=subprocess.PIPE)
+    process = subprocess.Popen(
+        [sys.executable, *SCRIPT, str(suite)], cwd=ROOT, stderr=subprocess.PIPE
+    )
     while kill_after is not None and process.poll() is None:
         if lines_in(suite) >= kill_after:
             time.sleep(then)
             process.kill()
         time.sleep(0.002)
-    _, said = process.communicate()
-    assert process.returncode in {0, -signal.SIGKILL}, said.decode()
+    _, message = process.communicate()
+    assert process.returncode in {0, -signal.SIGKILL}, message.decode()
     for run, replies in known.items():
         assert not replies & set(asked(run) - before[run]), "a logged reply was asked for again"
     assert max(Counter(finished(suite)).values(), default=1) == 1, "an ended problem ran again"
@@ -111,7 +111,7 @@ def test_twenty_suites_killed_at_random_moments_come_to_the_undisturbed_table(
 
 
 def test_the_undisturbed_suite_is_no_table_of_equal_rows(whole):
-    found = rows(whole)
-    assert len(found) == PROBLEMS
-    assert len({row.turns for row in found}) == PROBLEMS
-    assert len({row.best.estimate for row in found}) > 2
+    result = rows(whole)
+    assert len(result) == PROBLEMS
+    assert len({row.turns for row in result}) == PROBLEMS
+    assert len({row.best.estimate for row in result}) > 2

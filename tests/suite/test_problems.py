@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from kernelagent.errors import UsageError
+from kernelagent.domain.errors import UsageError
 from kernelagent.suite.problems import find_problems
 
 PROBLEM = "class Model: ...\ndef get_inputs(): return []\n"
@@ -25,9 +25,9 @@ def keys(found):
 
 
 def test_problems_of_a_folder_come_by_level_and_number(kernelbench):
-    found = find_problems([str(kernelbench)])
-    assert keys(found) == ["level1-2_a", "level1-10_b", "level2-1_c", "level3-1_c"]
-    assert [problem.split for problem in found.problems] == ["L1", "L1", "L2", "L3"]
+    result = find_problems([str(kernelbench)])
+    assert keys(result) == ["level1-2_a", "level1-10_b", "level2-1_c", "level3-1_c"]
+    assert [problem.split for problem in result.problems] == ["L1", "L1", "L2", "L3"]
 
 
 def test_files_that_are_no_problem_are_said(kernelbench):
@@ -41,8 +41,8 @@ def test_a_split_takes_its_levels_only(kernelbench, splits):
 
 
 def test_a_folder_that_is_a_level_itself_has_its_split(kernelbench):
-    found = find_problems([str(kernelbench / "level2")], ["L2"])
-    assert keys(found) == ["1_c"]
+    result = find_problems([str(kernelbench / "level2")], ["L2"])
+    assert keys(result) == ["1_c"]
 
 
 def test_two_problems_of_one_name_have_two_keys(kernelbench):

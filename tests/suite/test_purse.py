@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import sys
 import threading
 import time
 from pathlib import Path
@@ -9,24 +8,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-sys.path.insert(0, str(Path(__file__).parent))
-from recorded_suite import Silent
-
-from kernelagent.budget import Budget, Spent
-from kernelagent.cli import main
-from kernelagent.config import RunConfig, resolve
-from kernelagent.errors import UsageError
-from kernelagent.events import ReplyReceived, RunFinished, RunStarted, TurnStarted, TurnVoid
-from kernelagent.history import TurnRequest
-from kernelagent.problem import ProblemSpec
-from kernelagent.records import to_data
-from kernelagent.runlog import EventLog, RunFolder
-from kernelagent.suite.conduct import begin, conduct
+from kernelagent.cli.main import main
+from kernelagent.domain.budget import Budget, Spent
+from kernelagent.domain.config import RunConfig, resolve
+from kernelagent.domain.errors import UsageError
+from kernelagent.domain.events import ReplyReceived, RunFinished, RunStarted, TurnStarted, TurnVoid
+from kernelagent.domain.history import TurnRequest
+from kernelagent.domain.problem import ProblemSpec
+from kernelagent.domain.serialization import to_data
+from kernelagent.storage.run_log import EventLog, RunFolder
 from kernelagent.suite.log import SuiteFolder
 from kernelagent.suite.problems import Found, SuiteProblem
-from kernelagent.suite.purse import Purse, most_for_one
+from kernelagent.suite.run_suite import begin, conduct
+from kernelagent.suite.shared_budget import SharedBudget, most_for_one
 from kernelagent.suite.summary import report_of
 from kernelagent.suite.text import preamble
+from tests.suite.recorded_suite import Silent
 
 
 def never() -> bool:
@@ -128,11 +125,11 @@ def test_the_flag_is_refused_before_a_folder_is_made(tmp_path, monkeypatch):
 
 
 def test_who_waits_for_room_stops_when_the_user_does():
-    purse = Purse(total=1.0, each=1.0, spent=0.0)
-    assert purse.take(0.0, never) is None
+    shared_budget = SharedBudget(total=1.0, each=1.0, spent=0.0)
+    assert shared_budget.take(0.0, never) is None
     asked = threading.Event()
     threading.Timer(0.05, asked.set).start()
-    assert purse.take(0.0, asked.is_set) == "stopped by the user"
+    assert shared_budget.take(0.0, asked.is_set) == "stopped by the user"
 
 
 @given(
@@ -140,16 +137,16 @@ def test_who_waits_for_room_stops_when_the_user_does():
     total=st.floats(1, 6),
 )
 def test_no_order_of_costs_goes_over_the_total(costs, total):
-    purse = Purse(total, each=1.0, spent=0.0)
+    shared_budget = SharedBudget(total, each=1.0, spent=0.0)
     for cost in costs:
-        if purse.take(0.0, never) is None:
-            purse.settle(0.0, Spent(dollars=cost))
-    assert purse.spent <= total + 1e-9
+        if shared_budget.take(0.0, never) is None:
+            shared_budget.settle(0.0, Spent(dollars=cost))
+    assert shared_budget.spent <= total + 1e-9
 
 
 def test_a_run_that_goes_on_needs_only_the_rest_of_its_own_budget():
-    purse = Purse(total=3.0, each=1.0, spent=2.6)
-    assert purse.take(0.7, never) is None
-    purse.settle(0.7, Spent(dollars=0.3))
-    assert purse.spent == pytest.approx(2.9)
-    assert "are left" in str(purse.take(0.0, never))
+    shared_budget = SharedBudget(total=3.0, each=1.0, spent=2.6)
+    assert shared_budget.take(0.7, never) is None
+    shared_budget.settle(0.7, Spent(dollars=0.3))
+    assert shared_budget.spent == pytest.approx(2.9)
+    assert "are left" in str(shared_budget.take(0.0, never))

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import json
 import math
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,24 +10,29 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-sys.path.insert(0, str(Path(__file__).parent))
-from recorded_suite import Silent, begin, recorded
-
-from kernelagent.evaluation import DeviceFacts, Disclosure, Evaluation, Interval, Timing
-from kernelagent.events import Evaluated, Logged, RunFinished, RunStarted, TurnStarted, to_line
-from kernelagent.history import TurnRequest
-from kernelagent.problem import ProblemSpec
-from kernelagent.records import to_json
+from kernelagent.cli.schemas import schemas
+from kernelagent.domain.evaluation import DeviceFacts, Disclosure, Evaluation, Interval, Timing
+from kernelagent.domain.events import (
+    Evaluated,
+    Logged,
+    RunFinished,
+    RunStarted,
+    TurnStarted,
+    to_line,
+)
+from kernelagent.domain.history import TurnRequest
+from kernelagent.domain.problem import ProblemSpec
+from kernelagent.domain.serialization import to_json
 from kernelagent.report.html import as_html
 from kernelagent.report.markdown import as_markdown
-from kernelagent.schemas_of import schemas
-from kernelagent.suite.conduct import conduct
 from kernelagent.suite.curves import curves_of
 from kernelagent.suite.pairs import compare
 from kernelagent.suite.report import document, write_reports
 from kernelagent.suite.results import ProblemResult, Score, results_of
+from kernelagent.suite.run_suite import conduct
 from kernelagent.suite.statistics import group, resampled
 from kernelagent.suite.summary import report_of
+from tests.suite.recorded_suite import Silent, begin, recorded
 
 CUDA = DeviceFacts("cuda", "NVIDIA H200", "sm_90", "2.13.0", "3.9.0")
 
@@ -52,8 +56,8 @@ ROWS = [
 
 
 def test_fast_p_counts_all_problems_and_its_bound_is_included():
-    found = group(ROWS).best_of_history.eager
-    assert {p: s.value for p, s in found.fast.items()} == {
+    result = group(ROWS).best_of_history.eager
+    assert {p: s.value for p, s in result.fast.items()} == {
         "0": 0.75,
         "1": 0.5,
         "1.2": 0.5,
@@ -64,31 +68,31 @@ def test_fast_p_counts_all_problems_and_its_bound_is_included():
 
 
 def test_the_geometric_means_include_losses_and_say_what_a_failure_counts():
-    found = group(ROWS).best_of_history.eager
-    assert found.geometric_mean_of_correct.value == pytest.approx((2.0 * 1.2 * 0.5) ** (1 / 3))
-    assert found.geometric_mean_of_all.value == pytest.approx((2.0 * 1.2 * 0.5 * 1.0) ** (1 / 4))
+    result = group(ROWS).best_of_history.eager
+    assert result.geometric_mean_of_correct.value == pytest.approx((2.0 * 1.2 * 0.5) ** (1 / 3))
+    assert result.geometric_mean_of_all.value == pytest.approx((2.0 * 1.2 * 0.5 * 1.0) ** (1 / 4))
 
 
 def test_torch_compile_has_its_own_count_over_what_was_measured():
-    found = group(ROWS).best_of_history.compile
-    assert found.measured == 2
-    assert found.fast["1"].value == 0.25
+    result = group(ROWS).best_of_history.compile
+    assert result.measured == 2
+    assert result.fast["1"].value == 0.25
 
 
 def test_nothing_timed_gives_no_speed_at_all():
     estimated = [row("a", Score(0, True, estimate=3.0), Score(0, True, estimate=3.0))]
-    found = group(estimated).best_of_history
-    assert (found.eager, found.compile, found.correct.value) == (None, None, 1.0)
-    assert found.estimate.against == "estimate"
+    result = group(estimated).best_of_history
+    assert (result.eager, result.compile, result.correct.value) == (None, None, 1.0)
+    assert result.estimate.against == "estimate"
 
 
 def test_an_interval_is_over_problems_and_the_same_every_time():
     many = [row(str(i), score(1.5 if i % 4 else None), score(1.5)) for i in range(100)]
-    one = group(many).last_turn.correct
-    assert one == group(many).last_turn.correct
+    item = group(many).last_turn.correct
+    assert item == group(many).last_turn.correct
     half = 1.96 * math.sqrt(0.75 * 0.25 / 100)
-    assert one.low == pytest.approx(0.75 - half, abs=0.02)
-    assert one.high == pytest.approx(0.75 + half, abs=0.02)
+    assert item.low == pytest.approx(0.75 - half, abs=0.02)
+    assert item.high == pytest.approx(0.75 + half, abs=0.02)
     certain = group(many).best_of_history.correct
     assert (certain.low, certain.high) == (1.0, 1.0)
 
@@ -97,16 +101,16 @@ def timed(speedup: float, modes: dict[str, float], *codes: str) -> Evaluation:
     timing = Timing(
         10.0, 10.0 * speedup, Interval(speedup, speedup - 0.1, speedup + 0.1), compile=modes
     )
-    told = tuple(Disclosure(code, "what it says") for code in codes)
-    return Evaluation("accepted", CUDA, timing=timing, disclosures=told)
+    reported = tuple(Disclosure(code, "what it says") for code in codes)
+    return Evaluation("accepted", CUDA, timing=timing, disclosures=reported)
 
 
 def write_run(folder: Path, evaluations: list[Evaluation]) -> None:
     folder.mkdir(parents=True)
     events = [RunStarted("r", ProblemSpec(path="x.py"), {}, {})]
-    for turn, found in enumerate(evaluations):
+    for turn, result in enumerate(evaluations):
         events += [TurnStarted(turn, TurnRequest("write", "m"), "0")]
-        events += [Evaluated(turn, str(turn), f"n = {turn}\n", found, 1.0, "")]
+        events += [Evaluated(turn, str(turn), f"n = {turn}\n", result, 1.0, "")]
     events += [RunFinished("none", 1, "done")]
     text = "".join(to_line(Logged(i, float(i), e)) + "\n" for i, e in enumerate(events))
     (folder / "events.jsonl").write_text(text)
@@ -176,15 +180,15 @@ def test_curves_are_shares_of_all_problems_after_so_many_turns_of_each():
         replace(ROWS[1], by_turn=scores(1.0)),
         replace(ROWS[3], by_turn=()),
     ]
-    found = {(c.of, c.asks): c.shares for c in curves_of(rows, resampled(3, 200))}
-    thirds = {key: [round(3 * share.value) for share in shares] for key, shares in found.items()}
+    result = {(c.of, c.asks): c.shares for c in curves_of(rows, resampled(3, 200))}
+    thirds = {key: [round(3 * share.value) for share in shares] for key, shares in result.items()}
     assert thirds == {
         ("best_of_history", "correct"): [1, 2, 2, 2],
         ("last_turn", "correct"): [1, 2, 2, 1],
         ("best_of_history", "eager"): [1, 1, 2, 2],
         ("last_turn", "eager"): [1, 1, 2, 1],
     }
-    assert all(s.low <= s.value <= s.high for shares in found.values() for s in shares)
+    assert all(s.low <= s.value <= s.high for shares in result.values() for s in shares)
 
 
 def test_a_suite_without_a_turn_has_no_curves():
@@ -195,15 +199,19 @@ def test_a_suite_without_a_turn_has_no_curves():
 @given(st.lists(st.lists(st.none() | st.floats(0.1, 4), max_size=6), min_size=1, max_size=6))
 def test_the_best_of_history_never_falls_and_is_never_below_the_last_turn(turns):
     rows = [replace(ROWS[0], by_turn=scores(*ratios)) for ratios in turns]
-    found = {(c.of, c.asks): c.shares for c in curves_of(rows, resampled(len(rows), 5))}
-    for asks in {asks for _, asks in found}:
-        best = [share.value for share in found["best_of_history", asks]]
-        last = [share.value for share in found["last_turn", asks]]
+    result = {(c.of, c.asks): c.shares for c in curves_of(rows, resampled(len(rows), 5))}
+    for asks in {asks for _, asks in result}:
+        best = [share.value for share in result["best_of_history", asks]]
+        last = [share.value for share in result["last_turn", asks]]
         assert best == sorted(best)
-        assert all(one >= other for one, other in zip(best, last, strict=True))
+        assert all(item >= other for item, other in zip(best, last, strict=True))
 
 
-def test_the_report_says_how_each_number_is_got_again(suite):
+def test_the_report_says_how_each_number_is_got_again(tmp_path, monkeypatch):
+    # Enough turns for a candidate that is better beyond doubt, so that a module is written.
+    monkeypatch.chdir(tmp_path)
+    suite = begin(tmp_path / "20260101-000000-suite-0000", 8, 12)
+    conduct(suite, Silent(), run_one=recorded(0.0))
     report = report_of(suite)
     text = as_markdown(document(report))
     assert f"$ kernelagent bench --resume {report.folder}" in text
@@ -215,25 +223,25 @@ def test_the_report_says_how_each_number_is_got_again(suite):
 def test_what_a_log_says_cannot_become_markup(suite):
     report = report_of(suite)
     nasty = replace(report.problems[0], key="<script>x</script>", why="a | b")
-    told = replace(report, problems=(nasty,))
-    assert "<script>" not in as_html(document(told))
+    reported = replace(report, problems=(nasty,))
+    assert "<script>" not in as_html(document(reported))
 
 
 def test_a_suite_paired_with_itself_shows_no_change(suite):
-    found = compare(suite, suite)
-    jsonschema.validate(json.loads(to_json(found)), schemas()["bench_diff.json"])
-    assert found.correct_change.value == 0.0
-    assert found.geometric_mean_change is None or found.geometric_mean_change.value == 1.0
-    assert (found.gained, found.lost) == ((), ())
+    result = compare(suite, suite)
+    jsonschema.validate(json.loads(to_json(result)), schemas()["bench_diff.json"])
+    assert result.correct_change.value == 0.0
+    assert result.geometric_mean_change is None or result.geometric_mean_change.value == 1.0
+    assert (result.gained, result.lost) == ((), ())
 
 
 def test_pairs_show_what_was_gained_and_lost(tmp_path):
-    one, other = begin(tmp_path / "one", 2, 1), begin(tmp_path / "other", 2, 1)
-    write_run(one.runs_of("p0") / "r", [timed(1.0, {})])
-    write_run(one.runs_of("p1") / "r", [timed(1.5, {})])
+    item, other = begin(tmp_path / "one", 2, 1), begin(tmp_path / "other", 2, 1)
+    write_run(item.runs_of("p0") / "r", [timed(1.0, {})])
+    write_run(item.runs_of("p1") / "r", [timed(1.5, {})])
     write_run(other.runs_of("p0") / "r", [timed(2.0, {})])
-    found = compare(one, other)
-    assert found.lost == ("p1",)
-    assert [pair.change for pair in found.pairs] == [2.0, None]
-    assert found.geometric_mean_change.value == pytest.approx(2.0)
-    assert found.correct_change.value == -0.5
+    result = compare(item, other)
+    assert result.lost == ("p1",)
+    assert [pair.change for pair in result.pairs] == [2.0, None]
+    assert result.geometric_mean_change.value == pytest.approx(2.0)
+    assert result.correct_change.value == -0.5

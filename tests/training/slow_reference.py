@@ -20,7 +20,7 @@ def others(group, mask, i, t, gamma, *, with_self):
 
 
 def trloo(group, gamma, mask):
-    found = []
+    result = []
     for i, row in enumerate(group):
         advantages = []
         for t in range(len(row)):
@@ -30,12 +30,12 @@ def trloo(group, gamma, mask):
             rest = others(group, mask, i, t, gamma, with_self=False)
             base = sum(rest) / len(rest) if rest else 0.0
             advantages.append(gain(row, t, gamma) - base)
-        found.append(advantages)
-    return found
+        result.append(advantages)
+    return result
 
 
 def grpo(group, gamma, mask, by_std, epsilon):
-    found = []
+    result = []
     for i, row in enumerate(group):
         advantages = []
         for t in range(len(row)):
@@ -50,8 +50,8 @@ def grpo(group, gamma, mask, by_std, epsilon):
                 std = math.sqrt(square / (len(every) - 1)) if len(every) > 1 else 0.0
                 apart /= std + epsilon
             advantages.append(apart)
-        found.append(advantages)
-    return found
+        result.append(advantages)
+    return result
 
 
 def keep(trainer, rollout, lower, upper, veto):

@@ -10,9 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-sys.path.insert(0, str(Path(__file__).parent))
-import slow_reference as slow
-
 from kernelagent.training.advantages import grpo, returns, trloo
 from kernelagent.training.mismatch import (
     LOWER,
@@ -32,6 +29,7 @@ from kernelagent.training.turn_rewards import (
     pr_reward,
     profiling_share,
 )
+from tests.training import slow_reference as slow
 
 CASES = 10_000
 RAGGED = st.lists(st.lists(st.floats(-5, 5), max_size=5), min_size=1, max_size=6)
@@ -115,9 +113,9 @@ def test_a_share_above_its_whole_is_refused():
 
 @given(RAGGED)
 def test_advantages_of_a_full_turn_add_up_to_zero_in_both(group):
-    for found in (trloo(group), grpo(group, by_std=False)):
+    for result in (trloo(group), grpo(group, by_std=False)):
         for t in range(max(map(len, group))):
-            there = [row[t] for row in found if t < len(row)]
+            there = [row[t] for row in result if t < len(row)]
             if len(there) > 1:
                 assert math.fsum(there) == pytest.approx(0.0, abs=1e-8)
 
@@ -145,8 +143,8 @@ def test_the_only_trajectory_of_a_turn_keeps_its_return():
 
 
 def test_a_masked_turn_is_in_nobodys_baseline_but_still_in_earlier_returns():
-    found = trloo([[1.0, 5.0], [2.0, 7.0]], mask=[[True, False], [True, True]])
-    assert found == [[6.0 - 9.0, 0.0], [9.0 - 6.0, 7.0]]
+    result = trloo([[1.0, 5.0], [2.0, 7.0]], mask=[[True, False], [True, True]])
+    assert result == [[6.0 - 9.0, 0.0], [9.0 - 6.0, 7.0]]
 
 
 def test_a_mask_of_another_form_is_refused():
@@ -156,9 +154,9 @@ def test_a_mask_of_another_form_is_refused():
 
 @given(st.lists(st.floats(-3, 3), max_size=6), st.floats(0, 1))
 def test_returns_satisfy_their_recursion(rewards, gamma):
-    found = [*returns(rewards, gamma), 0.0]
+    result = [*returns(rewards, gamma), 0.0]
     for t, reward in enumerate(rewards):
-        assert found[t] == pytest.approx(reward + gamma * found[t + 1])
+        assert result[t] == pytest.approx(reward + gamma * result[t + 1])
 
 
 def test_one_vetoed_token_drops_the_trajectory_but_only_its_own_turn():
@@ -184,11 +182,11 @@ def test_geometric_ratio_of_a_constant_shift_is_its_exponential(rollout, shift):
 def test_dual_clip_bounds_the_loss_of_bad_tokens_and_never_rewards_leaving_the_region(
     new, old, advantage
 ):
-    found = token_loss(new, old, advantage)
+    result = token_loss(new, old, advantage)
     if advantage < 0:
-        assert found <= -advantage * 3.0 + 1e-12
+        assert result <= -advantage * 3.0 + 1e-12
     else:
-        assert found >= -advantage * 1.2 - 1e-12
+        assert result >= -advantage * 1.2 - 1e-12
 
 
 def test_a_batch_without_a_learnt_token_has_no_loss():

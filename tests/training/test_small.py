@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from benchmarks.small_training import KEPT, differing, drawn, kept_verdicts, study, written
-from kernelagent.candidate import Candidate, parse_reply
-from kernelagent.evaluation import Evaluation, Stage
+from kernelagent.domain.candidate import Candidate, parse_reply
+from kernelagent.domain.evaluation import Evaluation, Stage
 from kernelagent.training.policy_loss import Clip, policy_loss
 from kernelagent.training.small.judged import JudgedOnce, Verdicts
 from kernelagent.training.small.language import SLOTS, TASKS, Sentence, sentences
@@ -69,10 +69,10 @@ def test_words_outside_the_language_are_refused(words):
 
 def test_every_program_has_a_kept_verdict_and_some_are_right_some_lazy_some_wrong():
     verdicts = Verdicts(KEPT, no_judge)
-    found = [verdicts.of(sentence.task, sentence.candidate) for sentence in ALL]
+    result = [verdicts.of(sentence.task, sentence.candidate) for sentence in ALL]
     assert len(verdicts) == 72
-    assert sum(one.accepted for one in found) == 18
-    codes = {one.reason.code for one in found if one.reason is not None}
+    assert sum(item.accepted for item in result) == 18
+    codes = {item.reason.code for item in result if item.reason is not None}
     assert {"compile_error", "out_of_bounds", "wrong_output"} <= codes
 
 
@@ -130,9 +130,9 @@ def test_log_probabilities_of_a_turn_do_not_depend_on_what_comes_later():
 def test_same_seed_gives_the_same_policy_and_leaves_the_global_dice_alone():
     torch.manual_seed(5)
     before = torch.random.get_rng_state()
-    one, two = Policy(7), Policy(7)
+    item, two = Policy(7), Policy(7)
     assert torch.equal(before, torch.random.get_rng_state())
-    pairs = zip(one.parameters(), two.parameters(), strict=True)
+    pairs = zip(item.parameters(), two.parameters(), strict=True)
     assert all(torch.equal(a, b) for a, b in pairs)
 
 
@@ -157,8 +157,8 @@ def test_each_task_is_a_group_of_its_own():
         return Episode(task, (), (Written(reward, 0.0, False, True, ()),))
 
     mixed = [episode("softmax", 1.0), episode("rms_norm", 10.0), episode("softmax", 3.0)]
-    found = advantages_of([*mixed, episode("rms_norm", 10.0)], Recipe("any"))
-    assert found == [[-2.0], [0.0], [2.0], [0.0]]
+    result = advantages_of([*mixed, episode("rms_norm", 10.0)], Recipe("any"))
+    assert result == [[-2.0], [0.0], [2.0], [0.0]]
 
 
 def test_interval_over_seeds_is_students():
@@ -185,14 +185,14 @@ def test_recipes_differ_from_the_first_in_one_thing_each():
 @pytest.mark.long
 def test_two_seeds_learn_to_write_better_than_untrained_and_than_random_search():
     verdicts = Verdicts(KEPT, no_judge)
-    found = study(verdicts, seeds=2, steps=40)
+    result = study(verdicts, seeds=2, steps=40)
     assert verdicts.judged == 0
-    for run, one in zip(found.of(RECIPES[0].name), found.searches, strict=True):
-        assert len(run.curve) == len(one.curve)
+    for run, item in zip(result.of(RECIPES[0].name), result.searches, strict=True):
+        assert len(run.curve) == len(item.curve)
         assert run.trained.reward > run.untrained.reward + 0.5
-        assert run.trained.reward > one.reward + 0.5
-    assert "above the untrained policy in 2 of 2 seeds" in written(found, verdicts, "the test")
-    assert drawn(found).startswith("<svg")
+        assert run.trained.reward > item.reward + 0.5
+    assert "above the untrained policy in 2 of 2 seeds" in written(result, verdicts, "the test")
+    assert drawn(result).startswith("<svg")
 
 
 @pytest.mark.long

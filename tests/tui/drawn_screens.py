@@ -27,7 +27,7 @@ if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from benchmarks.tui_runs import made_run
-from kernelagent.config import RunConfig
+from kernelagent.domain.config import RunConfig
 from kernelagent.tui.app import KernelAgentApp
 from kernelagent.tui.run_screen import RunScreen
 from kernelagent.tui.start_screen import StartScreen
@@ -118,12 +118,12 @@ def _styles(strips: list[Strip]) -> str:
 
 
 def _spelled(style: Style) -> str:
-    said = [name for name in ("bold", "dim", "italic", "reverse") if getattr(style, name)]
+    message = [name for name in ("bold", "dim", "italic", "reverse") if getattr(style, name)]
     colours = (style.color, style.bgcolor)
     triplets = (
         c.get_truecolor().hex if c is not None and not c.is_default else "-" for c in colours
     )
-    return " ".join([*said, *" on ".join(triplets).split(" ")])
+    return " ".join([*message, *" on ".join(triplets).split(" ")])
 
 
 @contextlib.contextmanager

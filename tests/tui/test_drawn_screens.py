@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
-from drawn_screens import DRAWINGS, FOLDER, drawn
+from tests.tui.drawn_screens import DRAWINGS, FOLDER, drawn
 
 
 @pytest.mark.parametrize("name", DRAWINGS)

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from benchmarks.tui_runs import made_events, made_run, reply
-from kernelagent.errors import UsageError
-from kernelagent.events import Logged, ReplyProgressed, Steered, TurnStarted, to_line
-from kernelagent.history import TurnRequest
-from kernelagent.runlog import RunFolder, read_events
-from kernelagent.state import fold
+from kernelagent.domain.errors import UsageError
+from kernelagent.domain.events import Logged, ReplyProgressed, Steered, TurnStarted, to_line
+from kernelagent.domain.history import TurnRequest
+from kernelagent.storage.run_log import RunFolder, read_events
+from kernelagent.storage.run_state import fold
 from kernelagent.tui.curve import curve
 from kernelagent.tui.follow import Follower
 from kernelagent.tui.panels import best_text, large_number, now_text, spend_text
@@ -34,11 +34,11 @@ def lines_of(turns: int) -> list[bytes]:
 def test_what_is_read_piece_by_piece_is_the_log(tmp_path: Path) -> None:
     log = tmp_path / "events.jsonl"
     data = b"".join(lines_of(6))
-    follower, found = Follower(log), list(Follower(log).poll())
+    follower, result = Follower(log), list(Follower(log).poll())
     for end in range(0, len(data), 97):
         log.write_bytes(data[: end + 97])
-        found += follower.poll()
-    assert found == list(read_events(log))
+        result += follower.poll()
+    assert result == list(read_events(log))
 
 
 def test_a_line_that_is_being_written_is_waited_for(tmp_path: Path) -> None:

@@ -13,11 +13,11 @@ from textual.widget import Widget
 from textual.widgets import DataTable, Digits, Input, TabbedContent
 
 from benchmarks.tui_runs import made_run
-from kernelagent.config import RunConfig
-from kernelagent.errors import UsageError
-from kernelagent.inbox import Inbox
-from kernelagent.runlog import LOCK, EventLog, RunFolder
-from kernelagent.steering import Command
+from kernelagent.domain.config import RunConfig
+from kernelagent.domain.errors import UsageError
+from kernelagent.storage.inbox import Inbox
+from kernelagent.storage.run_log import LOCK, EventLog, RunFolder
+from kernelagent.storage.steering import Command
 from kernelagent.tui.app import KernelAgentApp, start_at
 from kernelagent.tui.dialogs import Words
 from kernelagent.tui.run_screen import RunScreen
@@ -146,8 +146,8 @@ def test_a_past_run_says_why_it_cannot_be_paused(tmp_path: Path) -> None:
         assert "DONE" in text_of(pilot, "#title")
         await pilot.press("space")
         await pilot.pause()
-        told = [note.message for note in pilot.app._notifications]
-        assert ["is not going on" in message for message in told] == [True]
+        reported = [note.message for note in pilot.app._notifications]
+        assert ["is not going on" in message for message in reported] == [True]
 
     driven(RunScreen(folder), act)
     assert Inbox.of(folder).waiting() == ()

@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.tui_runs import made_run
 from benchmarks.tui_speed import SOAK_PER_S, TURNS, attach_s, keys_ms, soak
-from kernelagent.runlog import RunFolder
+from kernelagent.storage.run_log import RunFolder
 
 ATTEMPTS = 3
 
@@ -32,14 +32,14 @@ def test_a_key_reaches_the_screen_within_50_ms_while_a_reply_streams(long_run: R
 
 @pytest.mark.long
 def test_no_event_is_lost_in_ten_seconds_at_a_hundred_a_second(tmp_path: Path) -> None:
-    found = soak(made_run(tmp_path, 50), 10.0)
-    assert found.written >= 10 * SOAK_PER_S
-    assert (found.seen, found.in_order) == (found.written, True)
+    result = soak(made_run(tmp_path, 50), 10.0)
+    assert result.written >= 10 * SOAK_PER_S
+    assert (result.seen, result.in_order) == (result.written, True)
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(900)
 def test_no_event_is_lost_in_five_minutes_at_a_hundred_a_second(tmp_path: Path) -> None:
-    found = soak(made_run(tmp_path, 50), 300.0)
-    assert found.written >= 300 * SOAK_PER_S
-    assert (found.seen, found.in_order) == (found.written, True)
+    result = soak(made_run(tmp_path, 50), 300.0)
+    assert result.written >= 300 * SOAK_PER_S
+    assert (result.seen, result.in_order) == (result.written, True)

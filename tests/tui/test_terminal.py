@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from benchmarks.tui_runs import made_run
-from kernelagent.events import Steered, TurnStarted
-from kernelagent.runlog import read_events
+from kernelagent.domain.events import Steered, TurnStarted
+from kernelagent.storage.run_log import read_events
 
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE_S = 240.0

@@ -233,8 +233,8 @@ THREATS: tuple[Threat, ...] = (
     Threat(
         34,
         "torch computes, a kernel copies",
-        "disclosed",
-        "the share that torch computes is disclosed; `pure` and `coverage:X` refuse it",
+        "refused",
+        "where torch does all of the reference's work, nothing is left to the kernels; a share is disclosed",
         (
             Fixture(
                 "copy-kernel",
@@ -243,7 +243,7 @@ THREATS: tuple[Threat, ...] = (
                     "import torch.nn as nn",
                     "import torch.nn as nn\nimport torch.nn.functional as F",
                 ),
-                discloses="library_share",
+                "kernel_not_contributing",
             ),
             Fixture(
                 "copy-kernel-under-pure",
@@ -356,8 +356,8 @@ THREATS: tuple[Threat, ...] = (
     Threat(
         39,
         "a library call in disguise",
-        "disclosed",
-        "operations are counted where torch dispatches them, however they are spelled",
+        "refused",
+        "operations are counted where torch dispatches them, and marked values show what is computed elsewhere",
         (
             Fixture(
                 "assembled-name",
@@ -366,7 +366,7 @@ THREATS: tuple[Threat, ...] = (
                     "getattr(torch._C._nn, 'ge' + 'lu')"
                     "(getattr(torch, 'add' + 'mm')(self.linear.bias, x, self.linear.weight.t()))"
                 ),
-                discloses="library_share",
+                "kernel_not_contributing",
             ),
             Fixture(
                 "operator-under-pure",

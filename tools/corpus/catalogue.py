@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
-from kernelagent.tools.corpus import borrowed, clocks, memory, tampering, values
+from kernelagent.tools.corpus import borrowed, clocks, memory, tampering, values, whitebox
 from kernelagent.tools.corpus.fixture import Fixture, Threat
 from kernelagent.tools.corpus.honest import HONEST
 
@@ -33,10 +33,17 @@ class Entry:
 def threats() -> tuple[Threat, ...]:
     """Every threat, in order; raises ValueError unless there are exactly the 86 of the study."""
     parts = (memory, values, borrowed, tampering, clocks)
-    found = sorted((t for part in parts for t in part.THREATS), key=lambda t: t.number)
-    if [threat.number for threat in found] != list(range(1, COUNT + 1)):
+    result = sorted((t for part in parts for t in part.THREATS), key=lambda t: t.number)
+    if [threat.number for threat in result] != list(range(1, COUNT + 1)):
         raise ValueError("the threats are not numbered from 1 to 86, each once")
-    return tuple(found)
+    return tuple(
+        replace(
+            threat,
+            cheats=(*threat.cheats, *whitebox.CHEATS.get(threat.number, ())),
+            twins=(*threat.twins, *whitebox.TWINS.get(threat.number, ())),
+        )
+        for threat in result
+    )
 
 
 def entries(device: str, *, quick: bool = False) -> tuple[Entry, ...]:

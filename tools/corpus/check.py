@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from itertools import groupby
 from queue import SimpleQueue
 
-from kernelagent.candidate import Candidate
-from kernelagent.evaluation import Evaluation
-from kernelagent.problem import Mode, ProblemSpec
+from kernelagent.domain.candidate import Candidate
+from kernelagent.domain.evaluation import Evaluation
+from kernelagent.domain.judge_settings import JudgeSettings, SandboxChoice
+from kernelagent.domain.problem import Mode, ProblemSpec
 from kernelagent.tools.corpus.fixture import Fixture, problem_path
 from kernelagent.tools.judge_client import JudgeProcess
-from kernelagent.tools.settings import JudgeSettings, SandboxChoice
 
 
 @dataclass(frozen=True)
@@ -102,8 +102,8 @@ def _judge(group: _Group, times: int, done: SimpleQueue[Checked | None]) -> None
     with JudgeProcess(group.settings) as judge:
         for fixture in group.fixtures * times:
             began = time.monotonic()
-            found = judge.evaluate(Candidate(fixture.source), lambda _: None)
-            done.put(_checked(fixture, found, time.monotonic() - began))
+            result = judge.evaluate(Candidate(fixture.source), lambda _: None)
+            done.put(_checked(fixture, result, time.monotonic() - began))
 
 
 def _checked(fixture: Fixture, found: Evaluation, seconds: float) -> Checked:

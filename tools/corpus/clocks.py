@@ -244,7 +244,12 @@ THREATS: tuple[Threat, ...] = (
         ),
         (_relu("weights-packed-again-when-they-change", *_PACKED),),
     ),
-    Threat(76, "a cache that is already warm", "cuda", "inputs rotate over more than the L2 cache"),
+    Threat(
+        76,
+        "a cache that is already warm",
+        "cuda",
+        "inputs rotate over more than the L2 cache, or that they do not is disclosed",
+    ),
     Threat(
         77,
         "persisting lines in L2",

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from kernelagent.problem import Mode
+from kernelagent.domain.problem import Mode
 
 _BASES = Path(__file__).parent / "bases"
 
@@ -65,8 +65,8 @@ def honest_kernel(name: str) -> str:
 def edited(source: str, *edits: tuple[str, str]) -> str:
     """`source` with each `(old, new)` applied; raises ValueError unless `old` stands there once."""
     for old, new in edits:
-        found = source.count(old)
-        if found != 1:
-            raise ValueError(f"{old!r} stands {found} times in the source to be edited")
+        result = source.count(old)
+        if result != 1:
+            raise ValueError(f"{old!r} stands {result} times in the source to be edited")
         source = source.replace(old, new)
     return source

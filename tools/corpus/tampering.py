@@ -495,7 +495,7 @@ THREATS: tuple[Threat, ...] = (
                 "edits-the-judge",
                 "calls_reference",
                 "try:\n"
-                "    import kernelagent.tools.judge.gate as gate\n\n"
+                "    import kernelagent.tools.judge.verify.gate as gate\n\n"
                 "    gate.K_RMS = 1e9\n"
                 "except ImportError:\n"
                 "    pass\n",

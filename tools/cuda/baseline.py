@@ -7,6 +7,7 @@ Never run on a GPU so far.
 from __future__ import annotations
 
 import contextlib
+import os
 import socket
 import sys
 from contextlib import AbstractContextManager, nullcontext
@@ -14,10 +15,10 @@ from typing import Any
 
 import torch
 
-from kernelagent.problem import ProblemSpec
-from kernelagent.records import from_data
-from kernelagent.tools.judge.load import load_problem
-from kernelagent.tools.runner.repeat import Repeated
+from kernelagent.domain.problem import ProblemSpec
+from kernelagent.domain.serialization import from_data
+from kernelagent.tools.candidate_runner.repeat import Repeated
+from kernelagent.tools.judge.problem.load import load_problem
 from kernelagent.tools.tensors import open_parcel, parcel
 from kernelagent.tools.training_step import TrainingStep
 from kernelagent.tools.wire import Channel, ChannelClosed, Frame
@@ -26,8 +27,9 @@ _MAX_FRAME = 1 << 40
 
 
 def serve(settings: dict[str, Any], fds: list[int]) -> None:
-    """Process main; `settings`: `problem` (as data), `device`, `target`, `path`, `compile` (a mode, or None).
+    """Process main; `settings`: `problem` (as data), `device`, `target`, `compile` (a mode, or None).
 
+    `folder`, `path`: the user's own folder and import path, in which the module runs as in the judge.
     What the user's module raises is answered as `failed`, and ends the process.
     """
     judge = Channel(socket.socket(fileno=fds[0]))
@@ -36,13 +38,14 @@ def serve(settings: dict[str, Any], fds: list[int]) -> None:
     except ChannelClosed:
         return
     except Exception as error:  # noqa: BLE001 - told to the judge, which raises it
-        said = f"{type(error).__name__}: {error}"
+        message = f"{type(error).__name__}: {error}"
         with contextlib.suppress(ChannelClosed):
-            judge.send({"kind": "failed", "message": said[:2000]})
+            judge.send({"kind": "failed", "message": message[:2000]})
 
 
 def _serve(judge: Channel, settings: dict[str, Any]) -> None:
     device = str(settings["device"])
+    os.chdir(str(settings["folder"]))
     sys.path[:] = [str(entry) for entry in settings["path"]]
     if device != "cpu":
         # What launches without being told a device, as Triton does, takes the current one.
@@ -85,6 +88,6 @@ def _answer(
 def _scope(device: str, target: str) -> AbstractContextManager[Any]:
     if device != "cpu":
         return nullcontext()
-    from kernelagent.tools.virtual.cuda_names import pretending_cuda
+    from kernelagent.tools.virtual.fake_cuda import pretending_cuda
 
     return pretending_cuda(target)

@@ -18,8 +18,8 @@ from pathlib import Path
 import torch
 from msgspec import ValidationError
 
-from kernelagent.evaluation import DeviceFacts
-from kernelagent.records import from_data, to_data
+from kernelagent.domain.evaluation import DeviceFacts
+from kernelagent.domain.serialization import from_data, to_data
 from kernelagent.tools.virtual.ceilings import DeviceCeilings
 
 _ROUNDS = 5
@@ -94,11 +94,16 @@ def keep_ceilings(facts: DeviceFacts, found: MeasuredCeilings) -> None:
 
 def known_or_measured(facts: DeviceFacts, device: str) -> MeasuredCeilings:
     """From the cache, else measured now and kept."""
-    found = known_ceilings(facts)
-    if found is None:
-        found = measure_ceilings(facts, device)
-        keep_ceilings(facts, found)
-    return found
+    result = known_ceilings(facts)
+    if result is None:
+        try:
+            result = measure_ceilings(facts, device)
+        finally:
+            # Gigabytes, which torch would keep for this process and candidates would lack.
+            if device != "cpu":
+                torch.cuda.empty_cache()
+        keep_ceilings(facts, result)
+    return result
 
 
 def with_measured(row: DeviceCeilings, found: MeasuredCeilings) -> DeviceCeilings:
@@ -138,6 +143,9 @@ def _product_rate(
     with _float32_as("high" if kind == "tf32" else "highest"):
         try:
             seconds = _fastest(lambda: torch.mm(left, right, out=out), settle)
+        except torch.OutOfMemoryError:
+            # Not a type that the device lacks: the whole measurement must wait.
+            raise
         except RuntimeError:
             return None
     return 2 * side**3 / seconds
@@ -154,7 +162,11 @@ def _float32_as(precision: str) -> Iterator[None]:
 
 
 def _fastest(call: Callable[[], object], settle: Callable[[], None]) -> float:
-    """Seconds a call in the best round; rounds are long enough for the clock and for the first launch."""
+    """Seconds a call in the best round; rounds are long enough for the clock.
+
+    A call before the clock starts: the first one loads libraries, however short the others are.
+    """
+    call()
     calls = 1
     while True:
         seconds = _round(call, calls, settle)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from random import Random
 from statistics import median
 
-from kernelagent.evaluation import Interval
+from kernelagent.domain.evaluation import Interval
 from kernelagent.tools.cuda.sequence import FEWEST
 from kernelagent.tools.cuda.statistics import (
     interval_of,
@@ -68,13 +68,13 @@ def certify(
     Below six launches there is no interval, so `expired` is not asked before. Raises ValueError when
     a launch returns no block, other input sets than the first, or a time that is no time.
     """
-    found: list[Launch] = []
+    result: list[Launch] = []
     while True:
-        found.append(launch(len(found)))
-        if len(found) < FEWEST:
+        result.append(launch(len(result)))
+        if len(result) < FEWEST:
             continue
-        certificate = certificate_of(found, rules)
-        if certificate.narrow or expired() or len(found) >= rules.most_launches:
+        certificate = certificate_of(result, rules)
+        if certificate.narrow or expired() or len(result) >= rules.most_launches:
             return certificate
 
 

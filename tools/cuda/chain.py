@@ -25,8 +25,8 @@ def digest(output: Any) -> torch.Tensor:
     for leaf in tree_leaves(output):
         if not isinstance(leaf, torch.Tensor):
             continue
-        found = _sum_of_words(leaf)
-        total = found if total is None else total * _ODD + found
+        result = _sum_of_words(leaf)
+        total = result if total is None else total * _ODD + result
     if total is None:
         raise ValueError("there is no tensor in the output")
     return total * _ODD

@@ -36,6 +36,7 @@ _STALL = re.compile(
     r"^smsp__average_warps?_(?:latency_)?issue_stalled_(\w+?)(?:_per_issue_active)?\.ratio$"
 )
 _ERROR = re.compile(r"^==ERROR==\s*(.+)$", re.MULTILINE)
+_OS_REFUSED = re.compile(r"OS call failed|CUDA error: 304|Permission denied")
 _NO_PERMISSION = "ERR_NVGPUCTRPERM"
 _PLACES = ("/usr/local/cuda/bin", "/opt/nvidia/nsight-compute")
 
@@ -54,9 +55,9 @@ class KernelCounters:
 
 def find_ncu() -> Path | None:
     """Nsight Compute's command line, on the path or where NVIDIA installs it."""
-    found = shutil.which("ncu")
-    if found is not None:
-        return Path(found).resolve()
+    result = shutil.which("ncu")
+    if result is not None:
+        return Path(result).resolve()
     placed = [path for root in _PLACES for path in sorted(Path(root).glob("**/ncu"))[-1:]]
     return placed[0].resolve() if placed else None
 
@@ -89,7 +90,7 @@ def counters_in(printed: str) -> list[KernelCounters]:
     for row in rows:
         if (row.get("ID") or "").isdecimal():
             by_name.setdefault(str(row.get("Kernel Name")), []).append(row)
-    return [_kernel(name, found) for name, found in by_name.items()]
+    return [_kernel(name, result) for name, result in by_name.items()]
 
 
 def refusal_in(printed: str) -> str | None:
@@ -103,11 +104,30 @@ def refusal_in(printed: str) -> str | None:
     return f"ncu: {errors[0].strip()[:200]}" if errors else None
 
 
+def why_none(printed: str) -> str:
+    """One line why nothing was counted, from what ncu and its program printed.
+
+    The program that ncu starts is another process than the one that was confined, and the driver may
+    be refused there what it is granted here.
+    """
+    refused = refusal_in(printed)
+    if refused is not None:
+        return refused
+    if _OS_REFUSED.search(printed):
+        return (
+            "the sandbox refuses the CUDA driver something in the program that ncu starts; with "
+            "--sandbox=off ncu may count"
+        )
+    lines = [line.strip() for line in printed.splitlines() if line.strip()]
+    last = f"; the last it printed: {lines[-1][:200]}" if lines else ", and printed nothing"
+    return f"ncu counted no kernel of the forward{last}"
+
+
 def _kernel(name: str, rows: Sequence[dict[str, str]]) -> KernelCounters:
     values = {
-        label: found
+        label: result
         for label, columns in _COUNTERS.items()
-        if (found := next(iter(_means(rows, columns)), None)) is not None
+        if (result := next(iter(_means(rows, columns)), None)) is not None
     }
     pipes = [column for column in rows[0] if column and _TENSOR_PIPE.match(column)]
     if tensor := _means(rows, pipes):
@@ -116,14 +136,14 @@ def _kernel(name: str, rows: Sequence[dict[str, str]]) -> KernelCounters:
 
 
 def _top_stall(rows: Sequence[dict[str, str]]) -> str | None:
-    found = {}
+    result = {}
     for column in rows[0]:
         named = _STALL.match(column or "")
         mean = _mean(rows, column) if named else None
         if named is not None and mean is not None:
-            found[named[1]] = mean
+            result[named[1]] = mean
     # Warps that are chosen, or could have been, wait for nothing.
-    waiting = {name: value for name, value in found.items() if name not in _NO_WAIT and value > 0}
+    waiting = {name: value for name, value in result.items() if name not in _NO_WAIT and value > 0}
     return max(waiting, key=lambda name: waiting[name]).replace("_", " ") if waiting else None
 
 

@@ -10,8 +10,8 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from kernelagent.tools.processes.confinement import Confinement
-from kernelagent.tools.processes.spawn import WarmParent
+from kernelagent.tools.sandbox.confinement import Confinement
+from kernelagent.tools.sandbox.spawn import ForkServer
 
 _ENTRY = "kernelagent.tools.cuda.helper:serve"
 _COMPILED_S = 180.0
@@ -25,7 +25,7 @@ def serve(settings: dict[str, Any], fds: list[int]) -> None:
     driver.active.utils  # noqa: B018 - looking at it compiles it
 
 
-def compiled_helper(warm: WarmParent, scratch: Path) -> Path | None:
+def compiled_helper(warm: ForkServer, scratch: Path) -> Path | None:
     """A cache folder that holds the helper and nothing else; None where it could not be compiled.
 
     Without it every candidate compiles its own, and says what is wrong if that fails.
@@ -45,7 +45,7 @@ def compiled_helper(warm: WarmParent, scratch: Path) -> Path | None:
 
 def keep_only(cache: Path, kept: Path, names: tuple[str, ...]) -> int:
     """Copy the entries of a triton cache that hold a file of these names; returns how many."""
-    entries = {found.parent for name in names for found in cache.glob(f"*/{name}")}
+    entries = {result.parent for name in names for result in cache.glob(f"*/{name}")}
     for entry in entries:
         shutil.copytree(entry, kept / entry.name, dirs_exist_ok=True)
     return len(entries)

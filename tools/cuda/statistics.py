@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from statistics import median
 
-from kernelagent.evaluation import Interval
+from kernelagent.domain.evaluation import Interval
 from kernelagent.tools.cuda.sequence import bounds_of
 
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import ast
-import itertools
-import shutil
+import secrets
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -14,8 +13,8 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
-from kernelagent.candidate import Candidate
-from kernelagent.evaluation import (
+from kernelagent.domain.candidate import Candidate
+from kernelagent.domain.evaluation import (
     DeviceFacts,
     Disclosure,
     Evaluation,
@@ -25,21 +24,28 @@ from kernelagent.evaluation import (
     Reason,
     Stage,
 )
-from kernelagent.problem import ProblemFacts
-from kernelagent.profile import ReferenceProfile
-from kernelagent.tools.judge import counting, envelope, reference_profile
-from kernelagent.tools.judge.audit import Report, look_again
-from kernelagent.tools.judge.blocks import Running
-from kernelagent.tools.judge.candidate_process import CandidateProcess, Limits
-from kernelagent.tools.judge.docket import Docket
+from kernelagent.domain.judge_settings import JudgeSettings
+from kernelagent.domain.problem import ProblemFacts
+from kernelagent.domain.profile import ReferenceProfile
+from kernelagent.tools.judge.bounds import reference_profile
+from kernelagent.tools.judge.contribution.check import Report, check_contribution, proof_at_the_end
+from kernelagent.tools.judge.envelope import envelope
+from kernelagent.tools.judge.envelope.search import widen
 from kernelagent.tools.judge.harness import harness_sha256
-from kernelagent.tools.judge.rejection import Rejected
-from kernelagent.tools.judge.tolerance import UserTolerance
-from kernelagent.tools.judge.training import training_rounds
-from kernelagent.tools.judge.trials import rounds
-from kernelagent.tools.judge.verify import Findings, Verifier
-from kernelagent.tools.judge.widening import widen
-from kernelagent.tools.settings import JudgeSettings
+from kernelagent.tools.judge.problem.context import JudgeContext
+from kernelagent.tools.judge.problem.training import training_rounds
+from kernelagent.tools.judge.problem.trials import rounds
+from kernelagent.tools.judge.timing import counting
+from kernelagent.tools.judge.timing.blocks import Running
+from kernelagent.tools.judge.verify.candidate_process import (
+    CandidateProcess,
+    Deadline,
+    limits_for,
+)
+from kernelagent.tools.judge.verify.rejection import Rejected, beyond_means
+from kernelagent.tools.judge.verify.tolerance import UserTolerance
+from kernelagent.tools.judge.verify.verify import Findings, Verifier
+from kernelagent.tools.sandbox.sweeping import sweep
 
 _FIRST_ORDER = (
     "first_order_only",
@@ -76,45 +82,49 @@ class _Stages:
 
 
 class Judge:
-    """Holds the user's module, the warm parent and the device; nothing of a candidate ever runs here."""
+    """Holds the user's module, the fork server and the device; nothing of a candidate ever runs here."""
 
     def __init__(self, settings: JudgeSettings) -> None:
         """Raises `ProblemError` for the problem, `EnvironmentFault` for the machine."""
         self._settings = settings
-        self._docket = Docket.open(settings)
-        self._limits = Limits()
+        self._context = JudgeContext.open(settings)
+        self._limits = limits_for(settings, self._context.device.kind)
         self._scratch = Path(tempfile.mkdtemp(prefix="kernelagent-"))
-        self._numbered = 0
         self._certified = 0
 
     @property
     def facts(self) -> ProblemFacts:
-        return self._docket.facts
+        return self._context.facts
 
     @property
     def device(self) -> DeviceFacts:
-        return self._docket.device
+        return self._context.device
 
     @property
     def sandbox(self) -> str:
-        return self._docket.sandbox
+        return self._context.sandbox
 
     def close(self) -> None:
-        self._docket.close()
-        shutil.rmtree(self._scratch, ignore_errors=True)
+        self._context.close()
+        sweep(self._scratch)
 
     def profile_reference(self) -> tuple[ReferenceProfile, ...]:
         """Where the user's own module spends its time, by input set."""
-        return reference_profile.profile_reference(self._docket)
+        return reference_profile.profile_reference(self._context)
 
     def evaluate(self, source: str, purpose: Purpose, on_stage: OnStage) -> Evaluation:
         """The verdict on one candidate; a failing candidate is a value, never an exception."""
-        stages, findings = _Stages(on_stage), Findings()
-        blank = self._blank(source)
-        try:
-            report = self._examine(source, purpose, stages, findings)
-        except Rejected as refused:
-            return self._refused(blank, refused.reason, stages, findings)
+        stages, context = _Stages(on_stage), self._context
+        while True:
+            findings, blank = Findings(), self._blank(source, context)
+            try:
+                report = self._examine(context, source, purpose, stages, findings)
+                break
+            except Rejected as refused:
+                smaller = context.smaller() if beyond_means(refused) else None
+                if smaller is None:
+                    return self._refused(blank, refused, stages, findings)
+                context = smaller
         disclosures = (*findings.disclosures.values(), *report.disclosures)
         return Evaluation(
             verdict="accepted",
@@ -131,63 +141,70 @@ class Judge:
             policy=blank.policy,
             mode=blank.mode,
             sandbox=blank.sandbox,
-            envelope=envelope.verified(self._docket, report.declared),
+            envelope=envelope.verified(context, report.declared),
             hashes=blank.hashes,
             precision=blank.precision,
-            input_sets=self._input_sets(report),
+            input_sets=_input_sets(context, report),
         )
 
     def widen(self, source: str, evaluation: Evaluation, seconds: float) -> Evaluation:
         """The acceptance with the neighbouring inputs on which the candidate is right as well."""
         scratch = self._fresh_scratch()
-        numbers = itertools.count()
 
         def ready() -> CandidateProcess:
-            process = self._start(source, scratch, f"neighbour-{next(numbers)}")
+            process = self._start(source, scratch)
             try:
                 process.load()
-                self._docket.construct(process)
+                self._context.construct(process)
             except BaseException:
                 process.close()
                 raise
             return process
 
         try:
-            found = widen(self._docket, ready, seconds)
+            result = widen(self._context, ready, seconds)
         finally:
-            shutil.rmtree(scratch, ignore_errors=True)
-        sets = [*evaluation.envelope["input_sets"], *found.admitted]
+            sweep(scratch)
+        sets = [*evaluation.envelope["input_sets"], *result.admitted]
         return replace(
             evaluation,
             envelope={**evaluation.envelope, "input_sets": sets},
-            disclosures=(*evaluation.disclosures, Disclosure("envelope", found.said())),
+            disclosures=(*evaluation.disclosures, Disclosure("envelope", result.said())),
         )
 
     def count(self, source: str, evaluation: Evaluation) -> Evaluation:
         """The acceptance with hardware counters where Nsight Compute may read them; `cuda` alone."""
         scratch = self._fresh_scratch()
         try:
-            return counting.count(self._docket, source, evaluation, scratch)
+            return counting.count(self._context, source, evaluation, scratch)
         finally:
-            shutil.rmtree(scratch, ignore_errors=True)
+            sweep(scratch)
 
     def _examine(
-        self, source: str, purpose: Purpose, stages: _Stages, findings: Findings
+        self,
+        context: JudgeContext,
+        source: str,
+        purpose: Purpose,
+        stages: _Stages,
+        findings: Findings,
     ) -> Report:
         with stages.step("parse", overhead=True):
             _parse(source)
         scratch = self._fresh_scratch()
-        start = partial(self._start, source, scratch)
+        virtual = self.device.kind == "virtual"
+        deadline = Deadline(self._limits.judging_s) if virtual else None
+        start = partial(self._start, source, scratch, deadline)
         try:
             with stages.step("start", overhead=True):
-                process = start("judged")
+                process = start()
             with process:
-                declared = self._load_and_construct(process, stages)
+                declared = _load_and_construct(context, process, stages)
                 with stages.step("verify"):
-                    self._verify(process, findings)
-            return look_again(
-                self._docket,
-                lambda: start("audited"),
+                    self._verify(context, process, findings)
+                    proof_at_the_end(context, process)
+            return check_contribution(
+                context,
+                start,
                 findings,
                 partial(stages.step),
                 declared=declared,
@@ -195,34 +212,30 @@ class Judge:
                 attempts=self._attempts(purpose),
             )
         finally:
-            shutil.rmtree(scratch, ignore_errors=True)
+            sweep(scratch)
 
     def _attempts(self, purpose: Purpose) -> int:
         self._certified += purpose == "certificate"
         return max(1, self._certified)
 
-    def _start(self, source: str, scratch: Path, role: str) -> CandidateProcess:
+    def _start(
+        self, source: str, scratch: Path, deadline: Deadline | None = None
+    ) -> CandidateProcess:
+        """A process of the candidate's; nothing it can see tells what it is for."""
         return CandidateProcess(
-            self._docket.warm,
+            self._context.warm,
             source=source,
             device=self.device.kind,
             target=self.device.target,
-            scratch=scratch / role,
+            scratch=scratch / secrets.token_hex(8),
             limits=self._limits,
             sandboxed=self._settings.sandbox != "off",
-            torch_device=self._docket.judge_device.torch_device,
+            torch_device=self._context.judge_device.torch_device,
+            may_compile=self._settings.policy == "any",
+            deadline=deadline,
         )
 
-    def _load_and_construct(
-        self, process: CandidateProcess, stages: _Stages
-    ) -> dict[str, object] | None:
-        with stages.step("load"):
-            declared = process.load()
-        with stages.step("construct"):
-            self._docket.require_same_state(self._docket.construct(process))
-        return declared
-
-    def _verify(self, process: CandidateProcess, findings: Findings) -> None:
+    def _verify(self, context: JudgeContext, process: CandidateProcess, findings: Findings) -> None:
         settings = self._settings
         given = settings.rtol is not None or settings.atol is not None
         verifier = Verifier(
@@ -231,19 +244,25 @@ class Judge:
             device=self.device.kind,
             needs_kernel=settings.policy != "any",
             tolerance=UserTolerance(settings.rtol or 0.0, settings.atol or 0.0) if given else None,
-            check=self._docket.problem.check,
+            check=context.problem.check,
         )
-        docket = self._docket
-        constant = docket.problem.constant_inputs
-        every = docket.oracle, docket.sources, docket.dynamic
-        for one in rounds(*every, constant=constant):
-            verifier.run(one)
-        if docket.trains:
-            for one in training_rounds(*every, constant=constant):
-                verifier.run(one)
+        constant = context.problem.constant_inputs
+        every = context.oracle, context.sources, context.dynamic
+        for item in rounds(*every, constant=constant):
+            verifier.run(item)
+        tried, offered = findings.configuration, process.configurations
+        if offered > tried:
+            findings.disclose(
+                "configurations",
+                f"{tried} of {offered} configurations of an autotuned kernel were run; another may "
+                f"be chosen on a GPU",
+            )
+        if context.trains:
+            for item in training_rounds(*every, constant=constant):
+                verifier.run(item)
             findings.disclose(*_FIRST_ORDER)
 
-    def _blank(self, source: str) -> Evaluation:
+    def _blank(self, source: str, context: JudgeContext) -> Evaluation:
         """What every verdict of this judge says, whatever it will be."""
         settings = self._settings
         return Evaluation(
@@ -256,39 +275,51 @@ class Judge:
             sandbox=self.sandbox,
             hashes=Hashes(self.facts.sha256, Candidate(source).sha256, harness_sha256()),
             precision=self.facts.precision,
-            disclosures=tuple(Disclosure(d.code, d.message) for d in self.facts.disclosures),
+            disclosures=tuple(Disclosure(d.code, d.message) for d in context.facts.disclosures),
         )
 
     def _refused(
-        self, blank: Evaluation, reason: Reason, stages: _Stages, findings: Findings
+        self, blank: Evaluation, refused: Rejected, stages: _Stages, findings: Findings
     ) -> Evaluation:
         return replace(
             blank,
-            reason=reason,
+            # What the device has no means for is no fault of the candidate.
+            verdict="error" if beyond_means(refused) else "rejected",
+            reason=refused.reason,
             stages=tuple(stages.done),
             correctness=findings.correctness,
             kernels=_launched(findings),
             input_sets=(),
         )
 
-    def _input_sets(self, report: Report) -> tuple[InputSetResult, ...]:
-        return tuple(
-            InputSetResult(
-                name=one.name,
-                arguments=one.arguments,
-                executed=self._docket.executed_text(one.name),
-                passed=True,
-                estimate=report.estimates.get(one.name),
-                timing=report.timings.get(one.name),
-            )
-            for one in self.facts.input_sets
-        )
-
     def _fresh_scratch(self) -> Path:
-        self._numbered += 1
-        path = self._scratch / f"candidate-{self._numbered}"
+        path = self._scratch / secrets.token_hex(8)
         path.mkdir()
         return path
+
+
+def _load_and_construct(
+    context: JudgeContext, process: CandidateProcess, stages: _Stages
+) -> dict[str, object] | None:
+    with stages.step("load"):
+        declared = process.load()
+    with stages.step("construct"):
+        context.require_same_state(context.construct(process))
+    return declared
+
+
+def _input_sets(context: JudgeContext, report: Report) -> tuple[InputSetResult, ...]:
+    return tuple(
+        InputSetResult(
+            name=item.name,
+            arguments=item.arguments,
+            executed=context.executed_text(item.name),
+            passed=True,
+            estimate=report.estimates.get(item.name),
+            timing=report.timings.get(item.name),
+        )
+        for item in context.facts.input_sets
+    )
 
 
 def _parse(source: str) -> None:
@@ -298,8 +329,8 @@ def _parse(source: str) -> None:
         line = getattr(error, "lineno", None)
         text = (getattr(error, "text", None) or "").rstrip()
         place = f"line {line}: " if line else ""
-        said = getattr(error, "msg", str(error))
-        raise Rejected("syntax_error", f"{place}{said}", {"line": line, "text": text}) from error
+        message = getattr(error, "msg", str(error))
+        raise Rejected("syntax_error", f"{place}{message}", {"line": line, "text": text}) from error
 
 
 def _launched(findings: Findings) -> tuple[KernelFacts, ...]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-import shutil
 import signal
 import socket
 import tempfile
@@ -13,11 +12,18 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from kernelagent.errors import EnvironmentFault, KernelAgentError
-from kernelagent.evaluation import Evaluation, Stage
-from kernelagent.records import from_data, to_data
+from kernelagent.domain.errors import EnvironmentFault, KernelAgentError
+from kernelagent.domain.evaluation import Evaluation, Stage
+from kernelagent.domain.judge_settings import JudgeSettings
+from kernelagent.domain.serialization import from_data, to_data
 from kernelagent.tools.judge.judge import Judge
-from kernelagent.tools.settings import JudgeSettings
+from kernelagent.tools.judge.problem.memory_limit import (
+    first_to_go,
+    is_lack_of_memory,
+    lack_of_memory,
+    memory_limit,
+)
+from kernelagent.tools.sandbox.sweeping import sweep
 from kernelagent.tools.wire import Channel, ChannelClosed, Frame
 
 _PR_SET_PDEATHSIG = 1
@@ -27,6 +33,8 @@ _MAX_HEADER = 1 << 28
 def main(fd: int) -> None:
     """Serve requests on the socket `fd` until its other end is closed."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+    # Inherited by all that this process starts: should memory run out, these go before others.
+    first_to_go()
     # One folder for everything temporary: it goes with the judge, also when that is sent away.
     tempfile.tempdir = folder = tempfile.mkdtemp(prefix="kernelagent-judge-")
     signal.signal(signal.SIGTERM, partial(_sent_away, folder))
@@ -36,11 +44,11 @@ def main(fd: int) -> None:
             pass
     finally:
         server.close()
-        shutil.rmtree(folder, ignore_errors=True)
+        sweep(folder)
 
 
 def _sent_away(folder: str, *_: object) -> None:
-    shutil.rmtree(folder, ignore_errors=True)
+    sweep(folder)
     os._exit(143)
 
 
@@ -48,6 +56,7 @@ class _Server:
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
         self._judge: Judge | None = None
+        self._limit = 0
 
     def answer(self) -> bool:
         """Handle one request; False when nobody asks any more."""
@@ -62,6 +71,10 @@ class _Server:
         except ChannelClosed:
             return False
         except Exception as error:  # noqa: BLE001 - the process border: an unknown fault is told, not lost
+            if is_lack_of_memory(error):
+                text = lack_of_memory(self._limit)
+                self._channel.send(_fault(EnvironmentFault.__name__, text))
+                return True
             text = f"the judge itself failed: {error!r}\n{traceback.format_exc()}"
             self._channel.send(_fault(EnvironmentFault.__name__, text))
         return True
@@ -72,7 +85,9 @@ class _Server:
 
     def _handle(self, request: Frame) -> dict[str, Any]:
         if request.kind == "open":
-            self._judge = Judge(from_data(request.header["settings"], JudgeSettings))
+            settings = from_data(request.header["settings"], JudgeSettings)
+            self._limit = memory_limit(settings)
+            self._judge = Judge(settings)
             return {
                 "kind": "opened",
                 "facts": to_data(self._judge.facts),
@@ -107,9 +122,9 @@ _OF_WHOLE_MODELS = frozenset({"scan", "capture", "whole"})
 
 
 def _of_a_whole_model(request: Frame) -> dict[str, Any]:
-    from kernelagent.tools.judge.scan import scan
-    from kernelagent.tools.judge.submodules import Whole
-    from kernelagent.tools.judge.whole import captured, verify_whole
+    from kernelagent.tools.judge.whole_model.scan import scan
+    from kernelagent.tools.judge.whole_model.submodules import Whole
+    from kernelagent.tools.judge.whole_model.whole import captured, verify_whole
 
     header = request.header
     settings = from_data(header["settings"], JudgeSettings)
@@ -118,8 +133,8 @@ def _of_a_whole_model(request: Frame) -> dict[str, Any]:
     if request.kind == "capture":
         captured(settings, header["path"], Path(header["folder"]))
         return {"kind": "captured"}
-    found = verify_whole(settings, header["paths"], header["source"], header["ratio"])
-    return {"kind": "whole", "whole": to_data(found)}
+    result = verify_whole(settings, header["paths"], header["source"], header["ratio"])
+    return {"kind": "whole", "whole": to_data(result)}
 
 
 def _fault(kind: str, message: str) -> dict[str, Any]:

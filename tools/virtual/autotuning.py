@@ -1,12 +1,42 @@
-"""Autotuning where nothing can be timed: the first configuration that fits the target wins."""
+"""Autotuning where nothing can be timed: the judge says which of the fitting configurations runs.
+
+Any of them may win on the user's GPU, so the judged calls go through them in turn.
+"""
 
 from __future__ import annotations
 
+import weakref
 from typing import Any
 
 from triton.compiler.errors import CompilationError
 from triton.runtime.autotuner import Autotuner
 from triton.runtime.errors import OutOfResources, PTXASError
+
+
+class Turn:
+    """Which configuration the next call takes."""
+
+    def __init__(self) -> None:
+        self._number = 0
+        self._tuners: weakref.WeakSet[Autotuner] = weakref.WeakSet()
+
+    @property
+    def number(self) -> int:
+        return self._number
+
+    def seen(self, tuner: Autotuner) -> None:
+        self._tuners.add(tuner)
+
+    def take(self, number: int) -> None:
+        """From now on the `number`-th fitting configuration, counted around."""
+        if number != self._number:
+            self._number = number
+            for tuner in self._tuners:
+                tuner.cache.clear()
+
+
+TURN = Turn()
+"""Of this process, which runs one candidate."""
 
 
 def take_first_configuration(autotuned: dict[str, int]) -> None:
@@ -22,7 +52,10 @@ def take_first_configuration(autotuned: dict[str, int]) -> None:
         autotuned[self.base_fn.__name__] = len(pruned)
         if len(pruned) < 2:
             return list(pruned)
-        chosen = next((one for one in pruned if _fits(self, one, kwargs)), pruned[0])
+        TURN.seen(self)
+        start = TURN.number % len(pruned)
+        turned = [*pruned[start:], *pruned[:start]]
+        chosen = next((item for item in turned if _fits(self, item, kwargs)), pruned[0])
         # Tuning ends with a reset of what it wrote to; a first call may count on that.
         self.pre_hook({**self.nargs, **kwargs, **chosen.all_kwargs()}, reset_only=True)
         return [chosen]

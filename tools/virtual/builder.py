@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -11,9 +10,9 @@ import torch
 import triton.language as tl
 from triton.runtime import interpreter as stock
 
-from kernelagent.tools.virtual import libdevice, numerics
+from kernelagent.tools.virtual import libdevice, numerics, triton_versions
 from kernelagent.tools.virtual.launch import OperationKind
-from kernelagent.tools.virtual.memory import Memory
+from kernelagent.tools.virtual.memory import Memory, all_ones
 from kernelagent.tools.virtual.numerics import Array
 
 Handle = Any
@@ -29,11 +28,16 @@ _WIDENED = frozenset({tl.bfloat16, *numerics.FP8})
 """Formats whose arithmetic is done in fp32 and then rounded."""
 
 
+_VECTOR = 64
+"""At least the lanes of the widest vector instruction, unrolled."""
+
+
 class Unsupported(Exception):
     """Compiles for the target, and cannot be interpreted."""
 
 
-class RepairedBuilder(stock.InterpreterBuilder):  # type: ignore[misc]
+@triton_versions.called_with_cache_policy
+class RepairedBuilder(triton_versions.InterpreterBuilder):  # type: ignore[misc]
     """What the rewritten kernel's operations end in; `memory` decides what an access does."""
 
     def __init__(self) -> None:
@@ -43,10 +47,14 @@ class RepairedBuilder(stock.InterpreterBuilder):  # type: ignore[misc]
         self.count: Callable[[OperationKind, int, str], None] | None = None
         self.grid_dim = self.grid_idx = (0, 0, 0)
 
+    def lanes(self, data: Array) -> int:
+        """How many values of this launch's programs an array stands for."""
+        return int(data.size)
+
     def binary_op(self, lhs: Handle, rhs: Handle, op: Any) -> Handle:
         kind, left, right = lhs.dtype.scalar, lhs.data, rhs.data
         if self.count is not None:
-            size = max(left.size, right.size)
+            size = max(self.lanes(left), self.lanes(right))
             self.count("fp" if kind.is_floating() else "int", size, operand_name(kind))
         if left.dtype == np.bool_:
             # int1 is a one-bit integer that wraps around; numpy's booleans saturate.
@@ -68,7 +76,7 @@ class RepairedBuilder(stock.InterpreterBuilder):  # type: ignore[misc]
         kind = arg.dtype.scalar
         if self.count is not None:
             simple = op in (np.negative, np.abs, np.floor, np.ceil)
-            self.count("fp" if simple else "special", arg.data.size, operand_name(kind))
+            self.count("fp" if simple else "special", self.lanes(arg.data), operand_name(kind))
         if kind == tl.bfloat16:
             return make(numerics.fp32_to_bf16(op(numerics.bf16_to_fp32(arg.data))), kind)
         return super().unary_op(arg, op)
@@ -76,7 +84,9 @@ class RepairedBuilder(stock.InterpreterBuilder):  # type: ignore[misc]
     def ternary_op(self, lhs: Handle, rhs: Handle, other: Handle, op: Any) -> Handle:
         kind = other.dtype.scalar
         if self.count is not None:
-            self.count("fp" if kind.is_floating() else "int", other.data.size, operand_name(kind))
+            self.count(
+                "fp" if kind.is_floating() else "int", self.lanes(other.data), operand_name(kind)
+            )
         if kind == tl.bfloat16 and op is not np.where:
             values = (numerics.bf16_to_fp32(side.data) for side in (lhs, rhs, other))
             return make(numerics.fp32_to_bf16(op(*values)), kind)
@@ -85,7 +95,7 @@ class RepairedBuilder(stock.InterpreterBuilder):  # type: ignore[misc]
     def create_fma(self, x: Handle, y: Handle, z: Handle) -> Handle:
         kind = z.dtype.scalar
         if self.count is not None:
-            self.count("fp", 2 * z.data.size, operand_name(kind))
+            self.count("fp", 2 * self.lanes(z.data), operand_name(kind))
         if kind == tl.bfloat16:
             a, b, c = (numerics.bf16_to_fp32(side.data).astype(np.float64) for side in (x, y, z))
             return make(numerics.fp32_to_bf16((a * b + c).astype(np.float32)), kind)
@@ -109,10 +119,15 @@ class RepairedBuilder(stock.InterpreterBuilder):  # type: ignore[misc]
         self, function: Callable[..., torch.Tensor], args: tuple[Handle, ...], kind: Any
     ) -> Handle:
         if self.count is not None:
-            self.count("special", args[0].data.size, operand_name(args[0].dtype))
-        values = (numerics.as_torch(arg.data, arg.dtype.scalar) for arg in args)
-        result = function(*values)
-        return make(result.numpy().astype(stock._get_np_dtype(kind), copy=False), kind)
+            self.count("special", self.lanes(args[0].data), operand_name(args[0].dtype))
+        data = np.broadcast_arrays(*(arg.data for arg in args))
+        shape, size = data[0].shape, data[0].size
+        values = (
+            numerics.as_torch(_padded(item), arg.dtype.scalar)
+            for item, arg in zip(data, args, strict=True)
+        )
+        result = function(*values).numpy()[:size].reshape(shape)
+        return make(result.astype(stock._get_np_dtype(kind), copy=False), kind)
 
     # casts
 
@@ -146,10 +161,8 @@ class RepairedBuilder(stock.InterpreterBuilder):  # type: ignore[misc]
         kind, out = a.dtype.scalar, d.dtype.scalar
         rounded = kind == tl.float32 and input_precision == _INPUT.TF32
         if self.count is not None:
-            rows, inner = a.data.shape[-2:]
-            batch = math.prod(a.data.shape[:-2])
-            flops = 2 * batch * rows * inner * b.data.shape[-1]
-            self.count("dot", flops, "tf32" if rounded else operand_name(kind))
+            flops = 2 * self.lanes(a.data) * b.data.shape[-1]
+            self.count("dot", flops, _dot_name(kind, input_precision))
         if not kind.is_floating():
             return make(np.matmul(a.data, b.data, dtype=d.data.dtype) + d.data, out)
         if kind == tl.float64:
@@ -168,7 +181,7 @@ class RepairedBuilder(stock.InterpreterBuilder):  # type: ignore[misc]
         element = ptrs.get_element_ty()
         kind = stock._get_np_dtype(element)
         # Without `other` the lanes that are switched off hold anything at all: here what shows most.
-        filler = _all_ones(ptrs.data.shape, kind) if other is None else other.data
+        filler = all_ones(ptrs.data.shape, kind) if other is None else other.data
         return make(self.memory.load(ptrs.data, mask.data, filler, kind), element)
 
     def create_masked_store(
@@ -182,7 +195,7 @@ class RepairedBuilder(stock.InterpreterBuilder):  # type: ignore[misc]
         kind = val.dtype.scalar
         order = self.ir_sem_to_interpreter_sem[sem]
         rmw = None if kind == tl.bfloat16 else self.ir_rmw_op_to_interpreter_rmw_op[op]
-        combine = _BF16_ATOMICS.get(op) if kind == tl.bfloat16 else None
+        combine = BF16_ATOMICS.get(op) if kind == tl.bfloat16 else None
         if rmw is None and combine is None:
             raise Unsupported(f"the atomic operation {op} on bf16 cannot be executed")
         old = self.memory.atomic(ptr.data, val.data, mask.data, kind, rmw, combine, order)
@@ -199,6 +212,17 @@ class RepairedBuilder(stock.InterpreterBuilder):  # type: ignore[misc]
 def operand_name(kind: Any) -> str:
     """Triton's spelling of a scalar type; pointers count as the integers they are."""
     return "int64" if kind.is_ptr() else str(kind.scalar)
+
+
+_SPLIT = {_INPUT.TF32x3: "tf32x3", _INPUT.BF16x3: "bf16x3", _INPUT.BF16x6: "bf16x6"}
+"""Several products on tensor cores in place of one in fp32."""
+
+
+def _dot_name(kind: Any, precision: Any) -> str:
+    """What a product of these operands is formed in: their type, or what fp32 is split into."""
+    if kind != tl.float32:
+        return operand_name(kind)
+    return "tf32" if precision == _INPUT.TF32 else _SPLIT.get(precision, operand_name(kind))
 
 
 def _product(left: Array, right: Array, precision: Any, *, rounded: bool, exact: bool) -> Array:
@@ -226,7 +250,7 @@ def _split(values: Array) -> tuple[Array, Array]:
     return high, numerics.round_to_bf16(values - high)
 
 
-_BF16_ATOMICS: dict[Any, Callable[[Array, Array], Array]] = {
+BF16_ATOMICS: dict[Any, Callable[[Array, Array], Array]] = {
     _ir.ATOMIC_OP.FADD: np.add,
     _ir.ATOMIC_OP.MAX: np.fmax,
     _ir.ATOMIC_OP.MIN: np.fmin,
@@ -234,12 +258,8 @@ _BF16_ATOMICS: dict[Any, Callable[[Array, Array], Array]] = {
 }
 
 
-def _all_ones(shape: tuple[int, ...], kind: Any) -> Array:
-    """Every bit set: NaN for floating types, -1 or the largest value for integers."""
-    dtype = np.dtype(kind)
-    if dtype == np.bool_:
-        return np.ones(shape, dtype=dtype)
-    ones: Array = np.full(shape, (1 << 8 * dtype.itemsize) - 1, dtype=f"u{dtype.itemsize}").view(
-        dtype
-    )
-    return ones
+def _padded(data: Array) -> Array:
+    """Flat, in whole vectors: torch computes what is left of the last one by other means."""
+    flat = data.reshape(-1)
+    missing = -flat.size % _VECTOR
+    return np.concatenate((flat, np.ones(missing, flat.dtype))) if missing else flat

@@ -1,4 +1,4 @@
-"""Every constant of the estimate on `virtual`, one table row per target.
+"""Every constant of the estimate on `virtual`: a row for each GPU in `gpus.toml`, the rest here.
 
 "Data sheet" marks what the maker publishes; "assumption" marks what nobody here has measured yet.
 `benchmarks/calibrate.py` puts the assumptions next to measured times where there is a GPU.
@@ -6,9 +6,14 @@
 
 from __future__ import annotations
 
+import functools
+import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
-from kernelagent.errors import UsageError
+from kernelagent.domain.errors import UsageError
 
 MIB = 1 << 20
 SECTOR_BYTES = 32
@@ -59,6 +64,8 @@ class DeviceCeilings:
     special_per_clock: int = 16
     """Special functions (exp, log, rsqrt, ...) of one multiprocessor per clock (data sheet)."""
 
+    key: str = field(default="", kw_only=True)
+    """The short name that `--target` takes."""
     l2_bytes_per_s: float = field(kw_only=True)
     """L2 bandwidth of the whole device (assumption)."""
     sm_dram_bytes_per_s: float = 75e9
@@ -89,159 +96,90 @@ class DeviceCeilings:
         """Special functions per second of the whole device."""
         return self.sms * self.special_per_clock * self.clock_hz
 
+    def dot_kind(self, dtype: str, *, rounds: bool) -> str:
+        """How a product of this torch dtype is computed; `rounds`: fp32 may be rounded to tf32."""
+        if dtype == "float32":
+            return "tf32" if rounds and "tf32" in self.dot_flops_per_s else "fp32"
+        if dtype.startswith("float8"):
+            return "fp8"
+        return {"bfloat16": "bf16", "float16": "fp16", "float64": "fp64"}.get(dtype, dtype)
 
-_TABLE = (
-    DeviceCeilings(
-        target="sm_80",
-        name="NVIDIA A100 SXM 80 GB",
-        sms=108,
-        clock_hz=1.41e9,
-        dram_bytes_per_s=2.039e12,
-        l2_bytes=40 * MIB,
-        fp32_flops_per_s=19.5e12,
-        fp64_flops_per_s=9.7e12,
-        dot_flops_per_s={
-            "fp16": 312e12,
-            "bf16": 312e12,
-            "tf32": 156e12,
-            "int8": 624e12,
-            "fp64": 19.5e12,
-        },
-        tensor_core="mma.sync",
-        threads_per_sm=2048,
-        blocks_per_sm=32,
-        shared_bytes_per_sm=164 << 10,
-        l2_bytes_per_s=4.0e12,
-        sm_dram_bytes_per_s=45e9,
-        sm_l2_bytes_per_s=80e9,
-    ),
-    DeviceCeilings(
-        target="sm_86",
-        name="NVIDIA GeForce RTX 3090 Ti",
-        sms=84,
-        clock_hz=1.86e9,
-        dram_bytes_per_s=1.008e12,
-        l2_bytes=6 * MIB,
-        fp32_flops_per_s=40.0e12,
-        fp64_flops_per_s=0.625e12,
-        # Of the professional cards with this chip; the others halve it when they add up in fp32.
-        dot_flops_per_s={"fp16": 155e12, "bf16": 155e12, "tf32": 77e12, "int8": 310e12},
-        tensor_core="mma.sync",
-        threads_per_sm=1536,
-        blocks_per_sm=16,
-        shared_bytes_per_sm=100 << 10,
-        l2_bytes_per_s=2.5e12,
-        sm_dram_bytes_per_s=25e9,
-        sm_l2_bytes_per_s=60e9,
-    ),
-    DeviceCeilings(
-        target="sm_89",
-        name="NVIDIA GeForce RTX 4090",
-        sms=128,
-        clock_hz=2.52e9,
-        dram_bytes_per_s=1.008e12,
-        l2_bytes=72 * MIB,
-        fp32_flops_per_s=91.6e12,
-        fp64_flops_per_s=1.43e12,
-        # Of the professional cards with this chip; the others halve it when they add up in fp32.
-        dot_flops_per_s={
-            "fp16": 362e12,
-            "bf16": 362e12,
-            "tf32": 183e12,
-            "fp8": 733e12,
-            "int8": 733e12,
-        },
-        tensor_core="mma.sync",
-        threads_per_sm=1536,
-        blocks_per_sm=24,
-        shared_bytes_per_sm=100 << 10,
-        l2_bytes_per_s=5.0e12,
-        sm_dram_bytes_per_s=25e9,
-        sm_l2_bytes_per_s=80e9,
-    ),
-    DeviceCeilings(
-        target="sm_90",
-        name="NVIDIA H200 SXM",
-        sms=132,
-        clock_hz=1.98e9,
-        dram_bytes_per_s=4.8e12,
-        l2_bytes=50 * MIB,
-        fp32_flops_per_s=67e12,
-        fp64_flops_per_s=34e12,
-        dot_flops_per_s={
-            "fp16": 989e12,
-            "bf16": 989e12,
-            "tf32": 494e12,
-            "fp8": 1979e12,
-            "int8": 1979e12,
-            "fp64": 67e12,
-        },
-        tensor_core="wgmma",
-        threads_per_sm=2048,
-        blocks_per_sm=32,
-        shared_bytes_per_sm=228 << 10,
-        l2_bytes_per_s=6.5e12,
-    ),
-    DeviceCeilings(
-        target="sm_100",
-        name="NVIDIA B200",
-        sms=148,
-        clock_hz=1.965e9,
-        dram_bytes_per_s=8.0e12,
-        l2_bytes=126 * MIB,
-        fp32_flops_per_s=75e12,
-        fp64_flops_per_s=37e12,
-        dot_flops_per_s={
-            "fp16": 2250e12,
-            "bf16": 2250e12,
-            "tf32": 1125e12,
-            "fp8": 4500e12,
-            "int8": 4500e12,
-            "fp64": 37e12,
-        },
-        tensor_core="tcgen05",
-        threads_per_sm=2048,
-        blocks_per_sm=32,
-        shared_bytes_per_sm=228 << 10,
-        l2_bytes_per_s=10e12,
-        sm_dram_bytes_per_s=110e9,
-        sm_l2_bytes_per_s=140e9,
-    ),
-    DeviceCeilings(
-        target="sm_120",
-        name="NVIDIA GeForce RTX 5090",
-        sms=170,
-        clock_hz=2.407e9,
-        dram_bytes_per_s=1.792e12,
-        l2_bytes=96 * MIB,
-        fp32_flops_per_s=104.8e12,
-        fp64_flops_per_s=1.64e12,
-        dot_flops_per_s={
-            "fp16": 209.5e12,
-            "bf16": 209.5e12,
-            "tf32": 104.8e12,
-            "fp8": 419e12,
-            "int8": 838e12,
-        },
-        tensor_core="mma.sync",
-        threads_per_sm=1536,
-        blocks_per_sm=24,
-        shared_bytes_per_sm=100 << 10,
-        l2_bytes_per_s=6.0e12,
-        sm_dram_bytes_per_s=25e9,
-        sm_l2_bytes_per_s=90e9,
-    ),
-)
+    def dot_rate(self, kind: str) -> float:
+        """Peak rate of products of a kind, on the units that can do it at all."""
+        if kind in self.dot_flops_per_s:
+            return self.dot_flops_per_s[kind]
+        if kind == "bf16" and "fp16" in self.dot_flops_per_s:
+            return self.fp32_flops_per_s
+        return self.fp64_flops_per_s if kind == "fp64" else self.fp32_flops_per_s
 
-_BY_TARGET = {row.target: row for row in _TABLE}
+
+_TABLE_FILE = Path(__file__).parent / "gpus.toml"
+_SHARED_KIB = 1 << 10
+
+
+@functools.cache
+def gpus() -> Mapping[str, DeviceCeilings]:
+    """Every GPU that has a row, by the short name that `--target` takes."""
+    raw = _rows()
+    limits = raw["architecture"]
+    return {key: _read(key, row, limits) for key, row in raw.items() if key != "architecture"}
+
+
+@functools.cache
+def words_of() -> Mapping[str, tuple[str, ...]]:
+    """What torch's name of each GPU holds, by short name."""
+    return {key: tuple(row["words"]) for key, row in _rows().items() if key != "architecture"}
+
+
+@functools.cache
+def _rows() -> dict[str, Any]:
+    return tomllib.loads(_TABLE_FILE.read_text(encoding="utf-8"))
+
+
+def _read(key: str, row: Mapping[str, Any], limits: Mapping[str, Any]) -> DeviceCeilings:
+    architecture = limits[row["target"]]
+    return DeviceCeilings(
+        target=row["target"],
+        name=row["name"],
+        sms=row["sms"],
+        clock_hz=row["clock_hz"],
+        dram_bytes_per_s=row["dram_bytes_per_s"],
+        l2_bytes=row["l2_mib"] * MIB,
+        fp32_flops_per_s=row["fp32"],
+        fp64_flops_per_s=row["fp64"],
+        dot_flops_per_s=dict(row["dots"]),
+        tensor_core=architecture["tensor_core"],
+        threads_per_sm=architecture["threads_per_sm"],
+        blocks_per_sm=architecture["blocks_per_sm"],
+        shared_bytes_per_sm=architecture["shared_kib_per_sm"] * _SHARED_KIB,
+        key=key,
+        **row["assumed"],
+    )
+
+
+@functools.cache
+def _by_any_name() -> Mapping[str, DeviceCeilings]:
+    result: dict[str, DeviceCeilings] = {}
+    for key, row in gpus().items():
+        raw = _rows()[key]
+        names = [key, *raw.get("aliases", ())]
+        if "first_of" in raw:
+            names.append(raw["first_of"])
+        for name in names:
+            result[name] = row
+    return result
 
 
 def ceilings_for(target: str) -> DeviceCeilings:
-    """The row of a target such as `sm_90`; raises `UsageError` for one that has none."""
+    """The row of a GPU such as `h100`, or of the fastest one of an architecture such as `sm_90`.
+
+    Raises `UsageError` for a name that has none.
+    """
+    asked = target.strip().lower().replace(" ", "-")
     try:
-        return _BY_TARGET[target]
+        return _by_any_name()[asked]
     except KeyError:
-        known = ", ".join(_BY_TARGET)
+        known = ", ".join(_by_any_name())
         raise UsageError(
             f"there are no device constants for target {target!r}; use one of {known}"
         ) from None

@@ -16,7 +16,7 @@ from triton.compiler.errors import CompilationError
 from triton.runtime.errors import OutOfResources, PTXASError
 from triton.runtime.jit import JITFunction
 
-from kernelagent.errors import UsageError
+from kernelagent.domain.errors import UsageError
 
 # Triton 3.10 changes the default, and with it the code that is generated.
 os.environ.setdefault("TRITON_DEFAULT_FP_FUSION", "1")
@@ -89,8 +89,8 @@ def compile_kernel(
     except OutOfResources as error:
         raise CompileFailure("out_of_resources", f"`{_name(function)}`: {error}") from error
     except (AssertionError, ValueError, TypeError, RuntimeError, KeyError) as error:
-        said = str(error).strip() or type(error).__name__
-        raise CompileFailure("compile_error", f"`{_name(function)}`: {said[:1500]}") from error
+        message = str(error).strip() or type(error).__name__
+        raise CompileFailure("compile_error", f"`{_name(function)}`: {message[:1500]}") from error
     metadata = {
         name: getattr(made.metadata, name)
         for name in ("num_warps", "num_stages", "num_ctas", "shared", "name")
@@ -139,14 +139,14 @@ def _explained(function: JITFunction[Any], error: CompilationError) -> CompileFa
     while isinstance(inner := chain[-1].__cause__, CompilationError):
         chain.append(inner)
     deepest = chain[-1]
-    said = (deepest.error_message or "").strip() or str(deepest.__cause__ or deepest).strip()
+    message = (deepest.error_message or "").strip() or str(deepest.__cause__ or deepest).strip()
     # What fails inside Triton's own library was called from somewhere in the candidate.
-    places = [place for one in chain if (place := _place(function, one)) is not None]
+    places = [place for item in chain if (place := _place(function, item)) is not None]
     line, text = places[-1] if places else (None, "")
     at = f" at line {line}" if line else ""
     shown = f"\n    {text}" if text else ""
     return CompileFailure(
-        "compile_error", f"`{_name(function)}` does not compile{at}: {said[:1500]}{shown}", line
+        "compile_error", f"`{_name(function)}` does not compile{at}: {message[:1500]}{shown}", line
     )
 
 

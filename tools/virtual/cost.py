@@ -6,10 +6,14 @@ for catching gross waste; differences under 20 % mean nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from kernelagent.domain.estimated import Estimated
+from kernelagent.tools.estimates.cached import cold_shares
+from kernelagent.tools.estimates.library import Library, Priced, library_for
+from kernelagent.tools.estimates.terms import terms_of
 from kernelagent.tools.virtual.ceilings import DeviceCeilings
 from kernelagent.tools.virtual.eager import EagerRow
 from kernelagent.tools.virtual.sass import MachineFacts
@@ -18,6 +22,12 @@ from kernelagent.tools.virtual.traffic import TrafficFacts
 Bound = Literal["dram", "l2", "dot", "fp", "special", "atomics", "launch"]
 _WARP = 32
 _SPILLED_BYTES = 4
+_SPILL_SLOTS = 4.0
+"""Issue slots that one spill takes, its wait included (assumption)."""
+_EXPOSED = {1: 1.0, 2: 0.3}
+"""Share of the loads that products wait for, by stages, with one program a multiprocessor (assumption)."""
+_PRODUCTS = {"tf32x3": ("tf32", 3), "bf16x3": ("bf16", 3), "bf16x6": ("bf16", 6)}
+"""What an fp32 product is split into."""
 _UNKNOWN_RESIDENT = 8
 """Programs per multiprocessor when no machine code is at hand (assumption)."""
 
@@ -42,13 +52,21 @@ class ForwardEstimate:
     bound: Bound = "launch"
     """The bound in which most of the time is spent."""
     launches: tuple[LaunchEstimate, ...] = field(default=())
+    interval: Estimated | None = None
+    """80 %; None where nothing is known of how far off it is."""
     label: Literal["estimate"] = "estimate"
 
 
 def estimate_launch(
-    traffic: TrafficFacts, machine: MachineFacts | None, ceilings: DeviceCeilings
+    traffic: TrafficFacts,
+    machine: MachineFacts | None,
+    ceilings: DeviceCeilings,
+    stages: int | None = None,
 ) -> LaunchEstimate:
-    """The predicted time of one Triton launch; without `machine`, of one that compiled well."""
+    """The predicted time of one Triton launch; without `machine`, of one that compiled well.
+
+    `stages`: its `num_stages`; None where nothing is known of how loads and products overlap.
+    """
     active = min(ceilings.sms, max(1, traffic.programs))
     balance = _balance(traffic.programs, ceilings.sms)
     l2_bytes = (
@@ -62,13 +80,16 @@ def estimate_launch(
         active * ceilings.sm_dram_bytes_per_s,
     )
     l2_per_s = min(ceilings.l2_bytes_per_s, active * ceilings.sm_l2_bytes_per_s)
-    return _longest(
+    stalled = _stalled_by_spills(machine)
+    estimate = _longest(
         {
             "dram": traffic.dram_bytes / dram_per_s,
             "l2": l2_bytes / l2_per_s,
-            "dot": _dot_seconds(traffic, machine, ceilings) / balance,
-            "fp": _fp_seconds(traffic.fp_operations, traffic.fp64_operations, ceilings) / balance,
-            "special": traffic.special_operations / ceilings.special_per_s / balance,
+            "dot": stalled * _dot_seconds(traffic, machine, ceilings) / balance,
+            "fp": stalled
+            * _fp_seconds(traffic.fp_operations, traffic.fp64_operations, ceilings)
+            / balance,
+            "special": stalled * traffic.special_operations / ceilings.special_per_s / balance,
             "atomics": max(
                 traffic.atomics / ceilings.atomics_per_s,
                 traffic.hottest_atomics / ceilings.same_address_atomics_per_s,
@@ -77,23 +98,92 @@ def estimate_launch(
         },
         ceilings,
     )
+    return replace(estimate, us=estimate.us + _not_hidden(estimate, machine, stages))
+
+
+def _not_hidden(
+    estimate: LaunchEstimate, machine: MachineFacts | None, stages: int | None
+) -> float:
+    """Microseconds of loads that products wait for, because too few stages are loaded ahead.
+
+    Programs that share a multiprocessor hide each other's loads.
+    """
+    parts = estimate.parts_us
+    if stages is None or not parts["dot"]:
+        return 0.0
+    exposed = _EXPOSED.get(max(1, stages), 0.0)
+    resident = 1 if machine is None else max(1, machine.resident_programs)
+    return exposed * min(parts["dot"], max(parts["dram"], parts["l2"])) / resident
+
+
+def _stalled_by_spills(machine: MachineFacts | None) -> float:
+    """How much longer arithmetic takes when spills take its issue slots."""
+    if machine is None or not machine.instructions:
+        return 1.0
+    return 1.0 + _SPILL_SLOTS * machine.spills / machine.instructions
 
 
 def estimate_eager(rows: Iterable[EagerRow], ceilings: DeviceCeilings) -> ForwardEstimate:
-    """The predicted time of torch's own operations, each of them one launch."""
-    return total(_estimate_operation(row, ceilings) for row in rows)
+    """The predicted time of torch's own operations one after another, the host's share included.
+
+    Backwards, and operations a table of another maker knows nothing of, are priced at the ceilings.
+    """
+    result = tuple(rows)
+    return whole_forward((), result, ceilings)
+
+
+def whole_forward(
+    launches: Sequence[LaunchEstimate], rows: Sequence[EagerRow], ceilings: DeviceCeilings
+) -> ForwardEstimate:
+    """Triton launches and torch operations of one forward: device and host work side by side."""
+    library = library_for(ceilings)
+    known = [row.operation for row in rows if row.operation is not None and _in_library(row)]
+    shares = iter(cold_shares(known, ceilings.l2_bytes))
+    parts = [_as_part(launch, ceilings, library) for launch in launches]
+    costs = list(launches)
+    for row in rows:
+        if row.operation is not None and _in_library(row):
+            terms = terms_of(row.operation, ceilings, next(shares))
+            part = library.price(row.name, row.operation, terms)
+            costs.append(LaunchEstimate(part.us, part.bound, {part.bound: part.us}))
+        else:
+            cost = _estimate_operation(row, ceilings)
+            part = _as_part(cost, ceilings, library)
+            costs.append(cost)
+        parts.append(part)
+    later = sum(row.operation is not None and row.operation.later for row in rows)
+    calls = len(parts) - later + later * library.constants["later_share"]
+    forward = library.whole(parts, calls)
+    if not parts:
+        return ForwardEstimate()
+    return ForwardEstimate(forward.us.value, forward.bound, tuple(costs), forward.us)
+
+
+def _in_library(row: EagerRow) -> bool:
+    operation = row.operation
+    return operation is not None and not (operation.flops and operation.kind == "pointwise")
+
+
+def _as_part(cost: LaunchEstimate, ceilings: DeviceCeilings, library: Library) -> Priced:
+    """A launch as the library counts it: the host's share of the overhead is not the device's."""
+    us = cost.us - ceilings.launch_us + library.constants["kernel_us"]
+    family = "matmul" if cost.bound == "dot" else "pointwise"
+    bound: Literal["dram", "dot", "fp", "launch"] = "dram"
+    if cost.bound in ("dot", "fp", "launch"):
+        bound = cost.bound
+    return Priced("launch", us, family, bound, 0, 0, 1)
 
 
 def total(launches: Iterable[LaunchEstimate]) -> ForwardEstimate:
     """Launches one after another, as a single stream runs them."""
-    found = tuple(launches)
+    result = tuple(launches)
     by_bound: dict[Bound, float] = {}
-    for launch in found:
+    for launch in result:
         by_bound[launch.bound] = by_bound.get(launch.bound, 0.0) + launch.us
     return ForwardEstimate(
-        us=sum(launch.us for launch in found),
+        us=sum(launch.us for launch in result),
         bound=max(by_bound, key=lambda name: by_bound[name], default="launch"),
-        launches=found,
+        launches=result,
     )
 
 
@@ -163,7 +253,9 @@ def _dot_seconds(
     if family != ceilings.tensor_core:
         efficiency *= ceilings.older_tensor_core
     seconds = 0.0
-    for dtype, flops in traffic.dot_flops.items():
+    for spelled, counted in traffic.dot_flops.items():
+        dtype, times = _PRODUCTS.get(spelled, (spelled, 1))
+        flops = counted * times
         on_tensor_cores = family is not None and dtype in ceilings.dot_flops_per_s
         if on_tensor_cores:
             seconds += flops / (ceilings.dot_flops_per_s[dtype] * efficiency)

@@ -14,20 +14,38 @@ from numpy.typing import NDArray
 from kernelagent.tools.virtual.launch import AccessKind, Launch, OperationKind
 
 _PROBED_PROGRAMS = (4, 64, 1024)
+_TRIED_SECONDS = 1.0
+"""A shorter trial says more about getting ready than about programs."""
 
 
 class TimeIsUp(Exception):
     """The interpretation budget is spent."""
 
+    def __init__(self, code: str, message: str, detail: dict[str, Any]) -> None:
+        """`code`: `timeout` for a program that does not come back, else `unverifiable`."""
+        super().__init__(message)
+        self.code = code
+        self.detail = detail
+
 
 class Clock:
-    """An observer that ends a launch which will be too long; one that spins meets the deadline."""
+    """An observer that ends a launch which will be too long; one that spins meets the deadline.
+
+    Programs that come back are work that the interpreter has no time for, which is no fault of the
+    candidate: `unverifiable`, and smaller inputs may do. Where none came back, though nearly all of
+    the time was this launch's, it waits for something that never happens: `timeout`.
+    """
 
     ignores_accesses = ignores_operations = True
 
-    def __init__(self, launch: Launch, seconds: float, programs: int) -> None:
+    def __init__(
+        self, launch: Launch, seconds: float, spent: float = 0.0, *, projects: bool = True
+    ) -> None:
+        """`seconds` are left of the budget, `spent` were used before; `projects`: end it early."""
         self._seconds = seconds
-        self._programs = programs
+        self._spent = spent
+        self._projects = projects
+        self._programs = launch.programs
         self._begun = 0
         self._began = time.perf_counter()
         self._name = launch.kernel
@@ -36,11 +54,24 @@ class Clock:
     def launch_begins(self, launch: Launch) -> None:
         self._began = time.perf_counter()
 
+    def ended(self, done: int) -> None:
+        """So many programs have come back, and another one is under way."""
+        self._begun = done + 1
+
+    def progress(self, done: int) -> None:
+        """So many programs have ended; raises `TimeIsUp` when all would take too long."""
+        self.ended(done)
+        now = time.perf_counter() - self._began
+        if self._projects and 0 < done < self._programs and now > _TRIED_SECONDS:
+            whole = now / done * self._programs
+            if whole > self._seconds:
+                raise self._beyond(f"would take about {whole:.0f} s")
+
     def program_begins(self, program: tuple[int, int, int]) -> None:
-        if self._begun in _PROBED_PROGRAMS:
+        if self._projects and self._begun in _PROBED_PROGRAMS:
             each = (time.perf_counter() - self._began) / self._begun
             if each * self._programs > self._seconds:
-                raise self._words(f"would take about {each * self._programs:.0f} s")
+                raise self._beyond(f"would take about {each * self._programs:.0f} s")
         self._begun += 1
 
     def access(
@@ -55,12 +86,23 @@ class Clock:
         """Done in time."""
 
     def late(self) -> TimeIsUp:
-        return self._words("did not end")
-
-    def _words(self, what: str) -> TimeIsUp:
+        if self._begun > 1 or self._spent > self._seconds:
+            return self._beyond("did not end")
         return TimeIsUp(
-            f"`{self._name}` on grid {self._grid} {what} in the interpreter, and {self._seconds:.0f} "
-            f"s are left; use larger blocks, smaller inputs with --inputs FUNCTION, or --device cuda"
+            "timeout",
+            f"a program of `{self._name}` on grid {self._grid} did not come back within "
+            f"{self._seconds:.0f} s; does a loop never end? If it is only long, give smaller inputs "
+            f"with --inputs FUNCTION, or use --device cuda",
+            {},
+        )
+
+    def _beyond(self, what: str) -> TimeIsUp:
+        return TimeIsUp(
+            "unverifiable",
+            f"the device's means: `{self._name}` on grid {self._grid} {what} in the interpreter, and "
+            f"{self._seconds:.0f} s are left; give smaller inputs with --inputs FUNCTION, or use "
+            f"--device cuda",
+            {"means": "time"},
         )
 
 

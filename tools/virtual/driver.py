@@ -22,22 +22,19 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 
 from kernelagent.tools.virtual.arena import Arena, place
 from kernelagent.tools.virtual.autotuning import take_first_configuration
+from kernelagent.tools.virtual.codec import tell, tell_paths, tell_types
 from kernelagent.tools.virtual.compiling import OPTIONS, SHARED_BYTES, gpu_target
 from kernelagent.tools.virtual.globals import constants_of
-from kernelagent.tools.virtual.spelling import tell, tell_paths, tell_types
+from kernelagent.tools.virtual.triton_versions import version, why_not
 from kernelagent.tools.wire import Channel
 
 _ANSWER_S = 3600.0
 _MAX_HEADER = 1 << 26
-_TRITON = (3, 9)
 
 
 def supported() -> str | None:
     """Why the virtual device does not work with this triton, None when it does."""
-    found = tuple(int(part) for part in triton.__version__.split(".")[:2])
-    if found == _TRITON:
-        return None
-    return f"it needs triton {_TRITON[0]}.{_TRITON[1]}, and {triton.__version__} is installed"
+    return why_not(version())
 
 
 class LaunchRefused(RuntimeError):
@@ -182,14 +179,14 @@ class _Remote:
     def launch(self, handle: int, grid: Sequence[int], args: Sequence[Any]) -> None:
         with _disable_current_modes(), torch._C.DisableTorchFunction():
             crate = _Crate(self._arena)
-            told = [crate.tell(arg) for arg in args]
+            reported = [crate.tell(arg) for arg in args]
             crate.copy_in()
             self._ask(
                 {
                     "kind": "launch",
                     "handle": handle,
                     "grid": [int(size) for size in grid],
-                    "args": told,
+                    "args": reported,
                     "storages": crate.rows,
                     "arena_bytes": crate.size,
                 }

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -16,6 +16,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import flop_registry
 
+from kernelagent.tools.estimates import recurrent
+from kernelagent.tools.estimates.operations import Operand, Operation, describe
 from kernelagent.tools.virtual.ceilings import SECTOR_BYTES, ceilings_for
 from kernelagent.tools.virtual.residency import AddressSpace, L2Cache, Stretch, stream
 
@@ -63,6 +65,8 @@ class EagerRow:
     fp_operations: int = 0
     fp64_operations: int = 0
     special_operations: int = 0
+    operation: Operation | None = None
+    """What a library makes of it; None in a record of an older version."""
 
 
 def eager_rows(
@@ -89,17 +93,25 @@ class _Work:
     flops: int = 0
     special: int = 0
     """Special functions, where they are not one per element."""
+    facts: Mapping[str, float] = field(default_factory=dict)
+    """Shape features, where the call alone does not show them."""
 
 
 class EagerTraffic(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """While entered, appends a row per operation; shares its cache with a `TrafficCounter`."""
+    """While entered, appends a row per operation; shares its cache with a `TrafficCounter`.
 
-    def __init__(self, cache: L2Cache) -> None:
+    Without a cache everything is taken to cross DRAM, which costs no memory however large tensors are.
+    """
+
+    def __init__(self, cache: L2Cache | None) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.rows: list[EagerRow] = []
         self._memory = _Memory(cache)
         self._fused = _FusedOnCuda(self)
         self._silent = False
+        self.calls = 0
+        """Functions of torch that Python called so far; one of them may be several operations."""
+        self._last_call = -1
 
     def __enter__(self) -> EagerTraffic:
         super().__enter__()  # type: ignore[no-untyped-call]
@@ -124,7 +136,7 @@ class EagerTraffic(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if not self._silent and of_torch and not func.is_view and name not in _FREE:
             count = flop_registry.get(func.overloadpacket)
             flops = count(*args, **kwargs, out_val=result) if count is not None else 0
-            self._record(_Work(name, int(flops)), args, kwargs, result)
+            self.record(_Work(name, int(flops)), args, kwargs, result)
         return result
 
     def whole(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], work: _Work) -> Any:
@@ -134,34 +146,45 @@ class EagerTraffic(TorchDispatchMode):  # type: ignore[no-untyped-call]
             result = func(*args, **kwargs)
         finally:
             self._silent = False
-        self._record(work, args, kwargs, result)
+        self.record(work, args, kwargs, result)
         return result
 
-    def _record(
+    def record(
         self, work: _Work, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any
     ) -> None:
+        """Append the row of an operation that has been run, or that was worked out otherwise."""
         name = work.name
         operands = _operands(name, args, kwargs, result)
         if not operands:
             return
-        stretches = [self._memory.stretch(*operand) for operand in operands]
-        dram = sum(stream(self._memory.cache, stretches))
+        dram = self._memory.moved(operands)
         elements = max(size // tensor.itemsize for tensor, size, _ in operands)
         wide = any(tensor.dtype == torch.float64 for tensor, _, _ in operands)
         special = elements if name.strip("_") in _SPECIAL else 0
         self.rows.append(
             EagerRow(
                 name=name,
-                loaded_bytes=sum(s.moved_bytes for s in stretches if not s.write),
-                stored_bytes=sum(s.moved_bytes for s in stretches if s.write),
+                loaded_bytes=sum(size for _, size, write in operands if not write),
+                stored_bytes=sum(size for _, size, write in operands if write),
                 dram_bytes=dram,
                 dot_flops=work.flops,
                 dot_type=_dot_type(name, operands[0][0].dtype) if work.flops else "",
                 fp_operations=0 if wide else elements,
                 fp64_operations=elements if wide else 0,
                 special_operations=work.special or special,
+                operation=self._described(work, (args, kwargs, result), operands),
             )
         )
+
+    def _described(
+        self, work: _Work, call: tuple[Any, Any, Any], operands: Sequence[_Operand]
+    ) -> Operation:
+        reads = [self._memory.operand(t, size) for t, size, write in operands if not write]
+        writes = [self._memory.operand(t, size) for t, size, write in operands if write]
+        made = describe(work.name, call, reads, writes, work.flops)
+        later = self.calls == self._last_call
+        self._last_call = self.calls
+        return replace(made, facts={**made.facts, **work.facts}, later=later)
 
 
 class _FusedOnCuda(TorchFunctionMode):
@@ -180,6 +203,13 @@ class _FusedOnCuda(TorchFunctionMode):
     ) -> Any:
         kwargs = kwargs or {}
         name = getattr(func, "__name__", "")
+        self._traffic.calls += 1
+        if name in recurrent.NAMES and recurrent.understood(args):
+            layers = recurrent.Layers.of(name, args)
+            result = layers.results()
+            work = _Work(name, layers.flops, layers.special_functions, layers.facts)
+            self._traffic.record(work, args, kwargs, result)
+            return result
         if name not in _FUSED_ON_CUDA:
             return func(*args, **kwargs)
         work = _attention(*args, **kwargs) if name == _ATTENTION else _Work(name)
@@ -189,13 +219,24 @@ class _FusedOnCuda(TorchFunctionMode):
 class _Memory:
     """Where tensors live in the cache's address space; those without memory get a place there."""
 
-    def __init__(self, cache: L2Cache) -> None:
-        self.cache = cache
+    def __init__(self, cache: L2Cache | None) -> None:
+        self._cache = cache
+        self._space = AddressSpace() if cache is None else cache.space
         self._reserved: dict[int, tuple[int, torch.UntypedStorage]] = {}
 
-    def stretch(self, tensor: torch.Tensor, moved_bytes: int, write: bool) -> Stretch:
+    def moved(self, operands: Sequence[_Operand]) -> int:
+        """Bytes that cross DRAM when the operands stream through the cache."""
+        if self._cache is None:
+            return sum(size for _, size, _ in operands)
+        return sum(stream(self._cache, [self._stretch(*operand) for operand in operands]))
+
+    def _stretch(self, tensor: torch.Tensor, moved_bytes: int, write: bool) -> Stretch:
         address = self._base(tensor) + int(tensor.storage_offset()) * tensor.itemsize
         return Stretch(address, _span_bytes(tensor), moved_bytes, write)
+
+    def operand(self, tensor: torch.Tensor, moved_bytes: int) -> Operand:
+        row = int(tensor.shape[-1]) if tensor.dim() else 1
+        return Operand(self._base(tensor), moved_bytes, tensor.numel(), row)
 
     def _base(self, tensor: torch.Tensor) -> int:
         storage = tensor.untyped_storage()
@@ -203,7 +244,7 @@ class _Memory:
             return storage.data_ptr()
         # Kept alive beside its address, or a later storage could take over its identity.
         if storage._cdata not in self._reserved:
-            address = self.cache.space.reserve(int(storage.nbytes()))
+            address = self._space.reserve(int(storage.nbytes()))
             self._reserved[storage._cdata] = (address, storage)
         return self._reserved[storage._cdata][0]
 

@@ -9,24 +9,30 @@ from __future__ import annotations
 import contextlib
 import select
 import socket
+from collections.abc import Mapping
 from typing import Any
 
 import torch
 
-from kernelagent.records import to_data
+from kernelagent.domain.serialization import to_data
+from kernelagent.tools.virtual.altering import Altering
+from kernelagent.tools.virtual.codec import Unspeakable, hear_paths, hear_types
 from kernelagent.tools.virtual.compiling import (
     OPTIONS,
     CompileFailure,
     compile_kernel,
     gpu_target,
 )
-from kernelagent.tools.virtual.launching import Launcher
+from kernelagent.tools.virtual.launching import Launcher, NoContents
+from kernelagent.tools.virtual.marking import Marks
+from kernelagent.tools.virtual.requests import Forged
 from kernelagent.tools.virtual.source import KernelSource, UnknownKernel
-from kernelagent.tools.virtual.spelling import Unspeakable, hear_paths, hear_types
+from kernelagent.tools.virtual.synchronising import idle_atomics
 from kernelagent.tools.virtual.vocabulary import Refused
-from kernelagent.tools.wire import Channel, ChannelClosed
+from kernelagent.tools.wire import Channel, ChannelClosed, ChannelViolation
 
 _MAX_HEADER = 1 << 26
+_MISSHAPEN = (KeyError, TypeError, ValueError, IndexError, AttributeError, RecursionError)
 
 
 def serve(settings: dict[str, Any], fds: list[int]) -> None:
@@ -49,10 +55,13 @@ def serve(settings: dict[str, Any], fds: list[int]) -> None:
             elif runner.socket.fileno() in ready:
                 try:
                     request = runner.receive(max_header=_MAX_HEADER).header
+                    runner.send(executor.request(request))
+                except ChannelViolation as error:
+                    executor.forged(str(error))
+                    poll.unregister(runner.socket)
+                    runner.close()
                 except ChannelClosed:
                     poll.unregister(runner.socket)
-                    continue
-                runner.send(executor.request(request))
 
 
 class Executor:
@@ -62,15 +71,19 @@ class Executor:
         self._target = gpu_target(str(settings["target"]))
         self._source = KernelSource(str(settings["source"]))
         self._launcher = Launcher(arena, self._target, float(settings["seconds"]))
+        self._launcher.idle_atomics = idle_atomics(str(settings["source"]))
         self._by_request: dict[str, int] = {}
         self._failures: list[dict[str, Any]] = []
         """Kernels that did not compile, whether or not the candidate let it be known."""
+        self._forged: str | None = None
+        """The first request that the runner's own code never makes."""
 
     def command(self, request: dict[str, Any]) -> dict[str, Any]:
         """What the judge asks."""
         match request["kind"]:
             case "mode":
                 self._launcher.mode = request["mode"]
+                self._launcher.altering = _altering(request)
                 only = request.get("only")
                 self._launcher.only = None if only is None else frozenset(only)
             case "observe":
@@ -82,15 +95,37 @@ class Executor:
                 self._failures.clear()
             case "log":
                 rows = self._launcher.rows(request.get("facts", False))
-                return {"kind": "log", "launches": rows, "failures": self._failures}
+                return {
+                    "kind": "log",
+                    "launches": rows,
+                    "failures": self._failures,
+                    "forged": self._forged,
+                }
         return {"kind": "done"}
 
     def request(self, request: dict[str, Any]) -> dict[str, Any]:
         """What the runner asks."""
-        answer = self._answer(request)
+        try:
+            answer = self._answer(request)
+        except Forged as forged:
+            return self._refused(str(forged))
+        except _MISSHAPEN as error:
+            what = f"{type(error).__name__}: {error}"
+            if request.get("kind") == "compile":
+                return _failed("unverifiable", f"the kernel cannot be compiled here: {what}"[:2000])
+            # Only a request is read outside a kernel's run, and ours are always well formed.
+            return self._refused(what)
         if request["kind"] == "compile" and answer["kind"] == "failed":
             self._failures.append(answer)
         return answer
+
+    def forged(self, why: str) -> None:
+        """Something that is no request came on the runner's line."""
+        self._refused(why)
+
+    def _refused(self, why: str) -> dict[str, Any]:
+        self._forged = self._forged or why[:500]
+        return _failed("tampering", f"a request to the executor was forged: {why[:500]}")
 
     def _answer(self, request: dict[str, Any]) -> dict[str, Any]:
         try:
@@ -98,12 +133,19 @@ class Executor:
                 case "compile":
                     return self._compile(request)
                 case "resources":
-                    return {"kind": "resources", **self._launcher.resources(request["handle"])}
-            return self._launcher.launch(request)
+                    handle = request["handle"]
+                    if type(handle) is not int or not 0 <= handle < len(self._launcher.kernels):
+                        raise Forged(f"there is no kernel {handle!r:.60}")
+                    return {"kind": "resources", **self._launcher.resources(handle)}
+                case "launch":
+                    return self._launcher.launch(request)
+            raise Forged(f"there is no request {request['kind']!r:.60}")
         except CompileFailure as failure:
             return _failed(failure.code, str(failure), line=failure.line, detail=failure.detail)
         except Refused as refused:
             return _failed("compile_error", str(refused))
+        except NoContents as error:
+            return _failed("runtime_error", str(error))
         except MemoryError as error:
             return _failed("out_of_memory", str(error))
         except (UnknownKernel, Unspeakable) as error:
@@ -130,6 +172,12 @@ class Executor:
             "handle": handle,
             "metadata": to_data(dict(self._launcher.kernels[handle].compiled.metadata)),
         }
+
+
+def _altering(request: Mapping[str, Any]) -> Altering | None:
+    if request["mode"] != "alter":
+        return None
+    return Altering(Marks(int(request["secret"])), bool(request["integers"]))
 
 
 def _failed(code: str, message: str, **more: Any) -> dict[str, Any]:

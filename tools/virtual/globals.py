@@ -8,7 +8,7 @@ from typing import Any
 
 from triton.runtime.jit import JITCallable, JITFunction
 
-from kernelagent.tools.virtual.spelling import Unspeakable, tell
+from kernelagent.tools.virtual.codec import Unspeakable, tell
 
 
 def constants_of(values: Iterable[Any]) -> dict[str, Any]:
@@ -17,7 +17,7 @@ def constants_of(values: Iterable[Any]) -> dict[str, Any]:
     Modules, Triton's own functions and what cannot be told are left out: the executor has the
     former, and its compiler names the latter. Raises `Unspeakable` when one name has two values.
     """
-    told: dict[str, Any] = {}
+    reported: dict[str, Any] = {}
     waiting = [value for value in values if isinstance(value, JITFunction)]
     seen: set[int] = set()
     while waiting:
@@ -31,8 +31,8 @@ def constants_of(values: Iterable[Any]) -> dict[str, Any]:
             if isinstance(value, JITCallable) and str(value.__module__).startswith("triton."):
                 continue
             waiting += [value] if isinstance(value, JITFunction) else []
-            _put(told, name, value)
-    return told
+            _put(reported, name, value)
+    return reported
 
 
 def _names(function: JITFunction[Any]) -> set[str]:
@@ -41,10 +41,10 @@ def _names(function: JITFunction[Any]) -> set[str]:
 
 def _put(told: dict[str, Any], name: str, value: Any) -> None:
     try:
-        said = tell(value)
+        message = tell(value)
     except Unspeakable:
         return
-    if told.setdefault(name, said) != said:
+    if told.setdefault(name, message) != message:
         raise Unspeakable(
             f"the name {name} means different things in different kernels of one launch; give them "
             f"different names"

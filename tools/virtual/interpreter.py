@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import io
-import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 import torch
@@ -16,6 +15,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 from triton.runtime import interpreter as stock
 from triton.runtime.jit import JITFunction
 
+from kernelagent.tools.virtual import triton_versions
 from kernelagent.tools.virtual.builder import RepairedBuilder
 from kernelagent.tools.virtual.language import Language
 from kernelagent.tools.virtual.launch import Launch, Observer
@@ -31,6 +31,7 @@ class Interpreter:
         self._language = Language()
         self.printed = ""
         """The beginning of what the last launch printed."""
+        self._observers: tuple[Observer, ...] = ()
 
     @property
     def builder(self) -> RepairedBuilder:
@@ -50,52 +51,81 @@ class Interpreter:
 
         `limit` is entered last and left first, so that what it raises finds the scope whole.
         """
-        builder, count = self.builder, 0
-        with self._watched(observers), self._quiet(), self._language.active():
-            kernel = self._language.function(function)
-            constant = {p.name for p in function.params if p.is_constexpr}
-            values = {
-                name: value if name in constant else _converted(value)
-                for name, value in arguments.items()
-            }
-            builder.set_grid_dim(*launch.grid)
-            with limit or contextlib.nullcontext():
-                for observer in observers:
-                    observer.launch_begins(launch)
-                for program in programs if programs is not None else _all(launch.grid):
-                    builder.grid_idx = program
+        count = 0
+        with untraced(), quiet() as capped:
+            try:
+                with (
+                    self.watched(observers),
+                    self.prepared(function, arguments, launch) as kernel,
+                    limit or contextlib.nullcontext(),
+                ):
                     for observer in observers:
-                        observer.program_begins(program)
-                    kernel(**values)
-                    count += 1
-                for observer in observers:
-                    observer.launch_ends(launch)
+                        observer.launch_begins(launch)
+                    for program in programs if programs is not None else all_programs(launch.grid):
+                        kernel(program)
+                        count += 1
+                    for observer in observers:
+                        observer.launch_ends(launch)
+            finally:
+                self.printed = capped.text
         return count
+
+    @contextlib.contextmanager
+    def prepared(
+        self, function: JITFunction[Any], arguments: Mapping[str, Any], launch: Launch
+    ) -> Iterator[Callable[[Program], None]]:
+        """Inside, what is given runs one program; the observers hear of it."""
+        with self._language.active():
+            kernel = self._language.function(function)
+            values = argument_values(function, arguments)
+            self.builder.set_grid_dim(*launch.grid)
+
+            def run(program: Program) -> None:
+                self.builder.grid_idx = program
+                for observer in self._observers:
+                    observer.program_begins(program)
+                kernel(**values)
+
+            yield run
 
     def leave(self) -> None:
         """Nothing is left to put back: `run` does that itself, and compiling may follow at once."""
 
     @contextlib.contextmanager
-    def _watched(self, observers: Sequence[Observer]) -> Iterator[None]:
-        """Observers in place; torch calls that the interpreter makes are not the caller's."""
+    def watched(self, observers: Sequence[Observer]) -> Iterator[None]:
+        """Observers in place."""
         builder = self.builder
-        builder.memory.observers = tuple(one for one in observers if not _deaf(one, "accesses"))
-        builder.count = _counter([one for one in observers if not _deaf(one, "operations")])
+        self._observers = tuple(observers)
+        builder.memory.observers = tuple(item for item in observers if not _deaf(item, "accesses"))
+        builder.count = _counter([item for item in observers if not _deaf(item, "operations")])
         try:
-            with _disable_current_modes(), torch._C.DisableTorchFunction():
-                yield
+            yield
         finally:
-            builder.memory.observers, builder.count = (), None
+            self._observers = builder.memory.observers = ()
+            builder.count = None
 
-    @contextlib.contextmanager
-    def _quiet(self) -> Iterator[None]:
-        capped = _Capped()
-        try:
-            with contextlib.redirect_stdout(capped):
-                yield
-        finally:
-            more = f"\n[{capped.lost} more characters]" if capped.lost else ""
-            self.printed = capped.kept + more
+
+@contextlib.contextmanager
+def untraced() -> Iterator[None]:
+    """Torch calls that the interpreter makes are not the caller's."""
+    with _disable_current_modes(), torch._C.DisableTorchFunction():
+        yield
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[Capped]:
+    """What kernels print goes into what is given."""
+    capped = Capped()
+    with contextlib.redirect_stdout(capped):
+        yield capped
+
+
+def argument_values(function: JITFunction[Any], arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """A launch's arguments as the kernel's Python takes them."""
+    constant = {p.name for p in function.params if p.is_constexpr}
+    return {
+        name: value if name in constant else _converted(value) for name, value in arguments.items()
+    }
 
 
 def _deaf(observer: Observer, what: str) -> bool:
@@ -114,12 +144,17 @@ def _counter(observers: Sequence[Observer]) -> Callable[[Any, int, str], None] |
     return count
 
 
-class _Capped(io.TextIOBase):
+class Capped(io.TextIOBase):
     """Keeps the beginning of what a kernel prints."""
 
     def __init__(self) -> None:
         self.kept = ""
         self.lost = 0
+
+    @property
+    def text(self) -> str:
+        """What is kept, and how much is not."""
+        return self.kept + (f"\n[{self.lost} more characters]" if self.lost else "")
 
     def write(self, text: str) -> int:
         room = max(0, _PRINTED_CHARACTERS - len(self.kept))
@@ -134,10 +169,30 @@ def _converted(value: Any) -> Any:
         return tl.tensor(stock.TensorHandle(np.array([value], np.float32), tl.float32), tl.float32)
     if isinstance(value, tuple):
         return tl.tuple([_converted(item) for item in value])
-    return stock._implicit_cvt(value)
+    return triton_versions.converted(value)
 
 
-def _all(grid: Program) -> Iterable[Program]:
-    # x varies fastest, as the hardware hands programs out.
-    for z, y, x in itertools.product(range(grid[2]), range(grid[1]), range(grid[0])):
-        yield x, y, z
+def all_programs(grid: Program) -> Sequence[Program]:
+    """Every program of a grid; x varies fastest, as the hardware hands programs out."""
+    return _Grid(grid)
+
+
+class _Grid(Sequence[Program]):
+    """Programs by number, none of them made before it is asked for."""
+
+    def __init__(self, grid: Program) -> None:
+        self._x, self._y, self._z = grid
+
+    def __len__(self) -> int:
+        return self._x * self._y * self._z
+
+    @overload
+    def __getitem__(self, place: int) -> Program: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[Program]: ...
+    def __getitem__(self, place: int | slice) -> Program | list[Program]:
+        if isinstance(place, slice):
+            return [self[item] for item in range(*place.indices(len(self)))]
+        if not 0 <= place < len(self):
+            raise IndexError(place)
+        return place % self._x, place // self._x % self._y, place // (self._x * self._y)

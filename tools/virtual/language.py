@@ -20,7 +20,7 @@ import triton.language.extra.libdevice as libdevice_stubs
 from triton.runtime import interpreter as stock
 from triton.runtime.jit import JITFunction
 
-from kernelagent.tools.virtual import shortcuts
+from kernelagent.tools.virtual import loops, shortcuts, triton_versions
 from kernelagent.tools.virtual.builder import RepairedBuilder
 from kernelagent.tools.virtual.reductions import Reduction, Scan
 
@@ -28,9 +28,13 @@ from kernelagent.tools.virtual.reductions import Reduction, Scan
 class Language:
     """The repaired builder, the semantics on top of it, and the patches that lead there."""
 
-    def __init__(self) -> None:
-        self.builder = RepairedBuilder()
+    reduction: type[Reduction] = Reduction
+    scan: type[Scan] = Scan
+
+    def __init__(self, builder: RepairedBuilder | None = None) -> None:
+        self.builder = builder or RepairedBuilder()
         self.semantic = shortcuts.QuickSemantic(self.builder)
+        self.logic = self.make_logic()
         self._rewritten: dict[int, tuple[JITFunction[Any], Callable[..., Any]]] = {}
         self._interpreted: dict[int, Any] = {}
         self._forward: list[tuple[Any, str, Any]] = []
@@ -61,22 +65,35 @@ class Language:
             self._rewritten[id(kernel)] = known
         return known[1]
 
+    def make_logic(self) -> loops.Logic:
+        """What rewritten control flow asks."""
+        return loops.Logic(self.semantic)
+
+    def patch_further(self, scope: Recorder) -> None:
+        """Patches on top of the others; here none."""
+
+    def rewrite_control(self, definition: ast.FunctionDef) -> None:
+        """Change the text further, in place; here it runs as it stands."""
+
     def _rewrite(self, kernel: JITFunction[Any]) -> Callable[..., Any]:
         tree = stock.ASTTransformer().visit(kernel.parse())
         definition = tree.body[0]
         definition.decorator_list = []
         _strip_signature(definition)
+        definition.body = [loops.LogicRewriter().visit(item) for item in definition.body]
+        self.rewrite_control(definition)
         ast.fix_missing_locations(tree)
-        ast.increment_lineno(tree, kernel.def_file_line_number - 1)
+        file, line = triton_versions.place_of(kernel)
+        ast.increment_lineno(tree, line - 1)
         scope = {
             name: self._interpreted.get(id(value), value)
             for name, value in kernel.get_capture_scope().items()
         }
-        scope |= {
-            "interpreter_semantic": self.semantic,
-            "_InterpreterComparison": stock._InterpreterComparison,
-        }
-        exec(compile(tree, kernel.file_name, "exec"), scope)
+        own = self.logic.scope().items()
+        scope |= {name: value for name, value in own if name not in scope}
+        scope |= triton_versions.names_in_rewritten_code(self.semantic)
+        scope[loops.NAME] = self.logic
+        exec(compile(tree, file, "exec"), scope)
         function: Callable[..., Any] = scope[kernel.fn.__name__]
         original = inspect.signature(kernel.fn).parameters
         function.__defaults__ = kernel.fn.__defaults__
@@ -91,12 +108,14 @@ class Language:
 
     def _record(self) -> None:
         """Apply Triton's own patches once, note what they changed, and take them back."""
-        scope = _Recorder()
+        scope = Recorder()
         for language in (tl, tl.core):
             self._builtins(language, scope)
             self._builtins(language.tensor, scope)
-            stock._patch_lang_tensor(language.tensor, scope)
+            triton_versions.patch_tensor(language.tensor, scope)
             stock._patch_lang_core(language, scope)
+            scope.set_attr(language, "range", loops.counted)
+            scope.set_attr(language, "static_range", loops.static)
         for owner in (tl.math, tl.core.tensor_descriptor_base, cuda_libdevice):
             self._builtins(owner, scope)
         for name, method in (("reduce", self._reduce), ("associative_scan", self._scan)):
@@ -112,16 +131,17 @@ class Language:
         scope.set_attr(stock, "interpreter_semantic", self.semantic)
         scope.set_attr(JITFunction, "__call__", _free(self._call))
         self._stubs(scope)
+        self.patch_further(scope)
         self._forward = scope.forward
         self._backward = list(reversed(scope.backward))
         scope.restore()
 
-    def _builtins(self, owner: Any, scope: _Recorder) -> None:
+    def _builtins(self, owner: Any, scope: Recorder) -> None:
         for name, member in inspect.getmembers(owner):
             if tl.core.is_builtin(member) and id(member) not in scope.made:
                 scope.set_attr(owner, name, self._bound(member, scope))
 
-    def _bound(self, member: Callable[..., Any], scope: _Recorder) -> Callable[..., Any]:
+    def _bound(self, member: Callable[..., Any], scope: Recorder) -> Callable[..., Any]:
         semantic = self.semantic
         inner = getattr(member, "__wrapped__", member)
 
@@ -135,7 +155,7 @@ class Language:
         scope.made.add(id(bound))
         return bound
 
-    def _stubs(self, scope: _Recorder) -> None:
+    def _stubs(self, scope: Recorder) -> None:
         """Give libdevice's empty stubs a body; this also reaches `from ... import tanh`."""
         for name, stub in vars(libdevice_stubs).items():
             if isinstance(stub, types.FunctionType) and hasattr(cuda_libdevice, name):
@@ -154,7 +174,7 @@ class Language:
         keep_dims: bool = False,
         **_: Any,
     ) -> Any:
-        operation = Reduction(axis, combine_fn, keep_dims, self.function(combine_fn))
+        operation = self.reduction(axis, combine_fn, keep_dims, self.function(combine_fn))
         self._count_elements(input)
         return operation.apply(input)
 
@@ -166,7 +186,7 @@ class Language:
         reverse: bool = False,
         **_: Any,
     ) -> Any:
-        operation = Scan(axis, combine_fn, reverse, self.function(combine_fn))
+        operation = self.scan(axis, combine_fn, reverse, self.function(combine_fn))
         self._count_elements(input)
         return operation.apply(input)
 
@@ -175,14 +195,16 @@ class Language:
             first = operand[0] if isinstance(operand, tuple | tl.tuple) else operand
             kind = first.dtype
             self.builder.count(
-                "fp" if kind.is_floating() else "int", first.handle.data.size, str(kind)
+                "fp" if kind.is_floating() else "int",
+                self.builder.lanes(first.handle.data),
+                str(kind),
             )
 
 
 _ABSENT = object()
 
 
-class _Recorder:
+class Recorder:
     """Has the interface of Triton's patch scope, and remembers both directions."""
 
     def __init__(self) -> None:

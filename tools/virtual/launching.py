@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import ctypes
 import itertools
-import mmap
 import time
 import traceback
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -17,14 +16,18 @@ from triton.backends.compiler import GPUTarget
 from triton.runtime.jit import JITFunction
 from triton.tools.tensor_descriptor import TensorDescriptor
 
-from kernelagent.records import to_data
+from kernelagent.domain.serialization import to_data
 from kernelagent.tools.tensors import dtype_of
+from kernelagent.tools.virtual.altering import Altering
 from kernelagent.tools.virtual.arena import Arena
+from kernelagent.tools.virtual.batched.interpreter import BatchedInterpreter, HowRun
 from kernelagent.tools.virtual.bounds import BoundsChecker
 from kernelagent.tools.virtual.builder import Unsupported
+from kernelagent.tools.virtual.codec import hear, tell
 from kernelagent.tools.virtual.compiling import Compiled, check_grid
 from kernelagent.tools.virtual.deadline import Clock, TimeIsUp, deadline
-from kernelagent.tools.virtual.interpreter import Interpreter, Program
+from kernelagent.tools.virtual.hollow import Hollow
+from kernelagent.tools.virtual.interpreter import Program
 from kernelagent.tools.virtual.launch import (
     Launch,
     MemoryFault,
@@ -32,14 +35,19 @@ from kernelagent.tools.virtual.launch import (
     TensorArgument,
 )
 from kernelagent.tools.virtual.memory import StoreMode
+from kernelagent.tools.virtual.requests import LaunchRequest, StorageRow, launch_request
 from kernelagent.tools.virtual.source import FILE_NAME
-from kernelagent.tools.virtual.spelling import hear, tell
 
-Mode = Literal["execute", "poison", "suppress", "account"]
-_NO_RESERVE = 0x4000
-"""Linux's MAP_NORESERVE, which Python 3.11 does not name."""
+Mode = Literal["execute", "poison", "suppress", "alter", "account"]
+"""`alter`: a launch runs as it is, and what it stored is exchanged for plausible values afterwards."""
 _RUN = 64
 _SAMPLED = 256
+_COUNTED_S = 6.0
+"""How long the programs of one launch are interpreted for counting; fewer of them count as well."""
+
+
+class NoContents(Exception):
+    """A launch on tensors without memory where kernels are executed."""
 
 
 @dataclass(frozen=True)
@@ -61,25 +69,33 @@ class Logged:
     fault: dict[str, Any] | None = None
     traffic: Any = None
     printed: str = ""
+    how: HowRun | None = None
+    """Which of its programs were interpreted together, and why not all."""
+    altered: dict[str, Any] | None = None
+    """Under `alter`: the bytes that were exchanged, and operands that nobody known made."""
 
 
 class Launcher:
     """Holds the compiled kernels, the shared memory and the log of one candidate."""
 
     def __init__(self, arena: int, target: GPUTarget, seconds: float) -> None:
-        self.interpreter = Interpreter()
+        self.interpreter = BatchedInterpreter()
         self.kernels: list[Kernel] = []
         self.log: list[Logged] = []
         self.mode: Mode = "execute"
         self.only: frozenset[int] | None = None
-        """The launches since the last reset that `poison` means; None: all of them."""
+        """The launches since the last reset that `poison` and `alter` mean; None: all of them."""
+        self.altering: Altering | None = None
+        """What `alter` does; set with the mode."""
+        self.idle_atomics: frozenset[int] = frozenset()
+        """Lines of atomics that put no programs in order."""
         self.watch_bounds = True
         self.watch_races = True
         self.count_traffic = False
         self._arena = Arena(arena)
         self._target = target
-        self._seconds_left = seconds
-        self._unfilled: dict[int, mmap.mmap] = {}
+        self._seconds = self._seconds_left = seconds
+        self._unfilled: dict[int, Hollow] = {}
         self._counter: Any = None
 
     def add(
@@ -91,29 +107,46 @@ class Launcher:
 
     def launch(self, request: dict[str, Any]) -> dict[str, Any]:
         """Run one launch; a fault is logged and told."""
-        kernel = self.kernels[int(request["handle"])]
-        x, y, z = (int(size) for size in request["grid"])
+        parameters = [len(kernel.function.arg_names) for kernel in self.kernels]
+        wanted = launch_request(request, len(self.kernels), parameters)
+        kernel = self.kernels[wanted.handle]
+        x, y, z = wanted.grid
         check_grid(kernel.compiled.kernel, (x, y, z))
-        self._arena.ensure(int(request["arena_bytes"]))
-        bound = _Bound(self, kernel, request)
+        if self.mode != "account" and any(row.empty for row in wanted.storages):
+            raise NoContents(
+                f"`{kernel.compiled.kernel}` is launched on a tensor that holds nothing (device meta)"
+            )
+        self._arena.ensure(wanted.arena_bytes)
+        bound = _Bound(self, kernel, wanted)
         launch = bound.record(len(self.log), (x, y, z))
         logged = Logged(launch, kernel)
         self.log.append(logged)
+        altering = self.altering if self._mode_of(launch.index, self.mode) == "alter" else None
         try:
+            if altering is not None:
+                altering.launch_begins(launch, bound.storages)
             self._run(logged, bound)
+            if altering is not None:
+                logged.altered = altering.launch_ends(launch, bound.storages)
         except MemoryFault as fault:
             detail = fault.detail | _place(fault)
             logged.fault = {"code": fault.code, "message": str(fault), "detail": detail}
         except TimeIsUp as late:
-            logged.fault = {"code": "timeout", "message": str(late), "detail": {}}
+            logged.fault = {"code": late.code, "message": str(late), "detail": late.detail}
+            if kernel.compiled.metadata.get("launch_cooperative_grid"):
+                message = (
+                    f"`{launch.kernel}` waits for other programs of its grid, and on the virtual "
+                    f"device they run one after another; evaluate it with --device cuda"
+                )
+                logged.fault = {"code": "unverifiable", "message": message, "detail": {}}
         except Unsupported as error:
-            said = f"`{launch.kernel}` cannot be executed: {error}"
-            logged.fault = {"code": "unverifiable", "message": said, "detail": {}}
+            message = f"`{launch.kernel}` cannot be executed: {error}"
+            logged.fault = {"code": "unverifiable", "message": message, "detail": {}}
         except Exception as error:  # noqa: BLE001 - the interpreted kernel may raise anything
             detail = _place(error)
             where = f" at line {detail['line']}" if detail else ""
-            said = f"`{launch.kernel}` raised {type(error).__name__}{where}: {error}"
-            logged.fault = {"code": "runtime_error", "message": said[:2000], "detail": detail}
+            message = f"`{launch.kernel}` raised {type(error).__name__}{where}: {error}"
+            logged.fault = {"code": "runtime_error", "message": message[:2000], "detail": detail}
         if logged.fault is not None:
             return {"kind": "failed", **logged.fault}
         return {"kind": "done"}
@@ -121,6 +154,8 @@ class Launcher:
     def reset(self) -> None:
         """Forget the log; the next forward finds cold caches."""
         self.log.clear()
+        if self.altering is not None:
+            self.altering.next_call()
         if self._counter is not None:
             self._counter.clear()
 
@@ -158,6 +193,14 @@ class Launcher:
             row["fault"] = logged.fault
         if logged.printed:
             row["printed"] = logged.printed
+        if logged.how is not None:
+            row["interpreted"] = {
+                "together": logged.how.together,
+                "one_by_one": logged.how.alone,
+                "because": dict(logged.how.reasons),
+            }
+        if logged.altered is not None:
+            row["altered"] = logged.altered
         if logged.traffic is not None:
             row["traffic"] = to_data(logged.traffic)
         if with_facts:
@@ -166,18 +209,24 @@ class Launcher:
 
     def _run(self, logged: Logged, bound: _Bound) -> None:
         launch = logged.launch
-        memory = self.interpreter.builder.memory
-        memory.mode = self._mode_of(launch.index)
-        memory.watch_lanes = self.watch_races and self.mode != "account"
-        programs, share = _sampled(launch) if self.mode == "account" else (None, 1.0)
-        clock = Clock(launch, self._seconds_left, len(programs) if programs else launch.programs)
+        counting = self.mode == "account"
+        careful = self.watch_races and not counting
+        mode = self._mode_of(launch.index, self.mode)
+        stores: StoreMode = "execute" if mode == "alter" or mode == "account" else mode
+        self.interpreter.store_as(stores, one_value_each=careful)
+        programs, share = _sampled(launch) if counting else (None, 1.0)
+        if counting:
+            for hollow in self._unfilled.values():
+                hollow.forget_pages()
+        spent = self._seconds - self._seconds_left
+        clock = Clock(launch, self._seconds_left, spent, projects=not counting)
         observers: list[Observer] = [clock]
         if self.watch_bounds:
             observers.append(BoundsChecker())
         if self.watch_races and self.mode != "account":
             from kernelagent.tools.virtual.races import RaceChecker
 
-            observers.append(RaceChecker())
+            observers.append(RaceChecker(self.idle_atomics))
         counter = self._traffic_counter(share) if self.count_traffic else None
         if counter is not None:
             observers.append(counter)
@@ -190,18 +239,19 @@ class Launcher:
                 programs=programs,
                 observers=observers,
                 limit=deadline(self._seconds_left, clock.late),
+                # What is counted of a part is scaled up.
+                enough_s=min(_COUNTED_S, self._seconds_left / 4) if counting else None,
             )
         finally:
             logged.seconds = time.perf_counter() - began
             self._seconds_left -= logged.seconds
             logged.printed = self.interpreter.printed
+            logged.how = self.interpreter.how
         if counter is not None:
             logged.traffic = counter.result(launch)
 
-    def _mode_of(self, index: int) -> StoreMode:
-        if self.mode == "account" or (self.only is not None and index not in self.only):
-            return "execute"
-        return self.mode
+    def _mode_of(self, index: int, mode: Mode) -> Mode:
+        return "execute" if self.only is not None and index not in self.only else mode
 
     def _traffic_counter(self, share: float) -> Any:
         from kernelagent.tools.virtual.traffic import TrafficCounter
@@ -211,33 +261,33 @@ class Launcher:
         self._counter.sampled_share = share
         return self._counter
 
-    def memory_of(self, row: Mapping[str, Any]) -> tuple[Any, int]:
+    def memory_of(self, row: StorageRow) -> tuple[Any, int]:
         """The buffer a storage lives in, and its offset there."""
-        if not row["empty"]:
-            return self._arena.memory, int(row["at"])
-        key, size = int(row["identity"]), max(int(row["bytes"]), 1)
-        if key not in self._unfilled or len(self._unfilled[key]) < size:
-            flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NO_RESERVE
-            try:
-                self._unfilled[key] = mmap.mmap(-1, size, flags=flags)
-            except OSError as error:
-                raise MemoryError(
-                    f"a tensor of {size} bytes has no room in the executor's address space"
-                ) from error
-        return self._unfilled[key], 0
+        if not row.empty:
+            return self._arena.memory, row.at
+        key, size = row.identity, max(row.bytes, 1)
+        known = self._unfilled.get(key)
+        if known is None or known.size < size:
+            self._unfilled[key] = Hollow(size)
+            if known is not None:
+                known.close()
+        return self._unfilled[key].memory, 0
 
 
 class _Bound:
     """A launch's arguments as the interpreter takes them."""
 
-    def __init__(self, launcher: Launcher, kernel: Kernel, request: dict[str, Any]) -> None:
+    def __init__(self, launcher: Launcher, kernel: Kernel, request: LaunchRequest) -> None:
         self._launcher = launcher
         self._kernel = kernel
-        self._storages = request["storages"]
+        self._storages = request.storages
         self._tensors: list[TensorArgument] = []
+        self.storages: list[torch.Tensor] = []
+        """The bytes of the storage behind each of `record().tensors`."""
         names = kernel.function.arg_names
         self.arguments = {
-            name: self._made(name, told) for name, told in zip(names, request["args"], strict=True)
+            name: self._made(name, reported)
+            for name, reported in zip(names, request.args, strict=True)
         }
 
     def record(self, index: int, grid: tuple[int, int, int]) -> Launch:
@@ -282,7 +332,7 @@ class _Bound:
     def _tensor(self, name: str, body: Mapping[str, Any]) -> torch.Tensor:
         row = self._storages[int(body["storage"])]
         memory, at = self._launcher.memory_of(row)
-        dtype, size = dtype_of(str(body["dtype"])), int(row["bytes"])
+        dtype, size = dtype_of(str(body["dtype"])), row.bytes
         base = ctypes.addressof(ctypes.c_char.from_buffer(memory)) + at
         if size >= dtype.itemsize:
             usable = (size - int(body["offset"])) // dtype.itemsize
@@ -290,9 +340,11 @@ class _Bound:
                 memory, dtype=dtype, count=max(usable, 1), offset=at + int(body["offset"])
             )
             tensor = flat.as_strided(body["shape"], body["strides"])
+            self.storages.append(torch.frombuffer(memory, dtype=torch.uint8, count=size, offset=at))
         else:
             tensor = torch.empty(body["shape"], dtype=dtype)
             base = tensor.data_ptr()
+            self.storages.append(torch.empty(0, dtype=torch.uint8))
         self._tensors.append(
             TensorArgument(
                 name=name,
@@ -315,13 +367,15 @@ def _place(error: BaseException) -> dict[str, int]:
     return {"line": lines[-1]} if lines else {}
 
 
-def _sampled(launch: Launch) -> tuple[list[Program] | None, float]:
+def _sampled(launch: Launch) -> tuple[list[Program], float]:
     """Contiguous runs of programs, spread over the grid: neighbours share cache lines."""
     total = launch.programs
-    if total <= _SAMPLED:
-        return None, 1.0
-    runs = _SAMPLED // _RUN
-    starts = [i * (total - _RUN) // max(runs - 1, 1) for i in range(runs)]
-    numbers = sorted(set(itertools.chain.from_iterable(range(s, s + _RUN) for s in starts)))
+    numbers: Iterable[int] = range(total)
+    share = 1.0
+    if total > _SAMPLED:
+        runs = _SAMPLED // _RUN
+        starts = [i * (total - _RUN) // max(runs - 1, 1) for i in range(runs)]
+        numbers = sorted(set(itertools.chain.from_iterable(range(s, s + _RUN) for s in starts)))
+        share = len(numbers) / total
     x, y, _ = launch.grid
-    return [(n % x, n // x % y, n // (x * y)) for n in numbers], len(numbers) / total
+    return [(n % x, n // x % y, n // (x * y)) for n in numbers], share

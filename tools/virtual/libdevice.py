@@ -72,13 +72,13 @@ def function_for(symbol: str) -> Function:
     if name.endswith(("_f32", "_f64")):
         spellings.append(name[:-4])
     for spelling in spellings:
-        found: Any = (
+        result: Any = (
             _BY_NAME.get(spelling)
             or getattr(torch, spelling, None)
             or getattr(torch.special, spelling, None)
         )
-        if callable(found):
-            known: Function = found
+        if callable(result):
+            known: Function = result
             return known
     raise NotImplementedError(
         f"the libdevice function {symbol} has no CPU implementation on the virtual device"

@@ -68,7 +68,7 @@ class Memory:
             _native.store(pointers, poisoned(np.array(values), kind), mask)
             return old
         if combine is not None:
-            return _bf16_atomic(pointers, values, mask, combine)
+            return bf16_atomic(pointers, values, mask, combine)
         result: Array = _native.atomic_rmw(operation, pointers, values, mask, order)
         return result
 
@@ -133,17 +133,28 @@ def _read(pointers: Array, mask: Array, kind: Any) -> Array:
     return values
 
 
-def _bf16_atomic(pointers: Array, values: Array, mask: Array, combine: Combine) -> Array:
+def bf16_atomic(pointers: Array, values: Array, mask: Array, combine: Combine) -> Array:
     """Lane after lane, because several lanes may name one address."""
     where, what, use = (
         np.ascontiguousarray(part).ravel() for part in np.broadcast_arrays(pointers, values, mask)
     )
     old = np.zeros_like(what)
-    one = np.ones(1, dtype=bool)
+    item = np.ones(1, dtype=bool)
     for lane in np.flatnonzero(use):
         at = where[lane : lane + 1]
-        before = _read(at, one, what.dtype)
+        before = _read(at, item, what.dtype)
         old[lane] = before[0]
         after = combine(bf16_to_fp32(before), bf16_to_fp32(what[lane : lane + 1]))
-        _native.store(at, fp32_to_bf16(after), one)
+        _native.store(at, fp32_to_bf16(after), item)
     return old.reshape(pointers.shape)
+
+
+def all_ones(shape: tuple[int, ...], kind: Any) -> Array:
+    """Every bit set: NaN for floating types, -1 or the largest value for integers."""
+    dtype = np.dtype(kind)
+    if dtype == np.bool_:
+        return np.ones(shape, dtype=dtype)
+    ones: Array = np.full(shape, (1 << 8 * dtype.itemsize) - 1, dtype=f"u{dtype.itemsize}").view(
+        dtype
+    )
+    return ones

@@ -15,12 +15,25 @@ from kernelagent.tools.virtual.launch import (
     OperationKind,
     TensorArgument,
 )
+from kernelagent.tools.virtual.synchronising import line_now
 
 Program = tuple[int, int, int]
 Addresses = NDArray[np.uint64]
 _NOBODY, _MANY = 0, -1
-_FLAG_LANES = 32
+FLAG_LANES = 32
 """Atomics of at most this many lanes are taken for flags, locks or tickets; wider ones carry data."""
+
+
+@dataclass(frozen=True)
+class Touched:
+    """What programs did that had no part in each other's places: stretches of `length` bytes."""
+
+    kind: AccessKind
+    program: NDArray[np.int64]
+    """1 + the program's place in the run, ascending."""
+    start: NDArray[np.int64]
+    length: NDArray[np.int64]
+    item_bytes: int
 
 
 @dataclass
@@ -72,7 +85,9 @@ class RaceChecker:
 
     ignores_operations = True
 
-    def __init__(self) -> None:
+    def __init__(self, idle_atomics: frozenset[int] = frozenset()) -> None:
+        """`idle_atomics`: lines of atomics whose value decides nothing, so that nobody waits for them."""
+        self._idle_atomics = idle_atomics
         self._launch: Launch | None = None
         self._programs: list[Program] = []
         self._regions: list[_Region] = []
@@ -89,8 +104,8 @@ class RaceChecker:
         self._regions = [
             _Region(
                 low,
-                low + max(one.storage_bytes for one in tensors),
-                min(one.item_bytes for one in tensors),
+                low + max(item.storage_bytes for item in tensors),
+                min(item.item_bytes for item in tensors),
                 tensors[0],
             )
             for low, tensors in by_storage.items()
@@ -121,6 +136,50 @@ class RaceChecker:
     def launch_ends(self, launch: Launch) -> None:
         self._settle()
         self._regions = []
+
+    def learn(self, programs: list[Program], touched: list[Touched]) -> None:
+        """These programs have run without being watched; they disturbed nobody."""
+        self._settle()
+        self._programs += programs
+        for item in touched:
+            self._learn_pieces(item)
+            if item.kind == "atomic":
+                self._learn_flags(item)
+
+    def _learn_pieces(self, one: Touched) -> None:
+        for region in self._regions:
+            inside = (one.start >= region.low) & (one.start < region.high)
+            if not inside.any():
+                continue
+            start, length = one.start[inside] - region.low, one.length[inside]
+            first = start // region.grain
+            count = (start + length - 1) // region.grain - first + 1
+            skipped = np.repeat(first - (np.cumsum(count) - count), count)
+            pieces = skipped + np.arange(skipped.size)
+            own = np.repeat(one.program[inside], count).astype(np.int32)
+            if one.kind == "store":
+                region.writer[pieces] = own
+                continue
+            order = np.argsort(pieces, kind="stable")
+            pieces, own = pieces[order], own[order]
+            at = np.flatnonzero(np.diff(pieces, prepend=-1))
+            pieces, low, high = (
+                pieces[at],
+                np.minimum.reduceat(own, at),
+                np.maximum.reduceat(own, at),
+            )
+            before = region.reader[pieces]
+            alone = (low == high) & ((before == _NOBODY) | (before == low))
+            region.reader[pieces] = np.where(alone, low, _MANY)
+
+    def _learn_flags(self, one: Touched) -> None:
+        lanes = np.bincount(one.program, one.length) // one.item_bytes
+        few = lanes[one.program] <= FLAG_LANES
+        parts = (one.program[few], one.start[few], one.length[few])
+        items = zip(*(part.tolist() for part in parts), strict=True)
+        for program, start, length in items:
+            for address in range(start, start + length, one.item_bytes):
+                self._flags.setdefault(address, set()).add(program)
 
     def _watch(
         self, kind: AccessKind, region: _Region, addresses: Addresses, item_bytes: int
@@ -161,7 +220,9 @@ class RaceChecker:
         return others if others.any() else None
 
     def _meet(self, addresses: Addresses) -> None:
-        if addresses.size > _FLAG_LANES:
+        if addresses.size > FLAG_LANES:
+            return
+        if self._idle_atomics and line_now() in self._idle_atomics:
             return
         own = len(self._programs)
         for address in addresses.tolist():
@@ -187,11 +248,11 @@ class RaceChecker:
         if not self._pending:
             return
         waiting, self._pending = self._pending, []
-        for one in waiting:
-            changed = _bytes_at(one.addresses, one.region.grain) != one.before
+        for item in waiting:
+            changed = _bytes_at(item.addresses, item.region.grain) != item.before
             if changed.any():
                 count = int(changed.any(axis=1).sum())
-                self._raise(one.region, "overwrites", one.other, count, one.did)
+                self._raise(item.region, "overwrites", item.other, count, item.did)
 
     def _region(self, address: int) -> _Region | None:
         for region in self._regions:

@@ -11,101 +11,160 @@ import numpy as np
 import triton.language as tl
 from triton.runtime import interpreter as stock
 
-from kernelagent.tools.virtual import numerics
+from kernelagent.tools.virtual import numerics, trees, triton_versions
 from kernelagent.tools.virtual.numerics import Array
 
 Tensor = Any
-Combine = Callable[..., Any]
 _NARROW = (tl.bfloat16, tl.float16)
 _BRANCHES = (ast.If, ast.IfExp, ast.While, ast.BoolOp)
 
 
-class Reduction(stock.ReduceOps):  # type: ignore[misc]
-    """One `tl.reduce`; sums of 16-bit floats round after each addition, as in the hardware's tree."""
+class _Held:
+    """How tensors hold their data: here without an axis for programs, so that one is put in front."""
 
-    def __init__(self, axis: Any, combine: Any, keep_dims: bool, rewritten: Combine) -> None:
+    def lifted(self, one: Tensor) -> Array:
+        """The data as (programs, *shape)."""
+        held: Array = one.handle.data[None]
+        return held
+
+    def lowered(self, data: Array, kind: Any) -> Tensor:
+        """A tensor of `kind` from (programs, *shape)."""
+        held = np.asarray(data[0]).astype(stock._get_np_dtype(kind), copy=False)
+        if held.ndim == 0:
+            return tl.core.tensor(stock.TensorHandle(held.reshape(1), kind.scalar), kind)
+        block = tl.block_type(kind, list(held.shape))
+        return tl.core.tensor(stock.TensorHandle(held, kind.scalar), block)
+
+    def one_by_one(self, slow: Callable[[], Any]) -> Any:
+        """For a combine function that decides on single values."""
+        return slow()
+
+
+class Reduction(_Held, triton_versions.ReduceOps):  # type: ignore[misc]
+    """One `tl.reduce`; 16-bit floats are rounded after each step, as in the hardware's tree."""
+
+    def __init__(
+        self, axis: Any, combine: Any, keep_dims: bool, rewritten: Callable[..., Any]
+    ) -> None:
         super().__init__(_plain(axis), combine, _plain(keep_dims))
         self._rewritten = rewritten
 
     def sum(self, input: Tensor) -> Tensor:  # noqa: A002 - the name Triton's method has
         kind = input.dtype.scalar
+        held, axis = self._along(input)
         if kind not in _NARROW:
-            return super().sum(input)
-        held, axis = _along(input.handle.data, self.axis)
-        values = numerics.to_fp32(held, kind)
-        while values.shape[axis] > 1:
-            left, right = _halves(values, axis)
-            added = numerics.convert(left + right, tl.float32, kind)
-            values = numerics.to_fp32(added, kind)
-        return self._packed(numerics.convert(values, tl.float32, kind), axis, input)
+            return self._packed(trees.reduced(held, axis, trees.add), axis, input, input.dtype)
+
+        def rounded(left: Array, right: Array) -> Array:
+            return numerics.to_fp32(numerics.convert(left + right, tl.float32, kind), kind)
+
+        values = trees.reduced(numerics.to_fp32(held, kind), axis, rounded)
+        narrow = numerics.convert(values, tl.float32, kind)
+        return self._packed(narrow, axis, input, input.dtype)
 
     def min_max(self, input: Any, val_reduce_op: Any, idx_reduce_op: Any = None) -> Any:  # noqa: A002
         first = input[0] if isinstance(input, tuple) else input
         kind = first.dtype.scalar
-        if kind not in (tl.bfloat16, *numerics.FP8):
-            return super().min_max(first, val_reduce_op, idx_reduce_op)
-        wide = self.to_tensor(numerics.to_fp32(first.handle.data, kind), tl.float32)
-        found = super().min_max(wide, val_reduce_op, idx_reduce_op)
-        if isinstance(found, tuple):
-            return _narrowed(self, found[0], kind), found[1]
-        return _narrowed(self, found, kind) if val_reduce_op else found
+        held, axis = self._along(first)
+        wide = kind in (tl.bfloat16, *numerics.FP8)
+        values = numerics.to_fp32(held, kind) if wide else held
+        result = []
+        if val_reduce_op:
+            ufunc = np.fmax if val_reduce_op is np.nanmax else np.fmin
+            best = ufunc.reduce(values, axis=axis, keepdims=True)
+            best = numerics.convert(best, tl.float32, kind) if wide else best
+            result.append(self._packed(best, axis, first, first.dtype))
+        if idx_reduce_op:
+            place = idx_reduce_op(values, axis=axis, keepdims=True)
+            result.append(self._packed(place, axis, first, tl.int32))
+        return tuple(result) if len(result) > 1 else result[0]
 
     def generic_reduce(self, input: tuple[Tensor, ...]) -> list[Tensor]:  # noqa: A002
-        if _branches(self.combine_fn):
-            return super().generic_reduce(input)  # type: ignore[no-any-return]
-        _, axis = _along(input[0].handle.data, self.axis)
-        parts = [_along(one.handle.data, self.axis)[0] for one in input]
-        kinds = [one.dtype for one in input]
-        while parts[0].shape[axis] > 1:
-            pairs = [_halves(part, axis) for part in parts]
-            parts = _combined(self, kinds, [p[0] for p in pairs], [p[1] for p in pairs])
-        return [self._packed(part, axis, one) for part, one in zip(parts, input, strict=True)]
+        if branches(self.combine_fn):
+            slow = super().generic_reduce
+            return self.one_by_one(lambda: slow(input))  # type: ignore[no-any-return]
+        axis = self._along(input[0])[1]
+        kinds = [item.dtype for item in input]
+        parts = trees.reduced_together(
+            [self._along(item)[0] for item in input],
+            axis,
+            lambda left, right: _combined(self, kinds, left, right),
+        )
+        return [
+            self._packed(part, axis, item, item.dtype)
+            for part, item in zip(parts, input, strict=True)
+        ]
 
-    def _packed(self, data: Array, axis: int, source: Tensor) -> Tensor:
+    def _along(self, one: Tensor) -> tuple[Array, int]:
+        data = self.lifted(one)
+        if self.axis is None:
+            return data.reshape(data.shape[0], -1), 1
+        return data, 1 + self.axis % (data.ndim - 1)
+
+    def _packed(self, data: Array, axis: int, source: Tensor, kind: Any) -> Tensor:
         """`data` has length 1 along `axis`."""
-        if self.keep_dims:
-            shape = data.shape if self.axis is not None else (1,) * len(source.shape)
-            return self.to_tensor(data.reshape(shape), source.dtype)
-        data = np.squeeze(data, axis)
-        return self.to_tensor(data if data.shape else data.item(), source.dtype)
+        if not self.keep_dims:
+            return self.lowered(np.squeeze(data, axis), kind)
+        if self.axis is None:
+            data = data.reshape((data.shape[0],) + (1,) * len(source.shape))
+        return self.lowered(data, kind)
 
 
-class Scan(stock.ScanOps):  # type: ignore[misc]
+class Scan(_Held, triton_versions.ScanOps):  # type: ignore[misc]
     """One `tl.associative_scan`."""
 
-    def __init__(self, axis: Any, combine: Any, reverse: bool, rewritten: Combine) -> None:
+    def __init__(
+        self, axis: Any, combine: Any, reverse: bool, rewritten: Callable[..., Any]
+    ) -> None:
         super().__init__(_plain(axis), combine, _plain(reverse))
         self._rewritten = rewritten
 
-    def cumsum(self, input: Tensor) -> list[Tensor]:  # noqa: A002
-        return [self._accumulated(np.cumsum, input)]
+    def apply_impl(self, input: tuple[Tensor, ...]) -> list[Tensor]:  # noqa: A002
+        kinds = [item.dtype for item in input]
+        parts = [self.lifted(item) for item in input]
+        axis = 1 + self.axis % (parts[0].ndim - 1)
+        known = _SCANS.get(self.combine_fn)
+        if known is None and branches(self.combine_fn):
+            slow = super().apply_impl
+            return self.one_by_one(lambda: slow(input))  # type: ignore[no-any-return]
+        if self.reverse:
+            parts = [np.flip(item, axis) for item in parts]
+        if known is not None:
+            parts = [_accumulated(known, parts[0], kinds[0].scalar, axis)]
+        else:
+            parts = self._own(parts, kinds, axis)
+        if self.reverse:
+            parts = [np.ascontiguousarray(np.flip(item, axis)) for item in parts]
+        return [self.lowered(item, kind) for item, kind in zip(parts, kinds, strict=True)]
 
-    def cumprod(self, input: Tensor) -> list[Tensor]:  # noqa: A002
-        return [self._accumulated(np.cumprod, input)]
-
-    def _accumulated(self, op: Any, one: Tensor) -> Tensor:
-        kind = one.dtype.scalar
-        if kind not in _NARROW:
-            return self.to_tensor(op(one.handle.data, axis=self.axis), one.dtype)
-        values = op(numerics.to_fp32(one.handle.data, kind), axis=self.axis)
-        return self.to_tensor(numerics.convert(values, tl.float32, kind), one.dtype)
-
-    def generic_scan(self, input: tuple[Tensor, ...]) -> list[Tensor]:  # noqa: A002
-        if _branches(self.combine_fn):
-            return super().generic_scan(input)  # type: ignore[no-any-return]
-        axis = self.axis % input[0].handle.data.ndim
-        parts = [one.handle.data.copy() for one in input]
-        kinds = [one.dtype for one in input]
+    def _own(self, parts: list[Array], kinds: list[Any], axis: int) -> list[Array]:
+        parts = [np.array(item) for item in parts]
         length, step = parts[0].shape[axis], 1
         while step < length:
             # Whole blocks, because Triton's blocks have powers of two for sizes.
-            merged = _combined(self, kinds, [np.roll(p, step, axis) for p in parts], parts)
+            merged = _combined(self, kinds, [np.roll(item, step, axis) for item in parts], parts)
             parts = [
-                np.concatenate([_slice(part, axis, 0, step), _slice(new, axis, step, length)], axis)
-                for part, new in zip(parts, merged, strict=True)
+                np.concatenate(
+                    [trees.part(old, axis, 0, step), trees.part(new, axis, step, length)], axis
+                )
+                for old, new in zip(parts, merged, strict=True)
             ]
             step *= 2
-        return [self.to_tensor(part, kind) for part, kind in zip(parts, kinds, strict=True)]
+        return parts
+
+
+_SCANS: dict[Any, trees.Combine] = {
+    tl.standard._sum_combine: trees.add,
+    tl.standard._prod_combine: np.multiply,
+}
+
+
+def _accumulated(combine: trees.Combine, data: Array, kind: Any, axis: int) -> Array:
+    """A running sum or product; 16-bit floats are carried in fp32, as Triton's scan of them is."""
+    if kind not in _NARROW:
+        return trees.scanned(data, axis, combine)
+    wide = trees.scanned(numerics.to_fp32(data, kind), axis, combine)
+    return numerics.convert(wide, tl.float32, kind)
 
 
 def _combined(
@@ -113,40 +172,22 @@ def _combined(
 ) -> list[Array]:
     """The kernel's own combine function on whole slices at once."""
     tensors = (
-        operation.to_tensor(np.ascontiguousarray(part), kind)
+        operation.lowered(np.ascontiguousarray(part), kind)
         for part, kind in zip([*left, *right], kinds * 2, strict=True)
     )
     results = operation._rewritten(*tensors)
     results = results if isinstance(results, tuple | tl.tuple) else (results,)
     return [
-        result.handle.data.astype(part.dtype, copy=False).reshape(part.shape)
+        np.broadcast_to(operation.lifted(result).astype(part.dtype, copy=False), part.shape)
         for result, part in zip(results, left, strict=True)
     ]
 
 
 @lru_cache(maxsize=256)
-def _branches(combine: Any) -> bool:
+def branches(combine: Any) -> bool:
     """Whether the combine function decides on single values, so that it must see one at a time."""
     return any(isinstance(node, _BRANCHES) for node in ast.walk(combine.parse()))
 
 
 def _plain(value: Any) -> Any:
     return value.value if isinstance(value, tl.constexpr) else value
-
-
-def _along(data: Array, axis: int | None) -> tuple[Array, int]:
-    return (data.reshape(-1), 0) if axis is None else (data, axis % data.ndim)
-
-
-def _slice(data: Array, axis: int, start: int, stop: int) -> Array:
-    return data[(slice(None),) * axis + (slice(start, stop),)]
-
-
-def _halves(data: Array, axis: int) -> tuple[Array, Array]:
-    middle = data.shape[axis] // 2
-    return _slice(data, axis, 0, middle), _slice(data, axis, middle, 2 * middle)
-
-
-def _narrowed(operation: Any, wide: Tensor, kind: Any) -> Tensor:
-    data = numerics.convert(wide.handle.data, tl.float32, kind)
-    return operation.to_tensor(data if wide.shape else data.item(), kind)

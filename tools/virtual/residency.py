@@ -51,6 +51,17 @@ class AddressSpace:
         slots: Slots = pieces + np.repeat(offsets, np.diff(starts, append=pieces.size))
         return slots
 
+    def slots_of_any(self, pieces: NDArray[np.int64]) -> Slots:
+        """The same for pieces in any order, which may repeat."""
+        regions, first, inverse = np.unique(
+            pieces // _PIECES_PER_REGION, return_index=True, return_inverse=True
+        )
+        offsets = np.zeros(regions.size, dtype=np.int64)
+        for place in np.argsort(first):
+            offsets[place] = self._offset(int(regions[place]))
+        slots: Slots = pieces + offsets[inverse.reshape(-1)]
+        return slots
+
     def reserve(self, size: int) -> int:
         """An address for `size` bytes that exist nowhere: a tensor on the meta device."""
         address = self._reserved
@@ -86,6 +97,29 @@ class SectorSet:
         before = held[slots]
         held[slots] = before | masks
         new: Masks = masks & ~before
+        return new
+
+    def add_in_turn(self, slots: Slots, masks: Masks) -> Masks:
+        """As `add` one after the other, of slots in any order; for each what was new then."""
+        if not slots.size:
+            return masks
+        held = self.masks()
+        order = np.argsort(slots, kind="stable")
+        place, mask = slots[order], masks[order]
+        first = np.flatnonzero(np.diff(place, prepend=-1))
+        longest = int(np.diff(first, append=place.size).max())
+        earlier = np.zeros_like(mask)
+        if longest > 1:
+            since = np.arange(place.size) - np.repeat(first, np.diff(first, append=place.size))
+            united, step = mask.copy(), 1
+            while step < longest:
+                before = np.where(since[step:] >= step, united[:-step], np.uint64(0))
+                united[step:] |= before
+                step *= 2
+            earlier[1:] = np.where(since[1:] >= 1, united[:-1], np.uint64(0))
+        new = np.empty_like(masks)
+        new[order] = mask & ~(earlier | held[place])
+        held[place[first]] |= np.bitwise_or.reduceat(mask, first)
         return new
 
     def clear(self) -> None:
@@ -124,6 +158,70 @@ class L2Cache:
             self._evict()
         return moved
 
+    def touch_in_turn(
+        self, slots: Slots, masks: Masks, turn: NDArray[np.int64], write: NDArray[np.bool_]
+    ) -> Masks:
+        """As `touch` turn after turn; `turn` ascends, and slots ascend within one."""
+        moved = np.empty_like(masks)
+        low, size = 0, slots.size
+        while low < slots.size:
+            high = min(slots.size, low + size)
+            if high < slots.size:
+                high = max(int(np.searchsorted(turn, turn[high])), low)
+            alone = high <= low
+            if alone:
+                high = int(np.searchsorted(turn, turn[low], side="right"))
+            alone = alone or turn[low] == turn[high - 1]
+            now = slice(low, high)
+            if alone:
+                moved[now] = self.touch(slots[now], masks[now], write=bool(write[low]))
+            elif not self._fits(slots[now], masks[now]):
+                size = max(1, (high - low) // 2)
+                continue
+            else:
+                moved[now] = self._touch_together(slots[now], masks[now], turn[now], write[now])
+            low, size = high, max(2 * size, 64)
+        return moved
+
+    def _fits(self, slots: Slots, masks: Masks) -> bool:
+        """Whether these can all come before anything leaves: what leaves is then the same."""
+        wanted = np.unique(slots)
+        held = self._held.masks()
+        # At most this many sectors are new; counting each of them once would take a pass more.
+        room = self._capacity - self._used
+        new = count_sectors(masks & ~held[slots])
+        if new <= room:
+            return True
+        free, missing = 0, new - room
+        for waiting, stamps in self._queue:
+            oldest = waiting[self._stamps[waiting] == stamps]
+            if np.isin(oldest, wanted, assume_unique=True).any():
+                return False
+            free += count_sectors(held[oldest])
+            if free >= missing:
+                return True
+        return False
+
+    def _touch_together(
+        self, slots: Slots, masks: Masks, turn: NDArray[np.int64], write: NDArray[np.bool_]
+    ) -> Masks:
+        new = self._held.add_in_turn(slots, masks)
+        moved = new.copy()
+        moved[write] = self._written.add_in_turn(slots[write], masks[write])
+        self._used += count_sectors(new)
+        self._grow_stamps()
+        number = np.cumsum(np.diff(turn, prepend=turn[0] - 1) != 0)
+        stamps = self._now + number
+        self._now = int(stamps[-1])
+        self._stamps[slots] = stamps
+        self._queue.append((slots, stamps))
+        self._queued += slots.size
+        if self._queued > 4 * self.space.size + 4096:
+            self._shorten_queue()
+        if self._used > self._capacity:
+            self._evict()
+        return moved
+
     def held(self, slots: Slots, *, written: bool) -> Masks:
         """The sectors held at `slots`; with `written` only those that wait to be written back."""
         masks: Masks = (self._written if written else self._held).masks()[slots]
@@ -136,11 +234,14 @@ class L2Cache:
         self._queue.clear()
         self._used = self._queued = 0
 
-    def _remember(self, slots: Slots) -> None:
+    def _grow_stamps(self) -> None:
         if self._stamps.size < self.space.size:
             self._stamps = np.concatenate(
                 (self._stamps, np.zeros(2 * self.space.size - self._stamps.size, dtype=np.int64))
             )
+
+    def _remember(self, slots: Slots) -> None:
+        self._grow_stamps()
         self._now += 1
         self._stamps[slots] = self._now
         self._queue.append((slots, np.full(slots.size, self._now)))

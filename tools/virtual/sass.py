@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kernelagent.errors import EnvironmentFault
+from kernelagent.domain.errors import EnvironmentFault
 from kernelagent.tools.virtual.ceilings import DeviceCeilings, ceilings_for
 
 _TOOL_SECONDS = 60
@@ -137,12 +137,12 @@ class _Code:
 
     def widths(self, operations: Iterable[str]) -> dict[str, int]:
         wanted = frozenset(operations)
-        found: Counter[str] = Counter()
+        result: Counter[str] = Counter()
         for name, count in self.mnemonics.items():
             if _operation(name) in wanted:
                 width = _WIDTH.search(name)
-                found[width[1] if width else "32"] += count
-        return dict(sorted(found.items(), key=lambda entry: int(entry[0])))
+                result[width[1] if width else "32"] += count
+        return dict(sorted(result.items(), key=lambda entry: int(entry[0])))
 
     def tensor_core(self) -> str | None:
         operations = {_operation(name) for name in self.mnemonics}

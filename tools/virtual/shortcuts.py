@@ -22,10 +22,10 @@ def memoised_dtype(slow: Callable[[Any], Any]) -> Callable[[Any], Any]:
         scalar = kind.element_ty if isinstance(kind, tl.block_type) else kind
         if isinstance(scalar, tl.pointer_type):
             return _POINTER
-        found = known.get(scalar.name)
-        if found is None:
-            found = known[scalar.name] = slow(scalar)
-        return found
+        result = known.get(scalar.name)
+        if result is None:
+            result = known[scalar.name] = slow(scalar)
+        return result
 
     return fast
 
@@ -36,13 +36,13 @@ def block_type_init(slow: Callable[..., None]) -> Callable[..., None]:
 
     def fast(self: Any, element_ty: Any, shape: Any) -> None:
         key = element_ty.name, *[s.value if isinstance(s, tl.constexpr) else s for s in shape]
-        found = known.get(key)
-        if found is None:
+        result = known.get(key)
+        if result is None:
             slow(self, element_ty, shape)
             known[key] = self.shape, self.numel, self.name
             return
         self.element_ty = element_ty
-        self.shape, self.numel, self.name = found
+        self.shape, self.numel, self.name = result
 
     return fast
 
@@ -53,13 +53,13 @@ def tensor_init(slow: Callable[..., None]) -> Callable[..., None]:
 
     def fast(self: Any, handle: Any, type: Any) -> None:  # noqa: A002 - Triton's name
         key = tuple(type.shape.values) if isinstance(type, tl.block_type) else ()
-        found = known.get(key)
-        if found is None:
+        result = known.get(key)
+        if result is None:
             slow(self, handle, type)
             known[key] = self.shape, self.numel
             return
         self.handle, self.type, self.dtype = handle, type, type.scalar
-        self.shape, self.numel = found
+        self.shape, self.numel = result
 
     return fast
 

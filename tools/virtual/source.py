@@ -17,7 +17,7 @@ from typing import Any
 import triton
 from triton.runtime.jit import JITFunction
 
-from kernelagent.tools.virtual.spelling import hear
+from kernelagent.tools.virtual.codec import hear
 from kernelagent.tools.virtual.vocabulary import BUILTINS, Refused, check, may_be_named, resolve
 
 FILE_NAME = "candidate.py"
@@ -42,7 +42,7 @@ class Definition:
     @property
     def line(self) -> int:
         """Its first line, decorators included."""
-        return min([self.node.lineno, *(one.lineno for one in self.node.decorator_list)])
+        return min([self.node.lineno, *(item.lineno for item in self.node.decorator_list)])
 
 
 class KernelSource:
@@ -81,7 +81,9 @@ class KernelModule:
     _refused: dict[tuple[str, int], str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        later = {name: told for name, told in self.constants.items() if _names_function(told)}
+        later = {
+            name: reported for name, reported in self.constants.items() if _names_function(reported)
+        }
         heard = {n: hear(t, self.function) for n, t in self.constants.items() if n not in later}
         for one in self.definitions:
             space = self._spaces.setdefault(one.scope, self._space(heard))
@@ -94,8 +96,8 @@ class KernelModule:
             for scope, space in self._spaces.items():
                 if scope[: len(one.scope)] == one.scope and (one.name, one.line) in self._made:
                     space[one.name] = self._made[one.name, one.line]
-        for name, told in later.items():
-            value = hear(told, self.function)
+        for name, reported in later.items():
+            value = hear(reported, self.function)
             for space in self._spaces.values():
                 space[name] = value
 
@@ -123,7 +125,7 @@ class KernelModule:
             if key in reached:
                 continue
             reached.add(key)
-            node = next(one.node for one in self.definitions if (one.name, one.line) == key)
+            node = next(item.node for item in self.definitions if (item.name, item.line) == key)
             names = {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
             waiting += [(d.name, d.line) for d in self.definitions if d.name in names]
         return reached
@@ -141,6 +143,9 @@ def _made(one: Definition, imports: Mapping[str, Any], space: dict[str, Any]) ->
     )
     tree = ast.Module([ast.copy_location(node, one.node)], type_ignores=[])
     exec(compile(ast.fix_missing_locations(tree), FILE_NAME, "exec", dont_inherit=True), space)
+    if _is_constexpr(one.node):
+        # Computes at compile time, on the numbers it is given; its text has passed the same check.
+        return triton.constexpr_function(space[one.name])
     made: JITFunction[Any] = triton.jit(space[one.name], noinline=_is_noinline(one.node))
     text = made.parse().body[0]
     if ast.dump(ast.Module(text.body, [])) != ast.dump(ast.Module(one.node.body, [])):
@@ -159,8 +164,8 @@ def _plain_arguments(arguments: ast.arguments, imports: Mapping[str, Any]) -> as
         if known or isinstance(one.annotation, ast.Constant):
             return one
         assert one.annotation is not None
-        said = ast.Constant(ast.unparse(one.annotation))
-        return ast.copy_location(ast.arg(one.arg, ast.copy_location(said, one), None), one)
+        message = ast.Constant(ast.unparse(one.annotation))
+        return ast.copy_location(ast.arg(one.arg, ast.copy_location(message, one), None), one)
 
     return ast.arguments(
         posonlyargs=[plain(one) for one in arguments.posonlyargs],
@@ -201,7 +206,9 @@ def _definitions(tree: ast.Module) -> Iterator[Definition]:
     def below(node: ast.AST, scope: tuple[int, ...]) -> Iterator[Definition]:
         for child in ast.iter_child_nodes(node):
             if isinstance(child, ast.FunctionDef) and (
-                any(map(_is_jit, child.decorator_list)) or child.name in wrapped
+                any(map(_is_jit, child.decorator_list))
+                or child.name in wrapped
+                or _is_constexpr(child)
             ):
                 yield Definition(child, scope)
             elif isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
@@ -212,6 +219,14 @@ def _definitions(tree: ast.Module) -> Iterator[Definition]:
     return below(tree, ())
 
 
+def _is_constexpr(node: ast.FunctionDef) -> bool:
+    names = (
+        item.attr if isinstance(item, ast.Attribute) else getattr(item, "id", "")
+        for item in node.decorator_list
+    )
+    return "constexpr_function" in names
+
+
 def _is_jit(node: ast.expr) -> bool:
     if isinstance(node, ast.Call):
         return _is_jit(node.func)
@@ -220,19 +235,19 @@ def _is_jit(node: ast.expr) -> bool:
 
 def _imports(tree: ast.Module) -> dict[str, Any]:
     """What the text's imports of Triton and `math`, wherever they stand, and aliases of these mean."""
-    found: dict[str, Any] = {}
+    result: dict[str, Any] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             for alias in node.names:
-                found |= _imported(alias.name, alias.asname)
+                result |= _imported(alias.name, alias.asname)
         elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
-            found |= _imported_from(node.module, node.names)
+            result |= _imported_from(node.module, node.names)
     for statement in tree.body:
         if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Attribute):
-            value = resolve(statement.value, found)
+            value = resolve(statement.value, result)
             if value is not None and may_be_named(value):
-                found |= {t.id: value for t in statement.targets if isinstance(t, ast.Name)}
-    return found
+                result |= {t.id: value for t in statement.targets if isinstance(t, ast.Name)}
+    return result
 
 
 def _imported(name: str, asname: str | None) -> dict[str, Any]:
@@ -243,12 +258,12 @@ def _imported(name: str, asname: str | None) -> dict[str, Any]:
 
 
 def _imported_from(name: str, aliases: list[ast.alias]) -> dict[str, Any]:
-    found, module = {}, _module(name)
+    result, module = {}, _module(name)
     for alias in aliases:
         value = getattr(module, alias.name, None) or _module(f"{name}.{alias.name}")
         if value is not None and may_be_named(value):
-            found[alias.asname or alias.name] = value
-    return found
+            result[alias.asname or alias.name] = value
+    return result
 
 
 def _module(name: str) -> Any:

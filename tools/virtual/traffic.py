@@ -68,7 +68,9 @@ class TrafficFacts:
     special_operations: int
     """exp, log, sqrt and the like; a division counts as one floating point operation."""
     dot_flops: dict[str, int] = field(default_factory=dict)
-    """Floating point operations of `tl.dot` by operand type: `bf16`, `fp16`, `tf32`, `fp8`, ..."""
+    """Floating point operations of `tl.dot` by operand type: `bf16`, `fp16`, `tf32`, `tf32x3`, ..."""
+    argument_reads: dict[str, float] = field(default_factory=dict)
+    """How often each argument's bytes are read on average, by name, of those that are read at all."""
 
     @property
     def flops(self) -> int:
@@ -115,6 +117,11 @@ class TrafficCounter:
     def operation(self, kind: OperationKind, count: int, dtype: str) -> None:
         self._running.operations[kind, dtype] += count
 
+    @property
+    def running(self) -> _LaunchCount:
+        """The launch under way, for who counts many programs at once."""
+        return self._running
+
     def launch_ends(self, launch: Launch) -> None:
         count = self._running
         self._results[launch.index] = count.facts(
@@ -152,6 +159,25 @@ class _TensorCount:
     """Of the distinct ones, those that crossed to or from DRAM when first touched."""
     again: dict[bool, int] = field(default_factory=lambda: {False: 0, True: 0})
     """Sectors that crossed once more, because the cache had lost them."""
+
+
+@dataclass(frozen=True)
+class Touches:
+    """The accesses of many programs, one row for each access and piece, in the programs' order."""
+
+    lanes: int
+    masked_lanes: int
+    requested: dict[bool, int]
+    """Bytes asked for, by whether they are written."""
+    atomics: list[NDArray[np.uint64]]
+    """Addresses, once for each access that updates them."""
+    turn: NDArray[np.int64]
+    """Rows of one access share it; ascending."""
+    piece: NDArray[np.int64]
+    mask: NDArray[np.uint64]
+    write: NDArray[np.bool_]
+    address: NDArray[np.int64]
+    """The access's first lane."""
 
 
 class _LaunchCount:
@@ -199,6 +225,39 @@ class _LaunchCount:
             moved_first &= ~self._shared.held(slots, written=write)
         tensor.first[write] += count_sectors(moved_first)
 
+    def accesses(self, touches: Touches) -> None:
+        """What many accesses of many programs did, turn after turn as `access` would have had them."""
+        self._lanes += touches.lanes
+        self._masked += touches.masked_lanes
+        self._atomics += touches.atomics
+        for write, size in touches.requested.items():
+            self._requested[write] += size
+        if not touches.piece.size:
+            return
+        slots = self._shared.space.slots_of_any(touches.piece)
+        masks, written = touches.mask, touches.write
+        moved = self._cache.touch_in_turn(slots, masks, touches.turn, written)
+        for write in (False, True):
+            mine = written == write
+            if not mine.any():
+                continue
+            its_masks, its_slots = masks[mine], slots[mine]
+            new = self._seen[write].add_in_turn(its_slots, its_masks)
+            moved_first = moved[mine] & new
+            again = moved[mine] ^ moved_first
+            if self._sampled:
+                moved_first &= ~self._shared.held(its_slots, written=write)
+            near = np.searchsorted(self._starts, touches.address[mine], side="right") - 1
+            tensors = np.maximum(near, 0)
+            self._sectors[write] += count_sectors(its_masks)
+            for place in np.unique(tensors).tolist():
+                tensor, its = self._tensors[place], tensors == place
+                if not write:
+                    tensor.loaded += count_sectors(its_masks[its])
+                tensor.distinct[write] += count_sectors(new[its])
+                tensor.again[write] += count_sectors(again[its])
+                tensor.first[write] += count_sectors(moved_first[its])
+
     def facts(self, sms: int, cached_tensor_bytes: int) -> TrafficFacts:
         """The sums, scaled from the programs that ran to the whole grid."""
         scale = self._scale
@@ -238,7 +297,17 @@ class _LaunchCount:
                 for (kind, dtype), number in sorted(self.operations.items())
                 if kind == "dot"
             },
+            argument_reads=self._argument_reads(),
         )
+
+    def _argument_reads(self) -> dict[str, float]:
+        reads = {}
+        for tensor in self._tensors:
+            met = tensor.distinct[False]
+            if met and tensor.tensor.name:
+                whole = min(met * self._scale, max(met, tensor.extent_bytes / SECTOR_BYTES))
+                reads[tensor.tensor.name] = round(tensor.loaded * self._scale / whole, 2)
+        return reads
 
     def settle(self) -> None:
         """After a sample: let the shared cache see what the whole grid would have touched."""

@@ -72,7 +72,7 @@ def may_be_named(value: Any) -> bool:
         return True
     owner = str(getattr(value, "__module__", ""))
     if isinstance(value, JITCallable):
-        return owner.startswith("triton.")
+        return f"{owner}.".startswith("triton.")
     if isinstance(value, type):
         return owner.startswith("triton.language.")
     if owner == "math":
@@ -113,11 +113,11 @@ def _check_attribute(
 ) -> None:
     if not isinstance(node.ctx, ast.Load):
         raise _refusal(node, "a kernel cannot set attributes")
-    found, owner = resolve(node, imports), resolve(node.value, imports)
+    result, owner = resolve(node, imports), resolve(node.value, imports)
     if isinstance(owner, ModuleType):
-        if node.attr.startswith("_") or not may_be_named(found):
+        if node.attr.startswith("_") or not may_be_named(result):
             raise _refusal(node, f"{ast.unparse(node)} cannot be used in a kernel")
-        if isinstance(found, ModuleType) and not isinstance(parents.get(node), ast.Attribute):
+        if isinstance(result, ModuleType) and not isinstance(parents.get(node), ast.Attribute):
             raise _refusal(node, f"the module {ast.unparse(node)} is no value a kernel can use")
     elif owner is tl.PropagateNan and node.attr in _NAN_RULES:
         return

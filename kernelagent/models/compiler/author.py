@@ -11,15 +11,16 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
-from torch.utils._pytree import tree_map
+from torch.utils._pytree import tree_leaves, tree_map
 
-from kernelagent.errors import KernelAgentError
-from kernelagent.evaluation import Evaluation
+from kernelagent.domain.errors import KernelAgentError
+from kernelagent.domain.evaluation import Evaluation
+from kernelagent.domain.problem import ProblemSpec
+from kernelagent.domain.serialization import from_data
 from kernelagent.models.compiler.capture import PolicyCannot
+from kernelagent.models.compiler.hollow_tensors import HollowTensors
 from kernelagent.models.compiler.policy import Past, Policy
-from kernelagent.problem import ProblemSpec
-from kernelagent.records import from_data
-from kernelagent.tools.judge.load import load_problem
+from kernelagent.tools.judge.problem.load import load_problem
 from kernelagent.tools.wire import Channel, ChannelClosed, Frame
 
 _PR_SET_PDEATHSIG = 1
@@ -52,9 +53,15 @@ class _Author:
             return self._next(request)
         except (PolicyCannot, KernelAgentError) as error:
             return {"kind": "cannot", "message": str(error)}
-        except Exception as error:  # noqa: BLE001 - the process border: Inductor may raise anything
-            told = f"the built-in policy failed: {error!r}; give a model with --model"
-            return {"kind": "cannot", "message": f"{told}\n{traceback.format_exc()}"}
+        except Exception as error:
+            logging.getLogger(__name__).debug("the built-in policy failed", exc_info=True)
+            first = (str(error).strip().splitlines() or [""])[0][:200]
+            reported = (
+                f"the built-in policy cannot rewrite this module: it met {type(error).__name__}"
+                f"{f' ({first})' if first else ''} in {_where(error)}, which is our fault, not yours; "
+                f"give a model with --model"
+            )
+            return {"kind": "cannot", "message": reported}
 
     def _next(self, request: Frame) -> dict[str, Any]:
         if self._policy is None:
@@ -68,10 +75,20 @@ class _Author:
         return {"kind": "reply", "text": reply}
 
 
+def _where(error: BaseException) -> str:
+    """The last place of ours on the way to the error, for a report of it."""
+    frames = traceback.extract_tb(error.__traceback__)
+    ours = [f for f in frames if "compiler" in f.filename and "site-packages" not in f.filename]
+    last = (ours or frames)[-1]
+    return f"{last.filename.rsplit('/', 1)[-1]} line {last.lineno}"
+
+
 def _opened(request: Frame) -> Policy:
     spec = from_data(request.header["problem"], ProblemSpec)
     with _scope(request):
         problem = load_problem(spec)
+    hollow = HollowTensors()
+    with _scope(request), hollow:
         module = problem.build().cpu().eval()
         sets = problem.input_sets()
     on_cpu = {
@@ -79,8 +96,21 @@ def _opened(request: Frame) -> Policy:
         for name, arguments in sets.items()
     }
     executed = from_data(request.header["executed"], dict[str, list[list[int]]])
+    for name, shapes in executed.items():
+        _require_fewer_rows_only(on_cpu[name], shapes, problem.entry_point)
     fewer = {name: _cut(on_cpu[name], shapes) for name, shapes in executed.items()}
-    return Policy(module, problem.constructor, on_cpu, fewer)
+    return Policy(module, problem.constructor, on_cpu, fewer, hollow)
+
+
+def _require_fewer_rows_only(arguments: Any, shapes: list[list[int]], what: str) -> None:
+    tensors = [leaf for leaf in tree_leaves(arguments) if isinstance(leaf, torch.Tensor)]
+    for tensor, shape in zip(tensors, shapes, strict=True):
+        if list(tensor.shape[1:]) != shape[1:]:
+            raise PolicyCannot(
+                what,
+                f"its program would be written for inputs of {list(tensor.shape)}, and without a GPU "
+                f"they are executed at {shape} (smaller inputs with --inputs may do)",
+            )
 
 
 def _cut(arguments: Any, shapes: list[list[int]]) -> Any:
@@ -99,8 +129,9 @@ def _cut(arguments: Any, shapes: list[list[int]]) -> Any:
 def _scope(request: Frame) -> AbstractContextManager[Any]:
     if request.header["device"] == "cuda":
         return nullcontext()
-    from kernelagent.tools.virtual.cuda_names import pretending_cuda
+    from kernelagent.tools.virtual.fake_cuda import pretending_cuda, with_dynamo_imported
 
+    with_dynamo_imported()
     return pretending_cuda(str(request.header["target"]))
 
 

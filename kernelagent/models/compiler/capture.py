@@ -20,10 +20,12 @@ from torch._inductor.compile_fx import compile_fx
 from torch._inductor.graph import GraphLowering
 from torch._inductor.virtualized import V
 from torch.func import functional_call
+from torch.fx import GraphModule
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils._pytree import TreeSpec, tree_flatten, tree_unflatten
 
 from kernelagent.models.compiler.attention import WHOLE, layers_unfused
+from kernelagent.models.compiler.constants import constants_of, with_slices
 from kernelagent.models.compiler.stand_in import StandInDriver
 
 LARGEST_PERSISTENT = 16384
@@ -49,7 +51,7 @@ class Value:
     name: str
     """`weight`, `norm.bias`, or the input as an expression of forward's arguments, `xs[0]`."""
     kind: str
-    """`parameter`, `buffer` or `input`."""
+    """`parameter`, `buffer`, `input`, or `constant`, made in the forward itself."""
     tensor: torch.Tensor
 
 
@@ -78,7 +80,7 @@ def capture(
     flat_inputs, in_spec = tree_flatten((tuple(args), dict(kwargs)))
     places = [at for at, leaf in enumerate(flat_inputs) if isinstance(leaf, torch.Tensor)]
     state = [value for value in values if value.kind != "input"]
-    found: dict[str, Any] = {}
+    result: dict[str, Any] = {}
 
     def program(*tensors: torch.Tensor) -> list[torch.Tensor]:
         weights = {v.name: t for v, t in zip(state, tensors, strict=False)}
@@ -86,21 +88,35 @@ def capture(
         for at, tensor in zip(places, tensors[len(state) :], strict=True):
             leaves[at] = tensor
         given, named = tree_unflatten(leaves, in_spec)
-        outputs, found["spec"] = tree_flatten(functional_call(module, weights, given, named))
-        found["outputs"] = tuple(outputs)
+        outputs, result["spec"] = tree_flatten(functional_call(module, weights, given, named))
+        result["outputs"] = tuple(outputs)
         return [leaf for leaf in outputs if isinstance(leaf, torch.Tensor)]
 
     tensors = [value.tensor for value in values]
     try:
         with torch.no_grad(), layers_unfused():
             graph = make_fx(program, decomposition_table=WHOLE, tracing_mode="fake")(*tensors)
+            graph = with_slices(graph)
+            made = _constants(graph, name)
             source = _source_of(graph, tensors, persistent=persistent)
     except PolicyCannot:
         raise
     except Exception as error:  # tracing runs the user's code, which raises anything
         first = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise PolicyCannot(name, f"it cannot be traced: {first[:200]}") from error
-    return Captured(source, tuple(values), found["spec"], found["outputs"])
+    return Captured(source, (*made, *values), result["spec"], result["outputs"])
+
+
+def _constants(graph: GraphModule, what: str) -> tuple[Value, ...]:
+    constants = constants_of(graph)
+    for _, tensor in constants:
+        if tensor.numel() > MOST_WRITTEN_OUT:
+            raise PolicyCannot(
+                what,
+                f"its forward makes a constant tensor of {tensor.numel()} values, which would have to "
+                f"be written into the file; make it a buffer",
+            )
+    return tuple(Value(name, "constant", tensor) for name, tensor in constants)
 
 
 def _values(module: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Value]:

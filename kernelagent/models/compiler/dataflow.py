@@ -17,10 +17,10 @@ def names_in(node: ast.AST) -> set[str]:
 
 def axes_of(node: ast.AST, known: Mapping[str, frozenset[str]]) -> frozenset[str]:
     """The program axes an expression varies along."""
-    found: frozenset[str] = frozenset()
+    result: frozenset[str] = frozenset()
     for name in names_in(node):
-        found |= known.get(name, frozenset())
-    return found
+        result |= known.get(name, frozenset())
+    return result
 
 
 def target_of(statement: ast.stmt) -> str | None:
@@ -66,14 +66,14 @@ def _walk(body: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
 
 
 def _reads(body: Iterable[ast.stmt]) -> Counter[str]:
-    found: Counter[str] = Counter()
+    result: Counter[str] = Counter()
     for statement in _walk(body):
         nodes: list[ast.AST] = [statement.iter] if isinstance(statement, ast.For) else [statement]
         for node in nodes:
             for name in ast.walk(node):
                 if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Load):
-                    found[name.id] += 1
-    return found
+                    result[name.id] += 1
+    return result
 
 
 def inlined(body: Sequence[ast.stmt], reads: Mapping[str, int] | None = None) -> list[ast.stmt]:

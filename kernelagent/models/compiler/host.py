@@ -11,16 +11,22 @@ from torch.utils._pytree import tree_unflatten
 
 from kernelagent.models.compiler import attention
 from kernelagent.models.compiler.capture import Captured, PolicyCannot
+from kernelagent.models.compiler.naming import identifier
 from kernelagent.models.compiler.program import Allocate, Launch, Program
 
 
 def host_names(captured: Captured, program: Program) -> dict[str, str]:
     """Inductor's host variables by a reader's names; aliases share one."""
     hosts: dict[str, str] = {}
-    for argument, value in zip(program.arguments, captured.values, strict=True):
-        hosts[argument] = (
-            value.name if value.kind == "input" else _attribute(value.name, value.kind)
+    if len(program.arguments) != len(captured.values):
+        raise PolicyCannot(
+            "this module",
+            f"its compiled form takes {len(program.arguments)} tensors and the module has "
+            f"{len(captured.values)}: parameters, buffers, inputs and constants",
         )
+    for argument, value in zip(program.arguments, captured.values, strict=True):
+        own = value.kind in {"input", "constant"}
+        hosts[argument] = _local(value.name) if own else _attribute(value.name, value.kind)
     aliases = {
         ast.unparse(s.statement.targets[0]): ast.unparse(s.statement.value)
         for s in program.steps
@@ -48,6 +54,11 @@ def host_names(captured: Captured, program: Program) -> dict[str, str]:
     return hosts
 
 
+def _local(name: str) -> str:
+    """The variable of a tensor that is given or made: `position_embeddings[0]` has one of its own."""
+    return name if name.isidentifier() and not name.startswith("_") else identifier(name)
+
+
 def _assigned(step: Any) -> list[str]:
     statement = getattr(step, "statement", None)
     return [ast.unparse(statement.targets[0])] if isinstance(statement, ast.Assign) else []
@@ -68,17 +79,23 @@ def input_lines(captured: Captured, hosts: Mapping[str, str]) -> list[str]:
         if value.kind != "input":
             continue
         tensor = value.tensor
-        if not value.name.isidentifier():
-            raise PolicyCannot("this module", f"its input {value.name} is inside a container")
+        # A tensor inside a container is checked under a name of its own.
+        shown = value.name.replace('"', "'")
         strides = "" if tensor.is_contiguous() else f", strides={tuple(tensor.stride())}"
-        arguments = [f'"{value.name}"', value.name, str(tuple(tensor.shape)), str(tensor.dtype)]
-        lines.append(f"{value.name} = _checked({', '.join(arguments)}{strides})")
-    first = next((v for v in captured.values), None)
+        arguments = [f'"{shown}"', value.name, str(tuple(tensor.shape)), str(tensor.dtype)]
+        lines.append(f"{_local(value.name)} = _checked({', '.join(arguments)}{strides})")
+    first = next((v for v in captured.values if v.kind != "constant"), None)
     if first is None:
         raise PolicyCannot("this module", "it takes no tensor")
-    device = next((v.name for v in captured.values if v.kind == "input"), None)
+    device = next((_local(v.name) for v in captured.values if v.kind == "input"), None)
     place = device if device is not None else _attribute(first.name, first.kind)
-    return [*lines, f"device = {place}.device"]
+    lines.append(f"device = {place}.device")
+    return lines + [
+        f"{_local(value.name)} = torch.tensor({value.tensor.tolist()}, "
+        f"dtype={value.tensor.dtype}, device=device)"
+        for value in captured.values
+        if value.kind == "constant"
+    ]
 
 
 def empty(step: Allocate) -> str:

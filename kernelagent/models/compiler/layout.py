@@ -46,7 +46,7 @@ def _rows(parts: Sequence[str], indent: int) -> list[str]:
 
 def _widest(line: str) -> tuple[int, int] | None:
     """The widest call or list."""
-    found: list[tuple[int, int]] = []
+    result: list[tuple[int, int]] = []
     stack: list[int] = []
     for at, letter in enumerate(line):
         if letter in _OPEN:
@@ -54,8 +54,8 @@ def _widest(line: str) -> tuple[int, int] | None:
         elif letter in _CLOSE and stack:
             start = stack.pop()
             if at - start > _SHORT and _takes_commas(line, start):
-                found.append((start, at))
-    return max(found, key=lambda pair: pair[1] - pair[0], default=None)
+                result.append((start, at))
+    return max(result, key=lambda pair: pair[1] - pair[0], default=None)
 
 
 def _takes_commas(line: str, start: int) -> bool:

@@ -105,11 +105,11 @@ def renamed(node: ast.stmt, names: Mapping[str, str]) -> ast.stmt:
 
 
 def unique(name: str, taken: Iterable[str]) -> str:
-    used, number, found = set(taken), 1, name
-    while found in used:
+    used, number, result = set(taken), 1, name
+    while result in used:
         number += 1
-        found = f"{name}_{number}"
-    return found
+        result = f"{name}_{number}"
+    return result
 
 
 def identifier(text: str) -> str:
@@ -128,7 +128,7 @@ def _walk(body: Iterable[ast.stmt]) -> Iterable[ast.stmt]:
 
 def _targets(statement: ast.stmt) -> list[str]:
     if isinstance(statement, ast.Assign):
-        found = statement.targets[0]
-        parts = found.elts if isinstance(found, ast.Tuple) else [found]
+        result = statement.targets[0]
+        parts = result.elts if isinstance(result, ast.Tuple) else [result]
         return [part.id for part in parts if isinstance(part, ast.Name)]
     return []

@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 
-from kernelagent.candidate import Candidate
-from kernelagent.evaluation import Evaluation
+from kernelagent.domain.candidate import Candidate
+from kernelagent.domain.evaluation import Evaluation
 from kernelagent.models.compiler.capture import capture
 from kernelagent.models.compiler.choices import Choice
 from kernelagent.models.compiler.tuning import Attempt, Hypothesis, next_hypothesis
@@ -35,6 +35,8 @@ class Policy:
     input_sets: InputSets
     fewer_rows: InputSets
     """By name, the inputs that can be executed here where the given ones are too large."""
+    addresses: object = None
+    """Whatever the tensors' memory belongs to; kept as long as they are."""
     _written: dict[str, tuple[Choice, Written]] = field(default_factory=dict)
     _calls: dict[bool, list[Call]] = field(default_factory=dict)
 

@@ -20,8 +20,8 @@ def in_rows(
 ) -> list[str]:
     """The lines of `many` with the leading size as a variable; raises `PolicyCannot`."""
     tensor, was, now = _leading(captured, fewer, what)
-    one, other = "\n".join(many), "\n".join(few)
-    if _NUMBER.sub("#", one) != _NUMBER.sub("#", other):
+    item, other = "\n".join(many), "\n".join(few)
+    if _NUMBER.sub("#", item) != _NUMBER.sub("#", other):
         raise PolicyCannot(
             what,
             f"the compiler writes another program for the {now} rows that can be executed here "
@@ -38,7 +38,7 @@ def in_rows(
             raise PolicyCannot(what, f"a size of {large} for {was} rows is {small} for {now}")
         return ROWS if times == 1 else f"{times} * {ROWS}"
 
-    return [f"{ROWS} = {tensor}.shape[0]", *_NUMBER.sub(spelled, one).splitlines()]
+    return [f"{ROWS} = {tensor}.shape[0]", *_NUMBER.sub(spelled, item).splitlines()]
 
 
 def _leading(captured: Captured, fewer: Captured, what: str) -> tuple[str, int, int]:

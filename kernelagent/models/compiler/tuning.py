@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from kernelagent.evaluation import Evaluation, KernelFacts
+from kernelagent.domain.evaluation import Evaluation, KernelFacts
 from kernelagent.models.compiler.choices import Choice, Config, power_of_two
 
 _MOST_BLOCK, _LEAST_BLOCK = 8192, 16
@@ -64,11 +64,11 @@ def _asked(choice: Choice) -> str:
 def _repairs(base: Attempt) -> Iterator[Hypothesis]:
     reason = base.evaluation.reason
     code = reason.code if reason is not None else "unknown"
-    said = f"The last version was refused ({code})"
+    message = f"The last version was refused ({code})"
     if base.choice.persistent and any(k == "persistent_reduction" for k in base.kinds.values()):
         yield Hypothesis(
             Choice(persistent=False),
-            f"{said}; rows are looped over in blocks instead of held whole, which needs fewer "
+            f"{message}; rows are looped over in blocks instead of held whole, which needs fewer "
             f"registers and less shared memory.",
         )
     if code in _TOO_LARGE:
@@ -77,7 +77,7 @@ def _repairs(base: Attempt) -> Iterator[Hypothesis]:
             if smaller is not None:
                 yield Hypothesis(
                     _with(base.choice, name, smaller),
-                    f"{said}; `{name}` gets half the block, so that it fits.",
+                    f"{message}; `{name}` gets half the block, so that it fits.",
                 )
 
 
@@ -112,7 +112,7 @@ def _from_facts(base: Attempt, name: str, kernel: KernelFacts | None) -> Iterato
             f"{config.num_warps} leave each thread fewer values to hold.",
         )
     programs = (kernel.grid[0] * kernel.grid[1] * kernel.grid[2]) if kernel.grid else 0
-    if 0 < programs < 132 and kernel.bound == "launch":
+    if 0 < programs < (base.evaluation.device.multiprocessors or 132) and kernel.bound == "launch":
         smaller = _scaled(config, name, kind, 0.5)
         if smaller is not None:
             yield Hypothesis(

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from kernelagent.history import Message
+from kernelagent.domain.history import Message
 
 _SYSTEM = re.compile(
     r"system.{0,20}(role|message|prompt|instruction)|(role|message).{0,40}system"

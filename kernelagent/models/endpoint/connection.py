@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import unquote, urlsplit, urlunsplit
 
 from kernelagent.models.endpoint.keys import key_from_keyring, missing_keys
-from kernelagent.redaction import Redactor
+from kernelagent.storage.secrets import Redactor
 
 _NO_KEY = "no-key-needed"
 """Clients want some key also for a server of one's own that asks for none."""
@@ -36,10 +36,10 @@ class Connection:
         """Finds provider and key; a key from the keyring is made known to `redact`."""
         provider, model = _provider(litellm, name, api_base)
         address, login = _split_login(api_base)
-        found = key_from_keyring(litellm, name, provider)
+        result = key_from_keyring(litellm, name, provider)
         key = None
-        if found is not None:
-            key = found[1]
+        if result is not None:
+            key = result[1]
             redact.add(key)
         elif provider == "openai" and address is not None and not os.environ.get("OPENAI_API_KEY"):
             key = _NO_KEY
@@ -85,7 +85,7 @@ class Connection:
 def _provider(litellm: Any, name: str, api_base: str | None) -> tuple[str, str]:
     """Provider and the model's own name; at an address of one's own any other name is OpenAI's kind."""
     first, slash, rest = name.partition("/")
-    known = {str(getattr(one, "value", one)) for one in litellm.provider_list}
+    known = {str(getattr(item, "value", item)) for item in litellm.provider_list}
     if slash and first in known:
         return first, rest
     if api_base is not None:

@@ -47,6 +47,12 @@ _NAME = re.compile(
     r"|(unknown|invalid|no such) model|provider not provided",
     re.IGNORECASE | re.DOTALL,
 )
+_NO_KEY = re.compile(
+    r"api.?key.{0,40}(must be set|is (missing|required|not set))|missing (credentials|.{0,20}api.?key)"
+    r"|no api.?key|(incorrect|invalid) api.?key",
+    re.IGNORECASE | re.DOTALL,
+)
+"""A client that has no key says so itself, and litellm gives that the status of a server's fault."""
 _QUOTA = re.compile(r"insufficient.?(quota|balance|credit)|billing|payment required", re.IGNORECASE)
 _PREFIX = re.compile(r"^(litellm\.)?(\w+(Error|Exception|Timeout))\s*[:-]\s*")
 _LONGEST = 300
@@ -76,12 +82,12 @@ def fault_of(error: BaseException, *, now_s: float) -> Fault:
 
 def window_said(message: str) -> int | None:
     """Tokens of the window that a refusal names, as common endpoints word it; None where it does not."""
-    found = _WINDOW.search(message)
-    return int((found[1] or found[2]).replace(",", "")) if found is not None else None
+    result = _WINDOW.search(message)
+    return int((result[1] or result[2]).replace(",", "")) if result is not None else None
 
 
 def _kind(error: BaseException, chain: tuple[BaseException, ...], message: str) -> Kind:
-    classes = {cls.__name__ for one in chain for cls in type(one).__mro__}
+    classes = {cls.__name__ for item in chain for cls in type(item).__mro__}
     status = _status(error)
     if "ContextWindowExceededError" in classes or (
         (status in {400, 413, 422, 500} or "StreamFault" in classes) and _TOO_LONG.search(message)
@@ -91,7 +97,7 @@ def _kind(error: BaseException, chain: tuple[BaseException, ...], message: str) 
         return "refused"
     if _QUOTA.search(message) and status in {402, 403, 429}:
         return "quota"
-    if status in {401, 403}:
+    if status in {401, 403} or _NO_KEY.search(message):
         return "key"
     if status == 404 or (status in {400, 422} and _NAME.search(message)):
         return "name"
@@ -123,8 +129,8 @@ def _chain(error: BaseException | None) -> Iterator[BaseException]:
         seen.add(id(error))
         yield error
         original: Any = getattr(error, "original_exception", None)
-        found = original if isinstance(original, BaseException) else None
-        error = found or error.__cause__ or error.__context__
+        result = original if isinstance(original, BaseException) else None
+        error = result or error.__cause__ or error.__context__
 
 
 def _retry_after(chain: tuple[BaseException, ...], now_s: float) -> float | None:

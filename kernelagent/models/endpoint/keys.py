@@ -35,7 +35,7 @@ def from_keyring(variable: str) -> str | None:
     except ImportError:
         return None
     try:
-        found: str | None = keyring.get_password(SERVICE, variable)
+        result: str | None = keyring.get_password(SERVICE, variable)
     except Exception:  # noqa: BLE001 - backends raise what they like; without a key the ask says so
         return None
-    return found
+    return result

@@ -28,8 +28,8 @@ def offered(
 def vllm_window(url: str | None, headers: dict[str, str], name: str) -> int | None:
     """Tokens of question and answer that a running vLLM takes; None where it does not say."""
     for entry in (_entries(url, headers) if url is not None else None) or ():
-        if entry.get("id") == name and isinstance(said := entry.get("max_model_len"), int):
-            return said
+        if entry.get("id") == name and isinstance(message := entry.get("max_model_len"), int):
+            return message
     return None
 
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kernelagent.budget import Cost
-from kernelagent.history import Message
+from kernelagent.domain.budget import Cost
+from kernelagent.domain.history import Message
 from kernelagent.models.endpoint.stream import Arrived
 
 _SHORTEST_ANSWER = 1024
@@ -73,9 +73,9 @@ class Pricing:
         usage = arrived.usage
         tokens_in = int(usage.get("prompt_tokens") or 0)
         tokens_out = int(usage.get("completion_tokens") or 0)
-        said = usage.get("cost")
-        if isinstance(said, int | float):
-            return Used(tokens_in, tokens_out, float(said))
+        message = usage.get("cost")
+        if isinstance(message, int | float):
+            return Used(tokens_in, tokens_out, float(message))
         return Used(tokens_in, tokens_out, self.dollars(tokens_in, tokens_out, _cached(usage)))
 
     def most_output(self, messages: Sequence[Message], room: Room) -> int | None:

@@ -93,9 +93,9 @@ def split_thinking(text: str) -> tuple[str, str]:
 
     Some servers open the tag in their template, so that only its end arrives.
     """
-    found = _THINKING.match(text)
-    if found is not None:
-        return found[2].strip(), text[found.end() :]
+    result = _THINKING.match(text)
+    if result is not None:
+        return result[2].strip(), text[result.end() :]
     end = _END_OF_THINKING.search(text)
     if end is not None and not re.search(r"<(think|thinking|reasoning)>", text, re.IGNORECASE):
         return text[: end.start()].strip(), text[end.end() :]
@@ -171,8 +171,8 @@ def _event(payload: str) -> dict[str, Any]:
     if not isinstance(event, dict):
         raise StreamFault(f"the stream holds a chunk that is no object: {payload[:60]!r}")
     if event.get("error"):
-        said = event["error"]
-        raise StreamFault(str(said.get("message") if isinstance(said, dict) else said))
+        message = event["error"]
+        raise StreamFault(str(message.get("message") if isinstance(message, dict) else message))
     return event
 
 

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
-from kernelagent.candidate import Candidate
-from kernelagent.evaluation import DeviceFacts, Evaluation, Stage
-from kernelagent.problem import ProblemFacts
-from kernelagent.records import from_json, to_json
+from kernelagent.domain.candidate import Candidate
+from kernelagent.domain.evaluation import DeviceFacts, Evaluation, Stage
+from kernelagent.domain.problem import ProblemFacts
+from kernelagent.domain.serialization import from_json, to_json
 from kernelagent.training.small.language import TASKS, problem_file
 
 
@@ -102,11 +102,11 @@ class Verdicts:
         """The verdict, judged now if it is not known. One of a machine at fault is not kept."""
         key = (task, candidate.sha256)
         if key not in self._known:
-            found = self.fresh(task, candidate)
+            result = self.fresh(task, candidate)
             self.judged += 1
-            if found.verdict == "error":
-                return found
-            self._known[key] = found
+            if result.verdict == "error":
+                return result
+            self._known[key] = result
         return self._known[key]
 
     def fresh(self, task: str, candidate: Candidate) -> Evaluation:
@@ -117,8 +117,8 @@ class Verdicts:
         """Writes the file, sorted: equal verdicts give an equal file."""
         lines = [_Line(problem=self._tasks[task]) for task in TASKS if task in self._tasks]
         lines += [
-            _Line(verdict=_Verdict(task, sha, found))
-            for (task, sha), found in sorted(self._known.items(), key=lambda item: item[0])
+            _Line(verdict=_Verdict(task, sha, result))
+            for (task, sha), result in sorted(self._known.items(), key=lambda item: item[0])
         ]
         self.path.parent.mkdir(parents=True, exist_ok=True)
         self.path.write_bytes(b"".join(to_json(line) + b"\n" for line in lines))

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import jinja2
 
-from kernelagent.candidate import Candidate
+from kernelagent.domain.candidate import Candidate
 
 FOLDER = Path(__file__).parent / "tasks"
 TASKS = ("softmax", "rms_norm")

@@ -20,7 +20,7 @@ from kernelagent.training.small.language import TASKS, problem_file
 from kernelagent.training.small.policy import IDS, OUTCOMES, Policy, sentence_of
 
 if TYPE_CHECKING:
-    from kernelagent.environment import Info, KernelEnv
+    from kernelagent.training.environment import Info, KernelEnv
 
 LAZY = 0.3
 """Coverage below which a correct program is lazy: PRS's threshold."""
@@ -122,7 +122,7 @@ def learn(
 
 def advantages_of(episodes: Sequence[Episode], recipe: Recipe) -> list[list[float]]:
     """By episode, by turn; each task is a group of its own."""
-    found: dict[int, list[float]] = {}
+    result: dict[int, list[float]] = {}
     for task in TASKS:
         of_task = [number for number, episode in enumerate(episodes) if episode.task == task]
         rewards = [[turn.reward for turn in episodes[i].turns] for i in of_task]
@@ -131,8 +131,8 @@ def advantages_of(episodes: Sequence[Episode], recipe: Recipe) -> list[list[floa
             rows = trloo(rewards, gamma=recipe.gamma, mask=mask)
         else:
             rows = grpo(rewards, gamma=recipe.gamma, mask=mask)
-        found |= dict(zip(of_task, rows, strict=True))
-    return [found[number] for number in range(len(episodes))]
+        result |= dict(zip(of_task, rows, strict=True))
+    return [result[number] for number in range(len(episodes))]
 
 
 def dual_clip_loss(

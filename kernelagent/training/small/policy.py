@@ -73,13 +73,13 @@ class Policy(nn.Module):
     def log_probabilities(self, ids: Tensor, turns: int) -> Tensor:
         """Of the words it wrote: (episodes, turns, words of a sentence), from whole episodes."""
         logits = self(ids[:, :-1])
-        found = []
+        result = []
         for turn in range(turns):
             for slot in range(len(SLOTS)):
                 place = 1 + turn * TURN + slot
                 logs = allowed_logs(logits[:, place - 1], slot)
-                found.append(logs.gather(1, ids[:, place : place + 1]))
-        return torch.cat(found, dim=1).view(len(ids), turns, len(SLOTS))
+                result.append(logs.gather(1, ids[:, place : place + 1]))
+        return torch.cat(result, dim=1).view(len(ids), turns, len(SLOTS))
 
 
 class _Layer(nn.Module):

@@ -16,7 +16,7 @@ from kernelagent.training.small.learning import LAZY, Episode, Recipe, learn, pl
 from kernelagent.training.small.policy import Policy
 
 if TYPE_CHECKING:
-    from kernelagent.environment import KernelEnv
+    from kernelagent.training.environment import KernelEnv
 
 RECIPES = (
     Recipe("TRLOO + PR + PRS"),
@@ -111,8 +111,8 @@ def search(recipe: Recipe, seed: int, envs: Sequence[KernelEnv]) -> Searched:
                 rewards.append(env.step(Sentence(task, words).reply).reward)
                 best[task] = max(best[task], rewards[-1])
         curve.append(statistics.fmean(rewards))
-    found = statistics.fmean(best.values())
-    return Searched(seed, tuple(curve), statistics.fmean(curve), found)
+    result = statistics.fmean(best.values())
+    return Searched(seed, tuple(curve), statistics.fmean(curve), result)
 
 
 def shortened(recipe: Recipe, steps: int) -> Recipe:

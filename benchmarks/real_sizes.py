@@ -1,0 +1,149 @@
+"""KernelBench problems at their own sizes without a GPU: does each end, with how much memory, how soon?
+
+    python benchmarks/real_sizes.py PATH_TO_KERNELBENCH --count 60 --memory-limit 4G
+    python benchmarks/real_sizes.py PATH_TO_KERNELBENCH --count 60 --memory-limit 4G --plan-only
+
+Each problem is a process of its own, `kernelagent optimize --model compiler --turns 1`, under a data
+limit; the memory of its whole process tree is sampled (proportional set size: shared pages count
+once). With --plan-only nothing is judged: what would be executed, and what that needs, is printed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+_GUARD_BYTES = 8 << 30
+_EVERY_S = 0.5
+_PLAN = """
+import sys, time
+from kernelagent.domain.problem import ProblemSpec
+from kernelagent.tools.judge.problem.load import load_problem
+from kernelagent.tools.judge.problem.memory_plan import plan
+from kernelagent.domain.judge_settings import bytes_of
+from kernelagent.tools.virtual.fake_cuda import pretending_cuda
+began = time.process_time()
+scope = lambda: pretending_cuda("sm_90")
+with scope():
+    problem = load_problem(ProblemSpec(path=sys.argv[1]))
+made = plan(problem, "cpu", scope, bytes_of(sys.argv[2]))
+said = "; ".join(str(s.shrunk) if s.shrunk else "as given" for s in made.sources)
+print(f"{made.need.total / 1e9:.1f} GB planned, {time.process_time() - began:.1f} s of CPU: {said}")
+"""
+
+
+def main() -> int:
+    """Print a Markdown table, a row for each problem."""
+    args = _arguments()
+    problems = _sample(args.kernelbench, args.levels.split(","), args.count, args.seed, args.only)
+    if not problems:
+        sys.exit(
+            f"no problem found under {args.kernelbench} in {args.levels}: give the folder that holds "
+            f"level1, level2 and level3, and names as their files begin"
+        )
+    print("| problem | ends with | peak memory, GB | s |\n|---|---|--:|--:|", flush=True)
+    for path in problems:
+        with tempfile.TemporaryDirectory() as folder:
+            row = _run(_command(path, args, folder), folder, args.seconds)
+        print(f"| {path.parent.name}/{path.stem} | {row} |", flush=True)
+    return 0
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument(
+        "kernelbench", type=Path, help="the checkout's folder with level1, level2 …"
+    )
+    parser.add_argument("--levels", default="level1,level2,level3")
+    parser.add_argument("--count", type=int, default=60)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--only", nargs="*", default=[], help="beginnings of names")
+    parser.add_argument("--memory-limit", default="4G")
+    parser.add_argument("--seconds", type=float, default=600.0, help="a problem")
+    parser.add_argument("--plan-only", action="store_true")
+    return parser.parse_args()
+
+
+def _sample(root: Path, levels: list[str], count: int, seed: int, only: list[str]) -> list[Path]:
+    every = [path for level in levels for path in sorted((root / level).glob("*.py"))]
+    if only:
+        return [path for path in every if path.stem.startswith(tuple(only))]
+    return sorted(random.Random(seed).sample(every, min(count, len(every))))
+
+
+def _command(path: Path, args: argparse.Namespace, folder: str) -> list[str]:
+    if args.plan_only:
+        return [sys.executable, "-c", _PLAN, str(path), args.memory_limit]
+    return [
+        *(sys.executable, "-m", "kernelagent", "optimize", str(path), "--model", "compiler"),
+        *("--turns", "1", "--device", "virtual", "--memory-limit", args.memory_limit, "--json"),
+        *("--runs", f"{folder}/runs", "--out", f"{folder}/out.py", "--yes"),
+    ]
+
+
+def _run(command: list[str], folder: str, seconds: float) -> str:
+    began = time.monotonic()
+    with Path(folder, "out").open("w+b") as out, Path(folder, "err").open("w+b") as err:
+        process = subprocess.Popen(
+            command, stdout=out, stderr=err, preexec_fn=_guard, start_new_session=True
+        )
+        peak = 0
+        while process.poll() is None and time.monotonic() - began < seconds:
+            peak = max(peak, sum(map(_pss, _tree(process.pid))))
+            time.sleep(_EVERY_S)
+        late = process.poll() is None
+        if late:
+            os.killpg(process.pid, 15)
+            process.wait()
+    message = "not ended in time" if late else _said(folder, process.returncode)
+    return f"{message} | {peak / 1e9:.1f} | {time.monotonic() - began:.0f}"
+
+
+def _guard() -> None:
+    resource.setrlimit(resource.RLIMIT_DATA, (_GUARD_BYTES, _GUARD_BYTES))
+
+
+def _said(folder: str, status: int) -> str:
+    out = Path(folder, "out").read_text(errors="replace").strip()
+    err = Path(folder, "err").read_text(errors="replace").strip()
+    last = (err.splitlines() or [""])[-1]
+    try:
+        report = json.loads(out)
+    except json.JSONDecodeError:
+        report = None
+    if isinstance(report, dict):
+        last = str(report.get("why") or report.get("message") or last)
+    elif status == 0:
+        last = out.splitlines()[-1] if out else ""
+    return f"{status}: {last[:200]}".replace("|", "/").replace(str(Path.home()), "~")
+
+
+def _tree(pid: int) -> Iterator[int]:
+    yield pid
+    try:
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    except OSError:
+        return
+    for child in children:
+        yield from _tree(int(child))
+
+
+def _pss(pid: int) -> int:
+    try:
+        rollup = Path(f"/proc/{pid}/smaps_rollup").read_text()
+    except OSError:
+        return 0
+    return sum(int(line.split()[1]) << 10 for line in rollup.splitlines() if line[:4] == "Pss:")
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

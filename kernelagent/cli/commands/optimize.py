@@ -1,0 +1,227 @@
+"""What each command does once its flags are read; stdout is data, stderr is talk."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from kernelagent.cli.console import Progress
+from kernelagent.cli.json_output import print_json
+from kernelagent.domain.candidate import NoCandidate
+from kernelagent.domain.config import RunConfig, resolve
+from kernelagent.domain.errors import ExitStatus, UsageError
+from kernelagent.domain.evaluation import Evaluation, Reason
+from kernelagent.domain.events import RunStarted
+from kernelagent.domain.problem import ProblemSpec
+from kernelagent.domain.serialization import from_data
+from kernelagent.loop.arguments import candidate_in, problem_spec
+from kernelagent.loop.preflight import check_before_start
+from kernelagent.loop.preflight.expectation import expectation
+from kernelagent.models.kinds import stays_on_this_machine
+from kernelagent.prompts.wording import number, outcome_text
+from kernelagent.storage.run_log import RunFolder, read_events, resume_with
+from kernelagent.storage.secrets import Redactor
+
+_VERDICT_STATUS = {
+    "accepted": ExitStatus.OK,
+    "rejected": ExitStatus.NOT_FOUND,
+    "error": ExitStatus.ENVIRONMENT,
+}
+
+
+def optimize(
+    problem: str | None,
+    names: Mapping[str, str | None],
+    flags: Mapping[str, Any],
+    config_file: Path | None,
+    resume: str | None,
+    stop_asked: Callable[[], bool],
+    *,
+    as_json: bool,
+    quiet: bool = False,
+) -> ExitStatus:
+    """`kernelagent optimize`; prints the outcome, or one JSON object with --json."""
+    from rich.console import Console
+
+    from kernelagent.loop.run import optimize as run_optimize
+    from kernelagent.report.record import result_record
+
+    spec, config, folder = ordered(problem, names, flags, config_file, resume)
+    progress = Progress(Console(stderr=True))
+    try:
+        result = run_optimize(
+            spec,
+            config,
+            subscribers=() if quiet else (progress,),
+            stop_asked=stop_asked,
+            folder=folder,
+        )
+    finally:
+        progress.close()
+    if as_json:
+        print_json(result_record(result.state, result.run))
+    else:
+        sys.stdout.write(outcome_text(result.outcome, result.winner, result.path, result.why))
+        sys.stdout.write(f"report: {result.run / 'report.md'}, report.html beside it\n")
+    if result.outcome == "interrupted":
+        sys.stderr.write(f"{resume_with(result.run)}\n")
+    return result.exit_status
+
+
+def ordered(
+    problem: str | None,
+    names: Mapping[str, str | None],
+    flags: Mapping[str, Any],
+    config_file: Path | None,
+    resume: str | None,
+) -> tuple[ProblemSpec, RunConfig, RunFolder | None]:
+    """What `optimize` was asked for, and agreed to where the source is sent; raises `UsageError`."""
+    config = resolve(flags, config_file)
+    folder = None
+    if resume is not None:
+        folder = RunFolder.open(resume, Path(config.runs))
+        spec, config = of_run(folder, flags)
+    elif problem is None:
+        raise UsageError("say what to optimize: a Python file, or pkg.mod:Name")
+    else:
+        spec = problem_spec(problem, names)
+    check_before_start(spec, config)
+    confirm_sending(config, characters=_length_of(spec))
+    return spec, config, folder
+
+
+def _length_of(spec: ProblemSpec) -> int:
+    return Path(spec.path).stat().st_size if spec.path is not None else 0
+
+
+def evaluate(
+    problem: str,
+    candidate: str,
+    names: Mapping[str, str | None],
+    flags: Mapping[str, Any],
+    config_file: Path | None,
+    *,
+    as_json: bool,
+) -> ExitStatus:
+    """`kernelagent evaluate`; the verdict as text, or `kernelagent.evaluation/1` with --json."""
+    from kernelagent.loop.exclusive_gpu import alone_on
+    from kernelagent.loop.run_setup import judge_settings
+    from kernelagent.tools.judge_client import JudgeProcess
+
+    config = resolve(flags, config_file)
+    path = Path(candidate)
+    if not path.is_file():
+        raise UsageError(f"there is no candidate file {candidate}")
+    spec = problem_spec(problem, names)
+    with JudgeProcess(judge_settings(spec, config)) as judge:
+        parsed = candidate_in(path)
+        if isinstance(parsed, NoCandidate):
+            reason = Reason("no_candidate", f"{candidate}: {parsed.why}")
+            evaluation = Evaluation(verdict="rejected", device=judge.device, reason=reason)
+        else:
+            with alone_on(judge.device, config.device, _say_waiting):
+                evaluation = judge.certify(parsed, lambda _: None)
+    if as_json:
+        print_json(evaluation)
+    else:
+        sys.stdout.write(evaluation_text(evaluation))
+    return _VERDICT_STATUS[evaluation.verdict]
+
+
+def _say_waiting(why: str) -> None:
+    sys.stderr.write(f"kernelagent: {why}\n")
+
+
+def doctor(*, as_json: bool) -> ExitStatus:
+    """`kernelagent doctor`; 0 when this machine can judge on some device, 3 otherwise."""
+    from kernelagent.cli.doctor import examine
+
+    findings = examine()
+    if as_json:
+        print_json(findings)
+    else:
+        from rich.console import Console
+
+        from kernelagent.cli.doctor import as_table
+
+        Console().print(as_table(findings))
+    return ExitStatus.OK if findings.can_judge else ExitStatus.ENVIRONMENT
+
+
+def prove_judge(
+    device: str | None, sandbox: str | None, *, quick: bool, as_json: bool
+) -> ExitStatus:
+    """`kernelagent doctor --judge`; 0 when every fixture went as it must, 1 otherwise."""
+    from rich.console import Console
+
+    from kernelagent.cli.doctor import best_device
+    from kernelagent.cli.self_test import Row, prove, shown
+
+    talk = Console(stderr=True)
+
+    def tell(row: Row) -> None:
+        mark = "ok" if row.as_expected else "WRONG"
+        talk.print(f"{mark} {row.kind} {row.threat or ''} {row.name}: {row.got}", highlight=False)
+
+    settings = resolve({"device": device, "sandbox": sandbox})
+    where = best_device() if settings.device == "auto" else settings.device
+    proof = prove(where, quick=quick, sandbox=settings.sandbox, on_row=tell)
+    if as_json:
+        print_json(proof)
+    else:
+        console = Console()
+        for part in shown(proof):
+            console.print(part, highlight=False)
+    return ExitStatus.OK if proof.holds else ExitStatus.NOT_FOUND
+
+
+def evaluation_text(evaluation: Evaluation) -> str:
+    """The verdict for a person."""
+    from kernelagent.prompts.feedback import feedback_for
+
+    return f"{feedback_for(evaluation)}\n{number(evaluation)}\nsandbox: {evaluation.sandbox}\n"
+
+
+def of_run(folder: RunFolder, flags: Mapping[str, Any]) -> tuple[ProblemSpec, RunConfig]:
+    """What a run was asked to do, with the flags that are given now on top; raises `UsageError`."""
+    first = next(iter(read_events(folder.log)), None)
+    if first is None or not isinstance(first.event, RunStarted):
+        empty = first is None
+        what = "was stopped before its first event" if empty else "begins with no start of a run"
+        raise UsageError(f"run {folder.id} {what}; nothing in it can go on: start it anew")
+    changed = {key: value for key, value in flags.items() if value is not None}
+    return first.event.problem, from_data({**first.event.config, **changed}, RunConfig)
+
+
+def confirm_sending(config: RunConfig, scope: str = "", characters: int = 0) -> None:
+    """Says where the source goes, and asks on a terminal; raises `UsageError` on a no.
+
+    `scope`: what the limits hold for, if not for one run. `characters`: how long the source is.
+    """
+    away = [name for name in config.model if not stays_on_this_machine(name)]
+    if not away:
+        return
+    where = Redactor()(config.api_base or "its provider's endpoint")
+    sys.stderr.write(
+        f"The module's source is sent to {', '.join(away)} at {where}. Limits: {_limits(config)}{scope}.\n"
+        f"{expectation(config, characters)}\n"
+    )
+    if config.yes:
+        return
+    if not sys.stdin.isatty():
+        raise UsageError(
+            "nothing was sent: there is no terminal to ask on; agree with --yes, or `yes = true` in the "
+            "configuration"
+        )
+    sys.stderr.write("Go on? [y/N] ")
+    if sys.stdin.readline().strip().lower() not in {"y", "yes"}:
+        raise UsageError("not sent; nothing was done")
+
+
+def _limits(config: RunConfig) -> str:
+    """The limits that are set, for a person."""
+    set_ones = {k: v for k, v in asdict(config.budget).items() if v is not None}
+    return ", ".join(f"{value:g} {name.replace('_', ' ')}" for name, value in set_ones.items())

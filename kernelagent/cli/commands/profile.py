@@ -1,0 +1,96 @@
+"""What `profile` does once its flags are read; stdout is data, stderr is talk."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from kernelagent.cli.json_output import print_json
+from kernelagent.domain.candidate import NoCandidate
+from kernelagent.domain.config import resolve
+from kernelagent.domain.errors import ExitStatus, UsageError
+from kernelagent.domain.profile import ModuleEstimate, Profile
+from kernelagent.loop.arguments import candidate_in, problem_spec
+from kernelagent.loop.exclusive_gpu import alone_on
+from kernelagent.prompts.feedback import feedback_for
+
+
+def profile(
+    problem: str,
+    candidate: str | None,
+    names: Mapping[str, str | None],
+    flags: Mapping[str, Any],
+    config_file: Path | None,
+    roofline: Path | None,
+    *,
+    as_json: bool,
+) -> ExitStatus:
+    """`kernelagent profile`; 0 when all that was asked for was profiled, 1 for a rejected candidate."""
+    from kernelagent.loop.run_setup import judge_settings
+    from kernelagent.tools.estimate_client import estimates_for
+    from kernelagent.tools.judge_client import JudgeProcess
+
+    config, spec = resolve(flags, config_file), problem_spec(problem, names)
+    parsed = None if candidate is None else candidate_in(_existing(candidate))
+    if isinstance(parsed, NoCandidate):
+        raise UsageError(f"{candidate}: {parsed.why}")
+    settings = judge_settings(spec, config)
+    estimates: tuple[ModuleEstimate, ...] = ()
+    if not settings.device.startswith("cuda") and settings.mode == "eval":
+        found_first = estimates_for(settings.problem, settings.device, settings.target)
+        if found_first is not None and parsed is None:
+            name = found_first.name
+            result = Profile(name, found_first.device, found_first.reference)
+            return _told(
+                replace(result, estimates=found_first.estimates), roofline, as_json=as_json
+            )
+        estimates = () if found_first is None else found_first.estimates
+    opened = JudgeProcess(settings)
+    with opened as judge, alone_on(judge.device, config.device):
+        reference = judge.profile_reference()
+        outcome = None if parsed is None else judge.evaluate(parsed, lambda _: None)
+        if parsed is not None and outcome is not None and outcome.accepted:
+            outcome = judge.count(parsed, outcome) if judge.device.kind == "cuda" else outcome
+        result = Profile(judge.facts.name, judge.device, reference, outcome, estimates)
+    return _told(result, roofline, as_json=as_json)
+
+
+def _told(result: Profile, roofline: Path | None, *, as_json: bool) -> ExitStatus:
+    outcome = result.candidate
+    if as_json:
+        print_json(result)
+    else:
+        _show(result)
+    accepted = outcome is None or outcome.accepted
+    if roofline is not None and outcome is not None and accepted:
+        from kernelagent.report.profile_text import save_roofline
+
+        save_roofline(outcome, roofline)
+    return ExitStatus.OK if accepted else ExitStatus.NOT_FOUND
+
+
+def _existing(candidate: str) -> Path:
+    path = Path(candidate)
+    if not path.is_file():
+        raise UsageError(f"there is no candidate file {candidate}")
+    return path
+
+
+def _show(result: Profile) -> None:
+    from rich.console import Console
+
+    from kernelagent.report.profile_text import print_estimate, print_profile, print_reference
+
+    console = Console()
+    console.print(f"{result.problem} on {result.device.name}", markup=False, highlight=False)
+    for estimate in result.estimates:
+        print_estimate(console, estimate)
+    for item in result.reference:
+        print_reference(console, item)
+    if result.candidate is not None and result.candidate.accepted:
+        print_profile(console, result.candidate)
+    if result.candidate is not None:
+        console.print("What a model would be told:", markup=False, highlight=False)
+        console.print(feedback_for(result.candidate), markup=False, highlight=False)

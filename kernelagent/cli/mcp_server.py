@@ -1,0 +1,104 @@
+"""`kernelagent mcp`: a run's questions as tools of the Model Context Protocol, over stdin and stdout.
+
+The SDK is imported here only, and only by that command; the run itself knows nothing of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+
+from kernelagent.cli.agent_run import AgentRun, Finished, Submitted, said
+from kernelagent.domain.errors import EnvironmentFault, KernelAgentError
+
+if TYPE_CHECKING:
+    from mcp.server import MCPServer
+
+T = TypeVar("T")
+MISSING = (
+    "the agent interface needs the MCP SDK, which is not installed; install the extra: "
+    "pip install -e '.[mcp]'"
+)
+INSTRUCTIONS = """\
+You optimize a PyTorch module with Triton kernels. Call read_problem first. Write a complete Python
+file and hand it to submit_candidate: it is compiled, verified against a float64 reference, timed and
+profiled, and you get the findings. React to them and submit again. Each submission is a turn of a
+budget. Call finish when you are done: the best of all turns is judged once more and written out."""
+_TELL_S = 3.0
+"""How often a waiting client is told what is being done."""
+
+
+def serve(run: AgentRun) -> None:
+    """Speak MCP on stdin and stdout until the client goes away; raises `EnvironmentFault` without the SDK."""
+    server = server_for(run)
+    run.start()
+    server.run("stdio")
+
+
+def server_for(run: AgentRun) -> MCPServer[Any]:
+    """The tools over `run`; every one waits in a thread, so that the server stays able to answer."""
+    try:
+        import anyio
+        from anyio import to_thread
+        from mcp.server import MCPServer
+        from mcp.server.mcpserver import Context
+        from mcp.server.mcpserver.exceptions import ToolError
+    except ImportError as error:
+        raise EnvironmentFault(MISSING) from error
+
+    async def waiting(ask: Callable[[], T], ctx: Any) -> T:
+        done = anyio.Event()
+
+        async def tell() -> None:
+            waited = 0.0
+            while True:
+                with anyio.move_on_after(_TELL_S):
+                    await done.wait()
+                    return
+                waited += _TELL_S
+                await ctx.report_progress(waited, None, run.doing)
+
+        result: list[T] = []
+        failed: list[KernelAgentError] = []
+        async with anyio.create_task_group() as group:
+            group.start_soon(tell)
+            try:
+                result.append(await to_thread.run_sync(ask, abandon_on_cancel=True))
+            except KernelAgentError as error:
+                # Raised below: a task group would wrap it into a group of one.
+                failed.append(error)
+            done.set()
+        if failed:
+            raise ToolError(said(failed[0]))
+        return result[0]
+
+    async def read_problem(ctx: Any) -> str:
+        """Read the task: the module's source, shapes, device, contract, and what is asked now."""
+        return await waiting(run.problem, ctx)
+
+    async def submit_candidate(
+        code: Annotated[str, "The complete Python file that defines ModelNew."],
+        ctx: Any,
+        reasoning: Annotated[str, "One or two sentences: what you change and why."] = "",
+    ) -> Submitted:
+        """Have a candidate judged; returns the verdict, the findings and the profile in words."""
+        return await waiting(lambda: run.submit(code, reasoning), ctx)
+
+    async def list_history(ctx: Any) -> str:
+        """List the turns so far, one line each."""
+        return await waiting(run.history, ctx)
+
+    async def show_turn(turn: int, ctx: Any) -> str:
+        """Show one turn: its code and its findings."""
+        return await waiting(lambda: run.turn(turn), ctx)
+
+    async def finish(ctx: Any, why: str = "") -> Finished:
+        """End the run: the best candidate is judged again with fresh inputs and written out."""
+        return await waiting(lambda: run.finish(why), ctx)
+
+    server: MCPServer[Any] = MCPServer("kernelagent", instructions=INSTRUCTIONS)
+    for tool in (read_problem, submit_candidate, list_history, show_turn, finish):
+        # The SDK hands its context to the parameter of this type, and asks the client for the others.
+        tool.__annotations__["ctx"] = Context
+        server.add_tool(tool)
+    return server

@@ -1,0 +1,104 @@
+"""What is to be optimised: where the user keeps it (`ProblemSpec`), what the judge found (`ProblemFacts`).
+
+Nothing here imports the user's module: the judge does, and describes it as data.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Literal
+
+Mode = Literal["eval", "train"]
+
+
+@dataclass(frozen=True)
+class ProblemSpec:
+    """How to find a module and its inputs; exactly one of `path`, `import_name`, `bundle` is set."""
+
+    path: str | None = None
+    """A Python file, KernelBench style or any other."""
+    import_name: str | None = None
+    """`pkg.mod`, importable from where the command runs."""
+    bundle: str | None = None
+    """A folder written by a library call for a live module (see `kernelagent.bundle`)."""
+    module: str | None = None
+    """Name of the `nn.Module` subclass; None: `Model`, or the only one there is."""
+    inputs: str | None = None
+    """Name of the function that makes the inputs; None: `get_inputs`."""
+    init: str | None = None
+    """Name of the function that makes the constructor's arguments; None: `get_init_inputs`."""
+    check: str | None = None
+    """Name of the user's own test `fn(output, *inputs) -> bool`, run by the judge in addition."""
+
+    @property
+    def label(self) -> str:
+        """What a person calls this problem."""
+        return self.path or self.import_name or self.bundle or "problem"
+
+    def seen_from(self, folder: Path) -> ProblemSpec:
+        """The same problem with absolute paths; relative ones are meant from `folder`."""
+        return replace(
+            self,
+            path=None if self.path is None else str(folder / self.path),
+            bundle=None if self.bundle is None else str(folder / self.bundle),
+        )
+
+
+@dataclass(frozen=True)
+class TensorFacts:
+    """One tensor of an input, an output or the state."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    """As torch spells it without the prefix, for example `bfloat16`."""
+    strides: tuple[int, ...] = ()
+    kind: Literal["input", "output", "parameter", "buffer"] = "input"
+
+
+@dataclass(frozen=True)
+class InputSet:
+    """One named set of arguments, as data."""
+
+    name: str
+    tensors: tuple[TensorFacts, ...]
+    arguments: str
+    """The call written out for a reader, for example `(x: float32[64, 4096], eps=1e-05)`."""
+    executed: tuple[TensorFacts, ...] | None = None
+    """The shrunk tensors that were really run on `virtual`; None when nothing was shrunk."""
+
+
+@dataclass(frozen=True)
+class Remark:
+    """Something about the problem itself that a careful reader wants to know."""
+
+    code: str
+    message: str
+
+
+@dataclass(frozen=True)
+class ProblemFacts:
+    """What the judge says about the user's module; all that controller, models and reports know."""
+
+    name: str
+    source: str
+    """The text a model is shown: the module's class and what it needs."""
+    entry_point: str
+    """Name of the reference class."""
+    constructor: Literal["init", "from_reference"]
+    """How `ModelNew` is built: with the reference's arguments, or from a shell of a live module."""
+    init_arguments: str
+    """The constructor call written out, for example `(4096, eps=1e-06)`."""
+    input_sets: tuple[InputSet, ...]
+    outputs: tuple[TensorFacts, ...]
+    state: tuple[TensorFacts, ...]
+    mode: Mode
+    sha256: str
+    """Hash of the problem's source, names and shapes."""
+    precision: str
+    """The matmul precision both sides run at, for example `tf32 off`."""
+    dynamic: tuple[str, ...] = ()
+    """Sizes that change from call to call, each written out for a reader."""
+    disclosures: tuple[Remark, ...] = field(default=())
+    """What a careful reader should know about the problem itself."""

@@ -1,0 +1,1 @@
+"""From a problem to its emitted module: one run, its turns, and the same again for an emitted file."""

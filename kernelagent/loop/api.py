@@ -1,0 +1,124 @@
+"""The library call: a live module in, a drop-in module out. It never judges; the judge's process does."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kernelagent.domain.candidate import Candidate
+from kernelagent.domain.config import resolve
+from kernelagent.domain.errors import EnvironmentFault, UsageError
+from kernelagent.domain.evaluation import Evaluation, Interval
+from kernelagent.domain.problem import ProblemSpec
+from kernelagent.loop.arguments import candidate_in, problem_spec
+from kernelagent.loop.exclusive_gpu import alone_on
+from kernelagent.loop.run import RunResult
+from kernelagent.loop.run import optimize as run_optimize
+from kernelagent.loop.run_setup import judge_settings
+from kernelagent.tools.judge_client import JudgeProcess
+
+if TYPE_CHECKING:
+    import torch
+
+
+@dataclass(frozen=True)
+class Result:
+    """What `optimize` returns."""
+
+    module: torch.nn.Module
+    """The drop-in; the original object itself when nothing better was found."""
+    faster: bool | None
+    """True or False where it was measured, None where nothing was timed."""
+    speedup: Interval | None
+    """Against the eager module, measured; None where nothing was timed (never an estimate)."""
+    evaluation: Evaluation | None
+    """The winner's verdict with all its evidence."""
+    path: Path | None
+    """The emitted file."""
+    report: Path
+    """`report.md` of the run."""
+    run: Path
+
+
+def optimize(module: torch.nn.Module, example_inputs: Any, **options: Any) -> Result:
+    """Optimize a live, trained module on inputs like `example_inputs`.
+
+    `example_inputs`: a tensor, a tuple of positional arguments, `{"args": ..., "kwargs": ...}`, or
+    a dict of several named input sets. `options` are those of `kernelagent optimize` with
+    underscores (`turns=5`, `device="virtual"`, `model="openai/gpt-5"`). Raises `KernelAgentError`.
+    """
+    from kernelagent.tools.judge.problem.bundle import save_bundle
+
+    config = resolve(_as_flags(options))
+    stem = type(module).__name__
+    bundle = Path(config.runs).parent / "bundles" / f"{time.strftime('%Y%m%d-%H%M%S')}-{stem}"
+    number = 0
+    while bundle.exists():
+        number += 1
+        bundle = bundle.with_name(f"{bundle.name}-{number}")
+    save_bundle(bundle, module, example_inputs)
+    result = run_optimize(ProblemSpec(bundle=str(bundle), module=stem), config)
+    return _result(module, result)
+
+
+def evaluate(problem: str | ProblemSpec, candidate: str | Path, **options: Any) -> Evaluation:
+    """Judge one candidate (source text, or the path of a file) against a problem file or `pkg.mod:Name`."""
+    names = {key: options.pop(key, None) for key in ("module", "inputs", "init", "check")}
+    spec = problem if isinstance(problem, ProblemSpec) else problem_spec(problem, names)
+    config = resolve(_as_flags(options))
+    opened = JudgeProcess(judge_settings(spec, config))
+    with opened as judge, alone_on(judge.device, config.device):
+        return judge.certify(_candidate(candidate), lambda _: None)
+
+
+def _candidate(given: str | Path) -> Candidate:
+    if isinstance(given, str) and "\n" in given:
+        return Candidate(given)
+    path = Path(given)
+    if not path.is_file():
+        raise UsageError(f"there is no candidate file {given}")
+    parsed = candidate_in(path)
+    if not isinstance(parsed, Candidate):
+        raise UsageError(f"{given}: {parsed.why}")
+    return parsed
+
+
+def _as_flags(options: Mapping[str, Any]) -> dict[str, Any]:
+    flags = dict(options)
+    if isinstance(flags.get("model"), str):
+        flags["model"] = (flags["model"],)
+    if isinstance(flags.get("out"), Path):
+        flags["out"] = str(flags["out"])
+    return flags
+
+
+def _result(module: torch.nn.Module, result: RunResult) -> Result:
+    winner = result.winner
+    outcome = result.path is not None and winner is not None
+    timing = winner.timing if winner is not None else None
+    return Result(
+        module=_drop_in(result.path, module) if result.path is not None else module,
+        faster=winner.faster if outcome and winner is not None else False,
+        speedup=timing.speedup_eager if timing is not None else None,
+        evaluation=winner,
+        path=result.path,
+        report=result.run / "report.md",
+        run=result.run,
+    )
+
+
+def _drop_in(path: Path, module: torch.nn.Module) -> torch.nn.Module:
+    name = path.stem
+    spec = importlib.util.spec_from_file_location(name, path.resolve())
+    if spec is None or spec.loader is None:
+        raise EnvironmentFault(f"the emitted module {path} cannot be imported")
+    emitted = importlib.util.module_from_spec(spec)
+    sys.modules[name] = emitted
+    spec.loader.exec_module(emitted)
+    replaced: torch.nn.Module = emitted.optimized(module)
+    return replaced

@@ -1,0 +1,32 @@
+"""What a user names, a problem or a candidate's file, as records."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from kernelagent.domain.candidate import Candidate, NoCandidate, parse_reply
+from kernelagent.domain.errors import UsageError
+from kernelagent.domain.problem import ProblemSpec
+
+
+def problem_spec(problem: str, names: Mapping[str, str | None]) -> ProblemSpec:
+    """A file, a saved module's folder or `pkg.mod[:Name]`; raises `UsageError` when it is none."""
+    if Path(problem, "bundle.json").is_file():
+        return ProblemSpec(bundle=problem)
+    if problem.endswith(".py") and not Path(problem).is_file():
+        raise UsageError(f"there is no file {problem}")
+    if Path(problem).exists():
+        return ProblemSpec(path=problem, **names)
+    module, colon, name = problem.partition(":")
+    if not all(part.isidentifier() for part in module.split(".")):
+        raise UsageError(f"there is no file {problem!r}, and it is no pkg.mod:Name either")
+    if colon:
+        names = {**names, "module": name}
+    return ProblemSpec(import_name=module, **names)
+
+
+def candidate_in(path: Path) -> Candidate | NoCandidate:
+    """A candidate file: Python, or a reply in Markdown with a code block."""
+    text = path.read_text(encoding="utf-8")
+    return parse_reply(text) if path.suffix in {".md", ".txt"} else Candidate(text)

@@ -1,0 +1,166 @@
+"""One question to a model: its prompt, cut to the model's window, and the reply, logged as it comes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
+
+from kernelagent.domain.errors import PromptTooLong
+from kernelagent.domain.evaluation import DeviceFacts
+from kernelagent.domain.events import Event, Remarked, ReplyProgressed, ReplyReceived, TurnStarted
+from kernelagent.domain.history import Message, Turn
+from kernelagent.domain.model_options import Style
+from kernelagent.domain.problem import ProblemFacts
+from kernelagent.domain.serialization import without_surrogates
+from kernelagent.loop.live_text import LiveText
+from kernelagent.models import Exhausted, Model, ModelQuery, NotAnswered, Reply, Windowed, room_in
+from kernelagent.prompts import (
+    FittedPrompt,
+    estimate_tokens,
+    fit_prompt,
+    prompt_hash,
+    prompt_tokens,
+    prompts_version,
+)
+from kernelagent.storage.secrets import Redactor
+
+_LESS_AFTER_REFUSAL = 0.75
+"""Of the tokens that were too many, where the endpoint did not say how many it takes."""
+
+
+@dataclass
+class QueryRunner:
+    """Asks the models of one run; `publish` puts an event into the log."""
+
+    facts: ProblemFacts
+    device: DeviceFacts
+    models: Mapping[str, Model]
+    publish: Callable[[Event], None]
+    keep_prompt: Callable[[int, Sequence[Message]], object]
+    clock: Callable[[], float]
+    one_at_a_time: AbstractContextManager[object]
+    """Held while a batch is begun: asks side by side share the log."""
+    on_text: Callable[[str], None] = lambda _: None
+    prompts: Style = "strong"
+    redact: Redactor = field(default_factory=Redactor)
+    _refused: dict[str, int] = field(default_factory=dict)
+    """Tokens of a prompt that each model's endpoint will take, as its refusals taught."""
+
+    def rendered(self, ask: ModelQuery) -> ModelQuery:
+        """`ask` with its prompt: what fits, else the shortest there is, for tokens are estimated here."""
+        room = self._room(ask.request.model)
+        if room is not None:
+            room -= estimate_tokens(ask.added)
+        try:
+            fitted = self._fitted(ask, room)
+        except PromptTooLong as error:
+            fitted = self._fitted(ask, error.shortest)
+        message = _with_words(fitted.messages, ask.added)
+        return replace(
+            ask,
+            request=replace(ask.request, window=fitted.shown) if fitted.cut else ask.request,
+            messages=tuple(replace(m, content=self.redact(m.content)) for m in message),
+            cut=fitted.cut,
+            tell=self.tell,
+        )
+
+    def begin(self, asks: Sequence[ModelQuery]) -> None:
+        """Log a whole batch before any of it is asked, so that it can be asked again as it was."""
+        batch = tuple(ask.turn for ask in asks)
+        for ask in asks:
+            self.keep_prompt(ask.turn, ask.messages)
+            asked = prompt_hash(ask.messages)
+            self.publish(TurnStarted(ask.turn, ask.request, asked, prompts_version(), batch))
+            if ask.cut:
+                left_out = ", ".join(ask.cut)
+                self.tell(f"turn {ask.turn}: left out to fit {ask.request.model}: {left_out}")
+
+    def ask(self, ask: ModelQuery) -> Turn | Exhausted | NotAnswered:
+        """Ask the model; its reply is logged before it is used. Raises `ModelError`."""
+        began = self.clock()
+
+        def progress(text: str, characters: int) -> None:
+            self.publish(ReplyProgressed(ask.turn, text, characters))
+
+        while True:
+            on_text = LiveText(progress, self.on_text, self.redact, self.clock)
+            try:
+                answer = self.models[ask.request.model].reply(ask, on_text)
+            except PromptTooLong as error:
+                ask = self._shortened(ask, error)
+            else:
+                break
+        if not isinstance(answer, Reply):
+            return answer
+        return self.logged(ask, answer, self.clock() - began)
+
+    def logged(self, ask: ModelQuery, answer: Reply, seconds: float) -> Turn:
+        """The turn that a reply makes, once the log has it."""
+        # What no file can hold must not be in memory either: a resumed run reads it from the log.
+        text = without_surrogates(self.redact(answer.text))
+        self.publish(
+            ReplyReceived(
+                turn=ask.turn,
+                model=ask.request.model,
+                text=text,
+                tokens_in=answer.tokens_in,
+                tokens_out=answer.tokens_out,
+                dollars=answer.dollars,
+                finish=answer.finish,
+                seconds=seconds,
+                thinking=self.redact(answer.thinking),
+                remark=answer.remark,
+            )
+        )
+        return Turn(ask.turn, ask.request, text, answer.finish)
+
+    def tell(self, message: str) -> None:
+        self.publish(Remarked("info", message))
+
+    def _fitted(self, ask: ModelQuery, room: int | None) -> FittedPrompt:
+        return fit_prompt(
+            self.facts, self.device, ask.history, ask.request, max_tokens=room, style=self.prompts
+        )
+
+    def _room(self, name: str) -> int | None:
+        # A trainer answers by itself: there is no model to ask.
+        model = self.models.get(name)
+        known = model.prompt_room if isinstance(model, Windowed) else None
+        rooms = [room for room in (known, self._refused.get(name)) if room is not None]
+        return min(rooms, default=None)
+
+    def _shortened(self, ask: ModelQuery, error: PromptTooLong) -> ModelQuery:
+        """The same question, shorter; raises `PromptTooLong` when it cannot be."""
+        shown = len(ask.request.window)
+        with self.one_at_a_time:
+            self._refused[ask.request.model] = _learnt(ask, error)
+            shorter = self.rendered(ask)
+            if not _may_fit(shorter, ask, error):
+                raise PromptTooLong(
+                    f"{error}; nothing more can be left out: use a model with a larger window, or "
+                    f"--submodule for a part of the module"
+                ) from error
+            left = len(shorter.request.window)
+            self.tell(f"turn {ask.turn}: {error}; {left} earlier turns are shown, not {shown}")
+            self.begin([shorter])
+        return shorter
+
+
+def _learnt(ask: ModelQuery, error: PromptTooLong) -> int:
+    """Tokens that the next prompt may have, always fewer than this one has."""
+    less = int(prompt_tokens(ask.messages) * _LESS_AFTER_REFUSAL)
+    return less if error.window is None else min(less, room_in(error.window))
+
+
+def _may_fit(shorter: ModelQuery, refused: ModelQuery, error: PromptTooLong) -> bool:
+    tokens = prompt_tokens(shorter.messages)
+    within = error.window is None or tokens < error.window
+    return within and tokens < prompt_tokens(refused.messages)
+
+
+def _with_words(messages: tuple[Message, ...], added: str) -> tuple[Message, ...]:
+    if not added:
+        return messages
+    last = messages[-1]
+    return (*messages[:-1], replace(last, content=f"{last.content}\n\n{added}"))

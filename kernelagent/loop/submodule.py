@@ -1,0 +1,260 @@
+"""`optimize MODEL --submodule a.b.c`: a part of a model optimized on what it really gets, then put back.
+
+Nothing is said about the part's gain before the whole model's answer was found right with it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from kernelagent.domain.candidate import Candidate
+from kernelagent.domain.config import RunConfig
+from kernelagent.domain.errors import (
+    ExitStatus,
+    KernelAgentError,
+    ModelError,
+    ProblemError,
+    UsageError,
+)
+from kernelagent.domain.events import Subscriber
+from kernelagent.domain.problem import ProblemSpec
+from kernelagent.domain.serialization import to_data, to_json
+from kernelagent.domain.whole_model import Scan, ScanRow, WholeModel
+from kernelagent.loop.run import RunResult
+from kernelagent.loop.run import optimize as run_optimize
+from kernelagent.loop.run_setup import judge_settings
+from kernelagent.tools.judge_client import WholeModelProcess
+
+_MOST_PLACES = 8
+"""Where one result is put at once: each place is a process of its own while the whole is verified."""
+
+
+@dataclass(frozen=True)
+class PartResult:
+    """What came of one submodule."""
+
+    path: str
+    run: str
+    """Its folder; empty where no run could be begun or carried through."""
+    why: str
+    emitted: str | None = None
+    """The file, where the whole model stayed right with it; else None."""
+    whole: WholeModel | None = None
+
+
+@dataclass(frozen=True)
+class PartsResult:
+    """What came of all of them."""
+
+    model: str
+    parts: tuple[PartResult, ...]
+    schema: str = "kernelagent.submodules/1"
+
+    @property
+    def exit_status(self) -> ExitStatus:
+        result = any(part.emitted is not None for part in self.parts)
+        return ExitStatus.OK if result else ExitStatus.NOT_FOUND
+
+
+def scanned(problem: ProblemSpec, config: RunConfig) -> Scan:
+    """The whole model's submodules, most to gain first."""
+    with WholeModelProcess(judge_settings(problem, config)) as judge:
+        return judge.scan()
+
+
+def following(
+    scan: Scan, taken: Sequence[ScanRow], failed: Sequence[ScanRow] = ()
+) -> ScanRow | None:
+    """The part with most to gain besides those `taken`; what is inside one that `failed` may be it."""
+    gone = {path for row in failed for path in (row.path, *row.alike)}
+    return next(
+        (r for r in scan.rows if _can(r) and r.path not in gone and not _overlaps(r.path, taken)),
+        None,
+    )
+
+
+def optimize_top(
+    problem: ProblemSpec,
+    config: RunConfig,
+    scan: Scan,
+    top: int,
+    *,
+    tell: Callable[[str], None],
+    subscribers: Sequence[Subscriber] = (),
+    stop_asked: Callable[[], bool] = lambda: False,
+) -> PartsResult:
+    """The `top` parts with most to gain; a part without an accepted candidate is replaced by the next.
+
+    At most as many again are tried in vain. Raises what went wrong when not one could be tried.
+    """
+    if top > 1 and config.out is not None:
+        raise UsageError("--out names one file; leave it out with several submodules")
+    done: list[PartResult] = []
+    taken: list[ScanRow] = []
+    failed: list[ScanRow] = []
+    fault: KernelAgentError | None = None
+    while len(taken) < top and len(failed) <= top and not stop_asked():
+        row = following(scan, taken, failed)
+        if row is None:
+            break
+        places = places_of(row, taken)
+        tell(
+            f"part {len(taken) + 1} of {top}: {', '.join(places)} ({row.kind}), "
+            f"{row.share:.0%} of the time, at most {row.gain_at_most or 1.0:.2f}x for the whole"
+        )
+        try:
+            done.append(_one(problem, config, places, subscribers, stop_asked))
+        except (ModelError, ProblemError) as error:
+            fault = error
+            tell(f"{row.path} is left as it is: {error}")
+            failed.append(row)
+            done.append(PartResult(row.path, "", str(error)))
+        else:
+            taken.append(row)
+    if not done and following(scan, ()) is None:
+        raise UsageError(
+            f"no submodule of {scan.model} can be optimized alone; `kernelagent scan` says why"
+        )
+    if fault is not None and not taken:
+        raise fault
+    return PartsResult(problem.label, tuple(done))
+
+
+def optimize_parts(
+    problem: ProblemSpec,
+    config: RunConfig,
+    groups: Sequence[tuple[str, ...]],
+    *,
+    subscribers: Sequence[Subscriber] = (),
+    stop_asked: Callable[[], bool] = lambda: False,
+) -> PartsResult:
+    """One run for each group's first part, then a look at the whole model with all of them replaced."""
+    if len(groups) > 1 and config.out is not None:
+        raise UsageError("--out names one file; leave it out with several submodules")
+    done = []
+    for places in groups:
+        if stop_asked():
+            break
+        done.append(_one(problem, config, places, subscribers, stop_asked))
+    return PartsResult(problem.label, tuple(done))
+
+
+def _one(
+    problem: ProblemSpec,
+    config: RunConfig,
+    places: tuple[str, ...],
+    subscribers: Sequence[Subscriber],
+    stop_asked: Callable[[], bool],
+) -> PartResult:
+    path = places[0]
+    word = path.replace(".", "_")
+    bundle = _bundle_folder(Path(config.runs), word)
+    settings = judge_settings(problem, config)
+    with WholeModelProcess(settings) as judge:
+        judge.capture(path, bundle)
+    stem = Path(problem.label.partition(":")[0]).stem
+    config = replace(config, out=config.out or f"{stem}_{word}_optimized.py")
+    result = run_optimize(
+        ProblemSpec(bundle=str(bundle), module=word),
+        config,
+        subscribers=subscribers,
+        stop_asked=stop_asked,
+    )
+    if result.path is None:
+        return PartResult(path, str(result.run), result.why)
+    with WholeModelProcess(settings) as judge:
+        whole = judge.verify(places, _candidate_of(result), _ratio(result))
+    (result.run / "whole_model.json").write_bytes(to_json(to_data(whole)))
+    if not whole.right:
+        # Right alone and wrong in its place: the run keeps its copy, the user's folder does not.
+        result.path.unlink()
+        return PartResult(path, str(result.run), whole.why, None, whole)
+    return PartResult(path, str(result.run), result.why, str(result.path), whole)
+
+
+def text_of(found: PartsResult) -> str:
+    """The result for a person."""
+    lines = []
+    for part in found.parts:
+        if part.emitted is None or part.whole is None:
+            lines.append(f"{part.path}: no better module: {part.why}")
+            continue
+        whole = part.whole
+        name = Path(part.emitted).stem
+        lines += [
+            f"{part.path}: {part.emitted}",
+            f"  whole model: {whole.why}, {whole.calls} calls of the part",
+            f"  whole model's time: {_time(whole)}",
+            f"  put it back: for path in {list(whole.paths)}: model.set_submodule(path, "
+            f"{name}.optimized(model.get_submodule(path)))",
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def scan_text(scan: Scan, most: int = 20) -> str:
+    """The table of a scan for a person."""
+    kind = "estimate, nothing was timed" if scan.time == "estimate" else "measured"
+    lines = [f"{scan.model} on {scan.device.name}: {scan.total_us:.1f} µs a forward ({kind})"]
+    lines.append(
+        f"{'submodule':32} {'class':20} {'calls':>5} {'µs':>9} {'share':>6} {'at most':>8}"
+    )
+    for row in scan.rows[:most]:
+        gain = f"{row.gain_at_most:.2f}x" if row.gain_at_most is not None else "unknown"
+        alike = f"  (and {len(row.alike)} like it)" if row.alike else ""
+        cannot = f"  ({row.cannot})" if row.cannot is not None else ""
+        lines.append(
+            f"{row.path:32} {row.kind:20} {row.calls:>5} {row.device_us:>9.1f} {row.share:>6.0%} "
+            f"{gain:>8}{alike}{cannot}"
+        )
+    if len(scan.rows) > most:
+        lines.append(f"and {len(scan.rows) - most} more; --json has all")
+    lines += [f"note: {note}" for note in scan.notes]
+    return "\n".join(lines) + "\n"
+
+
+def _time(whole: WholeModel) -> str:
+    if whole.before_us is None or whole.after_us is None:
+        return "not measured, so nothing is said about its gain"
+    return (
+        f"not timed; estimate {whole.before_us:.1f} µs before, {whole.after_us:.1f} µs after "
+        f"(differences under 20 % between estimates mean nothing)"
+    )
+
+
+def _candidate_of(result: RunResult) -> Candidate:
+    return Candidate((result.run / "module.py").read_text(encoding="utf-8"))
+
+
+def _ratio(result: RunResult) -> float | None:
+    estimate = result.winner.estimate if result.winner is not None else None
+    return estimate.ratio if estimate is not None else None
+
+
+def _can(row: ScanRow) -> bool:
+    return row.cannot is None and row.gain_at_most is not None and row.gain_at_most > 1.0
+
+
+def places_of(row: ScanRow, taken: Sequence[ScanRow]) -> tuple[str, ...]:
+    """A part with the parts like it, none of them inside or around one that is `taken`."""
+    alike = [path for path in row.alike if not _overlaps(path, taken)]
+    return (row.path, *alike[: _MOST_PLACES - 1])
+
+
+def _overlaps(path: str, taken: Sequence[ScanRow]) -> bool:
+    return any(_nested(path, other) for row in taken for other in (row.path, *row.alike))
+
+
+def _nested(one: str, other: str) -> bool:
+    return one == other or one.startswith(f"{other}.") or other.startswith(f"{one}.")
+
+
+def _bundle_folder(runs: Path, word: str) -> Path:
+    folder = runs.parent / "bundles" / f"{time.strftime('%Y%m%d-%H%M%S')}-{word}"
+    number = 0
+    while folder.exists():
+        number += 1
+        folder = folder.with_name(f"{folder.name}-{number}")
+    return folder

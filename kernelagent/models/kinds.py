@@ -1,0 +1,116 @@
+"""Which kinds of models there are, by the beginning of their names, and how a model is made of a name.
+
+A package of anybody's adds one by an entry point in the group `kernelagent.models`: the entry point's name is
+the kind's, and `NAME:REST` is given to its factory.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.metadata import entry_points
+from typing import Literal
+from urllib.parse import urlsplit
+
+from kernelagent.domain.errors import UsageError
+from kernelagent.domain.model_options import COMPILER
+from kernelagent.models import Model, ModelSettings
+from kernelagent.storage.secrets import MARK
+
+ENTRY_POINTS = "kernelagent.models"
+MCP = "mcp"
+"""The name under which a coding agent writes, through `kernelagent mcp`."""
+Factory = Callable[[str, ModelSettings], Model]
+"""Makes a model of the text behind the colon of its name."""
+
+
+@dataclass(frozen=True)
+class ModelKind:
+    """One kind of model: how it is named, made, and where it sends the module's source."""
+
+    name: str
+    """What stands before the colon, or the whole name."""
+    factory: str
+    """`package.module:function`, imported when such a model is asked for."""
+    sends_to: Literal["nobody", "this machine", "elsewhere"] = "elsewhere"
+    uses_gpu: bool = False
+    """Whether it may keep the GPU busy that candidates are timed on, and is told when to wait."""
+
+
+BUILT_IN = (
+    ModelKind(COMPILER, "kernelagent.models.compiler_model:make", "nobody", uses_gpu=True),
+    ModelKind("replay", "kernelagent.models.replay:make", "nobody"),
+    ModelKind("files", "kernelagent.models.files_model:make", "nobody"),
+    # It shares its GPU by itself: it is put to sleep while candidates are timed.
+    ModelKind("vllm", "kernelagent.models.vllm.model:make", "this machine"),
+)
+
+
+def load_model(name: str, settings: ModelSettings) -> Model:
+    """The model of a name; imports only the kind asked for. Raises `UsageError` for an unknown name."""
+    kind = kind_of(name)
+    if kind is None:
+        model = _endpoint(name, settings)
+        uses_gpu = _on_this_machine(settings.api_base)
+    else:
+        module, _, function = kind.factory.partition(":")
+        factory: Factory = getattr(importlib.import_module(module), function)
+        model, uses_gpu = factory(name.partition(":")[2], settings), kind.uses_gpu
+    if settings.gpu is not None and uses_gpu:
+        from kernelagent.models.draining import drained
+
+        return drained(model, settings.gpu, settings.publish)
+    return model
+
+
+def kind_of(name: str) -> ModelKind | None:
+    """The kind that a name belongs to; None: it is a provider's name for litellm."""
+    first, colon, _ = name.partition(":")
+    for kind in (*BUILT_IN, *_installed()):
+        if kind.name == first and bool(colon) == (kind.name != COMPILER):
+            return kind
+    return None
+
+
+def needs_no_endpoint(name: str) -> bool:
+    """True for models to which we send nothing over a network."""
+    kind = kind_of(name)
+    return name == MCP or (kind is not None and kind.sends_to == "nobody")
+
+
+def stays_on_this_machine(name: str) -> bool:
+    """True for models that send the module's source to nobody else."""
+    kind = kind_of(name)
+    return needs_no_endpoint(name) or (kind is not None and kind.sends_to != "elsewhere")
+
+
+def _installed() -> tuple[ModelKind, ...]:
+    # What a stranger's model does with the source is not known: it counts as sending it elsewhere.
+    return tuple(ModelKind(point.name, point.value) for point in entry_points(group=ENTRY_POINTS))
+
+
+def _endpoint(name: str, settings: ModelSettings) -> Model:
+    if name == MCP:
+        raise UsageError(
+            "this run was driven by a coding agent; go on with `kernelagent mcp --resume RUN`, or name "
+            "another writer with --model"
+        )
+    if "/" not in name and settings.api_base is None:
+        installed = "".join(f", `{kind.name}:...`" for kind in _installed())
+        raise UsageError(
+            f"there is no model {name!r}; use `compiler`, `replay:PATH`, `files:DIR`, "
+            f"`vllm:CHECKPOINT`{installed}, or a provider's name as litellm spells it, for example openai/gpt-5"
+        )
+    if MARK in (settings.api_base or ""):
+        raise UsageError(
+            "the run's --api-base held a login, which is not kept; give --api-base again"
+        )
+    from kernelagent.models.litellm_model import LitellmModel
+
+    return LitellmModel(name, api_base=settings.api_base, redact=settings.redact)
+
+
+def _on_this_machine(api_base: str | None) -> bool:
+    host = urlsplit(api_base or "").hostname or ""
+    return host in {"localhost", "::1"} or host.startswith("127.")

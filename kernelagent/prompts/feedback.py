@@ -1,0 +1,136 @@
+"""An evaluation in words: what the model reads after its turn, the fact first, at most about 25 lines."""
+
+from __future__ import annotations
+
+from kernelagent.domain.evaluation import Evaluation, HeadroomFacts, KernelFacts, Reason
+from kernelagent.prompts.hints import by_cost, hints_for, read_again
+
+_LINES = 25
+_KERNELS = 6
+_HINTS = 3
+_NOTES = 4
+_NOTHING_LEFT = 0.05
+_NEARLY_ALL_LEFT = 0.999
+_DETAIL_KEYS = ("pattern", "first_mismatch", "input_set", "probe", "launch", "text")
+
+
+def feedback_for(evaluation: Evaluation) -> str:
+    """The verdict's first sentence, then evidence, the largest cost first, then what it suggests.
+
+    Never a seed, never the expected tensor.
+    """
+    lines = _verdict(evaluation)
+    if evaluation.reason is not None:
+        lines += _evidence(evaluation.reason)
+    lines += [_kernel(kernel) for kernel in by_cost(evaluation)[:_KERNELS]]
+    if evaluation.accepted:
+        lines += [f"Hint: {hint}" for hint in hints_for(evaluation)[:_HINTS]]
+    lines += [f"Note: {d.message}" for d in evaluation.disclosures[:_NOTES]]
+    return "\n".join(lines[:_LINES])
+
+
+def void_feedback(why: str) -> str:
+    """What a reply without code is answered with."""
+    return f"Nothing was evaluated: {why}."
+
+
+def _verdict(evaluation: Evaluation) -> list[str]:
+    reason = evaluation.reason
+    if reason is not None:
+        word = "Rejected" if evaluation.verdict == "rejected" else "Could not be judged"
+        return [f"{word} ({reason.code}): {reason.message}"]
+    lines = [f"Accepted: correct on all {_trials(evaluation)} trials{_gradients(evaluation)}."]
+    lines += _timing(evaluation)
+    if evaluation.estimate is not None:
+        e = evaluation.estimate
+        lines.append(
+            f"Estimate (not measured): {e.candidate_us:.1f} µs against {e.eager_us:.1f} µs for the "
+            f"eager module at {e.shapes}; bound by {e.bound}."
+        )
+    if evaluation.headroom is not None:
+        lines.append(headroom_sentence(evaluation.headroom))
+    return lines
+
+
+def _gradients(evaluation: Evaluation) -> str:
+    result = evaluation.correctness
+    if result is None or not result.gradients:
+        return ""
+    return f", with the gradients of {', '.join(result.gradients)}"
+
+
+def _timing(evaluation: Evaluation) -> list[str]:
+    if evaluation.timing is None:
+        return []
+    t, ratio = evaluation.timing, evaluation.timing.speedup_eager
+    lines = [
+        f"Measured: {t.candidate_us:.1f} µs against {t.eager_us:.1f} µs eager: "
+        f"{ratio.value:.2f}× (95 % interval {ratio.low:.2f}–{ratio.high:.2f})."
+    ]
+    if t.compile_us is not None and t.speedup_compile is not None:
+        lines.append(
+            f"torch.compile takes {t.compile_us:.1f} µs: {t.speedup_compile.value:.2f}× against it."
+        )
+    return lines
+
+
+def headroom_sentence(facts: HeadroomFacts) -> str:
+    """The least time and what makes it so, what is reached of it, and what is left."""
+    why = {
+        "dram": f"{size(facts.fewest_bytes)} moved once",
+        "math": "the matrix products alone",
+        "launch": f"one launch, and {size(facts.fewest_bytes)} moved once",
+    }[facts.binds]
+    if facts.binds == "launch" and facts.ceilings == "measured":
+        why = f"launch-bound: moving {size(facts.fewest_bytes)} once takes less than one launch"
+    message = f"Headroom: {facts.least_us:.1f} µs is the least here ({why})"
+    if facts.left < _NOTHING_LEFT:
+        return f"{message}; next to nothing is left to gain."
+    return f"{message}; {facts.attained:.0%} of that speed is reached, {_more(facts.left)} is possible."
+
+
+def _more(left: float) -> str:
+    """How much faster at most; `left` is rounded, and of a tiny module it may be everything."""
+    if left >= _NEARLY_ALL_LEFT:
+        return f"more than {1 / (1 - _NEARLY_ALL_LEFT):.0f}× more"
+    return f"at most {1 / (1 - left):.1f}× more"
+
+
+def _trials(evaluation: Evaluation) -> int:
+    return evaluation.correctness.trials if evaluation.correctness else 0
+
+
+def _evidence(reason: Reason) -> list[str]:
+    detail = reason.detail
+    lines = [f"- {key.replace('_', ' ')}: {detail[key]}" for key in _DETAIL_KEYS if detail.get(key)]
+    lines += [f"  {frame}" for frame in detail.get("traceback", [])[-4:]]
+    return lines
+
+
+def _kernel(kernel: KernelFacts) -> str:
+    parts = [f"{kernel.launches} launch{'es' if kernel.launches != 1 else ''}"]
+    if kernel.share_of_device_time is not None:
+        word = "of device time" if "cupti" in kernel.tier else "of the estimated device time"
+        parts.append(f"{kernel.share_of_device_time:.0%} {word}")
+    times = read_again(kernel)
+    if times is not None and times > 1.15:
+        parts.append(f"reads {times:.1f}× the fewest bytes it needs")
+    if kernel.spills:
+        parts.append(f"{kernel.spills} spill instructions")
+    if kernel.registers is not None:
+        parts.append(f"{kernel.registers} registers a thread")
+    if kernel.occupancy is not None and kernel.occupancy < 0.5:
+        parts.append(f"occupancy {kernel.occupancy:.0%}, limited by {kernel.occupancy_limiter}")
+    if kernel.tensor_core is not None:
+        parts.append(f"tensor cores by {kernel.tensor_core}")
+    if kernel.bound is not None:
+        parts.append(f"bound by {kernel.bound}")
+    return f"Kernel `{kernel.name}`: " + "; ".join(parts) + "."
+
+
+def size(count: int) -> str:
+    """A size for a reader: 57.6 kB, 2.0 MB."""
+    for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if count >= size:
+            return f"{count / size:.1f} {unit}"
+    return f"{count} B"

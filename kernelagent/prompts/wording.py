@@ -1,0 +1,219 @@
+"""One line for each event and each verdict: the same words on the terminal, in the TUI, the log and the reports."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from kernelagent.domain.evaluation import Evaluation
+from kernelagent.domain.events import (
+    BestChanged,
+    Evaluated,
+    Logged,
+    ModelExhausted,
+    ModuleEmitted,
+    ProblemDescribed,
+    Remarked,
+    ReplyProgressed,
+    ReplyReceived,
+    RunFinished,
+    RunResumed,
+    RunStarted,
+    ServerProgress,
+    StageFinished,
+    StageProgressed,
+    Steered,
+    TurnStarted,
+    TurnVoid,
+    WinnerMeasured,
+)
+
+
+@dataclass
+class Pace:
+    """How far a run is, and how long the rest may take at the pace so far; times are the events'."""
+
+    turns: int | None = None
+    begun_s: float | None = None
+    done: int = 0
+    minutes: float | None = None
+
+    def see(self, logged: Logged) -> None:
+        """Take an event into account."""
+        match logged.event:
+            case RunStarted() as e:
+                self.turns = _whole(e.config.get("turns"))
+                minutes = e.config.get("budget_minutes")
+                self.minutes = float(minutes) if isinstance(minutes, int | float) else None
+            case TurnStarted() if self.begun_s is None:
+                self.begun_s = logged.time_s
+            case Evaluated() | TurnVoid():
+                self.done += 1
+            case _:
+                pass
+
+    def left(self, now_s: float) -> str | None:
+        """`turn 3 of 20, about 4 min left at most`; None before there is anything to say."""
+        if self.begun_s is None or self.turns is None or self.turns <= 1:
+            return None
+        place = f"turn {min(self.done + 1, self.turns)} of at most {self.turns}"
+        if self.done == 0 or self.done >= self.turns:
+            return place
+        gone = now_s - self.begun_s
+        rest = gone / self.done * (self.turns - self.done)
+        if self.minutes is not None:
+            rest = min(rest, max(0.0, self.minutes * 60 - gone))
+        return f"{place}, {_duration(rest)} left at this pace"
+
+
+def _whole(value: object) -> int | None:
+    return value if isinstance(value, int) else None
+
+
+def _duration(seconds: float) -> str:
+    return f"about {seconds / 60:.0f} min" if seconds >= 90 else f"about {max(seconds, 1):.0f} s"
+
+
+def line_for(logged: Logged) -> str | None:
+    """The line an event is worth, if any."""
+    match logged.event:
+        case RunStarted() as e:
+            return f"run {e.run}: {e.problem.label}"
+        case ProblemDescribed() as e:
+            sets = "; ".join(s.arguments for s in e.facts.input_sets)
+            return (
+                f"problem {e.facts.name}: forward{sets}\n"
+                f"device {e.device.kind} ({e.device.name}), sandbox: {e.sandbox}"
+            )
+        case RunResumed() as e:
+            torn = f"; its last line, {e.torn_bytes} bytes, was torn and is cut off"
+            return "the run goes on" + (torn if e.torn_bytes else "")
+        case ReplyReceived(remark=str(remark)):
+            return f"warning: {remark}"
+        case TurnVoid() as e:
+            return f"turn {e.turn}: nothing to evaluate: {e.why}"
+        case Evaluated() as e:
+            return f"turn {e.turn}: {summary(e.evaluation)}"
+        case BestChanged() as e:
+            return f"turn {e.turn} is the best so far"
+        case ModelExhausted() as e:
+            return f"{e.model}: {e.message}"
+        case WinnerMeasured() as e:
+            return f"turn {e.turn} again, with fresh inputs: {summary(e.evaluation)}"
+        case ModuleEmitted() as e:
+            return f"written: {e.path}"
+        case Remarked() as e:
+            return f"{e.level}: {e.message}"
+        case ServerProgress() as e:
+            return server_line(e)
+        case Steered() as e:
+            return steered_text(e)
+        case RunFinished(outcome="failed"):
+            # The command says it once, as its last word.
+            return None
+        case RunFinished() as e:
+            return f"finished: {e.why}"
+        case _:
+            return None
+
+
+def doing_after(logged: Logged) -> str | None:
+    """What is happening now that this event is over."""
+    match logged.event:
+        case RunStarted():
+            return "reading the problem"
+        case ProblemDescribed() | Evaluated() | TurnVoid() | BestChanged() | ModelExhausted():
+            return "choosing what to ask"
+        case Steered(act="pause", refused=None):
+            return "paused"
+        case TurnStarted():
+            return "asking the model"
+        case ReplyProgressed() as e:
+            return f"turn {e.turn} is being written: {e.characters} characters so far"
+        case ReplyReceived():
+            return "judging the candidate"
+        case StageFinished() as e:
+            return f"judging turn {e.turn}: {e.stage.name} done"
+        case StageProgressed() as e:
+            verb = {"measure": "measuring"}.get(e.stage, e.stage)
+            return f"judging turn {e.turn}: {verb} block {min(e.done + 1, e.of)} of {e.of}"
+        case ServerProgress(phase="starting" | "waiting") as e:
+            return f"starting {e.model}"
+        case WinnerMeasured() | ModuleEmitted():
+            return "writing the module"
+        case RunFinished():
+            return None
+        case _:
+            return "working"
+
+
+def server_line(progress: ServerProgress) -> str:
+    """One line about a model server of our own."""
+    after = f": {progress.detail}" if progress.detail else ""
+    match progress.phase:
+        case "starting":
+            return f"{progress.model} is being started{after}"
+        case "waiting":
+            return f"{progress.model} is not ready after {progress.seconds:.0f} s{after[:160]}"
+        case "ready":
+            return f"{progress.model} is ready after {progress.seconds:.1f} s{after}"
+        case "stopped":
+            return f"{progress.model} is stopped{after}"
+
+
+def steered_text(event: Steered) -> str:
+    """One line: what the user did, or asked for in vain."""
+    limits = ", ".join(f"{name.replace('_', ' ')} {v:g}" for name, v in event.limits.items())
+    what = limits or event.text or ("" if event.turn is None else f"turn {event.turn}")
+    did = f"user: {event.act}" + (f": {what}" if what else "")
+    return did if event.refused is None else f"{did}: refused: {event.refused}"
+
+
+def summary(evaluation: Evaluation) -> str:
+    """One line: verdict, and the number with its baseline, interval or label."""
+    if evaluation.reason is not None:
+        first = evaluation.reason.message.splitlines()[0]
+        return f"{evaluation.verdict} ({evaluation.reason.code}): {first[:160]}"
+    trials = evaluation.correctness.trials if evaluation.correctness else 0
+    return f"accepted on {trials} trials; {number(evaluation)}"
+
+
+def number(evaluation: Evaluation) -> str:
+    """The speedup with its interval and baseline, or the estimate called so, or that there is neither."""
+    if evaluation.timing is not None:
+        t = evaluation.timing
+        text = (
+            f"{t.speedup_eager.value:.2f}× eager "
+            f"[{t.speedup_eager.low:.2f}, {t.speedup_eager.high:.2f}] on {evaluation.device.name}"
+        )
+        if t.speedup_compile is not None:
+            c = t.speedup_compile
+            text += f", {c.value:.2f}× torch.compile [{c.low:.2f}, {c.high:.2f}]"
+        return text
+    if evaluation.estimate is not None:
+        e = evaluation.estimate
+        return (
+            f"not timed; estimate {e.candidate_us:.1f} µs, eager {e.eager_us:.1f} µs, on "
+            f"{evaluation.device.name} (bound by {e.bound})"
+        )
+    return "not timed, no estimate"
+
+
+def outcome_text(outcome: str, winner: Evaluation | None, path: Path | None, why: str) -> str:
+    """The closing line of a run: what was written, what was verified, and the number."""
+    if path is None or winner is None:
+        return f"no better module: {why}\n"
+    kernels = ", ".join(dict.fromkeys(k.name for k in winner.kernels))
+    sets = "; ".join(
+        f"{s.name} {s.arguments}" + (f", executed at {s.executed}" if s.executed else "")
+        for s in winner.input_sets
+    )
+    word = "verified, not timed" if winner.timing is None else "verified and certified faster"
+    lines = [
+        f"{word}: {path}",
+        f"  kernels: {kernels}",
+        f"  verified: {summary(winner).partition(';')[0]}, on {sets}",
+        f"  number: {number(winner)}",
+    ]
+    lines += [f"  note: {d.message}" for d in winner.disclosures]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,32 @@
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from kernelagent.cli.doctor import _vllm
+
+
+def interpreter(folder: Path, status: int) -> str:
+    path = folder / "python"
+    path.write_text(f"#!/bin/sh\nexit {status}\n")
+    path.chmod(0o755)
+    return str(path)
+
+
+def test_the_interpreter_that_a_run_would_start_is_the_one_asked(tmp_path):
+    result = _vllm({"KERNELAGENT_VLLM_PYTHON": interpreter(tmp_path, 0)})
+    assert (result.status, result.found) == ("ok", f"installed for {tmp_path}/python")
+
+
+@pytest.mark.parametrize("status", [1, None])
+def test_an_interpreter_without_vllm_or_none_at_all_is_named(tmp_path, status):
+    python = interpreter(tmp_path, status) if status else str(tmp_path / "nothing")
+    result = _vllm({"KERNELAGENT_VLLM_PYTHON": python})
+    assert result.status == "optional"
+    assert python in result.found
+
+
+def test_without_a_name_it_is_this_interpreter():
+    assert sys.executable in _vllm({}).found

@@ -1,0 +1,134 @@
+"""What the fitted constants say of operations, and what no fit may break."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+from torch.nn import functional as F
+
+from kernelagent.domain.errors import UsageError
+from kernelagent.tools.estimates.fusing import Call, Group, compiled
+from kernelagent.tools.estimates.least import least_of
+from kernelagent.tools.estimates.library import Library, library_for
+from kernelagent.tools.estimates.modules import traced
+from kernelagent.tools.estimates.operations import Operation
+from kernelagent.tools.virtual.ceilings import ceilings_for, gpus
+
+H100 = library_for(ceilings_for("h100"))
+
+
+def meta(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    return torch.empty(*shape, dtype=dtype, device="meta")
+
+
+def operations(module: nn.Module, *args: torch.Tensor) -> tuple[Operation, ...]:
+    return traced(module.to("meta"), args, {})
+
+
+class Calling(nn.Module):
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, *args):
+        return self.function(*args)
+
+
+@pytest.mark.parametrize("key", list(gpus()))
+def test_every_gpu_prices_a_matmul_between_its_peak_and_a_tenth_of_it(key: str) -> None:
+    gpu = ceilings_for(key)
+    result = library_for(gpu).eager(
+        operations(Calling(torch.mm), meta(8192, 8192), meta(8192, 8192))
+    )
+    fastest = 1e6 * 2 * 8192**3 / gpu.fp32_flops_per_s
+    assert fastest < result.us.value < 10 * fastest
+
+
+@pytest.mark.parametrize("name", ["h100", "H100", "h100-sxm", "a100-40", "l4", "t4", "rtx-4090"])
+def test_a_gpu_is_found_by_its_name(name: str) -> None:
+    assert name.lower().startswith(ceilings_for(name).key[:2])
+
+
+def test_a_name_that_nothing_has_is_a_usage_error() -> None:
+    with pytest.raises(UsageError, match="use one of h200, sm_90, h100"):
+        ceilings_for("voodoo2")
+
+
+def test_faster_memory_makes_elementwise_work_faster() -> None:
+    work = operations(nn.ReLU(), meta(1 << 28))
+    slow, fast = (library_for(ceilings_for(k)).eager(work).us.value for k in ("h100-pcie", "h200"))
+    assert slow > 1.5 * fast
+
+
+def test_layer_norm_over_few_long_rows_is_far_from_the_bandwidth() -> None:
+    """KernelBench level 1, problem 40's kind: 16 rows leave most multiprocessors without one."""
+    few = operations(nn.LayerNorm((64, 256, 256)), meta(16, 64, 256, 256))
+    many = operations(nn.LayerNorm(4096), meta(16384, 4096))
+    assert H100.eager(few).us.value > 3 * H100.eager(many).us.value
+
+
+def test_a_recurrent_layer_is_one_call_whose_steps_wait_for_each_other() -> None:
+    short = operations(nn.LSTM(128, 256, 6, batch_first=True), meta(10, 64, 128))
+    long = operations(nn.LSTM(128, 256, 6, batch_first=True), meta(10, 512, 128))
+    assert [o.name for o in long if o.kind != "fill"] == ["lstm"]
+    assert H100.eager(long).us.value > 4 * H100.eager(short).us.value
+
+
+def test_the_library_prices_a_bias_of_a_convolution_as_a_pass_of_its_own() -> None:
+    x = meta(16, 64, 128, 128)
+    plain, biased = (operations(nn.Conv2d(64, 64, 3, bias=b), x) for b in (False, True))
+    extra = H100.eager(biased).us.value - H100.eager(plain).us.value
+    moved = 2 * 16 * 64 * 126 * 126 * 4
+    assert extra > 0.8e6 * moved / H100.gpu.dram_bytes_per_s
+
+
+def test_compiling_fuses_elementwise_operations_into_one_kernel() -> None:
+    work = operations(Calling(lambda x: torch.tanh(F.relu(x) + 1) * 2), meta(1 << 26))
+    assert len(work) == 4
+    (kernel,) = compiled(work)
+    assert isinstance(kernel, Group)
+    assert H100.eager(work).us.value > 3 * H100.compiled(work).us.value
+
+
+def test_compiling_keeps_products_as_library_calls() -> None:
+    steps = compiled(operations(nn.Sequential(nn.Linear(512, 512), nn.ReLU()), meta(512, 512)))
+    assert [type(step) for step in steps] == [Call, Group]
+
+
+def test_an_interval_holds_its_value_and_is_wider_for_a_gpu_that_nobody_measured() -> None:
+    work = operations(nn.ReLU(), meta(1 << 28))
+    known, other = (library_for(ceilings_for(k)).eager(work).us for k in ("h100", "h200"))
+    assert known.low < known.value < known.high
+    assert other.spread > known.spread
+
+
+def _network(width: int, kind: int) -> tuple[nn.Module, torch.Tensor]:
+    if kind == 0:
+        return nn.Sequential(nn.Conv2d(8, width, 3), nn.BatchNorm2d(width)), meta(4, 8, 64, 64)
+    if kind == 1:
+        return nn.Sequential(nn.Linear(width, width), nn.GELU()), meta(256, width)
+    return Calling(lambda x: F.softmax(x, -1).sum(0)), meta(64, width * 64)
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.integers(1, 512), st.integers(0, 2), st.sampled_from(["h100", "a100", "l4", "b200"]))
+def test_no_estimate_is_negative_or_without_end(width: int, kind: int, key: str) -> None:
+    library: Library = library_for(ceilings_for(key))
+    module, x = _network(width, kind)
+    work = operations(module, x)
+    for forward in (library.eager(work), library.compiled(work)):
+        assert 0 < forward.us.low <= forward.us.high < math.inf
+    assert least_of(work, library.gpu).us > 0
+
+
+def test_the_least_counts_a_convolutions_products_and_its_input() -> None:
+    """KernelBench level 2, problem 82's kind: only the output's bytes used to count."""
+    net = nn.Sequential(nn.Conv2d(8, 64, 3), nn.Tanh(), nn.MaxPool2d(4))
+    least = least_of(operations(net, meta(128, 8, 256, 256)), H100.gpu)
+    assert least.flops == {"tf32": 2 * 128 * 64 * 254 * 254 * 8 * 9}
+    assert least.moved_bytes >= 128 * 8 * 256 * 256 * 4

@@ -1,0 +1,294 @@
+"""`make fake-gpu`: an environment with a CUDA build of torch, the fake device in it, every command twice.
+
+Linux as root or with user namespaces, gcc, Python 3.12; eleven gigabytes of disk while it installs,
+five afterwards, up to 5 GB of memory. The page is written anew after every command.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.fake_cuda.commands import Command, Machine, commands, lay_out
+from tests.fake_cuda.libraries import SOURCES, build, describe, install_hook
+
+ROOT = SOURCES.parents[1]
+PINNED = ("torch==2.11.0", "triton==3.6.0")
+OF_TORCH = ("torch==", "triton==", "setuptools==", "sympy==", "filelock==", "fsspec==")
+COMPILERS = re.compile(r"^(.*-)?(gcc|cc|clang|g\+\+|c\+\+)(-\d+)?$")
+LOCK = re.compile(r"^kernelagent-gpu-\d+\.lock$")
+MARK = "NVIDIA_FAKE_RUN"
+OPERATOR_MS = 2.0
+POLL_S = 0.05
+BAR = "\\|"
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a command ended."""
+
+    status: int
+    seconds: float
+    output: str
+    left: tuple[str, ...]
+    """Processes and files that should not be there any more."""
+
+    def faults(self, command: Command) -> list[str]:
+        result = list(self.left)
+        if not command.killed_at and self.status != command.status:
+            result.append(f"status {self.status} instead of {command.status}")
+        if command.says and not re.search(command.says, " ".join(self.output.split())):
+            result.append(f"does not say {command.says!r}")
+        return result
+
+
+@dataclass
+class Bench:
+    """The environment, the folder the commands work in, and what surrounds them."""
+
+    venv: Path
+    top: Path
+    environment: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def libraries(self) -> Path:
+        """Of this bench alone: what describes the machine lies beside them."""
+        return self.top / "libraries"
+
+    @property
+    def work(self) -> Path:
+        return self.top / "work"
+
+    def prepare(self) -> None:
+        lay_out(SOURCES / "work", self.work)
+        shutil.copytree(self.venv / "fake", self.libraries)
+        for name in ("temporary", "cache", "home"):
+            (self.top / name).mkdir()
+        self.environment = {
+            "PATH": f"{self.venv / 'bin'}:{os.environ['PATH']}",
+            "LD_LIBRARY_PATH": str(self.libraries),
+            "TMPDIR": str(self.top / "temporary"),
+            "XDG_CACHE_HOME": str(self.top / "cache"),
+            "HOME": str(self.top / "home"),
+            "COLUMNS": "200",
+            # Of the names that our own processes pass on, to find what is left of them.
+            MARK: str(self.top),
+        }
+
+    def run(self, command: Command) -> Ended:
+        """Run it to its end, or kill it, and look at what is left."""
+        describe(self.libraries, command.machine.text(OPERATOR_MS))
+        before = self._files()
+        environment = dict(self.environment)
+        if not command.machine.compiler:
+            environment["PATH"] = f"{self.venv / 'bin'}:{self._tools()}"
+        began = time.monotonic()
+        with tempfile.TemporaryFile("w+") as output:
+            process = subprocess.Popen(
+                [*self._namespace(command.machine), *self._words(command)],
+                cwd=self.work,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+            status = self._wait(process, command)
+            seconds = time.monotonic() - began
+            left = [*self._processes(), *self._litter(command, before)]
+            output.seek(0)
+            return Ended(status, seconds, output.read(), tuple(left))
+
+    def _words(self, command: Command) -> list[str]:
+        program = "python" if command.script else "kernelagent"
+        words = [str(self.venv / "bin" / program)]
+        for word in command.words:
+            matching = sorted(self.work.glob(word)) if "*" in word else []
+            words.append(str(matching[-1]) if matching else word)
+        return words
+
+    def _namespace(self, machine: Machine) -> list[str]:
+        own = [] if os.getuid() == 0 else ["--map-root-user"]
+        words = ["unshare", *own, "--mount", "sh", str(SOURCES / "with_nodes.sh")]
+        if not machine.headers:
+            words += [
+                "--hide",
+                self._asked("import sysconfig; print(sysconfig.get_paths()['include'])"),
+            ]
+        return [*words, *(["--closed"] if machine.closed_nodes else [])]
+
+    def _asked(self, text: str) -> str:
+        python = str(self.venv / "bin" / "python")
+        done = subprocess.run([python, "-c", text], capture_output=True, text=True, check=True)
+        return done.stdout.strip()
+
+    def _tools(self) -> Path:
+        """A folder with every program of the path but the C compilers."""
+        folder = self.top / "tools"
+        if not folder.exists():
+            folder.mkdir()
+            for place in reversed(os.environ["PATH"].split(":")):
+                for program in sorted(Path(place).glob("*")) if place else ():
+                    link = folder / program.name
+                    if not COMPILERS.match(program.name):
+                        link.unlink(missing_ok=True)
+                        link.symlink_to(program)
+        return folder
+
+    def _wait(self, process: subprocess.Popen[bytes], command: Command) -> int:
+        end = time.monotonic() + command.limit_s
+        while process.poll() is None:
+            if command.killed_at and self._logged(command.killed_at):
+                process.send_signal(signal.SIGKILL)
+            elif time.monotonic() > end:
+                os.killpg(process.pid, signal.SIGKILL)
+            time.sleep(POLL_S)
+        return process.wait()
+
+    def _logged(self, word: str) -> bool:
+        logs = (self.work / "killed").glob("*/events.jsonl")
+        return any(word in log.read_text(encoding="utf-8") for log in logs)
+
+    def _files(self) -> set[Path]:
+        places = [self.top / "temporary", Path(tempfile.gettempdir())]
+        kept = {self.top, Path(tempfile.gettempdir(), f"bash_jobs.{os.getuid()}")}
+        result = {path for place in places for path in place.iterdir()} - kept
+        return result | {path for path in self.work.iterdir() if path.suffix == ".py"}
+
+    def _litter(self, command: Command, before: set[Path]) -> list[str]:
+        wanted = {self.work / command.writes} if command.writes else set()
+        own = self.top / "temporary"
+        after = self._files()
+        # In the machine's own folder others write, too: only what torch and triton leave there counts.
+        ours = {p for p in after - before if p.parent in (own, self.work) or "inductor" in p.name}
+        # The lock of a GPU is a file that stays: to remove it would let two hold it.
+        ours = {path for path in ours if not LOCK.match(path.name)}
+        lacking = [f"{p.name} was not written" for p in wanted - after]
+        return lacking + [f"left {path.name}" for path in sorted(ours - wanted)]
+
+    def _processes(self) -> list[str]:
+        """What of it still runs ten seconds after its end, by the environment it was given."""
+        mark = f"{MARK}={self.top}".encode()
+        end = time.monotonic() + 10.0
+        while result := _with_environment(mark):
+            if time.monotonic() > end:
+                for pid in result:
+                    os.kill(pid, signal.SIGKILL)
+                return [f"{len(result)} processes left"]
+            time.sleep(POLL_S)
+        return []
+
+
+def _with_environment(mark: bytes) -> list[int]:
+    result = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            text = (entry / "environ").read_bytes()
+        except OSError:
+            continue
+        if mark in text.split(b"\0"):
+            result.append(int(entry.name))
+    return result
+
+
+def install(venv: Path, python: str) -> None:
+    """Make the environment, once: the CUDA build of torch, this checkout, the libraries and the hook."""
+    if not (venv / "bin" / "python").exists():
+        subprocess.run([python, "-m", "venv", str(venv)], check=True)
+    pip = [str(venv / "bin" / "python"), "-m", "pip", "install", "--quiet", "--no-cache-dir"]
+    if not list(venv.glob("lib/python3*/site-packages/torch-2.11.0*")):
+        subprocess.run([*pip, *PINNED], check=True)
+    without = venv / "constraints.txt"
+    lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    # What torch brings along it pins itself, setuptools among it.
+    kept = [line for line in lines if not line.startswith(OF_TORCH)]
+    without.write_text("\n".join([*kept, *PINNED]) + "\n", encoding="utf-8")
+    subprocess.run([*pip, "-c", str(without), "-e", str(ROOT)], check=True)
+    site = next(venv.glob("lib/python3*/site-packages"))
+    includes = [site / "nvidia/cu13/include", site / "triton/backends/nvidia/include"]
+    build(venv / "fake", includes)
+    install_hook(site)
+    (site / "fake_cuda.pth").write_text("import fake_cuda_hook\n", encoding="utf-8")
+
+
+def page(rows: list[tuple[Command, list[Ended]]], when: str) -> str:
+    """The table as Markdown."""
+    head = [
+        "# Every command on a fake CUDA device",
+        "",
+        f"`make fake-gpu`, {when}: torch 2.11.0 (CUDA 13), triton 3.6.0, Python 3.12, all tiers of the sandbox.",
+        "The device is tests/fake_cuda: it tells whether a command ends as documented and leaves nothing",
+        "behind. It does not tell times (an operator of torch takes at least "
+        f"{OPERATOR_MS:g} ms there, a kernel as long as",
+        "triton's interpreter), nor CUPTI, capture, memory faults or concurrency.",
+        "",
+        "| command | must end with | ended with | seconds | as it must |",
+        "|---|---|---|---|---|",
+    ]
+    lines = []
+    for command, ended in rows:
+        must = "killed" if command.killed_at else str(command.status)
+        must += f", says “{command.says}”" if command.says else ""
+        if not ended:
+            lines.append(f"| {command.name} | {must.replace('|', BAR)} | | | not run |")
+            continue
+        faults = list(dict.fromkeys(fault for item in ended for fault in item.faults(command)))
+        cells = [
+            command.name,
+            must.replace("|", BAR),
+            ", ".join(str(item.status) for item in ended),
+            ", ".join(f"{item.seconds:.0f}" for item in ended),
+            "no: " + "; ".join(faults).replace("|", BAR) if faults else "yes",
+        ]
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join([*head, *lines]) + "\n"
+
+
+def main(arguments: list[str]) -> int:
+    """0 when every command ended as it must."""
+    parser = argparse.ArgumentParser(prog="python -m tests.fake_cuda", description=__doc__)
+    parser.add_argument("--venv", type=Path, default=ROOT / ".venv-fake-gpu")
+    parser.add_argument("--python", default=os.environ.get("PYTHON_FAKE", "python3.12"))
+    parser.add_argument("--out", type=Path, default=ROOT / "benchmarks/results/fake_gpu.md")
+    parser.add_argument("--times", type=int, default=2)
+    parser.add_argument("--installed", action="store_true", help="take the environment as it is")
+    parser.add_argument("--only", default="", help="a regular expression of names")
+    asked = parser.parse_args(arguments)
+    if not asked.installed:
+        install(asked.venv.resolve(), asked.python)
+    rows: dict[str, tuple[Command, list[Ended]]] = {}
+    good = True
+    for number in range(asked.times):
+        with tempfile.TemporaryDirectory(prefix="fake-gpu-") as top:
+            bench = Bench(asked.venv.resolve(), Path(top))
+            bench.prepare()
+            listed = list(commands())
+            for command in listed:
+                rows.setdefault(command.name, (command, []))
+            for command in listed:
+                if not re.search(asked.only, command.name):
+                    continue
+                ended = bench.run(command)
+                faults = ended.faults(command)
+                good = good and not faults
+                rows[command.name][1].append(ended)
+                load = f"load {os.getloadavg()[0]:.0f} on {os.cpu_count()} cores"
+                asked.out.write_text(page(list(rows.values()), load), encoding="utf-8")
+                sys.stdout.write(f"{number + 1} {command.name}: {ended.seconds:.0f} s {faults}\n")
+                if faults:
+                    sys.stdout.write(ended.output[-3000:] + "\n")
+                sys.stdout.flush()
+    return 0 if good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,165 @@
+"""The commands that are run on the fake device, and how each must end."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+NODES = ("/dev/nvidiactl", "/dev/nvidia0", "/dev/nvidia-uvm")
+PROBLEM, CANDIDATE, COMPILED = (
+    "problems/last_token.py",
+    "last_token_candidate.py",
+    "last_token_compiled.py",
+)
+
+
+@dataclass(frozen=True)
+class Machine:
+    """The machine a command runs on; without arguments: nothing is wrong with it."""
+
+    exclusive: bool = False
+    """Its compute mode lets one process have a context."""
+    closed_nodes: bool = False
+    """/dev/nvidia* is there and cannot be opened."""
+    compiler: bool = True
+    headers: bool = True
+    """Whether `Python.h` is there."""
+
+    def text(self, operator_ms: float) -> str:
+        """For the file beside the libraries; an operator of torch takes at least `operator_ms`."""
+        lines = [f"node {node}" for node in NODES]
+        lines += [f"exclusive {int(self.exclusive)}", f"operator_ms {operator_ms:g}"]
+        return "\n".join(lines) + "\n"
+
+
+@dataclass(frozen=True)
+class Command:
+    """One line of the table."""
+
+    name: str
+    words: tuple[str, ...]
+    """After `kernelagent`, or a script's name and its arguments."""
+    status: int = 0
+    says: str = ""
+    """A regular expression that its output must match, as a sentence would be read."""
+    writes: str = ""
+    """A file it must leave behind; what else it leaves is a fault."""
+    machine: Machine = Machine()
+    killed_at: str = ""
+    """It is killed when its run's log first holds this word, and its status does not count."""
+    limit_s: float = 600.0
+    script: bool = False
+
+
+def commands() -> Iterator[Command]:
+    """In an order in which later ones find what earlier ones wrote."""
+    cuda = ("--device", "cuda")
+    replies = ("--model", "replay:replies.jsonl", "--turns", "1", "--sandbox", "require")
+    whole = ("optimize", "problems/decoder.py", "--submodule", "norm")
+    yield Command("doctor", ("doctor",), says="NVIDIA H200")
+    yield Command(
+        "what the ceilings took is given back", ("ceilings_memory.py",), says="free", script=True
+    )
+    yield Command("evaluate", ("evaluate", PROBLEM, CANDIDATE, *cuda), says="Accepted")
+    yield Command(
+        "evaluate a module without kernels",
+        ("evaluate", PROBLEM, "plain.py", *cuda),
+        status=1,
+        says="no_kernel",
+    )
+    yield Command(
+        "optimize by relative path",
+        ("optimize", PROBLEM, *cuda, *replies, "--out", "emitted.py"),
+        writes="emitted.py",
+    )
+    yield Command("the emitted module in a script", ("use_emitted.py", "emitted.py"), script=True)
+    yield Command("recheck", ("recheck", "emitted.py", PROBLEM, *cuda))
+    # There is no CUPTI here, and where it is forbidden this is how it ends.
+    yield Command(
+        "profile", ("profile", PROBLEM, *cuda), status=3, says="torch.profiler saw no kernel"
+    )
+    yield Command("profile with a candidate", ("profile", PROBLEM, CANDIDATE, *cuda))
+    yield Command("--policy pure", ("evaluate", PROBLEM, CANDIDATE, *cuda, "--policy", "pure"))
+    yield Command(
+        "--policy any, torch.compile in the candidate",
+        ("evaluate", PROBLEM, COMPILED, *cuda, "--policy", "any"),
+        says="Accepted",
+    )
+    yield Command(
+        "--train",
+        ("evaluate", PROBLEM, CANDIDATE, *cuda, "--train"),
+        status=1,
+        says="gradient|requires_grad|missing_grad",
+    )
+    yield Command("scan", ("scan", "problems/decoder.py", *cuda))
+    yield Command(
+        "--submodule",
+        (*whole, *cuda, *replies, "--out", "norm_emitted.py"),
+        writes="norm_emitted.py",
+    )
+    yield Command(
+        "a run that is killed",
+        ("optimize", PROBLEM, *cuda, *replies, "--runs", "killed", "--out", "resumed.py"),
+        killed_at="ReplyReceived",
+    )
+    yield Command(
+        "--resume",
+        ("optimize", "--resume", "killed/*", "--runs", "killed", "--out", "resumed.py"),
+        writes="resumed.py",
+    )
+    yield Command("the library call", ("library_call.py", "replay:replies.jsonl"), script=True)
+    yield Command("bench over three problems", ("bench", "suite", *cuda, *replies), limit_s=1800)
+    yield Command("doctor --judge --quick", ("doctor", "--judge", "--quick"), limit_s=1800)
+    evaluate = ("evaluate", PROBLEM, CANDIDATE, *cuda)
+    yield Command(
+        "no C compiler",
+        evaluate,
+        status=3,
+        says="needs a C compiler on a GPU machine and there is none",
+        machine=Machine(compiler=False),
+    )
+    yield Command(
+        "no Python.h",
+        evaluate,
+        status=3,
+        says=r"finds no Python\.h in",
+        machine=Machine(headers=False),
+    )
+    yield Command(
+        "exclusive compute mode",
+        evaluate,
+        status=3,
+        says="its compute mode is exclusive",
+        machine=Machine(exclusive=True),
+    )
+    yield Command(
+        "/dev/nvidia* closed",
+        evaluate,
+        status=3,
+        says="/dev/nvidia.* is closed to this user",
+        machine=Machine(closed_nodes=True),
+    )
+
+
+def lay_out(sources: Path, work: Path) -> None:
+    """Put the problems, candidates, scripts and recorded replies into `work`."""
+    (work / "problems").mkdir(parents=True)
+    (work / "suite").mkdir()
+    problem = (sources / "last_token.py").read_text(encoding="utf-8")
+    for name in ("problems", "."):
+        (work / name / "last_token.py").write_text(problem, encoding="utf-8")
+    (work / "problems" / "decoder.py").write_text(
+        (sources / "decoder.py").read_text(encoding="utf-8"), encoding="utf-8"
+    )
+    for number in (1, 2, 3):
+        shorter = problem.replace("1024", str(1024 - 128 * number))
+        (work / "suite" / f"{number}_last_token.py").write_text(shorter, encoding="utf-8")
+    for name in (CANDIDATE, COMPILED, "library_call.py", "use_emitted.py", "ceilings_memory.py"):
+        (work / name).write_text((sources / name).read_text(encoding="utf-8"), encoding="utf-8")
+    plain = problem.replace("class Model(", "class ModelNew(")
+    (work / "plain.py").write_text(plain, encoding="utf-8")
+    candidate = (sources / CANDIDATE).read_text(encoding="utf-8")
+    reply = {"reply": f"```python\n{candidate}```\n"}
+    (work / "replies.jsonl").write_text(json.dumps(reply) + "\n", encoding="utf-8")

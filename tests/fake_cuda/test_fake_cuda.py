@@ -1,0 +1,176 @@
+"""What of the fake CUDA device runs without a CUDA build of torch; all of it: `make fake-gpu`."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kernelagent.tools.sandbox.confinement import Confinement
+from kernelagent.tools.sandbox.spawn import ForkServer
+from tests.fake_cuda import __main__ as harness
+from tests.fake_cuda.commands import Command, Machine, commands, lay_out
+from tests.fake_cuda.libraries import DRIVER, RUNTIME, SOURCES, build, describe, install_hook
+
+HERE = Path(__file__).parent
+pytestmark = pytest.mark.skipif(
+    shutil.which("gcc") is None or not sys.platform.startswith("linux"),
+    reason="NO C COMPILER: the fake device is compiled with gcc, on Linux",
+)
+
+
+@pytest.fixture(scope="module")
+def libraries(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    from triton.backends import nvidia
+
+    folder = tmp_path_factory.mktemp("fake")
+    build(folder, [Path(nvidia.__path__[0], "include")])
+    return folder
+
+
+def exported(library: Path) -> set[str]:
+    """Names with their versions, as the linker sees them."""
+    words = ["nm", "-D", "--defined-only", "--with-symbol-versions", str(library)]
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    return {line.split()[-1] for line in done.stdout.splitlines()}
+
+
+def names_in(file: str) -> set[str]:
+    return set((HERE / file).read_text(encoding="utf-8").split())
+
+
+@pytest.mark.long
+def test_the_runtime_exports_what_torch_asks_of_it_under_its_version(libraries: Path) -> None:
+    wanted = {f"{name}@@libcudart.so.13" for name in names_in("runtime_symbols.txt")}
+    assert wanted <= exported(libraries / RUNTIME)
+
+
+@pytest.mark.long
+def test_the_driver_exports_what_torch_links_against(libraries: Path) -> None:
+    assert names_in("driver_symbols.txt") <= exported(libraries / DRIVER)
+
+
+@pytest.mark.long
+def test_a_kernel_goes_through_tritons_own_driver_into_the_interpreter(
+    libraries: Path, tmp_path: Path
+) -> None:
+    install_hook(tmp_path / "hook")
+    describe(libraries, "")
+    started = "import fake_cuda_hook, runpy, sys; runpy.run_path(sys.argv[1], run_name='__main__')"
+    done = subprocess.run(
+        [sys.executable, "-c", started, str(HERE / "launch_once.py")],
+        env=os.environ
+        | {"LD_LIBRARY_PATH": str(libraries), "PYTHONPATH": str(tmp_path / "hook")}
+        | {"TRITON_CACHE_DIR": str(tmp_path / "triton")},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=240,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    reported = json.loads(done.stdout)
+    assert reported["got"] == pytest.approx(
+        [math.exp(value) for value in reported["given"]], rel=1e-5
+    )
+    assert "cannot be accessed from Triton (cpu tensor?)" in reported["refused"]
+    assert [*tmp_path.glob("triton/*/*.cubin")], "the kernel was not compiled for the device"
+
+
+@pytest.mark.long
+def test_a_confined_process_can_begin_with_the_driver(libraries: Path, tmp_path: Path) -> None:
+    node, scratch = tmp_path / "nvidiactl", tmp_path / "scratch"
+    node.touch()
+    scratch.mkdir()
+    describe(libraries, f"node {node}\n")
+    settings = {"library": str(libraries / DRIVER)}
+
+    def error_of(warm: ForkServer, devices: tuple[Path, ...]) -> int | None:
+        confinement = Confinement(scratch, runnable=(libraries,), devices=devices)
+        child = warm.fork("begins:begin", settings, [], confinement)
+        ended = child.wait(30) or child.kill()
+        return ended.code
+
+    with ForkServer.start(preload=["begins"], environment={"PYTHONPATH": str(HERE)}) as warm:
+        if "landlock" not in warm.sandbox.tiers:
+            pytest.skip("NO LANDLOCK HERE: nothing of the file system is refused")
+        assert error_of(warm, (node,)) == 0
+        # A machine without the node's grant, whose driver is refused both the node and its name.
+        assert error_of(warm, ()) == 100
+
+
+@pytest.mark.long
+def test_a_machine_whose_mode_excludes_gives_its_context_to_one_process(libraries: Path) -> None:
+    describe(libraries, "exclusive 1\n")
+    program = (
+        "import ctypes, sys; d = ctypes.CDLL(sys.argv[1]); c = ctypes.c_void_p(); d.cuInit(0);"
+        "print(d.cuDevicePrimaryCtxRetain(ctypes.byref(c), 0), flush=True); sys.stdin.read()"
+    )
+    words = [sys.executable, "-c", program, str(libraries / DRIVER)]
+    first = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert first.stdout is not None
+    assert first.stdout.readline() == "0\n"
+    second = subprocess.run(words, input="", capture_output=True, text=True, check=True)
+    assert second.stdout == "46\n"
+    first.communicate("")
+    third = subprocess.run(words, input="", capture_output=True, text=True, check=True)
+    assert third.stdout == "0\n"
+
+
+@pytest.mark.long
+def test_memory_that_is_not_the_devices_is_known_as_such(libraries: Path) -> None:
+    describe(libraries, "memory_bytes 65536\n")
+    program = (
+        "import ctypes, sys; d = ctypes.CDLL(sys.argv[1]); p = ctypes.c_uint64(); q = ctypes.c_uint64();"
+        "size = ctypes.c_size_t; print(d.cuMemAlloc_v2(ctypes.byref(p), size(4096)),"
+        "d.cuPointerGetAttribute(ctypes.byref(q), 3, p), d.cuPointerGetAttribute(ctypes.byref(q), 3,"
+        "ctypes.c_uint64(4096)), d.cuMemAlloc_v2(ctypes.byref(q), size(1 << 20)), d.cuMemFree_v2(p))"
+    )
+    words = [sys.executable, "-c", program, str(libraries / DRIVER)]
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["0", "0", "1", "2", "0"]
+
+
+def test_every_command_finds_its_files_where_they_are_laid_out_or_written(tmp_path: Path) -> None:
+    lay_out(SOURCES / "work", tmp_path)
+    there = {str(path.relative_to(tmp_path)) for path in tmp_path.glob("**/*.py")}
+    for command in commands():
+        there.add(command.writes)
+        asked = {word for word in command.words if word.endswith(".py")}
+        assert asked <= there | {"resumed.py"}, command.name
+
+
+def test_no_two_commands_have_one_name() -> None:
+    names = [command.name for command in commands()]
+    assert len(names) == len(set(names))
+
+
+def test_what_was_not_run_is_shown_as_such() -> None:
+    assert "| not run |" in harness.page([(Command("one", ("doctor",)), [])], "now")
+
+
+@pytest.mark.parametrize(
+    ("ended", "faults"),
+    [
+        (harness.Ended(0, 1.0, "all went\nwell", ()), []),
+        (harness.Ended(1, 1.0, "all went well", ()), ["status 1 instead of 0"]),
+        (harness.Ended(0, 1.0, "nothing", ()), ["does not say 'went well'"]),
+        (harness.Ended(0, 1.0, "all went well", ("2 processes left",)), ["2 processes left"]),
+    ],
+)
+def test_a_command_that_ends_otherwise_is_a_fault(ended: harness.Ended, faults: list[str]) -> None:
+    command = Command("one", ("doctor",), says="went well")
+    assert ended.faults(command) == faults
+    shown = harness.page([(command, [ended])], "now")
+    assert ("| yes |" in shown) == (not faults)
+
+
+def test_a_machine_is_described_as_the_driver_reads_it() -> None:
+    text = Machine(exclusive=True).text(2.0)
+    assert "exclusive 1" in text.splitlines()
+    assert all(len(line.split(" ", 1)) == 2 for line in text.splitlines())

@@ -1,0 +1,155 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kernelagent.domain.budget import Budget
+from kernelagent.domain.events import (
+    Evaluated,
+    Logged,
+    ProblemDescribed,
+    ReplyReceived,
+    RunStarted,
+    TurnStarted,
+)
+from kernelagent.domain.problem import ProblemSpec
+from kernelagent.loop.session import Session
+from kernelagent.storage.run_log import EventLog, RunFolder, read_events
+from kernelagent.storage.run_state import fold, to_continue
+from kernelagent.strategies.sequential import Sequential
+from tests.evaluations import DEVICE, FACTS, Recorded, Scripted, accepted, rejected, reply_with
+
+NO_LIMIT = Budget(turns=None)
+
+
+def session_in(
+    folder: RunFolder,
+    evaluator: Recorded,
+    model: Scripted,
+    budget: Budget = NO_LIMIT,
+    log: EventLog | None = None,
+) -> Session:
+    log = log or EventLog(folder, clock=lambda: 1.0)
+    return Session(
+        facts=FACTS,
+        device=DEVICE,
+        strategy=Sequential((model.name,)),
+        models={model.name: model},
+        evaluator=evaluator,
+        budget=budget,
+        publish=log.publish,
+        clock=lambda: 0.0,
+        keep_prompt=folder.keep_prompt,
+        keep_candidate=folder.keep_candidate,
+    )
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> RunFolder:
+    return RunFolder.create(tmp_path / ".kernelagent" / "runs", "toy", now=0.0)
+
+
+def events_of(folder: RunFolder) -> list[Logged]:
+    return list(read_events(folder.log))
+
+
+VERDICTS = [rejected(), accepted(1.2), accepted(1.5), accepted(1.4)]
+REPLIES = [reply_with(i) for i in range(4)]
+
+
+def test_the_best_turn_wins_and_not_the_last(folder: RunFolder) -> None:
+    session = session_in(folder, Recorded(VERDICTS), Scripted(REPLIES))
+    why = session.run()
+    assert "nothing left" in why
+    assert session.history.best is not None
+    assert session.history.best.index == 2
+
+
+def test_the_log_alone_rebuilds_the_history(folder: RunFolder) -> None:
+    session = session_in(folder, Recorded(VERDICTS), Scripted(REPLIES))
+    session.run()
+    assert fold(events_of(folder)).history == session.history
+
+
+def test_a_void_reply_is_counted_answered_and_never_evaluated(folder: RunFolder) -> None:
+    evaluator = Recorded(VERDICTS)
+    model = Scripted(["I would rather not write code.", reply_with(1)])
+    session = session_in(folder, evaluator, model)
+    session.run()
+    assert evaluator.asked == [1]
+    assert session.spent.turns == 2
+    last_prompt = model.seen[1].messages[-1].content
+    assert "Your last reply was not evaluated" in last_prompt
+    assert len(model.seen[1].messages) == len(model.seen[0].messages), "it has left the window"
+
+
+def test_a_candidate_that_was_tried_before_is_not_evaluated_again(folder: RunFolder) -> None:
+    evaluator = Recorded(VERDICTS)
+    session = session_in(folder, evaluator, Scripted([reply_with(1), reply_with(1), reply_with(2)]))
+    session.run()
+    assert evaluator.asked == [1, 2]
+    assert "the candidate of turn 0 again" in (session.history.turn(1).void or "")
+
+
+def test_the_next_prompt_holds_the_feedback_of_the_turn_before(folder: RunFolder) -> None:
+    model = Scripted(REPLIES)
+    session_in(folder, Recorded(VERDICTS), model).run()
+    assert "the last 3 columns are wrong" in model.seen[1].messages[-1].content
+    assert model.seen[1].request.kind == "repair"
+    assert model.seen[2].request.kind == "optimise"
+
+
+@pytest.mark.parametrize(
+    ("budget", "turns"),
+    [
+        (Budget(turns=2), 2),
+        (Budget(turns=None, tokens=30), 2),
+        (Budget(turns=None, dollars=0.01), 1),
+    ],
+    ids=["turns", "tokens", "dollars"],
+)
+def test_a_spent_budget_ends_the_run_in_good_order(
+    folder: RunFolder, budget: Budget, turns: int
+) -> None:
+    session = session_in(folder, Recorded(VERDICTS), Scripted(REPLIES), budget)
+    assert "budget" in session.run()
+    assert len(session.history.turns) == turns
+
+
+def head(folder: RunFolder) -> None:
+    log = EventLog(folder, clock=lambda: 1.0)
+    log.publish(RunStarted(folder.id, ProblemSpec(path="toy.py"), {}, {}))
+    log.publish(ProblemDescribed(FACTS, DEVICE, "none"))
+    log.close()
+
+
+@pytest.mark.parametrize("lines", range(2, 22))
+def test_a_run_cut_off_after_any_event_ends_as_if_nothing_had_happened(
+    tmp_path: Path, lines: int
+) -> None:
+    whole = RunFolder.create(tmp_path / "a" / "runs", "toy", now=0.0)
+    head(whole)
+    session_in(whole, Recorded(VERDICTS), Scripted(REPLIES)).run()
+    wanted = fold(events_of(whole)).history
+    text = whole.log.read_text(encoding="utf-8").splitlines(keepends=True)
+
+    cut = RunFolder.create(tmp_path / "b" / "runs", "toy", now=0.0)
+    torn = text[lines][:40] if lines < len(text) else ""
+    cut.log.write_text("".join(text[:lines]) + torn, encoding="utf-8")
+    history, begun = to_continue(fold(read_events(cut.log)))
+    model = Scripted(REPLIES)
+    session = session_in(cut, Recorded(VERDICTS), model)
+    session.history, session.begun, session.kept_prompt = history, begun, whole.kept_prompt
+    session.run()
+    assert session.history == wanted
+    paid = [e.event.turn for e in events_of(cut) if isinstance(e.event, ReplyReceived)]
+    assert sorted(paid) == sorted(set(paid)), "a logged reply was asked for again"
+
+
+def test_every_event_survives_its_line(folder: RunFolder) -> None:
+    head(folder)
+    session_in(folder, Recorded(VERDICTS), Scripted(REPLIES)).run()
+    events = events_of(folder)
+    assert [e.sequence for e in events] == list(range(len(events)))
+    assert {type(e.event) for e in events} >= {TurnStarted, ReplyReceived, Evaluated}

@@ -1,0 +1,260 @@
+"""The built-in policy on modules people own: what it writes compiles, is right, and can be read."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from kernelagent.domain.candidate import Candidate, parse_reply
+from kernelagent.domain.judge_settings import JudgeSettings
+from kernelagent.domain.problem import ProblemSpec
+from kernelagent.models.compiler.capture import PolicyCannot, capture
+from kernelagent.models.compiler.choices import Choice
+from kernelagent.models.compiler.policy import Past, Policy
+from kernelagent.models.compiler.writing import Call, Writer
+from kernelagent.tools.judge.judge import Judge
+from kernelagent.tools.judge.problem.bundle import save_bundle
+from tests import evaluations
+
+Made = Callable[[], tuple[nn.Module, tuple[Any, ...]]]
+
+
+class Of(nn.Module):
+    """A module around a function, with parameters and buffers by name."""
+
+    def __init__(self, function: Callable[..., Any], **tensors: torch.Tensor) -> None:
+        super().__init__()
+        self.function = function
+        for name, tensor in tensors.items():
+            self.register_parameter(name, nn.Parameter(tensor))
+
+    def forward(self, x: torch.Tensor) -> Any:
+        return self.function(self, x)
+
+
+class TwoInputs(nn.Module):
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return torch.tanh(x) * y.t() + x.sum(0)
+
+
+class Picks(nn.Module):
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return x.amax(-1), x.argmax(-1)
+
+
+class WithTable(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("table", torch.randn(16, 24))
+        self.register_buffer("step", torch.linspace(0, 1, 24), persistent=False)
+
+    def forward(self, rows: torch.Tensor) -> torch.Tensor:
+        return self.table[rows] * self.step
+
+
+class Nested(nn.Module):
+    def forward(self, x: torch.Tensor) -> dict[str, Any]:
+        return {"both": [x.exp(), x * 2], "name": "pair"}
+
+
+class Block(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(nn.LayerNorm(64), nn.Linear(64, 32), nn.ReLU())
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.layers(x)
+
+
+class Attention(nn.Module):
+    """Query heads share keys and values, by torch or by hand; `masked`: some tokens are not seen."""
+
+    def __init__(self, *, masked: bool, by_torch: bool = False) -> None:
+        super().__init__()
+        self.query, self.both = nn.Linear(64, 64), nn.Linear(64, 32)
+        self.masked, self.by_torch = masked, by_torch
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        batch, tokens, _ = x.shape
+        query = self.query(x).view(batch, tokens, 4, 16).transpose(1, 2)
+        key, value = self.both(x).view(batch, tokens, 2, 1, 16).unbind(2)
+        key, value = (t.transpose(1, 2) for t in (key, value))
+        if not self.by_torch:
+            key, value = (t.expand(batch, 4, tokens, 16) for t in (key, value))
+        mask = x[:, None, None, :, 0] > -1.0 if self.masked else None
+        mixed = nn.functional.scaled_dot_product_attention(
+            query,
+            key,
+            value,
+            attn_mask=mask,
+            is_causal=not self.masked,
+            scale=0.3,
+            enable_gqa=self.by_torch,
+        )
+        return torch.relu(mixed.transpose(1, 2).reshape(batch, tokens, 64)) + x
+
+
+MODULES: dict[str, Made] = {
+    "pointwise chain": lambda: (Of(lambda m, x: torch.sigmoid(x) * x.abs() + 1.5), (torch.randn(7, 33),)),
+    "batch norm": lambda: (nn.Sequential(nn.BatchNorm2d(6), nn.ReLU()).eval(), (torch.randn(2, 6, 5, 7),)),
+    "two kernels": lambda: (Of(lambda m, x: torch.softmax(x, -1) @ m.w, w=torch.randn(40, 16)), (torch.randn(12, 40),)),
+    "broadcast with a transposed input": lambda: (TwoInputs(), (torch.randn(12, 20), torch.randn(20, 12))),
+    "max and argmax": lambda: (Picks(), (torch.randn(9, 50),)),
+    "buffers and indices": lambda: (WithTable(), (torch.randint(0, 16, (11,)),)),
+    "nested results": lambda: (Nested(), (torch.randn(5, 8),)),
+    "a stack of layers": lambda: (Block(), (torch.randn(10, 64),)),
+    "mean and variance": lambda: (Of(lambda m, x: (x.var(-1), x.mean(-1))), (torch.randn(6, 300),)),
+    "half precision": lambda: (Of(lambda m, x: torch.log_softmax(x * m.s, -1), s=torch.randn(1).half()), (torch.randn(8, 70).half(),)),
+    "long rows": lambda: (Of(lambda m, x: torch.softmax(x, -1)), (torch.randn(2, 20000),)),
+    "causal attention": lambda: (Attention(masked=False), (torch.randn(2, 12, 64),)),
+    "attention with shared heads": lambda: (Attention(masked=False, by_torch=True), (torch.randn(2, 12, 64),)),
+    "attention with a mask": lambda: (Attention(masked=True), (torch.randn(2, 12, 64),)),
+    "a layer of torch's transformer": lambda: (nn.TransformerEncoderLayer(32, 4, 48, batch_first=True).eval(), (torch.randn(2, 10, 32),)),
+    "norm of columns": lambda: (Of(lambda m, x: x / x.norm(dim=0, keepdim=True)), (torch.randn(60, 34),)),
+}  # fmt: skip
+
+
+def policy_for(module: nn.Module, args: tuple[Any, ...]) -> Policy:
+    return Policy(module, "from_reference", {"default": (args, {})}, {})
+
+
+def source_of(reply: str | None) -> str:
+    assert reply is not None
+    parsed = parse_reply(reply)
+    assert isinstance(parsed, Candidate), parsed
+    return parsed.source
+
+
+SLOWER = {"attention with a mask", "attention with shared heads", "a layer of torch's transformer"}
+JUDGED = [
+    pytest.param(made, id=name, marks=[pytest.mark.long] if name in SLOWER else [])
+    for name, made in MODULES.items()
+]
+
+
+@pytest.mark.parametrize("made", JUDGED)
+def test_what_it_writes_is_accepted_by_the_judge(tmp_path: Path, made: Made) -> None:
+    torch.manual_seed(0)
+    module, args = made()
+    source = source_of(policy_for(module, args).reply([]))
+    bundle = tmp_path / "bundle"
+    save_bundle(bundle, module, args)
+    judge = Judge(JudgeSettings(ProblemSpec(bundle=str(bundle)), device="virtual"))
+    try:
+        result = judge.evaluate(source, "turn", lambda _: None)
+    finally:
+        judge.close()
+    assert result.accepted, f"{result.reason}\n{source}"
+
+
+@pytest.mark.parametrize("made", MODULES.values(), ids=MODULES.keys())
+def test_what_it_writes_can_be_read(made: Made) -> None:
+    torch.manual_seed(0)
+    source = source_of(policy_for(*made()).reply([]))
+    ast.parse(source)
+    for word in (
+        "_inductor",
+        "triton_helpers",
+        "triton_per",
+        "triton_poi",
+        "tmp0",
+        "xindex",
+        "evict",
+    ):
+        assert word not in source
+    assert max(map(len, source.splitlines())) < 100
+    imported = set(re.findall(r"^(?:import|from) (\w+)", source, re.MULTILINE))
+    assert imported <= {"torch", "triton"}
+
+
+def test_other_shapes_raise_instead_of_being_computed_wrongly() -> None:
+    module, args = MODULES["pointwise chain"]()
+    scope: dict[str, Any] = {}
+    source = source_of(policy_for(module, args).reply([]))
+    checked = next(n for n in ast.parse(source).body if getattr(n, "name", "") == "_checked")
+    exec(compile(ast.Module([checked], []), "checked", "exec"), scope)
+    with pytest.raises(ValueError, match="x must be"):
+        scope["_checked"]("x", torch.randn(3, 3), (7, 33), torch.float32)
+
+
+class Breaks(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * 2 if x.sum().item() > 0 else x
+
+
+class TooMuch(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("mask", torch.randn(5000), persistent=False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * self.mask
+
+
+@pytest.mark.parametrize(
+    ("module", "args", "said"),
+    [
+        (Breaks(), (torch.randn(4),), "cannot be traced"),
+        (TooMuch(), (torch.randn(5000),), "state_dict"),
+    ],
+    ids=["data-dependent", "large constant"],
+)
+def test_what_it_cannot_rewrite_is_said_with_the_way_out(
+    module: nn.Module, args: tuple[Any, ...], said: str
+) -> None:
+    with pytest.raises(PolicyCannot, match=said) as caught:
+        policy_for(module, args).reply([])
+    assert str(caught.value).startswith("the built-in policy cannot rewrite")
+    assert str(caught.value).endswith("give a model with --model")
+
+
+def test_any_number_of_rows_where_fewer_are_executed() -> None:
+    module = nn.Sequential(nn.RMSNorm(64))
+    many, fewer = torch.randn(4096, 64), torch.randn(96, 64)
+    calls = [Call("default", capture(module, (many,), {}), capture(module, (fewer,), {}))]
+    source = Writer(module, "from_reference", Choice()).write(calls).source
+    assert "n = " in source
+    assert "4096" not in source
+    assert "96" not in source
+
+
+def states(policy: Policy, verdicts: Mapping[int, Any], turns: int) -> list[str]:
+    past: list[Past] = []
+    for turn in range(turns):
+        reply = policy.reply(past)
+        if reply is None:
+            break
+        past.append(Past(source_of(reply), verdicts[turn]))
+    return [item.source for item in past]
+
+
+def test_it_never_repeats_itself_and_ends() -> None:
+    module, args = MODULES["half precision"]()
+    scores = {turn: evaluations.accepted(1.5 - 0.01 * turn) for turn in range(60)}
+    sources = states(policy_for(module, args), scores, 60)
+    assert 3 < len(sources) < 60
+    assert len(set(sources)) == len(sources)
+
+
+def test_the_same_history_gives_the_same_reply() -> None:
+    module, args = MODULES["half precision"]()
+    scores = {turn: evaluations.accepted(1.0 + 0.1 * (turn % 3)) for turn in range(8)}
+    item, two = (states(policy_for(module, args), scores, 6) for _ in range(2))
+    assert item == two
+
+
+def test_a_refused_first_version_is_answered_with_a_smaller_one() -> None:
+    module, args = MODULES["half precision"]()
+    policy = policy_for(module, args)
+    first = source_of(policy.reply([]))
+    reply = policy.reply([Past(first, evaluations.rejected("out_of_resources"))])
+    assert reply is not None
+    assert "refused (out_of_resources)" in reply
+    assert source_of(reply) != first

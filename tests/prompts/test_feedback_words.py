@@ -1,0 +1,116 @@
+"""The words of fixed evaluations, kept as files: a change of wording is seen and decided.
+
+`evaluations/NAME.json` holds the verdict, `evaluations/NAME.txt` what the model is told about it.
+`python tests/prompts/test_feedback_words.py` writes the words anew after a change that is meant.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kernelagent.domain.evaluation import DeviceFacts, Evaluation, HeadroomFacts, KernelFacts
+from kernelagent.domain.serialization import from_json
+from kernelagent.prompts.feedback import feedback_for
+from kernelagent.prompts.hints import hints_for
+
+KEPT = Path(__file__).parent / "evaluations"
+NAMES = sorted(path.stem for path in KEPT.glob("*.json"))
+DEVICE = DeviceFacts("virtual", "H200, not present", "sm_90", "2.13.0", "3.9.0")
+NORM = KernelFacts("_norm", 1, share_of_device_time=0.9, bound="dram")
+
+
+def evaluation(name: str) -> Evaluation:
+    return from_json((KEPT / f"{name}.json").read_bytes(), Evaluation)
+
+
+def one(kernel: KernelFacts) -> Evaluation:
+    return Evaluation("accepted", DEVICE, kernels=(kernel,))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_words_are_those_that_were_agreed(name: str) -> None:
+    assert feedback_for(evaluation(name)) == (KEPT / f"{name}.txt").read_text(encoding="utf-8")
+
+
+def test_there_are_evaluations_to_put_into_words() -> None:
+    assert len(NAMES) >= 8
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_nobody_is_told_more_than_25_lines(name: str) -> None:
+    assert len(feedback_for(evaluation(name)).splitlines()) <= 25
+
+
+def test_a_kernel_that_reads_three_times_is_told_what_one_pass_would_allow() -> None:
+    kernel = replace(NORM, loaded_bytes=310, fewest_loaded_bytes=100, stored_bytes=31)
+    assert hints_for(one(kernel)) == [
+        "Kernel `_norm`: it reads 3.1× the fewest bytes; one pass over its data would allow 2.6×."
+    ]
+
+
+def test_a_kernel_that_is_not_bound_by_memory_is_not_told_to_read_less() -> None:
+    kernel = replace(
+        NORM, bound="launch", loaded_bytes=310, fewest_loaded_bytes=100, stored_bytes=31
+    )
+    assert hints_for(one(kernel)) == []
+
+
+def test_a_light_kernel_gets_no_hint() -> None:
+    assert hints_for(one(replace(NORM, spills=9, registers=255, share_of_device_time=0.1))) == []
+
+
+def test_spills_come_before_anything_they_cause() -> None:
+    kernel = replace(NORM, spills=9, registers=255, occupancy=0.1, occupancy_limiter="registers")
+    (hint,) = hints_for(one(kernel))
+    assert "9 spill instructions at 255 registers a thread" in hint
+
+
+def test_narrow_loads_are_named_only_where_none_is_wider() -> None:
+    assert "widest loads are 32 bits" in hints_for(one(replace(NORM, load_widths={"32": 4})))[0]
+    assert hints_for(one(replace(NORM, load_widths={"32": 4, "128": 1}))) == []
+
+
+def test_products_without_tensor_cores_are_named() -> None:
+    assert "without tensor cores" in hints_for(one(replace(NORM, bound="dot")))[0]
+    assert hints_for(one(replace(NORM, bound="dot", tensor_core="wgmma"))) == []
+
+
+def test_many_launches_are_a_cost_only_where_launches_bind_and_something_is_left() -> None:
+    facts = HeadroomFacts("default", 57600, {}, 4.0, "launch", 0.33, 0.67)
+    several = replace(one(replace(NORM, launches=3)), headroom=facts)
+    assert hints_for(several)[0].startswith("3 launches cost more than the work in them")
+    assert hints_for(replace(several, headroom=replace(facts, left=0.1))) == []
+    assert hints_for(replace(several, headroom=replace(facts, binds="dram"))) == []
+
+
+@given(
+    st.builds(
+        KernelFacts,
+        name=st.just("k"),
+        launches=st.integers(1, 9),
+        share_of_device_time=st.none() | st.floats(0, 1),
+        registers=st.none() | st.integers(0, 255),
+        spills=st.none() | st.integers(0, 99),
+        occupancy=st.none() | st.floats(0, 1),
+        occupancy_limiter=st.just("registers"),
+        loaded_bytes=st.none() | st.integers(0, 1 << 40),
+        stored_bytes=st.none() | st.integers(0, 1 << 40),
+        fewest_loaded_bytes=st.none() | st.integers(0, 1 << 40),
+        bound=st.none() | st.sampled_from(["dram", "l2", "dot", "launch"]),
+        load_widths=st.dictionaries(st.sampled_from(["16", "32", "64", "128"]), st.integers(1, 9)),
+    )
+)
+def test_any_facts_can_be_put_into_words_and_unknown_ones_are_left_out(kernel: KernelFacts) -> None:
+    message = feedback_for(one(kernel))
+    assert "None" not in message
+    assert len(hints_for(one(kernel))) <= 1
+
+
+if __name__ == "__main__":
+    for name in NAMES:
+        (KEPT / f"{name}.txt").write_text(feedback_for(evaluation(name)), encoding="utf-8")

@@ -1,0 +1,122 @@
+"""What was tried already: repeats however they are spelled, lines that come back, lessons."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kernelagent.domain.candidate import Candidate
+from kernelagent.domain.history import History, Turn, TurnRequest
+from kernelagent.prompts import render_prompt
+from kernelagent.prompts.repeats import came_back, lessons, normal_form, same_as
+from tests.evaluations import DEVICE, FACTS, accepted, rejected, reply_with
+
+PROGRAM = '''
+import torch
+import triton.language as tl
+
+def {kernel}({x}, {out}, n, BLOCK: tl.constexpr):
+    """What it does."""
+    {i} = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)  # offsets
+    tl.store({out} + {i}, tl.load({x} + {i}, mask={i} < n) * 2.0, mask={i} < n)
+
+class ModelNew(torch.nn.Module):
+    def forward(self, {x}):
+        return {kernel}({x}, self.weight, n=4, BLOCK=128)
+'''
+NAMES = ("kernel", "x", "out", "i")
+WORDS = st.lists(
+    st.from_regex(r"[a-z][a-z0-9]{0,6}_", fullmatch=True), min_size=4, max_size=4, unique=True
+)
+
+
+def program(names):
+    return PROGRAM.format(**dict(zip(NAMES, names, strict=True)))
+
+
+@given(WORDS, WORDS)
+def test_own_names_make_no_difference(one, other):
+    assert normal_form(program(one)) == normal_form(program(other))
+
+
+@given(WORDS)
+def test_two_names_exchanged_in_one_place_make_a_difference(names):
+    _, x, out, _ = names
+    changed = program(names).replace(f"tl.store({out} +", f"tl.store({x} +")
+    assert normal_form(program(names)) != normal_form(changed)
+
+
+def test_comments_docstrings_and_layout_make_no_difference():
+    source = program(NAMES)
+    spelled = source.replace("# offsets", "").replace('    """What it does."""\n', "")
+    assert normal_form(source) == normal_form(spelled.replace(" * 2.0", "*2.0"))
+
+
+@pytest.mark.parametrize(
+    ("old", "new"), [("2.0", "2.5"), ("BLOCK=128", "BLOCK=256"), ("self.weight", "self.bias")]
+)
+def test_constants_and_attributes_make_a_difference(old, new):
+    assert normal_form(program(NAMES)) != normal_form(program(NAMES).replace(old, new))
+
+
+def turn(index, source, evaluation=None, parent=None):
+    request = TurnRequest("optimise", "m", parent=parent)
+    return Turn(
+        index, request, "reply", candidate=Candidate(source), evaluation=evaluation or accepted(1.0)
+    )
+
+
+def test_a_repeat_under_other_names_is_found():
+    history = History((turn(0, program(NAMES)),))
+    again = Candidate(program(("k", "a", "b", "c")))
+    assert same_as(history, again) == history.turns[0]
+    assert same_as(history, Candidate("x = 1")) is None
+
+
+def test_lines_that_were_taken_out_and_come_back_are_told():
+    first = "one = 1\ntwo = 2\nthree = 3\nfour = 4\n"
+    second = "one = 1\nother = 5\n"
+    history = History((turn(0, first), turn(1, second, parent=0)))
+    third = turn(2, first, parent=1)
+    message = came_back(history, third)
+    assert message is not None
+    assert "turn 1 took them out" in message
+    assert (
+        came_back(history, turn(2, second + "new = 6\nnewer = 7\nnewest = 8\n", parent=1)) is None
+    )
+
+
+def refused(index, code, message):
+    bad = rejected(code)
+    return turn(index, f"x = {index}", replace(bad, reason=replace(bad.reason, message=message)))
+
+
+def test_lessons_are_facts_that_hold_for_the_next_candidate_each_once():
+    history = History(
+        (
+            refused(0, "compile_error", "line 9: tl.dot needs at least 16 in each dimension"),
+            refused(1, "wrong_output", "output is wrong in 3 % of 100 elements"),
+            refused(2, "compile_error", "line 9: tl.dot needs at least 16 in each dimension"),
+        )
+    )
+    assert lessons(history, frozenset()) == (
+        "compile_error: line 9: tl.dot needs at least 16 in each dimension (turn 0, 2)",
+    )
+    assert lessons(history, frozenset({0, 2})) == ()
+
+
+def test_a_prompt_tells_what_left_its_window_in_a_line_each():
+    history = History((turn(0, "x = 1"), turn(1, "x = 2", rejected("no_kernel"))))
+    request = TurnRequest("optimise", "m", parent=0, window=(0,))
+    message = render_prompt(FACTS, DEVICE, history, request)[-1].content
+    assert "turn 1: no_kernel" in message
+    assert "- turn 0:" not in message
+
+
+def test_a_prompt_tells_why_the_last_reply_was_void_when_the_window_does_not():
+    void = Turn(0, TurnRequest("write", "m"), reply_with(1), void="no code in it")
+    message = render_prompt(FACTS, DEVICE, History((void,)), TurnRequest("write", "m"))
+    assert "no code in it" in message[-1].content

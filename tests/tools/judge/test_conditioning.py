@@ -1,0 +1,109 @@
+from __future__ import annotations
+
+import pytest
+import torch
+
+from kernelagent.tools.judge.problem.conditioning import (
+    long_sum_noise,
+    longest_sum,
+    measure_noise,
+    noise_on_demand,
+    uneven_accuracy,
+)
+
+
+def seeded(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+def noise_of(reference, tensors):
+    return measure_noise(reference, tensors, reference(tensors), seeded())
+
+
+def test_noise_of_a_product_is_the_rounding_of_its_factors():
+    tensors = {"x": torch.randn(64, 64, generator=seeded()).bfloat16()}
+    noise = noise_of(lambda t: 3 * t["x"].double(), tensors)["output"]
+    size = float((3 * tensors["x"].double()).square().mean().sqrt())
+    assert float(noise.rms[0]) == pytest.approx(2.0**-8 * size, rel=1e-6)
+
+
+def test_cancellation_shows_as_noise():
+    tensors = {"x": 100 + torch.randn(64, 512, generator=seeded())}
+
+    def centred(t):
+        x = t["x"].double()
+        return x - x.mean(-1, keepdim=True)
+
+    noise = noise_of(centred, tensors)["output"]
+    assert float(noise.rms[0]) == pytest.approx(100 * 2.0**-24, rel=0.1)
+
+
+def test_integers_and_masks_are_not_moved():
+    tensors = {
+        "i": torch.arange(6),
+        "mask": torch.tensor([0.0, -torch.inf, 0.0]),
+    }
+    moved = []
+
+    def reference(t):
+        moved.append(t)
+        return t["mask"].double().exp()
+
+    measure_noise(reference, tensors, reference(tensors), seeded())
+    for seen in moved:
+        assert torch.equal(seen["i"], tensors["i"])
+        assert torch.equal(seen["mask"].float(), tensors["mask"])
+
+
+def test_noise_is_measured_once_and_only_when_asked():
+    calls = []
+
+    def reference(t):
+        calls.append(1)
+        return t["x"].double().sum(-1)
+
+    tensors = {"x": torch.ones(4, 8)}
+    measure = noise_on_demand(reference, tensors, reference(tensors), seeded())
+    assert len(calls) == 1
+    first, _ = measure("output")
+    asked = len(calls)
+    again, _ = measure("output")
+    assert len(calls) == asked > 1
+    assert torch.equal(first.rms, again.rms)
+
+
+def test_an_empty_output_beside_another_has_no_noise():
+    tensors = {"x": torch.ones(4)}
+    noise = noise_of(lambda t: (t["x"].double(), t["x"].double()[:0]), tensors)
+    assert list(noise) == ["output[0]"]
+
+
+def test_long_sums_are_read_from_the_shapes():
+    square = torch.zeros(64, 64)
+    assert longest_sum({"x": torch.zeros(8, 65536)}, torch.zeros(8)) == 65536
+    assert (
+        longest_sum({"x": torch.zeros(32, 512), "w": torch.zeros(512, 96)}, torch.zeros(32, 96))
+        == 512
+    )
+    assert longest_sum({"x": square}, square) == 1
+
+
+def test_only_long_sums_get_an_allowance_and_it_is_small():
+    oracle = torch.full((8,), 30000.0, dtype=torch.float64)
+    tensors = {"x": torch.rand(8, 65536, generator=seeded())}
+    noise = noise_of(lambda t: t["x"].double().sum(-1), tensors)["output"]
+    allowed = long_sum_noise(oracle, noise, tensors, 65536)
+    assert allowed is not None
+    assert float(allowed.rms[0]) < 1e-4 * 30000
+    assert long_sum_noise(oracle, noise, tensors, 512) is None
+
+
+def test_an_error_in_the_tail_alone_is_disclosed():
+    x = torch.linspace(-6, 6, 20000)
+    oracle = torch.nn.functional.gelu(x.double())
+    eager = oracle.float()
+    tail = torch.where(x < -4, eager * 1.001, eager)
+    result = uneven_accuracy("output", tail, eager, oracle)
+    assert result is not None
+    assert result.code == "uneven_accuracy"
+    assert uneven_accuracy("output", eager, eager, oracle) is None

@@ -1,0 +1,137 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+import torch
+
+from kernelagent.tools.judge.verify.compare import Expected, compare, scales_of
+from kernelagent.tools.judge.verify.diagnosis import diagnose
+
+X = torch.randn(64, 640, generator=torch.Generator().manual_seed(0))
+Y = torch.softmax(X.double(), -1)
+RIGHT = torch.softmax(X, -1)
+
+
+def failure_of(candidate, eager=RIGHT, oracle=Y):
+    wanted = Expected(eager, oracle, scales_of(oracle))
+    result = compare(candidate, wanted, input_set="default", probe="natural")
+    assert result.failure is not None, "the comparison must refuse it first"
+    return result.failure
+
+
+def spoiled(rows=slice(None), columns=slice(None), factor=1.5):
+    wrong = RIGHT.clone()
+    wrong[rows, columns] = factor * wrong[rows, columns] if factor else 0
+    return wrong
+
+
+NOISE = torch.randn(64, 640, generator=torch.Generator().manual_seed(1))
+PATTERNS = {
+    "tail of the columns": (spoiled(columns=slice(576, None)), "tail", "columns 576 to 639 of 640"),
+    "last rows": (spoiled(rows=slice(60, None)), "tail", "rows 60 to 63 of 64"),
+    "first columns": (spoiled(columns=slice(0, 8)), "head", "columns 0 to 7 of 640"),
+    "every fourth row": (spoiled(rows=slice(0, None, 4)), "every_kth", "every 4th of the rows"),
+    "odd columns": (spoiled(columns=slice(1, None, 2)), "every_kth", "every 2nd of the columns"),
+    "one tile": (spoiled(slice(16, 32), slice(128, 256)), "tile", "rows 16 to 31 of 64"),
+    "some rows": (spoiled(rows=[3, 17, 40, 41]), "some_rows", "4 of the 64 rows"),
+    "one row": (spoiled(rows=[5]), "range", "row 5 of 64"),
+    "one element": (spoiled([5], [7]), "one_element", "column 7 of 640"),
+    "unwritten tail": (spoiled(columns=slice(576, None), factor=0), "unwritten", "zero in columns"),
+    "constant factor": (RIGHT * 1.1, "constant_factor", "1.1 times right"),
+    "offset": (RIGHT + 0.1, "offset", "off by 0.1"),
+    "sign": (-RIGHT, "sign_flipped", "sign"),
+    "all zero": (torch.zeros_like(RIGHT), "all_zero", "zero"),
+    "constant": (torch.full_like(RIGHT, 1 / 640), "constant", "the whole output is 0.0015625"),
+    "shifted down": (RIGHT.roll(1, 0), "shifted", "+1 along dimension 0"),
+    "shifted left": (RIGHT.roll(-1, 1), "shifted", "-1 along dimension 1"),
+    "bf16 inside": (RIGHT.bfloat16().float(), "low_precision", "bfloat16"),
+    "tf32 inside": (RIGHT * (1 + NOISE * 2.0**-12), "low_precision", "TF32"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", PATTERNS)
+def test_a_pattern_is_recognised_and_named(case):
+    candidate, pattern, words = PATTERNS[case]
+    result = diagnose(failure_of(candidate))
+    assert result.pattern == pattern
+    assert words in result.sentence
+
+
+def test_the_first_mismatch_and_the_share_are_told():
+    result = diagnose(failure_of(spoiled(columns=slice(576, None))))
+    assert result.detail["index"] == [0, 576]
+    assert result.detail["share_wrong"] == pytest.approx(0.1)
+    assert result.detail["got"] == pytest.approx(1.5 * result.detail["expected"], rel=1e-4)
+    assert result.sentence.startswith("output is wrong in 10.0% of 40960 elements; ")
+
+
+def test_nothing_is_claimed_of_an_answer_without_a_pattern():
+    other = torch.softmax(0.5 * X, -1)
+    result = diagnose(failure_of(other))
+    assert result.pattern is None
+    assert "first at [0, 0]" in result.sentence
+
+
+def test_an_unwritten_region_is_recognised_by_its_poison():
+    wrong = RIGHT.clone()
+    wrong[:, 600:] = 1e30
+    result = diagnose(failure_of(wrong), poison=(1e30,))
+    assert result.pattern == "unwritten"
+    assert "never written: columns 600 to 639 of 640" in result.sentence
+
+
+def test_other_tensors_are_recognised():
+    stale = torch.softmax(X.flip(0), -1)
+    assert diagnose(failure_of(stale), previous=stale).pattern == "stale"
+    assert diagnose(failure_of(X.clone()), inputs={"x": X}).detail["input"] == "x"
+    halved = torch.softmax(X * 0.5, -1)
+    result = diagnose(failure_of(halved), without={"scale": torch.softmax(X.double() * 0.5, -1)})
+    assert "if scale is ignored" in result.sentence
+
+
+def test_an_ignored_operand_is_recognised_in_rows_that_round_badly():
+    rows, weight = 1 + 2.0**-9 * X, NOISE[0]
+    scaled, plain = (torch.layer_norm(rows, (640,), w) for w in (weight, None))
+    exact = [torch.layer_norm(rows.double(), (640,), w) for w in (weight.double(), None)]
+    failure = failure_of(plain, scaled, exact[0])
+    assert diagnose(failure, without={"weight": exact[1]}).detail["ignored"] == "weight"
+    halves = torch.cat([plain[:, :320], scaled[:, 320:] * 1.5], 1)
+    mixed = failure_of(halves, scaled, exact[0])
+    assert diagnose(mixed, without={"weight": exact[1]}).pattern != "operand_ignored"
+
+
+def test_a_transposed_square_is_recognised():
+    square = X[:64, :64].contiguous()
+    result = diagnose(failure_of(square.T.contiguous(), square, square.double()))
+    assert result.pattern == "transposed"
+
+
+def test_integers_are_diagnosed_without_a_budget():
+    answer = torch.arange(20).reshape(4, 5) % 7
+    result = diagnose(failure_of(answer + 1, answer, answer))
+    assert result.pattern == "offset"
+
+
+def test_the_only_failing_probe_is_named():
+    result = diagnose(failure_of(RIGHT * 1.1), only_on="rowaffine")
+    assert "on rowaffine only" in result.sentence
+    assert result.detail["only_on"] == "rowaffine"
+
+
+def test_a_lone_number_and_a_nan_are_described():
+    scalar = torch.tensor(2.0)
+    result = diagnose(failure_of(torch.tensor(3.0), scalar, scalar.double()))
+    assert result.detail["index"] == []
+    wrong = RIGHT.clone()
+    wrong[3, 4] = float("nan")
+    result = diagnose(failure_of(wrong))
+    assert result.detail["index"] == [3, 4]
+    assert result.detail["got"] == "nan"
+
+
+@pytest.mark.parametrize("case", PATTERNS)
+def test_a_diagnosis_is_short_and_can_be_written_as_json(case):
+    result = diagnose(failure_of(PATTERNS[case][0]))
+    assert len(result.sentence) < 300
+    assert len(json.dumps(result.detail, allow_nan=False)) < 1000

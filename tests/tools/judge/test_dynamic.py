@@ -1,0 +1,96 @@
+"""Dimensions declared dynamic: where they are found, and at which sizes they are tried."""
+
+from __future__ import annotations
+
+import random
+from contextlib import nullcontext
+
+import pytest
+import torch
+
+from kernelagent.domain.errors import ProblemError, UsageError
+from kernelagent.domain.judge_settings import DynamicDimension
+from kernelagent.domain.problem import ProblemSpec
+from kernelagent.tools.judge.problem.dynamic import dynamic_of, hidden
+from kernelagent.tools.judge.problem.inputs import InputSource, input_sources
+from kernelagent.tools.judge.problem.load import load_problem
+from kernelagent.tools.judge.problem.oracle import Oracle
+
+PROBLEM = """
+import torch
+
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.ones(5))
+
+    def forward(self, x, mask, scale=1.0):
+        return (x * self.weight * scale).masked_fill(mask, 0.0)
+
+
+def get_inputs():
+    return [torch.rand(8, 5), torch.rand(8, 5) < 0.5]
+"""
+
+
+@pytest.fixture
+def opened(tmp_path) -> tuple[InputSource, Oracle]:
+    path = tmp_path / "problem.py"
+    path.write_text(PROBLEM, encoding="utf-8")
+    problem = load_problem(ProblemSpec(path=str(path)))
+    oracle = Oracle(problem, "cpu", nullcontext)
+    (source,) = input_sources(problem, oracle.module, "cpu", nullcontext, may_shrink=False)
+    return source, oracle
+
+
+def found(opened, text):
+    source, oracle = opened
+    return dynamic_of(source, [DynamicDimension.read(text)], oracle)[0]
+
+
+@pytest.mark.parametrize("text", ["0", "-2", "x:0", "mask:0", "x:0=mask:0"])
+def test_a_dimension_is_found_with_everything_that_changes_with_it(opened, text):
+    assert {name for name, _ in found(opened, text).places} == {
+        "arguments[0][0]",
+        "arguments[0][1]",
+    }
+
+
+def test_a_dimension_that_a_weight_depends_on_is_refused_with_advice(opened):
+    with pytest.raises(ProblemError, match="refuses 6 in place of 5"):
+        found(opened, "x:1")
+
+
+def test_an_argument_that_is_not_there_is_named(opened):
+    with pytest.raises(ProblemError, match="no tensor argument 'y'"):
+        found(opened, "y:0")
+
+
+@pytest.mark.parametrize("text", ["", "x", "x:", ":0", "x:0=", "one"])
+def test_what_is_no_dimension_is_wrong_usage(text):
+    with pytest.raises(UsageError, match="write an axis"):
+        DynamicDimension.read(text)
+
+
+def test_hidden_sizes_differ_from_the_known_one_and_fit_the_reference(opened):
+    source, oracle = opened
+    dynamic = (found(opened, "0"),)
+    sizes = set()
+    for seed in range(20):
+        for other in hidden(source, dynamic, random.Random(seed)):
+            (x, mask), _ = other.draw(seed)
+            assert x.shape == mask.shape == (x.shape[0], 5)
+            assert x.is_contiguous()
+            assert oracle.eager(((x, mask), {})).shape == x.shape
+            sizes.add(x.shape[0])
+    assert 8 not in sizes
+    assert 1 in sizes
+    assert max(sizes) > 8
+
+
+def test_rows_beyond_the_known_size_are_fresh_draws(opened):
+    source, _ = opened
+    for other in hidden(source, (found(opened, "0"),), random.Random(1)):
+        (x, _), _ = other.draw(3)
+        assert len(torch.unique(x, dim=0)) == len(x)

@@ -1,0 +1,62 @@
+"""A judge leaves nothing in the folder for temporary files, however it ends."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from kernelagent.domain.candidate import Candidate
+from kernelagent.domain.judge_settings import JudgeSettings
+from kernelagent.domain.problem import ProblemSpec
+from kernelagent.tools.corpus.fixture import honest_kernel, problem_path
+from kernelagent.tools.judge_client import JudgeProcess
+
+ROOT = Path(__file__).resolve().parents[3]
+PATIENCE_S = 120.0
+OPENED = """
+import sys, time
+from kernelagent.domain.problem import ProblemSpec
+from kernelagent.tools.judge_client import JudgeProcess
+from kernelagent.domain.judge_settings import JudgeSettings
+
+judge = JudgeProcess(JudgeSettings(ProblemSpec(path=sys.argv[1]), device="virtual"))
+print("opened", flush=True)
+time.sleep(600)
+"""
+
+
+def empty(folder: Path) -> bool:
+    deadline = time.monotonic() + PATIENCE_S
+    while any(folder.iterdir()) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return not any(folder.iterdir())
+
+
+def test_after_a_verdict(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    problem = ProblemSpec(path=str(problem_path("relu_affine")))
+    with JudgeProcess(JudgeSettings(problem, device="virtual")) as judge:
+        result = judge.evaluate(Candidate(honest_kernel("relu_affine")), lambda _: None)
+        assert any(tmp_path.iterdir())
+    assert result.accepted
+    assert empty(tmp_path)
+
+
+def test_after_the_conductor_was_killed(tmp_path: Path) -> None:
+    controller = subprocess.Popen(
+        [sys.executable, "-c", OPENED, str(problem_path("relu_affine"))],
+        env={**os.environ, "TMPDIR": str(tmp_path), "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE,
+    )
+    assert controller.stdout is not None
+    assert controller.stdout.readline() == b"opened\n"
+    assert any(tmp_path.iterdir())
+    controller.send_signal(signal.SIGKILL)
+    controller.wait(PATIENCE_S)
+    assert empty(tmp_path)

@@ -1,0 +1,139 @@
+"""What is known before anything is drawn: sizes that fit, the memory they need, and when nothing does."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from pathlib import Path
+
+import pytest
+import torch
+
+from kernelagent.domain.errors import EnvironmentFault, UsageError
+from kernelagent.domain.judge_settings import bytes_of
+from kernelagent.domain.problem import ProblemSpec
+from kernelagent.tools.judge.problem.load import load_problem
+from kernelagent.tools.judge.problem.memory_plan import BASE_BYTES, plan
+
+HEAD = "import torch\nfrom torch import nn\n"
+WIDE = """
+width = 32768
+
+
+class Model(nn.Module):
+    def __init__(self, size_in, size_out):
+        super().__init__()
+        self.linear = nn.Linear(size_in, size_out)
+
+    def forward(self, x):
+        return torch.sigmoid(self.linear(x)).sum(1, keepdim=True)
+
+
+def get_inputs():
+    return [torch.rand(128, width)]
+
+
+def get_init_inputs():
+    return [width, width]
+"""
+VOLUME = """
+class Model(nn.Module):
+    def __init__(self, channels):
+        super().__init__()
+        self.conv = nn.Conv3d(3, channels, 3)
+
+    def forward(self, x):
+        return self.conv(x)
+
+
+def get_inputs():
+    return [torch.rand(16, 3, 128, 128, 128)]
+
+
+def get_init_inputs():
+    return [64]
+"""
+FIXED = """
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.zeros(65536, 65536))
+
+    def forward(self, x):
+        return x @ self.weight
+
+
+def get_inputs():
+    return [torch.rand(128, 65536)]
+
+
+def get_init_inputs():
+    return []
+"""
+
+
+def planned(tmp_path: Path, text: str, limit: int = 4 << 30, level: int = 0):
+    path = tmp_path / "problem.py"
+    path.write_text(HEAD + text, encoding="utf-8")
+    return plan(load_problem(ProblemSpec(path=str(path))), "cpu", nullcontext, limit, level=level)
+
+
+def test_weights_of_gigabytes_are_never_built_and_inner_sizes_give_way(tmp_path: Path) -> None:
+    result = planned(tmp_path, WIDE)
+    assert result.inner[32768] < 32768
+    assert result.need.total < 4 << 30
+    assert result.whole is not None
+    assert result.whole.linear.weight.shape == (32768, 32768)
+    assert result.whole.linear.weight.device.type == "meta"
+
+
+def test_the_smaller_module_takes_the_smaller_inputs(tmp_path: Path) -> None:
+    result = planned(tmp_path, WIDE)
+    (source,) = result.sources
+    (x,), _ = source.draw(0)
+    with torch.no_grad():
+        assert result.problem.build()(x).shape == (x.shape[0], 1)
+    assert source.full[0][0].shape == (128, 32768), "the estimate is made at the user's sizes"
+
+
+def test_what_was_made_smaller_is_said(tmp_path: Path) -> None:
+    (source,) = planned(tmp_path, WIDE).sources
+    for fact in ("instead of 32768", "constructor arguments"):
+        assert fact in str(source.shrunk)
+
+
+def test_spatial_sizes_of_a_volume_give_way_where_rows_do_not_suffice(tmp_path: Path) -> None:
+    result = planned(tmp_path, VOLUME)
+    (x,), _ = result.sources[0].draw(0)
+    assert x.shape[1] == 3, "a size that says what the data is stays"
+    assert x.numel() < 16 * 3 * 128**3 // 16
+
+
+def test_a_higher_level_is_never_larger(tmp_path: Path) -> None:
+    first, second = (planned(tmp_path, WIDE, level=level) for level in (0, 2))
+    assert second.need.total <= first.need.total
+
+
+def test_a_module_that_fixes_its_sizes_ends_with_what_it_needs(tmp_path: Path) -> None:
+    with pytest.raises(EnvironmentFault, match=r"needs .* GB of memory and may have 4.3 GB"):
+        planned(tmp_path, FIXED)
+
+
+def test_a_small_problem_is_planned_as_given(tmp_path: Path) -> None:
+    result = planned(tmp_path, WIDE.replace("32768", "64"))
+    assert result.sources[0].shrunk is None
+    assert not result.inner
+    assert result.need.total < BASE_BYTES + (64 << 20)
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [("8G", 8 * 10**9), ("3.5GB", 35 * 10**8), ("800M", 8 * 10**8), ("1024", 1024)],
+)
+def test_sizes_are_read_as_people_write_them(text: str, size: int) -> None:
+    assert bytes_of(text) == size
+
+
+@pytest.mark.parametrize("text", ["", "lots", "0G", "-1G"])
+def test_a_size_that_is_none_is_a_usage_error(text: str) -> None:
+    with pytest.raises(UsageError, match="--memory-limit"):
+        bytes_of(text)

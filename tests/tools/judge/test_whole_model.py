@@ -1,0 +1,268 @@
+"""A whole model: what its parts take, what is captured of one, and its answer with a candidate inside."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from kernelagent.domain.errors import ProblemError
+from kernelagent.domain.judge_settings import JudgeSettings
+from kernelagent.domain.problem import ProblemSpec
+from kernelagent.domain.serialization import from_json
+from kernelagent.domain.whole_model import ScanRow
+from kernelagent.loop.submodule import PartsResult, following, places_of, scan_text
+from kernelagent.tools.judge.problem.bundle import load_bundle
+from kernelagent.tools.judge.whole_model.scan import scan
+from kernelagent.tools.judge.whole_model.submodules import Whole
+from kernelagent.tools.judge.whole_model.whole import verify_whole
+
+DECODER = Path(__file__).resolve().parents[3] / "examples" / "models" / "decoder.py"
+SETTINGS = JudgeSettings(ProblemSpec(path=str(DECODER)), device="virtual")
+NORM = """\
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def rms_norm(x, weight, y, eps, W: tl.constexpr):
+    at = tl.program_id(0) * W + tl.arange(0, W)
+    row = tl.load(x + at)
+    scale = tl.rsqrt(tl.sum(row * row) / W + eps)
+    tl.store(y + at, row * scale * tl.load(weight + tl.arange(0, W)))
+
+
+class ModelNew(torch.nn.Module):
+    @classmethod
+    def from_reference(cls, reference):
+        made = cls()
+        made.eps = reference.eps
+        made.weight = reference.weight
+        return made
+
+    def forward(self, x):
+        y = torch.empty_like(x)
+        rms_norm[(x.numel() // 128,)](x, self.weight, y, self.eps, W=128)
+        return y
+"""
+
+
+@pytest.fixture(scope="module")
+def whole() -> Whole:
+    return Whole.open(SETTINGS)
+
+
+def test_a_scan_ranks_parts_by_what_they_could_give(whole: Whole) -> None:
+    result = scan(whole)
+    rows = {row.path: row for row in result.rows}
+    gains = [row.gain_at_most or 0.0 for row in result.rows]
+    assert gains == sorted(gains, reverse=True)
+    assert result.time == "estimate"
+    assert rows.keys() == {n for n, _ in whole.module.named_modules() if n and n != "blocks"}
+    assert rows["blocks.0"].alike == ("blocks.1",)
+    for row in result.rows:
+        assert row.calls == 1
+        assert row.bound_us is not None
+        assert 0 < row.bound_us <= row.device_us <= result.total_us
+        saved = row.device_us - row.bound_us
+        assert row.gain_at_most == pytest.approx(result.total_us / (result.total_us - saved), 1e-2)
+    assert "nothing was timed" in scan_text(result)
+
+
+def test_the_parts_chosen_neither_hold_each_other_nor_repeat(whole: Whole) -> None:
+    result = scan(whole)
+    taken: list[ScanRow] = []
+    chosen = []
+    while len(taken) < 3:
+        row = following(result, taken)
+        assert row is not None
+        chosen.append(places_of(row, taken))
+        taken.append(row)
+    assert chosen == [("blocks.0", "blocks.1"), ("norm",), ("head",)]
+
+
+def test_a_part_that_nobody_can_write_leaves_its_place_to_what_is_inside_it(whole: Whole) -> None:
+    result = scan(whole)
+    rows = {row.path: row for row in result.rows}
+    first = following(result, [])
+    assert first == rows["blocks.0"]
+    inside = following(result, [], [first])
+    assert inside is not None
+    assert (inside.path, inside.kind) == ("blocks.0.norm", "RMSNorm")
+    assert following(result, [inside], [first]) not in (None, first, inside)
+    assert following(result, list(result.rows)) is None
+
+
+def test_a_captured_part_is_the_part_with_its_weights_and_inputs(
+    whole: Whole, tmp_path: Path
+) -> None:
+    whole.capture("blocks.1.norm", tmp_path / "bundle")
+    # In another process, as it will be: the class has no file that could be imported by name.
+    code = (
+        "import sys; from pathlib import Path; import torch;"
+        "from kernelagent.tools.judge.problem.bundle import load_bundle;"
+        "p = load_bundle(Path(sys.argv[1])); m = p.build(); a, k = p.input_sets()['default'];"
+        "torch.save((m(*a, **k), m.weight), sys.argv[2])"
+    )
+    out = tmp_path / "out.pt"
+    subprocess.run([sys.executable, "-c", code, str(tmp_path / "bundle"), str(out)], check=True)
+    answer, weight = torch.load(out)
+    part = whole.submodule("blocks.1.norm")
+    args, kwargs = load_bundle(tmp_path / "bundle").input_sets()["default"]
+    assert torch.equal(weight, part.weight)
+    assert torch.equal(answer, part(*args, **kwargs))
+    assert args[0].shape == (2, 32, 128)
+
+
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        ("blocks.7", "no submodule"),
+        ("", "not the whole"),
+        ("blocks", "not called"),
+    ],
+)
+def test_a_part_that_cannot_be_captured_is_refused_with_the_reason(
+    whole: Whole, tmp_path: Path, path: str, said: str
+) -> None:
+    with pytest.raises(ProblemError, match=said):
+        whole.capture(path, tmp_path)
+
+
+@pytest.mark.long
+def test_the_whole_models_answer_tells_a_right_candidate_from_a_wrong_one() -> None:
+    paths = ["blocks.0.norm", "norm"]
+    right = verify_whole(SETTINGS, paths, NORM, 4.0)
+    assert right.right, right.why
+    assert right.calls == right.trials * len(paths)
+    assert right.faster is None
+    assert right.before_us is not None
+    assert right.after_us is not None
+    assert right.after_us < right.before_us
+    wrong = verify_whole(SETTINGS, paths, NORM.replace("/ W + eps", "/ W + 0.1"), 4.0)
+    assert not wrong.right
+    assert wrong.why.startswith("wrong_output")
+    assert wrong.before_us is None
+
+
+@pytest.mark.long
+def test_a_part_is_optimized_put_back_and_the_whole_is_verified(tmp_path: Path) -> None:
+    words = [str(DECODER), "--submodule", "blocks.0.norm", "--device", "virtual", "--turns", "1"]
+    done = subprocess.run(
+        [sys.executable, "-m", "kernelagent", "optimize", *words, "--json"],
+        cwd=tmp_path,
+        capture_output=True,
+        check=True,
+    )
+    result = from_json(done.stdout, PartsResult)
+    (part,) = result.parts
+    assert part.whole is not None
+    assert part.whole.right
+    assert (tmp_path / str(part.emitted)).is_file()
+    assert (tmp_path / part.run / "whole_model.json").is_file()
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
+def test_the_part_with_most_to_gain_is_found_optimized_and_put_back(tmp_path: Path) -> None:
+    done = top(1, DECODER, tmp_path)
+    (block,) = from_json(done.stdout, PartsResult).parts
+    assert "part 1 of 1: blocks.0, blocks.1 (Block)" in done.stderr.decode()
+    assert block.whole is not None
+    assert block.whole.right
+    assert block.whole.paths == ("blocks.0", "blocks.1")
+    assert (tmp_path / str(block.emitted)).is_file()
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
+def test_a_part_that_cannot_be_written_leaves_its_place_to_what_is_inside(tmp_path: Path) -> None:
+    model = tmp_path / "rotated.py"
+    # The policy writes no such table into a file, and no state_dict holds it.
+    model.write_text(
+        in_a_block('self.register_buffer("t", torch.randn(16, 96), persistent=False)', "x + self.t")
+    )
+    done = top(1, model, tmp_path)
+    block, norm = from_json(done.stdout, PartsResult).parts
+    assert (block.path, block.run, block.emitted) == ("block", "", None)
+    assert "--model" in block.why
+    assert "block is left as it is" in done.stderr.decode()
+    assert norm.path == "block.norm"
+    assert norm.whole is not None
+    assert norm.whole.right
+
+
+def top(parts: int, model: Path, folder: Path) -> subprocess.CompletedProcess[bytes]:
+    words = [str(model), "--top", str(parts), "--device", "virtual", "--turns", "1", "--json"]
+    return subprocess.run(
+        [sys.executable, "-m", "kernelagent", "optimize", *words],
+        cwd=folder,
+        capture_output=True,
+        check=True,
+    )
+
+
+def test_a_model_whose_way_depends_on_the_data_is_scanned(tmp_path: Path) -> None:
+    model = tmp_path / "branching.py"
+    model.write_text(in_a_block("pass", "x if x.sum() < 1e9 else x + 1"))
+    whole = Whole.open(JudgeSettings(ProblemSpec(path=str(model)), device="virtual"))
+    rows = {row.path: row for row in scan(whole).rows}
+    assert set(rows) == {"block", "block.norm", "head"}
+    assert rows["block"].device_us > rows["block.norm"].device_us > 0
+    # What a forward must do at least is not known where it looks at values.
+    assert (rows["block"].gain_at_most, rows["block.norm"].gain_at_most) == (
+        None,
+        pytest.approx(3, 0.5),
+    )
+
+
+def in_a_block(made: str, answer: str) -> str:
+    """A model with a norm in a block, which makes something and answers something of its own."""
+    return _MODEL.format(made=made, answer=answer)
+
+
+_MODEL = """import torch
+from torch import nn
+
+
+class Norm(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(96))
+
+    def forward(self, x):
+        return x * torch.rsqrt(x.square().mean(-1, keepdim=True) + 1e-6) * self.weight
+
+
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm = Norm()
+        {made}
+
+    def forward(self, x):
+        x = self.norm(x)
+        return {answer}
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.block = Block()
+        self.head = nn.Linear(96, 8)
+
+    def forward(self, x):
+        return self.head(self.block(x))
+
+
+def get_inputs():
+    return [torch.randn(16, 96)]
+
+
+def get_init_inputs():
+    return []
+"""

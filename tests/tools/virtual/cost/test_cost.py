@@ -1,0 +1,216 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from kernelagent.domain.serialization import from_json, to_json
+from kernelagent.tools.virtual.ceilings import ceilings_for
+from kernelagent.tools.virtual.cost import (
+    ForwardEstimate,
+    LaunchEstimate,
+    estimate_eager,
+    estimate_launch,
+    spilled_bytes,
+    total,
+    whole_forward,
+)
+from kernelagent.tools.virtual.eager import EagerRow
+from kernelagent.tools.virtual.sass import MachineFacts
+from kernelagent.tools.virtual.traffic import TrafficFacts
+
+H200 = ceilings_for("sm_90")
+_MIB = 1 << 20
+
+IDLE = TrafficFacts(
+    programs=13200,
+    programs_run=13200,
+    requested_load_bytes=0,
+    requested_store_bytes=0,
+    lanes=0,
+    masked_lanes=0,
+    load_sector_bytes=0,
+    store_sector_bytes=0,
+    l1_bytes=0,
+    distinct_load_bytes=0,
+    distinct_store_bytes=0,
+    dram_load_bytes=0,
+    dram_store_bytes=0,
+    atomics=0,
+    hottest_atomics=0,
+    fp_operations=0,
+    fp64_operations=0,
+    int_operations=0,
+    special_operations=0,
+)
+GOOD = MachineFacts(
+    target="sm_90",
+    registers=32,
+    spills=0,
+    looped_spills=0,
+    stack_bytes=0,
+    shared_bytes=0,
+    num_warps=4,
+    resident_programs=16,
+    occupancy=1.0,
+    occupancy_limiter="threads",
+    tensor_core="wgmma",
+    load_widths={"128": 1},
+)
+
+
+def seconds_of(estimate: LaunchEstimate) -> float:
+    return (estimate.us - H200.launch_us) * 1e-6
+
+
+def test_a_streaming_launch_takes_its_dram_time_after_the_overhead():
+    traffic = replace(IDLE, dram_load_bytes=10**9, load_sector_bytes=10**9)
+    estimate = estimate_launch(traffic, GOOD, H200)
+    assert estimate.bound == "dram"
+    assert seconds_of(estimate) == pytest.approx(10**9 / (4.8e12 * 0.9))
+
+
+@pytest.mark.parametrize(
+    ("change", "bound"),
+    [
+        ({"dram_store_bytes": 10**9}, "dram"),
+        ({"load_sector_bytes": 10**9}, "l2"),
+        ({"store_sector_bytes": 10**9}, "l2"),
+        ({"dot_flops": {"bf16": 10**12}}, "dot"),
+        ({"fp_operations": 10**10}, "fp"),
+        ({"fp64_operations": 10**10}, "fp"),
+        ({"special_operations": 10**10}, "special"),
+        ({"atomics": 10**9}, "atomics"),
+        ({"hottest_atomics": 10**6}, "atomics"),
+        ({}, "launch"),
+        ({"programs": 10**7}, "launch"),
+    ],
+)
+def test_the_busiest_resource_is_the_bound(change: dict, bound: str):
+    estimate = estimate_launch(replace(IDLE, **change), GOOD, H200)
+    assert estimate.bound == bound
+    assert estimate.parts_us[bound] == max(estimate.parts_us.values())
+    assert estimate.us >= estimate.parts_us[bound]
+
+
+def test_loads_that_l1_serves_do_not_reach_l2():
+    traffic = replace(IDLE, load_sector_bytes=10**9)
+    less = replace(traffic, l1_bytes=9 * 10**8)
+    ours, theirs = (estimate_launch(t, GOOD, H200).parts_us["l2"] for t in (less, traffic))
+    assert ours == pytest.approx(theirs / 10)
+
+
+def test_few_programs_cannot_use_the_whole_bandwidth():
+    many = replace(IDLE, dram_load_bytes=10**9)
+    few = replace(many, programs=10)
+    assert estimate_launch(few, GOOD, H200).us > 5 * estimate_launch(many, GOOD, H200).us
+
+
+def test_one_program_more_than_multiprocessors_takes_nearly_twice_the_time():
+    full = replace(IDLE, programs=132, dot_flops={"bf16": 132 * 10**10})
+    over = replace(IDLE, programs=133, dot_flops={"bf16": 133 * 10**10})
+    ratio = seconds_of(estimate_launch(over, GOOD, H200)) / seconds_of(
+        estimate_launch(full, GOOD, H200)
+    )
+    assert ratio == pytest.approx(2, rel=0.01)
+
+
+def test_an_older_instruction_family_is_slower_and_none_is_far_slower():
+    traffic = replace(IDLE, dot_flops={"bf16": 10**12})
+    wgmma, older, none = (
+        seconds_of(estimate_launch(traffic, replace(GOOD, tensor_core=family), H200))
+        for family in ("wgmma", "mma.sync", None)
+    )
+    assert older == pytest.approx(wgmma / H200.older_tensor_core)
+    assert none > 8 * wgmma
+
+
+def test_exact_fp32_products_run_outside_the_tensor_cores():
+    exact = replace(IDLE, dot_flops={"fp32": 10**12})
+    rounded = replace(IDLE, dot_flops={"tf32": 10**12})
+    assert estimate_launch(exact, GOOD, H200).us > 5 * estimate_launch(rounded, GOOD, H200).us
+
+
+@pytest.mark.parametrize(("split", "products"), [("tf32x3", 3), ("bf16x3", 3), ("bf16x6", 6)])
+def test_a_split_fp32_product_costs_its_products_on_tensor_cores(split: str, products: int):
+    narrow = split.partition("x")[0]
+    whole = estimate_launch(replace(IDLE, dot_flops={split: 10**12}), GOOD, H200)
+    single = estimate_launch(replace(IDLE, dot_flops={narrow: 10**12}), GOOD, H200)
+    assert whole.parts_us["dot"] == pytest.approx(products * single.parts_us["dot"])
+
+
+def test_a_split_fp32_product_is_cheaper_than_fused_multiply_adds():
+    split = estimate_launch(replace(IDLE, dot_flops={"tf32x3": 10**12}), GOOD, H200)
+    assert split.us < estimate_launch(replace(IDLE, dot_flops={"fp32": 10**12}), GOOD, H200).us
+
+
+def test_fewer_stages_leave_loads_for_the_products_to_wait_for():
+    busy = replace(IDLE, dot_flops={"bf16": 10**11}, load_sector_bytes=10**9, dram_load_bytes=10**9)
+    alone = replace(GOOD, resident_programs=1)
+    times = [estimate_launch(busy, alone, H200, stages).us for stages in (1, 2, 3)]
+    assert times[0] > times[1] > times[2] == estimate_launch(busy, alone, H200).us
+
+
+def test_spills_slow_the_arithmetic_between_them():
+    busy = replace(IDLE, dot_flops={"bf16": 10**12})
+    clean = replace(GOOD, instructions=1000)
+    spilling = replace(clean, spills=400)
+    assert estimate_launch(busy, spilling, H200).us > 2 * estimate_launch(busy, clean, H200).us
+
+
+def test_spills_are_charged_to_l2():
+    spilling = replace(GOOD, spills=1000)
+    assert spilled_bytes(IDLE, spilling) == 1000 * 13200 * 4 * 32 * 4
+    assert estimate_launch(IDLE, spilling, H200).bound == "l2"
+    assert spilled_bytes(IDLE, GOOD) == spilled_bytes(IDLE, None) == 0
+
+
+def test_spills_in_a_loop_count_once_a_turn():
+    """One 16-byte load a thread stands in the code; eight times its bytes were requested."""
+    traffic = replace(IDLE, requested_load_bytes=8 * 16 * 13200 * 128)
+    straight = replace(GOOD, spills=10)
+    looped = replace(GOOD, spills=10, looped_spills=10)
+    assert spilled_bytes(traffic, looped) == 8 * spilled_bytes(traffic, straight)
+
+
+def test_without_machine_code_a_launch_is_taken_to_have_compiled_well():
+    traffic = replace(IDLE, dot_flops={"bf16": 10**12})
+    assert estimate_launch(traffic, None, H200).us == estimate_launch(traffic, GOOD, H200).us
+
+
+def test_a_torch_operation_and_a_launch_that_do_the_same_cost_the_same():
+    size = 64 * _MIB
+    row = EagerRow("add", 2 * size, size, 3 * size, fp_operations=size // 4)
+    launch = replace(
+        IDLE,
+        load_sector_bytes=2 * size,
+        store_sector_bytes=size,
+        dram_load_bytes=2 * size,
+        dram_store_bytes=size,
+        fp_operations=size // 4,
+    )
+    eager = estimate_eager([row], H200)
+    ours = whole_forward([estimate_launch(launch, GOOD, H200)], [], H200)
+    assert eager.us == pytest.approx(ours.us)
+
+
+def test_a_forward_is_bound_by_what_takes_most_of_its_time():
+    parts = [
+        LaunchEstimate(10.0, "dram", {"dram": 6.0}),
+        LaunchEstimate(8.0, "launch", {"launch": 4.0}),
+        LaunchEstimate(9.0, "launch", {"launch": 4.0}),
+    ]
+    forward = total(parts)
+    assert (forward.us, forward.bound, len(forward.launches)) == (27.0, "launch", 3)
+
+
+def test_no_launch_takes_no_time():
+    assert total([]) == ForwardEstimate(0.0, "launch", ())
+
+
+def test_an_estimate_says_so_and_survives_json():
+    estimate = estimate_launch(replace(IDLE, dot_flops={"bf16": 5}), GOOD, H200)
+    assert estimate.label == total([estimate]).label == "estimate"
+    assert from_json(to_json(estimate), LaunchEstimate) == estimate
+    assert from_json(to_json(IDLE), TrafficFacts) == IDLE
+    assert from_json(to_json(GOOD), MachineFacts) == GOOD

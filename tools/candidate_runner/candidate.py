@@ -1,0 +1,258 @@
+"""A candidate's file, imported: its `ModelNew` constructed, loaded with weights and called."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+import tempfile
+import traceback
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import torch
+
+from kernelagent.domain.candidate import ENTRY_POINT
+from kernelagent.tools.candidate_runner.shell import shell_from
+from kernelagent.tools.training_step import FORWARD, TrainingStep, take
+
+NAME = "candidate"
+"""What the candidate is imported as."""
+_OUTPUT_TYPES = (torch.Tensor, torch.nn.Parameter)
+_FRAMES = 4
+_COMPILING = frozenset(
+    "CompilationError CompileTimeAssertionFailure UnsupportedLanguageConstruct PTXASError".split()
+)
+_BEYOND_MEMORY = ("an illegal memory access was encountered", "misaligned address")
+"""How a GPU reports it, at the next wait."""
+
+
+@dataclass
+class CandidateFailure(Exception):
+    """The candidate did something that ends its evaluation; `code` is judge.md's."""
+
+    code: str
+    message: str
+    detail: dict[str, Any] = field(default_factory=dict)
+
+    def as_header(self) -> dict[str, Any]:
+        return {
+            "kind": "failed",
+            "code": self.code,
+            "message": self.message,
+            "detail": self.detail,
+        }
+
+
+def candidate_file() -> Path:
+    """Where the candidate's text lies, in its own scratch."""
+    return Path(tempfile.gettempdir()) / f"{NAME}.py"
+
+
+class LoadedCandidate:
+    """The imported module and, once constructed, its `ModelNew`."""
+
+    def __init__(self, module: ModuleType, kind: type[torch.nn.Module]) -> None:
+        self._module = module
+        self._kind = kind
+        self._instance: torch.nn.Module | None = None
+
+    @classmethod
+    def from_source(cls, source: str) -> LoadedCandidate:
+        path = candidate_file()
+        path.write_text(source, encoding="utf-8")
+        spec = importlib.util.spec_from_file_location(NAME, path)
+        if spec is None or spec.loader is None:
+            raise CandidateFailure("unverifiable", "the candidate's file cannot be imported")
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[NAME] = module
+        try:
+            spec.loader.exec_module(module)
+        except SyntaxError as error:
+            raise CandidateFailure(
+                "syntax_error",
+                f"line {error.lineno}: {error.msg}",
+                {"line": error.lineno, "text": (error.text or "").rstrip()},
+            ) from error
+        except BaseException as error:
+            raise failure_of(error, "importing the file", "import_error") from error
+        kind = getattr(module, ENTRY_POINT, None)
+        if not (isinstance(kind, type) and issubclass(kind, torch.nn.Module)):
+            raise CandidateFailure(
+                "missing_entry_point", f"the file defines no nn.Module called {ENTRY_POINT}"
+            )
+        return cls(module, kind)
+
+    @property
+    def envelope(self) -> dict[str, Any] | None:
+        """What the candidate says it supports (`ENVELOPE`), None when it says nothing."""
+        declared = getattr(self._module, "ENVELOPE", None)
+        return declared if isinstance(declared, dict) and _is_plain(declared) else None
+
+    def construct(
+        self, how: str, value: Any, device: str, *, training: bool
+    ) -> list[dict[str, Any]]:
+        """Build `ModelNew`; returns a row for each entry of its state."""
+        try:
+            instance = self._instantiate(how, value)
+            self._instance = instance.to(device).train(training)
+            return [
+                {
+                    "name": name,
+                    "dtype": str(tensor.dtype).removeprefix("torch."),
+                    "shape": list(tensor.shape),
+                }
+                for name, tensor in self._instance.state_dict().items()
+            ]
+        except CandidateFailure:
+            raise
+        except BaseException as error:
+            raise failure_of(error, f"constructing {ENTRY_POINT}", "init_error") from error
+
+    def _instantiate(self, how: str, value: Any) -> torch.nn.Module:
+        if how != "from_reference":
+            args, kwargs = value
+            return self._kind(*args, **kwargs)
+        maker = getattr(self._kind, "from_reference", None)
+        if maker is None:
+            raise CandidateFailure(
+                "missing_entry_point",
+                f"{ENTRY_POINT} needs a classmethod from_reference(cls, shell): the module's "
+                f"constructor arguments are not known",
+            )
+        built: torch.nn.Module = maker(shell_from(value))
+        return built
+
+    @property
+    def instance(self) -> torch.nn.Module:
+        """The constructed `ModelNew`."""
+        return self._built()
+
+    def load_weights(self, values: Mapping[str, torch.Tensor]) -> None:
+        try:
+            self._built().load_state_dict(values, strict=True)
+        except BaseException as error:
+            raise failure_of(error, "loading the weights", "state_mismatch") from error
+
+    def forward(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        try:
+            with torch.no_grad():
+                output = self._built()(*args, **kwargs)
+        except CandidateFailure:
+            raise
+        except BaseException as error:
+            raise failure_of(error, "the forward") from error
+        _check_types(output)
+        return output
+
+    def training_step(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], step: TrainingStep
+    ) -> dict[str, Any]:
+        """The forward and its backwards; what they leave, by `training_step`'s names."""
+        try:
+            answer = take(self._built(), (args, kwargs), step)
+        except CandidateFailure:
+            raise
+        except BaseException as error:
+            raise failure_of(error, "the forward or its backward") from error
+        _check_types(answer[FORWARD])
+        return answer
+
+    def drop_contents(self) -> None:
+        """From now on parameters and buffers have shapes and hold nothing."""
+        try:
+            self._built().to("meta")
+        except BaseException as error:
+            raise failure_of(error, "moving the module to tensors without contents") from error
+
+    def forward_counted(self, *args: Any, **kwargs: Any) -> None:
+        self.forward(args, kwargs)
+
+    def forward_without_contents(self, *args: Any, **kwargs: Any) -> None:
+        try:
+            with torch.no_grad():
+                self._built()(*args, **kwargs)
+        except BaseException as error:
+            raise failure_of(error, "the forward on tensors without contents") from error
+
+    def step_without_contents(self, arguments: Any, step: TrainingStep) -> None:
+        try:
+            take(self._built(), arguments, step)
+        except BaseException as error:
+            doing = "forward and backward on tensors without contents"
+            raise failure_of(error, doing) from error
+
+    def state(self) -> dict[str, torch.Tensor]:
+        return {name: tensor.detach() for name, tensor in self._built().state_dict().items()}
+
+    def _built(self) -> torch.nn.Module:
+        if self._instance is None:
+            raise CandidateFailure("unverifiable", "the candidate is called before it is built")
+        return self._instance
+
+
+def _check_types(output: Any) -> None:
+    """Only plain tensors: a subclass or an instance with its own methods could compute later."""
+    if isinstance(output, torch.Tensor):
+        if type(output) not in _OUTPUT_TYPES or vars(output):
+            raise CandidateFailure(
+                "tampering",
+                f"the output is a {type(output).__name__} with behaviour of its own; return plain "
+                f"torch.Tensor objects",
+            )
+    elif isinstance(output, dict):
+        for item in output.values():
+            _check_types(item)
+    elif isinstance(output, list | tuple):
+        for item in output:
+            _check_types(item)
+
+
+def _is_plain(value: Any) -> bool:
+    if isinstance(value, dict):
+        return all(isinstance(key, str) and _is_plain(item) for key, item in value.items())
+    if isinstance(value, list | tuple):
+        return all(map(_is_plain, value))
+    return value is None or isinstance(value, bool | int | float | str)
+
+
+def failure_of(error: BaseException, doing: str, code: str = "runtime_error") -> CandidateFailure:
+    """What went wrong, in the candidate's own lines."""
+    refused = getattr(error, "code", None)
+    kind = type(error).__name__
+    text = str(error).strip()
+    if isinstance(refused, str) and isinstance(getattr(error, "detail", None), dict):
+        return CandidateFailure(refused, text, dict(error.detail))  # type: ignore[attr-defined]
+    if kind in _COMPILING:
+        code = "compile_error"
+    elif any(words in text for words in _BEYOND_MEMORY):
+        code = "out_of_bounds"
+    elif kind == "OutOfResources":
+        code = "out_of_resources"
+    elif isinstance(error, MemoryError) or kind == "OutOfMemoryError":
+        code = "out_of_memory"
+    detail: dict[str, Any] = {"error": kind, "where": doing, "traceback": _own_frames(error)}
+    line = _own_line(error)
+    if line is not None:
+        detail["line"] = line
+    place = f" at line {line}" if line is not None else ""
+    shown = text if len(text) <= 2000 else text[:1400] + "\n…\n" + text[-500:]
+    return CandidateFailure(code, f"{doing} raised {kind}{place}: {shown}", detail)
+
+
+def _frames(error: BaseException) -> list[traceback.FrameSummary]:
+    own = str(candidate_file())
+    return [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == own]
+
+
+def _own_line(error: BaseException) -> int | None:
+    frames = _frames(error)
+    return frames[-1].lineno if frames else None
+
+
+def _own_frames(error: BaseException) -> list[str]:
+    return [
+        f"line {frame.lineno}, in {frame.name}: {frame.line}" for frame in _frames(error)[-_FRAMES:]
+    ]

@@ -1,0 +1,234 @@
+"""Did the candidate change what others rely on: torch's functions and settings, clocks, random state?
+
+Looked at around every request. It cannot change a verdict, which is made elsewhere; it would change
+the program the emitted module is put into.
+"""
+
+from __future__ import annotations
+
+import builtins
+import gc
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from types import FunctionType
+from typing import Any
+
+import torch
+
+from kernelagent.tools.candidate_runner.candidate import NAME, CandidateFailure, candidate_file
+
+_MODULES = """torch torch.nn torch.nn.functional torch.cuda torch.cuda.graphs torch.testing
+torch.testing._comparison torch.linalg torch.autograd torch.autograd.profiler torch.profiler torch.utils.benchmark torch.random
+triton triton.testing triton.compiler triton.compiler.compiler triton.runtime triton.runtime.jit
+triton.runtime.driver triton.language numpy numpy.testing time timeit os
+kernelagent.tools.wire kernelagent.tools.tensors kernelagent.tools.candidate_runner.main
+kernelagent.tools.candidate_runner.candidate kernelagent.tools.candidate_runner.watch kernelagent.tools.candidate_runner.repeat
+kernelagent.tools.virtual.driver kernelagent.tools.virtual.fake_cuda
+kernelagent.tools.virtual.arena kernelagent.tools.virtual.autotuning torch.nn.modules.module
+torch.nn.modules.linear torch.nn.modules.normalization torch.nn.modules.activation gc signal warnings""".split()
+_CLASSES = """torch.Tensor torch.nn.Module torch.nn.Linear torch.nn.LayerNorm torch.nn.Conv2d torch.nn.Embedding
+kernelagent.tools.virtual.driver._Remote kernelagent.tools.virtual.driver._Crate
+kernelagent.tools.virtual.driver.RemoteKernel kernelagent.tools.virtual.arena.Arena torch.cuda.Event torch.cuda.Stream torch.autograd.profiler.profile
+triton.runtime.jit.JITFunction triton.runtime.jit.KernelInterface triton.compiler.CompiledKernel
+triton.runtime.autotuner.Autotuner kernelagent.tools.wire.Channel
+kernelagent.tools.candidate_runner.main.Runner""".split()
+_OF_THE_COMPILER = (
+    *("_TORCHINDUCTOR_", "TORCHINDUCTOR_", "TORCH_WARM_POOL", "KMP_DUPLICATE_LIB_OK"),
+    *("TRITON_CACHE_DIR", "TRITON_PTXAS_PATH", "TRITON_LIBDEVICE_PATH", "CUDA_HOME"),
+)
+"""How the names of the variables begin that torch.compile sets."""
+_SIGNALS = (
+    signal.SIGINT,
+    signal.SIGTERM,
+    signal.SIGALRM,
+    signal.SIGUSR1,
+    signal.SIGUSR2,
+    signal.SIGSEGV,
+)
+_MODULE_HOOKS = (
+    "_global_forward_hooks",
+    "_global_forward_pre_hooks",
+    "_global_backward_hooks",
+    "_global_parameter_registration_hooks",
+    "_global_buffer_registration_hooks",
+    "_global_module_registration_hooks",
+)
+_GRACE_S = 0.1
+"""How long a thread of the candidate's may live after the call that started it."""
+
+
+Namespaces = dict[str, dict[str, Any]]
+Codes = list[tuple[str, FunctionType, Any]]
+
+
+class Integrity:
+    """Knows the code of everybody's functions from before the candidate was imported."""
+
+    def __init__(self, *, may_compile: bool = False) -> None:
+        """`may_compile`: variables that torch.compile sets for itself may change."""
+        self._not_compared = _OF_THE_COMPILER if may_compile else ()
+        self._codes: Codes = [
+            (f"{owner}.{name}", value, value.__code__)
+            for owner, names in _namespaces().items()
+            for name, value in names.items()
+            if isinstance(value, FunctionType)
+        ]
+
+    @contextmanager
+    def kept(self, doing: str, *, keeps_random_state: bool) -> Iterator[None]:
+        """Raises `CandidateFailure` when the block leaves functions, settings or threads changed."""
+        before, settings, threads = _namespaces(), self._settings(), _threads()
+        random_state = _random_state() if keeps_random_state else None
+        yield
+        _require_same_settings(settings, self._settings(), doing)
+        self._require_same_functions(before, doing)
+        if random_state is not None and not torch.equal(random_state, _random_state()):
+            raise CandidateFailure(
+                "tampering",
+                f"{doing} moves torch's random generator on, which the reference leaves as it is",
+            )
+        _require_joined(threads, doing)
+
+    def _settings(self) -> dict[str, Any]:
+        variables = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(self._not_compared)
+        }
+        return _settings() | {"the environment": variables}
+
+    def _require_same_functions(self, before: Namespaces, doing: str) -> None:
+        after = _namespaces()
+        replaced = [
+            f"{owner}.{name}"
+            for owner, names in before.items()
+            for name, value in names.items()
+            if after[owner].get(name) is not value and _is_code(value)
+        ]
+        replaced += [name for name, function, code in self._codes if function.__code__ is not code]
+        if replaced:
+            raise CandidateFailure(
+                "tampering",
+                f"{doing} replaces {replaced[0]}, which belongs to everybody",
+                {"names": replaced[:10]},
+            )
+
+
+def let_torch_compile() -> None:
+    """Do now what torch.compile does to everybody's classes at its first use in a process.
+
+    Before an `Integrity` is made: else it would look as if the candidate had done it.
+    """
+    from torch._dynamo.mutation_guard import install_generation_tagging_init
+    from torch._inductor import config
+
+    install_generation_tagging_init()
+    # In this process: a pool of workers for each candidate would take all cores and much memory.
+    config.compile_threads = 1
+
+
+def _namespaces() -> Namespaces:
+    return {name: dict(vars(owner)) for name, owner in _owners()}
+
+
+def _is_code(value: Any) -> bool:
+    return callable(value) or isinstance(value, property | staticmethod | classmethod)
+
+
+def _owners() -> Iterator[tuple[str, Any]]:
+    yield "builtins", builtins
+    for name in _MODULES:
+        module = sys.modules.get(name)
+        if module is not None:
+            yield name, module
+    for name in _CLASSES:
+        module_name, _, attribute = name.rpartition(".")
+        owner = getattr(sys.modules.get(module_name), attribute, None)
+        if owner is not None:
+            yield name, owner
+
+
+def _settings() -> dict[str, Any]:
+    backends = torch.backends
+    return {
+        "the default dtype": torch.get_default_dtype(),
+        "the default device": torch.get_default_device(),
+        "the float32 matmul precision": torch.get_float32_matmul_precision(),
+        "torch.backends.cuda.matmul.allow_tf32": backends.cuda.matmul.allow_tf32,
+        "torch.backends.cudnn.allow_tf32": backends.cudnn.allow_tf32,
+        "torch.backends.cudnn.benchmark": backends.cudnn.benchmark,
+        "torch.backends.cudnn.deterministic": backends.cudnn.deterministic,
+        "reduced precision in float16 matmuls": (
+            backends.cuda.matmul.allow_fp16_reduced_precision_reduction
+        ),
+        "reduced precision in bfloat16 matmuls": (
+            backends.cuda.matmul.allow_bf16_reduced_precision_reduction
+        ),
+        "deterministic algorithms": torch.are_deterministic_algorithms_enabled(),
+        "gradient mode": torch.is_grad_enabled(),
+        "inference mode": torch.is_inference_mode_enabled(),
+        "the number of threads": torch.get_num_threads(),
+        "torch.utils.deterministic.fill_uninitialized_memory": (
+            torch.utils.deterministic.fill_uninitialized_memory  # type: ignore[attr-defined]
+        ),
+        "which attention kernels torch may use": (
+            backends.cuda.flash_sdp_enabled(),  # type: ignore[no-untyped-call]
+            backends.cuda.mem_efficient_sdp_enabled(),  # type: ignore[no-untyped-call]
+            backends.cuda.math_sdp_enabled(),  # type: ignore[no-untyped-call]
+        ),
+        "whether cuDNN is used": backends.cudnn.enabled,
+        "the garbage collector": (gc.isenabled(), gc.get_threshold()),
+        "the hooks of the interpreter": (sys.excepthook, sys.unraisablehook, sys.displayhook),
+        "the recursion limit": sys.getrecursionlimit(),
+        "signal handlers": {n: signal.getsignal(n) for n in _SIGNALS},
+        "hooks on all modules": tuple(
+            len(getattr(torch.nn.modules.module, name)) for name in _MODULE_HOOKS
+        ),
+        "the working directory": os.getcwd(),  # noqa: PTH109 - compared as text
+    }
+
+
+def _require_same_settings(before: Mapping[str, Any], after: Mapping[str, Any], doing: str) -> None:
+    for name, value in before.items():
+        if after[name] != value:
+            shown = "" if isinstance(value, dict) else f" from {value} to {after[name]}"
+            raise CandidateFailure(
+                "tampering",
+                f"{doing} leaves {name} changed{shown}; settings belong to the user's program, so "
+                f"set what you need inside the kernel",
+                {"setting": name},
+            )
+
+
+def _random_state() -> torch.Tensor:
+    own = torch.get_rng_state()
+    # Not is_initialized(): on `virtual` it answers for a GPU that is not there.
+    if not torch.cuda._initialized:
+        return own
+    return torch.cat([own, torch.cuda.get_rng_state()])
+
+
+def _threads() -> frozenset[int | None]:
+    """Those that run the candidate's own code; a compiler's pool of workers is not meant."""
+    return frozenset(thread.ident for thread in threading.enumerate() if _is_candidates(thread))
+
+
+def _is_candidates(thread: threading.Thread) -> bool:
+    code = getattr(getattr(thread, "_target", None), "__code__", None)
+    ours = str(candidate_file())
+    return type(thread).__module__ == NAME or (code is not None and code.co_filename == ours)
+
+
+def _require_joined(before: frozenset[int | None], doing: str) -> None:
+    until = time.monotonic() + _GRACE_S
+    while left := _threads() - before:
+        if time.monotonic() > until:
+            raise CandidateFailure(
+                "tampering", f"{doing} leaves {len(left)} thread(s) of its own running"
+            )
+        time.sleep(0.005)

@@ -1,0 +1,384 @@
+"""The runner's process: imports one candidate, runs it on request, and reports what came out.
+
+It holds no expected output, no seed and no reference. What it says about itself is evidence for the
+judge; the bytes of the outputs are what counts.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from kernelagent.domain.serialization import to_data
+from kernelagent.tools.candidate_runner.candidate import (
+    CandidateFailure,
+    LoadedCandidate,
+    candidate_file,
+    failure_of,
+)
+from kernelagent.tools.candidate_runner.forbidding import Forbidding
+from kernelagent.tools.candidate_runner.integrity import Integrity, let_torch_compile
+from kernelagent.tools.candidate_runner.launches import Launches, watch_launches
+from kernelagent.tools.candidate_runner.watch import Watch
+from kernelagent.tools.tensors import NotPortable, open_parcel, parcel
+from kernelagent.tools.training_step import TrainingStep
+from kernelagent.tools.wire import Channel, ChannelClosed, Frame
+
+if TYPE_CHECKING:
+    from kernelagent.tools.candidate_runner.repeat import Repeated
+
+_MAX_FRAME = 1 << 40
+_HELD_BYTES = 256 << 20
+"""Calls stay alive up to this size, and always the last two, so that a reused buffer shows."""
+
+
+@dataclass(frozen=True)
+class _Held:
+    """What a call was given and what it returned, alive until later calls have run."""
+
+    output: Any
+    arguments: Any
+    pristine: Any
+    mutated: bool
+    """The call itself changed its arguments, and the judge has been told."""
+
+    @property
+    def bytes(self) -> int:
+        parts = (self.output, self.arguments, self.pristine)
+        return sum(t.numel() * t.element_size() for t in _tensors(parts))
+
+    @property
+    def inputs_kept(self) -> bool:
+        return self.mutated or _same(self.pristine, self.arguments)
+
+
+def serve(settings: dict[str, Any], fds: list[int]) -> None:
+    """Process main; `settings`: `device` (`virtual` or `cuda`), its `index` on `cuda`, and `target`.
+
+    `may_compile`: the policy lets the candidate put torch.compile to work.
+    `fds`: the judge's socket, and on `virtual` the executor's socket and the arena.
+    """
+    judge = Channel(socket.socket(fileno=fds[0]))
+    may = bool(settings["may_compile"])
+    if settings["device"] == "cuda":
+        runner = Runner(judge, *_gpu(settings), may_compile=may)
+    else:
+        launches = Launches(str(candidate_file()))
+        runner = Runner(judge, *_virtual(settings, fds), launches, may_compile=may)
+    with contextlib.suppress(ChannelClosed):
+        while runner.answer(judge.receive(max_header=1 << 26, max_payload=_MAX_FRAME)):
+            pass
+
+
+Scope = Callable[[], AbstractContextManager[Any]]
+
+
+def _gpu(settings: dict[str, Any]) -> tuple[str, Scope, Launches]:
+    """The context is made before anyone looks at what the candidate changes: it sets variables itself."""
+    torch.cuda.set_device(int(settings["index"]))
+    torch.cuda.init()  # type: ignore[no-untyped-call]
+    launches = Launches(str(candidate_file()))
+    watch_launches(launches)
+    return "cuda", contextlib.nullcontext, launches
+
+
+def _virtual(settings: dict[str, Any], fds: list[int]) -> tuple[str, Scope]:
+    from kernelagent.tools.virtual import driver
+    from kernelagent.tools.virtual import fake_cuda as cuda_names
+
+    target = str(settings["target"])
+    driver.install(Channel(socket.socket(fileno=fds[1])), fds[2], target)
+    # torch.use_deterministic_algorithms would import the whole of Inductor first.
+    torch._C._set_deterministic_algorithms(True, warn_only=True)
+    torch.utils.deterministic.fill_uninitialized_memory = True  # type: ignore[attr-defined]
+    return "cpu", lambda: cuda_names.pretending_cuda(target)
+
+
+class Runner:
+    """Answers the judge's requests about one candidate, one at a time."""
+
+    def __init__(
+        self, judge: Channel, device: str, scope: Scope, launches: Launches, *, may_compile: bool
+    ) -> None:
+        self._judge = judge
+        self._device = device
+        self._scope = scope
+        self._launches = launches
+        self._candidate: LoadedCandidate | None = None
+        self._held: dict[int, _Held] = {}
+        self._repeated: Repeated | None = None
+        self._keeps_random_state = False
+        with scope():
+            if may_compile:
+                let_torch_compile()
+            self._integrity = Integrity(may_compile=may_compile)
+        self._watch = Watch(may_compile=may_compile)
+
+    def answer(self, frame: Frame) -> bool:
+        """Do what `frame` asks and reply; False when asked to leave."""
+        if frame.kind == "leave":
+            return False
+        try:
+            header, payload = _REQUESTS[frame.kind](self, frame)
+        except CandidateFailure as failure:
+            header, payload = failure.as_header(), ()
+        if (seen := self._watch.take()) is not None:
+            header, payload = seen.as_failure().as_header(), ()
+        self._judge.send(header | {"compiles": self._watch.compiles}, payload)
+        return True
+
+    @contextlib.contextmanager
+    def _candidates_turn(self, doing: str, *, keeps_random_state: bool = False) -> Iterator[None]:
+        """The candidate's code runs in it, and must leave everything as it found it."""
+        with self._scope(), self._integrity.kept(doing, keeps_random_state=keeps_random_state):
+            yield
+
+    def load(self, frame: Frame) -> tuple[dict[str, Any], Any]:
+        with self._candidates_turn("importing the file"):
+            self._candidate = LoadedCandidate.from_source(frame.header["source"])
+        return {"kind": "loaded", "envelope": self._candidate.envelope}, ()
+
+    def construct(self, frame: Frame) -> tuple[dict[str, Any], Any]:
+        value = open_parcel(frame.header["parcel"], frame.payload, device=self._device)
+        self._keeps_random_state = frame.header["keeps_random_state"]
+        hollow = torch.device("meta") if frame.header["empty"] else contextlib.nullcontext()
+        with self._candidates_turn("constructing ModelNew"), hollow:
+            state = self._loaded().construct(
+                frame.header["how"],
+                value,
+                "meta" if frame.header["empty"] else self._device,
+                training=frame.header["training"],
+            )
+        return {"kind": "constructed", "state": state}, ()
+
+    def weights(self, frame: Frame) -> tuple[dict[str, Any], Any]:
+        values = open_parcel(frame.header["parcel"], frame.payload, device=self._device)
+        with self._candidates_turn("loading the weights"):
+            self._loaded().load_weights(values)
+        return {"kind": "done"}, ()
+
+    def call(self, frame: Frame) -> tuple[dict[str, Any], Any]:
+        (args, kwargs), step = self._opened(frame)
+        pristine, _ = self._opened(frame)
+        allowed = Forbidding() if frame.header["forbidding"] else contextlib.nullcontext()
+        keeps = self._keeps_random_state
+        if self._device != "cuda":
+            self._take_configuration(int(frame.header["configuration"]))
+        if frame.header["in_place"]:
+            args, kwargs = self._in_the_same_memory((args, kwargs))
+        with self._candidates_turn("the forward", keeps_random_state=keeps), allowed:
+            if step is None:
+                output = self._loaded().forward(args, kwargs)
+            else:
+                output = self._loaded().training_step(args, kwargs, step)
+            self._settle()
+        changed = not _same(pristine, (args, kwargs))
+        self._held[frame.header["call"]] = _Held(output, (args, kwargs), pristine, changed)
+        while len(self._held) > 2 and sum(h.bytes for h in self._held.values()) > _HELD_BYTES:
+            del self._held[next(iter(self._held))]
+        header, payload = self._sent("output", (output, (args, kwargs) if changed else None))
+        if self._device != "cuda":
+            header["configurations"] = self._most_configurations()
+        if self._device == "cuda":
+            header["devices"] = [tensor.device.type for tensor in _tensors(output)]
+            header["launches"], header["others"] = self._launches.take()
+        return header, payload
+
+    def _opened(self, frame: Frame) -> tuple[Any, TrainingStep | None]:
+        """The arguments of a call (or sets of them) and the training step it is part of."""
+        arguments, step = open_parcel(frame.header["parcel"], frame.payload, device=self._device)
+        return arguments, None if step is None else TrainingStep.from_value(step)
+
+    def _take_configuration(self, number: int) -> None:
+        from kernelagent.tools.virtual.autotuning import TURN
+
+        TURN.take(number)
+
+    def _most_configurations(self) -> int:
+        """How many an autotuned kernel had to choose from, at most."""
+        import triton
+
+        autotuned: dict[str, int] = getattr(triton.runtime.driver.active, "autotuned", {})
+        return max(autotuned.values(), default=1)
+
+    def _in_the_same_memory(self, fresh: Any) -> Any:
+        """The last call's tensors with new contents, as whoever keeps static buffers calls.
+
+        `fresh` itself where that memory is still needed: it was written to, or the output lies in it.
+        """
+        if not self._held:
+            return fresh
+        number, held = list(self._held.items())[-1]
+        if not held.inputs_kept or not _can_take(held, fresh):
+            return fresh
+        for old, new in zip(_tensors(held.arguments), _tensors(fresh), strict=True):
+            # Not through the tensor itself: its version would tell that it was written to.
+            old.data.copy_(new)
+        self._held[number] = replace(held, arguments=(), pristine=())
+        return held.arguments
+
+    def held(self, frame: Frame) -> tuple[dict[str, Any], Any]:
+        held = self._held.get(frame.header["call"])
+        if held is None:
+            raise CandidateFailure(
+                "unverifiable", "a call that is asked about is not held any more"
+            )
+        header, payload = self._sent("held", held.output)
+        return header | {"inputs_kept": held.inputs_kept}, payload
+
+    def state(self, _: Frame) -> tuple[dict[str, Any], Any]:
+        return self._sent("state", self._loaded().state())
+
+    def account(self, frame: Frame) -> tuple[dict[str, Any], Any]:
+        """Run once and count torch's operations, unless `contents` on tensors that hold nothing."""
+        (args, kwargs), given = open_parcel(frame.header["parcel"], frame.payload)
+        from kernelagent.tools.virtual.eager import eager_rows
+        from kernelagent.tools.virtual.fake_cuda import WithoutContents
+
+        loaded, target = self._loaded(), frame.header["target"]
+        if frame.header["contents"]:
+            with self._scope():
+                rows = eager_rows(loaded.forward_counted, args, kwargs, target)
+            return {"kind": "done", "torch": to_data(rows)}, ()
+        with self._scope(), WithoutContents():
+            loaded.drop_contents()
+            if given is None:
+                rows = eager_rows(loaded.forward_without_contents, args, kwargs, target)
+            else:
+                step = TrainingStep.from_value(given)
+                rows = eager_rows(loaded.step_without_contents, ((args, kwargs), step), {}, target)
+        return {"kind": "done", "torch": to_data(rows)}, ()
+
+    def observe(self, frame: Frame) -> tuple[dict[str, Any], Any]:
+        """What only this process sees of the device: launches, traces, graphs, machine code."""
+        from kernelagent.tools.candidate_runner.observing import observed
+
+        given = open_parcel(frame.header["parcel"], frame.payload, device=self._device)
+        forward = None if given is None else partial(self._loaded().forward, *given)
+        with self._scope():
+            answer = observed(frame, forward, self._launches, self._device)
+        return {"kind": "done", **answer}, ()
+
+    def prepare(self, frame: Frame) -> tuple[dict[str, Any], Any]:
+        from kernelagent.tools.candidate_runner.repeat import Repeated
+
+        # What is timed is Triton's own launch, as in the user's program.
+        self._launches.stand_aside()
+        sets, step = self._opened(frame)
+        module = self._loaded().instance
+        self._repeated = Repeated(module, self._device)
+        with self._timed("the calls before the clock"):
+            self._repeated.prepare(sets, step, module)
+        return {"kind": "done"}, ()
+
+    def time(self, frame: Frame) -> tuple[dict[str, Any], Any]:
+        repeated = self._prepared()
+        with self._timed("a timed call"):
+            repeated.run(int(frame.header["calls"]))
+        return {"kind": "done", "peak_bytes": repeated.peak_bytes}, ()
+
+    def chain(self, frame: Frame) -> tuple[dict[str, Any], Any]:
+        repeated = self._prepared()
+        calls, secret = int(frame.header["calls"]), int(frame.header["secret"])
+        with self._timed("a chained call"):
+            digests = repeated.chain(calls, secret, empty=False)
+        return self._sent("digests", digests)
+
+    def _prepared(self) -> Repeated:
+        if self._repeated is None:
+            raise CandidateFailure("unverifiable", "timing was asked for before it was prepared")
+        return self._repeated
+
+    @contextlib.contextmanager
+    def _timed(self, doing: str) -> Iterator[None]:
+        with self._scope():
+            try:
+                yield
+            except CandidateFailure:
+                raise
+            except BaseException as error:
+                raise failure_of(error, doing) from error
+
+    def _loaded(self) -> LoadedCandidate:
+        if self._candidate is None:
+            raise CandidateFailure("unverifiable", "the candidate is asked before it is loaded")
+        return self._candidate
+
+    def _settle(self) -> None:
+        if self._device == "cuda":
+            try:
+                torch.cuda.synchronize()
+            except RuntimeError as error:
+                # What a kernel did wrong comes out here.
+                raise failure_of(error, "the forward") from error
+
+    def _sent(self, kind: str, value: Any) -> tuple[dict[str, Any], Any]:
+        try:
+            packed = parcel(value)
+        except NotPortable as error:
+            raise CandidateFailure("wrong_structure", str(error)) from error
+        except RuntimeError as error:
+            raise failure_of(error, "reading the output") from error
+        return {"kind": kind, "parcel": packed.header}, packed.payload
+
+
+_REQUESTS: dict[str, Callable[[Runner, Frame], tuple[dict[str, Any], Any]]] = {
+    "load": Runner.load,
+    "construct": Runner.construct,
+    "weights": Runner.weights,
+    "call": Runner.call,
+    "held": Runner.held,
+    "state": Runner.state,
+    "account": Runner.account,
+    **dict.fromkeys(("suppress", "trace", "graph", "facts"), Runner.observe),
+    "prepare": Runner.prepare,
+    "time": Runner.time,
+    "chain": Runner.chain,
+}
+
+
+def _can_take(held: _Held, fresh: Any) -> bool:
+    olds, news = list(_tensors(held.arguments)), list(_tensors(fresh))
+    places = [old.untyped_storage().data_ptr() for old in olds]
+    outputs = {output.untyped_storage().data_ptr() for output in _tensors(held.output)}
+    return (
+        len(set(places)) == len(places)
+        and outputs.isdisjoint(places)
+        and [_form(old) for old in olds] == [_form(new) for new in news]
+        and not any(0 in old.stride() for old in olds)
+    )
+
+
+def _form(tensor: torch.Tensor) -> tuple[Any, ...]:
+    return tensor.dtype, tensor.shape, tensor.stride()
+
+
+def _same(before: Any, after: Any) -> bool:
+    return all(
+        _bits(left, right) for left, right in zip(_tensors(before), _tensors(after), strict=True)
+    )
+
+
+def _tensors(value: Any) -> Iterator[torch.Tensor]:
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, dict):
+        for item in value.values():
+            yield from _tensors(item)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _tensors(item)
+
+
+def _bits(left: torch.Tensor, right: torch.Tensor) -> bool:
+    if left.shape != right.shape or left.dtype != right.dtype:
+        return False
+    flat_left, flat_right = (t.contiguous().reshape(-1).view(torch.uint8) for t in (left, right))
+    return bool(torch.equal(flat_left, flat_right))

@@ -1,0 +1,1 @@
+"""What torch's own modules take on a GPU that is not here: estimates, each with its interval."""

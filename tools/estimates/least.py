@@ -1,0 +1,117 @@
+"""The least time in which a module's formula can be computed: its inputs, weights, outputs, operations.
+
+Unlike the hard floor of `tools/judge/bounds/headroom.py`, which refuses nobody wrongly, this counts what the
+reference's own operators do: algebra may need less. It is told, it decides nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from kernelagent.domain.evaluation import HeadroomFacts
+from kernelagent.tools.estimates.operations import Operation
+from kernelagent.tools.virtual.ceilings import DeviceCeilings
+
+_PRODUCTS_PER_FP32 = 3
+"""Products of a narrower type that replace one in fp32 at about its accuracy (tf32x3, bf16x3)."""
+_FIRST_RESULT_ONLY = frozenset({"pool", "batch_norm", "layer_norm", "group_norm"})
+_FORMED = frozenset({"fill", "random"})
+
+
+@dataclass(frozen=True)
+class Least:
+    """What one forward must move and compute."""
+
+    moved_bytes: int
+    """Inputs, weights and buffers that are read, once, and outputs."""
+    flops: dict[str, int]
+    """Of products, by the type they are computed in; a multiply-add counts twice."""
+    elementwise: int
+    """Results of all other operators."""
+    dram_us: float
+    math_us: float
+    launch_us: float
+
+    @property
+    def us(self) -> float:
+        return max(self.dram_us, self.math_us) + self.launch_us
+
+    @property
+    def binds(self) -> Literal["dram", "math", "launch"]:
+        if self.launch_us > max(self.dram_us, self.math_us):
+            return "launch"
+        return "math" if self.math_us > self.dram_us else "dram"
+
+
+def least_of(operations: Sequence[Operation], gpu: DeviceCeilings) -> Least:
+    """The least of one forward, with the efficiencies that an estimate assumes and one launch."""
+    given, made = _bytes(operations)
+    flops: dict[str, int] = {}
+    elementwise = 0
+    for operation in operations:
+        if operation.flops:
+            kind = gpu.dot_kind(operation.dtype, rounds=_rounds(operation))
+            flops[kind] = flops.get(kind, 0) + operation.flops
+        else:
+            elementwise += max((o.elements for o in operation.writes), default=0)
+    products = sum(count / _rate(kind, gpu) for kind, count in flops.items())
+    return Least(
+        moved_bytes=given + made,
+        flops=flops,
+        elementwise=elementwise,
+        dram_us=1e6 * (given + made) / (gpu.dram_bytes_per_s * gpu.dram_efficiency),
+        math_us=1e6 * (products / gpu.dot_efficiency + elementwise / gpu.fp32_flops_per_s),
+        launch_us=gpu.launch_us if operations else 0.0,
+    )
+
+
+def facts_of_least(input_set: str, least: Least, time_us: float, eager_us: float) -> HeadroomFacts:
+    """How near `time_us` comes to the least, which is never said to lie above eager's estimate."""
+    lowest = min(least.us, eager_us)
+    attained = min(1.0, lowest / time_us)
+    return HeadroomFacts(
+        input_set=input_set,
+        fewest_bytes=least.moved_bytes,
+        fewest_flops=least.flops,
+        least_us=round(lowest, 3),
+        binds=least.binds,
+        attained=round(attained, 4),
+        left=round(1 - attained, 4),
+        ceilings="data sheet",
+    )
+
+
+def _bytes(operations: Sequence[Operation]) -> tuple[int, int]:
+    given: dict[int, int] = {}
+    pending: dict[int, int] = {}
+    made: set[int] = set()
+    for operation in operations:
+        for operand in operation.reads:
+            pending.pop(operand.key, None)
+            if operand.key not in made:
+                given[operand.key] = max(given.get(operand.key, 0), operand.moved_bytes)
+        results = operation.writes
+        if operation.kind in _FIRST_RESULT_ONLY:
+            results = results[:1]
+        for operand in results:
+            made.add(operand.key)
+            if operation.kind not in _FORMED:
+                pending[operand.key] = operand.moved_bytes
+    return sum(given.values()), sum(pending.values())
+
+
+def _rounds(operation: Operation) -> bool:
+    import torch
+
+    if operation.kind in ("convolution", "recurrent"):
+        return bool(torch.backends.cudnn.allow_tf32)
+    return torch.get_float32_matmul_precision() != "highest"
+
+
+def _rate(kind: str, gpu: DeviceCeilings) -> float:
+    if kind != "fp32":
+        return gpu.dot_rate(kind)
+    split = max(gpu.dot_flops_per_s.get("tf32", 0.0), gpu.dot_flops_per_s.get("bf16", 0.0))
+    return max(gpu.fp32_flops_per_s, split / _PRODUCTS_PER_FP32)

@@ -1,0 +1,95 @@
+"""Recurrent layers as the one library call that they are on CUDA; on meta torch unrolls them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+NAMES = frozenset({"lstm", "gru", "rnn_tanh", "rnn_relu"})
+_GATES = {"lstm": 4, "gru": 3, "rnn_tanh": 1, "rnn_relu": 1}
+
+
+def understood(args: tuple[Any, ...]) -> bool:
+    """True for the call of a padded batch; the one of a packed sequence is left to torch."""
+    return len(args) == 9 and isinstance(args[3], bool)
+
+
+@dataclass(frozen=True)
+class Layers:
+    """One call: its sizes, and what it returns."""
+
+    name: str
+    x: torch.Tensor
+    hidden: torch.Tensor
+    cell: torch.Tensor | None
+    hidden_size: int
+    layers: int
+    directions: int
+    batch_first: bool
+    projected: int
+    """Size of the hidden state where it is projected, else 0."""
+
+    @classmethod
+    def of(cls, name: str, args: tuple[Any, ...]) -> Layers:
+        """Read the positional arguments of `torch.lstm`, `torch.gru`, `torch.rnn_tanh`."""
+        x, state, weights, _, layers, _, _, bidirectional, batch_first = args
+        hidden = state[0] if isinstance(state, list | tuple) else state
+        size = int(weights[0].shape[0]) // _GATES[name]
+        projected = int(hidden.shape[-1]) if int(hidden.shape[-1]) != size else 0
+        return cls(
+            name,
+            x,
+            hidden,
+            state[1] if isinstance(state, list | tuple) else None,
+            size,
+            int(layers),
+            2 if bidirectional else 1,
+            bool(batch_first),
+            projected,
+        )
+
+    @property
+    def steps(self) -> int:
+        return int(self.x.shape[1 if self.batch_first and self.x.dim() == 3 else 0])
+
+    @property
+    def batch(self) -> int:
+        return int(self.x.shape[0 if self.batch_first else 1]) if self.x.dim() == 3 else 1
+
+    @property
+    def flops(self) -> int:
+        """Of the products with inputs and with hidden states."""
+        gates, each = _GATES[self.name], self.steps * self.batch * self.directions
+        output = self.projected or self.hidden_size
+        total = 0
+        for layer in range(self.layers):
+            given = int(self.x.shape[-1]) if layer == 0 else output * self.directions
+            total += 2 * each * gates * self.hidden_size * (given + output)
+        return total
+
+    @property
+    def special_functions(self) -> int:
+        each = self.steps * self.batch * self.directions * self.layers
+        return each * self.hidden_size * (_GATES[self.name] + (self.name == "lstm"))
+
+    @property
+    def facts(self) -> dict[str, float]:
+        return {
+            "steps": self.steps,
+            "batch": self.batch,
+            "hidden": self.hidden_size,
+            "layers": self.layers,
+            "directions": self.directions,
+            "gates": _GATES[self.name],
+        }
+
+    def results(self) -> tuple[torch.Tensor, ...]:
+        """Tensors of the right shapes that hold nothing."""
+        width = (self.projected or self.hidden_size) * self.directions
+        out = self.x.new_empty((*self.x.shape[:-1], width))
+        last = torch.empty_like(self.hidden)
+        if self.cell is None:
+            return out, last
+        return out, last, torch.empty_like(self.cell)

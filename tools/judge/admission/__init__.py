@@ -1,0 +1,1 @@
+"""Whether a problem can be checked at all, asked before any candidate is judged."""

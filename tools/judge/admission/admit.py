@@ -1,0 +1,57 @@
+"""Checks, before any candidate is judged, that the problem can be judged at all (judge.md, section 2)."""
+
+from __future__ import annotations
+
+import torch
+
+from kernelagent.tools.judge.admission.checkable import Admission, admit
+from kernelagent.tools.judge.admission.mutants import Checked
+from kernelagent.tools.judge.problem.inputs import InputSource
+from kernelagent.tools.judge.problem.oracle import Oracle
+from kernelagent.tools.judge.problem.probes import (
+    PROBES,
+    Dropped,
+    has_masks,
+    make_probe,
+    named_tensors,
+    perturbed_state,
+    with_tensors,
+)
+from kernelagent.tools.judge.problem.trials import (
+    draw,
+    fresh_seed,
+    reference_by_name,
+    state_tensors,
+    trial_on,
+)
+from kernelagent.tools.judge.verify import compare
+
+
+def admission_of(oracle: Oracle, source: InputSource, *, constant: bool) -> Admission:
+    """Mutants and sensitivity on one input set; the oracle is left with the weights as given."""
+    generator = torch.Generator().manual_seed(fresh_seed())
+    natural = draw(source, constant=constant)
+    oracle.use_weights(oracle.given_weights)
+    scale = compare.scales_of(oracle.in_float64_or_eager(natural))
+    first = trial_on(oracle, source.name, "natural", natural, scale, generator)
+    cases = [_checked(oracle, first.probe, first.arguments, first.compared)]
+    by_name = reference_by_name(oracle, natural)
+    parameters = [name for name, _ in oracle.module.named_parameters(remove_duplicate=False)]
+    oracle.use_weights(perturbed_state(oracle.given_weights, parameters, generator).tensors)
+    reference = reference_by_name(oracle, natural)
+    for name in PROBES:
+        drawn = named_tensors(draw(source, constant=constant))
+        if name == "one_truth" and not has_masks(drawn):
+            continue
+        probe = make_probe(name, drawn, generator, reference)
+        if isinstance(probe, Dropped):
+            continue
+        args, kwargs = with_tensors(natural, probe.tensors)
+        trial = trial_on(oracle, source.name, name, (args, kwargs), scale, generator)
+        cases.append(_checked(oracle, name, trial.arguments, trial.compared))
+    oracle.use_weights(oracle.given_weights)
+    return admit(cases, by_name, generator)
+
+
+def _checked(oracle: Oracle, probe: str, arguments: object, expected: compare.Expected) -> Checked:
+    return Checked(probe, named_tensors(arguments) | state_tensors(oracle.weights), expected)

@@ -1,0 +1,186 @@
+"""Is a problem checkable at all? Asked of the reference alone, before any candidate is judged.
+
+The gate must refuse every automatic mutant on some probe, and the reference must respond to every
+input and weight. What survives is said beside every acceptance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from kernelagent.domain.errors import ProblemError
+from kernelagent.domain.evaluation import Disclosure
+from kernelagent.tools.judge.admission.mutants import (
+    Checked,
+    Mutant,
+    Outputs,
+    Reference,
+    floating,
+    mutants,
+)
+from kernelagent.tools.judge.problem.input_domain import fresh_like, observe, standard_normal
+from kernelagent.tools.judge.verify.compare import judge_floating, leaves
+from kernelagent.tools.judge.verify.gate import unit_roundoff
+
+_RESPONSE = 100.0
+"""A change of this many times eager's own error is a response."""
+_EXACT = 2.0**-36
+_REFUSALS = (ProblemError, RuntimeError, ValueError, IndexError, ArithmeticError, AssertionError)
+
+
+@dataclass(frozen=True)
+class Admission:
+    """What the judge can and cannot tell about candidates for this problem."""
+
+    degenerate: bool
+    """True: a constant is accepted as its answer; there is nothing to optimise."""
+    survivors: tuple[str, ...]
+    """Mutants the gate accepts on every probe."""
+    insensitive_arguments: tuple[str, ...]
+    """Inputs and weights that never change the reference's answer."""
+    disclosures: tuple[Disclosure, ...]
+
+
+def admit(cases: Sequence[Checked], reference: Reference, generator: torch.Generator) -> Admission:
+    """Try all mutants on all cases; the first case is on natural inputs.
+
+    `reference` is the float64 reference on inputs and weights by name.
+    """
+    candidates = list(mutants(cases[0], reference))
+    survivors = [mutant for mutant in candidates if _survives(mutant, cases)]
+    degenerate = any(mutant.constant for mutant in survivors) or _never_changes(cases)
+    silent = _insensitive(cases, reference, generator)
+    names = tuple(
+        mutant.name for mutant in survivors if not mutant.constant and mutant.tensor not in silent
+    )
+    return Admission(degenerate, names, silent, tuple(_disclosed(degenerate, names, silent)))
+
+
+def _survives(mutant: Mutant, cases: Sequence[Checked]) -> bool:
+    """Whether the gate accepts it everywhere, though it differs from the right answer somewhere."""
+    differs = False
+    for case in cases:
+        try:
+            answer = mutant.answer(case)
+        except _REFUSALS:
+            # The reference has no answer to the mutated inputs: no kernel could give it either.
+            return False
+        if answer is None:
+            return False
+        if _refused(answer, case):
+            return False
+        differs |= any(not _identical(y, case.outputs[name]) for name, y in answer.items())
+    return differs or mutant.constant
+
+
+def _identical(left: torch.Tensor, right: torch.Tensor) -> bool:
+    """Equal to float64 rounding: then the mutant is no mutant but the operation itself."""
+    near = (left - right).abs() <= _EXACT * torch.nan_to_num(right).abs().amax()
+    return bool((near | (left == right) | (left.isnan() & right.isnan())).all())
+
+
+def _refused(answer: Outputs, case: Checked) -> bool:
+    eager = floating(case.expected.eager)
+    return any(
+        not judge_floating(
+            name, y.to(eager[name].dtype), eager[name], case.outputs[name], case.expected
+        ).passed
+        for name, y in answer.items()
+    )
+
+
+def _never_changes(cases: Sequence[Checked]) -> bool:
+    """True when an answer without floating outputs is the same on every case."""
+    first = dict(leaves(cases[0].expected.eager))
+    if floating(cases[0].expected.eager) or len(cases) < 2 or not first:
+        return False
+    return all(
+        _equal(value, first[name])
+        for case in cases[1:]
+        for name, value in leaves(case.expected.eager)
+    )
+
+
+def _equal(left: Any, right: Any) -> bool:
+    if isinstance(left, torch.Tensor) and isinstance(right, torch.Tensor):
+        return torch.equal(left, right)
+    return bool(left == right)
+
+
+def _insensitive(
+    cases: Sequence[Checked], reference: Reference, generator: torch.Generator
+) -> tuple[str, ...]:
+    judged = [name for name, tensor in cases[0].tensors.items() if _can_change(tensor)]
+    return tuple(
+        name
+        for name in judged
+        if not any(_responds(name, case, reference, generator) for case in cases)
+    )
+
+
+def _can_change(tensor: torch.Tensor) -> bool:
+    """A constant integer may be a size or a count: what else it may be is not known."""
+    return tensor.numel() > 0 and (
+        tensor.is_floating_point() or bool((tensor != tensor.reshape(-1)[0]).any())
+    )
+
+
+def _responds(name: str, case: Checked, reference: Reference, generator: torch.Generator) -> bool:
+    changed = {**case.tensors, name: _another(case.tensors[name], generator)}
+    try:
+        answer = reference(changed)
+    except _REFUSALS:
+        return True
+    eager = floating(case.expected.eager)
+    for output, value in leaves(answer):
+        if output in eager:
+            right = case.outputs[output]
+            if _rms(value - right) >= _RESPONSE * _own_error(eager[output], right):
+                return True
+            if not torch.equal(value.isfinite(), right.isfinite()):
+                return True
+    exact = dict(leaves(case.expected.oracle64))
+    return any(not _equal(v, exact[n]) for n, v in leaves(answer) if n not in eager)
+
+
+def _another(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    fresh = fresh_like(tensor, generator).detach()
+    if observe(tensor).kind in ("real", "positive"):
+        # Signs stay, sizes change by factors: enough for an argument that only scales.
+        return (fresh * standard_normal(fresh, generator).exp()).to(tensor.dtype)
+    if not torch.equal(fresh, tensor):
+        return fresh
+    return tensor.detach().roll(1, -1)
+
+
+def _own_error(eager: torch.Tensor, right: torch.Tensor) -> float:
+    own = _rms(eager.to(torch.float64) - right)
+    rounding = unit_roundoff(eager.dtype) * _rms(right) / 2
+    return max(own, rounding, torch.finfo(torch.float64).tiny)
+
+
+def _rms(values: torch.Tensor) -> float:
+    finite = values[values.isfinite()]
+    return float(finite.square().mean().sqrt()) if finite.numel() else 0.0
+
+
+def _disclosed(
+    degenerate: bool, survivors: Sequence[str], silent: Sequence[str]
+) -> list[Disclosure]:
+    result = []
+    if degenerate:
+        message = (
+            "a constant is accepted as the answer to this problem: there is nothing to compute"
+        )
+        result.append(Disclosure("degenerate", message))
+    if survivors:
+        message = f"the judge cannot tell a right kernel from one with: {'; '.join(survivors)}"
+        result.append(Disclosure("weakly_checkable", message))
+    if silent:
+        message = f"the reference does not respond to: {', '.join(silent)}"
+        result.append(Disclosure("insensitive_argument", message))
+    return result

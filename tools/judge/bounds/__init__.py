@@ -1,0 +1,1 @@
+"""What a module must cost at least, and what a candidate is estimated to cost."""

@@ -1,0 +1,359 @@
+"""What a candidate would cost on the device it was compiled for: an estimate, at the user's sizes.
+
+The candidate runs once on tensors that hold nothing; its launches are counted on a sample of their
+programs, the torch operations beside them and the reference's are counted by what they move.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from kernelagent.domain.estimated import Estimated
+from kernelagent.domain.evaluation import Disclosure, Estimate, HeadroomFacts, KernelFacts
+from kernelagent.domain.serialization import from_data
+from kernelagent.tools.estimates.least import Least, facts_of_least, least_of
+from kernelagent.tools.estimates.library import library_for
+from kernelagent.tools.judge.bounds.headroom import most_left
+from kernelagent.tools.judge.problem.context import JudgeContext
+from kernelagent.tools.judge.problem.describe import written_out
+from kernelagent.tools.judge.problem.inputs import InputSource, meta_twin
+from kernelagent.tools.judge.problem.training import WITH_BACKWARD, step_without_contents
+from kernelagent.tools.judge.verify.candidate_process import CandidateProcess
+from kernelagent.tools.judge.verify.rejection import Rejected
+from kernelagent.tools.training_step import TrainingStep, take
+from kernelagent.tools.virtual.ceilings import DeviceCeilings
+from kernelagent.tools.virtual.cost import (
+    LaunchEstimate,
+    estimate_eager,
+    estimate_launch,
+    whole_forward,
+)
+from kernelagent.tools.virtual.eager import EagerRow, eager_rows
+from kernelagent.tools.virtual.sass import MachineFacts
+from kernelagent.tools.virtual.traffic import TrafficFacts
+
+_REWRITTEN = 0.6
+"""Below this share of the reference's operations a candidate must have rewritten the formula."""
+
+
+@dataclass(frozen=True)
+class Account:
+    """Estimates by input set, and the kernels behind the slowest one."""
+
+    kernels: tuple[KernelFacts, ...] = ()
+    estimates: dict[str, Estimate] = field(default_factory=dict)
+    coverage: float | None = None
+    """Smallest share of the estimated device time in the candidate's own kernels."""
+    torch_operations: tuple[str, ...] | None = None
+    """What torch still computes; None where it could not be counted."""
+    headroom: HeadroomFacts | None = None
+    disclosures: tuple[Disclosure, ...] = ()
+
+    @property
+    def worst(self) -> Estimate | None:
+        """The estimate of the input set that gains least."""
+        return min(self.estimates.values(), key=lambda e: e.ratio, default=None)
+
+
+def account(
+    context: JudgeContext,
+    process: CandidateProcess,
+    idle: Mapping[str, frozenset[int]],
+    expected: Mapping[str, int],
+) -> Account:
+    """Estimate every input set; where the candidate needs values to run, says so instead.
+
+    `idle`: launches by set that the knock-out found to change nothing; they earn no share.
+    `expected`: how many launches each set had where the candidate was judged.
+    """
+    ceilings = context.judge_device.promised
+    process.command_executor({"kind": "mode", "mode": "account"})
+    process.command_executor({"kind": "observe", "bounds": False, "races": False, "traffic": True})
+    counted: list[_Counted] = []
+    for source in context.sources:
+        try:
+            step = _step(context, source)
+            torch_rows = process.account(source.full, step)
+        except Rejected as refused:
+            return Account(disclosures=(_not_estimated(source.name, refused),))
+        launches = process.launches_with_facts()
+        process.command_executor({"kind": "reset"})
+        if not launches and expected.get(source.name, 0):
+            return Account(disclosures=(_nothing_launched(source.name),))
+        without_effect = idle.get(source.name, frozenset())
+        try:
+            reference = _reference_rows(context, source, step)
+        except (RuntimeError, NotImplementedError, ValueError, TypeError) as error:
+            return Account(disclosures=(_reference_needs_values(source.name, error),))
+        rows = torch_rows, reference
+        counted.append(_count(context, source, launches, rows, ceilings, without_effect))
+    return Account(
+        kernels=min(counted, key=lambda c: c.estimate.ratio).kernels,
+        estimates={c.name: c.estimate for c in counted},
+        coverage=min(c.coverage for c in counted),
+        torch_operations=tuple(dict.fromkeys(name for c in counted for name in c.torch_operations)),
+        headroom=_headroom(context, counted),
+        disclosures=(
+            *_library_share(counted),
+            *_idle_launches(counted),
+            *_less_work(counted),
+            *(WITH_BACKWARD if context.trains else ()),
+        ),
+    )
+
+
+def _step(context: JudgeContext, source: InputSource) -> TrainingStep | None:
+    if not context.trains:
+        return None
+    with context.judge_device.scope():
+        return step_without_contents(context.oracle, source.full)
+
+
+def _reference_rows(
+    context: JudgeContext, source: InputSource, step: TrainingStep | None
+) -> list[EagerRow]:
+    module, target = meta_twin(context.module_at_full_size), context.device.target
+    args, kwargs = source.full
+    with context.judge_device.scope():
+        if step is None:
+            return eager_rows(module, args, kwargs, target)
+        return eager_rows(take, (module, source.full, step), {}, target)
+
+
+def _headroom(context: JudgeContext, counted: Sequence[_Counted]) -> HeadroomFacts | None:
+    return most_left(
+        facts_of_least(c.name, c.least, c.estimate.candidate_us, c.estimate.eager_us)
+        for c in counted
+        if c.name in context.headroom and c.estimate.candidate_us > 0
+    )
+
+
+@dataclass(frozen=True)
+class _Counted:
+    name: str
+    estimate: Estimate
+    least: Least
+    kernels: tuple[KernelFacts, ...]
+    coverage: float
+    library_share: float
+    torch_operations: tuple[str, ...]
+    idle: tuple[str, ...]
+    """Kernels of launches that change nothing."""
+    work_share: float | None
+    """Floating point operations over the reference's; None where the reference multiplies no matrices."""
+
+
+def _count(
+    context: JudgeContext,
+    source: InputSource,
+    launches: Sequence[Mapping[str, Any]],
+    rows: tuple[Sequence[EagerRow], Sequence[EagerRow]],
+    ceilings: DeviceCeilings,
+    idle: frozenset[int],
+) -> _Counted:
+    """`rows`: what torch computes in the candidate, and in the reference."""
+    torch_rows, reference = rows
+    costs = [_launch_cost(row, ceilings) for row in launches]
+    beside = estimate_eager(torch_rows, ceilings)
+    eager = estimate_eager(reference, ceilings)
+    whole = whole_forward([cost for _, _, cost in costs], torch_rows, ceilings)
+    useful = [0.0 if at in idle else cost.us for at, (_, _, cost) in enumerate(costs)]
+    total_us, eager_us = whole.us, eager.us
+    of_parts = sum(cost.us for _, _, cost in costs) + sum(cost.us for cost in beside.launches)
+    operations = tuple(row.operation for row in reference if row.operation is not None)
+    compiled = library_for(ceilings).compiled(operations).us if not context.trains else None
+    return _Counted(
+        name=source.name,
+        estimate=Estimate(
+            candidate_us=round(total_us, 2),
+            eager_us=round(eager_us, 2),
+            bound=whole.bound,
+            ratio=round(eager_us / total_us, 3) if total_us else 1.0,
+            shapes=written_out(context.oracle.module, source.full),
+            candidate=whole.interval,
+            eager=eager.interval,
+            compile=compiled,
+            speedup=_ratio(eager.interval, whole.interval),
+            speedup_compile=_ratio(compiled, whole.interval),
+        ),
+        least=least_of(operations, ceilings),
+        kernels=_kernels(launches, costs, useful, of_parts),
+        coverage=sum(useful) / of_parts if of_parts else 0.0,
+        library_share=sum(cost.us for cost in beside.launches) / of_parts if of_parts else 0.0,
+        torch_operations=tuple(row.name for row in torch_rows),
+        idle=tuple(str(row["kernel"]) for at, row in enumerate(launches) if at in idle),
+        work_share=_work_share([traffic for traffic, _, _ in costs], torch_rows, reference),
+    )
+
+
+def _ratio(slow: Estimated | None, fast: Estimated | None) -> Estimated | None:
+    return None if slow is None or fast is None else slow.over(fast)
+
+
+_Cost = tuple[TrafficFacts, MachineFacts, LaunchEstimate]
+
+
+def _launch_cost(row: Mapping[str, Any], ceilings: DeviceCeilings) -> _Cost:
+    traffic = from_data(row["traffic"], TrafficFacts)
+    machine = from_data(row["machine"], MachineFacts)
+    stages = row["options"]["num_stages"]
+    return traffic, machine, estimate_launch(traffic, machine, ceilings, stages)
+
+
+def _kernels(
+    launches: Sequence[Mapping[str, Any]],
+    costs: Sequence[_Cost],
+    useful: Sequence[float],
+    total_us: float,
+) -> tuple[KernelFacts, ...]:
+    """One row per kernel; of several specialisations the costliest gives the facts."""
+    by_name: dict[str, list[int]] = {}
+    for at, row in enumerate(launches):
+        by_name.setdefault(str(row["kernel"]), []).append(at)
+    return tuple(_kernel(launches, costs, useful, places, total_us) for places in by_name.values())
+
+
+def _kernel(
+    launches: Sequence[Mapping[str, Any]],
+    costs: Sequence[_Cost],
+    useful: Sequence[float],
+    places: Sequence[int],
+    total_us: float,
+) -> KernelFacts:
+    heaviest = max(places, key=lambda at: costs[at][2].us)
+    row, (_, machine, cost) = launches[heaviest], costs[heaviest]
+    spent = sum(costs[at][2].us for at in places)
+    traffics = [costs[at][0] for at in places]
+    x, y, z = row["grid"]
+    return KernelFacts(
+        name=str(row["kernel"]),
+        launches=len(places),
+        grid=(x, y, z),
+        line=int(row["line"]),
+        share_of_device_time=round(sum(useful[at] for at in places) / total_us, 4),
+        num_warps=row["options"]["num_warps"],
+        num_stages=row["options"]["num_stages"],
+        registers=machine.registers,
+        spills=machine.spills,
+        shared_bytes=machine.shared_bytes,
+        occupancy=machine.occupancy,
+        occupancy_limiter=machine.occupancy_limiter,
+        tensor_core=machine.tensor_core,
+        load_widths={str(width): count for width, count in machine.load_widths.items()},
+        loaded_bytes=sum(t.load_sector_bytes - t.l1_bytes for t in traffics),
+        stored_bytes=sum(t.requested_store_bytes for t in traffics),
+        fewest_loaded_bytes=sum(t.distinct_load_bytes for t in traffics),
+        dram_bytes=sum(t.dram_bytes for t in traffics),
+        flops=sum(t.flops for t in traffics) or None,
+        argument_reads=traffics[places.index(heaviest)].argument_reads,
+        estimate_us=round(spent, 2),
+        bound=cost.bound,
+        tier="compiler+counted",
+    )
+
+
+def kernels_of(launches: Sequence[Mapping[str, Any]]) -> tuple[KernelFacts, ...]:
+    """What the verified launches alone say, where nothing could be counted."""
+    rows: dict[str, list[Mapping[str, Any]]] = {}
+    for row in launches:
+        rows.setdefault(str(row["kernel"]), []).append(row)
+    return tuple(
+        KernelFacts(
+            name=name,
+            launches=len(result),
+            line=int(result[0]["line"]),
+            num_warps=result[0]["options"]["num_warps"],
+            num_stages=result[0]["options"]["num_stages"],
+            shared_bytes=result[0]["metadata"]["shared"],
+        )
+        for name, result in rows.items()
+    )
+
+
+def not_constructed(refused: Rejected) -> Account:
+    """The account of a candidate that cannot be built without contents."""
+    message = str(refused).splitlines()[0][:200]
+    return Account(
+        disclosures=(
+            Disclosure(
+                "not_estimated",
+                f"no estimate: smaller sizes were executed, and at the user's own the candidate cannot "
+                f"be built on tensors without contents: {message}",
+            ),
+        )
+    )
+
+
+def _nothing_launched(name: str) -> Disclosure:
+    return Disclosure(
+        "not_estimated",
+        f"no estimate: on tensors without contents (input set {name!r}) nothing is launched, as where "
+        f"a kernel stands inside an operator registered with torch.library",
+    )
+
+
+def _reference_needs_values(name: str, error: Exception) -> Disclosure:
+    return Disclosure(
+        "not_estimated",
+        f"no estimate: on tensors without contents (input set {name!r}) the reference stops: "
+        f"{str(error).splitlines()[0][:200]}",
+    )
+
+
+def _not_estimated(name: str, refused: Rejected) -> Disclosure:
+    return Disclosure(
+        "not_estimated",
+        f"no estimate: on tensors without contents (input set {name!r}) the candidate stops: "
+        f"{str(refused).splitlines()[0][:200]}",
+    )
+
+
+def _work_share(
+    traffics: Sequence[TrafficFacts], beside: Sequence[EagerRow], reference: Sequence[EagerRow]
+) -> float | None:
+    wanted = sum(row.dot_flops for row in reference)
+    if not wanted:
+        return None
+    done = sum(sum(t.dot_flops.values()) + t.fp_operations for t in traffics)
+    return (done + sum(row.dot_flops + row.fp_operations for row in beside)) / wanted
+
+
+def _less_work(counted: Sequence[_Counted]) -> tuple[Disclosure, ...]:
+    shares = [c.work_share for c in counted if c.work_share is not None]
+    if not shares or min(shares) >= _REWRITTEN:
+        return ()
+    return (
+        Disclosure(
+            "algebraic_rewrite",
+            f"it needs {min(shares):.0%} of the floating point operations of the reference's matrix "
+            f"products: the speed comes from algebra, which torch could do as well",
+        ),
+    )
+
+
+def _idle_launches(counted: Sequence[_Counted]) -> tuple[Disclosure, ...]:
+    names = [name for c in counted for name in c.idle]
+    if not names:
+        return ()
+    return (
+        Disclosure(
+            "idle_launches",
+            f"{len(names)} launch(es) of {', '.join(dict.fromkeys(names))} change nothing in the "
+            f"result and earn no share of the device time",
+        ),
+    )
+
+
+def _library_share(counted: Sequence[_Counted]) -> tuple[Disclosure, ...]:
+    names = tuple(dict.fromkeys(name for c in counted for name in c.torch_operations))
+    if not names:
+        return ()
+    share = max(c.library_share for c in counted)
+    return (
+        Disclosure(
+            "library_share",
+            f"torch computes {', '.join(names)}: {share:.0%} of the estimated device time",
+        ),
+    )

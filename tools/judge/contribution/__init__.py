@@ -1,0 +1,1 @@
+"""Whether the candidate's own kernels did the work."""

@@ -1,0 +1,256 @@
+"""The audit, in separate processes: did the candidate's kernels do the work, and what do they cost?
+
+Nothing measured here enters the verdict on correctness, and the judged process never sees an audit.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Protocol
+
+from kernelagent.domain.evaluation import Disclosure, Estimate, HeadroomFacts, KernelFacts, Timing
+from kernelagent.domain.judge_settings import coverage_floor
+from kernelagent.tools.judge.bounds import cost_estimate as accounting
+from kernelagent.tools.judge.contribution import knock_out
+from kernelagent.tools.judge.contribution.left_to_kernels import (
+    computing,
+    reference_rows,
+    require_nothing_foreign,
+    require_part_of_the_work,
+)
+from kernelagent.tools.judge.problem.context import JudgeContext
+from kernelagent.tools.judge.problem.inputs import InputSource
+from kernelagent.tools.judge.problem.trials import draw
+from kernelagent.tools.judge.timing import device_profile, observed
+from kernelagent.tools.judge.timing.blocks import Running
+from kernelagent.tools.judge.verify.candidate_process import CandidateProcess
+from kernelagent.tools.judge.verify.rejection import Rejected, compiled_by_torch
+from kernelagent.tools.judge.verify.verify import Findings
+
+Start = Callable[[], CandidateProcess]
+
+
+class Step(Protocol):
+    def __call__(self, name: str, *, overhead: bool = False) -> AbstractContextManager[Running]: ...
+
+
+@dataclass(frozen=True)
+class Report:
+    """What the audit adds to an accepted candidate."""
+
+    kernels: tuple[KernelFacts, ...]
+    declared: dict[str, object] | None
+    faster: bool | None = None
+    timing: Timing | None = None
+    estimate: Estimate | None = None
+    estimates: dict[str, Estimate] = field(default_factory=dict)
+    timings: dict[str, Timing] = field(default_factory=dict)
+    headroom: HeadroomFacts | None = None
+    disclosures: tuple[Disclosure, ...] = ()
+
+
+def check_contribution(
+    context: JudgeContext,
+    start: Start,
+    findings: Findings,
+    step: Step,
+    *,
+    declared: dict[str, object] | None,
+    certificate: bool,
+    attempts: int,
+) -> Report:
+    """Knock-out, then accounts (`virtual`) or measurement (`cuda`); raises `Rejected`."""
+    if context.device.kind == "cuda":
+        return _on_cuda(
+            context, start, step, declared=declared, certificate=certificate, attempts=attempts
+        )
+    _survives_without_torch(context, start, step)
+    result = None
+    with step("audit"), start() as process:
+        _ready(context, process)
+        if context.settings.policy != "any":
+            result = knock_out.knock_out(context, process)
+    if result is not None:
+        _something_is_left(context, result)
+    idle = {} if result is None else result.idle
+    judged = Counter(str(row["input_set"]) for row in findings.launches)
+    with step("account"), start() as process:
+        account = _account(context, process, idle, judged)
+    if result is not None:
+        account = _told_alike(account, result)
+    _policy_holds(context.settings.policy, account)
+    return Report(
+        kernels=account.kernels or accounting.kernels_of(findings.launches),
+        declared=declared,
+        estimate=account.worst,
+        estimates=account.estimates,
+        headroom=account.headroom,
+        disclosures=account.disclosures,
+    )
+
+
+def _on_cuda(
+    context: JudgeContext,
+    start: Start,
+    step: Step,
+    *,
+    declared: dict[str, object] | None,
+    certificate: bool,
+    attempts: int,
+) -> Report:
+    """A traced forward, the knock-out by the runner's own launcher, then the clock.
+
+    Never run on a GPU so far.
+    """
+    from kernelagent.tools.judge.timing import measuring
+
+    _survives_without_torch(context, start, step)
+    with step("profile"), start() as process:
+        _ready(context, process)
+        seen = device_profile.look(context, process)
+        compiles = process.compiles
+    if context.settings.policy != "any":
+        if not seen.kernels and compiles:
+            raise compiled_by_torch()
+        if not seen.kernels:
+            raise Rejected("no_kernel", "the forward launched no Triton kernel of its own", {})
+        with step("knock-out"), start() as process:
+            # Before the file is imported, so that no CUDA graph holds what is launched.
+            observed.suppress(process)
+            _ready(context, process)
+            knock_out.require_wrong(context, process)
+    _coverage_holds(context.settings.policy, seen.coverage, seen.why_not)
+    fresh = partial(_fresh, context, start)
+    with step("measure") as running:
+        measured = measuring.measure(
+            context, fresh, running, certificate=certificate, attempts=attempts
+        )
+    baseline = {
+        "eager": measured.timing.speedup_eager,
+        "compile": measured.timing.speedup_compile or measured.timing.speedup_eager,
+    }
+    chosen = baseline.get(context.settings.baseline)
+    decisive = chosen or min(baseline.values(), key=lambda ratio: ratio.low)
+    return Report(
+        kernels=seen.kernels,
+        declared=declared,
+        faster=decisive.low > context.settings.min_speedup,
+        timing=measured.timing,
+        timings=measured.by_set,
+        headroom=measured.headroom,
+        disclosures=(*seen.disclosures, *measured.disclosures),
+    )
+
+
+def _something_is_left(context: JudgeContext, found: knock_out.KnockedOut) -> None:
+    for source in context.sources:
+        item = knock_out.Evidence(found.seen[source.name], found.torch_rows[source.name])
+        _part_is_left(context, source, item)
+
+
+def proof_at_the_end(context: JudgeContext, process: CandidateProcess) -> None:
+    """The same proof of work where the candidate was judged, in the last calls of that process.
+
+    Who behaves from a certain call on does so here. Raises `Rejected`.
+    """
+    if context.device.kind != "virtual" or context.settings.policy == "any":
+        return
+    source = secrets.choice(context.sources)
+    _part_is_left(context, source, knock_out.evidence(context, process, source))
+
+
+def _part_is_left(context: JudgeContext, source: InputSource, one: knock_out.Evidence) -> None:
+    """Raises `Rejected` where the kernels are left no part of the work, or under `pure` not all of it."""
+    if context.settings.policy == "pure":
+        require_nothing_foreign(one.seen)
+        return
+    arguments = draw(source, constant=context.problem.constant_inputs)
+    require_part_of_the_work(one.torch_rows, reference_rows(context, arguments), one.seen)
+
+
+def _told_alike(account: accounting.Account, found: knock_out.KnockedOut) -> accounting.Account:
+    """No estimate where torch computes other things on tensors without contents than in a real call."""
+    real = {row.name for rows in found.torch_rows.values() for row in computing(rows)}
+    if account.torch_operations is None or real <= set(account.torch_operations):
+        return account
+    more = ", ".join(sorted(real - set(account.torch_operations)))
+    message = (
+        f"no estimate: in a real call torch also computes {more}, on tensors without contents not"
+    )
+    return accounting.Account(disclosures=(Disclosure("not_estimated", message),))
+
+
+def _coverage_holds(policy: str, coverage: float | None, why_not: str | None) -> None:
+    floor = coverage_floor(policy)
+    if floor is None:
+        return
+    if coverage is None:
+        raise Rejected(
+            "unverifiable", f"the share of device time that {policy} asks for is unknown: {why_not}"
+        )
+    if coverage < floor:
+        raise Rejected(
+            "kernel_not_contributing",
+            f"the candidate's own kernels take {coverage:.0%} of the traced device time; the policy "
+            f"{policy} asks for {floor:.0%}",
+        )
+
+
+def _survives_without_torch(context: JudgeContext, start: Start, step: Step) -> None:
+    """Under `pure`, the reverse knock-out, in a process of its own."""
+    if context.settings.policy == "pure":
+        with step("reverse knock-out"), start() as process:
+            _ready(context, process)
+            knock_out.require_right_without_torch(context, process)
+
+
+@contextmanager
+def _fresh(context: JudgeContext, start: Start) -> Iterator[CandidateProcess]:
+    with start() as process:
+        _ready(context, process)
+        yield process
+
+
+def _ready(context: JudgeContext, process: CandidateProcess) -> None:
+    process.load()
+    context.construct(process)
+    process.use_weights(context.oracle.given_weights)
+
+
+def _account(
+    context: JudgeContext,
+    process: CandidateProcess,
+    idle: Mapping[str, frozenset[int]],
+    judged: Mapping[str, int],
+) -> accounting.Account:
+    """At the user's sizes, whatever was executed."""
+    if context.whole is None:
+        _ready(context, process)
+    else:
+        process.load()
+        try:
+            context.construct_at_full_size(process)
+        except Rejected as refused:
+            return accounting.not_constructed(refused)
+    return accounting.account(context, process, idle, judged)
+
+
+def _policy_holds(policy: str, account: accounting.Account) -> None:
+    floor = coverage_floor(policy)
+    if floor is not None and account.coverage is None:
+        message = (
+            account.disclosures[0].message if account.disclosures else "it could not be counted"
+        )
+        raise Rejected("unverifiable", f"the share that {policy} asks for is unknown: {message}")
+    if floor is not None and account.coverage is not None and account.coverage < floor:
+        raise Rejected(
+            "kernel_not_contributing",
+            f"the candidate's own kernels take {account.coverage:.0%} of the estimated device time; the policy "
+            f"{policy} asks for {floor:.0%}",
+            {"torch": account.torch_operations},
+        )

@@ -1,0 +1,179 @@
+"""Proof that the kernels did the work: with what they store replaced by garbage, the result must be wrong."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+
+import torch
+
+from kernelagent.tools.judge.contribution.provenance import SAYS_NOTHING, Provenance, look
+from kernelagent.tools.judge.problem.context import JudgeContext
+from kernelagent.tools.judge.problem.inputs import InputSource
+from kernelagent.tools.judge.problem.load import Arguments
+from kernelagent.tools.judge.problem.training import single_step
+from kernelagent.tools.judge.problem.trials import draw, fresh_seed
+from kernelagent.tools.judge.verify import compare
+from kernelagent.tools.judge.verify.candidate_process import Answer, CandidateProcess
+from kernelagent.tools.judge.verify.rejection import Rejected
+from kernelagent.tools.training_step import TrainingStep
+from kernelagent.tools.virtual.eager import EagerRow
+
+_MOST_TRIALS = 12
+"""Extra calls spent on finding launches that do not matter."""
+_MOST_BEFORE = 3
+"""Ordinary calls that may come before the first knock-out, so that its place says nothing."""
+
+
+@dataclass(frozen=True)
+class KnockedOut:
+    """Result of the knock-out test."""
+
+    idle: dict[str, frozenset[int]]
+    """Launches of each input set that change nothing, by their place in one forward (and its backward)."""
+    seen: dict[str, Provenance | None]
+    torch_rows: dict[str, list[EagerRow]]
+    """What torch computed in an ordinary call."""
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Of one input set: what the values say, and what torch computed in an ordinary call."""
+
+    seen: Provenance | None
+    torch_rows: list[EagerRow]
+
+
+def evidence(context: JudgeContext, process: CandidateProcess, source: InputSource) -> Evidence:
+    """Raises `Rejected` when the result is right although all that kernels stored was exchanged."""
+    rows = process.account(draw(source, constant=context.problem.constant_inputs), contents=True)
+    seen = look(context, process, source)
+    if seen is not None and seen.right and seen.altered_bytes:
+        raise Rejected(
+            "kernel_not_contributing",
+            "the result stays correct when everything the Triton kernels store is exchanged for "
+            "other values, so their work does not reach the result",
+            {"input_set": source.name},
+        )
+    return Evidence(seen, rows)
+
+
+def knock_out(context: JudgeContext, process: CandidateProcess) -> KnockedOut:
+    """On `virtual`: require that the kernels matter. Raises `Rejected`."""
+    seen, rows, idle = {}, {}, {}
+    for source in context.sources:
+        for _ in range(secrets.randbelow(_MOST_BEFORE)):
+            process.call(draw(source, constant=context.problem.constant_inputs))
+        item = evidence(context, process, source)
+        seen[source.name], rows[source.name] = item.seen, item.torch_rows
+    process.command_executor({"kind": "mode", "mode": "poison"})
+    require_wrong(context, process)
+    for source in context.sources:
+        idle[source.name] = _idle(context, process, source)
+    return KnockedOut(idle, seen, rows)
+
+
+def require_wrong(context: JudgeContext, process: CandidateProcess) -> None:
+    """Raises `Rejected` when the result is right on any input set although no kernel's work arrives."""
+    context.oracle.use_weights(context.oracle.given_weights)
+    for source in context.sources:
+        for training in (False, True) if context.trains else (False,):
+            if _is_right(context, process, source, training=training):
+                what = "what a training step leaves" if training else "the result"
+                raise Rejected(
+                    "kernel_not_contributing",
+                    f"{what} stays correct when everything the Triton kernels store is replaced by "
+                    f"garbage, so their work does not reach the result",
+                    {"input_set": source.name},
+                )
+
+
+def require_right_without_torch(context: JudgeContext, process: CandidateProcess) -> None:
+    """Raises `Rejected` unless the forward is right with nothing computed by torch (policy `pure`)."""
+    context.oracle.use_weights(context.oracle.given_weights)
+    for source in context.sources:
+        arguments = draw(source, constant=context.problem.constant_inputs)
+        step = _step(context, arguments) if context.trains else None
+        answer = process.call(arguments, step=step, forbidding=True)
+        if not _passes(context, source, arguments, answer, step):
+            raise Rejected(
+                "kernel_not_contributing",
+                "the result is wrong where torch may compute nothing, as the policy pure has it",
+                {"input_set": source.name},
+            )
+
+
+def _is_right(
+    context: JudgeContext, process: CandidateProcess, source: InputSource, *, training: bool = False
+) -> bool:
+    arguments = draw(source, constant=context.problem.constant_inputs)
+    step = _step(context, arguments) if training else None
+    try:
+        answer = process.call(arguments, step=step)
+    except Rejected as broken:
+        if broken.reason.code in SAYS_NOTHING:
+            raise
+        return False
+    return _passes(context, source, arguments, answer, step)
+
+
+def _step(context: JudgeContext, arguments: Arguments) -> TrainingStep:
+    generator = torch.Generator().manual_seed(fresh_seed())
+    return single_step(context.oracle, arguments, generator)
+
+
+def _passes(
+    context: JudgeContext,
+    source: InputSource,
+    arguments: Arguments,
+    answer: Answer,
+    step: TrainingStep | None = None,
+) -> bool:
+    oracle = context.oracle if step is None else context.oracle.asking(step)
+    expected = oracle.expect(arguments)
+    scale = compare.scales_of(expected.output64)
+    wanted = compare.Expected(expected.output, expected.output64, scale)
+    result = compare.compare(answer.output, wanted, input_set=source.name, probe="knock-out")
+    return result.passed
+
+
+def _idle(context: JudgeContext, process: CandidateProcess, source: InputSource) -> frozenset[int]:
+    def right_without(launches: Collection[int]) -> bool:
+        process.take_launches()
+        chosen = {"kind": "mode", "mode": "alter", "only": sorted(launches)}
+        process.command_executor({**chosen, "secret": fresh_seed(), "integers": True})
+        return _is_right(context, process, source, training=context.trains)
+
+    process.take_launches()
+    process.command_executor({"kind": "mode", "mode": "execute"})
+    arguments = draw(source, constant=context.problem.constant_inputs)
+    process.call(arguments, step=_step(context, arguments) if context.trains else None)
+    count = len(process.take_launches())
+    return without_effect(range(count), right_without) if count > 1 else frozenset()
+
+
+def without_effect(
+    launches: Collection[int], right_without: Callable[[Collection[int]], bool]
+) -> frozenset[int]:
+    """Launches whose loss changes nothing, by halving; those not reached in a few trials count as used.
+
+    The loss of all `launches` is known to break the result. Two that stand in for each other are
+    both used: the loss of everything that is returned is tried together.
+    """
+    idle: set[int] = set()
+    waiting = [tuple(half) for half in _halves(tuple(launches))]
+    for _ in range(_MOST_TRIALS - 1):
+        if not waiting:
+            break
+        some = waiting.pop(0)
+        if right_without(some):
+            idle.update(some)
+        elif len(some) > 1:
+            waiting += _halves(some)
+    return frozenset(idle) if idle and right_without(idle) else frozenset()
+
+
+def _halves(launches: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    middle = len(launches) // 2
+    return launches[:middle], launches[middle:]

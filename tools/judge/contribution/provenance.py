@@ -1,0 +1,164 @@
+"""Where a result came from, decided by its values alone and not by what the candidate reports.
+
+In two calls on marked inputs (`virtual.marking`) the executor exchanges what kernels stored for other,
+marked values. Everything that copies inputs and kernels' results stays marked; what torch, numpy, a
+thread or an operator of the candidate's own computed does not, and is found among the kernels'
+operands or in the output. The calls look like all others to the candidate.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from kernelagent.domain.errors import ProblemError
+from kernelagent.tools.judge.problem.context import JudgeContext
+from kernelagent.tools.judge.problem.inputs import InputSource
+from kernelagent.tools.judge.problem.load import Arguments
+from kernelagent.tools.judge.problem.probes import named_tensors, with_tensors
+from kernelagent.tools.judge.problem.trials import draw
+from kernelagent.tools.judge.verify import compare
+from kernelagent.tools.judge.verify.candidate_process import Answer, CandidateProcess
+from kernelagent.tools.judge.verify.rejection import Rejected
+from kernelagent.tools.virtual.marking import MARKED, Marks
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """What two marked calls showed of one input set."""
+
+    altered_bytes: int
+    """What the kernels stored and was exchanged, in the first call."""
+    right: bool
+    """The answer stayed right although everything floating that kernels stored was another."""
+    operands: tuple[str, ...]
+    """Operands of kernels that something else computed, as `kernel.argument`."""
+    outputs: tuple[str, ...]
+    """Outputs that something else computed from what kernels stored, or without it."""
+    outputs_seen: bool
+    """Whether an output could be looked at: floating, and different in the two calls."""
+
+    @property
+    def foreign(self) -> tuple[str, ...]:
+        return (*self.operands, *self.outputs)
+
+
+def look(
+    context: JudgeContext, process: CandidateProcess, source: InputSource
+) -> Provenance | None:
+    """Two calls on marked inputs, after one that is not looked at; None where the inputs hold nothing to mark or the forward stops.
+
+    The weights are the given ones. Raises `Rejected` for what the process itself does wrong.
+    """
+    marks = Marks(secrets.randbits(62))
+    first = _marked(draw(source, constant=context.problem.constant_inputs), marks)
+    second = _with_floats_of(
+        first, _marked(draw(source, constant=context.problem.constant_inputs), marks)
+    )
+    altering = {"kind": "mode", "mode": "alter", "secret": marks.secret, "integers": False}
+    process.take_launches()
+    process.command_executor(altering)
+    try:
+        # What a candidate keeps from call to call, such as a scratch, holds exchanged values from here on.
+        process.use_weights(context.oracle.given_weights)
+        process.call(first)
+        process.command_executor(altering)
+        answers, rows = [], []
+        for arguments in (first, second):
+            process.use_weights(context.oracle.given_weights)
+            process.take_launches()
+            answers.append(process.call(arguments))
+            rows.append(process.take_launches())
+    except Rejected as broken:
+        if broken.reason.code in SAYS_NOTHING:
+            raise
+        # Exchanged values may send a forward anywhere; that they did shows that they count.
+        return None
+    finally:
+        process.command_executor({"kind": "mode", "mode": "execute"})
+    outputs, seen = _foreign_outputs(answers, marks)
+    return Provenance(
+        altered_bytes=_altered(rows[0]),
+        right=_passes(context, source, first, answers[0]),
+        operands=tuple(
+            dict.fromkeys(
+                f"{row['kernel']}.{name}"
+                for row in rows[1]
+                for name in row.get("altered", {}).get("foreign", [])
+            )
+        ),
+        outputs=outputs,
+        outputs_seen=seen,
+    )
+
+
+SAYS_NOTHING = frozenset(
+    "timeout out_of_memory tampering forbidden_access calls_reference unverifiable".split()
+)
+"""Failures under knock-out that do not show that the kernels mattered."""
+
+
+def _altered(rows: list[dict[str, Any]]) -> int:
+    return sum(int(row.get("altered", {}).get("altered_bytes", 0)) for row in rows)
+
+
+def _marked(arguments: Arguments, marks: Marks) -> Arguments:
+    tensors = {
+        name: marks.mark(tensor).as_strided(tensor.shape, tensor.contiguous().stride())
+        if tensor.dtype in MARKED
+        else tensor
+        for name, tensor in named_tensors(arguments).items()
+    }
+    laid_out = {
+        name: _like(tensor, named_tensors(arguments)[name]) for name, tensor in tensors.items()
+    }
+    args, kwargs = with_tensors(arguments, laid_out)
+    return args, kwargs
+
+
+def _like(values: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
+    from kernelagent.tools.judge.problem.input_domain import laid_out_like
+
+    return values if values is like else laid_out_like(values, like)
+
+
+def _with_floats_of(first: Arguments, second: Arguments) -> Arguments:
+    """The first's integers and masks with the second's floating values."""
+    floats: Mapping[str, torch.Tensor] = {
+        name: tensor for name, tensor in named_tensors(second).items() if tensor.dtype in MARKED
+    }
+    args, kwargs = with_tensors(first, floats)
+    return args, kwargs
+
+
+def _foreign_outputs(answers: list[Answer], marks: Marks) -> tuple[tuple[str, ...], bool]:
+    leaves = [dict(compare.leaves(answer.output)) for answer in answers]
+    result, seen = [], False
+    for name, first in leaves[0].items():
+        second = leaves[1].get(name)
+        if not isinstance(first, torch.Tensor) or not isinstance(second, torch.Tensor):
+            continue
+        if first.dtype not in MARKED or first.shape != second.shape:
+            continue
+        first, second = first.detach().cpu(), second.detach().cpu()
+        seen = seen or not torch.equal(first, second)
+        if marks.is_foreign(first, second):
+            result.append(name)
+    return tuple(result), seen
+
+
+def _passes(
+    context: JudgeContext, source: InputSource, arguments: Arguments, answer: Answer
+) -> bool:
+    context.oracle.use_weights(context.oracle.given_weights)
+    try:
+        expected = context.oracle.expect(arguments)
+    except ProblemError:
+        return False
+    scale = compare.scales_of(expected.output64)
+    wanted = compare.Expected(expected.output, expected.output64, scale)
+    return compare.compare(answer.output, wanted, input_set=source.name, probe="knock-out").passed

@@ -1,0 +1,1 @@
+"""Which inputs a verdict holds for, and how far beyond the given ones."""

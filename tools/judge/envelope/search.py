@@ -1,0 +1,122 @@
+"""The envelope found by asking: neighbouring input sets go through the judge, and what passes is added.
+
+Each neighbour is judged like the given input sets, under given and under random weights, and is
+admitted as it was run: these sizes, this type, nothing in between and nothing beyond.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from kernelagent.tools.judge.envelope import envelope
+from kernelagent.tools.judge.envelope.neighbours import Neighbour, neighbours
+from kernelagent.tools.judge.problem.context import JudgeContext
+from kernelagent.tools.judge.problem.training import AT_OTHER_SIZES, training_rounds
+from kernelagent.tools.judge.problem.trials import WHERE_SIZES_SHOW, rounds
+from kernelagent.tools.judge.verify.candidate_process import CandidateProcess
+from kernelagent.tools.judge.verify.rejection import Rejected
+from kernelagent.tools.judge.verify.tolerance import UserTolerance
+from kernelagent.tools.judge.verify.verify import Findings, Verifier
+
+Ready = Callable[[], CandidateProcess]
+_BETWEEN = "; "
+_ENOUGH_REFUSED = 3
+"""A candidate that takes none of so many neighbours checks its sizes; the others are not asked."""
+
+
+@dataclass
+class Widened:
+    """What was found; `admitted` has the form of the envelope's input sets."""
+
+    admitted: list[dict[str, Any]] = field(default_factory=list)
+    refused: dict[str, str] = field(default_factory=dict)
+    """By name, the code of the rejection: the original answers there."""
+    out_of_time: bool = False
+
+    def said(self) -> str:
+        """One sentence for whoever reads the acceptance."""
+        names = [str(item["name"]) for item in self.admitted]
+        parts = [f"neighbouring inputs verified and admitted: {_BETWEEN.join(names) or 'none'}"]
+        if self.refused:
+            rows = (f"{name} ({code})" for name, code in self.refused.items())
+            parts.append(f"refused, the original answers there: {_BETWEEN.join(rows)}")
+        if self.out_of_time:
+            parts.append("the time for it ran out before all were tried")
+        return ". ".join(parts)
+
+
+def widen(
+    context: JudgeContext, ready: Ready, seconds: float, clock: Callable[[], float] = time.monotonic
+) -> Widened:
+    """Judge neighbours of each input set until `seconds` are over; never raises for a candidate.
+
+    `ready`: a fresh process of the candidate, loaded and constructed.
+    """
+    end = clock() + seconds
+    result = Widened()
+    process: CandidateProcess | None = None
+    try:
+        for item in _all(context):
+            if clock() >= end:
+                result.out_of_time = True
+                break
+            try:
+                process = process or ready()
+                _judge(context, process, item)
+            except Rejected as refused:
+                result.refused[item.source.name] = refused.reason.code
+                # A wrong answer may be one of a process that is broken from now on.
+                if process is not None:
+                    process.close()
+                process = None
+                if not result.admitted and len(result.refused) >= _ENOUGH_REFUSED:
+                    break
+                continue
+            entry = envelope.input_set(context, item.source.name, item.source.full)
+            if not any(_same(entry, other) for other in result.admitted):
+                result.admitted.append(entry)
+    finally:
+        if process is not None:
+            process.close()
+        context.oracle.use_weights(context.oracle.given_weights)
+    return result
+
+
+def _all(context: JudgeContext) -> Any:
+    for source in context.sources:
+        yield from neighbours(
+            source,
+            context.dynamic.get(source.name, ()),
+            context.oracle,
+            interpreted=context.device.kind == "virtual",
+        )
+
+
+def _judge(context: JudgeContext, process: CandidateProcess, one: Neighbour) -> None:
+    settings = context.settings
+    given = settings.rtol is not None or settings.atol is not None
+    verifier = Verifier(
+        process=process,
+        findings=Findings(),
+        device=context.device.kind,
+        needs_kernel=settings.policy != "any",
+        tolerance=UserTolerance(settings.rtol or 0.0, settings.atol or 0.0) if given else None,
+        check=context.problem.check,
+    )
+    constant = context.problem.constant_inputs
+    for trial in rounds(
+        context.oracle, (one.source,), {}, constant=constant, plan=WHERE_SIZES_SHOW
+    ):
+        verifier.run(trial)
+    if context.trains:
+        for trial in training_rounds(
+            context.oracle, (one.source,), {}, constant=constant, plan=AT_OTHER_SIZES
+        ):
+            verifier.run(trial)
+
+
+def _same(one: dict[str, Any], other: dict[str, Any]) -> bool:
+    return {**one, "name": ""} == {**other, "name": ""}

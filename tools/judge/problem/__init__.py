@@ -1,0 +1,1 @@
+"""The user's problem opened for judging: module, reference outputs, inputs, trials."""

@@ -1,0 +1,154 @@
+"""A live module on disk: what a library call hands to the judge, and what `--resume` finds again.
+
+The class travels by cloudpickle (by value where it lives in `__main__` or a notebook), tensors as
+safetensors, so weights are stored once. The bundle is the user's own and trusted like their module.
+"""
+
+from __future__ import annotations
+
+import inspect
+import io
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import IO, Any
+
+import cloudpickle
+import torch
+from safetensors.torch import load_file, save_file
+
+from kernelagent.domain.errors import ProblemError
+from kernelagent.tools.judge.problem.load import (
+    Arguments,
+    LoadedProblem,
+    as_input_sets,
+    keywords_of,
+)
+
+_MODULE, _INPUTS, _MODULE_TENSORS, _INPUT_TENSORS, _FACTS = (
+    "module.pkl",
+    "inputs.pkl",
+    "module.safetensors",
+    "inputs.safetensors",
+    "bundle.json",
+)
+
+
+def save_bundle(folder: Path, module: torch.nn.Module, example_inputs: Any) -> None:
+    """Write `module` and its inputs; raises `ProblemError` for what cannot be kept."""
+    folder.mkdir(parents=True, exist_ok=True)
+    _refuse_unsupported(module)
+    try:
+        _save(folder / _MODULE, folder / _MODULE_TENSORS, module)
+        _save(folder / _INPUTS, folder / _INPUT_TENSORS, example_inputs)
+    except Exception as error:
+        # Pickling runs the user's own reducers, which may raise anything.
+        raise ProblemError(
+            f"this {type(module).__name__} cannot be handed to the judge's process: "
+            f"{type(error).__name__}: {error}. Define the class in a file and use its path"
+        ) from error
+    facts = {
+        "class": type(module).__name__,
+        "source": _source_of(module),
+        "sys_path": [str(Path(entry or ".").resolve()) for entry in sys.path],
+    }
+    (folder / _FACTS).write_text(json.dumps(facts), encoding="utf-8")
+
+
+def load_bundle(folder: Path) -> LoadedProblem:
+    """Read a bundle back; raises `ProblemError` when it is incomplete."""
+    if not (folder / _FACTS).is_file():
+        raise ProblemError(f"there is no saved module in {folder}")
+    facts = json.loads((folder / _FACTS).read_text(encoding="utf-8"))
+    sys.path.extend(entry for entry in facts["sys_path"] if entry not in sys.path)
+
+    def build() -> torch.nn.Module:
+        module: torch.nn.Module = _load(folder / _MODULE, folder / _MODULE_TENSORS)
+        return module
+
+    def input_sets() -> Mapping[str, Arguments]:
+        made = _load(folder / _INPUTS, folder / _INPUT_TENSORS)
+        return as_input_sets(made, "example_inputs", keywords_of(type(build())))
+
+    return LoadedProblem(
+        name=facts["class"],
+        source=facts["source"],
+        entry_point=facts["class"],
+        constructor="from_reference",
+        build=build,
+        init_args=lambda: ((), {}),
+        input_sets=input_sets,
+        constant_inputs=True,
+    )
+
+
+class _Writer(cloudpickle.Pickler):  # type: ignore[misc]
+    """Leaves tensors out of the pickle and keeps them by number; a shared tensor stays shared."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        super().__init__(file)
+        self.tensors: list[torch.Tensor] = []
+
+    def persistent_id(self, obj: Any) -> Any:
+        if not isinstance(obj, torch.Tensor) or type(obj) not in (torch.Tensor, torch.nn.Parameter):
+            return None
+        at = next((i for i, known in enumerate(self.tensors) if known is obj), None)
+        if at is None:
+            self.tensors.append(obj)
+            at = len(self.tensors) - 1
+        return ("tensor", at, isinstance(obj, torch.nn.Parameter), obj.requires_grad)
+
+
+def _save(path: Path, tensors: Path, value: Any) -> None:
+    buffer = io.BytesIO()
+    writer = _Writer(buffer)
+    writer.dump(value)
+    path.write_bytes(buffer.getvalue())
+    kept = {str(i): t.detach().cpu().clone().contiguous() for i, t in enumerate(writer.tensors)}
+    save_file(kept, tensors)
+
+
+def _load(path: Path, tensors: Path) -> Any:
+    import pickle
+
+    values = load_file(tensors)
+    made: dict[int, torch.Tensor] = {}
+
+    class Reader(pickle.Unpickler):
+        def persistent_load(self, pid: Any) -> Any:
+            _, at, parameter, requires_grad = pid
+            if at not in made:
+                plain = values[str(at)]
+                made[at] = (
+                    torch.nn.Parameter(plain, requires_grad=requires_grad) if parameter else plain
+                )
+            return made[at]
+
+    return Reader(io.BytesIO(path.read_bytes())).load()
+
+
+def _source_of(module: torch.nn.Module) -> str:
+    seen: dict[type, str] = {}
+    for part in module.modules():
+        kind = type(part)
+        if kind in seen or kind.__module__.split(".")[0] == "torch":
+            continue
+        try:
+            seen[kind] = inspect.getsource(kind)
+        except (OSError, TypeError):
+            seen[kind] = f"# the source of {kind.__qualname__} is not available\n"
+    return "\n\n".join(reversed(seen.values())) + f"\n\n# the live module:\n# {module!r}".replace(
+        "\n", "\n# "
+    )
+
+
+def _refuse_unsupported(module: torch.nn.Module) -> None:
+    for name, part in module.named_modules():
+        kind = f"{type(part).__module__}.{type(part).__qualname__}"
+        if "quantized" in kind or "FullyShardedDataParallel" in kind:
+            raise ProblemError(f"{name or 'the module'} is a {kind}: not supported yet")
+    for name, tensor in module.state_dict().items():
+        if isinstance(tensor, torch.Tensor) and (tensor.is_sparse or tensor.is_quantized):
+            word = "sparse" if tensor.is_sparse else "quantised"
+            raise ProblemError(f"{name} is a {word} tensor: not supported yet")

@@ -1,0 +1,153 @@
+"""Dimensions declared dynamic: which sizes are tried, and inputs of those sizes from the user's own."""
+
+from __future__ import annotations
+
+import inspect
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from kernelagent.domain.errors import ProblemError
+from kernelagent.domain.judge_settings import DynamicDimension
+from kernelagent.tools.judge.problem.inputs import InputSource
+from kernelagent.tools.judge.problem.load import Arguments
+from kernelagent.tools.judge.problem.oracle import Oracle
+from kernelagent.tools.judge.problem.probes import named_tensors, with_tensors
+
+_PRIMES = (2, 3, 5, 7, 13, 17, 31, 37, 61, 67, 97, 127, 131, 251, 257, 509, 521, 1021, 1031)
+_BLOCKS = (16, 32, 64, 128, 256, 512, 1024)
+_SIZES = 4
+"""Hidden sizes a dimension is tried at, in each judging."""
+_GROWTH = 2
+"""How much larger than the executed size a hidden one may be."""
+
+Place = tuple[str, int]
+"""A tensor, by its name in the arguments, and one of its axes."""
+
+
+@dataclass(frozen=True)
+class Dynamic:
+    """One dynamic dimension of an input set: everything that changes with it."""
+
+    label: str
+    """As the user wrote it."""
+    places: tuple[Place, ...]
+    size: int
+    """What it is in the inputs that are executed."""
+    arguments: tuple[str, ...]
+    """The places as the forward names them, for example `x.shape[0]`."""
+
+    @property
+    def written_out(self) -> str:
+        """For the author of a kernel."""
+        return " = ".join(self.arguments)
+
+
+def dynamic_of(
+    source: InputSource, declared: Sequence[DynamicDimension], oracle: Oracle
+) -> tuple[Dynamic, ...]:
+    """Find each declared dimension in the inputs; raises `ProblemError` when the reference refuses it."""
+    return tuple(_found(source, item, oracle) for item in declared)
+
+
+def hidden(
+    source: InputSource, dynamic: Sequence[Dynamic], chance: random.Random
+) -> Iterator[InputSource]:
+    """The input set at sizes the candidate is not told, one dimension after the other."""
+    for item in dynamic:
+        for size in _sizes(item.size, chance):
+            name = f"{source.name} with {item.label} = {size}"
+            yield InputSource(name, source.full, resizing(source.draw, item.places, size))
+
+
+def _sizes(usual: int, chance: random.Random) -> list[int]:
+    """One, a prime, a neighbour of a block multiple, one beyond the block that holds the known size."""
+    most = max(_GROWTH * usual, 8)
+    primes = [p for p in _PRIMES if p <= most]
+    edges = [b + d for b in _BLOCKS for d in (-1, 1) if b + d <= most] or [usual + 1]
+    # A block that was chosen for the known size is a power of two that holds it.
+    beyond = min(1 << (usual - 1).bit_length(), most - 1) + 1
+    chosen = [1, chance.choice(primes), chance.choice(edges), chance.randint(beyond, most)]
+    return [size for size in dict.fromkeys(chosen) if size != usual][:_SIZES]
+
+
+def _found(source: InputSource, declared: DynamicDimension, oracle: Oracle) -> Dynamic:
+    arguments = source.draw(0)
+    tensors = named_tensors(arguments)
+    names = names_of_inputs(oracle.module, arguments)
+    places = [_place(names, tensors, argument, axis) for argument, axis in declared.places]
+    name, axis = places[0]
+    size = int(tensors[name].shape[axis])
+    tied = tuple(
+        (other, axis)
+        for other, tensor in tensors.items()
+        if tensor.dim() > axis and tensor.shape[axis] == size
+    )
+    tries = [tied, tuple(places)] if len(places) == 1 else [tuple(places)]
+    for those in tries:
+        if _accepted(source, those, size + 1, oracle):
+            own = {name: argument for argument, name in names.items()}
+            shown = tuple(f"{own.get(n, n)}.shape[{axis}]" for n, axis in those)
+            return Dynamic(declared.text, those, size, shown)
+    raise ProblemError(
+        f"--dynamic {declared.text}: the forward refuses {size + 1} in place of {size} there. Name "
+        f"every place that changes with it, as in --dynamic x:1=mask:2"
+    )
+
+
+def _accepted(source: InputSource, places: tuple[Place, ...], size: int, oracle: Oracle) -> bool:
+    try:
+        oracle.eager(resizing(source.draw, places, size)(0))
+    except ProblemError:
+        return False
+    return True
+
+
+def _place(
+    names: Mapping[str, str], tensors: Mapping[str, torch.Tensor], argument: str | None, axis: int
+) -> Place:
+    name = next(iter(tensors)) if argument is None else names.get(argument, argument)
+    if name not in tensors:
+        raise ProblemError(
+            f"--dynamic {argument}:{axis}: there is no tensor argument {argument!r}; there are "
+            f"{', '.join(names)}"
+        )
+    rank = tensors[name].dim()
+    if not -rank <= axis < rank:
+        raise ProblemError(f"--dynamic: {argument or 'the first input'} has no axis {axis}")
+    return name, axis % rank
+
+
+def names_of_inputs(module: torch.nn.Module, arguments: Arguments) -> dict[str, str]:
+    """Names of the forward's parameters to names in the nest of arguments."""
+    args, kwargs = arguments
+    parameters = list(inspect.signature(module.forward).parameters)
+    named = {name: f"arguments[0][{at}]" for at, name in enumerate(parameters[: len(args)])}
+    return named | {key: f"arguments[1][{key!r}]" for key in kwargs}
+
+
+def resizing(
+    draw: Callable[[int], Arguments], places: Sequence[Place], size: int
+) -> Callable[[int], Arguments]:
+    """Draws of the user's own, joined or cut along the places until they have the size."""
+
+    def drawn(seed: int) -> Arguments:
+        first = draw(seed)
+        tensors = named_tensors(first)
+        for name, axis in places:
+            parts = [tensors[name]]
+            while sum(part.shape[axis] for part in parts) < size:
+                parts.append(named_tensors(draw(seed + len(parts)))[name])
+            joined = torch.cat(parts, dim=axis) if len(parts) > 1 else parts[0]
+            tensors[name] = joined.narrow(axis, 0, size).contiguous()
+        return _pair(with_tensors(first, tensors))
+
+    return drawn
+
+
+def _pair(value: Any) -> Arguments:
+    args, kwargs = value
+    return args, kwargs

@@ -1,0 +1,328 @@
+"""What values a problem's own inputs take, and new values of the same kind.
+
+A probe may surprise a kernel, never leave the problem: integers stay in range, masks stay masks,
+simplexes stay simplexes. What is looked at is one tensor as the user's generator gave it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+
+Tensors = Mapping[str, torch.Tensor]
+Kind = Literal[
+    "fixed", "boolean", "rows", "integer", "sorted", "permutation", "observed", "simplex",
+    "log_simplex", "positive", "real"
+]  # fmt: skip
+Pattern = Literal["lower", "upper", "diagonal", "none"]
+_MOST_VALUES = 16
+_MASK_LEVEL = -1e4
+_JITTER = 1 / 16
+
+
+@dataclass(frozen=True)
+class Domain:
+    """What was observed of one tensor.
+
+    `fixed` keeps its values; `rows` are masks whose rows may change places; `observed` takes only
+    values that were seen; `positive` is bounded away from zero; `real` is everything else.
+    """
+
+    kind: Kind
+    low: float = 0.0
+    high: float = 0.0
+    scale: float = 0.0
+    """RMS of the finite values."""
+    density: float = 0.0
+    """Share of True."""
+    pattern: Pattern = "none"
+    """Zeros off the lower, upper triangle or diagonal of the last two dimensions."""
+    symmetric: bool = False
+    ordered: bool = False
+    """Floating values ascend along the last dimension."""
+    simplex_dim: int = -1
+
+    @property
+    def constant(self) -> bool:
+        return self.low == self.high
+
+    @property
+    def nonnegative(self) -> bool:
+        return self.low >= 0 and self.high > 0
+
+
+def observe(tensor: torch.Tensor) -> Domain:
+    """Describe the values of `tensor`; looks at all of them."""
+    values = tensor.detach()
+    if values.numel() == 0 or values.is_complex():
+        return Domain("fixed" if values.numel() == 0 else "real", scale=_complex_scale(values))
+    if values.dtype == torch.bool:
+        return _observe_boolean(values)
+    if not values.dtype.is_floating_point:
+        return _observe_integer(values)
+    return _observe_floating(values)
+
+
+def fresh_like(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    """New values of the same kind in the same shape, dtype and strides, on the same device.
+
+    Integers in the observed range, booleans at the observed density, floats with the observed
+    location, scale and sign. Depends on nothing but `tensor` and `generator`.
+    """
+    return laid_out_like(fresh_values(tensor, observe(tensor), generator), tensor)
+
+
+def fresh_values(tensor: torch.Tensor, domain: Domain, generator: torch.Generator) -> torch.Tensor:
+    """As `fresh_like`, without the layout."""
+    match domain.kind:
+        case "fixed":
+            return tensor.detach().clone()
+        case "boolean":
+            return _uniform(tensor, generator) < domain.density
+        case "rows":
+            return _rows_exchanged(tensor, generator)
+        case "integer":
+            return _integers(tensor, domain, generator)
+        case "sorted":
+            return _integers(tensor, domain, generator).sort(-1).values
+        case "permutation":
+            return _uniform(tensor, generator).argsort(-1).to(tensor.dtype) + int(domain.low)
+        case "observed":
+            return _redrawn(tensor, generator)
+        case "simplex" | "log_simplex":
+            return on_simplex(standard_normal(tensor, generator), tensor, domain)
+    jitter = 1 + _JITTER * standard_normal(tensor, generator)
+    return shaped_like(_redrawn(tensor, generator) * jitter, tensor, domain)
+
+
+def standard_normal(like: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    """Normal values of `like`'s shape on its device, float32 unless `like` is more exact."""
+    dtype = like.dtype if like.is_complex() or like.dtype == torch.float64 else torch.float32
+    drawn = torch.randn(like.shape, generator=generator, dtype=dtype, device=generator.device)
+    return drawn.to(like.device)
+
+
+def on_simplex(values: torch.Tensor, like: torch.Tensor, domain: Domain) -> torch.Tensor:
+    """`values` as logits of rows that sum to one, or of their logarithms."""
+    wide = values.to(torch.float32 if like.dtype != torch.float64 else torch.float64)
+    log = domain.kind == "log_simplex"
+    rows = wide.log_softmax(domain.simplex_dim) if log else wide.softmax(domain.simplex_dim)
+    return rows.to(like.dtype)
+
+
+def shaped_like(values: torch.Tensor, like: torch.Tensor, domain: Domain) -> torch.Tensor:
+    """`values` with the structure of `like`: symmetry, zeros, order, infinities, range of the dtype."""
+    if domain.symmetric:
+        values = (values + values.mT) / 2
+    if domain.pattern == "lower":
+        values = values.tril()
+    elif domain.pattern == "upper":
+        values = values.triu()
+    elif domain.pattern == "diagonal":
+        values = values.tril().triu()
+    if domain.ordered:
+        values = values.sort(-1).values
+    if like.dtype.is_floating_point:
+        most = torch.finfo(like.dtype).max / 2
+        values = values.clamp(-most, most)
+    values = values.to(like.dtype)
+    if like.is_complex() or bool(_finite(like).all()):
+        return values
+    return torch.where(_finite(like), values.to(like.dtype), like.detach())
+
+
+def laid_out_like(values: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
+    """`values` in `like`'s dtype, strides (gaps, expanded and overlapping ones too) and device."""
+    values = values.to(dtype=like.dtype, device=like.device)
+    expanded = [
+        size > 1 and stride == 0 for size, stride in zip(like.shape, like.stride(), strict=True)
+    ]
+    kept = tuple(slice(0, 1) if repeated else slice(None) for repeated in expanded)
+    base = values[kept] if expanded else values
+    if _overlaps(base.shape, like.stride()):
+        laid_out = _scattered(base, like.stride())
+    else:
+        laid_out = torch.empty_strided(
+            base.shape, like.stride(), dtype=like.dtype, device=like.device
+        )
+        laid_out.copy_(base)
+    laid_out = laid_out.expand(like.shape) if any(expanded) else laid_out
+    return laid_out.requires_grad_(like.requires_grad)
+
+
+def _observe_boolean(values: torch.Tensor) -> Domain:
+    density = float(values.to(torch.float32).mean())
+    low, high = float(values.all()), float(values.any())
+    described = Domain("boolean", low=low, high=high, density=density)
+    if low == high:
+        return described
+    if _pattern(values) != "none" or _pattern(~values) != "none":
+        return Domain("fixed", low=low, high=high, density=density)
+    steps = (
+        values[..., 1:].to(torch.int8) - values[..., :-1].to(torch.int8) if values.dim() else None
+    )
+    if steps is not None and (bool((steps <= 0).all()) or bool((steps >= 0).all())):
+        return Domain("rows", low=low, high=high, density=density)
+    return described
+
+
+def _observe_integer(values: torch.Tensor) -> Domain:
+    wide = values.to(torch.int64)
+    low, high = int(wide.amin()), int(wide.amax())
+    if low == high:
+        return Domain("fixed", low=low, high=high)
+    if values.dim() and values.shape[-1] > 1:
+        steps = wide[..., 1:] - wide[..., :-1]
+        # Positions count up by one; offsets start at zero and mean the lengths between them.
+        if bool((steps == 1).all()) or (
+            bool((steps >= 0).all()) and low == 0 and values.dim() == 1
+        ):
+            return Domain("fixed", low=low, high=high)
+        if bool((steps >= 0).all()):
+            return Domain("sorted", low=low, high=high)
+        places = torch.arange(low, low + values.shape[-1], device=values.device)
+        if bool((wide.sort(-1).values == places).all()):
+            return Domain("permutation", low=low, high=high)
+    # A negative integer is often a marker (ignored label): between markers nothing is valid.
+    return Domain("observed" if low < 0 else "integer", low=low, high=high)
+
+
+def _observe_floating(values: torch.Tensor) -> Domain:
+    wide = values.to(torch.float64 if values.dtype == torch.float64 else torch.float32)
+    finite = wide[wide.isfinite()]
+    if finite.numel() == 0:
+        return Domain("fixed")
+    low, high = float(finite.amin()), float(finite.amax())
+    scale = float(finite.to(torch.float64).square().mean().sqrt())
+    if _is_additive_mask(wide, low, high):
+        return Domain("fixed", low=low, high=high, scale=scale)
+    kind: Kind = "real"
+    dim = -1
+    if (result := _simplex(wide, low, high)) is not None:
+        kind, dim = result
+    elif _is_discrete(finite, low, high):
+        kind = "fixed" if _pattern(wide != 0) != "none" else "observed"
+    elif _is_bounded_away(low, high, finite.numel()):
+        kind = "positive"
+    square = wide.dim() >= 2 and wide.shape[-1] == wide.shape[-2] > 1
+    return Domain(
+        kind,
+        low=low,
+        high=high,
+        scale=scale,
+        pattern=_pattern(wide != 0),
+        symmetric=square and low < high and bool(torch.equal(wide, wide.mT)),
+        ordered=_ascends(wide),
+        simplex_dim=dim,
+    )
+
+
+def _ascends(values: torch.Tensor) -> bool:
+    if (
+        values.dim() == 0
+        or values.shape[-1] < 8
+        or not bool((values[..., -1] > values[..., 0]).all())
+    ):
+        return False
+    return bool((values[..., 1:] >= values[..., :-1]).all())
+
+
+def _pattern(marked: torch.Tensor) -> Pattern:
+    if marked.dim() < 2 or min(marked.shape[-2:]) < 2 or bool(marked.all()) or not marked.any():
+        return "none"
+    below, above = not marked.triu(1).any(), not marked.tril(-1).any()
+    if below and above:
+        return "diagonal"
+    return "lower" if below else "upper" if above else "none"
+
+
+def _is_additive_mask(values: torch.Tensor, low: float, high: float) -> bool:
+    blocked = (values == -torch.inf) | (values <= _MASK_LEVEL)
+    return high == 0 and bool(blocked.any()) and bool((blocked | (values == 0)).all())
+
+
+def _is_discrete(finite: torch.Tensor, low: float, high: float) -> bool:
+    if finite.numel() < 16 or low == high or high - low > 4 * _MOST_VALUES:
+        return False
+    if not bool((finite == finite.round()).all()):
+        return False
+    distinct: torch.Tensor = torch.unique(finite)
+    return distinct.numel() <= min(_MOST_VALUES, finite.numel() // 4)
+
+
+def _is_bounded_away(low: float, high: float, count: int) -> bool:
+    """False for uniform values from zero on: among that many, one comes nearer to zero."""
+    return 0 < low < high and count >= 16 and high < low * (4 if count < 1024 else 128)
+
+
+def _simplex(values: torch.Tensor, low: float, high: float) -> tuple[Kind, int] | None:
+    if low == high or not bool(values.isfinite().all()):
+        return None
+    for dim in (-1, 1):
+        if values.dim() <= max(dim, 0) or values.shape[dim] < 2:
+            continue
+        if low >= 0 and bool(((values.sum(dim) - 1).abs() < 1e-2).all()):
+            return "simplex", dim
+        if high <= 1e-3 and bool(((values.exp().sum(dim) - 1).abs() < 1e-2).all()):
+            return "log_simplex", dim
+    return None
+
+
+def _complex_scale(values: torch.Tensor) -> float:
+    return float(values.abs().square().mean().sqrt()) if values.numel() else 0.0
+
+
+def _finite(values: torch.Tensor) -> torch.Tensor:
+    return values.detach().to(torch.float32).isfinite()
+
+
+def _uniform(like: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    return torch.rand(like.shape, generator=generator, device=generator.device).to(like.device)
+
+
+def _integers(like: torch.Tensor, domain: Domain, generator: torch.Generator) -> torch.Tensor:
+    drawn = torch.randint(
+        int(domain.low), int(domain.high) + 1, like.shape, generator=generator,
+        device=generator.device,
+    )  # fmt: skip
+    return drawn.to(device=like.device, dtype=like.dtype)
+
+
+def _rows_exchanged(like: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    rows = like.detach().reshape(-1, like.shape[-1])
+    order = torch.randperm(len(rows), generator=generator, device=generator.device)
+    return rows[order.to(like.device)].reshape(like.shape)
+
+
+def _redrawn(like: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    """Each element an element of `like` at a random place; the finite ones only."""
+    flat = like.detach().reshape(-1)
+    if like.is_floating_point():
+        wide = flat if like.dtype == torch.float64 else flat.to(torch.float32)
+        flat = wide[wide.isfinite()]
+    places = torch.randint(len(flat), (like.numel(),), generator=generator, device=generator.device)
+    return flat[places.to(like.device)].reshape(like.shape)
+
+
+def _overlaps(shape: torch.Size, strides: tuple[int, ...]) -> bool:
+    reach = 0
+    for stride, size in sorted(zip(strides, shape, strict=True)):
+        if size > 1:
+            if stride <= reach:
+                return True
+            reach += stride * (size - 1)
+    return False
+
+
+def _scattered(values: torch.Tensor, strides: tuple[int, ...]) -> torch.Tensor:
+    """Overlapping elements share one of their values."""
+    places = torch.zeros(values.shape, dtype=torch.int64, device=values.device)
+    for dim, (size, stride) in enumerate(zip(values.shape, strides, strict=True)):
+        along = torch.arange(size, device=values.device) * stride
+        places += along.reshape([-1 if d == dim else 1 for d in range(values.dim())])
+    storage = values.new_zeros(int(places.amax()) + 1)
+    storage[places.reshape(-1)] = values.reshape(-1)
+    return storage.as_strided(values.shape, strides)

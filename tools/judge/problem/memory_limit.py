@@ -1,0 +1,90 @@
+"""How much memory judging may take on this machine, and the limits that hold the processes to it."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import resource
+from pathlib import Path
+
+from kernelagent.domain.judge_settings import JudgeSettings, bytes_of
+
+_SHARE = 0.5
+_CGROUP = Path("/sys/fs/cgroup")
+_FIRST_TO_GO = 700
+"""On the kernel's scale up to 1000: when memory runs out, it takes these processes before others."""
+_NO_ROOM = re.compile(r"can't allocate memory|not enough memory|Cannot allocate memory", re.I)
+
+
+def memory_limit(settings: JudgeSettings) -> int:
+    """Bytes for all processes of the judge together: what was given, else half of what is free."""
+    if settings.memory_limit is not None:
+        return bytes_of(settings.memory_limit)
+    return int(_SHARE * available_bytes())
+
+
+def available_bytes() -> int:
+    """What this machine could still give, within the control group this process is in."""
+    free = _meminfo()
+    for most, used in (
+        ("memory.max", "memory.current"),
+        ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes"),
+    ):
+        limit, now = _number(_CGROUP / most), _number(_CGROUP / used)
+        if limit is not None and now is not None:
+            free = min(free, max(0, limit - now))
+    return free
+
+
+def hold_to(limit: int) -> None:
+    """This process's data may grow by `limit` bytes; past it an allocation fails here, as an error.
+
+    Should the machine run out all the same, the kernel takes this process and its children first.
+    """
+    now = _kilobytes(Path("/proc/self/status"), "VmData")
+    _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    soft = now + limit if hard == resource.RLIM_INFINITY else min(now + limit, hard)
+    resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
+    first_to_go()
+
+
+def first_to_go(pid: int | str = "self") -> None:
+    """Where the kernel allows it; a process may always offer itself."""
+    path = Path("/proc", str(pid), "oom_score_adj")
+    with contextlib.suppress(OSError, ValueError):
+        if int(path.read_text()) < _FIRST_TO_GO:
+            path.write_text(str(_FIRST_TO_GO))
+
+
+def is_lack_of_memory(error: BaseException) -> bool:
+    """An allocation that failed, in Python, in torch or under a limit."""
+    return isinstance(error, MemoryError) or (
+        isinstance(error, RuntimeError | OSError) and bool(_NO_ROOM.search(str(error)))
+    )
+
+
+def lack_of_memory(limit: int) -> str:
+    """The sentence for a judge that met its limit."""
+    return (
+        f"judging this problem needs more memory than the {limit / 1e9:.1f} GB it may have: raise "
+        f"--memory-limit, give smaller inputs with --inputs FUNCTION, or use a machine with a GPU "
+        f"and --device cuda"
+    )
+
+
+def _meminfo() -> int:
+    return _kilobytes(Path("/proc/meminfo"), "MemAvailable")
+
+
+def _kilobytes(path: Path, name: str) -> int:
+    for line in path.read_text().splitlines():
+        if line.startswith(f"{name}:"):
+            return int(line.split()[1]) << 10
+    return 0
+
+
+def _number(path: Path) -> int | None:
+    try:
+        return int(path.read_text())
+    except (OSError, ValueError):
+        return None

@@ -1,0 +1,342 @@
+"""What judging a problem needs in memory, known before anything is drawn, and the sizes that fit.
+
+Sizes give way in this order: the leading dimension, then inner ones with the constructor's arguments
+that carry them, as far as the module accepts them (`sizes`). What is left too large ends here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+from kernelagent.domain.errors import EnvironmentFault, ProblemError
+from kernelagent.tools.judge.problem.inputs import InputSource, input_sources, meta_twin, work_of
+from kernelagent.tools.judge.problem.load import Arguments, LoadedProblem
+from kernelagent.tools.judge.problem.smaller_sizes import (
+    Scope,
+    Sizes,
+    WithoutLargeContents,
+    inputs_without_contents,
+    module_without_contents,
+    on_meta,
+    with_sizes,
+)
+
+BASE_BYTES = 1 << 30
+"""Judge, fork server, runner and executor before the first tensor, together; measured 0.9 GB."""
+_TRIALS = 8
+"""Calls whose inputs and answers are kept at once: those of the longest round and a sequel."""
+_MOST_WORK = (24.0, 2.0, 0.25)
+"""Work of one forward by level, in units of what is executed in about a second.
+
+The first is what an ordinary run may ask of patient people; the others are for candidates that the
+interpreter had no time for.
+"""
+LEVELS = len(_MOST_WORK)
+_WEIGHTS_BYTES = 16 << 20
+"""Weights that are drawn, doubled and walked over by a tiled product in about a second."""
+_SMALLEST = 32
+_STEPS = 8
+_GB = 1e9
+
+
+@dataclass(frozen=True)
+class Need:
+    """Bytes that one input set asks for, while one candidate is judged on it."""
+
+    inputs: int = 0
+    weights: int = 0
+    outputs: int = 0
+    working: int = 0
+    """Intermediate results that exist at once."""
+    columns: int = 0
+    """What a convolution in float64 unfolds its input into."""
+
+    @property
+    def judge(self) -> int:
+        """Both references, the weights given and drawn, the calls of a round, a comparison."""
+        kept = _TRIALS * (2 * self.inputs + 3 * self.outputs)
+        return 5 * self.weights + kept + 2 * self.working + self.columns + 10 * self.outputs
+
+    @property
+    def runner(self) -> int:
+        return 3 * self.weights + 4 * self.inputs + 3 * self.outputs + self.working
+
+    @property
+    def executor(self) -> int:
+        """The tensors of a launch, in the memory that both share."""
+        return self.weights + self.inputs + self.outputs + self.working
+
+    @property
+    def total(self) -> int:
+        return BASE_BYTES + self.judge + self.runner + self.executor
+
+
+@dataclass(frozen=True)
+class Executed:
+    """The problem as it will be executed; nothing of it has contents yet."""
+
+    problem: LoadedProblem
+    sources: tuple[InputSource, ...]
+    whole: torch.nn.Module | None
+    """At the user's sizes, on the meta device; None where it cannot be built without contents."""
+    need: Need
+    inner: Mapping[int, int] = field(default_factory=dict)
+
+
+def plan(
+    problem: LoadedProblem, device: str, scope: Scope, limit: int, *, level: int = 0
+) -> Executed:
+    """Choose the sizes for a device without a GPU and `limit` bytes; `level`: how small, 0 to 2.
+
+    Raises `EnvironmentFault` when nothing fits, `ProblemError` when the problem cannot be shrunk.
+    """
+    whole = module_without_contents(problem, scope)
+    full = inputs_without_contents(problem, scope)
+    if whole is None or full is None:
+        return _with_contents(problem, device, scope, limit, level)
+    planner = _Planner(problem, full, device, scope, limit, level)
+    best = planner.at({}, {}, whole)
+    if best is None or not planner.fits(best):
+        # Where inner sizes give way at all, they do so far enough for a quick turn.
+        best = replace(planner, level=max(1, level)).smaller(best, full)
+    if best is None:
+        raise ProblemError(
+            f"the inputs of {problem.entry_point} are too large to execute without a GPU, and its "
+            f"forward accepts no smaller ones. Give smaller inputs with --inputs FUNCTION, or use "
+            f"a machine with a GPU and --device cuda"
+        )
+    if best.need.total > limit:
+        raise too_large(best.need, limit)
+    return Executed(best.problem, best.sources, whole, best.need, best.inner)
+
+
+def too_large(need: Need, limit: int) -> EnvironmentFault:
+    """The sentence for a problem that has no room."""
+    return EnvironmentFault(
+        f"judging this problem needs {need.total / _GB:.1f} GB of memory and may have "
+        f"{limit / _GB:.1f} GB: raise --memory-limit, give smaller inputs with --inputs FUNCTION, or "
+        f"use a machine with a GPU and --device cuda"
+    )
+
+
+@dataclass(frozen=True)
+class _Choice:
+    problem: LoadedProblem
+    module: torch.nn.Module
+    sources: tuple[InputSource, ...]
+    need: Need
+    work: float
+    inner: Mapping[int, int]
+
+
+@dataclass(frozen=True)
+class _Planner:
+    problem: LoadedProblem
+    full: Mapping[str, Arguments]
+    device: str
+    scope: Scope
+    limit: int
+    level: int
+
+    def fits(self, choice: _Choice) -> bool:
+        return choice.work <= _MOST_WORK[self.level] and choice.need.total <= self.limit
+
+    def cost(self, choice: _Choice) -> float:
+        """1 and below: it fits."""
+        return max(choice.work / _MOST_WORK[self.level], choice.need.total / self.limit)
+
+    def at(
+        self,
+        inner: Mapping[int, int],
+        arguments: Mapping[int, int],
+        module: torch.nn.Module | None = None,
+    ) -> _Choice | None:
+        """The problem with these sizes and as few rows as it needs; None where it refuses them."""
+        changed = bool(inner or arguments)
+        sizes = Sizes(inner=inner, arguments=arguments)
+        problem = with_sizes(self.problem, sizes) if changed else self.problem
+        if module is None:
+            module = module_without_contents(problem, self.scope)
+        if module is None:
+            return None
+        try:
+            sources = input_sources(
+                problem,
+                module,
+                self.device,
+                self.scope,
+                may_shrink=True,
+                full=self.full,
+                inner=dict(inner) | dict(arguments),
+                share=min(1.0, _MOST_WORK[self.level]),
+            )
+            executed = [_executed(source, self.scope) for source in sources]
+            needs = [need_of(module, arguments) for arguments in executed]
+        except Exception:  # noqa: BLE001 - the user's own code may refuse other sizes in any way
+            return None
+        need = max(needs, key=lambda one: one.total, default=Need())
+        work = max(work_of(arguments, module) for arguments in executed)
+        work = max(work, need.weights / _WEIGHTS_BYTES)
+        return _Choice(problem, module, sources, need, work, dict(inner) | dict(arguments))
+
+    def smaller(self, best: _Choice | None, full: Mapping[str, Arguments]) -> _Choice | None:
+        """Inner sizes made smaller one after another, each time where it helps most."""
+        if self.problem.construct is None:
+            return best
+        values = _values(full, self.problem.init_args())
+        inner: dict[int, int] = {}
+        arguments: dict[int, int] = {}
+        for _ in range(_STEPS):
+            tried = []
+            for names, constructed in _variants(values, inner):
+                made = self.at({**inner, **names}, {**arguments, **constructed})
+                if made is not None:
+                    tried.append((self.cost(made), {**names}, {**constructed}, made))
+            if not tried:
+                return best
+            fitting = [item for item in tried if item[0] <= 1]
+            # As little as will do; else what comes nearest.
+            cost, names, constructed, made = (
+                max(fitting, key=_costs) if fitting else min(tried, key=_costs)
+            )
+            if best is not None and cost >= self.cost(best):
+                return best
+            inner |= names
+            arguments |= constructed
+            best = made
+            if self.fits(best):
+                return best
+        return best
+
+
+def _costs(tried: tuple[float, Any, Any, Any]) -> float:
+    return tried[0]
+
+
+def _values(full: Mapping[str, Arguments], init: Arguments) -> tuple[int, ...]:
+    """Sizes that may be replaced: of the inputs and among the constructor's arguments."""
+    result: dict[int, int] = {}
+    for leaf in tree_leaves(dict(full)):
+        if isinstance(leaf, torch.Tensor):
+            for size in leaf.shape:
+                result[int(size)] = result.get(int(size), 0) + 1
+    for leaf in tree_leaves(init):
+        if isinstance(leaf, int) and not isinstance(leaf, bool):
+            result[leaf] = result.get(leaf, 0) + 1
+    return tuple(sorted((size for size in result if size > _SMALLEST), reverse=True))
+
+
+def _variants(
+    values: Sequence[int], inner: Mapping[int, int]
+) -> Iterator[tuple[dict[int, int], dict[int, int]]]:
+    """Each size a quarter of what it is now, or a half; also in the inputs alone, and all together."""
+    for share in (4, 2):
+        every = {v: _fraction(v, inner.get(v, v), share) for v in values}
+        every = {v: now for v, now in every.items() if now < inner.get(v, v)}
+        if len(every) > 1:
+            yield every, every
+        for value, now in every.items():
+            yield {value: now}, {value: now}
+            yield {value: now}, {}
+
+
+def _fraction(was: int, now: int, share: int) -> int:
+    """A share of `now` that is as far from a multiple of 16 as `was` is: tails stay tails."""
+    fewer = now // share
+    if was % 16 == 0:
+        fewer = fewer // 16 * 16
+    elif fewer >= _SMALLEST:
+        fewer = fewer // 16 * 16 + was % 16
+    return max(fewer, _SMALLEST)
+
+
+def _executed(source: InputSource, scope: Scope) -> Arguments:
+    """The inputs that would be executed, without their contents."""
+    with scope(), WithoutLargeContents():
+        made: Arguments = on_meta(source.draw(0))
+    return made
+
+
+def need_of(module: torch.nn.Module, arguments: Arguments) -> Need:
+    """What one forward on these sizes needs; the tensors may be on the meta device."""
+    twin = meta_twin(module)
+    meter = _Meter()
+    args, kwargs = arguments
+    with meter, torch.no_grad():
+        output = twin(*args, **kwargs)
+    weights = {id(t): _size(t) for t in (*twin.parameters(), *twin.buffers())}
+    return Need(
+        inputs=sum(_size(t) for t in _tensors(arguments)),
+        weights=sum(weights.values()),
+        outputs=sum(_size(t) for t in _tensors(output)),
+        working=2 * meter.largest,
+        columns=meter.columns,
+    )
+
+
+class _Meter(TorchDispatchMode):
+    """Sees how much the largest operation reads and writes."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.largest = 0
+        self.columns = 0
+
+    def __torch_dispatch__(
+        self,
+        func: Any,
+        types: Sequence[type],
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        result = func(*args, **(kwargs or {}))
+        if not func.is_view:
+            moved = sum(_size(t) for t in (*_tensors(args), *_tensors(result)))
+            self.largest = max(self.largest, moved)
+        if "convolution" in func.__name__ and len(args) > 1 and isinstance(result, torch.Tensor):
+            weight = args[1]
+            per_place = weight.numel() // max(1, weight.shape[0])
+            places = max(result.numel(), args[0].numel()) // max(1, min(weight.shape[:2]))
+            self.columns = max(self.columns, 8 * per_place * places)
+        return result
+
+
+def _tensors(value: Any) -> list[torch.Tensor]:
+    return [leaf for leaf in tree_leaves(value) if isinstance(leaf, torch.Tensor)]
+
+
+def _size(tensor: torch.Tensor) -> int:
+    return tensor.numel() * tensor.element_size()
+
+
+def _with_contents(
+    problem: LoadedProblem, device: str, scope: Scope, limit: int, level: int
+) -> Executed:
+    """For code that needs values to be built: it is built, under the process's own data limit."""
+    module = problem.build()
+    sources = input_sources(
+        problem,
+        module,
+        device,
+        scope,
+        may_shrink=True,
+        share=min(1.0, _MOST_WORK[level]),
+    )
+    needs = []
+    for source in sources:
+        try:
+            needs.append(need_of(module, source.draw(0)))
+        except Exception:  # noqa: BLE001 - a forward that reads values has no meta run
+            weights = sum(_size(t) for t in (*module.parameters(), *module.buffers()))
+            inputs = sum(_size(t) for t in _tensors(source.draw(0)))
+            needs.append(Need(inputs, weights, inputs, 4 * inputs))
+    need = max(needs, key=lambda one: one.total, default=Need())
+    if need.total > limit:
+        raise too_large(need, limit)
+    return Executed(problem, sources, None, need)

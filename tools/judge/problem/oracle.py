@@ -1,0 +1,305 @@
+"""The reference as an oracle: computed once as the user gave it and once in float64.
+
+`y64` is the module on the same, already rounded inputs and weights with every floating type raised
+to float64, casts inside the module included; `e` is the module exactly as given (judge.md, section 2).
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.overrides import TorchFunctionMode
+from torch.utils._pytree import tree_leaves, tree_map
+
+from kernelagent.domain.errors import ProblemError
+from kernelagent.tools.judge.problem.load import Arguments, LoadedProblem, users_traceback
+from kernelagent.tools.judge.problem.lowered_precision import as_allowed
+from kernelagent.tools.judge.problem.memory_limit import is_lack_of_memory
+from kernelagent.tools.training_step import TrainingStep, differentiable, take
+
+Scope = Callable[[], AbstractContextManager[Any]]
+_FLOATS = frozenset(
+    {torch.float16, torch.bfloat16, torch.float32, torch.float64}
+    | {getattr(torch, name) for name in dir(torch) if name.startswith("float8_")}
+)
+_CASTS = {"float", "half", "bfloat16"}
+_NO_FLOAT64 = (RuntimeError, TypeError, NotImplementedError)
+"""What torch raises for an operation without a float64 path."""
+
+
+class InFloat64(TorchFunctionMode):
+    """Raises every floating type asked for inside a module to float64."""
+
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        raised = tuple(_raised(arg) for arg in args)
+        named = {key: _raised(value) for key, value in (kwargs or {}).items()}
+        if getattr(func, "__name__", "") in _CASTS and args and isinstance(args[0], torch.Tensor):
+            return args[0].double()
+        return func(*raised, **named)
+
+
+def _raised(value: Any) -> Any:
+    return torch.float64 if isinstance(value, torch.dtype) and value in _FLOATS else value
+
+
+def _doubled(value: Any) -> Any:
+    floating = isinstance(value, torch.Tensor) and value.dtype in _FLOATS
+    return value.to(torch.float64) if floating else value
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What the reference answers to one call."""
+
+    output: Any
+    """As the user gave it (`e`)."""
+    output64: Any
+    """In float64 (`y64`)."""
+    arguments: Arguments
+    """The inputs after the call: changed only where the reference changes them."""
+    state: Mapping[str, torch.Tensor]
+    """Parameters and buffers after the call."""
+    state64: Mapping[str, torch.Tensor]
+    """In float64, where it is floating: the entries that the call changes."""
+    in_float64: bool = True
+    """False: an operation has no float64 path, `output64` is a float32 run."""
+
+
+class Oracle:
+    """The user's module in the judge's hands; weights can be exchanged, state never leaks between calls."""
+
+    def __init__(
+        self, problem: LoadedProblem, device: str, scope: Scope, *, training: bool = False
+    ) -> None:
+        """`scope`: in it the user's code may name the device it was written for."""
+        self._problem = problem
+        self._scope = scope
+        self._module = problem.build().to(device).train(training)
+        self._given = _state(self._module)
+        self._weights: Mapping[str, torch.Tensor] = self._given
+        self._step: TrainingStep | None = None
+
+    def asking(self, step: TrainingStep) -> Oracle:
+        """The same reference and weights, answering with what a training step leaves."""
+        other = copy.copy(self)
+        other._step = step
+        return other
+
+    def differentiable(self, arguments: Arguments, step: TrainingStep) -> dict[int, torch.Tensor]:
+        """Leaves of the output that have a gradient under `step`'s selection, by their place."""
+        self._restore(self._module)
+        with self._users_forward():
+            return differentiable(self._module, _cloned(arguments), step)
+
+    @property
+    def module(self) -> torch.nn.Module:
+        return self._module
+
+    @property
+    def weights(self) -> Mapping[str, torch.Tensor]:
+        """The parameters and buffers every call starts from."""
+        return self._weights
+
+    @property
+    def given_weights(self) -> Mapping[str, torch.Tensor]:
+        return self._given
+
+    def use_weights(self, weights: Mapping[str, torch.Tensor]) -> None:
+        # Not copied: a forward works on the module's own tensors, never on these.
+        self._weights = {name: tensor.detach() for name, tensor in weights.items()}
+
+    def expect(self, arguments: Arguments) -> Expected:
+        """Run both references; raises `ProblemError` with the user's own traceback."""
+        self._restore(self._module)
+        args, kwargs = _cloned(arguments)
+        output = _copied(self._run(self._module, args, kwargs))
+        state = self._state_after()
+        changed = {name for name, tensor in state.items() if tensor is not self._weights.get(name)}
+        try:
+            answer, state64 = self._in_float64(arguments, changed)
+            return Expected(output, answer, (args, kwargs), state, state64)
+        except _NO_FLOAT64 as error:
+            if is_lack_of_memory(error):
+                raise
+            doubled = tree_map(_doubled, output)
+            return Expected(
+                output,
+                doubled,
+                (args, kwargs),
+                state,
+                {name: _doubled(state[name]) for name in changed},
+                False,
+            )
+
+    def _state_after(self) -> dict[str, torch.Tensor]:
+        """Copies of what the run has changed; the rest is the weights it began with."""
+        after = {}
+        for name, tensor in self._module.state_dict().items():
+            before = self._weights.get(name)
+            same = before is not None and _same_bits(before, tensor)
+            after[name] = before if same and before is not None else tensor.detach().clone()
+        return after
+
+    def eager(self, arguments: Arguments) -> Any:
+        """Only the run as given."""
+        self._restore(self._module)
+        args, kwargs = _cloned(arguments)
+        return _copied(self._run(self._module, args, kwargs))
+
+    def keeps_random_state(self, arguments: Arguments) -> bool:
+        """True when a forward draws nothing from torch's random generator."""
+        before = torch.get_rng_state()
+        self.eager(arguments)
+        return torch.equal(before, torch.get_rng_state())
+
+    def same_in_train_mode(self, arguments: Arguments) -> bool:
+        """True when train mode changes neither the answer nor the state, bit for bit, here."""
+        usual = self.eager(arguments)
+        before = _state(self._module)
+        training = self._module.training
+        self._module.train()
+        try:
+            other = self.eager(arguments)
+        except ProblemError:
+            return False
+        finally:
+            self._module.train(training)
+        after = _state(self._module)
+        same_state = all(torch.equal(before[name], after[name]) for name in before)
+        pairs = zip(tree_leaves(usual), tree_leaves(other), strict=True)
+        tensors = [(a, b) for a, b in pairs if isinstance(a, torch.Tensor)]
+        return same_state and all(torch.equal(a, b) for a, b in tensors)
+
+    def with_weights(self, weights: Mapping[str, torch.Tensor], arguments: Arguments) -> Any:
+        """The float64 answer under other weights; those in use stay in use."""
+        kept = self._weights
+        self._weights = weights
+        try:
+            return self.in_float64_or_eager(arguments)
+        finally:
+            self._weights = kept
+
+    def in_float64_or_eager(self, arguments: Arguments) -> Any:
+        """The float64 run; the run as given where an operation has no float64 path."""
+        try:
+            return self._in_float64(arguments, frozenset())[0]
+        except _NO_FLOAT64 as error:
+            if is_lack_of_memory(error):
+                raise
+            return tree_map(_doubled, self.eager(arguments))
+
+    def _in_float64(
+        self, arguments: Arguments, entries: Collection[str]
+    ) -> tuple[Any, dict[str, torch.Tensor]]:
+        """The answer, and these entries of the state after it."""
+        self._restore(self._module)
+        doubled = tree_map(_doubled, _cloned(arguments))
+        with self._scope(), InFloat64():
+            module = copied_with(self._module, _doubled).double()
+            answer = _copied(self._called(module, doubled, in_float64=True))
+            state = module.state_dict()
+            return answer, {name: state[name].detach().clone() for name in entries}
+
+    def _run(self, module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        with self._users_forward(), as_allowed():
+            return self._called(module, (args, kwargs))
+
+    @contextmanager
+    def _users_forward(self) -> Iterator[None]:
+        try:
+            with self._scope():
+                yield
+        except Exception as error:
+            if is_lack_of_memory(error):
+                raise
+            message = "the inputs do not fit the forward of"
+            if self._step is not None:
+                message = "--train: there is no forward and backward of"
+            raise ProblemError(
+                f"{message} {self._problem.entry_point}:\n{users_traceback(error)}"
+            ) from error
+
+    def _called(
+        self, module: torch.nn.Module, arguments: Arguments, *, in_float64: bool = False
+    ) -> Any:
+        if self._step is None:
+            args, kwargs = arguments
+            with torch.no_grad():
+                return module(*args, **kwargs)
+        value = self._step.as_value()
+        return take(
+            module,
+            arguments,
+            TrainingStep.from_value(tree_map(_doubled, value) if in_float64 else value),
+        )
+
+    def _restore(self, module: torch.nn.Module) -> None:
+        module.load_state_dict(self._weights, strict=True)
+
+
+def _state(module: torch.nn.Module) -> dict[str, torch.Tensor]:
+    return {name: tensor.detach().clone() for name, tensor in module.state_dict().items()}
+
+
+def copied_with(
+    module: torch.nn.Module, of: Callable[[torch.Tensor], torch.Tensor]
+) -> torch.nn.Module:
+    """A deep copy whose parameters and buffers are `of(tensor)`: they are never copied as they are."""
+    memo: dict[int, Any] = {}
+    for parameter in module.parameters():
+        made = of(parameter.detach())
+        if made is parameter or made.data_ptr() == parameter.data_ptr() != 0:
+            made = made.clone()
+        gradient = parameter.requires_grad and made.is_floating_point()
+        memo[id(parameter)] = torch.nn.Parameter(made, requires_grad=gradient)
+    for buffer in module.buffers():
+        made = of(buffer.detach())
+        memo[id(buffer)] = made.clone() if made.data_ptr() == buffer.data_ptr() != 0 else made
+    return copy.deepcopy(module, memo)
+
+
+def _same_bits(left: torch.Tensor, right: torch.Tensor) -> bool:
+    if left.shape != right.shape or left.dtype != right.dtype:
+        return False
+    if torch.equal(left, right) and not left.is_floating_point():
+        return True
+    a, b = (t.detach().contiguous().reshape(-1).view(torch.uint8) for t in (left, right))
+    return bool(torch.equal(a, b))
+
+
+def _copied(value: Any) -> Any:
+    return tree_map(lambda v: _copy(v.detach()) if isinstance(v, torch.Tensor) else v, value)
+
+
+def _copy(tensor: torch.Tensor) -> torch.Tensor:
+    """Fresh memory with the same strides, those of a view with gaps too."""
+    fresh = tensor.clone(memory_format=torch.preserve_format)
+    if fresh.stride() == tensor.stride() or 0 in tensor.stride() or tensor.numel() == 0:
+        return fresh
+    return torch.empty_strided(
+        tensor.shape, tensor.stride(), dtype=tensor.dtype, device=tensor.device
+    ).copy_(tensor)
+
+
+def _cloned(arguments: Arguments) -> Arguments:
+    """Fresh memory with the same strides, so that a reference that writes its inputs is seen."""
+
+    def clone(value: Any) -> Any:
+        if not isinstance(value, torch.Tensor):
+            return value
+        fresh = value.detach().clone(memory_format=torch.preserve_format)
+        return fresh.requires_grad_(value.requires_grad and value.is_floating_point())
+
+    args, kwargs = tree_map(clone, arguments)
+    return args, kwargs

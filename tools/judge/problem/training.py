@@ -1,0 +1,265 @@
+"""Which training steps a candidate is judged on (`--train`): secret upstream gradients, several backwards.
+
+A step is judged like a call: its outputs and every gradient go through the same gate, against the
+same oracle. Upstream gradients come as training makes them, expanded and transposed ones among them.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+
+from kernelagent.domain.errors import ProblemError
+from kernelagent.domain.evaluation import Disclosure
+from kernelagent.tools.judge.problem.dynamic import Dynamic, hidden
+from kernelagent.tools.judge.problem.inputs import InputSource, meta_twin
+from kernelagent.tools.judge.problem.load import Arguments
+from kernelagent.tools.judge.problem.oracle import Oracle
+from kernelagent.tools.judge.problem.probes import (
+    Dropped,
+    make_probe,
+    named_tensors,
+    perturbed_state,
+    with_tensors,
+)
+from kernelagent.tools.judge.problem.trials import Round, Trial, draw, fresh_seed, trial_on
+from kernelagent.tools.judge.verify import compare
+from kernelagent.tools.judge.verify.gradients import spoken
+from kernelagent.tools.training_step import TrainingStep, differentiable
+
+Plan = tuple[tuple[str, tuple[str, ...]], ...]
+_PLAN: Plan = (
+    ("given", ("natural",)),
+    ("random", ("natural", "rowaffine", "times30")),
+    ("random", ("natural", "times1e-3", "mean100", "spikes")),
+)
+"""Weights, and the steps taken under them; natural ones in full, probes with a single backward."""
+AT_OTHER_SIZES: Plan = _PLAN[:1]
+"""What neighbours of a verified input set are asked."""
+_HIDDEN_SIZES_IN = 1
+_SHAPES_OF_UPSTREAM = ("plain", "expanded", "transposed")
+_EVERYTHING = "everything"
+_ASKED = (_EVERYTHING, "parameters", "inputs")
+WITH_BACKWARD = (
+    Disclosure(
+        "forward_and_backward",
+        "the time is that of a forward with its backward, on both sides; a forward alone was not "
+        "looked at",
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What has a gradient in the reference, found by asking it."""
+
+    parameters: tuple[tuple[str, ...], ...]
+    """Names of those that require gradients, tied ones together."""
+    has_inputs: bool
+    """Some input is floating."""
+
+    @property
+    def asked(self) -> tuple[str, ...]:
+        """The selections that make sense here, everything first."""
+        both = bool(self.parameters) and self.has_inputs
+        return _ASKED if both else (_EVERYTHING,)
+
+    def step(self, chosen: str, *, training: bool) -> TrainingStep:
+        """A step without upstream gradients yet."""
+        return TrainingStep(
+            training=training,
+            parameters=() if chosen == "inputs" else self.parameters,
+            inputs=self.has_inputs and chosen != "parameters",
+        )
+
+
+def trained(oracle: Oracle, arguments: Arguments) -> Trained:
+    """What may have a gradient: parameters that require one, and floating inputs."""
+    groups: dict[int, list[str]] = {}
+    for name, parameter in oracle.module.named_parameters(remove_duplicate=False):
+        if parameter.requires_grad and parameter.is_floating_point():
+            groups.setdefault(id(parameter), []).append(name)
+    floating = (tensor.is_floating_point() for tensor in named_tensors(arguments).values())
+    return Trained(tuple(tuple(names) for names in groups.values()), any(floating))
+
+
+def require_trainable(oracle: Oracle, sources: Sequence[InputSource]) -> None:
+    """Raises `ProblemError` when gradients of this problem cannot be verified, with the reason."""
+    generator = torch.Generator().manual_seed(1)
+    for source in sources:
+        arguments = source.draw(1)
+        step = full_step(oracle, arguments, generator, training=True)
+        item, two = (oracle.asking(step).eager(arguments) for _ in range(2))
+        for (where, left), (_, right) in zip(
+            compare.leaves(item), compare.leaves(two), strict=True
+        ):
+            if isinstance(left, torch.Tensor) and not torch.allclose(
+                left.double(), right.double(), rtol=1e-3, atol=1e-5, equal_nan=True
+            ):
+                raise ProblemError(
+                    f"--train: in training mode the module does not give the same twice "
+                    f"({spoken(where)}, set {source.name!r}), and randomness such as dropout "
+                    f"cannot be compared; set its probability to 0, or leave --train out"
+                )
+
+
+def training_rounds(
+    oracle: Oracle,
+    sources: tuple[InputSource, ...],
+    dynamic: Mapping[str, tuple[Dynamic, ...]],
+    *,
+    constant: bool,
+    plan: Plan = _PLAN,
+) -> Iterator[Round]:
+    """The steps, round by round; the oracle is left with the last round's weights."""
+    names = [name for name, _ in oracle.module.named_parameters(remove_duplicate=False)]
+    for number, (kind, probes) in enumerate(plan):
+        generator = torch.Generator().manual_seed(fresh_seed())
+        weights: Mapping[str, torch.Tensor] = oracle.given_weights
+        if kind != "given":
+            weights = perturbed_state(oracle.given_weights, names, generator).tensors
+        oracle.use_weights(weights)
+        trials: list[Trial] = []
+        dropped: list[Dropped] = []
+        for source in sources:
+            for made in _of_source(oracle, source, probes, generator, number, constant=constant):
+                (trials if isinstance(made, Trial) else dropped).append(made)  # type: ignore[arg-type]
+            if number == _HIDDEN_SIZES_IN:
+                others = hidden(source, dynamic.get(source.name, ()), secrets.SystemRandom())
+                for other in others:
+                    at_size = _of_source(
+                        oracle, other, ("natural",), generator, number, constant=constant
+                    )
+                    trials += [replace(m, hidden=True) for m in at_size if isinstance(m, Trial)]
+        secrets.SystemRandom().shuffle(trials)
+        yield Round(weights, tuple(trials), tuple(dropped))
+
+
+def _of_source(
+    oracle: Oracle,
+    source: InputSource,
+    probes: tuple[str, ...],
+    generator: torch.Generator,
+    number: int,
+    *,
+    constant: bool,
+) -> Iterator[Trial | Dropped]:
+    natural = draw(source, constant=constant)
+    kinds = trained(oracle, natural)
+    plain = _with_upstream(oracle, natural, kinds.step(_EVERYTHING, training=True), generator, 3)
+    scale = compare.scales_of(oracle.asking(plain).in_float64_or_eager(natural))
+    for at, name in enumerate(probes):
+        flag = secrets.choice((True, False)) if at else number % 2 == 0
+        if name == "natural":
+            arguments = draw(source, constant=constant)
+            chosen = kinds.asked[number % len(kinds.asked)]
+            step = _in_full(oracle, arguments, kinds.step(chosen, training=flag), generator)
+            step = replace(step, beside=draw(source, constant=constant))
+        else:
+            begun = kinds.step(_EVERYTHING, training=flag)
+            step = _with_upstream(oracle, natural, begun, generator, 1)
+            made = _probe(oracle.asking(step), source, name, natural, generator, constant=constant)
+            if isinstance(made, Dropped):
+                yield made
+                continue
+            arguments = made
+        trial = trial_on(oracle.asking(step), source.name, name, arguments, scale, generator)
+        yield replace(trial, step=step)
+    # The other half of "in training mode": its forward, where nobody asks for gradients.
+    arguments, without = draw(source, constant=constant), TrainingStep(training=True)
+    trial = trial_on(oracle.asking(without), source.name, "natural", arguments, scale, generator)
+    yield replace(trial, step=without)
+
+
+def _probe(
+    oracle: Oracle,
+    source: InputSource,
+    name: str,
+    natural: Arguments,
+    generator: torch.Generator,
+    *,
+    constant: bool,
+) -> Arguments | Dropped:
+    def reference(tensors: Mapping[str, torch.Tensor]) -> Any:
+        return oracle.in_float64_or_eager(_pair(with_tensors(natural, tensors)))
+
+    fresh = named_tensors(draw(source, constant=constant))
+    probe = make_probe(name, fresh, generator, reference)
+    return probe if isinstance(probe, Dropped) else _pair(with_tensors(natural, probe.tensors))
+
+
+def full_step(
+    oracle: Oracle, arguments: Arguments, generator: torch.Generator, *, training: bool
+) -> TrainingStep:
+    """Gradients of everything, three backwards; raises `ProblemError` when nothing has a gradient."""
+    begun = trained(oracle, arguments).step(_EVERYTHING, training=training)
+    return _in_full(oracle, arguments, begun, generator)
+
+
+def single_step(oracle: Oracle, arguments: Arguments, generator: torch.Generator) -> TrainingStep:
+    """One forward and one backward for gradients of everything: what is counted and timed."""
+    begun = trained(oracle, arguments).step(_EVERYTHING, training=True)
+    return _with_upstream(oracle, arguments, begun, generator, 1)
+
+
+def step_without_contents(oracle: Oracle, arguments: Arguments) -> TrainingStep:
+    """The same for arguments that hold nothing: upstream gradients that hold nothing either."""
+    begun = trained(oracle, arguments).step(_EVERYTHING, training=True)
+    result = differentiable(meta_twin(oracle.module), arguments, begun)
+    return replace(
+        begun,
+        outputs=tuple(result),
+        upstream=(tuple(torch.empty_like(tensor) for tensor in result.values()),),
+    )
+
+
+def _in_full(
+    oracle: Oracle, arguments: Arguments, begun: TrainingStep, generator: torch.Generator
+) -> TrainingStep:
+    step = _with_upstream(oracle, arguments, begun, generator, len(_SHAPES_OF_UPSTREAM))
+    shapes = list(_SHAPES_OF_UPSTREAM)
+    secrets.SystemRandom().shuffle(shapes)
+    rows = zip(step.upstream, shapes, strict=True)
+    return replace(
+        step, upstream=tuple(tuple(_laid_out(g, shape) for g in row) for row, shape in rows)
+    )
+
+
+def _with_upstream(
+    oracle: Oracle,
+    arguments: Arguments,
+    begun: TrainingStep,
+    generator: torch.Generator,
+    count: int,
+) -> TrainingStep:
+    result = oracle.differentiable(arguments, begun)
+    if not result:
+        raise ProblemError(
+            "--train: nothing the forward returns has a gradient with respect to a parameter or "
+            "a floating input; leave --train out"
+        )
+    rows = (tuple(_random_like(t, generator) for t in result.values()) for _ in range(count))
+    return replace(begun, outputs=tuple(result), upstream=tuple(rows))
+
+
+def _random_like(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    drawn = torch.randn(tensor.shape, generator=generator, dtype=torch.float32)
+    return drawn.to(device=tensor.device, dtype=tensor.dtype)
+
+
+def _laid_out(gradient: torch.Tensor, shape: str) -> torch.Tensor:
+    """A gradient as `.sum()` sends it, or one that comes through a transposition."""
+    if shape == "expanded" and gradient.numel() > 1:
+        return gradient.reshape(-1)[:1].reshape([1] * gradient.dim()).expand(gradient.shape)
+    if shape == "transposed" and gradient.dim() > 1:
+        return gradient.transpose(0, -1).contiguous().transpose(0, -1)
+    return gradient
+
+
+def _pair(value: Any) -> Arguments:
+    args, kwargs = value
+    return args, kwargs

@@ -1,0 +1,324 @@
+"""Which calls a candidate is judged on: secret draws and probes, under given and random weights.
+
+Everything is drawn anew for each candidate from the operating system's randomness; a candidate
+sees a sequence of calls and reloads, and cannot tell which of them decide.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+
+from kernelagent.tools.judge.problem.conditioning import noise_on_demand
+from kernelagent.tools.judge.problem.dynamic import Dynamic, hidden
+from kernelagent.tools.judge.problem.input_domain import fresh_like
+from kernelagent.tools.judge.problem.inputs import InputSource
+from kernelagent.tools.judge.problem.load import Arguments
+from kernelagent.tools.judge.problem.oracle import Expected, Oracle
+from kernelagent.tools.judge.problem.probes import (
+    Dropped,
+    fresh_inputs,
+    has_masks,
+    make_probe,
+    named_tensors,
+    perturbed_state,
+    share_nonfinite,
+    with_tensors,
+)
+from kernelagent.tools.judge.verify import compare
+from kernelagent.tools.judge.verify.ties import index_rule
+from kernelagent.tools.training_step import TrainingStep
+
+_SEEDS = 1 << 62
+_NEARLY_INFINITE = 1e30
+"""Answers beyond it are not asked for in float32: one more factor on the way to them is infinite."""
+_NUDGED = 0.1
+"""Share of the elements that are drawn anew where nearly everything stays as it was."""
+Plan = tuple[tuple[str, tuple[str, ...]], ...]
+_PLAN: Plan = (
+    ("given", ("natural", "natural", "edges")),
+    ("random", ("natural", "rowaffine", "onehot", "times30")),
+    (
+        "positive",
+        ("natural", "times1e-3", "mean100", "large_logits", "spikes", "times1e5", "one_truth"),
+    ),
+    ("nudged", ("natural",)),
+)
+"""Weights, and the calls made under them in random order; weights are loaded in mid-run."""
+WHERE_SIZES_SHOW: Plan = _PLAN[:2]
+"""What neighbours of a verified input set are asked: the same code, at other sizes."""
+_SEQUELS_IN = {0: False, 1: True}
+"""The rounds in which one call is followed by another with nearly the same inputs; True: in place."""
+_HIDDEN_SIZES_IN = 1
+"""The round of the plan that also tries dynamic dimensions at hidden sizes."""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One call and what the reference answers to it."""
+
+    input_set: str
+    probe: str
+    arguments: Arguments
+    expected: Expected
+    """What the reference returns and leaves behind."""
+    compared: compare.Expected
+    """The same as the comparison wants it."""
+    reference: Callable[[Mapping[str, torch.Tensor]], Any]
+    """The float64 answer with some inputs or weights exchanged, by name."""
+    then: Trial | None = None
+    """The call that follows at once, with the state this one leaves and nearly the same inputs."""
+    hidden: bool = False
+    """At a size that nobody was told."""
+    in_place: bool = False
+    """In the memory of the call before it, so that an address says nothing about contents."""
+    step: TrainingStep | None = None
+    """The training step that the call is part of; None: a forward without gradients."""
+
+
+@dataclass(frozen=True)
+class Round:
+    """Calls under one set of weights."""
+
+    weights: Mapping[str, torch.Tensor]
+    trials: tuple[Trial, ...]
+    dropped: tuple[Dropped, ...]
+    kept_buffers: tuple[str, ...] = ()
+    repeats: bool = False
+    """One call is made twice more, to see whether its bits are the same."""
+
+
+def fresh_seed() -> int:
+    """From the operating system; never derived from another seed."""
+    return secrets.randbelow(_SEEDS)
+
+
+def draw(source: InputSource, *, constant: bool) -> Arguments:
+    """One natural draw; where there are only example tensors, fresh ones of the same kind."""
+    arguments = source.draw(fresh_seed())
+    if not constant:
+        return arguments
+    generator = torch.Generator().manual_seed(fresh_seed())
+    return _pair(with_tensors(arguments, fresh_inputs(named_tensors(arguments), generator)))
+
+
+def rounds(
+    oracle: Oracle,
+    sources: tuple[InputSource, ...],
+    dynamic: Mapping[str, tuple[Dynamic, ...]],
+    *,
+    constant: bool,
+    plan: Plan = _PLAN,
+) -> Iterator[Round]:
+    """The whole trial, round by round; the oracle is left with the last round's weights.
+
+    `dynamic`: declared dynamic dimensions by input set; they are tried at hidden sizes in one round.
+    """
+    parameters = [name for name, _ in oracle.module.named_parameters(remove_duplicate=False)]
+    for number, (kind, probes) in enumerate(plan):
+        generator = torch.Generator().manual_seed(fresh_seed())
+        kept: tuple[str, ...] = ()
+        weights: Mapping[str, torch.Tensor] = oracle.given_weights
+        if kind == "nudged":
+            weights = nudged(oracle.given_weights, parameters, generator)
+        elif kind != "given":
+            perturbed = perturbed_state(oracle.given_weights, parameters, generator)
+            weights, kept = perturbed.tensors, perturbed.kept
+        if kind == "positive":
+            weights = _of_one_sign(weights, parameters)
+        oracle.use_weights(weights)
+        trials: list[Trial] = []
+        dropped: list[Dropped] = []
+        for source in sources:
+            sequel = _SEQUELS_IN.get(number)
+            for made in _of_source(
+                oracle, source, probes, generator, constant=constant, sequel=sequel
+            ):
+                if isinstance(made, Trial):
+                    trials.append(made)
+                else:
+                    dropped.append(made)
+            if number == _HIDDEN_SIZES_IN:
+                others = hidden(source, dynamic.get(source.name, ()), secrets.SystemRandom())
+                trials += _at_other_sizes(oracle, others, generator, constant=constant)
+        secrets.SystemRandom().shuffle(trials)
+        yield Round(weights, tuple(trials), tuple(dropped), kept, repeats=number == 0)
+
+
+def trial_on(
+    oracle: Oracle,
+    input_set: str,
+    probe: str,
+    arguments: Arguments,
+    natural_rms: Mapping[str, float],
+    generator: torch.Generator,
+) -> Trial:
+    """The reference's answer to one call under the weights in use."""
+    expected = oracle.expect(arguments)
+    tensors = named_tensors(arguments) | state_tensors(oracle.weights)
+    reference = reference_by_name(oracle, arguments)
+    compared = compare.Expected(
+        eager=expected.output,
+        oracle64=expected.output64,
+        natural_rms=natural_rms,
+        index_ok=index_rule(oracle, arguments),
+        measure_noise=noise_on_demand(reference, tensors, expected.output64, generator),
+    )
+    return Trial(input_set, probe, arguments, expected, compared, reference)
+
+
+STATE = "state."
+"""Stands before the name of a parameter or buffer where it is named beside arguments."""
+
+
+def state_tensors(weights: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Weights under names that no argument has."""
+    return {STATE + name: tensor for name, tensor in weights.items()}
+
+
+def reference_by_name(
+    oracle: Oracle, arguments: Arguments
+) -> Callable[[Mapping[str, torch.Tensor]], Any]:
+    """The float64 reference as a function of named inputs and weights; what is not named is kept."""
+    in_use = oracle.weights
+
+    def answer(tensors: Mapping[str, torch.Tensor]) -> Any:
+        weights = {name: tensors.get(STATE + name, tensor) for name, tensor in in_use.items()}
+        return oracle.with_weights(weights, _pair(with_tensors(arguments, tensors)))
+
+    return answer
+
+
+def _at_other_sizes(
+    oracle: Oracle,
+    sources: Iterator[InputSource],
+    generator: torch.Generator,
+    *,
+    constant: bool,
+) -> Iterator[Trial]:
+    for source in sources:
+        scale = compare.scales_of(oracle.in_float64_or_eager(draw(source, constant=constant)))
+        arguments = draw(source, constant=constant)
+        made = trial_on(oracle, source.name, "natural", arguments, scale, generator)
+        yield replace(made, hidden=True)
+
+
+def _of_source(
+    oracle: Oracle,
+    source: InputSource,
+    probes: tuple[str, ...],
+    generator: torch.Generator,
+    *,
+    constant: bool,
+    sequel: bool | None,
+) -> Iterator[Trial | Dropped]:
+    natural = draw(source, constant=constant)
+    scale = compare.scales_of(oracle.in_float64_or_eager(natural))
+    usual = share_nonfinite(oracle.in_float64_or_eager(natural))
+    kinds = {n: t.dtype for n, t in compare.leaves(oracle.eager(natural)) if _is_float32(t)}
+
+    def reference(tensors: Mapping[str, torch.Tensor]) -> Any:
+        answer = oracle.in_float64_or_eager(_pair(with_tensors(natural, tensors)))
+        return _beyond_float32(answer, kinds)
+
+    for at, name in enumerate(probes):
+        if name == "natural":
+            arguments = draw(source, constant=constant)
+        elif not _says_something(name, natural):
+            continue
+        else:
+            fresh = named_tensors(draw(source, constant=constant))
+            probe = make_probe(name, fresh, generator, reference, nonfinite_share=usual)
+            if isinstance(probe, Dropped):
+                yield probe
+                continue
+            arguments = _pair(with_tensors(natural, probe.tensors))
+        trial = trial_on(oracle, source.name, name, arguments, scale, generator)
+        if sequel is not None and at == 0:
+            trial = _with_sequel(oracle, trial, scale, generator, in_place=sequel)
+        yield trial
+
+
+def _is_float32(leaf: Any) -> bool:
+    return isinstance(leaf, torch.Tensor) and leaf.dtype in (torch.float32, torch.bfloat16)
+
+
+def _beyond_float32(answer: Any, names: Collection[str]) -> Any:
+    """The float64 answer, infinite where float32 intermediates may well overflow on the way to it."""
+    result = dict(compare.leaves(answer))
+    return [
+        torch.where(leaf.abs() > _NEARLY_INFINITE, torch.inf, leaf) if name in names else leaf
+        for name, leaf in result.items()
+        if isinstance(leaf, torch.Tensor)
+    ]
+
+
+def _with_sequel(
+    oracle: Oracle,
+    trial: Trial,
+    scale: Mapping[str, float],
+    generator: torch.Generator,
+    *,
+    in_place: bool,
+) -> Trial:
+    """Nothing is loaded in between, so the reference goes on from the state it left."""
+    start = oracle.weights
+    oracle.use_weights(trial.expected.state)
+    fresh = named_tensors(trial.arguments)
+    arguments = _pair(with_tensors(trial.arguments, nudged(fresh, fresh, generator)))
+    then = trial_on(oracle, trial.input_set, trial.probe, arguments, scale, generator)
+    oracle.use_weights(start)
+    return replace(trial, then=replace(then, in_place=in_place))
+
+
+def nudged(
+    tensors: Mapping[str, torch.Tensor], names: Iterable[str], generator: torch.Generator
+) -> dict[str, torch.Tensor]:
+    """Some elements of the named floating tensors drawn anew, never the first: what a key may be made of."""
+    changed = dict(tensors)
+    for name in names:
+        tensor = tensors[name]
+        if not tensor.is_floating_point() or tensor.numel() < 2:
+            continue
+        fresh = fresh_like(tensor, generator)
+        if torch.equal(fresh, tensor):
+            # A constant draws itself again.
+            fresh = perturbed_state({name: tensor}, (name,), generator).tensors[name]
+        some = torch.rand(tensor.numel(), generator=generator) < _NUDGED
+        some[torch.randint(1, tensor.numel(), (1,), generator=generator)] = True
+        some[0] = False
+        where = some.reshape(tensor.shape).to(tensor.device)
+        changed[name] = torch.where(where, fresh, tensor)
+    return changed
+
+
+def _of_one_sign(
+    weights: Mapping[str, torch.Tensor], parameters: Sequence[str]
+) -> dict[str, torch.Tensor]:
+    """Matrices without a negative element: their sums do not cancel, so that lost digits show."""
+    chosen = set(parameters)
+    return {
+        name: tensor.abs()
+        if name in chosen and tensor.dim() > 1 and tensor.is_floating_point()
+        else tensor
+        for name, tensor in weights.items()
+    }
+
+
+def _says_something(name: str, natural: Arguments) -> bool:
+    tensors = named_tensors(natural)
+    if name == "one_truth":
+        return has_masks(tensors)
+    if name == "times1e5":
+        # Elsewhere it would leave the type's own range, or what float16 holds is known already.
+        return any(t.dtype == torch.bfloat16 for t in tensors.values())
+    return True
+
+
+def _pair(value: Any) -> Arguments:
+    args, kwargs = value
+    return args, kwargs

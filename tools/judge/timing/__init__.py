@@ -1,0 +1,1 @@
+"""The judge's clock: how a candidate and its baselines are timed and traced."""

@@ -1,0 +1,41 @@
+"""Errors that all go one way: too small for the gate of a narrow type, and no rounding makes them.
+
+Rounding to nearest leaves the slope of the error on the right values near `u / sqrt(N)`. A part of a
+sum left out, or a factor of 1.005, leaves it whole.
+"""
+
+from __future__ import annotations
+
+import torch
+
+_FEWEST = 256
+_OWN = 4.0
+_CHANCE = 8.0
+
+
+def slope_beyond(
+    candidate: torch.Tensor, eager: torch.Tensor, oracle64: torch.Tensor
+) -> float | None:
+    """The slope of the error on the right values, where it is larger than rounding explains.
+
+    Only for 16-bit outputs of 256 elements or more; in float32 the gate itself is as narrow.
+    """
+    if eager.dtype not in (torch.float16, torch.bfloat16) or eager.numel() < _FEWEST:
+        return None
+    right = oracle64.reshape(-1).to(torch.float64)
+    ours = candidate.reshape(-1).to(right)
+    theirs = eager.reshape(-1).to(right)
+    fine = right.isfinite() & ours.isfinite() & theirs.isfinite()
+    right, ours, theirs = right[fine], ours[fine], theirs[fine]
+    power = float(right.square().sum())
+    if right.numel() < _FEWEST or power == 0.0:
+        return None
+    error = ours - right
+    slope = float((error * right).sum()) / power
+    own = abs(float(((theirs - right) * right).sum()) / power)
+    # A few large elements weigh most: as many as count is how far chance averages out.
+    weight = float(right.pow(4).sum()) / power**2
+    chance = _CHANCE * float(error.abs().amax()) / float(right.abs().amax()) * weight**0.5
+    unit = float(torch.finfo(eager.dtype).eps) / 4
+    limit = unit + _OWN * own + min(chance, 4 * unit)
+    return slope if abs(slope) > limit else None

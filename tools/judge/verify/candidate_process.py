@@ -1,0 +1,498 @@
+"""The judge's side of one candidate's processes: the runner, on `virtual` the executor too, and how they fail.
+
+Every way in which the processes can fail becomes a `Rejected` with its own code; what the runner
+sends is read as data, and the launch log comes from the executor, which the candidate cannot reach.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any, NoReturn, Self
+
+from msgspec import ValidationError
+
+from kernelagent.domain.judge_settings import JudgeSettings
+from kernelagent.domain.rejection_codes import CODES
+from kernelagent.domain.serialization import from_data
+from kernelagent.tools.judge.problem.load import Arguments
+from kernelagent.tools.judge.problem.memory_limit import memory_limit
+from kernelagent.tools.judge.timing.observed import LaunchRow, rows_of
+from kernelagent.tools.judge.verify.rejection import Rejected
+from kernelagent.tools.sandbox.confinement import Confinement
+from kernelagent.tools.sandbox.spawn import Child, Exit, ForkServer
+from kernelagent.tools.sandbox.sweeping import sweep
+from kernelagent.tools.tensors import Malformed, Parcel, open_parcel, parcel
+from kernelagent.tools.training_step import TrainingStep
+from kernelagent.tools.virtual.eager import EagerRow
+from kernelagent.tools.wire import (
+    Channel,
+    ChannelClosed,
+    ChannelTimeout,
+    ChannelViolation,
+    Frame,
+    pair,
+)
+
+_RUNNER = "kernelagent.tools.candidate_runner.main:serve"
+_EXECUTOR = "kernelagent.tools.virtual.executor:serve"
+_EXECUTOR_ANSWER_S = 20.0
+_HANGS_S = 30.0
+"""From then on a call hangs unless its executor is at work."""
+_AT_WORK_S = 2.0
+
+
+class Deadline:
+    """The end of one whole judging, shared by all its processes."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self._end = time.monotonic() + seconds
+
+    @property
+    def left_s(self) -> float:
+        return max(0.0, self._end - time.monotonic())
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one candidate may use."""
+
+    load_s: float = 60.0
+    call_s: float = 120.0
+    measure_s: float = 600.0
+    """One block of timed calls, compiling and tuning in its first."""
+    launch_s: float = 60.0
+    """Interpretation budget of one process on `virtual`."""
+    judging_s: float = 120.0
+    """All of one candidate's judging on `virtual`."""
+    memory_bytes: int = 8 << 30
+    cpu_s: int = 600
+    file_bytes: int = 1 << 30
+    processes: int = 256
+    answer_bytes: int = 1 << 34
+
+
+_LEAST_MEMORY = 1 << 30
+
+
+def limits_for(settings: JudgeSettings, device: str) -> Limits:
+    """The usual limits; on `virtual` a process of a candidate has half of the judge's memory at most."""
+    usual = Limits()
+    if device != "virtual":
+        return usual
+    half = max(_LEAST_MEMORY, memory_limit(settings) // 2)
+    return replace(usual, memory_bytes=min(usual.memory_bytes, half))
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What came back from one call."""
+
+    output: Any
+    changed_arguments: Arguments | None
+    """The inputs after the call when the candidate changed them."""
+    seconds: float
+    devices: tuple[str, ...] | None = None
+    """On `cuda`: the kind of device each tensor of the output lay on, in the order of its leaves."""
+    launches: tuple[LaunchRow, ...] = ()
+    """On `cuda`: the candidate's own, as its process tells of them."""
+
+
+class CandidateProcess:
+    """A fresh runner (and executor) for one candidate; a context manager that leaves nothing behind."""
+
+    def __init__(
+        self,
+        warm: ForkServer,
+        *,
+        source: str,
+        device: str,
+        target: str,
+        scratch: Path,
+        limits: Limits,
+        sandboxed: bool,
+        torch_device: str = "cpu",
+        forgo: tuple[str, ...] = (),
+        may_compile: bool = False,
+        deadline: Deadline | None = None,
+    ) -> None:
+        """`scratch`: an empty folder of its own; `torch_device`: where the judge wants answers to lie.
+
+        `forgo`: tiers of the sandbox it is to do without; `may_compile`: it may use torch.compile.
+        `deadline`: of the whole judging; None: only each request has its limit.
+        """
+        self._deadline = deadline
+        self._unread = 0
+        self._limits = limits
+        self._sandboxed = sandboxed
+        self._forgo = forgo
+        self._target = target
+        self._torch_device = torch_device
+        # Without a GPU no device node is needed; None grants those of the GPUs that are there.
+        self._devices: tuple[Path, ...] | None = () if device == "virtual" else None
+        self._source = source
+        self._scratch = scratch
+        self._children: list[Child] = []
+        self._executor: Channel | None = None
+        self._executor_child: Child | None = None
+        self._calls = 0
+        self.configurations = 1
+        """How many an autotuned kernel has to choose from, as the process tells it."""
+        self.failures: list[dict[str, Any]] = []
+        """Kernels that did not compile up to the last `take_launches`, by the executor's word."""
+        self.compiles = False
+        """The candidate has put torch.compile to work; it says so itself."""
+        self._judge, theirs = pair()
+        fds = [theirs.socket]
+        arena: int | None = None
+        if device == "virtual":
+            self._executor, arena, line = self._start_executor(warm, target, scratch)
+            fds.append(line)
+        confinement = self._confinement(scratch / "runner")
+        if warm.triton_helper is not None:
+            cache = confinement.scratch / "triton"
+            shutil.copytree(warm.triton_helper, cache, dirs_exist_ok=True)
+        numbers = [end.fileno() for end in fds] + ([] if arena is None else [arena])
+        index = int(torch_device.partition(":")[2] or 0)
+        settings: dict[str, Any] = {"device": device, "index": index, "target": target}
+        settings["may_compile"] = may_compile
+        self._runner = warm.fork(_RUNNER, settings, numbers, confinement)
+        self._children.append(self._runner)
+        for end in fds:
+            end.close()
+        if arena is not None:
+            os.close(arena)
+
+    def _start_executor(
+        self, warm: ForkServer, target: str, scratch: Path
+    ) -> tuple[Channel, int, socket.socket]:
+        ours, theirs = pair()
+        runner_line, executor_line = pair()
+        arena = os.memfd_create("kernelagent-arena", os.MFD_CLOEXEC)
+        settings = {"source": self._source, "target": target, "seconds": self._limits.launch_s}
+        self._executor_child = warm.fork(
+            _EXECUTOR,
+            settings,
+            [executor_line.socket.fileno(), theirs.socket.fileno(), arena],
+            self._confinement(scratch / "executor"),
+        )
+        self._children.append(self._executor_child)
+        executor_line.close()
+        theirs.close()
+        return ours, arena, runner_line.socket
+
+    def _confinement(self, scratch: Path) -> Confinement:
+        scratch.mkdir(parents=True, exist_ok=True)
+        return Confinement(
+            scratch=scratch,
+            memory_bytes=self._limits.memory_bytes,
+            cpu_seconds=self._limits.cpu_s,
+            file_bytes=self._limits.file_bytes,
+            processes=self._limits.processes,
+            devices=self._devices,
+            forgo=self._forgo,
+            sandboxed=self._sandboxed,
+        )
+
+    def load(self) -> dict[str, Any] | None:
+        """Import the candidate; returns the envelope it declares."""
+        frame = self._ask({"kind": "load", "source": self._source}, None, self._limits.load_s)
+        declared = frame.header.get("envelope")
+        return declared if isinstance(declared, dict) else None
+
+    def construct(
+        self,
+        how: str,
+        value: Any,
+        *,
+        training: bool,
+        keeps_random_state: bool,
+        empty: bool = False,
+    ) -> list[Mapping[str, Any]]:
+        """Build `ModelNew`; returns name, dtype and shape of each entry of its state.
+
+        `keeps_random_state`: the forward must leave torch's random generator as it is. `empty`: its
+        tensors have shapes and hold nothing.
+        """
+        header = {
+            "kind": "construct",
+            "how": how,
+            "training": training,
+            "keeps_random_state": keeps_random_state,
+            "empty": empty,
+        }
+        frame = self._ask(header, parcel(value), self._limits.load_s)
+        rows = frame.header.get("state")
+        if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+            self._broke_protocol("its state is not a list")
+        return rows
+
+    def use_weights(self, weights: Mapping[str, Any]) -> None:
+        self._ask({"kind": "weights"}, parcel(dict(weights)), self._limits.load_s)
+
+    def call(
+        self,
+        arguments: Arguments,
+        *,
+        step: TrainingStep | None = None,
+        forbidding: bool = False,
+        in_place: bool = False,
+        configuration: int = 0,
+    ) -> Answer:
+        """Run the forward once on these inputs, or take the training `step` with them.
+
+        `forbidding`: with nothing computed by torch; `in_place`: where it can be, in the very memory
+        of the last call's inputs, which differ from these in tensors only; `configuration`: which of
+        those that fit an autotuned kernel takes, on `virtual`.
+        """
+        self._calls += 1
+        began = time.monotonic()
+        header = {
+            "kind": "call",
+            "call": self._calls,
+            "forbidding": forbidding,
+            "in_place": in_place,
+            "configuration": configuration,
+        }
+        frame = self._ask(header, _call(arguments, step), self._limits.call_s)
+        value = self._open(frame)
+        if not isinstance(value, tuple) or len(value) != 2:
+            self._broke_protocol("its answer to a call is not an output")
+        seconds = time.monotonic() - began
+        offered = frame.header.get("configurations")
+        self.configurations = max(self.configurations, offered if type(offered) is int else 1)
+        reported = frame.header.get("devices")
+        devices = tuple(map(str, reported)) if isinstance(reported, list) else None
+        launches = rows_of(frame.header.get("launches", []), list[LaunchRow])
+        return Answer(value[0], value[1], seconds, devices, tuple(launches))
+
+    @property
+    def last_call(self) -> int:
+        return self._calls
+
+    def held(self, call: int) -> tuple[Any, bool]:
+        """The output of an earlier call, read again now, and whether its inputs are as they were."""
+        frame = self._ask({"kind": "held", "call": call}, None, self._limits.call_s)
+        return self._open(frame), frame.header.get("inputs_kept") is True
+
+    def state(self) -> dict[str, Any]:
+        """Parameters and buffers as they are now."""
+        value = self._open(self._ask({"kind": "state"}, None, self._limits.call_s))
+        if not isinstance(value, dict):
+            self._broke_protocol("its state is not a dictionary")
+        return value
+
+    def account(
+        self, arguments: Arguments, step: TrainingStep | None = None, *, contents: bool = False
+    ) -> list[EagerRow]:
+        """Run once on tensors of these shapes; returns what torch computes.
+
+        `contents`: in an ordinary call, on these very tensors; else on tensors that hold nothing.
+        """
+        request = {"kind": "account", "target": self._target, "contents": contents}
+        frame = self._ask(request, _call(arguments, step), self._limits.call_s)
+        try:
+            return from_data(frame.header.get("torch"), list[EagerRow])
+        except ValidationError as error:
+            self._broke_protocol(f"its torch operations are not rows: {error}")
+
+    def launches_with_facts(self) -> list[dict[str, Any]]:
+        """The log with what the machine code of each kernel says."""
+        frame = self.command_executor({"kind": "log", "facts": True})
+        return list(frame.header.get("launches", []))
+
+    def command_executor(self, command: Mapping[str, Any]) -> Frame:
+        """One command on the line that only judge and executor share."""
+        if self._executor is None:
+            raise Rejected("unverifiable", "there is no launch log on this device")
+        try:
+            self._executor.send(dict(command), timeout=_EXECUTOR_ANSWER_S)
+            while self._unread:
+                self._executor.receive(timeout=_EXECUTOR_ANSWER_S, max_header=1 << 26)
+                self._unread -= 1
+            return self._executor.receive(timeout=_EXECUTOR_ANSWER_S, max_header=1 << 26)
+        except (ChannelClosed, ChannelTimeout, ChannelViolation) as error:
+            raise self._executor_failure(str(error)) from error
+
+    def take_launches(self) -> list[dict[str, Any]]:
+        """The executor's log since the last time, which is then forgotten."""
+        header = self.command_executor({"kind": "log"}).header
+        self.command_executor({"kind": "reset"})
+        if header.get("forged"):
+            raise Rejected(
+                "tampering",
+                f"the candidate's process sent the executor a request of its own: {header['forged']}",
+            )
+        rows, self.failures = list(header.get("launches", [])), list(header.get("failures", []))
+        return rows
+
+    def ask_about_device(self, header: dict[str, Any], value: Any) -> Mapping[str, Any]:
+        """What only its process sees of the device (`observed`), as it tells it."""
+        return self._ask(header, parcel(value), self._limits.measure_s).header
+
+    def ask_about_time(self, header: dict[str, Any], value: Any) -> Frame:
+        """`prepare` argument sets, `time` or `chain` a number of calls, for the judge's clock."""
+        return self._ask(header, parcel(value), self._limits.measure_s)
+
+    def opened(self, frame: Frame) -> Any:
+        """The value in one of its answers."""
+        return self._open(frame)
+
+    def printed(self) -> str:
+        """What the candidate wrote to its standard streams, capped."""
+        return self._runner.output()
+
+    def close(self) -> None:
+        for child in self._children:
+            child.kill()
+        self._judge.close()
+        if self._executor is not None:
+            self._executor.close()
+        # The next process must not see how many there were before it.
+        sweep(self._scratch)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _ask(self, header: dict[str, Any], body: Parcel | None, seconds: float) -> Frame:
+        payload: tuple[memoryview, ...] = ()
+        if body is not None:
+            header = header | {"parcel": body.header}
+            payload = body.payload
+        if self._deadline is not None and seconds > self._deadline.left_s:
+            seconds = self._deadline.left_s
+        try:
+            self._judge.send(header, payload, timeout=seconds)
+            frame = self._receive(seconds)
+        except ChannelClosed as error:
+            raise self._death(header["kind"]) from error
+        except ChannelTimeout as error:
+            self._runner.kill()
+            if self._deadline is not None and not self._deadline.left_s:
+                raise Rejected(
+                    "unverifiable",
+                    f"judging it took longer than the {self._deadline.seconds:g} s that all of it may "
+                    f"take ({_DOING[header['kind']]}): give smaller inputs with --inputs FUNCTION",
+                    {"limit_s": self._deadline.seconds},
+                ) from error
+            raise Rejected(
+                "timeout",
+                f"no answer within {min(seconds, _HANGS_S) if self._executor else seconds:g} s ({_DOING[header['kind']]})",
+                {"limit_s": seconds},
+            ) from error
+        except ChannelViolation as error:
+            self._broke_protocol(str(error))
+        self.compiles = self.compiles or frame.header.get("compiles") is True
+        if frame.kind == "failed":
+            self._failed(frame.header)
+        return frame
+
+    def _receive(self, seconds: float) -> Frame:
+        """The runner's answer; on `virtual` it is waited for longer while the executor is at work."""
+        began = time.monotonic()
+        limits = {"max_header": 1 << 26, "max_payload": self._limits.answer_bytes}
+        if self._executor is None or seconds <= _HANGS_S:
+            return self._judge.receive(timeout=seconds, **limits)
+        while not self._judge.readable(_HANGS_S):
+            if time.monotonic() - began >= seconds or not self._executor_at_work():
+                raise ChannelTimeout("no answer in time")
+        return self._judge.receive(timeout=seconds, **limits)
+
+    def _executor_at_work(self) -> bool:
+        """Whether it is too busy to answer; what it answers later is left out."""
+        assert self._executor is not None
+        try:
+            self._executor.send({"kind": "ask"}, timeout=_AT_WORK_S)
+            self._unread += 1
+            self._executor.receive(timeout=_AT_WORK_S, max_header=1 << 26)
+        except ChannelTimeout:
+            return True
+        except (ChannelClosed, ChannelViolation):
+            return False
+        self._unread -= 1
+        return self._unread > 0
+
+    def _open(self, frame: Frame) -> Any:
+        try:
+            header = frame.header.get("parcel", {})
+            return open_parcel(header, frame.payload, device=self._torch_device)
+        except Malformed as error:
+            self._broke_protocol(str(error))
+
+    def _failed(self, header: Mapping[str, Any]) -> NoReturn:
+        code, detail = str(header.get("code")), header.get("detail")
+        if code not in CODES:
+            self._broke_protocol(f"it reports the unknown failure {code!r:.60}")
+        raise Rejected(
+            code, str(header.get("message"))[:4000], detail if isinstance(detail, dict) else {}
+        )
+
+    def _broke_protocol(self, what: str) -> NoReturn:
+        raise Rejected(
+            "tampering", f"the candidate's process wrote on the judge's line: {what}", {}
+        )
+
+    def _death(self, doing: str) -> Rejected:
+        if self._executor_child is not None and not self._executor_alive():
+            return self._executor_failure("its process ended")
+        ended = self._runner.wait(5.0) or self._runner.kill()
+        return death_of(ended, _DOING[doing], self._runner.output())
+
+    def _executor_alive(self) -> bool:
+        return self._executor_child is not None and self._executor_child.wait(0.0) is None
+
+    def _executor_failure(self, what: str) -> Rejected:
+        ended = self._executor_child.wait(1.0) if self._executor_child is not None else None
+        how = f" ({ended.describe()})" if ended is not None else ""
+        code = "out_of_memory" if ended is not None and ended.why == "memory" else "unverifiable"
+        return Rejected(code, f"the kernel could not be executed: {what}{how}", {})
+
+
+def _call(arguments: Arguments, step: TrainingStep | None) -> Parcel:
+    return parcel((arguments, None if step is None else step.as_value()))
+
+
+_DOING = {
+    "load": "while importing the file",
+    "construct": "while constructing ModelNew",
+    "weights": "while loading the weights",
+    "call": "in the forward",
+    "held": "after the forward",
+    "state": "after the forward",
+    "account": "in the forward on tensors without contents",
+    "suppress": "before the knock-out",
+    "trace": "in the traced forward",
+    "graph": "while a graph of the forward was made",
+    "facts": "after the forward",
+    "prepare": "in the warm-up",
+    "time": "in the timed calls",
+    "chain": "in the chained calls",
+}
+
+
+def death_of(ended: Exit, doing: str, printed: str) -> Rejected:
+    """The rejection for a runner that is gone, by how it went."""
+    code = {
+        "memory": "out_of_memory",
+        "flood": "output_flood",
+        "cpu": "timeout",
+        "processes": "forbidden_access",
+        "disk": "forbidden_access",
+    }.get(ended.why or "", "crash")
+    detail = {"exit": ended.describe(), "printed": printed[-800:]}
+    return Rejected(code, f"the candidate's process {ended.describe()} {doing}", detail)

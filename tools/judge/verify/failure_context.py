@@ -1,0 +1,129 @@
+"""What a wrong answer may turn out to be: an input, an earlier answer, the answer without an operand."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from kernelagent.tools.judge.problem.probes import named_tensors
+from kernelagent.tools.judge.problem.trials import STATE, Trial
+from kernelagent.tools.judge.verify import compare
+from kernelagent.tools.judge.verify.compare import Comparison, Failure
+from kernelagent.tools.judge.verify.diagnosis import Diagnosis, diagnose
+from kernelagent.tools.judge.verify.gradients import spoken
+from kernelagent.tools.judge.verify.rejection import Rejected
+
+_KEPT = 12
+"""Earlier answers that a stale one is looked for among."""
+_LARGEST = 16 << 20
+"""Bytes of an answer that is still kept."""
+_MOST_OPERANDS = 16
+_OLD_WEIGHTS = "the last change of the weights"
+
+
+@dataclass
+class Memory:
+    """What the candidate answered and which weights it was given, up to now."""
+
+    answers: deque[dict[str, torch.Tensor]] = field(default_factory=lambda: deque(maxlen=_KEPT))
+    weights: list[Mapping[str, torch.Tensor]] = field(default_factory=list)
+
+    def keep(self, output: Any) -> None:
+        """Remember an answer, unless it is large."""
+        tensors = {n: t for n, t in compare.leaves(output) if isinstance(t, torch.Tensor)}
+        if sum(t.numel() * t.element_size() for t in tensors.values()) <= _LARGEST:
+            self.answers.append(tensors)
+
+    def keep_weights(self, weights: Mapping[str, torch.Tensor]) -> None:
+        self.weights.append(weights)
+
+
+def explain(failure: Failure, trial: Trial, memory: Memory) -> Diagnosis:
+    """The diagnosis of a wrong output of one call, with everything known about it."""
+    inputs = dict(compare.leaves(trial.arguments, "argument"))
+    return diagnose(
+        failure,
+        inputs={name: t for name, t in inputs.items() if isinstance(t, torch.Tensor)},
+        without=dict(_without(failure, trial, memory)),
+        previous=_repeated(failure, memory),
+    )
+
+
+def _repeated(failure: Failure, memory: Memory) -> torch.Tensor | None:
+    """An earlier answer that this one is, or else the last one of the same shape."""
+    alike = [
+        tensor
+        for answer in memory.answers
+        if (tensor := answer.get(failure.output)) is not None
+        and tensor.shape == failure.candidate.shape
+    ]
+    same = [tensor for tensor in alike if torch.equal(tensor, failure.candidate)]
+    result = same or alike
+    return result[-1] if result else None
+
+
+def _without(failure: Failure, trial: Trial, memory: Memory) -> Iterator[tuple[str, torch.Tensor]]:
+    """The reference's answers with one operand neutral, by that operand's name."""
+    for name, tensors in _neutral(trial, memory):
+        answer = dict(compare.leaves(trial.reference(tensors))).get(failure.output)
+        if not isinstance(answer, torch.Tensor) or answer.shape != failure.expected.shape:
+            continue
+        # Where leaving it out changes nothing, it says nothing.
+        if not torch.equal(answer.to(failure.expected), failure.expected):
+            yield name, answer
+
+
+def _neutral(trial: Trial, memory: Memory) -> Iterator[tuple[str, dict[str, torch.Tensor]]]:
+    if len(memory.weights) > 1:
+        earlier = memory.weights[-2]
+        yield _OLD_WEIGHTS, {STATE + name: tensor for name, tensor in earlier.items()}
+    given = memory.weights[0] if memory.weights else {}
+    names = list(given)
+    for name in names[:_MOST_OPERANDS] if len(memory.weights) > 1 else ():
+        yield name, {STATE + name: given[name]}
+    arguments = named_tensors(trial.arguments)
+    for name, tensor in list(arguments.items())[:_MOST_OPERANDS]:
+        if tensor.is_floating_point():
+            yield _spoken(name), {name: torch.zeros_like(tensor)}
+        elif tensor.dtype == torch.bool:
+            yield _spoken(name), {name: torch.ones_like(tensor)}
+
+
+def _spoken(name: str) -> str:
+    return name.replace("arguments[0]", "argument", 1).replace("arguments[1]", "argument", 1)
+
+
+def refusal_of(comparison: Comparison, trial: Trial, memory: Memory) -> Rejected:
+    """Why a result that was found wrong is refused, with all that can be said of it."""
+    assert comparison.reason is not None
+    reason, failure = comparison.reason, comparison.failure
+    where = {"input_set": trial.input_set, "probe": trial.probe}
+    if failure is None:
+        return Rejected(reason.code, words_of(trial)(reason.message), {**reason.detail, **where})
+    result = explain(failure, trial, memory)
+    code = _CODE_OF_PATTERN.get(result.pattern or "", reason.code)
+    if code == "wrong_output" and result.detail.get("share_wrong") == 1.0:
+        # Nothing but NaN may be a result as well as untouched memory.
+        code = reason.code
+    detail = {**reason.detail, **result.detail, **where}
+    if "output" in detail:
+        detail["output"] = words_of(trial)(str(detail["output"]))
+    return Rejected(code, words_of(trial)(result.sentence), detail)
+
+
+def words_of(trial: Trial) -> Callable[[str], str]:
+    """How the parts of an answer are called: as they are, or as those of a training step."""
+    return str if trial.step is None else spoken
+
+
+_CODE_OF_PATTERN = {
+    "stale": "stale_output",
+    "operand_ignored": "insensitive",
+    "unwritten": "wrong_output",
+    "computed_nan": "nonfinite",
+}
+"""Patterns that say more than the comparison's own code."""

@@ -1,0 +1,92 @@
+"""Gradients in words: which are missing, what they are called, which were verified."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+
+from kernelagent.tools.judge.problem.trials import Trial
+from kernelagent.tools.judge.verify.rejection import Rejected
+from kernelagent.tools.training_step import APART, DIFFERENTIABLE, FIRST, FORWARD, GRADIENTS
+
+_CALLED = "gradient of "
+_VISIBLE = 0.01
+
+
+def require_gradients(trial: Trial, answer: Any) -> None:
+    """Raises `Rejected` in words of its own where a gradient is missing altogether."""
+    expected = trial.expected.output
+    where = {"input_set": trial.input_set, "probe": trial.probe}
+    if not _is_answer(answer, expected):
+        raise Rejected("unverifiable", "a training step came back without its gradients", where)
+    for at, (want, got) in enumerate(
+        zip(expected[DIFFERENTIABLE], answer[DIFFERENTIABLE], strict=True)
+    ):
+        if want and not got:
+            raise Rejected(
+                "wrong_structure",
+                f"output {at} is detached: it has no gradient where the reference's has one; put "
+                f"the kernels into a torch.autograd.Function with a backward",
+                where,
+            )
+    for kind, gradients in expected[GRADIENTS].items():
+        for name, want in gradients.items():
+            got = answer[GRADIENTS][kind].get(name)
+            if (want is None) == (got is None):
+                continue
+            message = (
+                "there is none" if got is None else "there is one, where the reference has none"
+            )
+            raise Rejected(
+                "wrong_structure", f"the gradient of {name}: {message}", {"gradient": name, **where}
+            )
+
+
+def require_fresh_gradients(trial: Trial, answer: Any) -> None:
+    """Raises `Rejected` where two backwards of one step left the same, though they must not."""
+    wanted, got = trial.expected.output[GRADIENTS], answer[GRADIENTS]
+    if FIRST not in wanted:
+        return
+    for name, first in wanted[FIRST].items():
+        if first is None or _same(first, wanted[APART][name]):
+            continue
+        if _same(got[FIRST][name], got[APART][name]) and bool(got[FIRST][name].any()):
+            raise Rejected(
+                "stale_output" if _near(got[FIRST][name], first) else "insensitive",
+                f"the gradient of {name} is the same in two backwards with different upstream "
+                f"gradients; compute it from the upstream gradient of each",
+                {"gradient": name, "input_set": trial.input_set, "probe": trial.probe},
+            )
+
+
+def _near(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Right as far as the eye sees: what was right once is remembered, anything else was never right."""
+    return bool((one - other).double().norm() <= _VISIBLE * other.double().norm())
+
+
+def _same(one: Any, other: Any) -> bool:
+    return isinstance(one, torch.Tensor) and torch.equal(one, other)
+
+
+def _is_answer(answer: Any, expected: Any) -> bool:
+    return (
+        isinstance(answer, dict)
+        and answer.keys() == expected.keys()
+        and len(answer[DIFFERENTIABLE]) == len(expected[DIFFERENTIABLE])
+        and answer[GRADIENTS].keys() == expected[GRADIENTS].keys()
+    )
+
+
+def spoken(text: str) -> str:
+    """The judge's names of a step's parts in a reader's words."""
+    text = text.replace(f"output['{FORWARD}']", "output")
+    return re.sub(rf"output\['{GRADIENTS}'\]\['\w+'\]\['([^']+)'\]", rf"{_CALLED}\1", text)
+
+
+def verified_gradients(names: Iterable[str]) -> tuple[str, ...]:
+    """Of the names of compared outputs, what gradients were taken of, each once."""
+    result = (name.removeprefix(_CALLED) for name in names if name.startswith(_CALLED))
+    return tuple(dict.fromkeys(re.sub(r"\[.*", "", name) for name in result))

@@ -1,0 +1,372 @@
+"""The judging of one candidate: call after call compared with the oracle, every answer and side effect.
+
+Runs in the judge; the candidate's process is reached through `CandidateProcess` only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+
+from kernelagent.domain.evaluation import Case, Correctness, Disclosure
+from kernelagent.domain.serialization import to_data
+from kernelagent.tools.judge.problem.trials import Round, Trial
+from kernelagent.tools.judge.verify import compare
+from kernelagent.tools.judge.verify.candidate_process import Answer, CandidateProcess
+from kernelagent.tools.judge.verify.compare import Comparison
+from kernelagent.tools.judge.verify.failure_context import Memory, refusal_of, words_of
+from kernelagent.tools.judge.verify.gradients import (
+    require_fresh_gradients,
+    require_gradients,
+    verified_gradients,
+)
+from kernelagent.tools.judge.verify.rejection import Rejected, compiled_by_torch
+from kernelagent.tools.judge.verify.tolerance import UserTolerance
+from kernelagent.tools.training_step import FORWARD
+
+_HELD_BYTES = 128 << 20
+"""Calls of a round that are looked at again at its end; half of what the runner keeps."""
+
+
+@dataclass
+class Findings:
+    """What has been seen so far; grows call by call."""
+
+    cases: list[Case] = field(default_factory=list)
+    disclosures: dict[str, Disclosure] = field(default_factory=dict)
+    calls: int = 0
+    configuration: int = 0
+    """Of an autotuned kernel's configurations: which the next call takes."""
+    launches: list[dict[str, Any]] = field(default_factory=list)
+    """Log rows of the first call of each input set: what one forward launches."""
+    candidate_s: float = 0.0
+    """Time the candidate's process needed for its answers."""
+    memory: Memory = field(default_factory=Memory)
+    """What a wrong answer may repeat."""
+
+    def disclose(self, code: str, message: str) -> None:
+        self.disclosures.setdefault(code, Disclosure(code, message))
+
+    @property
+    def correctness(self) -> Correctness | None:
+        if not self.cases:
+            return None
+        worst = max(self.cases, key=lambda c: c.rms_error / c.rms_budget if c.rms_budget else 0.0)
+        return Correctness(
+            self.calls,
+            tuple(self.cases),
+            worst.rms_error,
+            worst.rms_budget,
+            verified_gradients(case.output for case in self.cases),
+        )
+
+
+@dataclass
+class _Held:
+    """The calls of a round whose outputs are read again at its end."""
+
+    earlier: list[tuple[int, Any]] = field(default_factory=list)
+    size: int = 0
+
+    @property
+    def last(self) -> tuple[int, Any] | None:
+        return self.earlier[-1] if self.earlier else None
+
+    def add(self, call: int, arguments: Any, output: Any) -> None:
+        """Keep a call; of large ones only the last, as the runner does, which keeps its inputs twice."""
+        self.size += _bytes_of(output) + 2 * _bytes_of(arguments)
+        if self.size > _HELD_BYTES:
+            self.earlier.clear()
+            self.size = 0
+        self.earlier.append((call, output))
+
+
+@dataclass(frozen=True)
+class Verifier:
+    """The checks of one call, in their order."""
+
+    process: CandidateProcess
+    findings: Findings
+    device: str
+    needs_kernel: bool
+    tolerance: UserTolerance | None
+    check: Callable[..., bool] | None
+
+    def run(self, one: Round) -> None:
+        """All trials under one set of weights; raises `Rejected` at the first failure."""
+        self.process.use_weights(one.weights)
+        self.findings.memory.keep_weights(one.weights)
+        held = _Held()
+        touched = False
+        for trial in one.trials:
+            if touched or _changes_state(trial, one.weights):
+                self.process.use_weights(one.weights)
+            self._step(trial, one.weights, held)
+            touched = _changes_state(trial, one.weights)
+            if trial.then is not None:
+                self._step(trial.then, trial.expected.state, held)
+        for call, output in held.earlier:
+            self._still_the_same(call, output)
+        if one.repeats:
+            self._repeat(one.trials[0], one.weights)
+        if not any(_changes_state(trial, one.weights) for trial in one.trials):
+            self._weights_untouched(one.weights)
+        at = [trial.input_set for trial in one.trials if trial.hidden]
+        if at:
+            self.findings.disclose("hidden_sizes", f"also verified on {', '.join(at)}")
+        for dropped in one.dropped:
+            self.findings.disclose(
+                f"probe_dropped_{dropped.name}", f"probe {dropped.name} left out: {dropped.reason}"
+            )
+        if one.kept_buffers:
+            kept = ", ".join(one.kept_buffers)
+            self.findings.disclose("buffers_kept", f"these buffers kept their values: {kept}")
+
+    def _step(self, trial: Trial, weights: Mapping[str, torch.Tensor], held: _Held) -> None:
+        """One call with everything around it; `weights`: the state it starts from."""
+        answer = self._call(trial)
+        # The next call takes the next one; a repeated call must not, or its bits would differ.
+        self.findings.configuration += 1
+        self._inputs_untouched(trial, answer)
+        self._state_updated(trial, weights)
+        if held.last is not None:
+            self._still_the_same(*held.last)
+        held.add(self.process.last_call, trial.arguments, answer.output)
+
+    def _call(self, trial: Trial) -> Answer:
+        answer = self._answer(trial)
+        self.findings.calls += 1
+        self.findings.candidate_s += answer.seconds
+        rows = self.process.take_launches() if self.device == "virtual" else _told(answer)
+        for row in rows:
+            if row.get("fault"):
+                fault = row["fault"]
+                raise Rejected(fault["code"], fault["message"], fault.get("detail", {}))
+        self._compare(trial, answer)
+        self._launched(trial, rows)
+        self.findings.memory.keep(answer.output)
+        return answer
+
+    def _answer(self, trial: Trial) -> Answer:
+        try:
+            return self.process.call(
+                trial.arguments,
+                step=trial.step,
+                in_place=trial.in_place,
+                configuration=self.findings.configuration,
+            )
+        except Rejected as refused:
+            if self.process.compiles and self.needs_kernel:
+                raise compiled_by_torch() from refused
+            raise
+
+    def _launched(self, trial: Trial, rows: list[dict[str, Any]]) -> None:
+        if self.process.compiles:
+            self.findings.disclose("torch_compile", "torch.compile computes a part of the forward")
+        # A CUDA graph replays launches that nobody in its process sees: the audit decides there.
+        if not rows and self.needs_kernel and self.device == "virtual":
+            if self.process.compiles:
+                raise compiled_by_torch()
+            for failure in self.process.failures:
+                raise Rejected(failure["code"], failure["message"], failure.get("detail") or {})
+            doing = "the forward" if trial.step is None else "the training step"
+            earlier = " on this call, though it did on others" if self.findings.launches else ""
+            raise Rejected(
+                "no_kernel",
+                f"{doing} launched no Triton kernel{earlier}; at least one @triton.jit kernel "
+                f"must do real work on every path",
+                {"input_set": trial.input_set, "probe": trial.probe},
+            )
+        seen = {row["input_set"] for row in self.findings.launches}
+        if trial.input_set not in seen and not trial.hidden and trial.step is None:
+            self.findings.launches += [row | {"input_set": trial.input_set} for row in rows]
+
+    def _compare(self, trial: Trial, answer: Answer) -> None:
+        output = answer.output
+        if trial.step is not None:
+            require_gradients(trial, output)
+            require_fresh_gradients(trial, output)
+        comparison = compare.compare(
+            output,
+            trial.compared,
+            input_set=trial.input_set,
+            probe=trial.probe,
+            devices=_devices(answer),
+        )
+        words = words_of(trial)
+        self.findings.cases += [replace(c, output=words(c.output)) for c in comparison.cases]
+        for disclosure in comparison.disclosures:
+            if disclosure.code == "layout_differs" and trial.step is not None:
+                # A gradient's layout follows the upstream's in torch and binds nobody.
+                continue
+            self.findings.disclose(disclosure.code, words(disclosure.message))
+        if not trial.expected.in_float64:
+            self.findings.disclose(
+                "oracle_in_float32", "the reference has no float64 path; it is its own oracle"
+            )
+        self._users_own(trial, output)
+        if comparison.reason is not None and not self._user_accepts(comparison, trial, output):
+            raise refusal_of(comparison, trial, self.findings.memory)
+
+    def _user_accepts(self, comparison: Comparison, trial: Trial, output: Any) -> bool:
+        loosened = (
+            self.tolerance is not None
+            and comparison.failure is not None
+            and self.tolerance.accepts(output, trial.expected.output64)
+        )
+        if loosened:
+            self.findings.disclose(
+                "tolerance_loosened",
+                "accepted by the --rtol/--atol given, though it is less accurate than the judge's "
+                "own gate allows",
+            )
+        return loosened
+
+    def _users_own(self, trial: Trial, output: Any) -> None:
+        expected = trial.expected.output64
+        if trial.step is not None:
+            # The user's tolerance and test are about results; gradients have the judge's gate.
+            output, expected = output[FORWARD], expected[FORWARD]
+        if self.tolerance is not None and not self.tolerance.accepts(output, expected):
+            raise Rejected(
+                "wrong_output",
+                f"the output is not within {self.tolerance} of the float64 reference",
+                {"input_set": trial.input_set, "probe": trial.probe},
+            )
+        if self.check is not None:
+            args, kwargs = trial.arguments
+            if not self.check(output, *args, **kwargs):
+                raise Rejected(
+                    "wrong_output",
+                    f"the user's own check {getattr(self.check, '__name__', '')} refuses the output",
+                    {"input_set": trial.input_set, "probe": trial.probe},
+                )
+
+    def _inputs_untouched(self, trial: Trial, answer: Answer) -> None:
+        after = answer.changed_arguments or trial.arguments
+        if _identical(after, trial.expected.arguments):
+            return
+        if _identical(trial.arguments, trial.expected.arguments):
+            raise Rejected(
+                "input_mutated",
+                "the forward writes to its inputs; the reference leaves them as they are",
+                {"input_set": trial.input_set, "probe": trial.probe},
+            )
+        expected = compare.Expected(trial.expected.arguments, trial.expected.arguments, {})
+        result = compare.compare(after, expected, input_set=trial.input_set, probe=trial.probe)
+        if result.reason is not None:
+            raise Rejected(
+                "input_mutated",
+                f"the reference changes its inputs, and the candidate changes them differently: "
+                f"{result.reason.message}",
+                result.reason.detail,
+            )
+
+    def _state_updated(self, trial: Trial, weights: Mapping[str, torch.Tensor]) -> None:
+        if not trial.expected.state or (
+            self.findings.calls > 1 and not _changes_state(trial, weights)
+        ):
+            return
+        state = self.process.state()
+        for name, wanted in trial.expected.state.items():
+            got = state.get(name)
+            if got is None or got.shape != wanted.shape or got.dtype != wanted.dtype:
+                raise Rejected(
+                    "state_not_updated", f"state entry {name} is gone or has another form"
+                )
+            if name in weights and _same_bits(weights[name], wanted):
+                right = _same_bits(got, wanted)
+            else:
+                expected = compare.Expected(wanted, trial.expected.state64[name], {})
+                right = compare.compare(
+                    got, expected, input_set=trial.input_set, probe=trial.probe
+                ).passed
+            if not right:
+                raise Rejected(
+                    "state_not_updated",
+                    f"after the call, {name} differs from what the reference leaves",
+                    {"input_set": trial.input_set, "state": name},
+                )
+
+    def _weights_untouched(self, weights: Mapping[str, torch.Tensor]) -> None:
+        state = self.process.state()
+        for name, given in weights.items():
+            if name not in state or not _same_bits(state[name], given):
+                raise Rejected(
+                    "state_not_updated",
+                    f"the forward writes to {name}, which the reference leaves as it is",
+                    {"state": name},
+                )
+
+    def _still_the_same(self, call: int, output: Any) -> None:
+        again, inputs_kept = self.process.held(call)
+        if not inputs_kept:
+            raise Rejected(
+                "input_mutated",
+                "the forward writes to the inputs of an earlier call",
+                {"call": call},
+            )
+        if not _identical(again, output):
+            raise Rejected(
+                "output_aliased",
+                "the output of one call changed when the next call ran; return fresh memory",
+                {"call": call},
+            )
+
+    def _repeat(self, trial: Trial, weights: Mapping[str, torch.Tensor]) -> None:
+        if _changes_state(trial, weights):
+            self.process.use_weights(weights)
+        first = self._call(trial)
+        if _changes_state(trial, weights):
+            self.process.use_weights(weights)
+        second = self._call(trial)
+        if not _identical(first.output, second.output):
+            self.findings.disclose(
+                "nondeterministic",
+                "the same inputs give slightly different bits, within the budget",
+            )
+
+
+def _bytes_of(value: Any) -> int:
+    leaves = (leaf for _, leaf in compare.leaves(value))
+    return sum(t.numel() * t.element_size() for t in leaves if isinstance(t, torch.Tensor))
+
+
+def _told(answer: Answer) -> list[dict[str, Any]]:
+    """On `cuda`: the rows that the candidate's own process tells of."""
+    return [to_data(row) for row in answer.launches]
+
+
+def _devices(answer: Answer) -> dict[str, str] | None:
+    if answer.devices is None:
+        return None
+    names = [n for n, leaf in compare.leaves(answer.output) if isinstance(leaf, torch.Tensor)]
+    return dict(zip(names, answer.devices, strict=False))
+
+
+def _changes_state(trial: Trial, weights: Mapping[str, torch.Tensor]) -> bool:
+    return any(
+        not torch.equal(weights[name], after)
+        for name, after in trial.expected.state.items()
+        if name in weights
+    )
+
+
+def _identical(left: Any, right: Any) -> bool:
+    """The same values, bit for bit."""
+    ours, theirs = list(compare.leaves(left)), list(compare.leaves(right))
+    return len(ours) == len(theirs) and all(
+        _same_bits(a, b) for (_, a), (_, b) in zip(ours, theirs, strict=True)
+    )
+
+
+def _same_bits(left: Any, right: Any) -> bool:
+    if not isinstance(left, torch.Tensor) or not isinstance(right, torch.Tensor):
+        return type(left) is type(right) and bool(left == right)
+    if left.shape != right.shape or left.dtype != right.dtype:
+        return False
+    a, b = (t.detach().cpu().contiguous().reshape(-1).view(torch.uint8) for t in (left, right))
+    return bool(torch.equal(a, b))

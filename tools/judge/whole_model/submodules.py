@@ -1,0 +1,174 @@
+"""The inputs of each submodule, recorded by forward hooks while the user's whole model runs once."""
+
+from __future__ import annotations
+
+import copy
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import cloudpickle
+import torch
+from torch.utils._pytree import tree_leaves, tree_map
+
+from kernelagent.domain.errors import ProblemError
+from kernelagent.domain.judge_settings import JudgeSettings
+from kernelagent.tools.judge.problem.bundle import save_bundle
+from kernelagent.tools.judge.problem.devices import JudgeDevice, open_device
+from kernelagent.tools.judge.problem.load import Arguments, LoadedProblem, load_problem
+from kernelagent.tools.judge.problem.oracle import Oracle
+
+_MOST_SETS = 4
+
+
+@dataclass
+class Heard:
+    """The calls of one submodule in one forward of the whole."""
+
+    path: str
+    calls: int = 0
+    arguments: dict[str, Arguments] = field(default_factory=dict)
+    """The first call of each form, by what the form looks like."""
+    counts: dict[str, int] = field(default_factory=dict)
+    """Calls by form."""
+
+
+@dataclass(frozen=True)
+class Whole:
+    """A model opened for a look at its parts; no candidate is near it."""
+
+    problem: LoadedProblem
+    device: JudgeDevice
+    oracle: Oracle
+    inputs: Mapping[str, Arguments]
+
+    @classmethod
+    def open(cls, settings: JudgeSettings) -> Whole:
+        """Read the model and its inputs; raises `ProblemError` or `EnvironmentFault`."""
+        device = open_device(settings.device, settings.target)
+        with device.scope():
+            problem = load_problem(settings.problem)
+            oracle = Oracle(problem, device.torch_device, scope=device.scope)
+            made = problem.input_sets()
+        return cls(
+            problem, device, oracle, {k: _on(v, device.torch_device) for k, v in made.items()}
+        )
+
+    @property
+    def module(self) -> torch.nn.Module:
+        return self.oracle.module
+
+    def draw(self, name: str) -> Arguments:
+        """Fresh inputs of one input set."""
+        with self.device.scope():
+            return _on(self.problem.input_sets()[name], self.device.torch_device)
+
+    def listen(self, arguments: Arguments) -> dict[str, Heard]:
+        """Run the whole once; what each submodule was called with, by path."""
+        heard: dict[str, Heard] = {}
+        with _ears(self.module, heard):
+            self.oracle.eager(arguments)
+        return heard
+
+    def submodule(self, path: str) -> torch.nn.Module:
+        """Raises `ProblemError` for a path that leads nowhere."""
+        try:
+            result = self.module.get_submodule(path)
+        except AttributeError as error:
+            known = ", ".join(n for n, _ in self.module.named_modules() if n)
+            raise ProblemError(
+                f"the model has no submodule {path!r} ({error}); there are: {known[:600]}"
+            ) from error
+        if result is self.module:
+            raise ProblemError("--submodule names a part of the model, not the whole")
+        return result
+
+    def capture(self, path: str, folder: Path) -> None:
+        """Save the submodule, its weights and the inputs it really got as a problem of its own."""
+        module = self.submodule(path)
+        arguments = next(iter(self.inputs.values()))
+        heard = self.listen(arguments).get(path)
+        if heard is None:
+            raise ProblemError(f"{path} is not called in a forward of the whole model")
+        sets = list(heard.arguments.values())[:_MOST_SETS]
+        why = why_not(module, sets)
+        if why is not None:
+            raise ProblemError(f"{path} cannot be optimized alone: {why}")
+        given = {
+            "default" if at == 0 else f"call{at}": {"args": args, "kwargs": kwargs}
+            for at, (args, kwargs) in enumerate(sets)
+        }
+        _travel_by_value(module)
+        save_bundle(folder, copy.deepcopy(module), given)
+
+
+def why_not(module: torch.nn.Module, sets: list[Arguments]) -> str | None:
+    """Why a submodule cannot be judged by itself; None when it can."""
+    for arguments in sets:
+        for leaf in tree_leaves(arguments):
+            plain = leaf is None or isinstance(leaf, bool | int | float | str | torch.dtype)
+            if not plain and type(leaf) not in (torch.Tensor, torch.nn.Parameter):
+                return f"it is called with a {type(leaf).__name__}"
+        if not any(isinstance(leaf, torch.Tensor) for leaf in tree_leaves(arguments)):
+            return "it is called without a tensor"
+    return None
+
+
+def form_of(arguments: Any) -> str:
+    """Types and shapes of a call, as text."""
+    return str(
+        tree_map(
+            lambda v: (str(v.dtype), tuple(v.shape)) if isinstance(v, torch.Tensor) else repr(v),
+            arguments,
+        )
+    )
+
+
+@contextmanager
+def _ears(module: torch.nn.Module, heard: dict[str, Heard]) -> Iterator[None]:
+    names: dict[int, str] = {}
+    handles = []
+    for path, part in module.named_modules():
+        names[id(part)] = path
+        if path:
+            handles.append(part.register_forward_pre_hook(_ear(path, heard), with_kwargs=True))
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def _ear(path: str, heard: dict[str, Heard]) -> Any:
+    def hear(module: torch.nn.Module, args: Any, kwargs: Any) -> None:
+        item = heard.setdefault(path, Heard(path))
+        item.calls += 1
+        form = form_of((args, kwargs))
+        item.counts[form] = item.counts.get(form, 0) + 1
+        if form not in item.arguments:
+            item.arguments[form] = _detached((args, kwargs))
+
+    return hear
+
+
+def _detached(arguments: Any) -> Arguments:
+    args, kwargs = tree_map(
+        lambda v: v.detach().clone() if isinstance(v, torch.Tensor) else v, arguments
+    )
+    return args, kwargs
+
+
+def _on(arguments: Any, device: str) -> Arguments:
+    args, kwargs = tree_map(lambda v: v.to(device) if isinstance(v, torch.Tensor) else v, arguments)
+    return args, kwargs
+
+
+def _travel_by_value(module: torch.nn.Module) -> None:
+    """Classes of the user's file have no name that another process could import them by."""
+    for part in module.modules():
+        home = sys.modules.get(type(part).__module__)
+        if home is not None and type(part).__module__ == "kernelagent_problem":
+            cloudpickle.register_pickle_by_value(home)

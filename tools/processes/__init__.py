@@ -1,1 +1,0 @@
-"""Processes and what they may do: the warm parent, forks, limits, the sandbox."""

@@ -1,0 +1,125 @@
+"""What a launch stored, replaced by plausible wrong values, and where its operands came from.
+
+A launch runs as it is, so that locks, counters and barriers work; afterwards every element that it
+changed is exchanged. Two such calls on inputs that differ in their values alone tell copies of inputs
+and of kernels' results from data that something else computed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+
+from kernelagent.tools.tensors import dtype_of
+from kernelagent.tools.virtual.launch import Launch, TensorArgument
+from kernelagent.tools.virtual.marking import MARKED, Marks, altered
+
+_MOST_KEPT = 256 << 20
+"""Bytes of operands that are kept from one call to compare the next with."""
+
+
+@dataclass
+class Altering:
+    """One knock-out by values; `integers`: whether integers and booleans are exchanged as well."""
+
+    marks: Marks
+    integers: bool
+    _before: dict[int, torch.Tensor] = field(default_factory=dict)
+    _kept: int = 0
+    _first: list[dict[str, torch.Tensor]] = field(default_factory=list)
+    _now: list[dict[str, torch.Tensor]] = field(default_factory=list)
+
+    def next_call(self) -> None:
+        """The launches from here on belong to another call, to be compared with the first."""
+        if not self._first:
+            self._first = self._now
+        self._now = []
+
+    def launch_begins(self, launch: Launch, tensors: Sequence[torch.Tensor]) -> None:
+        """Keep what the storages hold; `tensors`: the pointer arguments, as `launch.tensors` names them."""
+        self._before = {}
+        operands: dict[str, torch.Tensor] = {}
+        for argument, storage in _storages(launch, tensors):
+            self._before[argument.storage_address] = storage.clone()
+            held = _typed(storage, argument)
+            if held is not None and self._kept < _MOST_KEPT and not self._first:
+                operands[argument.name] = held.clone()
+                self._kept += held.nbytes
+            elif held is not None and self._first:
+                operands[argument.name] = held.clone()
+        self._now.append(operands)
+
+    def launch_ends(self, launch: Launch, tensors: Sequence[torch.Tensor]) -> dict[str, Any]:
+        """Exchange what was stored; returns facts for the log."""
+        generator = np.random.default_rng(self.marks.secret ^ launch.index)
+        changed_bytes = 0
+        for argument, storage in _storages(launch, tensors):
+            held = _typed(storage, argument)
+            before = _typed(self._before[argument.storage_address], argument)
+            if held is None or before is None:
+                continue
+            same = (held == before) | ((held != held) & (before != before))
+            changed = ~same
+            count = int(changed.sum())
+            if not count:
+                continue
+            if held.dtype in MARKED:
+                held[changed] = self.marks.mark(altered(held[changed], generator))
+            elif self.integers and held.is_floating_point():
+                held[changed] = altered(held[changed].float(), generator).to(held.dtype)
+            elif self.integers:
+                held[changed] = _other_integers(held[changed])
+            else:
+                continue
+            changed_bytes += count * held.element_size()
+        self._before = {}
+        return {"altered_bytes": changed_bytes, "foreign": self._foreign()}
+
+    def _foreign(self) -> list[str]:
+        """Operands of this launch that neither the caller nor a kernel made, by argument name."""
+        at = len(self._now) - 1
+        if at >= len(self._first) or self._first[at].keys() != self._now[at].keys():
+            return []
+        first, now = self._first[at], self._now[at]
+        return [name for name in now if self._is_foreign(first[name], now[name])]
+
+    def _is_foreign(self, first: torch.Tensor, now: torch.Tensor) -> bool:
+        if first.shape != now.shape or first.dtype != now.dtype:
+            return False
+        if first.dtype in MARKED:
+            return self.marks.is_foreign(first, now)
+        return False
+
+
+def _other_integers(values: torch.Tensor) -> torch.Tensor:
+    """The same integers in other places; where all are alike, another."""
+    if values.dtype == torch.bool:
+        return ~values
+    rolled = values.roll(1)
+    return torch.where(rolled == values, values ^ 1, rolled)
+
+
+def _storages(
+    launch: Launch, tensors: Sequence[torch.Tensor]
+) -> Iterator[tuple[TensorArgument, torch.Tensor]]:
+    """Each storage once, as bytes, with the argument whose type says what it holds."""
+    seen: set[int] = set()
+    for argument, tensor in zip(launch.tensors, tensors, strict=True):
+        if argument.storage_address in seen or not argument.storage_bytes:
+            continue
+        seen.add(argument.storage_address)
+        yield argument, tensor
+
+
+def _typed(storage: torch.Tensor, argument: TensorArgument) -> torch.Tensor | None:
+    """The storage's bytes as elements of the argument's type; None for what does not divide."""
+    dtype = dtype_of(argument.dtype)
+    start = (argument.address - argument.storage_address) % dtype.itemsize
+    whole = (storage.numel() - start) // dtype.itemsize * dtype.itemsize
+    if start or not whole or dtype.is_complex:
+        return None
+    return storage[:whole].view(dtype)

@@ -1,0 +1,147 @@
+"""One memory operation of many programs, as stretches of contiguous bytes."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelagent.tools.virtual.launch import AccessKind
+from kernelagent.tools.virtual.numerics import Array
+
+Whole = NDArray[np.int64]
+
+
+class NotBatchable(Exception):
+    """This must be run program by program; the message says why.
+
+    `always`: for whatever programs of this launch, so that no further ones need to be tried.
+    """
+
+    def __init__(self, why: str, *, always: bool = False) -> None:
+        super().__init__(why)
+        self.always = always
+
+
+class TooManyTogether(NotBatchable):
+    """Fewer programs at a time would do."""
+
+
+@dataclass(frozen=True)
+class Runs:
+    """Stretches of `length` bytes from `start`, ordered by program; each has lanes that follow each other."""
+
+    program: Whole
+    """Places in the chunk of programs, ascending."""
+    start: Whole
+    length: Whole
+
+    @property
+    def end(self) -> Whole:
+        return self.start + self.length
+
+    def for_each_of(self, programs: Whole) -> Runs:
+        """The same of every one of these programs."""
+        times = programs.size
+        start, length = (np.tile(item, times) for item in (self.start, self.length))
+        return Runs(np.repeat(programs, self.start.size), start, length)
+
+
+@dataclass(frozen=True)
+class Regular:
+    """Runs of one length that stand for a corner of each program's block: what can be moved as rows."""
+
+    corner: tuple[slice, ...]
+    """The lanes that are switched on, as slices of the block's axes."""
+    start: Array
+    """First addresses, of shape (programs, *corner without its last axis)."""
+    lanes: int
+    """Lanes of a row."""
+    swapped: bool
+    """Whether the rows run along the last axis but one."""
+
+
+@dataclass(frozen=True)
+class Access:
+    """What the observers of a launch need to know of one operation."""
+
+    kind: AccessKind
+    sequence: int
+    """Operations of a chunk in the order in which they happened."""
+    runs: Runs
+    item_bytes: int
+    lanes: int
+    """Lanes of one program, switched off or not."""
+    shared: bool
+    """The same in all programs."""
+    order_free: int = 0
+    """Not 0: an atomic whose result nobody uses, and whose order among its like does not show."""
+
+
+def regular(pointers: Array, mask: Array | None, item_bytes: int) -> Regular | None:
+    """The access as rows of one length, or None; `pointers` (programs, *shape), `mask` (1, *shape)."""
+    shape = pointers.shape[1:]
+    if not shape:
+        return Regular((), pointers, 1, swapped=False) if mask is None else None
+    corner = _corner(mask[0]) if mask is not None else tuple(slice(0, n) for n in shape)
+    if corner is None:
+        return None
+    inside = pointers[(slice(None), *corner)]
+    if inside.size == 0:
+        return None
+    swapped = False
+    if not _contiguous(inside, item_bytes):
+        if len(shape) < 2:
+            return None
+        inside, swapped = np.swapaxes(inside, -1, -2), True
+        if not _contiguous(inside, item_bytes):
+            return None
+    return Regular(corner, inside[..., 0], inside.shape[-1], swapped)
+
+
+def runs_of_rows(rows: Regular, item_bytes: int, programs: Whole) -> Runs:
+    """`programs`: the place of each program of `rows`."""
+    each = math.prod(rows.start.shape[1:])
+    start = rows.start.reshape(-1).astype(np.int64)
+    length = np.full(start.size, rows.lanes * item_bytes, dtype=np.int64)
+    return Runs(np.repeat(programs, each), start, length)
+
+
+def runs_of_lanes(pointers: Array, mask: Array, item_bytes: int, programs: Whole) -> Runs:
+    """Both of shape (programs, *shape); `programs`: the place of each."""
+    count = pointers.shape[0]
+    flat, keep = pointers.reshape(count, -1), mask.reshape(count, -1)
+    program, lane = np.nonzero(keep)
+    address = flat[program, lane].astype(np.int64)
+    if address.size == 0:
+        return Runs(program, address, address)
+    follows = (address[1:] - address[:-1] == item_bytes) & (program[1:] == program[:-1])
+    first = np.concatenate(([0], np.flatnonzero(~follows) + 1))
+    length = np.diff(first, append=address.size) * item_bytes
+    return Runs(programs[program[first]], address[first], length)
+
+
+def _contiguous(pointers: Array, item_bytes: int) -> bool:
+    if pointers.shape[-1] == 1:
+        return True
+    step = np.uint64(item_bytes)
+    first = pointers[0]
+    if not bool((first[..., 1:] - first[..., :-1] == step).all()):
+        return False
+    return bool((pointers[..., 1:] - pointers[..., :-1] == step).all())
+
+
+def _corner(mask: Array) -> tuple[slice, ...] | None:
+    """The mask as the first lanes along each axis, or None."""
+    if mask.all():
+        return tuple(slice(0, n) for n in mask.shape)
+    sizes = []
+    for axis in range(mask.ndim):
+        others = tuple(a for a in range(mask.ndim) if a != axis)
+        sizes.append(int(mask.any(axis=others).sum()))
+    corner = tuple(slice(0, n) for n in sizes)
+    if int(mask.sum()) != math.prod(sizes) or not mask[corner].all():
+        return None
+    return corner

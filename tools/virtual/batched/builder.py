@@ -1,0 +1,243 @@
+"""The repaired builder with one more, leading axis: data is (programs or 1, *shape) of each tensor."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import triton.language as tl
+from triton.runtime import interpreter as stock
+
+from kernelagent.tools.virtual.batched.accesses import NotBatchable
+from kernelagent.tools.virtual.batched.memory import BatchedMemory
+from kernelagent.tools.virtual.builder import BF16_ATOMICS, Handle, RepairedBuilder, make
+from kernelagent.tools.virtual.numerics import Array
+
+_PADDING = stock._ir.PADDING_OPTION
+
+
+class Descriptor:
+    """A tensor descriptor; base, sizes and strides may differ between programs."""
+
+    round_f32_to_tf32 = False
+
+    def __init__(
+        self, base: Handle, shape: list[Handle], strides: list[Handle], block: list[int], pad: Any
+    ) -> None:
+        self.base, self.shape, self.strides = base, shape, strides
+        self.block_shape = block
+        self.padding = pad
+        item = base.dtype.element_ty.primitive_bitwidth // 8
+        inner = all(bool((entry.data * item % 16 == 0).all()) for entry in strides[:-1])
+        if not (
+            bool((base.data % 16 == 0).all()) and inner and bool((strides[-1].data == 1).all())
+        ):
+            raise NotBatchable("a tensor descriptor is not aligned")
+
+    def pointers(self, offsets: list[Handle]) -> tuple[Array, Array]:
+        """Addresses and which of them lie inside, of (programs or 1, *block_shape)."""
+        item = self.base.dtype.element_ty.primitive_bitwidth // 8
+        if not bool((offsets[-1].data.astype(np.int64) * item % 16 == 0).all()):
+            raise NotBatchable("a descriptor's offset is not aligned")
+        rank = len(self.block_shape)
+        pointers = _scalar(self.base.data, rank)
+        mask = np.ones((1,) * (1 + rank), dtype=bool)
+        for axis, size in enumerate(self.block_shape):
+            lanes = np.arange(size).reshape((1,) + (1,) * axis + (size,) + (1,) * (rank - axis - 1))
+            at = _scalar(offsets[axis].data, rank) + lanes
+            stride = _scalar(self.strides[axis].data, rank)
+            pointers = pointers + (item * at * stride).astype(np.uint64)
+            mask = mask & (at >= 0) & (at < _scalar(self.shape[axis].data, rank))
+        return pointers, mask
+
+
+class BatchedBuilder(RepairedBuilder):
+    """Where the rewritten kernel's operations of many programs end."""
+
+    memory: BatchedMemory  # type: ignore[assignment]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.memory = BatchedMemory()
+        self.ids: tuple[Array, Array, Array] = (np.zeros(1, np.int32),) * 3
+
+    def lanes(self, data: Array) -> int:
+        return math.prod(data.shape[1:]) * self.memory.running
+
+    # programs and shapes
+
+    def create_get_program_id(self, axis: int) -> Handle:
+        return make(self.ids[axis], tl.int32)
+
+    def create_make_range(self, ret_ty: Any, start: int, stop: int) -> Handle:
+        return make(np.arange(start, stop, dtype=np.int32)[None], tl.int32)
+
+    def create_splat(self, ret_ty: Any, arg: Handle) -> Handle:
+        shape, data = tuple(ret_ty.shape), arg.data
+        self.memory.expect(math.prod(shape))
+        wide = data.reshape((data.shape[0],) + (1,) * len(shape))
+        return make(np.broadcast_to(wide, (data.shape[0], *shape)), arg.dtype.scalar)
+
+    def create_unsplat(self, arg: Handle) -> Handle:
+        return make(arg.data.reshape(arg.data.shape[0], -1)[:, 0], arg.dtype.scalar)
+
+    def create_expand_dims(self, arg: Handle, axis: int) -> Handle:
+        return make(np.expand_dims(arg.data, axis + 1), arg.dtype.scalar)
+
+    def create_broadcast(self, arg: Handle, shape: Any) -> Handle:
+        shape = tuple(shape)
+        self.memory.expect(math.prod(shape))
+        return make(np.broadcast_to(arg.data, (arg.data.shape[0], *shape)), arg.dtype.scalar)
+
+    def create_reshape(self, arg: Handle, shape: Any, allow_reorder: bool) -> Handle:
+        return make(arg.data.reshape((arg.data.shape[0], *shape)), arg.dtype.scalar)
+
+    def create_trans(self, arg: Handle, perm: Any) -> Handle:
+        return make(np.transpose(arg.data, (0, *(p + 1 for p in perm))), arg.dtype.scalar)
+
+    def create_cat(self, lhs: Handle, rhs: Handle) -> Handle:
+        left, right = together(lhs.data, rhs.data)
+        return make(np.concatenate([left, right], axis=1), lhs.dtype.scalar)
+
+    def create_join(self, lhs: Handle, rhs: Handle) -> Handle:
+        left, right = together(lhs.data, rhs.data)
+        return make(np.stack([left, right], axis=-1), lhs.dtype.scalar)
+
+    def create_gather(self, src: Handle, indices: Handle, axis: int) -> Handle:
+        data, at = together(src.data, indices.data)
+        axis = 1 + axis % (data.ndim - 1)
+        return make(np.take_along_axis(data, at, axis=axis), src.dtype.scalar)
+
+    def create_histogram(self, data: Handle, bins: int, mask: Handle | None) -> Handle:
+        values = data.data
+        valid = (values < bins) & (values >= 0)
+        if mask is not None:
+            valid, values = together(valid & mask.data, values)
+        count = values.shape[0]
+        at = values.astype(np.int64) + bins * np.arange(count).reshape(
+            (-1,) + (1,) * (values.ndim - 1)
+        )
+        result = np.bincount(at[valid], minlength=count * bins).reshape(count, bins)
+        return make(result.astype(np.int32), tl.int32)
+
+    # memory
+
+    def create_load(self, ptr: Handle, cache_policy: Any, is_volatile: Any) -> Handle:
+        return self.create_masked_load(ptr, None, None, cache_policy, is_volatile)
+
+    def create_store(self, ptr: Handle, val: Handle, cache_policy: Any) -> None:
+        self.create_masked_store(ptr, val, None, cache_policy)
+
+    def create_masked_load(
+        self, ptrs: Handle, mask: Handle, other: Handle, cache_policy: Any, is_volatile: Any
+    ) -> Handle:
+        if is_volatile:
+            raise NotBatchable("a volatile load watches other programs", always=True)
+        element = ptrs.get_element_ty()
+        kind = stock._get_np_dtype(element)
+        keep, filler = (None if item is None else item.data for item in (mask, other))
+        return make(self.memory.load(ptrs.data, keep, filler, kind), element)
+
+    def create_masked_store(
+        self, ptrs: Handle, value: Handle, mask: Handle, cache_policy: Any
+    ) -> None:
+        keep = None if mask is None else mask.data
+        self.memory.store(ptrs.data, value.data, keep, ptrs.get_element_ty())
+
+    def create_atomic_rmw(
+        self, op: Any, ptr: Handle, val: Handle, mask: Handle, sem: Any, scope: Any
+    ) -> Handle:
+        kind = val.dtype.scalar
+        narrow = kind == tl.bfloat16
+        rmw = None if narrow else self.ir_rmw_op_to_interpreter_rmw_op[op]
+        combine = BF16_ATOMICS.get(op) if narrow else None
+        if narrow and op != stock._ir.ATOMIC_OP.FADD:
+            raise NotBatchable("this atomic on bf16 shows the programs' order", always=True)
+        order = self.ir_sem_to_interpreter_sem[sem]
+        old = self.memory.atomic(ptr.data, val.data, mask.data, kind, rmw, combine, order)
+        return make(old, kind)
+
+    def create_atomic_cas(
+        self, ptr: Handle, cmp: Handle, val: Handle, sem: Any, scope: Any
+    ) -> Handle:
+        raise NotBatchable("compare-and-swap shows the programs' order", always=True)
+
+    def create_atomic_load(self, *_: Any) -> Handle:
+        raise NotBatchable("an atomic load watches other programs", always=True)
+
+    def create_atomic_store(self, *_: Any) -> Handle:
+        raise NotBatchable("an atomic store shows the programs' order", always=True)
+
+    def create_atomic_poll(self, *_: Any) -> Handle:
+        raise NotBatchable("an atomic poll waits for other programs", always=True)
+
+    # descriptors
+
+    def create_make_tensor_descriptor(
+        self,
+        base: Handle,
+        shape: list[Handle],
+        strides: list[Handle],
+        tensor_shape: list[int],
+        is_signed: bool,
+        padding: Any = _PADDING.PAD_ZERO,
+    ) -> Any:
+        return Descriptor(base, shape, strides, list(tensor_shape), padding)
+
+    def create_descriptor_load(
+        self, desc: Descriptor, indices: list[Handle], policy: Any
+    ) -> Handle:
+        element = desc.base.get_element_ty()
+        kind = stock._get_np_dtype(element)
+        pointers, mask = desc.pointers(indices)
+        nan = desc.padding == _PADDING.PAD_NAN
+        other = np.full((1,) * pointers.ndim, math.nan if nan else 0, dtype=kind)
+        values = self.memory.load(pointers, mask, other, kind)
+        if desc.round_f32_to_tf32 and element == tl.float32:
+            values = stock._round_f32_to_tf32(values)
+        return make(values, element)
+
+    def create_descriptor_store(
+        self, desc: Descriptor, value: Handle, indices: list[Handle]
+    ) -> None:
+        pointers, mask = desc.pointers(indices)
+        self.memory.store(pointers, value.data, mask, desc.base.get_element_ty())
+
+    def create_descriptor_gather(self, *_: Any) -> Handle:
+        raise NotBatchable("a descriptor's gather is interpreted row by row", always=True)
+
+    def create_descriptor_scatter(self, *_: Any) -> None:
+        raise NotBatchable("a descriptor's scatter is interpreted row by row", always=True)
+
+    # what is said
+
+    def create_print(self, *_: Any) -> None:
+        raise NotBatchable("programs print one after the other", always=True)
+
+    def create_assert(self, condition: Handle, message: str) -> None:
+        self._require(condition, "an assertion fails in some program")
+
+    def create_assume(self, condition: Handle) -> None:
+        self._require(condition, "an assumption fails in some program")
+
+    def _require(self, condition: Handle, why: str) -> None:
+        data, active = condition.data, self.memory.active
+        if active is not None and data.shape[0] > 1:
+            data = data[active]
+        if not data.all():
+            raise NotBatchable(why)
+
+
+def together(*arrays: Array) -> list[Array]:
+    """With the same number of programs."""
+    count = max(item.shape[0] for item in arrays)
+    return [
+        item if item.shape[0] == count else np.broadcast_to(item, (count, *item.shape[1:]))
+        for item in arrays
+    ]
+
+
+def _scalar(data: Array, rank: int) -> Array:
+    """One number a program, against blocks of this rank."""
+    return data.reshape((-1,) + (1,) * rank)

@@ -1,0 +1,105 @@
+"""Whether programs of a launch touch each other's places, so that their order could be seen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from kernelagent.tools.virtual.batched.accesses import Access, NotBatchable, Whole
+
+_EVERYBODY = -1
+_SEVERAL = -2
+
+
+@dataclass(frozen=True)
+class Stretches:
+    """Disjoint stretches of memory in order, and the program that has each."""
+
+    start: Whole
+    end: Whole
+    program: Whole
+
+    def touched_by(self, start: Whole, end: Whole) -> tuple[Whole, Whole]:
+        """First and last stretch that each interval overlaps; none where the first is larger."""
+        first = np.searchsorted(self.end, start, side="right")
+        last = np.searchsorted(self.start, end, side="left") - 1
+        return first, last
+
+
+def require_no_conflicts(accesses: list[Access]) -> None:
+    """Raises `NotBatchable` unless every order of the chunk's programs gives what this one gave."""
+    changes = [item for item in accesses if item.kind != "load" and item.runs.start.size]
+    if not changes:
+        return
+    start = np.concatenate([item.runs.start for item in changes])
+    end = np.concatenate([item.runs.end for item in changes])
+    program = np.concatenate([item.runs.program for item in changes])
+    # Atomics of one operation have happened in the programs' order; those of several have not.
+    tag = np.concatenate(
+        [
+            np.full(item.runs.start.size, _tag(item) if item.kind == "atomic" else _EVERYBODY)
+            for item in changes
+        ]
+    )
+    changed = _clusters(start, end, program, tag)
+    low, high = int(changed.start[0]), int(changed.end.max())
+    for item in accesses:
+        if item.kind != "load" or not item.runs.start.size:
+            continue
+        if int(item.runs.start.min()) >= high or int(item.runs.end.max()) <= low:
+            continue
+        first, last = changed.touched_by(item.runs.start, item.runs.end)
+        some = last >= first
+        if not some.any():
+            continue
+        first, last, reader = first[some], last[some], item.runs.program[some]
+        step = np.cumsum(np.diff(changed.program, prepend=changed.program[:1]) != 0)
+        own = (changed.program[first] == reader) & (step[first] == step[last])
+        if not own.all():
+            raise NotBatchable("a program reads what another program of the launch changes")
+
+
+def _tag(one: Access) -> int:
+    return _SEVERAL - one.order_free if one.order_free else one.sequence
+
+
+def _clusters(start: Whole, end: Whole, program: Whole, tag: Whole) -> Stretches:
+    order = np.argsort(start, kind="stable")
+    start, end, program, tag = start[order], end[order], program[order], tag[order]
+    reach = np.maximum.accumulate(end)
+    fresh = np.concatenate(([True], start[1:] >= reach[:-1]))
+    at = np.flatnonzero(fresh)
+    lowest, highest = np.minimum.reduceat(program, at), np.maximum.reduceat(program, at)
+    several = lowest != highest
+    if several.any():
+        tags = np.minimum.reduceat(tag, at), np.maximum.reduceat(tag, at)
+        alone = (tags[0] == tags[1]) & (tags[0] != _EVERYBODY)
+        if (several & ~alone).any():
+            raise NotBatchable("several programs change the same place")
+    owner = np.where(several, _SEVERAL, lowest)
+    return Stretches(start[at], np.maximum.reduceat(end, at), owner)
+
+
+@dataclass
+class Territory:
+    """Merged stretches of memory that earlier programs of a launch stored in, or read."""
+
+    start: Whole = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    end: Whole = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+
+    def add(self, start: Whole, end: Whole) -> None:
+        start, end = np.concatenate((self.start, start)), np.concatenate((self.end, end))
+        order = np.argsort(start, kind="stable")
+        start, reach = start[order], np.maximum.accumulate(end[order])
+        at = np.flatnonzero(np.concatenate(([True], start[1:] > reach[:-1])))
+        self.start = start[at]
+        self.end = reach[np.append(at[1:], reach.size) - 1]
+
+    def meets(self, start: Whole, end: Whole) -> bool:
+        """Whether any of the intervals overlaps what is held."""
+        if not self.start.size or not start.size:
+            return False
+        first = np.searchsorted(self.end, start, side="right")
+        inside = first < self.start.size
+        return bool((self.start[first[inside]] < end[inside]).any())

@@ -1,0 +1,238 @@
+"""Control flow that may differ between programs: some rest while the others go on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import triton.language as tl
+from triton.runtime import interpreter as stock
+
+from kernelagent.tools.virtual.batched.accesses import NotBatchable
+from kernelagent.tools.virtual.batched.builder import BatchedBuilder, Descriptor, together
+from kernelagent.tools.virtual.builder import make
+from kernelagent.tools.virtual.loops import Logic, bounds_of, is_counted
+from kernelagent.tools.virtual.numerics import Array
+
+_MANY_ROUNDS = 4096
+"""A while loop that goes on for longer may wait for what another program does."""
+
+
+class Unset:
+    """The value of a variable before its first assignment."""
+
+
+UNSET = Unset()
+
+
+class Control(Logic):
+    """What the rewritten kernel asks; the active programs are the memory's."""
+
+    unset = UNSET
+
+    def __init__(self, builder: BatchedBuilder, semantic: Any) -> None:
+        super().__init__(semantic)
+        self.builder = builder
+
+    def decide(self, test: Any) -> Decision:
+        """For an `if`: who takes it."""
+        return Decision(self, test)
+
+    def loop(self, kind: Any, *arguments: Any, **options: Any) -> Loop:
+        """For a `for` over a range."""
+        return Loop(self, kind, arguments, options)
+
+    def loop_while(self) -> WhileLoop:
+        """For a `while`."""
+        return WhileLoop(self)
+
+    def is_split(self, loop: Any) -> bool:
+        """Whether programs have left this loop; never over what is no range."""
+        return isinstance(loop, Loop) and loop.split
+
+    def choose(self, test: Any, body: Callable[[], Any], orelse: Callable[[], Any]) -> Any:
+        """`body() if test else orelse()`."""
+        decision = Decision(self, test)
+        if not decision.split:
+            return body() if decision.yes else orelse()
+        decision.take()
+        left = self.semantic.to_tensor(body())
+        decision.leave()
+        right = self.semantic.to_tensor(orelse())
+        return decision.join((left,), (right,))[0]
+
+    def require(self, test: Any) -> None:
+        """For an `assert`."""
+        if isinstance(test, tl.tensor):
+            self.builder.create_assert(test.handle, "")
+        elif not test:
+            raise NotBatchable("an assertion fails")
+
+    def printed(self, *values: Any, **options: Any) -> None:
+        raise NotBatchable("programs print one after the other", always=True)
+
+    def unused(self, on: bool) -> None:
+        """Whether the result of the statement that follows is dropped."""
+        self.builder.memory.result_unused = on
+
+    @property
+    def active(self) -> Array:
+        memory = self.builder.memory
+        return np.ones(memory.programs, bool) if memory.active is None else memory.active
+
+    def select(self, where: Array, new: Any, old: Any) -> Any:
+        """`new` for the programs `where`, `old` for the others."""
+        if new is old or isinstance(old, Unset):
+            return new
+        if isinstance(new, Unset):
+            return old
+        if isinstance(new, tuple | tl.tuple) and isinstance(old, tuple | tl.tuple):
+            parts = [self.select(where, a, b) for a, b in zip(new, old, strict=True)]
+            return tl.tuple(parts, new.type) if isinstance(new, tl.tuple) else tuple(parts)
+        known = not isinstance(new, tl.tensor) and not isinstance(old, tl.tensor)
+        if known and _equal(_plain(new), _plain(old)):
+            return new
+        if new is None or old is None or isinstance(getattr(new, "handle", None), Descriptor):
+            raise NotBatchable("programs go on with values that cannot be joined", always=True)
+        new, old = self.semantic.to_tensor(new), self.semantic.to_tensor(old)
+        if new.type != old.type:
+            raise NotBatchable("programs go on with values of different types", always=True)
+        left, right = together(new.handle.data, old.handle.data)
+        keep = where.reshape((-1,) + (1,) * (left.ndim - 1))
+        return tl.tensor(make(np.where(keep, left, right), new.handle.dtype), new.type)
+
+
+class Decision:
+    """An `if`: all programs take one side, or some take each."""
+
+    def __init__(self, control: Control, test: Any) -> None:
+        self._memory = control.builder.memory
+        self._control = control
+        self.split = False
+        if not isinstance(test, tl.tensor):
+            self.yes = bool(test)
+            self.no = not self.yes
+            return
+        if test.type.is_block():
+            raise NotBatchable("a decision on a block", always=True)
+        holds = test.handle.data != 0
+        self._before = self._memory.active
+        if holds.shape[0] > 1:
+            self._holds = holds
+            mine = holds if self._before is None else holds[self._before]
+            self.yes, self.no = bool(mine.any()), not bool(mine.all())
+            self.split = self.yes and self.no
+        else:
+            self.yes = bool(holds[0])
+            self.no = not self.yes
+
+    def take(self) -> None:
+        """Before the `if` side."""
+        if self.split:
+            before = self._before
+            self._memory.active = self._holds if before is None else before & self._holds
+
+    def leave(self) -> None:
+        """Before the `else` side."""
+        if self.split:
+            before = self._before
+            self._memory.active = ~self._holds if before is None else before & ~self._holds
+
+    def join(self, taken: tuple[Any, ...], left: tuple[Any, ...]) -> tuple[Any, ...]:
+        """All go on together, each with the values of its side."""
+        self._memory.active = self._before
+        return tuple(
+            self._control.select(self._holds, a, b) for a, b in zip(taken, left, strict=True)
+        )
+
+
+class _Rests:
+    """What loops share: the values of programs that have left stay as they are."""
+
+    split = False
+
+    def __init__(self, control: Control) -> None:
+        self._control = control
+        self._memory = control.builder.memory
+
+    def frozen(self, before: tuple[Any, ...], after: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Values after one round, of which some programs had no part."""
+        where = self._control.active
+        return tuple(
+            self._control.select(where, new, old) for new, old in zip(after, before, strict=True)
+        )
+
+
+class Loop(_Rests):
+    """A `for`; where bounds differ, it goes on until the last program is through."""
+
+    def __init__(self, control: Control, kind: Any, arguments: Any, options: Any) -> None:
+        super().__init__(control)
+        self._kind, self._arguments, self._options = kind, arguments, options
+
+    def __iter__(self) -> Iterator[Any]:
+        if not is_counted(self._kind):
+            yield from self._kind(*self._arguments, **self._options)
+            return
+        parts, dtype = bounds_of(self._control.semantic, *self._arguments, **self._options)
+        start, stop, step = (np.asarray(item, dtype=np.int64) for item in parts)
+        if max(item.size for item in (start, stop, step)) == 1:
+            for value in range(int(start[0]), int(stop[0]), int(step[0])):
+                yield self._index(np.array([value]), dtype)
+            return
+        before = self._memory.active
+        everybody = self._control.active
+        count = np.where(step > 0, -(-(stop - start) // step), -(-(start - stop) // -step))
+        count = np.maximum(np.broadcast_to(count, everybody.shape), 0)
+        mine = count[everybody]
+        for number in range(int(mine.max(initial=0))):
+            goes_on = everybody & (count > number)
+            self.split = int(mine.min()) <= number
+            self._memory.active = goes_on if self.split else before
+            values = np.broadcast_to(start + number * step, everybody.shape)
+            yield self._index(values, dtype)
+        self._memory.active = before
+
+    def _index(self, value: Array, dtype: Any) -> Any:
+        width = stock._get_np_dtype(dtype)
+        return tl.tensor(make(value.astype(width), dtype), dtype)
+
+
+class WhileLoop(_Rests):
+    """A `while`; programs whose condition fails rest until the last one is through."""
+
+    def __init__(self, control: Control) -> None:
+        super().__init__(control)
+        self._before = self._memory.active
+        self._memory.in_while_loop += 1
+        self._rounds = 0
+
+    def test(self, condition: Any) -> bool:
+        """Whether any program does another round."""
+        self._rounds += 1
+        if self._rounds > _MANY_ROUNDS:
+            raise NotBatchable("a while loop goes on for very long", always=True)
+        goes_on = True
+        if isinstance(condition, tl.tensor):
+            holds = condition.handle.data != 0
+            active = self._control.active
+            now = active & holds
+            goes_on = bool(now.any())
+            if goes_on and int(now.sum()) < int(active.sum()):
+                self.split = True
+                self._memory.active = now
+        else:
+            goes_on = bool(condition)
+        if not goes_on:
+            self._memory.active = self._before
+            self._memory.in_while_loop -= 1
+        return goes_on
+
+
+def _plain(value: Any) -> Any:
+    return value.value if isinstance(value, tl.constexpr) else value
+
+
+def _equal(left: Any, right: Any) -> bool:
+    return left is right or (type(left) is type(right) and bool(left == right))

@@ -1,0 +1,267 @@
+"""Runs a launch with all its programs at once, chunk by chunk; what cannot be so goes program by program."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from triton.runtime.jit import JITFunction
+
+from kernelagent.tools.virtual import triton_versions
+from kernelagent.tools.virtual.batched.accesses import NotBatchable, TooManyTogether
+from kernelagent.tools.virtual.batched.conflicts import require_no_conflicts
+from kernelagent.tools.virtual.batched.counting import touches_of
+from kernelagent.tools.virtual.batched.language import BatchedLanguage
+from kernelagent.tools.virtual.batched.order import OrderWatch, Recorder
+from kernelagent.tools.virtual.bounds import BoundsChecker
+from kernelagent.tools.virtual.deadline import Clock, TimeIsUp
+from kernelagent.tools.virtual.interpreter import (
+    Interpreter,
+    Program,
+    all_programs,
+    argument_values,
+    quiet,
+    untraced,
+)
+from kernelagent.tools.virtual.launch import Launch, Observer
+from kernelagent.tools.virtual.memory import StoreMode
+from kernelagent.tools.virtual.races import RaceChecker
+from kernelagent.tools.virtual.traffic import TrafficCounter
+
+_FIRST_CHUNK = 64
+_LANES_TOGETHER = 1 << 18
+"""Lanes of an operation over a chunk: few enough that its arrays stay in the caches."""
+_MOST_PROGRAMS = 1 << 15
+_FAILED_CHUNKS = 2
+"""After so many in a row, the rest of a launch is not tried together."""
+_TURN = 64
+
+
+@dataclass
+class HowRun:
+    """How a launch's programs were run, and why not all of them together."""
+
+    together: int = 0
+    alone: int = 0
+    reasons: Counter[str] = field(default_factory=Counter)
+    """Programs that were run one by one, by reason."""
+
+
+class BatchedInterpreter:
+    """Has the interface of `Interpreter`, which it keeps as its reference and asks where it must."""
+
+    def __init__(self, most_together: int = _MOST_PROGRAMS) -> None:
+        self.reference = Interpreter()
+        self.most_together = most_together
+        """The most programs of a chunk; 0: the reference runs everything."""
+        self.how = HowRun()
+        """How the last launch was run."""
+        self.printed = ""
+        """The beginning of what the last launch printed."""
+        self._language = BatchedLanguage()
+        self._sizes: dict[Any, int] = {}
+        self._refused: dict[Any, str] = {}
+
+    def store_as(self, mode: StoreMode, *, one_value_each: bool) -> None:
+        """What the next launches' stores do; whether lanes of one store may disagree."""
+        self.reference.builder.memory.mode = self._language.builder.memory.mode = mode
+        self.reference.builder.memory.watch_lanes = one_value_each
+
+    def leave(self) -> None:
+        """Nothing is left to put back: `run` does that itself, and compiling may follow at once."""
+
+    def run(
+        self,
+        function: JITFunction[Any],
+        arguments: Mapping[str, Any],
+        launch: Launch,
+        *,
+        programs: Sequence[Program] | None = None,
+        observers: Sequence[Observer] = (),
+        limit: AbstractContextManager[None] | None = None,
+        enough_s: float | None = None,
+    ) -> int:
+        """Run the grid, or the given programs of it; returns how many ran. Observers may raise.
+
+        `enough_s`: after so many seconds no further program is begun; the first runs in any case.
+        """
+        job = _Job(self, function, arguments, launch, observers, enough_s)
+        self.how = job.how
+        waiting = list(programs) if programs is not None else all_programs(launch.grid)
+        with untraced(), quiet() as capped:
+            try:
+                # Entered last and left first, so that what it raises finds every scope whole.
+                with limit or contextlib.nullcontext():
+                    for observer in observers:
+                        observer.launch_begins(launch)
+                    count = job.run(waiting)
+                    for observer in observers:
+                        observer.launch_ends(launch)
+            finally:
+                self.printed = capped.text
+        return count
+
+
+class _Job:
+    """One launch."""
+
+    def __init__(
+        self,
+        owner: BatchedInterpreter,
+        function: JITFunction[Any],
+        arguments: Mapping[str, Any],
+        launch: Launch,
+        observers: Sequence[Observer],
+        enough_s: float | None = None,
+    ) -> None:
+        self.how = HowRun()
+        self._until = None if enough_s is None else time.perf_counter() + enough_s
+        self._owner = owner
+        self._language = owner._language
+        self._memory = self._language.builder.memory
+        self._function, self._arguments, self._launch = function, arguments, launch
+        self._observers = observers
+        constants = repr(sorted(launch.constexprs.items(), key=str))
+        self._key = (id(function), constants, self._memory.mode)
+        self._clocks = [item for item in observers if isinstance(item, Clock)]
+        self._traffic = [item for item in observers if isinstance(item, TrafficCounter)]
+        self._orders = [OrderWatch(item) for item in observers if isinstance(item, RaceChecker)]
+        self._memory.watch_bounds = any(isinstance(item, BoundsChecker) for item in observers)
+        self._failed = 0
+
+    def run(self, programs: Any) -> int:
+        """Chunk after chunk, in the programs' order."""
+        done, total = 0, len(programs)
+        why = self._reason()
+        self._memory.launch_begins(self._launch.tensors)
+        while done < total and not self._over(done):
+            size = total - done if why else self._chunk_size()
+            chunk = programs[done : done + size]
+            if not why:
+                try:
+                    self._together(chunk)
+                    self._failed = 0
+                except TooManyTogether:
+                    self._owner._sizes[self._key] = self._memory.largest
+                    continue
+                except NotBatchable as refusal:
+                    self._failed += 1
+                    self._alone(chunk, str(refusal))
+                    if refusal.always or self._failed >= _FAILED_CHUNKS:
+                        why = str(refusal)
+                    if refusal.always:
+                        self._owner._refused[self._key] = why
+            else:
+                self._alone(chunk, why)
+            done = self.how.together + self.how.alone
+            for clock in self._clocks:
+                clock.progress(done)
+        return done
+
+    def _over(self, done: int) -> bool:
+        """Whether enough was run."""
+        return self._until is not None and done > 0 and time.perf_counter() > self._until
+
+    def _reason(self) -> str:
+        """Why nothing is tried together; empty if it is."""
+        if not self._owner.most_together:
+            return "all programs are run one by one"
+        if not triton_versions.RUN_TOGETHER:
+            return "programs are run together under triton 3.9 only"
+        known = (Clock, TrafficCounter, RaceChecker, BoundsChecker)
+        for item in self._observers:
+            if not isinstance(item, known):
+                return f"{type(item).__name__} watches programs one by one"
+        return self._owner._refused.get(self._key, "")
+
+    def _chunk_size(self) -> int:
+        known = self._owner._sizes.get(self._key)
+        fitting = _FIRST_CHUNK if known is None else max(1, _LANES_TOGETHER // known)
+        return min(self._owner.most_together, fitting)
+
+    def _together(self, chunk: Sequence[Program]) -> None:
+        """Raises `NotBatchable` with memory as it was."""
+        builder, memory = self._language.builder, self._memory
+        ids = np.array(chunk, dtype=np.int32).reshape(-1, 3)
+        builder.ids = (
+            (ids[:, 0], ids[:, 1], ids[:, 2])
+            if len(chunk) > 1
+            else (ids[:1, 0], ids[:1, 1], ids[:1, 2])
+        )
+        operations: Counter[tuple[Any, str]] = Counter()
+
+        def count(kind: Any, number: int, dtype: str) -> None:
+            operations[kind, dtype] += number
+
+        builder.count = count if self._traffic else None
+        memory.chunk_begins(len(chunk))
+        try:
+            with self._language.active():
+                kernel = self._language.function(self._function)
+                values = argument_values(self._function, self._arguments)
+                builder.set_grid_dim(*self._launch.grid)
+                kernel(**values)
+            require_no_conflicts(memory.accesses)
+            for watch in self._orders:
+                watch.require_new_ground(memory.accesses)
+        except (NotBatchable, TimeIsUp):
+            memory.take_back()
+            raise
+        except Exception as error:
+            # Whatever the kernel raises: the reference shows what it is, and where.
+            memory.take_back()
+            raise NotBatchable(f"{type(error).__name__}: {error}"[:200]) from error
+        finally:
+            builder.count = None
+        self._owner._sizes[self._key] = memory.largest
+        self._finish(chunk, operations)
+
+    def _finish(self, chunk: Sequence[Program], operations: Counter[tuple[Any, str]]) -> None:
+        accesses = self._memory.accesses
+        for watch in self._orders:
+            watch.keep(list(chunk), accesses)
+        if self._traffic:
+            touches = touches_of(accesses)
+            for counter in self._traffic:
+                counter.running.programs += len(chunk)
+                counter.running.accesses(touches)
+                for (kind, dtype), number in operations.items():
+                    counter.operation(kind, number, dtype)
+        self._memory.accesses = []
+        self.how.together += len(chunk)
+
+    def _alone(self, chunk: Sequence[Program], why: str) -> None:
+        """The reference runs these; what it raises is the launch's fault."""
+        self.how.reasons[why] += len(chunk)
+        for watch in self._orders:
+            watch.tell()
+        recorder = Recorder()
+        observers = [item for item in self._observers if not isinstance(item, Clock)]
+        extra = [recorder] if self._orders and not self._is_last(chunk) else []
+        reference = self._owner.reference
+        with (
+            reference.watched([*observers, *extra]),
+            reference.prepared(self._function, self._arguments, self._launch) as kernel,
+        ):
+            for place, program in enumerate(chunk):
+                done = self.how.together + self.how.alone
+                if self._over(done):
+                    break
+                for clock in self._clocks:
+                    clock.ended(done)
+                    if place and place % _TURN == 0:
+                        clock.progress(done)
+                kernel(program)
+                self.how.alone += 1
+        for watch in self._orders:
+            watch.heard(recorder)
+
+    def _is_last(self, chunk: Sequence[Program]) -> bool:
+        done = self.how.together + self.how.alone
+        return done + len(chunk) >= self._launch.programs

@@ -1,0 +1,60 @@
+"""The scope in which `triton.language` computes on many programs at once."""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+import numpy as np
+import triton.language as tl
+
+from kernelagent.tools.virtual import loops
+from kernelagent.tools.virtual.batched.accesses import NotBatchable
+from kernelagent.tools.virtual.batched.builder import BatchedBuilder
+from kernelagent.tools.virtual.batched.control import Control
+from kernelagent.tools.virtual.batched.reductions import BatchedReduction, BatchedScan
+from kernelagent.tools.virtual.batched.rewriting import rewrite
+from kernelagent.tools.virtual.builder import make
+from kernelagent.tools.virtual.language import Language, Recorder
+
+
+class BatchedLanguage(Language):
+    """The same patches, over the builder with an axis for programs."""
+
+    builder: BatchedBuilder
+    reduction = BatchedReduction
+    scan = BatchedScan
+
+    def __init__(self) -> None:
+        super().__init__(BatchedBuilder())
+
+    def make_logic(self) -> loops.Logic:
+        return Control(self.builder, self.semantic)
+
+    def rewrite_control(self, definition: ast.FunctionDef) -> None:
+        rewrite(definition)
+
+    def patch_further(self, scope: Recorder) -> None:
+        scope.set_attr(tl.tensor, "__bool__", _truth)
+        scope.set_attr(tl.tensor, "__index__", lambda self: int(_only(self)))
+        scope.set_attr(tl.tensor, "T", property(_transposed))
+        for owner in (tl, tl.core):
+            scope.set_attr(owner, "static_print", self.logic.printed)
+
+
+def _truth(self: Any) -> bool:
+    return True if self.type.is_block() else bool(_only(self))
+
+
+def _only(tensor: Any) -> Any:
+    data = tensor.handle.data
+    if data.size > 1:
+        raise NotBatchable("Python asks for a value that programs may not share", always=True)
+    return data.reshape(-1)[0]
+
+
+def _transposed(self: Any) -> Any:
+    shape = list(self.type.shape)
+    shape[-1], shape[-2] = shape[-2], shape[-1]
+    data = np.swapaxes(self.handle.data, -1, -2)
+    return tl.tensor(make(data, self.handle.dtype), tl.block_type(self.dtype, shape))

@@ -1,0 +1,325 @@
+"""Memory operations of many programs at once; what they touch is kept, and can be taken back."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from triton.runtime import interpreter as stock
+
+from kernelagent.tools.virtual.batched.accesses import (
+    Access,
+    NotBatchable,
+    Regular,
+    Runs,
+    TooManyTogether,
+    Whole,
+    regular,
+    runs_of_lanes,
+    runs_of_rows,
+)
+from kernelagent.tools.virtual.launch import AccessKind, TensorArgument
+from kernelagent.tools.virtual.memory import StoreMode, all_ones, bf16_atomic, poisoned
+from kernelagent.tools.virtual.numerics import Array
+
+_native = stock._interpreter
+_RMW = _native.RMW_OP
+_ORDER_FREE = (
+    _RMW.ADD, _RMW.MIN, _RMW.UMIN, _RMW.MAX, _RMW.UMAX, _RMW.AND, _RMW.OR, _RMW.XOR,
+)  # fmt: skip
+
+_MOST_LANES = 1 << 21
+"""Lanes of all programs in one operation, which bounds what its arrays take."""
+
+
+class _Region:
+    """The bytes of one storage as a numpy array."""
+
+    def __init__(self, low: int, size: int) -> None:
+        self.low, self.high = low, low + size
+        self.bytes = np.frombuffer(
+            memoryview((ctypes.c_char * size).from_address(low)).cast("B"), dtype=np.uint8
+        )
+
+
+@dataclass(frozen=True)
+class _Lanes:
+    """One operation's lanes, of the programs that run: both arrays (programs, *shape)."""
+
+    pointers: Array
+    mask: Array | None
+    """None: all are switched on. (1, *shape) where it is the same in all programs."""
+    places: Whole
+    """The programs' places in the chunk."""
+    rows: Regular | None
+    region: _Region | None
+    """The storage that holds all `rows`."""
+
+    @property
+    def full_mask(self) -> Array:
+        if self.mask is None:
+            return np.ones(self.pointers.shape, dtype=bool)
+        return np.ascontiguousarray(np.broadcast_to(self.mask, self.pointers.shape))
+
+
+class BatchedMemory:
+    """Loads, stores and atomics of a chunk of programs."""
+
+    def __init__(self) -> None:
+        self.mode: StoreMode = "execute"
+        self.watch_bounds = False
+        """Give up a chunk that reaches out of the launch's storages: the reference names the fault."""
+        self.active: Array | None = None
+        """Which programs of the chunk run just now, as booleans; None: all."""
+        self.result_unused = False
+        """Whether the kernel drops the result of the atomic under way."""
+        self.in_while_loop = 0
+        self.accesses: list[Access] = []
+        self.largest = 1
+        """The most lanes that one operation of a program had so far."""
+        self._everybody: Whole = np.zeros(1, dtype=np.int64)
+        self._undo: list[Callable[[], None]] = []
+        self._regions: list[_Region] = []
+        self._lows = self._highs = np.zeros(0, dtype=np.int64)
+
+    def launch_begins(self, tensors: Sequence[TensorArgument]) -> None:
+        """The storages that the launch's arguments lie in."""
+        self.largest = 1
+        sizes: dict[int, int] = {}
+        for item in tensors:
+            if item.storage_bytes:
+                known = sizes.get(item.storage_address, 0)
+                sizes[item.storage_address] = max(known, item.storage_bytes)
+        self._regions = [_Region(low, size) for low, size in sorted(sizes.items())]
+        self._lows = np.array([item.low for item in self._regions], dtype=np.int64)
+        self._highs = np.array([item.high for item in self._regions], dtype=np.int64)
+
+    def chunk_begins(self, programs: int) -> None:
+        self._everybody, self.active = np.arange(programs), None
+        self.accesses, self._undo = [], []
+        self.result_unused, self.in_while_loop = False, 0
+
+    def take_back(self) -> None:
+        """Memory as it was when the chunk began."""
+        for undo in reversed(self._undo):
+            undo()
+        self._undo = []
+
+    @property
+    def programs(self) -> int:
+        return self._everybody.size
+
+    @property
+    def running(self) -> int:
+        """How many programs run just now."""
+        return self.programs if self.active is None else int(np.count_nonzero(self.active))
+
+    def expect(self, lanes: int) -> None:
+        """An operation on so many lanes of each program is about to begin."""
+        self.largest = max(self.largest, lanes)
+        if lanes * self.programs > _MOST_LANES and self.programs > 1:
+            raise TooManyTogether("the arrays of so many programs would be too large")
+
+    # operations; arrays are (programs or 1, *shape)
+
+    def load(self, pointers: Array, mask: Array | None, other: Array | None, kind: Any) -> Array:
+        """Values of (programs or 1, *shape); nothing that means anything for programs that rest."""
+        filler = all_ones((1,) * pointers.ndim, kind) if other is None else other
+        same = all(item is None or item.shape[0] == 1 for item in (pointers, mask, filler))
+        lanes = self._lanes("load", pointers, mask, kind.itemsize, same=same)
+        shape = lanes.pointers.shape
+        values = _moved(lanes, kind) if lanes.region is not None else None
+        if values is not None and values.shape == shape:
+            result = values
+        else:
+            result = np.empty(shape, kind)
+            result[...] = filler if same else self._of_running(filler, shape)
+            if values is not None:
+                assert lanes.rows is not None
+                result[(slice(None), *lanes.rows.corner)] = values
+            elif lanes.mask is None or lanes.mask.any():
+                where = np.ascontiguousarray(lanes.pointers)
+                result = _native.load(where, lanes.full_mask, result, kind)
+        return result if same else self._of_all(result, lanes.places)
+
+    def store(self, pointers: Array, values: Array, mask: Array | None, kind: Any) -> None:
+        """Written at once, unless the mode says otherwise."""
+        size = values.dtype.itemsize
+        lanes = self._lanes("store", pointers, mask, size)
+        if self.mode == "suppress":
+            return
+        if self.mode == "poison":
+            values = poisoned(values, kind)
+        what = self._of_running(values, lanes.pointers.shape)
+        if lanes.region is not None:
+            assert lanes.rows is not None
+            before = np.array(_moved(lanes, what.dtype))
+            self._undo.append(lambda: _put(lanes, before))
+            _put(lanes, what[(slice(None), *lanes.rows.corner)])
+            return
+        where, mask = np.ascontiguousarray(lanes.pointers), lanes.full_mask
+        self._remember(where, mask, what.dtype)
+        _native.store(where, np.ascontiguousarray(what), mask)
+
+    def atomic(
+        self,
+        pointers: Array,
+        values: Array,
+        mask: Array | None,
+        kind: Any,
+        operation: Any,
+        combine: Any,
+        order: Any,
+    ) -> Array:
+        """What was there before, of every program; they come one after the other."""
+        if operation is not None and operation == _RMW.XCHG:
+            raise NotBatchable("an atomic exchange shows the programs' order", always=True)
+        if self.in_while_loop:
+            raise NotBatchable("an atomic in a while loop waits for other programs", always=True)
+        poison, unused = self.mode == "poison", self.result_unused
+        self.result_unused = False
+        if poison and not unused:
+            raise NotBatchable("a poisoned atomic's result shows the programs' order", always=True)
+        like = 0
+        if unused and poison:
+            like = 1
+        elif unused and kind.is_int() and operation in _ORDER_FREE:
+            like = 2 + _ORDER_FREE.index(operation)
+        lanes = self._lanes("atomic", pointers, mask, values.dtype.itemsize, order_free=like)
+        where, keep = np.ascontiguousarray(lanes.pointers), lanes.full_mask
+        what = np.ascontiguousarray(self._of_running(values, where.shape))
+        if self.mode == "suppress":
+            old: Array = _native.load(where, keep, np.zeros_like(what), what.dtype)
+            return self._of_all(old, lanes.places)
+        self._remember(where, keep, what.dtype)
+        if poison:
+            old = np.zeros_like(what)
+            _native.store(where, poisoned(what, kind), keep)
+        elif combine is not None:
+            old = bf16_atomic(where, what, keep, combine)
+        else:
+            old = _native.atomic_rmw(operation, where, what, keep, order)
+        return self._of_all(old, lanes.places)
+
+    # how
+
+    def _lanes(
+        self,
+        kind: AccessKind,
+        pointers: Array,
+        mask: Array | None,
+        item_bytes: int,
+        *,
+        same: bool = False,
+        order_free: int = 0,
+    ) -> _Lanes:
+        """Looks at the access first; raises `NotBatchable` before anything is touched."""
+        shape = pointers.shape[1:]
+        self.expect(math.prod(shape))
+        if mask is not None and mask.all():
+            mask = None
+        places = self._everybody if self.active is None else np.flatnonzero(self.active)
+        if same:
+            seen = places[:1]
+        else:
+            seen = places
+            pointers = self._of_running(pointers, (places.size, *shape))
+            if mask is not None and mask.shape[0] > 1:
+                mask = self._of_running(mask, (places.size, *shape))
+        if mask is not None and mask.shape[1:] != shape:
+            mask = np.broadcast_to(mask, (mask.shape[0], *shape))
+        usable = mask is None or mask.shape[0] == 1
+        rows = regular(pointers, mask, item_bytes) if usable and seen.size else None
+        if rows is not None:
+            runs = runs_of_rows(rows, item_bytes, seen)
+        else:
+            keep = np.ones((1, *shape), bool) if mask is None else mask
+            runs = runs_of_lanes(pointers, np.broadcast_to(keep, pointers.shape), item_bytes, seen)
+        regions = self._check(runs)
+        if kind == "store":
+            _require_disjoint_lanes(runs)
+        if same and places.size > 1:
+            runs = runs.for_each_of(places)
+        access = Access(
+            kind, len(self.accesses), runs, item_bytes, math.prod(shape), same, order_free
+        )
+        self.accesses.append(access)
+        region = None
+        if rows is not None and regions is not None and shape and regions.min() == regions.max():
+            region = self._regions[int(regions[0])]
+        return _Lanes(pointers, mask, places, rows, region)
+
+    def _check(self, runs: Runs) -> Whole | None:
+        """The storage of each run, as its index; None if there are no such storages or runs."""
+        if not runs.start.size:
+            return None
+        index = np.searchsorted(self._lows, runs.start, side="right") - 1
+        inside = index >= 0
+        if self._highs.size:
+            inside &= runs.end <= self._highs[np.maximum(index, 0)]
+        if inside.all():
+            return index
+        if self.watch_bounds:
+            raise NotBatchable("an access is out of bounds")
+        return None
+
+    def _of_running(self, data: Array, shape: tuple[int, ...]) -> Array:
+        if self.active is not None and data.shape[0] > 1:
+            data = data[self.active]
+        return np.broadcast_to(data, shape) if data.shape != shape else data
+
+    def _of_all(self, data: Array, places: Whole) -> Array:
+        if places.size == self.programs:
+            return data
+        wide = np.zeros((self.programs, *data.shape[1:]), data.dtype)
+        wide[places] = data
+        return wide
+
+    def _remember(self, where: Array, mask: Array, kind: Any) -> None:
+        before = _native.load(where, mask, np.zeros(where.shape, kind), kind)
+        self._undo.append(lambda: _native.store(where, before, mask))
+
+
+def _require_disjoint_lanes(runs: Runs) -> None:
+    """One store of a program must put one value in each place; the reference says what it breaks."""
+    same = runs.program[1:] == runs.program[:-1]
+    if not (same & (runs.start[1:] < runs.end[:-1])).any():
+        return
+    order = np.lexsort((runs.start, runs.program))
+    program, start, end = runs.program[order], runs.start[order], runs.end[order]
+    if ((program[1:] == program[:-1]) & (start[1:] < end[:-1])).any():
+        raise NotBatchable("one store has several lanes for one place")
+
+
+def _rows(lanes: _Lanes, kind: Any) -> tuple[Array, Array]:
+    """All places in the storage where a row could begin, and which of them do."""
+    rows, region = lanes.rows, lanes.region
+    assert rows is not None
+    assert region is not None
+    offset = (rows.start - np.uint64(region.low)).astype(np.int64)
+    first = int(offset.min())
+    away = offset - first
+    step = int(np.gcd.reduce(away.reshape(-1))) or kind.itemsize
+    size = int(away.max()) // step + 1
+    windows: Array = np.ndarray(
+        (size, rows.lanes), kind, region.bytes, first, (step, kind.itemsize)
+    )
+    return windows, away // step
+
+
+def _moved(lanes: _Lanes, kind: Any) -> Array:
+    """What memory holds in the rows, of shape (programs, *corner)."""
+    windows, index = _rows(lanes, np.dtype(kind))
+    values: Array = windows[index]
+    assert lanes.rows is not None
+    return np.swapaxes(values, -1, -2) if lanes.rows.swapped else values
+
+
+def _put(lanes: _Lanes, values: Array) -> None:
+    assert lanes.rows is not None
+    windows, index = _rows(lanes, values.dtype)
+    windows[index] = np.swapaxes(values, -1, -2) if lanes.rows.swapped else values

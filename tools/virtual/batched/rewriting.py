@@ -1,0 +1,248 @@
+"""A kernel's text with its control flow turned into questions to `Control`, so that programs may differ."""
+
+from __future__ import annotations
+
+import ast
+import copy
+import itertools
+from collections.abc import Iterable
+
+from kernelagent.tools.virtual.batched.accesses import NotBatchable
+from kernelagent.tools.virtual.loops import NAME, call, deferred
+
+_RESULT = "__result"
+
+
+def rewrite(function: ast.FunctionDef) -> None:
+    """In place; the text has been through `LogicRewriter`. Raises `NotBatchable`."""
+    parameters = {
+        item.arg
+        for item in (
+            *function.args.posonlyargs,
+            *function.args.args,
+            *function.args.kwonlyargs,
+            *(extra for extra in (function.args.vararg, function.args.kwarg) if extra),
+        )
+    }
+    body = function.body
+    returns = _returns_inside(body)
+    if returns:
+        body = _with_one_return(body)
+    names = assigned(body)
+    writer = _Writer()
+    body = writer.block(body)
+    begin: list[ast.stmt] = [
+        _assign(name, _attribute("unset")) for name in sorted(names - parameters)
+    ]
+    if returns:
+        begin.append(_assign(_RESULT, ast.Constant(None)))
+        body.append(ast.Return(ast.Name(_RESULT, ast.Load())))
+    documented = ast.get_docstring(function, clean=False) is not None
+    function.body = [*(body[:1] if documented else []), *begin, *body[int(documented) :]]
+
+
+def assigned(statements: Iterable[ast.stmt]) -> set[str]:
+    """The local variables that these statements may set."""
+    result: set[str] = set()
+    for statement in statements:
+        for node in _walk(statement):
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                result.add(node.id)
+    return result
+
+
+def _walk(node: ast.AST) -> Iterable[ast.AST]:
+    yield node
+    for child in ast.iter_child_nodes(node):
+        if not isinstance(child, ast.ListComp | ast.GeneratorExp):
+            yield from _walk(child)
+
+
+def _returns(statement: ast.stmt) -> bool:
+    return any(isinstance(node, ast.Return) for node in ast.walk(statement))
+
+
+def _returns_inside(body: list[ast.stmt]) -> bool:
+    """Whether there is a return other than at the very end."""
+    return any(_returns(item) and not isinstance(item, ast.Return) for item in body)
+
+
+def _with_one_return(body: list[ast.stmt]) -> list[ast.stmt]:
+    """What follows a return's `if` goes into its other side; every return becomes an assignment."""
+    made: list[ast.stmt] = []
+    for place, item in enumerate(body):
+        if isinstance(item, ast.Return):
+            made.append(_assign(_RESULT, item.value or ast.Constant(None)))
+            return made
+        if _returns(item):
+            if not isinstance(item, ast.If):
+                raise NotBatchable("a return inside a loop", always=True)
+            rest = body[place + 1 :]
+            item.body = _with_one_return([*item.body, *copy.deepcopy(rest)])
+            item.orelse = _with_one_return([*item.orelse, *rest])
+            made.append(item)
+            return made
+        made.append(item)
+    return made or [ast.Pass()]
+
+
+class _Writer:
+    """Rewrites statements, each with names of its own for what it keeps."""
+
+    def __init__(self) -> None:
+        self._numbers = itertools.count()
+
+    def block(self, statements: list[ast.stmt]) -> list[ast.stmt]:
+        made: list[ast.stmt] = []
+        for item in statements:
+            new = self._statement(item)
+            for statement in new:
+                ast.copy_location(statement, item)
+                ast.fix_missing_locations(statement)
+            made += new
+        return made
+
+    def _statement(self, one: ast.stmt) -> list[ast.stmt]:
+        if isinstance(one, ast.If):
+            return self._if(one)
+        if isinstance(one, ast.For):
+            return self._for(one)
+        if isinstance(one, ast.While):
+            return self._while(one)
+        if isinstance(one, ast.Break | ast.Continue):
+            raise NotBatchable("a loop that is left early", always=True)
+        if isinstance(one, ast.With):
+            one.body = self.block(one.body)
+            return [one]
+        one = _Expressions().visit(one)
+        if isinstance(one, ast.Assert):
+            return [ast.Expr(call("require", [one.test]))]
+        if isinstance(one, ast.Expr) and _is_atomic(one.value):
+            before, after = (ast.Expr(call("unused", [ast.Constant(on)])) for on in (True, False))
+            return [before, one, after]
+        return [one]
+
+    def _if(self, one: ast.If) -> list[ast.stmt]:
+        names = sorted(assigned([*one.body, *one.orelse]))
+        number = next(self._numbers)
+        decision, before, taken = (f"__{what}{number}" for what in ("if", "old", "new"))
+        test = _Expressions().visit(one.test)
+        body, orelse = self.block(one.body), self.block(one.orelse)
+        then: list[ast.stmt] = [_do(decision, "take"), *body, _assign(taken, _tuple(names))]
+        other: list[ast.stmt] = [*_unpack(names, _name(before)), _do(decision, "leave"), *orelse]
+        joined = _ask(decision, "join", [_name(taken), _tuple(names)])
+        join = _unpack(names, joined) or [ast.Expr(joined)]
+        return [
+            _assign(decision, call("decide", [test])),
+            _assign(before, _tuple(names)),
+            ast.If(_get(decision, "yes"), then, []),
+            ast.If(_get(decision, "no"), other, []),
+            ast.If(_get(decision, "split"), join, []),
+        ]
+
+    def _for(self, one: ast.For) -> list[ast.stmt]:
+        if one.orelse:
+            raise NotBatchable("a loop with an else", always=True)
+        names = sorted(assigned([*one.body]) | assigned([ast.Expr(one.target)]))
+        number = next(self._numbers)
+        loop, before, index = (f"__{what}{number}" for what in ("loop", "old", "at"))
+        source = _Expressions().visit(one.iter)
+        if _is_question(source, "each"):
+            source = call("loop", source.args, source.keywords)
+        keep = ast.If(
+            call("is_split", [_name(loop)]),
+            _unpack(names, _ask(loop, "frozen", [_name(before), _tuple(names)])),
+            [],
+        )
+        body: list[ast.stmt] = [
+            _assign(before, _tuple(names)),
+            ast.Assign([one.target], _name(index)),
+            *self.block(one.body),
+            keep,
+        ]
+        return [
+            _assign(loop, source),
+            ast.For(ast.Name(index, ast.Store()), _name(loop), body, [], None),
+        ]
+
+    def _while(self, one: ast.While) -> list[ast.stmt]:
+        if one.orelse:
+            raise NotBatchable("a loop with an else", always=True)
+        names = sorted(assigned(one.body))
+        number = next(self._numbers)
+        loop, before = f"__loop{number}", f"__old{number}"
+        keep = ast.If(
+            _get(loop, "split"),
+            _unpack(names, _ask(loop, "frozen", [_name(before), _tuple(names)])) or [ast.Pass()],
+            [],
+        )
+        body: list[ast.stmt] = [_assign(before, _tuple(names)), *self.block(one.body), keep]
+        test = _ask(loop, "test", [_Expressions().visit(one.test)])
+        return [_assign(loop, call("loop_while", [])), ast.While(test, body, [])]
+
+
+class _Expressions(ast.NodeTransformer):
+    def visit_IfExp(self, node: ast.IfExp) -> ast.AST:
+        if any(isinstance(part, ast.NamedExpr) for part in ast.walk(node)):
+            raise NotBatchable("an assignment inside a conditional expression", always=True)
+        self.generic_visit(node)
+        return ast.copy_location(
+            call("choose", [node.test, deferred(node.body), deferred(node.orelse)]), node
+        )
+
+
+def _is_atomic(value: ast.expr) -> bool:
+    """Whether this is `tl.atomic_add(...)` or the like, with nothing in it that may hold another one."""
+    if not isinstance(value, ast.Call):
+        return False
+    calls = [node.func for node in ast.walk(value) if isinstance(node, ast.Call)]
+    names = [item.attr for item in calls if isinstance(item, ast.Attribute)]
+    atomics = [name for name in names if name.startswith("atomic_")]
+    own = isinstance(value.func, ast.Attribute) and value.func.attr in atomics
+    return own and len(atomics) == 1 and len(names) == len(calls)
+
+
+def _is_question(value: ast.expr, method: str) -> bool:
+    return (
+        isinstance(value, ast.Call)
+        and isinstance(value.func, ast.Attribute)
+        and value.func.attr == method
+        and isinstance(value.func.value, ast.Name)
+        and value.func.value.id == NAME
+    )
+
+
+def _name(name: str) -> ast.Name:
+    return ast.Name(name, ast.Load())
+
+
+def _attribute(name: str) -> ast.Attribute:
+    return ast.Attribute(_name(NAME), name, ast.Load())
+
+
+def _get(owner: str, name: str) -> ast.Attribute:
+    return ast.Attribute(_name(owner), name, ast.Load())
+
+
+def _ask(owner: str, method: str, arguments: list[ast.expr]) -> ast.Call:
+    return ast.Call(_get(owner, method), arguments, [])
+
+
+def _do(owner: str, method: str) -> ast.Expr:
+    return ast.Expr(_ask(owner, method, []))
+
+
+def _tuple(names: list[str]) -> ast.Tuple:
+    return ast.Tuple([_name(item) for item in names], ast.Load())
+
+
+def _assign(name: str, value: ast.expr) -> ast.Assign:
+    return ast.Assign([ast.Name(name, ast.Store())], value)
+
+
+def _unpack(names: list[str], value: ast.expr) -> list[ast.stmt]:
+    if not names:
+        return []
+    return [
+        ast.Assign([ast.Tuple([ast.Name(item, ast.Store()) for item in names], ast.Store())], value)
+    ]

@@ -1,0 +1,253 @@
+"""Lets code that says `cuda` run on CPU tensors: inside the scope they claim to live on `cuda:0`."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import time
+from collections.abc import Callable, Iterator, Mapping
+from types import FunctionType, SimpleNamespace
+from typing import Any, Self
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+from kernelagent.tools.virtual.ceilings import ceilings_for
+from kernelagent.tools.virtual.compiling import SHARED_BYTES
+
+_CUDA = torch.device("cuda", 0)
+_ELSEWHERE = ("cuda", "hip", "xpu")
+_MEMORY_BYTES = 80 << 30
+"""What code that asks for the device's memory is told, whatever the target."""
+_MOVES = ("cuda", "cpu", "pin_memory")
+_CLAIMS = {
+    getattr(torch.Tensor, name).__get__: name for name in ("device", "is_cuda", "is_cpu", "is_meta")
+}
+
+
+def _on_cpu(device: Any) -> Any:
+    """The device that is really there for one that was named."""
+    if isinstance(device, str) and device.split(":")[0] in _ELSEWHERE:
+        return "cpu"
+    if isinstance(device, torch.device) and device.type in _ELSEWHERE:
+        return torch.device("cpu")
+    if isinstance(device, int) and not isinstance(device, bool):
+        return "cpu"
+    return device
+
+
+class _Claiming(TorchFunctionMode):
+    """Property getters and factories pass through function modes, so tensors can say where they are."""
+
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        claim = _CLAIMS.get(func)
+        if claim is not None:
+            return _claimed(claim, func(*args))
+        named = dict(kwargs or {})
+        name = getattr(func, "__name__", "")
+        if name == "get_device":
+            return 0
+        if name in _MOVES and args and isinstance(args[0], torch.Tensor):
+            return args[0]
+        if "device" in named:
+            named["device"] = _on_cpu(named["device"])
+        if name == "to":
+            args = tuple(_on_cpu(a) if isinstance(a, str | torch.device) else a for a in args)
+        if name == "set_default_device":
+            args = tuple(map(_on_cpu, args))
+        named.pop("pin_memory", None)
+        return func(*args, **named)
+
+
+def _claimed(claim: str, real: Any) -> Any:
+    if claim == "device":
+        return _CUDA if real.type == "cpu" else real
+    return {"is_cuda": True, "is_cpu": False, "is_meta": False}[claim]
+
+
+class WithoutContents(TorchFunctionMode):
+    """Entered inside `pretending_cuda`: there `cuda` means tensors that have shapes and hold nothing."""
+
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        claim = _CLAIMS.get(func)
+        if claim == "device":
+            real = func(*args)
+            return _CUDA if real.type == "meta" else real
+        if claim is not None:
+            return _claimed(claim, func(*args))
+        named = dict(kwargs or {})
+        if "device" in named:
+            named["device"] = _on_meta(named["device"])
+        if getattr(func, "__name__", "") == "to":
+            args = tuple(_on_meta(a) if isinstance(a, str | torch.device) else a for a in args)
+        return func(*args, **named)
+
+
+def _on_meta(device: Any) -> Any:
+    named = device.type if isinstance(device, torch.device) else str(device).split(":")[0]
+    return torch.device("meta") if named in _ELSEWHERE else device
+
+
+class _Inert:
+    """Streams, contexts and the like: everything can be done with them and nothing happens."""
+
+    cuda_stream = 0
+
+    def __init__(self, *_: Any, **__: Any) -> None:
+        """Takes whatever the real one takes."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        """Lets errors through."""
+
+    def __getattr__(self, name: str) -> Callable[..., int]:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return lambda *_, **__: 0
+
+
+class _Generator(torch.Generator):
+    """A generator for any device, on the CPU; still a class, because annotations name it."""
+
+    def __new__(cls, device: Any = "cpu") -> Self:
+        return super().__new__(cls, device=_on_cpu(device))  # type: ignore[call-arg]
+
+
+class _Event(_Inert):
+    def __init__(self, *_: Any, **__: Any) -> None:
+        self._at = 0.0
+
+    def record(self, *_: Any) -> None:
+        self._at = time.perf_counter()
+
+    def elapsed_time(self, other: _Event) -> float:
+        return (other._at - self._at) * 1e3
+
+
+@contextlib.contextmanager
+def pretending_cuda(target: str) -> Iterator[None]:
+    """In the scope `torch.cuda` answers for `target`, and `cuda` means the CPU.
+
+    Dynamo files each function it knows by its identity when it is imported, which a user's imports may
+    do in the scope (transformers does): every answer is therefore a function of its own. A process that
+    compiles anything imports it before (`with_dynamo_imported`), so that it knows the real ones.
+    """
+    saved: list[tuple[Any, str, Any]] = []
+
+    def put(owner: Any, name: str, value: Any) -> None:
+        saved.append((owner, name, getattr(owner, name)))
+        setattr(owner, name, value)
+
+    for name, value in _cuda_answers(target).items():
+        put(torch.cuda, name, _of_its_own(name, value))
+    _patch_modules_and_generators(put)
+    try:
+        with _Claiming():
+            yield
+    finally:
+        for owner, name, value in reversed(saved):
+            setattr(owner, name, value)
+
+
+def with_dynamo_imported() -> None:
+    """Import what must see torch's real functions; takes one to two seconds the first time."""
+    importlib.import_module("torch._dynamo")
+
+
+def _of_its_own(name: str, value: Any) -> Any:
+    """A function object for this name alone; classes and values stay what they are."""
+    if not isinstance(value, FunctionType):
+        return value
+    own = FunctionType(
+        value.__code__, value.__globals__, name, value.__defaults__, value.__closure__
+    )
+    own.__kwdefaults__ = value.__kwdefaults__
+    return own
+
+
+def _cuda_answers(target: str) -> dict[str, Any]:
+    ceilings = ceilings_for(target)
+    arch = int(ceilings.target.removeprefix("sm_"))
+    capability = divmod(arch, 10)
+    properties = SimpleNamespace(
+        name=ceilings.name,
+        major=capability[0],
+        minor=capability[1],
+        multi_processor_count=ceilings.sms,
+        total_memory=_MEMORY_BYTES,
+        shared_memory_per_block_optin=SHARED_BYTES[arch],
+        max_threads_per_multi_processor=ceilings.threads_per_sm,
+        warp_size=32,
+        regs_per_multiprocessor=65536,
+        L2_cache_size=int(ceilings.l2_bytes),
+    )
+    nothing: Callable[..., None] = lambda *_, **__: None  # noqa: E731 - one value under many names
+    zero: Callable[..., int] = lambda *_, **__: 0  # noqa: E731 - one value under many names
+    inert: Callable[..., _Inert] = lambda *_, **__: _Inert()  # noqa: E731 - likewise
+    return {
+        "is_available": lambda: True,
+        "is_initialized": lambda: True,
+        "is_bf16_supported": lambda *_, **__: True,
+        "device_count": lambda: 1,
+        "current_device": zero,
+        "memory_allocated": zero,
+        "max_memory_allocated": zero,
+        "get_device_capability": lambda *_: capability,
+        "get_device_name": lambda *_: ceilings.name,
+        "get_device_properties": lambda *_: properties,
+        "current_stream": inert,
+        "default_stream": inert,
+        "device": _Inert,
+        "device_of": _Inert,
+        "stream": _Inert,
+        "Stream": _Inert,
+        "Event": _Event,
+        "init": nothing,
+        "_lazy_init": nothing,
+        "set_device": nothing,
+        "synchronize": nothing,
+        "empty_cache": nothing,
+        "mem_get_info": lambda *_, **__: (_MEMORY_BYTES, _MEMORY_BYTES),
+        "is_current_stream_capturing": lambda: False,
+        "can_device_access_peer": lambda *_: False,
+        "ipc_collect": nothing,
+        "nvtx": SimpleNamespace(range=inert, range_push=zero, range_pop=zero, mark=nothing),
+        "get_rng_state": lambda *_, **__: torch.empty(0, dtype=torch.uint8),
+        "set_rng_state": nothing,
+        "manual_seed": nothing,
+        "manual_seed_all": nothing,
+        "reset_peak_memory_stats": nothing,
+    }
+
+
+def _patch_modules_and_generators(put: Callable[[Any, str, Any], None]) -> None:
+    move, enter = torch.nn.Module.to, torch.amp.autocast.__init__
+
+    def to(self: torch.nn.Module, *args: Any, **kwargs: Any) -> torch.nn.Module:
+        places = tuple(_on_cpu(a) if isinstance(a, str | torch.device) else a for a in args)
+        named = {n: _on_cpu(v) if n == "device" else v for n, v in kwargs.items()}
+        return move(self, *places, **named)
+
+    def begin(self: Any, device_type: str, *args: Any, **kwargs: Any) -> None:
+        enter(self, _on_cpu(device_type), *args, **kwargs)
+
+    put(torch.nn.Module, "to", to)
+    put(torch.nn.Module, "cuda", lambda self, device=None: self)
+    put(torch.Tensor, "cuda", lambda self, *_, **__: self)
+    put(torch.Tensor, "record_stream", lambda self, *_, **__: None)
+    put(torch, "Generator", _Generator)
+    put(torch.amp.autocast, "__init__", begin)

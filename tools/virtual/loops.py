@@ -1,0 +1,163 @@
+"""Python's loops and logic in a kernel, as the compiler has them: indices and conditions are tensors."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import triton.language as tl
+from triton.runtime import interpreter as stock
+
+NAME = "__logic"
+"""What rewritten kernels call these by."""
+
+
+def counted(*arguments: Any, **_: Any) -> Any:
+    """What `tl.range` is in a kernel; only `for` loops know what to do with it."""
+    return builtins.range(*(int(item) for item in arguments))
+
+
+def static(start: Any, end: Any = None, step: Any = None) -> Any:
+    """What `tl.static_range` is: its indices are compile-time numbers."""
+    first, last = (0, start) if end is None else (start, end)
+    return builtins.range(int(first), int(last), 1 if step is None else int(step))
+
+
+def is_counted(kind: Any) -> bool:
+    """Whether a loop over `kind(...)` counts at run time."""
+    return kind is builtins.range or kind is counted
+
+
+def bounds_of(semantic: Any, *arguments: Any, **options: Any) -> tuple[list[Any], Any]:
+    """Arrays of start, stop and step, and the type of the index, for the arguments of a range."""
+    names = ("arg1", "arg2", "step")
+    given = list(arguments) + [options[n] for n in names[len(arguments) :] if n in options]
+    given = [item for item in given if item is not None and not _is_none(item)]
+    if "step" in options and len(given) == 2 and len(arguments) == 1:
+        given = [0, *given]
+    if len(given) == 1:
+        given = [0, given[0], 1]
+    elif len(given) == 2:
+        given = [*given, 1]
+    tensors = [semantic.to_tensor(item) for item in given]
+    kind = tensors[0].dtype
+    for item in tensors[1:]:
+        kind = semantic.integer_promote_impl(kind, item.dtype)
+    return [item.handle.data for item in tensors], kind
+
+
+def _is_none(value: Any) -> bool:
+    return isinstance(value, tl.constexpr) and value.value is None
+
+
+class Logic:
+    """What rewritten kernels ask, program by program."""
+
+    def __init__(self, semantic: Any) -> None:
+        self.semantic = semantic
+
+    def each(self, kind: Any, *arguments: Any, **options: Any) -> Iterator[Any]:
+        """The indices of a `for` over a range, as tensors unless they are compile-time numbers."""
+        if not is_counted(kind):
+            yield from kind(*arguments, **options)
+            return
+        parts, dtype = bounds_of(self.semantic, *arguments, **options)
+        width = stock._get_np_dtype(dtype)
+        for value in builtins.range(*(int(item.reshape(-1)[0]) for item in parts)):
+            yield tl.tensor(stock.TensorHandle(np.array([value], dtype=width), dtype), dtype)
+
+    def both(self, *values: Callable[[], Any]) -> Any:
+        """`a and b and ...`"""
+        return self._joined(values, stops_at=False, join=lambda a, b: a.logical_and(b))
+
+    def either(self, *values: Callable[[], Any]) -> Any:
+        """`a or b or ...`"""
+        return self._joined(values, stops_at=True, join=lambda a, b: a.logical_or(b))
+
+    def scope(self) -> dict[str, Any]:
+        """Python's functions that the compiler knows as Triton's."""
+        return {"min": self.smallest, "max": self.largest, "print": self.printed}
+
+    def smallest(self, *values: Any) -> Any:
+        """`min`, of tensors as `tl.minimum`."""
+        if any(isinstance(item, tl.tensor) for item in values):
+            return tl.minimum(*values)
+        return min(*values)
+
+    def largest(self, *values: Any) -> Any:
+        """`max`, of tensors as `tl.maximum`."""
+        if any(isinstance(item, tl.tensor) for item in values):
+            return tl.maximum(*values)
+        return max(*values)
+
+    def printed(self, *values: Any, **options: Any) -> None:
+        """`print`"""
+        print(*values, **options)  # noqa: T201 - what the kernel prints goes into its launch's log
+
+    def negated(self, value: Any) -> Any:
+        """`not value`"""
+        if isinstance(value, tl.tensor):
+            return self.semantic.not_(value)
+        return not value
+
+    def _joined(
+        self,
+        values: tuple[Callable[[], Any], ...],
+        *,
+        stops_at: bool,
+        join: Callable[[Any, Any], Any],
+    ) -> Any:
+        """Tensors are all computed and combined; only compile-time values cut the chain short."""
+        tensors: list[Any] = []
+        for make in values:
+            value = make()
+            if isinstance(value, tl.tensor):
+                tensors.append(value)
+            elif bool(value) is stops_at:
+                return value
+        if not tensors:
+            return value
+        result = tensors.pop()
+        while tensors:
+            result = join(tensors.pop(), result)
+        return result
+
+
+class LogicRewriter(ast.NodeTransformer):
+    """Puts calls of `Logic` into a kernel's text."""
+
+    def visit_For(self, node: ast.For) -> ast.AST:
+        self.generic_visit(node)
+        if isinstance(node.iter, ast.Call):
+            node.iter = call("each", [node.iter.func, *node.iter.args], node.iter.keywords)
+        return node
+
+    def visit_BoolOp(self, node: ast.BoolOp) -> ast.AST:
+        if any(isinstance(part, ast.NamedExpr) for part in ast.walk(node)):
+            return node
+        self.generic_visit(node)
+        name = "both" if isinstance(node.op, ast.And) else "either"
+        return ast.copy_location(call(name, [deferred(item) for item in node.values]), node)
+
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.AST:
+        self.generic_visit(node)
+        if isinstance(node.op, ast.Not):
+            return ast.copy_location(call("negated", [node.operand]), node)
+        return node
+
+
+def call(
+    method: str, arguments: list[ast.expr], keywords: list[ast.keyword] | None = None
+) -> ast.Call:
+    """`__logic.method(...)`"""
+    function = ast.Attribute(ast.Name(NAME, ast.Load()), method, ast.Load())
+    return ast.Call(function, arguments, keywords or [])
+
+
+def deferred(value: ast.expr) -> ast.Lambda:
+    """`lambda: value`"""
+    nothing = ast.arguments(posonlyargs=[], args=[], kwonlyargs=[], kw_defaults=[], defaults=[])
+    return ast.Lambda(nothing, value)
