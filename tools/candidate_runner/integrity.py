@@ -58,6 +58,8 @@ _MODULE_HOOKS = (
     "_global_buffer_registration_hooks",
     "_global_module_registration_hooks",
 )
+_RECURSION_OF_INDUCTOR = 2000
+"""What `torch._inductor.compile_fx` sets in torch 2.11 to 2.13."""
 _GRACE_S = 0.1
 """How long a thread of the candidate's may live after the call that started it."""
 
@@ -130,6 +132,8 @@ def let_torch_compile() -> None:
     install_generation_tagging_init()
     # In this process: a pool of workers for each candidate would take all cores and much memory.
     config.compile_threads = 1
+    # Inductor raises the limit to this when it compiles, and never lowers it again.
+    sys.setrecursionlimit(max(sys.getrecursionlimit(), _RECURSION_OF_INDUCTOR))
 
 
 def _namespaces() -> Namespaces:

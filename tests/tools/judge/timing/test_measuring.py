@@ -90,6 +90,7 @@ def measured(
     *,
     certificate: bool = False,
     running: Running = silent,
+    processes: list[int] | None = None,
 ) -> Measured:
     number = iter(range(100))
 
@@ -110,6 +111,8 @@ def measured(
             process.load()
             context.construct(process)
             process.use_weights(context.oracle.given_weights)
+            if processes is not None:
+                processes.append(process.pid)
             yield process
 
     return measure(context, start, running, certificate=certificate, attempts=1)
@@ -135,11 +138,14 @@ def test_a_certificate_starts_fresh_processes_and_says_what_noise_there_is(
     context: JudgeContext, tmp_path: Path
 ) -> None:
     reported: list[tuple[int, int]] = []
+    processes: list[int] = []
     running = lambda done, of: reported.append((done, of))  # noqa: E731
-    result = measured(context, FASTER, tmp_path, certificate=True, running=running)
+    result = measured(
+        context, FASTER, tmp_path, certificate=True, running=running, processes=processes
+    )
     assert reported[0] == (3, 18)
     assert all(done <= of for done, of in reported)
-    assert len(list(tmp_path.iterdir())) == 6
+    assert len(set(processes)) == len(processes) == 6
     floor = result.timing.noise_floor
     assert floor is not None
     assert floor.low <= 1.1
