@@ -26,7 +26,6 @@ from kernelagent.tools.judge.verify.candidate_process import Answer, CandidatePr
 from kernelagent.tools.judge.verify.rejection import Rejected
 from kernelagent.tools.virtual.marking import MARKED, Marks
 
-
 _BUFFERS_IN_TURN = 3
 """Scratch of so many calls may be used in turn before stale data in it is taken for foreign."""
 
