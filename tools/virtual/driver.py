@@ -20,6 +20,7 @@ from triton.runtime.errors import OutOfResources
 from triton.runtime.jit import TensorWrapper
 from triton.tools.tensor_descriptor import TensorDescriptor
 
+from kernelagent.tools.dtypes import name_of
 from kernelagent.tools.virtual.arena import Arena, place
 from kernelagent.tools.virtual.autotuning import take_first_configuration
 from kernelagent.tools.virtual.codec import tell, tell_paths, tell_types
@@ -293,7 +294,7 @@ class _Crate:
         return {
             "storage": self._storages[key][0],
             "offset": tensor.storage_offset() * tensor.element_size(),
-            "dtype": str(tensor.dtype).removeprefix("torch."),
+            "dtype": name_of(tensor.dtype),
             "shape": list(tensor.shape),
             "strides": list(tensor.stride()),
         }
