@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from kernelagent.tools.dtypes import name_of
+from kernelagent.tools.torch_dtypes import name_of
 
 Spec = Any
 _GAPS = 4

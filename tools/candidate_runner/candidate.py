@@ -16,7 +16,7 @@ import torch
 
 from kernelagent.domain.candidate import ENTRY_POINT
 from kernelagent.tools.candidate_runner.shell import shell_from
-from kernelagent.tools.dtypes import name_of
+from kernelagent.tools.torch_dtypes import name_of
 from kernelagent.tools.training_step import FORWARD, TrainingStep, take
 
 NAME = "candidate"

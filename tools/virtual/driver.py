@@ -20,7 +20,7 @@ from triton.runtime.errors import OutOfResources
 from triton.runtime.jit import TensorWrapper
 from triton.tools.tensor_descriptor import TensorDescriptor
 
-from kernelagent.tools.dtypes import name_of
+from kernelagent.tools.torch_dtypes import name_of
 from kernelagent.tools.virtual.arena import Arena, place
 from kernelagent.tools.virtual.autotuning import take_first_configuration
 from kernelagent.tools.virtual.codec import tell, tell_paths, tell_types

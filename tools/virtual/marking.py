@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from kernelagent.tools.dtypes import HALVES
+from kernelagent.tools.torch_dtypes import HALVES
 
 _ROUNDS, _CELLS = 40, 32
 _STEPS = [sign * step for step in range(1, 13) for sign in (1, -1)]

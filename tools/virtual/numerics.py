@@ -14,10 +14,11 @@ from kernelagent.tools.dtypes import FLOATS
 Array = NDArray[Any]
 
 _ROWS = {getattr(tl, row.triton): row for row in FLOATS if row.triton is not None}
-FP8 = {kind: row.torch for kind, row in _ROWS.items() if row.torch.itemsize == 1}
+_TORCH = {kind: getattr(torch, row.name) for kind, row in _ROWS.items()}
+FP8 = {kind: _TORCH[kind] for kind, row in _ROWS.items() if row.bits == 8}
 """fp8 formats torch converts too; numpy holds their bits in uint8."""
-HALVES = {kind: row.torch for kind, row in _ROWS.items() if row.torch.itemsize == 2}
-_NUMPY = {kind: row.numpy for kind, row in _ROWS.items() if row.numpy is not None}
+HALVES = tuple(kind for kind, row in _ROWS.items() if row.bits == 16)
+_NUMPY = {kind: np.dtype(row.name) for kind, row in _ROWS.items() if row.numpy}
 _TF32_BITS = np.uint32(0xFFFFE000)
 
 
@@ -76,13 +77,13 @@ def convert(data: Array, source: Any, destination: Any) -> Array:
     values = as_torch(data, source)
     if destination in FP8:
         values = _saturated(values.float(), FP8[destination])
-    return from_torch(values.to(_ROWS[destination].torch), destination)
+    return from_torch(values.to(_TORCH[destination]), destination)
 
 
 def as_torch(data: Array, dtype: Any) -> torch.Tensor:
     """A torch copy of what the interpreter holds, in its own format."""
     values = torch.from_numpy(np.array(data))
-    return values.view(_ROWS[dtype].torch) if dtype == tl.bfloat16 or dtype in FP8 else values
+    return values.view(_TORCH[dtype]) if dtype == tl.bfloat16 or dtype in FP8 else values
 
 
 def from_torch(values: torch.Tensor, dtype: Any) -> Array:

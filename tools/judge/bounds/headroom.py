@@ -17,7 +17,6 @@ import torch
 from torch.utils.flop_counter import flop_registry
 
 from kernelagent.domain.evaluation import HeadroomFacts
-from kernelagent.tools.dtypes import name_of, product_kind
 from kernelagent.tools.judge.bounds.minimum_traffic import Necessary, Need, necessary
 from kernelagent.tools.judge.bounds.operation_needs import (
     ATTENTION,
@@ -27,6 +26,7 @@ from kernelagent.tools.judge.bounds.operation_needs import (
     tensors_of,
 )
 from kernelagent.tools.judge.problem.inputs import meta_twin
+from kernelagent.tools.torch_dtypes import allowed_product
 from kernelagent.tools.virtual.ceilings import DeviceCeilings
 
 _HARD_SHARE = 0.95
@@ -193,7 +193,7 @@ def _flops(found: Necessary) -> dict[str, int]:
     for operation in found.operations:
         count = _flops_of(operation)
         if count:
-            kind = _kind(operation.name, tensors_of(operation.args)[-1].dtype)
+            kind = allowed_product(operation.name, tensors_of(operation.args)[-1].dtype)
             flops[kind] = flops.get(kind, 0) + count
     return flops
 
@@ -220,17 +220,6 @@ def _attention_flops(
     if attn_mask is not None:
         return 0
     return 2 * attention_pairs(query, key, is_causal) * (query.shape[-1] + value.shape[-1])
-
-
-def _kind(name: str, dtype: torch.dtype) -> str:
-    if dtype == torch.float32:
-        rounded = (
-            torch.backends.cudnn.allow_tf32
-            if name == "convolution"
-            else torch.get_float32_matmul_precision() != "highest"
-        )
-        return "tf32" if rounded else "fp32"
-    return product_kind(name_of(dtype))
 
 
 def _peak(kind: str, ceilings: DeviceCeilings) -> float:

@@ -13,7 +13,6 @@ from typing import Any
 
 import torch
 
-from kernelagent.tools.dtypes import RANGE_OF_FLOAT32
 from kernelagent.tools.judge.problem.conditioning import noise_on_demand
 from kernelagent.tools.judge.problem.dynamic import Dynamic, hidden
 from kernelagent.tools.judge.problem.input_domain import fresh_like
@@ -32,6 +31,7 @@ from kernelagent.tools.judge.problem.probes import (
 )
 from kernelagent.tools.judge.verify import compare
 from kernelagent.tools.judge.verify.ties import index_rule
+from kernelagent.tools.torch_dtypes import RANGE_OF_FLOAT32
 from kernelagent.tools.training_step import TrainingStep
 
 _SEEDS = 1 << 62

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import torch
 
-from kernelagent.tools.dtypes import HALVES
+from kernelagent.tools.torch_dtypes import HALVES
 
 _FEWEST = 256
 _OWN = 4.0

@@ -13,12 +13,12 @@ from typing import Any
 import torch
 
 from kernelagent.domain.evaluation import Case, Disclosure, Reason
-from kernelagent.tools.dtypes import name_of
 from kernelagent.tools.judge.verify import gate as gates
 from kernelagent.tools.judge.verify.bias import slope_beyond
 from kernelagent.tools.judge.verify.exact import IndexRule, exact_difference
 from kernelagent.tools.judge.verify.gate import GateResult
 from kernelagent.tools.judge.verify.regions import Noise, natural_rms
+from kernelagent.tools.torch_dtypes import name_of
 
 MeasureNoise = Callable[[str], tuple[Noise, Noise | None]]
 """Called with an output's name only when its gate refused it: raised floor, long-sum allowance."""

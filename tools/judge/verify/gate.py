@@ -16,7 +16,6 @@ from dataclasses import dataclass
 import torch
 
 from kernelagent.domain.evaluation import Disclosure
-from kernelagent.tools.dtypes import FLOATS, RANGE_OF_FLOAT32
 from kernelagent.tools.judge.verify.regions import (
     Noise,
     as_real,
@@ -25,6 +24,7 @@ from kernelagent.tools.judge.verify.regions import (
     norms,
     with_the_whole,
 )
+from kernelagent.tools.torch_dtypes import FLOAT_TYPES, RANGE_OF_FLOAT32
 
 RMS_FACTOR = 4.0
 MAX_FACTOR = 8.0
@@ -74,7 +74,9 @@ class GateResult:
         return max(_ratio(self.rms_error, self.rms_budget), _ratio(self.max_error, self.max_budget))
 
 
-_OUTPUT_UNITS = {row.torch: row.output_unit for row in FLOATS if row.output_unit is not None}
+_OUTPUT_UNITS = {
+    dtype: row.output_unit for dtype, row in FLOAT_TYPES.items() if row.output_unit is not None
+}
 
 
 def unit_roundoff(dtype: torch.dtype) -> float:
