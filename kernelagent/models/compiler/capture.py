@@ -22,7 +22,13 @@ from torch._inductor.virtualized import V
 from torch.func import functional_call
 from torch.fx import GraphModule
 from torch.fx.experimental.proxy_tensor import make_fx
-from torch.utils._pytree import TreeSpec, tree_flatten, tree_unflatten
+from torch.utils._pytree import (
+    TreeSpec,
+    keystr,
+    tree_flatten,
+    tree_flatten_with_path,
+    tree_unflatten,
+)
 
 from kernelagent.models.compiler.attention import WHOLE, layers_unfused
 from kernelagent.models.compiler.constants import constants_of, with_slices
@@ -137,25 +143,14 @@ def _inputs(module: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, A
     bound = inspect.signature(module.forward).bind(*args, **kwargs)
     by_identity: dict[int, str] = {}
     for name, argument in bound.arguments.items():
-        for path, leaf in _leaves(argument, name):
-            by_identity.setdefault(id(leaf), path)
+        for path, leaf in tree_flatten_with_path(argument)[0]:
+            by_identity.setdefault(id(leaf), f"{name}{keystr(path)}")
     flat, _ = tree_flatten((tuple(args), dict(kwargs)))
     return [
         Value(by_identity[id(leaf)], "input", leaf.detach())
         for leaf in flat
         if isinstance(leaf, torch.Tensor)
     ]
-
-
-def _leaves(value: Any, path: str) -> Iterator[tuple[str, Any]]:
-    if isinstance(value, list | tuple):
-        for at, item in enumerate(value):
-            yield from _leaves(item, f"{path}[{at}]")
-    elif isinstance(value, dict):
-        for key, item in value.items():
-            yield from _leaves(item, f"{path}[{key!r}]")
-    else:
-        yield path, value
 
 
 class _Got(Exception):

@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from threading import Condition
-from typing import Self
 
 import kernelagent
 from kernelagent.domain.errors import EnvironmentFault, UsageError
@@ -21,6 +20,7 @@ from kernelagent.domain.serialization import from_data
 from kernelagent.loop.exclusive_gpu import Say
 from kernelagent.suite.ray.connection import Connection, Host, HostLost, Kind, Node
 from kernelagent.suite.ray.remote import RemoteJudge
+from kernelagent.tools.closing import Closing
 
 _LOOK_AGAIN_S = 2.0
 _NOBODY_LEFT_S = 120.0
@@ -55,7 +55,7 @@ class Joined:
     """Nodes, each with why."""
 
 
-class Cluster:
+class Cluster(Closing):
     """A context manager; thread-safe."""
 
     def __init__(
@@ -169,12 +169,6 @@ class Cluster:
         for device in devices:
             device.host.stop()
         self._connection.__exit__()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def _free(self, key: str, avoid: Sequence[Device]) -> Device | None:
         free = [d for d in self._devices if not d.busy and d not in avoid]

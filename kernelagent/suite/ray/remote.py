@@ -5,8 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from contextlib import suppress
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal
 
 from kernelagent.domain import errors
 from kernelagent.domain.candidate import Candidate
@@ -18,6 +17,7 @@ from kernelagent.domain.serialization import from_data, to_data, to_json
 from kernelagent.loop.exclusive_gpu import Say
 from kernelagent.suite.ray.connection import HostLost
 from kernelagent.suite.ray.packaging import pack
+from kernelagent.tools.closing import Closing
 
 if TYPE_CHECKING:
     from kernelagent.suite.ray.cluster import Cluster, Device
@@ -29,7 +29,7 @@ MOST_FAULTS = 3
 """Devices that may fail to carry out one request, each by a judge that is new."""
 
 
-class RemoteJudge:
+class RemoteJudge(Closing):
     """As `JudgeProcess`; a context manager. Raises what the judge could not do on any device."""
 
     def __init__(self, cluster: Cluster, settings: JudgeSettings, say: Say) -> None:
@@ -71,17 +71,6 @@ class RemoteJudge:
             if self._key in device.open:
                 self._forget(device)
         self._used.clear()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def _forget(self, device: Device) -> None:
         device.open.discard(self._key)
