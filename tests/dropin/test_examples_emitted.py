@@ -33,7 +33,8 @@ from kernelagent.domain.problem import ProblemSpec
 from kernelagent.loop.run import optimize
 from kernelagent.tools.judge.problem.context import JudgeContext
 from kernelagent.tools.judge.verify import compare
-from kernelagent.tools.judge.verify.candidate_process import CandidateProcess, Limits
+from kernelagent.tools.judge.verify.candidate_process import CandidateProcess
+from kernelagent.tools.judge.verify.limits import Limits
 from tests.dropin.emitted import imported
 
 ROOT = Path(__file__).resolve().parent.parent.parent

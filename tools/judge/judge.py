@@ -37,11 +37,8 @@ from kernelagent.tools.judge.problem.training import training_rounds
 from kernelagent.tools.judge.problem.trials import rounds
 from kernelagent.tools.judge.timing import counting
 from kernelagent.tools.judge.timing.blocks import Running
-from kernelagent.tools.judge.verify.candidate_process import (
-    CandidateProcess,
-    Deadline,
-    limits_for,
-)
+from kernelagent.tools.judge.verify.candidate_process import CandidateProcess
+from kernelagent.tools.judge.verify.limits import Deadline, limits_for
 from kernelagent.tools.judge.verify.rejection import Rejected, beyond_means
 from kernelagent.tools.judge.verify.tolerance import UserTolerance
 from kernelagent.tools.judge.verify.verify import Findings, Verifier
