@@ -257,6 +257,9 @@ class Judge:
                 f"{tried} of {offered} configurations of an autotuned kernel were run; another may "
                 f"be chosen on a GPU",
             )
+        bounds = envelope.bounds_said(context)
+        if bounds is not None:
+            findings.disclose("dynamic_sizes", bounds)
         if context.trains:
             for item in training_rounds(*every, constant=constant):
                 verifier.run(item)

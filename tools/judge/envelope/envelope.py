@@ -35,7 +35,7 @@ def verified(context: JudgeContext, declared: dict[str, object] | None) -> dict[
 def input_set(context: JudgeContext, name: str, arguments: Arguments) -> dict[str, Any]:
     """One input set in the form the guard reads (`kernelagent.dropin.emit`)."""
     args, kwargs = arguments
-    sizes = _open_sizes(context.dynamic.get(name, ()), named_tensors(arguments))
+    sizes = open_sizes(context.dynamic.get(name, ()), named_tensors(arguments))
     return {
         "name": name,
         "args": [_facts(v, f"arguments[0][{at}]", sizes) for at, v in enumerate(args)],
@@ -43,20 +43,35 @@ def input_set(context: JudgeContext, name: str, arguments: Arguments) -> dict[st
     }
 
 
-_MOST_ELEMENTS = (1 << 31) - 1
-"""Beyond it the offsets of a kernel may overflow, and no such size was tried."""
-
-
-def _open_sizes(
+def open_sizes(
     dynamic: Sequence[Dynamic], tensors: Mapping[str, torch.Tensor]
 ) -> dict[Place, dict[str, Any]]:
-    """A rule for every place whose size may change; those of one dimension share a name."""
+    """A rule for every place whose size may change; those of one dimension share a name.
+
+    Nothing beyond the largest size that was tried, or the user's own where that is larger.
+    """
     rules: dict[Place, dict[str, Any]] = {}
     for number, item in enumerate(dynamic):
-        rest = max(tensors[name].numel() // max(item.size, 1) for name, _ in item.places)
-        rule = {"name": f"size{number}", "min": 1, "max": _MOST_ELEMENTS // max(rest, 1)}
+        given = max(tensors[name].shape[axis] for name, axis in item.places)
+        most = max(item.farthest, item.size, int(given))
+        rule = {"name": f"size{number}", "min": 1, "max": most}
         rules |= dict.fromkeys(item.places, rule)
     return rules
+
+
+def bounds_said(context: JudgeContext) -> str | None:
+    """One sentence on how far sizes may change; None where none may."""
+    parts = []
+    for source in context.sources:
+        tensors = named_tensors(source.full)
+        rules = open_sizes(context.dynamic.get(source.name, ()), tensors)
+        for item in context.dynamic.get(source.name, ()):
+            parts.append(
+                f"{item.written_out} of {source.name}: 1 to {rules[item.places[0]]['max']}"
+            )
+    if not parts:
+        return None
+    return f"sizes the emitted module takes, the largest tried: {'; '.join(parts)}"
 
 
 def _facts(value: Any, path: str, sizes: Mapping[Place, dict[str, Any]]) -> dict[str, Any]:
