@@ -282,6 +282,10 @@ class CandidateProcess:
         frame = self._ask({"kind": "held", "call": call}, None, self._limits.call_s)
         return self._open(frame), frame.header.get("inputs_kept") is True
 
+    def forget(self) -> None:
+        """Free what is held of all calls but the last."""
+        self._ask({"kind": "forget"}, None, self._limits.call_s)
+
     def state(self) -> dict[str, Any]:
         """Parameters and buffers as they are now."""
         value = self._open(self._ask({"kind": "state"}, None, self._limits.call_s))
