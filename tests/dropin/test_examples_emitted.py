@@ -34,6 +34,7 @@ from kernelagent.loop.run import optimize
 from kernelagent.tools.judge.problem.context import JudgeContext
 from kernelagent.tools.judge.verify import compare
 from kernelagent.tools.judge.verify.candidate_process import CandidateProcess, Limits
+from kernelagent.tools.sandbox.spawn import ForkServer
 from tests.dropin.emitted import imported
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -158,9 +159,9 @@ def test_a_gradient_falls_back(one: Emitted) -> None:
 class Bench:
     """The drop-in in this process, its kernels in the candidate's, the oracle beside it."""
 
-    def __init__(self, one: Emitted) -> None:
+    def __init__(self, one: Emitted, fork_server: ForkServer) -> None:
         settings = JudgeSettings(one.spec, device="virtual")
-        self.context = JudgeContext.open(settings)
+        self.context = JudgeContext.open(settings, fork_server)
         self._scratch = tempfile.TemporaryDirectory(prefix="kernelagent-test-")
         self.process = CandidateProcess(
             self.context.warm,
@@ -194,8 +195,8 @@ class Bench:
 
 
 @pytest.fixture
-def bench(one: Emitted) -> Iterator[Bench]:
-    made = Bench(one)
+def bench(one: Emitted, fork_server: ForkServer) -> Iterator[Bench]:
+    made = Bench(one, fork_server)
     yield made
     made.close()
 

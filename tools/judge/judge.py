@@ -47,6 +47,7 @@ from kernelagent.tools.judge.verify.candidate_process import (
 from kernelagent.tools.judge.verify.rejection import Rejected, beyond_means
 from kernelagent.tools.judge.verify.tolerance import UserTolerance
 from kernelagent.tools.judge.verify.verify import Findings, Verifier
+from kernelagent.tools.sandbox.spawn import ForkServer
 from kernelagent.tools.sandbox.sweeping import sweep
 
 _FIRST_ORDER = (
@@ -86,10 +87,13 @@ class _Stages:
 class Judge:
     """Holds the user's module, the fork server and the device; nothing of a candidate ever runs here."""
 
-    def __init__(self, settings: JudgeSettings) -> None:
-        """Raises `ProblemError` for the problem, `EnvironmentFault` for the machine."""
+    def __init__(self, settings: JudgeSettings, fork_server: ForkServer | None = None) -> None:
+        """Raises `ProblemError` for the problem, `EnvironmentFault` for the machine.
+
+        `fork_server`: shared with other judges of this process; the caller closes it.
+        """
         self._settings = settings
-        self._context = JudgeContext.open(settings)
+        self._context = JudgeContext.open(settings, fork_server)
         self._limits = limits_for(settings, self._context.device.kind)
         self._scratch = Path(tempfile.mkdtemp(prefix="kernelagent-"))
         self._certified = 0

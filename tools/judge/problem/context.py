@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -96,6 +96,8 @@ class JudgeContext:
     """How small it is executed: 0 as usual, then for candidates that took too long."""
     of_the_machine: tuple[Remark, ...] = ()
     """What this machine lacks, whatever the problem."""
+    closes_fork_server: bool = False
+    """Whether `warm` goes with this context."""
 
     @property
     def module_at_full_size(self) -> torch.nn.Module:
@@ -124,22 +126,31 @@ class JudgeContext:
         return made
 
     @classmethod
-    def open(cls, settings: JudgeSettings) -> JudgeContext:
-        """Read the problem and try it; raises `ProblemError` or `EnvironmentFault`."""
+    def open(cls, settings: JudgeSettings, fork_server: ForkServer | None = None) -> JudgeContext:
+        """Read the problem and try it; raises `ProblemError` or `EnvironmentFault`.
+
+        `fork_server`: of `open_fork_server` for this device, which several judges share and the caller
+        closes; without it the context has its own.
+        """
         folder = Path.cwd()
         device = open_device(settings.device, settings.target)
         if device.kind == "virtual":
             gpu_target(device.facts.target)
         # Both need it before the first stand-in for CUDA's names, and it takes long to import.
-        warm = open_fork_server(device, meanwhile=partial(import_module, "torch._dynamo"))
+        warm = fork_server or open_fork_server(
+            device, meanwhile=partial(import_module, "torch._dynamo")
+        )
+        closes = fork_server is None
         scratch = tempfile.TemporaryDirectory(prefix="kernelagent-context-")
         try:
             if settings.sandbox == "require":
                 require(warm.sandbox)
             remarks = make_ready(device, warm, settings.sandbox, Path(scratch.name))
-            return cls._opened(settings, device, warm, remarks, folder=folder, scratch=scratch)
+            made = cls._opened(settings, device, warm, remarks, folder=folder, scratch=scratch)
+            return replace(made, closes_fork_server=closes)
         except BaseException:
-            warm.close()
+            if closes:
+                warm.close()
             scratch.cleanup()
             raise
 
@@ -234,7 +245,8 @@ class JudgeContext:
         return folder
 
     def close(self) -> None:
-        self.warm.close()
+        if self.closes_fork_server:
+            self.warm.close()
         self.scratch.cleanup()
 
     @property

@@ -17,6 +17,7 @@ from kernelagent.tools.judge.timing.observed import graph_time, observe, suppres
 from kernelagent.tools.judge.timing.tracing import traced_forward
 from kernelagent.tools.judge.verify.candidate_process import CandidateProcess, Limits
 from kernelagent.tools.judge.verify.rejection import Rejected
+from kernelagent.tools.sandbox.spawn import ForkServer
 
 PROBLEM = """
 import torch
@@ -34,12 +35,12 @@ BROKEN = CANDIDATE.replace("torch.tanh(x)", "torch.tanh(x[:, :3] @ x)")
 
 
 @pytest.fixture(scope="module")
-def context() -> Iterator[JudgeContext]:
+def context(fork_server: ForkServer) -> Iterator[JudgeContext]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "problem.py"
         path.write_text(PROBLEM, encoding="utf-8")
         settings = JudgeSettings(ProblemSpec(path=str(path)), device="virtual", policy="any")
-        opened = JudgeContext.open(settings)
+        opened = JudgeContext.open(settings, fork_server)
         yield opened
         opened.close()
 

@@ -21,6 +21,7 @@ from kernelagent.tools.judge.timing.blocks import Running, silent
 from kernelagent.tools.judge.timing.measuring import Measured, measure
 from kernelagent.tools.judge.verify.candidate_process import CandidateProcess, Limits
 from kernelagent.tools.judge.verify.rejection import Rejected
+from kernelagent.tools.sandbox.spawn import ForkServer
 
 PROBLEM = """
 import torch
@@ -57,12 +58,12 @@ REMEMBERING = HONEST.replace(
 
 
 @pytest.fixture(scope="module")
-def context() -> Iterator[JudgeContext]:
+def context(fork_server: ForkServer) -> Iterator[JudgeContext]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "problem.py"
         path.write_text(PROBLEM, encoding="utf-8")
         settings = JudgeSettings(ProblemSpec(path=str(path)), device="virtual", policy="any")
-        opened = JudgeContext.open(settings)
+        opened = JudgeContext.open(settings, fork_server)
         yield opened
         opened.close()
 
