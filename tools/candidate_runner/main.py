@@ -132,7 +132,8 @@ class Runner:
             header, payload = failure.as_header(), ()
         if (seen := self._watch.take()) is not None:
             header, payload = seen.as_failure().as_header(), ()
-        self._judge.send(header | {"compiles": self._watch.compiles}, payload)
+        header = {**header, "compiles": self._watch.compiles}
+        self._judge.send(header | {"signatures": self._launches.take_signatures()}, payload)
         return True
 
     @contextlib.contextmanager

@@ -224,9 +224,12 @@ def _fresh(context: JudgeContext, start: Start) -> Iterator[CandidateProcess]:
 
 
 def _ready(context: JudgeContext, process: CandidateProcess) -> None:
+    """A loaded candidate and the reference, both with the weights that were given."""
     process.load()
     context.construct(process)
     process.use_weights(context.oracle.given_weights)
+    # Verifying has left it with weights of its own.
+    context.oracle.use_weights(context.oracle.given_weights)
 
 
 def _account(

@@ -18,7 +18,7 @@ from kernelagent.domain.evaluation import DeviceFacts
 from kernelagent.domain.judge_settings import DynamicDimension, JudgeSettings, SandboxChoice
 from kernelagent.domain.problem import ProblemFacts, Remark
 from kernelagent.tools.candidate_runner import shell
-from kernelagent.tools.cuda.helper import compiled_helper
+from kernelagent.tools.cuda.helper import compiled_helpers
 from kernelagent.tools.judge.admission.admit import admission_of
 from kernelagent.tools.judge.bounds.headroom import Headroom, headroom_of
 from kernelagent.tools.judge.canary import ConfinedCanary, examine, require_kernel
@@ -323,7 +323,7 @@ def make_ready(
     """
     if device.kind != "cuda":
         return ()
-    warm.triton_helper = compiled_helper(warm, scratch)
+    warm.triton_cache = compiled_helpers(warm, scratch)
     canary = ConfinedCanary(warm, device, scratch)
     result = examine(canary, sandboxed=sandbox != "off")
     remarks = [] if device.unmeasured is None else [Remark("not_measured", device.unmeasured)]
