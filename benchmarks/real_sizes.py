@@ -168,7 +168,11 @@ def _estimates(report: dict[str, Any]) -> list[Any]:
     if estimate is None:
         return []
     compiled = estimate.get("compile")
-    return [estimate["candidate_us"], estimate["eager_us"], round(compiled["value"], 2) if compiled else ""]
+    return [
+        estimate["candidate_us"],
+        estimate["eager_us"],
+        round(compiled["value"], 2) if compiled else "",
+    ]
 
 
 def _tree(pid: int) -> Iterator[int]:
