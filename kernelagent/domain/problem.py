@@ -110,6 +110,8 @@ class ProblemFacts:
     """Hash of the problem's source, names and shapes."""
     precision: str
     """The matmul precision both sides run at, for example `tf32 off`."""
+    executed_arguments: tuple[tuple[int, int], ...] = ()
+    """Integers among the constructor's arguments that were replaced where it is executed: from, to."""
     dynamic: tuple[str, ...] = ()
     """Sizes that change from call to call, each written out for a reader."""
     disclosures: tuple[Remark, ...] = field(default=())

@@ -35,6 +35,7 @@ from kernelagent.tools.judge.problem.context import JudgeContext
 from kernelagent.tools.judge.verify import compare
 from kernelagent.tools.judge.verify.candidate_process import CandidateProcess
 from kernelagent.tools.judge.verify.limits import Limits
+from kernelagent.tools.sandbox.spawn import ForkServer
 from tests.dropin.emitted import imported
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -159,9 +160,9 @@ def test_a_gradient_falls_back(one: Emitted) -> None:
 class Bench:
     """The drop-in in this process, its kernels in the candidate's, the oracle beside it."""
 
-    def __init__(self, one: Emitted) -> None:
+    def __init__(self, one: Emitted, fork_server: ForkServer) -> None:
         settings = JudgeSettings(one.spec, device="virtual")
-        self.context = JudgeContext.open(settings)
+        self.context = JudgeContext.open(settings, fork_server)
         self._scratch = tempfile.TemporaryDirectory(prefix="kernelagent-test-")
         self.process = CandidateProcess(
             self.context.warm,
@@ -195,8 +196,8 @@ class Bench:
 
 
 @pytest.fixture
-def bench(one: Emitted) -> Iterator[Bench]:
-    made = Bench(one)
+def bench(one: Emitted, fork_server: ForkServer) -> Iterator[Bench]:
+    made = Bench(one, fork_server)
     yield made
     made.close()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -17,7 +17,7 @@ from kernelagent.domain.evaluation import DeviceFacts
 from kernelagent.domain.judge_settings import DynamicDimension, JudgeSettings, SandboxChoice
 from kernelagent.domain.problem import ProblemFacts, Remark
 from kernelagent.tools.candidate_runner import shell
-from kernelagent.tools.cuda.helper import compiled_helper
+from kernelagent.tools.cuda.helper import compiled_helpers
 from kernelagent.tools.judge.admission.admit import admission_of
 from kernelagent.tools.judge.bounds.headroom import Headroom
 from kernelagent.tools.judge.canary import ConfinedCanary, examine, require_kernel
@@ -100,6 +100,8 @@ class JudgeContext:
     """How small it is executed: 0 as usual, then for candidates that took too long."""
     of_the_machine: tuple[Remark, ...] = ()
     """What this machine lacks, whatever the problem."""
+    closes_fork_server: bool = False
+    """Whether `warm` goes with this context."""
 
     @property
     def module_at_full_size(self) -> torch.nn.Module:
@@ -128,22 +130,31 @@ class JudgeContext:
         return made
 
     @classmethod
-    def open(cls, settings: JudgeSettings) -> JudgeContext:
-        """Read the problem and try it; raises `ProblemError` or `EnvironmentFault`."""
+    def open(cls, settings: JudgeSettings, fork_server: ForkServer | None = None) -> JudgeContext:
+        """Read the problem and try it; raises `ProblemError` or `EnvironmentFault`.
+
+        `fork_server`: of `open_fork_server` for this device, which several judges share and the caller
+        closes; without it the context has its own.
+        """
         folder = Path.cwd()
         device = open_device(settings.device, settings.target)
         if device.kind == "virtual":
             gpu_target(device.facts.target)
         # Both need it before the first stand-in for CUDA's names, and it takes long to import.
-        warm = open_fork_server(device, meanwhile=partial(import_module, "torch._dynamo"))
+        warm = fork_server or open_fork_server(
+            device, meanwhile=partial(import_module, "torch._dynamo")
+        )
+        closes = fork_server is None
         scratch = tempfile.TemporaryDirectory(prefix="kernelagent-context-")
         try:
             if settings.sandbox == "require":
                 require(warm.sandbox)
             remarks = make_ready(device, warm, settings.sandbox, Path(scratch.name))
-            return cls._opened(settings, device, warm, remarks, folder=folder, scratch=scratch)
+            made = cls._opened(settings, device, warm, remarks, folder=folder, scratch=scratch)
+            return replace(made, closes_fork_server=closes)
         except BaseException:
-            warm.close()
+            if closes:
+                warm.close()
             scratch.cleanup()
             raise
 
@@ -162,11 +173,13 @@ class JudgeContext:
         with device.scope():
             problem = whole = load_problem(settings.problem)
         whole_module: torch.nn.Module | None = None
+        renamed: tuple[tuple[int, int], ...] = ()
         if device.kind == "virtual":
             limit = memory_limit(settings)
             planned = plan(whole, device.torch_device, device.scope, limit, level=level)
             problem, sources = planned.problem, planned.sources
             whole_module = planned.whole if planned.inner else None
+            renamed = tuple(sorted(planned.arguments.items()))
             hold_to(limit)
         with device.scope():
             oracle = Oracle(problem, device.torch_device, scope=device.scope)
@@ -198,6 +211,7 @@ class JudgeContext:
             mode=settings.mode,
             precision=f"float32 matmuls at precision {torch.get_float32_matmul_precision()!r}",
             dynamic=tuple(dict.fromkeys(item.written_out for d in dynamic.values() for item in d)),
+            executed_arguments=renamed,
             disclosures=tuple(dict.fromkeys(remarks)),
         )
         return cls(
@@ -238,7 +252,8 @@ class JudgeContext:
         return folder
 
     def close(self) -> None:
-        self.warm.close()
+        if self.closes_fork_server:
+            self.warm.close()
         self.scratch.cleanup()
 
     @property
@@ -312,7 +327,7 @@ def make_ready(
     """
     if device.kind != "cuda":
         return ()
-    warm.triton_helper = compiled_helper(warm, scratch)
+    warm.triton_cache = compiled_helpers(warm, scratch)
     canary = ConfinedCanary(warm, device, scratch)
     result = examine(canary, sandboxed=sandbox != "off")
     remarks = [] if device.unmeasured is None else [Remark("not_measured", device.unmeasured)]
