@@ -220,7 +220,7 @@ class AgentRun:
         return "" if left is None else f"{left} turns are left, this one included."
 
 
-def said(error: BaseException) -> str:
+def error_text(error: BaseException) -> str:
     """An error of the run as a sentence for the agent."""
     if isinstance(error, KernelAgentError):
         return str(error)

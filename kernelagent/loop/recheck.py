@@ -138,23 +138,23 @@ def changes(record: Certified, now: Evaluation) -> tuple[Change, ...]:
     )
 
 
-def as_text(found: Recheck) -> str:
+def as_text(result: Recheck) -> str:
     """The result for a person."""
     word = {
         "holds": "it holds",
         "gone": "the gain is gone",
         "broken": "it is no longer right",
         "cannot_judge": "this machine cannot say",
-    }[found.verdict]
-    lines = [f"{word}: {found.why}"]
-    record = found.certified
+    }[result.verdict]
+    lines = [f"{word}: {result.why}"]
+    record = result.certified
     lines.append(
         f"  certified: {_gain(record)} ({record.date}, {record.device.name}, {record.run})"
     )
-    now = _gain_now(found.evaluation)
+    now = _gain_now(result.evaluation)
     if now is not None:
-        lines.append(f"  now:       {now} ({found.evaluation.device.name})")
-    lines += [f"  changed:   {c.what}: {c.certified} -> {c.now}" for c in found.changes]
+        lines.append(f"  now:       {now} ({result.evaluation.device.name})")
+    lines += [f"  changed:   {c.what}: {c.certified} -> {c.now}" for c in result.changes]
     return "\n".join(lines) + "\n"
 
 

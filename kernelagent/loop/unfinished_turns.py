@@ -42,7 +42,9 @@ class UnfinishedTurns:
         turn, history = unfinished.turn, self.state.history
         messages = self.kept_prompt(turn.index)
         if messages is not None and prompt_hash(messages) == unfinished.prompt_sha256:
-            return ModelQuery(turn.index, turn.request, messages, history, tell=self.queries.tell)
+            return ModelQuery(
+                turn.index, turn.request, messages, history, notify=self.queries.notify
+            )
         text = f"the prompt of turn {turn.index} is not in the run's folder any more: written anew"
         self.state.publish(Remarked("warning", text))
         query = self.queries.rendered(ModelQuery(turn.index, turn.request, (), history))

@@ -44,7 +44,7 @@ class ModelQuery:
     """What the user has to say for this turn; it stands at the end of the prompt."""
     cut: tuple[str, ...] = ()
     """What was left out of `messages` to fit them into the model's window."""
-    tell: Callable[[str], None] = field(default=lambda _: None, compare=False)
+    notify: Callable[[str], None] = field(default=lambda _: None, compare=False)
     """For what the user should know while the answer is still on its way."""
 
 

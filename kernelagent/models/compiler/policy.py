@@ -46,14 +46,14 @@ class Policy:
     def reply(self, history: Sequence[Past]) -> str | None:
         """The next reply, None when nothing is left to try; raises `PolicyCannot`."""
         if not history:
-            return self._said(_FIRST, self._write(Choice()))
+            return self._reply(_FIRST, self._write(Choice()))
         attempts = self._replayed(history)
         if not attempts:
             return None
         hypothesis = next_hypothesis(attempts)
         if hypothesis is None:
             return None
-        return self._said(hypothesis.words, self._write(hypothesis.choice))
+        return self._reply(hypothesis.words, self._write(hypothesis.choice))
 
     def _replayed(self, history: Sequence[Past]) -> list[Attempt]:
         """The choices behind the candidates of the past, found again by making them again."""
@@ -88,7 +88,7 @@ class Policy:
         captured = capture(self.module, args, kwargs, persistent=persistent, smaller=smaller)
         return Call(name, captured)
 
-    def _said(self, words: str, written: Written) -> str:
+    def _reply(self, words: str, written: Written) -> str:
         return f"{words}\n\n```python\n{written.source}```\n"
 
 

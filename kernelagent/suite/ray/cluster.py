@@ -105,7 +105,7 @@ class Cluster(Closing):
     here = False
     """Nothing is timed on this machine's GPU by this process."""
 
-    def tell(self, say: Callable[[str], None]) -> None:
+    def on_message(self, say: Callable[[str], None]) -> None:
         """From now on `say` is told, from any thread, of nodes that are left out or used no more."""
         self._say = say
 
@@ -138,7 +138,7 @@ class Cluster(Closing):
                     return result
                 self._refuse_to_wait_for_nobody()
                 self._changed.wait(_LOOK_AGAIN_S)
-            self._look_again()
+            self._rescan()
 
     def give_back(self, device: Device, *, worked: bool) -> None:
         """After an evaluation; a device that fails again and again is not handed out any more."""
@@ -190,7 +190,7 @@ class Cluster(Closing):
                 f"node (`ray start --address HEAD:6379`), then go on with --resume"
             )
 
-    def _look_again(self) -> None:
+    def _rescan(self) -> None:
         """Nodes that joined meanwhile get room, those that died lose it."""
         with self._changed:
             if time.monotonic() - self._looked_s < _LOOK_AGAIN_S:
@@ -300,14 +300,14 @@ def _kind(asked: str, nodes: Sequence[Node]) -> Kind:
     return "cuda"
 
 
-def _differs(found: DeviceFacts, make: DeviceFacts | None) -> str | None:
+def _differs(facts: DeviceFacts, make: DeviceFacts | None) -> str | None:
     """What is not the same; timings of the two must not stand in one table."""
-    if make is None or found == make:
+    if make is None or facts == make:
         return None
     names = ("kind", "name", "target", "torch", "triton", "driver", "multiprocessors")
     reported = [
-        f"{name} {getattr(found, name)}, not {getattr(make, name)}"
+        f"{name} {getattr(facts, name)}, not {getattr(make, name)}"
         for name in names
-        if getattr(found, name) != getattr(make, name)
+        if getattr(facts, name) != getattr(make, name)
     ]
     return ", ".join(reported) or "its limits are not those of the others"

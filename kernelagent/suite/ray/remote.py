@@ -22,7 +22,7 @@ from kernelagent.tools.closing import Closing
 if TYPE_CHECKING:
     from kernelagent.suite.ray.cluster import Cluster, Device
 
-Told = dict[str, Any]
+Message = dict[str, Any]
 MOST_LOST = 10
 """Hosts that may die under one request; a candidate that takes nodes down must end some time."""
 MOST_FAULTS = 3
@@ -88,7 +88,7 @@ class RemoteJudge(Closing):
         reported = self._ask(f"the evaluation of {candidate.id}", request, on_stage)
         return from_data(reported["evaluation"], Evaluation)
 
-    def _ask(self, what: str, request: Told, on_stage: Callable[[Stage], None]) -> Told:
+    def _ask(self, what: str, request: Message, on_stage: Callable[[Stage], None]) -> Message:
         lost = 0
         failed: list[Device] = []
         while True:
@@ -124,7 +124,7 @@ class RemoteJudge(Closing):
                 "warning", f"{device.name} could not do its part ({fault}); {what} runs again"
             )
 
-    def _on(self, device: Device, request: Told, on_stage: Callable[[Stage], None]) -> Told:
+    def _on(self, device: Device, request: Message, on_stage: Callable[[Stage], None]) -> Message:
         parcel = None if self._key in device.open else self._parcel
         reported = self._listen(device, parcel, request, on_stage)
         if reported["kind"] == "unknown":
@@ -136,8 +136,8 @@ class RemoteJudge(Closing):
         return reported
 
     def _listen(
-        self, device: Device, parcel: Any, request: Told, on_stage: Callable[[Stage], None]
-    ) -> Told:
+        self, device: Device, parcel: Any, request: Message, on_stage: Callable[[Stage], None]
+    ) -> Message:
         for reported in device.host.run(self._key, self._settings, parcel, request):
             if reported["kind"] == "stage":
                 on_stage(from_data(reported["stage"], Stage))
@@ -148,22 +148,22 @@ class RemoteJudge(Closing):
         raise HostLost("its answer broke off")
 
 
-def _fault_of_the_machine(told: Told) -> str | None:
+def _fault_of_the_machine(message: Message) -> str | None:
     """Why another device should try; None for an answer, also one that the user has to mend."""
-    if told["kind"] == "fault":
-        is_machine = told["class"] == EnvironmentFault.__name__
-        return str(told["message"]).partition("\n")[0] if is_machine else None
-    if told["kind"] == "evaluation" and told["evaluation"]["verdict"] == "error":
-        reason = told["evaluation"].get("reason") or {}
+    if message["kind"] == "fault":
+        is_machine = message["class"] == EnvironmentFault.__name__
+        return str(message["message"]).partition("\n")[0] if is_machine else None
+    if message["kind"] == "evaluation" and message["evaluation"]["verdict"] == "error":
+        reason = message["evaluation"].get("reason") or {}
         return str(reason.get("message", "no verdict"))
     return None
 
 
-def _unless_fault(told: Told) -> Told:
-    if told["kind"] != "fault":
-        return told
-    kind = getattr(errors, str(told["class"]), KernelAgentError)
-    raise kind(str(told["message"]))
+def _unless_fault(message: Message) -> Message:
+    if message["kind"] != "fault":
+        return message
+    kind = getattr(errors, str(message["class"]), KernelAgentError)
+    raise kind(str(message["message"]))
 
 
 def _ignore(_: Stage) -> None:
