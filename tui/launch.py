@@ -27,7 +27,7 @@ _LOOK_S = 0.05
 
 @dataclass
 class Controller:
-    """A run in a process of its own; it goes on when the screen that started it is gone."""
+    """A run in a separate process; it goes on when the screen that started it is gone."""
 
     process: subprocess.Popen[bytes]
     announced: IO[bytes]

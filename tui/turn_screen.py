@@ -42,7 +42,7 @@ KEYS = (
 
 
 class TurnScreen(Screen[None]):
-    """Drawn anew when the turn goes on while it is open."""
+    """Drawn again when the turn goes on while it is open."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,q", "app.pop_screen", "Back"),

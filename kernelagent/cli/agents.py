@@ -1,4 +1,4 @@
-"""The commands for whoever writes kernels instead of an API: `mcp`, `prompt`, `record`."""
+"""The commands for authors other than an API: `mcp`, `prompt`, `record`."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ try:
 except KernelAgentError as error:
     print(json.dumps([{"code": "canary", "status": "missing", "found": str(error)}]))
 """
-"""In a process of its own: the kernel is forked from a process that has not touched the device."""
+"""In a separate process: the kernel is forked from a process that has not touched the device."""
 _KEY_WORDS = ("_API_KEY", "_API_TOKEN")
 _PROBE_S = 120
 

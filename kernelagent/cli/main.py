@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -293,41 +292,6 @@ def steer(
     from kernelagent.cli.commands import runs as commands_runs
 
     raise typer.Exit(int(commands_runs.steer(run, act, words or [], options.flags["runs"])))
-
-
-@app.command()
-@takes(
-    *("model", "api_base", "turns", "budget_usd", "budget_tokens", "device", "target"),
-    *("memory", "runs"),
-    words={"memory": "Each strategy with and without these lessons."},
-)
-def compare(
-    problems: Annotated[list[str] | None, typer.Argument(help="Files, or pkg.mod:Name.")] = None,
-    strategies: Annotated[
-        str, typer.Option(help="Names separated by commas, with options as in window:window=8.")
-    ] = "sequential,window,auto",
-    simulated: Annotated[
-        int | None, typer.Option(help="No problem: so many simulated ones of each kind.", min=1)
-    ] = None,
-    seeds: Annotated[int, typer.Option(help="Runs for each problem and strategy.", min=1)] = 1,
-    svg: Annotated[Path | None, typer.Option(help="Write the curves there as well.")] = None,
-    config: Config = None,
-    as_json: AsJson = False,
-    *,
-    options: Options,
-) -> None:
-    """Run strategies under the same budget and seeds, and draw what each was worth by then.
-
-    Example: kernelagent compare --simulated 20 --turns 20
-    """
-    from kernelagent.cli.commands import runs as commands_runs
-    from kernelagent.loop.arguments import problem_spec
-
-    specs = [problem_spec(problem, {}) for problem in problems or ()]
-    status = commands_runs.compare(
-        specs, strategies, seeds, options.flags, config, svg, simulated=simulated, as_json=as_json
-    )
-    raise typer.Exit(int(status))
 
 
 put_in_order(app)

@@ -89,7 +89,7 @@ def takes(
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Give a command the declared options of these names; they arrive as its parameter `options`.
 
-    `words`: help where an option means something of its own here. For a Typer command below its
+    `words`: help where an option means something else here. For a Typer command below its
     `@app.command()`.
     """
 

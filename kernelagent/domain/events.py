@@ -193,7 +193,7 @@ class Remarked:
 
 @dataclass(frozen=True)
 class ServerProgress:
-    """A model server of our own: starting, still starting, ready, or stopped."""
+    """A model server that this run started: starting, still starting, ready, or stopped."""
 
     model: str
     phase: Literal["starting", "waiting", "ready", "stopped"]

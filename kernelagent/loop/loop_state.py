@@ -36,7 +36,7 @@ class LoopState:
     spent: Spent
     steering: Steering
     lock: AbstractContextManager[object] = field(default_factory=RLock)
-    """Replies arrive in threads of their own; the log has one writer at a time."""
+    """Replies arrive in several threads; the log has one writer at a time."""
 
     def publish(self, event: Event) -> None:
         with self.lock:

@@ -29,7 +29,7 @@ from kernelagent.loop.run_setup import judge_settings
 from kernelagent.tools.judge_client import WholeModelProcess
 
 _MOST_PLACES = 8
-"""Where one result is put at once: each place is a process of its own while the whole is verified."""
+"""Where one result is put at once: each place is a separate process while the whole is verified."""
 
 
 @dataclass(frozen=True)

@@ -141,7 +141,7 @@ class ModelSettings:
     gpu: Gpu | None = None
     """The GPU that candidates are timed on, which models here must share; None on `virtual`."""
     folder: Path = field(default_factory=Path)
-    """Where a server of our own may leave its log."""
+    """Where a server that is started here may leave its log."""
     publish: Callable[[Event], None] = lambda _: None
 
 

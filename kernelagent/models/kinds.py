@@ -82,7 +82,7 @@ def needs_no_endpoint(name: str) -> bool:
 
 
 def stays_on_this_machine(name: str) -> bool:
-    """True for models that send the module's source to nobody else."""
+    """True for models that keep the module's source on this machine."""
     kind = kind_of(name)
     return needs_no_endpoint(name) or (kind is not None and kind.sends_to != "elsewhere")
 

@@ -26,7 +26,7 @@ Outcome = Literal[
     "better", "not_faster", "none", "interrupted", "failed", "unfinished", "unreadable"
 ]
 QUIET_S = 3600.0
-"""A log without an end that nobody wrote to for this long belongs to a run that was killed."""
+"""A log without an end that was not written to for this long belongs to a run that was killed."""
 
 
 @dataclass(frozen=True)
@@ -240,7 +240,7 @@ def prune(
 ) -> tuple[RunRow, ...]:
     """Deletes the folders of `rows` once `confirm` has shown them and agreed; returns the deleted.
 
-    `yes`: nobody is asked. A row whose run went on since it was read is left alone.
+    `yes`: without asking. A row whose run went on since it was read is left alone.
     """
     if not rows or not (yes or confirm(rows)):
         return ()

@@ -69,7 +69,7 @@ class ProblemResult:
     by_turn: tuple[Score, ...] = ()
     """Each finished turn, as it was judged then."""
     reproduce: str | None = None
-    """The command that judges the problem's module anew; None where none was written."""
+    """The command that judges the problem's module again; None where none was written."""
 
 
 def results_of(folder: SuiteFolder) -> tuple[ProblemResult, ...]:

@@ -117,7 +117,7 @@ class Cluster(Closing):
         return self._connection.put(value)
 
     def take(self, key: str, avoid: Sequence[Device] = ()) -> Device:
-        """A device that nobody uses, best one where `key` is open; waits for one.
+        """A free device, best one where `key` is open; waits for one.
 
         Devices in `avoid` are the last choice. Raises `EnvironmentFault` when none is left.
         """

@@ -136,7 +136,7 @@ class Connection:
         ]
 
     def start(self, node: Node, kind: Kind, target: str) -> Host:
-        """A host with a device of its own on this very node; does not wait for it."""
+        """A host with its own device on this very node; does not wait for it."""
         import ray
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 

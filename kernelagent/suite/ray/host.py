@@ -1,6 +1,6 @@
 """What Ray runs on a node, once for each device: judges of the problems that were sent here.
 
-The actor imports neither torch nor the user's code. The judge is a process of its own, as on one
+The actor imports neither torch nor the user's code. The judge is a separate process, as on one
 machine, its runner a sandboxed one below it; a killed actor takes both along.
 """
 

@@ -108,7 +108,7 @@ class RemoteJudge(Closing):
                 )
                 continue
             except BaseException:
-                # A fault of ours or the user's interrupt: what the host still does is nobody's.
+                # A fault of ours or the user's interrupt: what the host still does is dropped.
                 self._cluster.lost(device)
                 raise
             fault = _fault_of_the_machine(reported)
