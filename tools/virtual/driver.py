@@ -24,7 +24,7 @@ from kernelagent.tools.torch_dtypes import name_of
 from kernelagent.tools.virtual.addresses import ASKED
 from kernelagent.tools.virtual.arena import Arena, place
 from kernelagent.tools.virtual.autotuning import take_first_configuration
-from kernelagent.tools.virtual.codec import tell, tell_paths, tell_types
+from kernelagent.tools.virtual.codec import encode, encode_paths, encode_types
 from kernelagent.tools.virtual.compiling import OPTIONS, SHARED_BYTES, gpu_target
 from kernelagent.tools.virtual.globals import constants_of
 from kernelagent.tools.virtual.triton_versions import version, why_not
@@ -170,9 +170,9 @@ class _Remote:
                 "kind": "compile",
                 "function": [function.fn.__name__, function.fn.__code__.co_firstlineno],
                 "constants": constants_of([function, *src.constants.values()]),
-                "signature": {name: tell_types(kind) for name, kind in src.signature.items()},
-                "constexprs": tell_paths(src.constants),
-                "attributes": tell_paths(src.attrs),
+                "signature": {name: encode_types(kind) for name, kind in src.signature.items()},
+                "constexprs": encode_paths(src.constants),
+                "attributes": encode_paths(src.attrs),
                 "options": {key: given[key] for key in OPTIONS if key in given},
             }
         )
@@ -181,7 +181,7 @@ class _Remote:
     def launch(self, handle: int, grid: Sequence[int], args: Sequence[Any]) -> None:
         with _disable_current_modes(), torch._C.DisableTorchFunction():
             crate = _Crate(self._arena)
-            reported = [crate.tell(arg) for arg in args]
+            reported = [crate.encode(arg) for arg in args]
             crate.copy_in()
             self._ask(
                 {
@@ -270,7 +270,7 @@ class _Crate:
         """Storages that entries of integer tensors point at, with their addresses here."""
         self.size = 0
 
-    def tell(self, value: Any) -> Any:
+    def encode(self, value: Any) -> Any:
         """An argument as JSON; its storage is noted."""
         if isinstance(value, TensorWrapper):
             return {"tensor": self._tensor(value.base), "as": value.dtype.name}
@@ -289,8 +289,8 @@ class _Crate:
         if type(value) is int:
             self._follow(ASKED.pointed_at([value]))
         if isinstance(value, tuple):
-            return {"items": [self.tell(item) for item in value]}
-        return tell(value)
+            return {"items": [self.encode(item) for item in value]}
+        return encode(value)
 
     def _tensor(self, tensor: torch.Tensor) -> dict[str, Any]:
         storage = tensor.untyped_storage()
