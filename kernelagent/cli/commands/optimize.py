@@ -79,18 +79,27 @@ def ordered(
     resume: str | None,
 ) -> tuple[ProblemSpec, RunConfig, RunFolder | None]:
     """What `optimize` was asked for, and agreed to where the source is sent; raises `UsageError`."""
-    config = resolve(flags, config_file)
-    folder = None
-    if resume is not None:
-        folder = RunFolder.open(resume, Path(config.runs))
-        spec, config = of_run(folder, flags)
-    elif problem is None:
-        raise UsageError("say what to optimize: a Python file, or pkg.mod:Name")
-    else:
-        spec = problem_spec(problem, names)
+    spec, config, folder = new_or_resumed(problem, names, flags, config_file, resume)
     check_before_start(spec, config)
     confirm_sending(config, characters=_length_of(spec))
     return spec, config, folder
+
+
+def new_or_resumed(
+    problem: str | None,
+    names: Mapping[str, str | None],
+    flags: Mapping[str, Any],
+    config_file: Path | None,
+    resume: str | None,
+) -> tuple[ProblemSpec, RunConfig, RunFolder | None]:
+    """The problem and the configuration of a new run, or of the one to go on with; raises `UsageError`."""
+    config = resolve(flags, config_file)
+    if resume is not None:
+        folder = RunFolder.open(resume, Path(config.runs))
+        return *of_run(folder, flags), folder
+    if problem is None:
+        raise UsageError("say what to optimize: a Python file, or pkg.mod:Name")
+    return problem_spec(problem, names), config, None
 
 
 def _length_of(spec: ProblemSpec) -> int:
