@@ -40,15 +40,20 @@ class OptionInput(Input):
 
     def read(self) -> Any:
         """The value for the configuration; raises `UsageError`."""
-        name, text = self.declared.name, self.value.strip()
-        if self.declared.repeatable:
-            values = tuple(part.strip() for part in text.split(",") if part.strip())
-            if not values:
-                raise UsageError(f"{name}: {self.declared.option.help}")
-            return values
-        if self.declared.kind is int:
-            least = int(self.declared.option.least or 0)
-            if not text.isdecimal() or int(text) < least:
-                raise UsageError(f"{name}: a number from {least}")
-            return int(text)
-        return text or None
+        return value_of(self.declared, self.value)
+
+
+def value_of(field: OptionField, text: str) -> Any:
+    """What was typed into the field of an option, as the configuration has it; raises `UsageError`."""
+    text = text.strip()
+    if field.repeatable:
+        values = tuple(part.strip() for part in text.split(",") if part.strip())
+        if not values:
+            raise UsageError(f"{field.name}: {field.option.help}")
+        return values
+    if field.kind is int:
+        least = int(field.option.least or 0)
+        if not text.isdecimal() or int(text) < least:
+            raise UsageError(f"{field.name}: a number from {least}")
+        return int(text)
+    return text or None
