@@ -17,6 +17,7 @@ from kernelagent.domain.evaluation import DeviceFacts
 from kernelagent.domain.problem import ProblemSpec
 from kernelagent.domain.profile import ModuleEstimate, ReferenceProfile
 from kernelagent.domain.serialization import from_data, to_data
+from kernelagent.tools.versions import require_supported
 
 _ROOT = str(Path(kernelagent.__file__).resolve().parent.parent)
 # The root leaves the path again, so that `import tools` inside the user's code cannot reach ours.
@@ -43,6 +44,7 @@ def estimates_for(problem: ProblemSpec, device: str, target: str) -> Estimates |
 
     Raises what the process could not do: `ProblemError`, `UsageError`, `EnvironmentFault`.
     """
+    require_supported()
     request = {"problem": to_data(problem), "device": device, "target": target}
     done = subprocess.run(
         [sys.executable, "-P", "-c", _BOOT, _ROOT],

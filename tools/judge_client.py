@@ -24,6 +24,7 @@ from kernelagent.domain.profile import ReferenceProfile
 from kernelagent.domain.serialization import from_data, to_data
 from kernelagent.domain.whole_model import Scan, WholeModel
 from kernelagent.tools.closing import Closing
+from kernelagent.tools.versions import require_supported
 from kernelagent.tools.wire import ChannelClosed, Frame, pair
 
 _ROOT = str(Path(kernelagent.__file__).resolve().parent.parent)
@@ -39,6 +40,7 @@ class _Connection(Closing):
     """The judge's process before it was told anything; a context manager."""
 
     def __init__(self) -> None:
+        require_supported()
         ours, theirs = pair()
         self._channel = ours
         os.set_inheritable(theirs.socket.fileno(), True)

@@ -8,7 +8,7 @@ import platform
 import subprocess
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -17,6 +17,7 @@ import kernelagent
 from kernelagent.domain.errors import EnvironmentFault, ModelError
 from kernelagent.domain.model_options import VllmOptions
 from kernelagent.models.vllm.options import require_vllm
+from kernelagent.tools.versions import RANGES, why_not
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -182,14 +183,24 @@ def as_table(findings: Findings) -> Table:
 
 
 def _python() -> Finding:
-    return Finding("python", "ok", f"{platform.python_version()} on {platform.platform()}")
+    here = platform.python_version()
+    return _in_range("Python", here, Finding("python", "ok", f"{here} on {platform.platform()}"))
 
 
 def _package(name: str, *, required: bool, advice: str = "") -> Finding:
     try:
-        return Finding(name, "ok", version(name))
+        installed = version(name)
     except PackageNotFoundError:
         return Finding(name, "missing" if required else "optional", "not installed", advice)
+    return _in_range(name, installed, Finding(name, "ok", installed))
+
+
+def _in_range(name: str, installed: str, finding: Finding) -> Finding:
+    """`finding`, unless it is of a version that runs refuse."""
+    sentence = why_not(name, installed) if name in RANGES else None
+    if sentence is None:
+        return finding
+    return replace(finding, status="missing", advice=sentence)
 
 
 def _models() -> list[Finding]:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kernelagent.cli.doctor import _vllm
+from kernelagent.cli.doctor import Finding, _in_range, _vllm
 
 
 def interpreter(folder: Path, status: int) -> str:
@@ -30,3 +30,11 @@ def test_an_interpreter_without_vllm_or_none_at_all_is_named(tmp_path, status):
 
 def test_without_a_name_it_is_this_interpreter():
     assert sys.executable in _vllm({}).found
+
+
+def test_a_version_that_runs_refuse_is_no_good_here_either():
+    finding = Finding("torch", "ok", "2.10.0")
+    assert _in_range("torch", "2.11.0", finding) is finding
+    refused = _in_range("torch", "2.10.0", finding)
+    assert (refused.status, refused.found) == ("missing", "2.10.0")
+    assert "torch 2.11" in refused.advice

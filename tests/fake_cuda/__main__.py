@@ -7,6 +7,7 @@ five afterwards, up to 5 GB of memory. The page is written anew after every comm
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import re
 import shutil
@@ -28,6 +29,8 @@ COMPILERS = re.compile(r"^(.*-)?(gcc|cc|clang|g\+\+|c\+\+)(-\d+)?$")
 LOCK = re.compile(r"^kernelagent-gpu-\d+\.lock$")
 MARK = "NVIDIA_FAKE_RUN"
 POLL_S = 0.05
+ENDED_S = 30.0
+"""Within which all processes of a command must be gone; on a busy machine their ending takes seconds."""
 BAR = "\\|"
 
 
@@ -175,13 +178,14 @@ class Bench:
         return lacking + [f"left {path.name}" for path in sorted(ours - wanted)]
 
     def _processes(self) -> list[str]:
-        """What of it still runs ten seconds after its end, by the environment it was given."""
+        """What of it still runs a while after its end, by the environment it was given."""
         mark = f"{MARK}={self.top}".encode()
-        end = time.monotonic() + 10.0
+        end = time.monotonic() + ENDED_S
         while result := _with_environment(mark):
             if time.monotonic() > end:
                 for pid in result:
-                    os.kill(pid, signal.SIGKILL)
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(pid, signal.SIGKILL)
                 return [f"{len(result)} processes left"]
             time.sleep(POLL_S)
         return []

@@ -116,7 +116,12 @@ def commands() -> Iterator[Command]:
         ("optimize", "--resume", "killed/*", "--runs", "killed", "--out", "resumed.py"),
         writes="resumed.py",
     )
-    yield Command("the library call", ("library_call.py", "replay:replies.jsonl"), script=True)
+    yield Command(
+        "the library call",
+        ("library_call.py", "replay:replies.jsonl"),
+        writes="Model_optimized.py",
+        script=True,
+    )
     yield Command("bench over three problems", ("bench", "suite", *cuda, *replies), limit_s=1800)
     yield Command("doctor --judge --quick", ("doctor", "--judge", "--quick"), limit_s=1800)
     evaluate = ("evaluate", PROBLEM, CANDIDATE, *cuda)

@@ -507,7 +507,8 @@ THREATS: tuple[Threat, ...] = (
         65,
         "a verdict about another build",
         "design",
-        "the bytes that are judged are the bytes that are hashed, in a fresh process with empty caches",
+        "the bytes that are judged are the bytes that are hashed, in a fresh process whose caches "
+        "hold nothing of a candidate's",
     ),
     Threat(
         66,

@@ -12,7 +12,6 @@ import torch
 from kernelagent.tools.candidate_runner.candidate import failure_of
 from kernelagent.tools.candidate_runner.watch import _process
 from kernelagent.tools.cuda.chain import digest
-from kernelagent.tools.cuda.helper import keep_only
 from kernelagent.tools.judge.contribution.check import _coverage_holds
 from kernelagent.tools.judge.verify.rejection import Rejected
 from kernelagent.tools.sandbox.confinement import ROOT
@@ -85,14 +84,6 @@ def test_an_import_that_begins_cuda_is_named_before_any_fork_needs_it() -> None:
         check=True,
     )
     assert "no fork of the fork server can use a GPU" in done.stdout
-
-
-def test_only_the_helper_of_a_compiled_cache_is_handed_on(tmp_path: Path) -> None:
-    for entry, file in (("a", "cuda_utils.cpython-312.so"), ("b", "_norm.cubin")):
-        (tmp_path / "cache" / entry).mkdir(parents=True)
-        (tmp_path / "cache" / entry / file).write_bytes(b"x")
-    assert keep_only(tmp_path / "cache", tmp_path / "kept", ("cuda_utils*",)) == 1
-    assert [p.name for p in (tmp_path / "kept").rglob("*.*")] == ["cuda_utils.cpython-312.so"]
 
 
 def test_a_share_that_is_asked_for_needs_a_trace_and_enough_of_it() -> None:

@@ -9,12 +9,15 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
+import torch
 
 from kernelagent.domain.judge_settings import JudgeSettings
 from kernelagent.domain.problem import ProblemSpec
+from kernelagent.tools.judge.contribution import check
 from kernelagent.tools.judge.problem.context import JudgeContext
 from kernelagent.tools.judge.timing import chained, clock, measuring
 from kernelagent.tools.judge.timing.blocks import Running, silent
@@ -153,6 +156,29 @@ def test_a_certificate_starts_fresh_processes_and_says_what_noise_there_is(
     assert floor.low <= 1.1
     assert floor.high >= 0.9
     assert set(result.by_set) == {"default"}
+
+
+def test_what_is_timed_has_the_given_weights_and_so_has_what_it_is_compared_with(
+    context: JudgeContext, tmp_path: Path
+) -> None:
+    given = context.oracle.given_weights
+    # As a round of the verification leaves it.
+    context.oracle.use_weights({name: value + 1 for name, value in given.items()})
+    start = partial(
+        CandidateProcess,
+        context.warm,
+        source=HONEST,
+        device="virtual",
+        target=context.device.target,
+        scratch=tmp_path,
+        limits=Limits(),
+        sandboxed=True,
+    )
+    with check._fresh(context, start) as process:
+        state = process.state()
+    for name, value in given.items():
+        assert torch.equal(state[name], value)
+        assert torch.equal(context.oracle.weights[name], value)
 
 
 def test_answers_of_the_chain_are_judged(context: JudgeContext, tmp_path: Path) -> None:
