@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 # Two workers, a file's tests in one of them: most tests wait for processes of their own. Warnings of
 # modules that a test has made cannot be sent from a worker.
-SIDE_BY_SIDE := -n 2 --dist loadfile -p no:warnings
+SIDE_BY_SIDE := -n 2 --dist loadfile --no-loadscope-reorder -p no:warnings
 PINNED := pyproject.toml constraints.txt .ci/environment.py
 
 .PHONY: demo test quick slowest check long soak gpu gpu-bundle gpu-first fake-gpu matrix clean distclean
@@ -30,7 +30,7 @@ check: .venv/installed-dev
 	PYTHONPATH=. $(BIN)/lint-imports
 
 long: .venv/installed-dev
-	$(BIN)/pytest $(SIDE_BY_SIDE) -m "long and not gpu" --timeout 3600
+	$(BIN)/pytest $(SIDE_BY_SIDE) -m "(long or hypothesis) and not soak and not gpu" --hypothesis-profile long --timeout 3600
 
 soak: .venv/installed-dev
 	$(BIN)/pytest -m "soak and not gpu" --timeout 3600

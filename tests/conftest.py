@@ -2,19 +2,34 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import HealthCheck, settings
+
+from tests import lanes
 
 if TYPE_CHECKING:
     from kernelagent.tools.sandbox.spawn import ForkServer
 
-settings.register_profile(
-    "busy machine", deadline=None, suppress_health_check=[HealthCheck.too_slow]
-)
-settings.load_profile("busy machine")
+lanes.register_profiles()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lanes.rank)
+
+
+def pytest_collection_finish() -> None:
+    """What is imported now stays: no collection of garbage need look at it again."""
+    gc.collect()
+    gc.freeze()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> lanes.Units | None:
+    """Only for `--dist loadfile`, as the lanes have it."""
+    return lanes.Units(config, log) if config.getoption("dist") == "loadfile" else None
 
 
 @pytest.fixture(scope="session")
