@@ -197,6 +197,7 @@ def test_the_emitted_file_needs_only_torch_and_triton(optimized: Optimized) -> N
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.long
 def test_nothing_better_is_exit_one_and_writes_no_file(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -280,6 +281,7 @@ def test_a_live_module_gets_a_drop_in_that_shares_its_parameters(
         assert torch.equal(result.module(x), module(x))
 
 
+@pytest.mark.long
 def test_a_source_or_a_file_is_evaluated_from_code(folder: Path) -> None:
     import kernelagent as library
 
