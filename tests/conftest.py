@@ -12,6 +12,7 @@ from tests import lanes
 
 if TYPE_CHECKING:
     from kernelagent.tools.sandbox.spawn import ForkServer
+    from tests.judges import JudgesHere
 
 lanes.register_profiles()
 
@@ -45,3 +46,11 @@ def fork_server() -> Iterator[ForkServer]:
 
     with open_fork_server(open_device("virtual", "sm_90")) as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def judges(fork_server: ForkServer) -> JudgesHere:
+    """For runs of which it is not the judge's process that is tested."""
+    from tests.judges import JudgesHere
+
+    return JudgesHere(fork_server)
