@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import tempfile
 import time
 from pathlib import Path
@@ -13,7 +12,7 @@ from benchmarks.gpu_first.options import Options
 from benchmarks.gpu_first.plan import ROOT
 from benchmarks.gpu_first.record import Record
 from benchmarks.gpu_first.trial import steps
-from kernelagent.tools.cuda.helper import compiled_helper
+from kernelagent.tools.cuda.helper import CompiledHelpers, compiled_helpers
 from kernelagent.tools.judge.machine_check import check
 from kernelagent.tools.sandbox.confinement import Confinement, probe
 from kernelagent.tools.sandbox.spawn import ForkServer
@@ -62,7 +61,7 @@ class _Row:
         self._names = names
         self._device = device
         self._folder = folder
-        self._helper: Path | None = None
+        self._helpers: CompiledHelpers | None = None
 
     def tried(self, label: str, forgo: tuple[str, ...], *, sandboxed: bool) -> bool:
         """Add one row; returns whether every step of it worked."""
@@ -72,10 +71,10 @@ class _Row:
         with ForkServer.start(
             preload=_PRELOAD, environment={"PYTHONPATH": str(ROOT)}, forgo=forgo
         ) as warm:
-            if self._device == "cuda" and self._helper is None:
-                self._helper = compiled_helper(warm, folder)
+            if self._device == "cuda" and self._helpers is None:
+                self._helpers = compiled_helpers(warm, folder)
             outcomes, ended, printed = _tried(
-                warm, folder / "scratch", self._helper, self._device, sandboxed=sandboxed
+                warm, folder / "scratch", self._helpers, self._device, sandboxed=sandboxed
             )
         cells = [outcomes.get(name, "not reached") for name in self._names]
         self._record.add(label, *cells, f"{time.monotonic() - began:.1f}", ended, printed)
@@ -83,12 +82,17 @@ class _Row:
 
 
 def _tried(
-    warm: ForkServer, scratch: Path, helper: Path | None, device: str, *, sandboxed: bool
+    warm: ForkServer,
+    scratch: Path,
+    helpers: CompiledHelpers | None,
+    device: str,
+    *,
+    sandboxed: bool,
 ) -> tuple[dict[str, str], str, str]:
     """Outcome by step, how the process ended, and the last line of what it printed."""
     scratch.mkdir()
-    if helper is not None:
-        shutil.copytree(helper, scratch / "triton")
+    if helpers is not None:
+        helpers.copy_to(scratch / "triton")
     reads, writes = os.pipe()
     confinement = Confinement(
         scratch,

@@ -43,6 +43,10 @@ class EnvironmentFault(KernelAgentError):
     exit_status = ExitStatus.ENVIRONMENT
 
 
+class NoTrace(EnvironmentFault):
+    """The device's kernels cannot be traced on this machine."""
+
+
 class ModelError(KernelAgentError):
     """The model cannot be asked: wrong key, wrong name, endpoint out of reach, or beyond its means."""
 

@@ -92,4 +92,6 @@ class Profile:
     candidate: Evaluation | None = None
     estimates: tuple[ModuleEstimate, ...] = ()
     """On `virtual`: of each input set, the module as built first, then in eval mode if that differs."""
+    untraced: str | None = None
+    """Why `reference` is empty: a candidate is profiled all the same where kernels cannot be traced."""
     schema: str = SCHEMA

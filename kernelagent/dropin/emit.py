@@ -12,7 +12,7 @@ The file is a header that says what was verified, the candidate's own text, and 
     state            {name: {dtype, shape, strides}} (default: from the problem's facts)
     constructor      "init" or "from_reference" (default: from the problem's facts)
 
-A value is {dtype, shape, strides?} for a tensor, {list: [value...]}, {tuple: [value...]},
+A value is {dtype, shape, strides?, values?} for a tensor (`values`: a digest of what it must hold), {list: [value...]}, {tuple: [value...]},
 {dict: {key: value}} or {literal: Python text}. A size in a shape is a number, "any", or
 {min?, max?, multiple_of?, name?}, where sizes of one name are equal.
 """

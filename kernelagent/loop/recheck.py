@@ -5,7 +5,7 @@ For a user's own CI, after an upgrade of torch, triton or the driver, or on anot
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -55,7 +55,7 @@ class Recheck:
 def recheck(
     emitted: Path,
     problem: ProblemSpec,
-    flags: dict[str, Any],
+    flags: Mapping[str, Any],
     on_stage: Callable[[Stage], None],
 ) -> Recheck:
     """Judge the file as it was judged then, where `flags` does not say otherwise.
@@ -72,7 +72,9 @@ def recheck(
     return Recheck(verdict, why, record, evaluation, changes(record, evaluation))
 
 
-def settings_for(record: Certified, problem: ProblemSpec, flags: dict[str, Any]) -> JudgeSettings:
+def settings_for(
+    record: Certified, problem: ProblemSpec, flags: Mapping[str, Any]
+) -> JudgeSettings:
     """What the certificate was given with; flags that are not None win."""
     asked = asdict(record.asked)
     names = {name: asked.pop(name) for name in ("module", "inputs", "init", "check")}

@@ -18,7 +18,7 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.fake_cuda.commands import Command, Machine, commands, lay_out
+from tests.fake_cuda.commands import KERNEL_MS, OPERATOR_MS, Command, Machine, commands, lay_out
 from tests.fake_cuda.libraries import SOURCES, build, describe, install_hook
 
 ROOT = SOURCES.parents[1]
@@ -27,7 +27,6 @@ OF_TORCH = ("torch==", "triton==", "setuptools==", "sympy==", "filelock==", "fss
 COMPILERS = re.compile(r"^(.*-)?(gcc|cc|clang|g\+\+|c\+\+)(-\d+)?$")
 LOCK = re.compile(r"^kernelagent-gpu-\d+\.lock$")
 MARK = "NVIDIA_FAKE_RUN"
-OPERATOR_MS = 2.0
 POLL_S = 0.05
 BAR = "\\|"
 
@@ -86,7 +85,7 @@ class Bench:
 
     def run(self, command: Command) -> Ended:
         """Run it to its end, or kill it, and look at what is left."""
-        describe(self.libraries, command.machine.text(OPERATOR_MS))
+        describe(self.libraries, command.machine.text())
         before = self._files()
         environment = dict(self.environment)
         if not command.machine.compiler:
@@ -227,9 +226,9 @@ def page(rows: list[tuple[Command, list[Ended]]], when: str) -> str:
         "",
         f"`make fake-gpu`, {when}: torch 2.11.0 (CUDA 13), triton 3.6.0, Python 3.12, all tiers of the sandbox.",
         "The device is tests/fake_cuda: it tells whether a command ends as documented and leaves nothing",
-        "behind. It does not tell times (an operator of torch takes at least "
-        f"{OPERATOR_MS:g} ms there, a kernel as long as",
-        "triton's interpreter), nor CUPTI, capture, memory faults or concurrency.",
+        "behind. It does not tell times (an operator of torch takes "
+        f"{OPERATOR_MS:g} ms of its clock, a kernel {KERNEL_MS:g} ms), nor CUPTI,",
+        "capture, memory faults or concurrency.",
         "",
         "| command | must end with | ended with | seconds | as it must |",
         "|---|---|---|---|---|",

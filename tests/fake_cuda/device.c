@@ -6,6 +6,7 @@
 #define _GNU_SOURCE
 #include <cuda.h>
 #include <dlfcn.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdint.h>
@@ -15,6 +16,7 @@
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "device.h"
@@ -32,6 +34,7 @@ static struct {
   size_t memory_bytes;
   int names_threads; /* as drivers from 570 on: a thread of cuInit writes its own comm */
   int exclusive;     /* compute mode: one process at a time has a context */
+  double kernel_s;   /* how long a launch of Triton's keeps the device busy */
 } machine = {.name = "NVIDIA H200", .memory_bytes = (size_t)4 << 30, .names_threads = 1};
 
 static void read_machine(void) {
@@ -50,6 +53,7 @@ static void read_machine(void) {
     if (!strcmp(key, "memory_bytes")) machine.memory_bytes = strtoull(value, 0, 10);
     if (!strcmp(key, "names_threads")) machine.names_threads = atoi(value);
     if (!strcmp(key, "exclusive")) machine.exclusive = atoi(value);
+    if (!strcmp(key, "kernel_ms")) machine.kernel_s = atof(value) * 1e-3;
     if (!strcmp(key, "node") && machine.node_count < MOST_NODES)
       snprintf(machine.nodes[machine.node_count++], PATH_BYTES, "%s", value);
   }
@@ -223,6 +227,29 @@ static void memory(size_t *free_bytes, size_t *all_bytes) {
   *free_bytes = machine.memory_bytes - used_bytes;
 }
 
+/* ---- time: work is queued and done in order; who waits for the device waits until its end ---- */
+
+static double idle_from;
+
+static double now_s(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return now.tv_sec + now.tv_nsec * 1e-9;
+}
+
+static double queued_until(void) {
+  double now = now_s();
+  return idle_from > now ? idle_from : now;
+}
+
+static void wait_until(double seconds) {
+  struct timespec end = {.tv_sec = (time_t)seconds, .tv_nsec = (long)((seconds - (time_t)seconds) * 1e9)};
+  while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &end, 0) == EINTR) continue;
+}
+
+void fake_cuda_queue(double seconds) { idle_from = queued_until() + seconds; }
+void fake_cuda_wait(void) { wait_until(idle_from); }
+
 /* ---- modules, functions, launches, graphs ---- */
 
 struct graph {
@@ -263,9 +290,10 @@ static int launch(const struct fake_function *function, const unsigned *grid, vo
   int what = captured && stream == captured_stream ? FAKE_RECORD : FAKE_RUN;
   if (left_behind) return left_behind;
   if (!executor) return CUDA_ERROR_NOT_SUPPORTED;
+  double end = queued_until() + machine.kernel_s; /* a GPU has begun while the host runs it here */
   int error = executor(what, function->module->image, function->module->bytes, function->name, grid,
                        params, &ticket);
-  if (what == FAKE_RUN) left_behind = error; /* a kernel that faults spoils its context */
+  if (what == FAKE_RUN) left_behind = error, idle_from = end; /* a kernel that faults spoils its context */
   if (what == FAKE_RECORD && !error) {
     captured->tickets = realloc(captured->tickets, (captured->count + 1) * sizeof(long));
     captured->tickets[captured->count++] = ticket;
@@ -290,13 +318,19 @@ static int end_capture(void *stream, void **graph) {
 
 static int capturing(void *stream) { return captured && stream == captured_stream; }
 
-static int settle(void) { return captured ? CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED : left_behind; }
+static int settle(void) {
+  if (captured) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+  fake_cuda_wait();
+  return left_behind;
+}
 
 static int replay(void *made) {
   struct graph *graph = made;
   unsigned grid[3] = {0, 0, 0};
+  double end = queued_until() + graph->count * machine.kernel_s;
   for (size_t i = 0; i < graph->count && !left_behind; i++)
     left_behind = executor ? executor(FAKE_REPLAY, 0, 0, "", grid, 0, &graph->tickets[i]) : CUDA_ERROR_NOT_SUPPORTED;
+  idle_from = end;
   return left_behind;
 }
 
@@ -332,7 +366,7 @@ const struct fake_device *fake_cuda_device(void) {
   static const struct fake_device device = {
       begin,        open_context, failed,      allocate,  release, kind_of, memory,          attribute,
       device_name,  begin_capture, end_capture, capturing, settle,  replay,  runtime_name_of, text_of,
-      driver_name_of, opened, load, launch,
+      driver_name_of, opened, load, launch, queued_until, wait_until,
   };
   return &device;
 }

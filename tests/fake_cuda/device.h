@@ -44,9 +44,13 @@ struct fake_device {
   int (*is_open)(void);                      /* whether this process has its context */
   int (*load)(void **module, const void *image);
   int (*launch)(const struct fake_function *function, const unsigned *grid, void *stream, void **params);
+  double (*queued_until)(void);              /* when the device is idle again, in seconds; at least now */
+  void (*wait_until)(double seconds);
 };
 
 const struct fake_device *fake_cuda_device(void);
 void fake_cuda_execute_with(fake_executor executor);
+void fake_cuda_queue(double seconds); /* the device is busy for so long with what was just queued */
+void fake_cuda_wait(void);            /* until it is idle */
 
 #endif

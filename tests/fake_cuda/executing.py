@@ -147,7 +147,7 @@ def interpret(function: Any, given: dict[str, Any], grid: tuple[int, ...]) -> No
         name: value if name in constant else interpreter._implicit_cvt(value)
         for name, value in given.items()
     }
-    scopes = [interpreter._patch_lang(rewritten)]
+    scopes: list[Any] = [_Patch.of(rewritten)]
     _Running.scopes.append(scopes)
     try:
         interpreter.interpreter_builder.set_grid_dim(*grid)
@@ -158,6 +158,34 @@ def interpret(function: Any, given: dict[str, Any], grid: tuple[int, ...]) -> No
         _Running.scopes.pop()
         for scope in reversed(scopes):
             scope.restore()
+
+
+class _Patch:
+    """What the interpreter replaces in triton's language for one function; looked up once, for it is slow."""
+
+    _known: ClassVar[dict[Any, list[tuple[Any, str, Any]]]] = {}
+
+    def __init__(self, replacing: list[tuple[Any, str, Any]]) -> None:
+        from triton.runtime import interpreter
+
+        self._scope = interpreter._LangPatchScope()
+        for owner, name, value in replacing:
+            self._scope.set_attr(owner, name, value)
+
+    @classmethod
+    def of(cls, function: Any) -> _Patch:
+        """In force until `restore`."""
+        from triton.runtime import interpreter
+
+        if function not in cls._known:
+            scope = interpreter._patch_lang(function)
+            places = dict.fromkeys((owner, name) for owner, name, _ in scope._changes)
+            cls._known[function] = [(at, name, vars(at)[name]) for at, name in places]
+            scope.restore()
+        return cls(cls._known[function])
+
+    def restore(self) -> None:
+        self._scope.restore()
 
 
 class _Running:
@@ -209,7 +237,6 @@ def _rewritten(function: Any) -> Any:
 def install(executor: Executor) -> None:
     """Tell `executor` of whatever triton compiles, and let jitted functions call each other in it."""
     from triton.compiler import CompiledKernel
-    from triton.runtime import interpreter
     from triton.runtime.jit import JITFunction
 
     made, called = CompiledKernel.__init__, JITFunction.__call__
@@ -223,7 +250,7 @@ def install(executor: Executor) -> None:
     def call(self: Any, *given: Any, **named: Any) -> Any:
         if not _Running.scopes:
             return called(self, *given, **named)
-        _Running.scopes[-1].append(interpreter._patch_lang(self.fn))
+        _Running.scopes[-1].append(_Patch.of(self.fn))
         named = {key: value for key, value in named.items() if key not in _COMPILERS_OWN}
         return _rewritten(self.fn)(*given, **named)
 

@@ -67,7 +67,8 @@ class Finder(importlib.abc.MetaPathFinder):
         if name == "torch":
             from fake_cuda_hook import operators
 
-            operators.install(float(described(self._libraries).get("operator_ms", "0")) / 1e3)
+            pace_s = float(described(self._libraries).get("operator_ms", "0")) / 1e3
+            operators.install(pace_s, self._driver())
         elif name == "torch._inductor.config":
             # Inductor's own launcher loads images from its cache, past triton: nobody would know them.
             module.use_static_cuda_launcher = False
@@ -77,7 +78,10 @@ class Finder(importlib.abc.MetaPathFinder):
 
             executor = executing.Executor()
             executing.install(executor)
-            executor.serve(ctypes.CDLL(str(self._libraries / "libcuda.so.1"), ctypes.RTLD_GLOBAL))
+            executor.serve(self._driver())
+
+    def _driver(self) -> ctypes.CDLL:
+        return ctypes.CDLL(str(self._libraries / "libcuda.so.1"), ctypes.RTLD_GLOBAL)
 
 
 _found = folder()

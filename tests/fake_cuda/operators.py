@@ -7,7 +7,6 @@ asks for memory stays torch's own and reaches the fake runtime.
 from __future__ import annotations
 
 import ctypes
-import time
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -26,11 +25,15 @@ LONGEST_PRODUCT = 1 << 36
 PRODUCTS_PER_S = 6e14
 
 
-def install(pace_s: float) -> int:
-    """Register; an operator takes at least `pace_s` seconds. Returns the number of operators."""
+def install(pace_s: float, driver: ctypes.CDLL) -> int:
+    """Register; an operator keeps the device busy for `pace_s` seconds. Returns the number of operators.
+
+    As on a GPU the host does not wait for it: only who waits for the device does, and who reads from it.
+    """
     import torch
 
     warnings.filterwarnings("ignore", message=".*overrid.*")
+    clock = _Clock(driver)
     library = torch.library.Library("aten", "IMPL")
     count = 0
     for name in torch._C._dispatch_get_all_op_names():
@@ -47,7 +50,7 @@ def install(pace_s: float) -> int:
         except AttributeError:
             # Left over from the table of names; it has no Python binding to call it by.
             continue
-        library.impl(short, _on_host(operator, pace_s), "CUDA", allow_override=True)
+        library.impl(short, _on_host(operator, pace_s, clock), "CUDA", allow_override=True)
         count += 1
     _kept.append(library)
     return count
@@ -57,13 +60,24 @@ _kept: list[Any] = []
 """A library's registrations end with it."""
 
 
-def _on_host(operator: Any, pace_s: float) -> Callable[..., Any]:
+class _Clock:
+    """The device's: how long it is busy with what was queued."""
+
+    def __init__(self, driver: ctypes.CDLL) -> None:
+        self.queue: Callable[[float], object] = driver.fake_cuda_queue
+        driver.fake_cuda_queue.argtypes = [ctypes.c_double]
+        driver.fake_cuda_queue.restype = None
+        self.wait: Callable[[], object] = driver.fake_cuda_wait
+        driver.fake_cuda_wait.restype = None
+
+
+def _on_host(operator: Any, pace_s: float, clock: _Clock) -> Callable[..., Any]:
     def computed(*given: Any, **named: Any) -> Any:
-        ends = time.perf_counter() + pace_s
         call = _Call()
         args = call.host(list(given))
         kwargs = {key: call.host(value) for key, value in named.items()}
-        if _too_long(operator, args, kwargs):
+        if (longer_s := _product_s(operator, args, kwargs)) is not None:
+            clock.queue(longer_s)
             return named["out"]
         _random_by_default(operator, kwargs)
         call.note_places()
@@ -75,10 +89,10 @@ def _on_host(operator: Any, pace_s: float) -> Callable[..., Any]:
             # An optional argument that the overload's own binding does not take as None.
             result = operator.overloadpacket(*args, **kwargs)
         call.resize()
-        returned = call.device(result)
-        if (left := ends - time.perf_counter()) > 0:
-            time.sleep(left)
-        return returned
+        clock.queue(pace_s)
+        if not _stays_on_device(result, given):
+            clock.wait()
+        return call.device(result)
 
     return computed
 
@@ -170,15 +184,21 @@ def _copy(to: Any, of: Any) -> None:
         ctypes.memmove(to.data_ptr(), of.data_ptr(), (1 + last) * of.element_size())
 
 
-def _too_long(operator: Any, args: Any, kwargs: Any) -> bool:
-    """Whether it is a product that only the time is asked of; takes about what an H200 needs."""
+def _stays_on_device(result: Any, given: tuple[Any, ...]) -> bool:
+    """False for a copy to the host, and for what is no tensor: a number that somebody will read."""
+    import torch
+
+    to_host = bool(given) and isinstance(given[0], torch.Tensor) and given[0].device.type == "cpu"
+    return not to_host and not isinstance(result, bool | int | float)
+
+
+def _product_s(operator: Any, args: Any, kwargs: Any) -> float | None:
+    """For a product that only the time is asked of: about what an H200 needs."""
     if operator._schema.name != "aten::mm" or "out" not in kwargs:
-        return False
+        return None
     (rows, inner), columns = args[0].shape, args[1].shape[1]
-    operations = 2 * rows * inner * columns
-    if operations > LONGEST_PRODUCT:
-        time.sleep(operations / PRODUCTS_PER_S)
-    return bool(operations > LONGEST_PRODUCT)
+    operations: int = 2 * rows * inner * columns
+    return operations / PRODUCTS_PER_S if operations > LONGEST_PRODUCT else None
 
 
 def _random_by_default(operator: Any, kwargs: dict[str, Any]) -> None:

@@ -2,7 +2,7 @@
 
    A kernel of torch's own is never run: launching one prints its name and is an error that stays, as
    after a fault. torch's operators are computed before they get here (hook.py), kernels of Triton
-   come through the driver. What waits for the device finds it idle. */
+   come through the driver. Contents are there at once; who waits for the device waits for its clock. */
 #define _GNU_SOURCE
 #include <cuda_runtime_api.h>
 #include <dlfcn.h>
@@ -11,7 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "device.h"
 
@@ -145,15 +144,18 @@ cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *all_bytes) {
 }
 cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind) {
   int error = opened();
+  if (!error) error = device()->settle();
   if (!error) memmove(to, from, bytes);
   return told(error);
 }
 cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind, cudaStream_t stream) {
-  return cudaMemcpy(to, from, bytes, kind);
+  int error = opened();
+  if (!error) memmove(to, from, bytes);
+  return told(error);
 }
 cudaError_t cudaMemcpyPeerAsync(void *to, int to_device, const void *from, int from_device, size_t bytes,
                                 cudaStream_t stream) {
-  return cudaMemcpy(to, from, bytes, cudaMemcpyDefault);
+  return cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream);
 }
 cudaError_t cudaMemcpy2DAsync(void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width,
                               size_t height, enum cudaMemcpyKind kind, cudaStream_t stream) {
@@ -202,26 +204,27 @@ cudaError_t cudaStreamQuery(cudaStream_t stream) { return told(opened()); }
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) { return cudaDeviceSynchronize(); }
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags) { return told(opened()); }
 
-static double now_ms(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return now.tv_sec * 1e3 + now.tv_nsec * 1e-6;
-}
 cudaError_t cudaEventCreate(cudaEvent_t *made) {
   return *made = calloc(1, sizeof(double)), told(*made ? opened() : cudaErrorMemoryAllocation);
 }
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t *made, unsigned flags) { return cudaEventCreate(made); }
 cudaError_t cudaEventDestroy(cudaEvent_t event) { return free(event), cudaSuccess; }
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
-  return *(double *)event = now_ms(), told(opened());
+  int error = opened();
+  if (!error) *(double *)event = device()->queued_until();
+  return told(error);
 }
 cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream, unsigned flags) {
   return cudaEventRecord(event, stream);
 }
 cudaError_t cudaEventQuery(cudaEvent_t event) { return told(opened()); }
-cudaError_t cudaEventSynchronize(cudaEvent_t event) { return told(opened()); }
+cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+  int error = opened();
+  if (!error) device()->wait_until(*(double *)event);
+  return told(error);
+}
 cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t begin, cudaEvent_t end) {
-  return *ms = (float)(*(double *)end - *(double *)begin), told(opened());
+  return *ms = (float)(1e3 * (*(double *)end - *(double *)begin)), told(opened());
 }
 
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, enum cudaStreamCaptureMode mode) {

@@ -17,6 +17,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from kernelagent.tools.cuda.launchers import Signature, signature_of
+
 MOST_ROWS = 512
 """Launches of one call that are kept apart; tuning makes thousands."""
 Annotate = Callable[[str], Any]
@@ -35,6 +37,8 @@ class Launches:
     """The candidate's compiled kernels by content hash, for what the compiler says of them."""
     known: dict[str, dict[str, Any]] = field(default_factory=dict)
     """The first launch of each of them: a CUDA graph may launch it again, unseen from here."""
+    signatures: set[Signature] = field(default_factory=set)
+    """Of launchers that Triton has compiled here since it was last asked."""
     _annotate: Annotate | None = None
     _prefix: str = ""
     _take_off: Callable[[], None] | None = None
@@ -44,6 +48,11 @@ class Launches:
         rows, others = self.rows, self.others
         self.rows, self.others = [], 0
         return rows, others
+
+    def take_signatures(self) -> list[Signature]:
+        """Those since the last time."""
+        signatures, self.signatures = sorted(self.signatures), set()
+        return signatures
 
     @contextmanager
     def annotated(self, annotate: Annotate, prefix: str) -> Iterator[None]:
@@ -56,6 +65,8 @@ class Launches:
 
     def recording(self, compiled: Any, launcher: Callable[..., Any]) -> Callable[..., Any]:
         """What launches `compiled` from now on in the place of `launcher`: decided once per kernel."""
+        if (signature := signature_of(compiled)) is not None:
+            self.signatures.add(signature)
         if not self._is_own(compiled):
             return partial(self._launch_foreign, launcher)
         row = row_of(compiled)

@@ -1,21 +1,29 @@
-"""The C helper that triton compiles at its first use of a GPU, compiled once for all candidates.
+"""Triton's own C modules, compiled once for all candidates of a judge.
 
-A candidate's triton cache is its own and empty, so every evaluation would wait for the C compiler.
-Never run on a GPU so far.
+A candidate's triton cache is its own and begins empty, so that nothing it has written is ever loaded
+by another process. Every process would then wait for the C compiler: once for the driver's helper, and
+for the launchers of its kernels. Neither holds a line of the candidate's; each process begins with copies
+that a process of the judge's own has compiled.
 """
 
 from __future__ import annotations
 
 import shutil
+import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from kernelagent.tools.cuda.launchers import LAUNCHER, Signature, accepted
 from kernelagent.tools.sandbox.confinement import Confinement
 from kernelagent.tools.sandbox.spawn import ForkServer
 
+MOST_KEPT = 64
+"""Launchers that a process begins with at most; beyond that they are collected anew."""
 _ENTRY = "kernelagent.tools.cuda.helper:serve"
+_LAUNCHERS_ENTRY = "kernelagent.tools.cuda.launchers:compile_launchers"
 _COMPILED_S = 180.0
-_NAMES = ("cuda_utils*",)
+_HELPER = "cuda_utils"
 
 
 def serve(settings: dict[str, Any], fds: list[int]) -> None:
@@ -25,27 +33,70 @@ def serve(settings: dict[str, Any], fds: list[int]) -> None:
     driver.active.utils  # noqa: B018 - looking at it compiles it
 
 
-def compiled_helper(warm: ForkServer, scratch: Path) -> Path | None:
-    """A cache folder that holds the helper and nothing else; None where it could not be compiled.
+class CompiledHelpers:
+    """The triton cache that a candidate's process begins with: the judge's own, copied for each."""
+
+    def __init__(self, warm: ForkServer, kept: Path, *, entry: str = _LAUNCHERS_ENTRY) -> None:
+        """`kept`: a folder with the driver's helper in it; `entry`: what compiles the launchers."""
+        self._warm = warm
+        self._kept = kept
+        self._entry = entry
+        self._tried: set[Signature] = set()
+        self._told: set[Signature] = set()
+        self._launchers: list[Path] = []
+
+    def copy_to(self, cache: Path) -> None:
+        """Fill a candidate's cache; what has been told of since the last time is compiled first."""
+        if self._told:
+            self._compile()
+        shutil.copytree(self._kept, cache, dirs_exist_ok=True)
+
+    def learn(self, reported: object) -> None:
+        """A candidate's process tells that it has launched kernels with these signatures."""
+        self._told.update(set(accepted(reported)) - self._tried)
+
+    def _compile(self) -> None:
+        """Where it fails candidates compile their own, and say what is wrong."""
+        if len(self._tried) + len(self._told) > MOST_KEPT:
+            for entry in self._launchers:
+                shutil.rmtree(entry)
+            self._launchers, self._tried = [], set()
+        with tempfile.TemporaryDirectory(prefix="launchers-", dir=self._kept.parent) as folder:
+            scratch, signatures = Path(folder), sorted(self._told)
+            if _ended_well(self._warm, self._entry, {"signatures": signatures}, scratch):
+                copies = keep_only(scratch / "triton", self._kept, (f"{LAUNCHER}*",))
+                self._launchers = list({*self._launchers, *copies})
+        self._tried |= self._told
+        self._told = set()
+
+
+def compiled_helpers(warm: ForkServer, scratch: Path) -> CompiledHelpers | None:
+    """With the driver's helper and nothing else; None where it could not be compiled.
 
     Without it every candidate compiles its own, and says what is wrong if that fails.
     """
     compiling = scratch / "compiling"
     compiling.mkdir()
-    child = warm.fork(_ENTRY, {}, [], Confinement.trusted(compiling))
+    if not _ended_well(warm, _ENTRY, {}, compiling):
+        return None
+    kept = scratch / "helpers"
+    has_helper = keep_only(compiling / "triton", kept, (f"{_HELPER}*",))
+    return CompiledHelpers(warm, kept) if has_helper else None
+
+
+def _ended_well(warm: ForkServer, entry: str, settings: dict[str, Any], scratch: Path) -> bool:
+    child = warm.fork(entry, settings, [], Confinement.trusted(scratch))
     try:
         ended = child.wait(_COMPILED_S)
     finally:
         child.kill()
-    if ended is None or ended.code != 0:
-        return None
-    kept = scratch / "helper"
-    return kept if keep_only(compiling / "triton", kept, _NAMES) else None
+    return ended is not None and ended.code == 0
 
 
-def keep_only(cache: Path, kept: Path, names: tuple[str, ...]) -> int:
-    """Copy the entries of a triton cache that hold a file of these names; returns how many."""
-    entries = {result.parent for name in names for result in cache.glob(f"*/{name}")}
-    for entry in entries:
-        shutil.copytree(entry, kept / entry.name, dirs_exist_ok=True)
-    return len(entries)
+def keep_only(cache: Path, kept: Path, names: Iterable[str]) -> list[Path]:
+    """Copy the entries of a triton cache that hold a file of these names; returns the copies."""
+    entries = sorted({path.parent for name in names for path in cache.glob(f"*/{name}")})
+    copies = [kept / entry.name for entry in entries]
+    for entry, copy in zip(entries, copies, strict=True):
+        shutil.copytree(entry, copy, dirs_exist_ok=True)
+    return copies

@@ -10,7 +10,7 @@ from typing import Literal
 from kernelagent.domain.errors import EnvironmentFault
 from kernelagent.domain.judge_settings import DEFAULT_TARGET
 from kernelagent.tools.cuda.counters import find_ncu
-from kernelagent.tools.cuda.helper import compiled_helper
+from kernelagent.tools.cuda.helper import compiled_helpers
 from kernelagent.tools.cuda.obstacles import closed_nodes, obstacle_in
 from kernelagent.tools.judge.canary import (
     CanaryDevice,
@@ -44,7 +44,7 @@ def check(asked: str) -> list[Row]:
     ):
         scratch = Path(folder)
         if on_gpu:
-            warm.triton_helper = compiled_helper(warm, scratch)
+            warm.triton_cache = compiled_helpers(warm, scratch)
         canary = ConfinedCanary(warm, device, scratch, traced=on_gpu)
         rows = rows_of(canary, examine(canary))
     return [*rows, *_counters()] if on_gpu else rows

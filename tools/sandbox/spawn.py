@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 from kernelagent.domain.errors import EnvironmentFault
 from kernelagent.tools.sandbox import environment as environments
@@ -128,6 +128,16 @@ class Child:
             time.sleep(0.0005)
 
 
+class FirstCache(Protocol):
+    """A triton cache in which nothing is a candidate's."""
+
+    def copy_to(self, cache: Path) -> None:
+        """Fill the cache of a process that is about to start."""
+
+    def learn(self, reported: object) -> None:
+        """Take note of what a candidate's process tells of its launchers; it may tell anything."""
+
+
 class ForkServer:
     """A process with torch and triton imported, from which candidates' processes are forked."""
 
@@ -141,8 +151,8 @@ class ForkServer:
         self._forgone: tuple[str, ...] = ()
         self.sandbox = SandboxReport(enforceable.tiers, enforceable.missing)
         """What confines the processes forked from here."""
-        self.triton_helper: Path | None = None
-        """A triton cache that a candidate's begins with."""
+        self.triton_cache: FirstCache | None = None
+        """What a candidate's triton cache begins with."""
 
     @property
     def pid(self) -> int:

@@ -6,7 +6,7 @@ Whatever a candidate does to this module it does to itself: the executor keeps t
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -20,6 +20,8 @@ from triton.runtime.errors import OutOfResources
 from triton.runtime.jit import TensorWrapper
 from triton.tools.tensor_descriptor import TensorDescriptor
 
+from kernelagent.tools.dtypes import name_of
+from kernelagent.tools.virtual.addresses import ASKED
 from kernelagent.tools.virtual.arena import Arena, place
 from kernelagent.tools.virtual.autotuning import take_first_configuration
 from kernelagent.tools.virtual.codec import tell, tell_paths, tell_types
@@ -188,6 +190,7 @@ class _Remote:
                     "grid": [int(size) for size in grid],
                     "args": reported,
                     "storages": crate.rows,
+                    "pointees": crate.pointees,
                     "arena_bytes": crate.size,
                 }
             )
@@ -263,6 +266,8 @@ class _Crate:
         self._arena = arena
         self._storages: dict[int, tuple[int, torch.Tensor, int]] = {}
         self.rows: list[dict[str, Any]] = []
+        self.pointees: list[dict[str, Any]] = []
+        """Storages that entries of integer tensors point at, with their addresses here."""
         self.size = 0
 
     def tell(self, value: Any) -> Any:
@@ -281,6 +286,8 @@ class _Crate:
                     "padding": value.padding,
                 }
             }
+        if type(value) is int:
+            self._follow(ASKED.pointed_at([value]))
         if isinstance(value, tuple):
             return {"items": [self.tell(item) for item in value]}
         return tell(value)
@@ -290,13 +297,20 @@ class _Crate:
         key = storage._cdata
         if key not in self._storages:
             self._note(key, tensor, storage)
+            self._follow(ASKED.in_table(tensor))
         return {
             "storage": self._storages[key][0],
             "offset": tensor.storage_offset() * tensor.element_size(),
-            "dtype": str(tensor.dtype).removeprefix("torch."),
+            "dtype": name_of(tensor.dtype),
             "shape": list(tensor.shape),
             "strides": list(tensor.stride()),
         }
+
+    def _follow(self, pointees: Iterable[tuple[int, torch.Tensor]]) -> None:
+        known = {row["address"] for row in self.pointees}
+        for address, whole in pointees:
+            if address not in known:
+                self.pointees.append({"address": address, "tensor": self._tensor(whole)})
 
     def _note(self, key: int, tensor: torch.Tensor, storage: torch.UntypedStorage) -> None:
         empty = tensor.device.type == "meta"

@@ -16,6 +16,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import flop_registry
 
+from kernelagent.tools.dtypes import name_of, product_kind
 from kernelagent.tools.estimates import recurrent
 from kernelagent.tools.estimates.operations import Operand, Operation, describe
 from kernelagent.tools.virtual.ceilings import SECTOR_BYTES, ceilings_for
@@ -305,10 +306,7 @@ def _dot_type(name: str, dtype: torch.dtype) -> str:
             else torch.get_float32_matmul_precision() != "highest"
         )
         return "tf32" if rounded else "fp32"
-    spelled = str(dtype).removeprefix("torch.")
-    if spelled.startswith("float8"):
-        return "fp8"
-    return {"bfloat16": "bf16", "float16": "fp16", "float64": "fp64"}.get(spelled, spelled)
+    return product_kind(name_of(dtype))
 
 
 def _attention(

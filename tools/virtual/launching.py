@@ -18,6 +18,7 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 
 from kernelagent.domain.serialization import to_data
 from kernelagent.tools.tensors import dtype_of
+from kernelagent.tools.virtual.addresses import Pointee
 from kernelagent.tools.virtual.altering import Altering
 from kernelagent.tools.virtual.arena import Arena
 from kernelagent.tools.virtual.batched.interpreter import BatchedInterpreter, HowRun
@@ -201,6 +202,8 @@ class Launcher:
             }
         if logged.altered is not None:
             row["altered"] = logged.altered
+        if launch.pointees:
+            row["tables"] = True
         if logged.traffic is not None:
             row["traffic"] = to_data(logged.traffic)
         if with_facts:
@@ -289,6 +292,10 @@ class _Bound:
             name: self._made(name, reported)
             for name, reported in zip(names, request.args, strict=True)
         }
+        self._pointees = tuple(
+            self._pointee(f"what a table points at [{at}]", low, body)
+            for at, (low, body) in enumerate(request.pointees)
+        )
 
     def record(self, index: int, grid: tuple[int, int, int]) -> Launch:
         compiled, function = self._kernel.compiled, self._kernel.function
@@ -302,6 +309,7 @@ class _Bound:
             tensors=tuple(self._tensors),
             scalars={n: v for n, v in scalars.items() if n not in constant},
             constexprs={n: v for n, v in self.arguments.items() if n in constant},
+            pointees=self._pointees,
             options={k: compiled.metadata[k] for k in ("num_warps", "num_stages", "num_ctas")},
         )
 
@@ -322,6 +330,11 @@ class _Bound:
         if isinstance(told, dict) and "items" in told:
             return tuple(self._made(f"{name}[{i}]", item) for i, item in enumerate(told["items"]))
         return hear(told, self._no_function)
+
+    def _pointee(self, name: str, low: int, body: Mapping[str, Any]) -> Pointee:
+        self._tensor(name, body)
+        item = self._tensors[-1]
+        return Pointee(low, low + item.storage_bytes, item.storage_address - low)
 
     def _no_function(self, name: str, line: int) -> Any:
         for value in self._kernel.constants.values():

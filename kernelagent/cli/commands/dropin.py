@@ -22,7 +22,7 @@ def recheck(
     emitted: str,
     problem: str,
     names: Mapping[str, str | None],
-    flags: dict[str, Any],
+    flags: Mapping[str, Any],
     *,
     as_json: bool,
 ) -> ExitStatus:
@@ -71,7 +71,7 @@ def apply(
 def scan(
     model: str,
     names: Mapping[str, str | None],
-    flags: dict[str, Any],
+    flags: Mapping[str, Any],
     config_file: Path | None,
     *,
     as_json: bool,

@@ -151,9 +151,7 @@ def doctor(*, as_json: bool) -> ExitStatus:
     return ExitStatus.OK if findings.can_judge else ExitStatus.ENVIRONMENT
 
 
-def prove_judge(
-    device: str | None, sandbox: str | None, *, quick: bool, as_json: bool
-) -> ExitStatus:
+def prove_judge(flags: Mapping[str, Any], *, quick: bool, as_json: bool) -> ExitStatus:
     """`kernelagent doctor --judge`; 0 when every fixture went as it must, 1 otherwise."""
     from rich.console import Console
 
@@ -166,7 +164,7 @@ def prove_judge(
         mark = "ok" if row.as_expected else "WRONG"
         talk.print(f"{mark} {row.kind} {row.threat or ''} {row.name}: {row.got}", highlight=False)
 
-    settings = resolve({"device": device, "sandbox": sandbox})
+    settings = resolve(flags)
     where = best_device() if settings.device == "auto" else settings.device
     proof = prove(where, quick=quick, sandbox=settings.sandbox, on_row=tell)
     if as_json:

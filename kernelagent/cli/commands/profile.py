@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kernelagent.cli.json_output import print_json
 from kernelagent.domain.candidate import NoCandidate
 from kernelagent.domain.config import resolve
-from kernelagent.domain.errors import ExitStatus, UsageError
-from kernelagent.domain.profile import ModuleEstimate, Profile
+from kernelagent.domain.errors import ExitStatus, NoTrace, UsageError
+from kernelagent.domain.profile import ModuleEstimate, Profile, ReferenceProfile
 from kernelagent.loop.arguments import candidate_in, problem_spec
 from kernelagent.loop.exclusive_gpu import alone_on
 from kernelagent.prompts.feedback import feedback_for
+
+if TYPE_CHECKING:
+    from kernelagent.tools.judge_client import JudgeProcess
 
 
 def profile(
@@ -49,12 +52,24 @@ def profile(
         estimates = () if found_first is None else found_first.estimates
     opened = JudgeProcess(settings)
     with opened as judge, alone_on(judge.device, config.device):
-        reference = judge.profile_reference()
+        reference, untraced = _of_reference(judge, needed=parsed is None)
         outcome = None if parsed is None else judge.evaluate(parsed, lambda _: None)
         if parsed is not None and outcome is not None and outcome.accepted:
             outcome = judge.count(parsed, outcome) if judge.device.kind == "cuda" else outcome
-        result = Profile(judge.facts.name, judge.device, reference, outcome, estimates)
+        result = Profile(judge.facts.name, judge.device, reference, outcome, estimates, untraced)
     return _told(result, roofline, as_json=as_json)
+
+
+def _of_reference(
+    judge: JudgeProcess, *, needed: bool
+) -> tuple[tuple[ReferenceProfile, ...], str | None]:
+    """The reference's rows, or none and why they cannot be traced here; raises that if they are `needed`."""
+    try:
+        return judge.profile_reference(), None
+    except NoTrace as fault:
+        if needed:
+            raise
+        return (), str(fault)
 
 
 def _told(result: Profile, roofline: Path | None, *, as_json: bool) -> ExitStatus:
@@ -87,6 +102,9 @@ def _show(result: Profile) -> None:
     console.print(f"{result.problem} on {result.device.name}", markup=False, highlight=False)
     for estimate in result.estimates:
         print_estimate(console, estimate)
+    if result.untraced is not None:
+        text = f"The reference is not profiled: {result.untraced}"
+        console.print(text, markup=False, highlight=False)
     for item in result.reference:
         print_reference(console, item)
     if result.candidate is not None and result.candidate.accepted:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, get_args
 
@@ -120,7 +120,7 @@ def compare(
     problems: Sequence[ProblemSpec],
     strategies: str,
     seeds: int,
-    flags: dict[str, Any],
+    flags: Mapping[str, Any],
     config_file: Path | None,
     svg_file: Path | None,
     *,

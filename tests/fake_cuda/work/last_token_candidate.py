@@ -21,6 +21,10 @@ class ModelNew(nn.Module):
         self.eps = eps
         self.weight = nn.Parameter(torch.ones(hidden))
 
+    @classmethod
+    def from_reference(cls, shell):
+        return cls(shell.weight.numel(), shell.eps)
+
     def forward(self, tokens):
         batch, _, hidden = tokens.shape
         last = tokens[:, -1]

@@ -4,8 +4,11 @@ import importlib.util
 import sys
 
 import torch
-
-from tests.fake_cuda.work.last_token import Model, get_init_inputs, get_inputs
+from last_token import (  # type: ignore[import-not-found]
+    Model,
+    get_init_inputs,
+    get_inputs,
+)
 
 if __name__ == "__main__":
     spec = importlib.util.spec_from_file_location("emitted", sys.argv[1])

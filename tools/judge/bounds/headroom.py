@@ -17,6 +17,7 @@ import torch
 from torch.utils.flop_counter import flop_registry
 
 from kernelagent.domain.evaluation import HeadroomFacts
+from kernelagent.tools.dtypes import name_of, product_kind
 from kernelagent.tools.judge.bounds.minimum_traffic import Necessary, Need, necessary
 from kernelagent.tools.judge.bounds.operation_needs import (
     ATTENTION,
@@ -229,11 +230,7 @@ def _kind(name: str, dtype: torch.dtype) -> str:
             else torch.get_float32_matmul_precision() != "highest"
         )
         return "tf32" if rounded else "fp32"
-    spelled = str(dtype).removeprefix("torch.")
-    if spelled.startswith("float8"):
-        return "fp8"
-    names = {"bfloat16": "bf16", "float16": "fp16", "float64": "fp64"}
-    return names.get(spelled, spelled)
+    return product_kind(name_of(dtype))
 
 
 def _peak(kind: str, ceilings: DeviceCeilings) -> float:

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from kernelagent.domain.errors import EnvironmentFault
+from kernelagent.domain.errors import NoTrace
 from kernelagent.domain.profile import Operation, ReferenceProfile
 from kernelagent.tools.judge.bounds.headroom import facts_of
 from kernelagent.tools.judge.problem.context import JudgeContext
@@ -22,7 +22,7 @@ _STEADY = 3
 
 
 def profile_reference(context: JudgeContext) -> tuple[ReferenceProfile, ...]:
-    """Every input set of the problem; raises `EnvironmentFault` where tracing yields no kernel."""
+    """Every input set of the problem; raises `NoTrace` where tracing yields no kernel."""
     look = _traced if context.device.kind == "cuda" else _counted
     return tuple(look(context, source) for source in context.sources)
 
@@ -61,7 +61,7 @@ def _traced(context: JudgeContext, source: InputSource) -> ReferenceProfile:
         if event.device_type.name == "CUDA" and event.device_time_total > 0
     ]
     if not result:
-        raise EnvironmentFault(
+        raise NoTrace(
             "torch.profiler saw no kernel on this GPU (CUPTI may be forbidden here); run with "
             "--device virtual for a counted profile"
         )

@@ -32,6 +32,11 @@ from kernelagent.tools.judge.verify.candidate_process import CandidateProcess
 from kernelagent.tools.judge.verify.rejection import Rejected, compiled_by_torch
 from kernelagent.tools.judge.verify.verify import Findings
 
+_TABLES = Disclosure(
+    "not_estimated",
+    "no estimate: a kernel reads addresses from a table, and what is counted on tensors without "
+    "contents has none",
+)
 Start = Callable[[], CandidateProcess]
 
 
@@ -83,6 +88,8 @@ def check_contribution(
         account = _account(context, process, idle, judged)
     if result is not None:
         account = _told_alike(account, result)
+    if any(row.get("tables") for row in findings.launches):
+        account = accounting.Account(disclosures=(_TABLES,))
     _policy_holds(context.settings.policy, account)
     return Report(
         kernels=account.kernels or accounting.kernels_of(findings.launches),
@@ -217,9 +224,12 @@ def _fresh(context: JudgeContext, start: Start) -> Iterator[CandidateProcess]:
 
 
 def _ready(context: JudgeContext, process: CandidateProcess) -> None:
+    """A loaded candidate and the reference, both with the weights that were given."""
     process.load()
     context.construct(process)
     process.use_weights(context.oracle.given_weights)
+    # Verifying has left it with weights of its own.
+    context.oracle.use_weights(context.oracle.given_weights)
 
 
 def _account(

@@ -13,13 +13,14 @@ import torch
 from torch.utils._pytree import tree_map
 
 from kernelagent.domain.errors import ProblemError
+from kernelagent.tools.dtypes import HALVES
 from kernelagent.tools.judge.problem.dynamic import Dynamic, Place, names_of_inputs, resizing
 from kernelagent.tools.judge.problem.inputs import INTERPRETED_BYTES, InputSource
 from kernelagent.tools.judge.problem.load import Arguments
 from kernelagent.tools.judge.problem.oracle import Oracle
 from kernelagent.tools.judge.problem.probes import named_tensors, with_tensors
 
-_TYPES = (torch.float16, torch.bfloat16, torch.float32)
+_TYPES = (*HALVES, torch.float32)
 _REFUSALS = (ProblemError, RuntimeError, ValueError, IndexError, TypeError, ArithmeticError)
 _ODD = 7
 Change = Callable[[dict[str, torch.Tensor]], dict[str, torch.Tensor]]

@@ -18,7 +18,7 @@ from kernelagent.domain.evaluation import DeviceFacts
 from kernelagent.domain.judge_settings import DynamicDimension, JudgeSettings, SandboxChoice
 from kernelagent.domain.problem import ProblemFacts, Remark
 from kernelagent.tools.candidate_runner import shell
-from kernelagent.tools.cuda.helper import compiled_helper
+from kernelagent.tools.cuda.helper import compiled_helpers
 from kernelagent.tools.judge.admission.admit import admission_of
 from kernelagent.tools.judge.bounds.headroom import Headroom, headroom_of
 from kernelagent.tools.judge.canary import ConfinedCanary, examine, require_kernel
@@ -169,11 +169,13 @@ class JudgeContext:
         with device.scope():
             problem = whole = load_problem(settings.problem)
         whole_module: torch.nn.Module | None = None
+        renamed: tuple[tuple[int, int], ...] = ()
         if device.kind == "virtual":
             limit = memory_limit(settings)
             planned = plan(whole, device.torch_device, device.scope, limit, level=level)
             problem, sources = planned.problem, planned.sources
             whole_module = planned.whole if planned.inner else None
+            renamed = tuple(sorted(planned.arguments.items()))
             hold_to(limit)
         with device.scope():
             oracle = Oracle(problem, device.torch_device, scope=device.scope)
@@ -205,6 +207,7 @@ class JudgeContext:
             mode=settings.mode,
             precision=f"float32 matmuls at precision {torch.get_float32_matmul_precision()!r}",
             dynamic=tuple(dict.fromkeys(item.written_out for d in dynamic.values() for item in d)),
+            executed_arguments=renamed,
             disclosures=tuple(dict.fromkeys(remarks)),
         )
         return cls(
@@ -320,7 +323,7 @@ def make_ready(
     """
     if device.kind != "cuda":
         return ()
-    warm.triton_helper = compiled_helper(warm, scratch)
+    warm.triton_cache = compiled_helpers(warm, scratch)
     canary = ConfinedCanary(warm, device, scratch)
     result = examine(canary, sandboxed=sandbox != "off")
     remarks = [] if device.unmeasured is None else [Remark("not_measured", device.unmeasured)]

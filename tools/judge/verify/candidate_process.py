@@ -7,7 +7,6 @@ sends is read as data, and the launch log comes from the executor, which the can
 from __future__ import annotations
 
 import os
-import shutil
 import socket
 import time
 from collections.abc import Mapping
@@ -156,9 +155,9 @@ class CandidateProcess:
             self._executor, arena, line = self._start_executor(warm, target, scratch)
             fds.append(line)
         confinement = self._confinement(scratch / "runner")
-        if warm.triton_helper is not None:
-            cache = confinement.scratch / "triton"
-            shutil.copytree(warm.triton_helper, cache, dirs_exist_ok=True)
+        self._cache = warm.triton_cache
+        if self._cache is not None:
+            self._cache.copy_to(confinement.scratch / "triton")
         numbers = [end.fileno() for end in fds] + ([] if arena is None else [arena])
         index = int(torch_device.partition(":")[2] or 0)
         settings: dict[str, Any] = {"device": device, "index": index, "target": target}
@@ -282,6 +281,10 @@ class CandidateProcess:
         frame = self._ask({"kind": "held", "call": call}, None, self._limits.call_s)
         return self._open(frame), frame.header.get("inputs_kept") is True
 
+    def forget(self) -> None:
+        """Free what is held of all calls but the last."""
+        self._ask({"kind": "forget"}, None, self._limits.call_s)
+
     def state(self) -> dict[str, Any]:
         """Parameters and buffers as they are now."""
         value = self._open(self._ask({"kind": "state"}, None, self._limits.call_s))
@@ -398,6 +401,8 @@ class CandidateProcess:
         except ChannelViolation as error:
             self._broke_protocol(str(error))
         self.compiles = self.compiles or frame.header.get("compiles") is True
+        if self._cache is not None:
+            self._cache.learn(frame.header.get("signatures"))
         if frame.kind == "failed":
             self._failed(frame.header)
         return frame

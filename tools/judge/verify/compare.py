@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from kernelagent.domain.evaluation import Case, Disclosure, Reason
+from kernelagent.tools.dtypes import name_of
 from kernelagent.tools.judge.verify import gate as gates
 from kernelagent.tools.judge.verify.bias import slope_beyond
 from kernelagent.tools.judge.verify.exact import IndexRule, exact_difference
@@ -197,7 +198,7 @@ def _form_mismatch(name: str, got: Any, want: Any, device: str | None) -> Reason
 
 
 def _spelt(dtype: torch.dtype) -> str:
-    return str(dtype).removeprefix("torch.")
+    return name_of(dtype)
 
 
 def _judge(name: str, got: Any, eager: Any, oracle: Any, expected: Expected) -> _Judged:
