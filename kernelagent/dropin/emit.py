@@ -23,6 +23,7 @@ import ast
 import json
 import re
 from collections.abc import Iterable
+from functools import cache
 from typing import Any
 
 from kernelagent.domain import certificate as certificates
@@ -202,11 +203,16 @@ def _argument(argument: ast.expr | ast.keyword) -> str:
         return ast.unparse(argument)
 
 
+@cache
+def _dropin_names() -> frozenset[str]:
+    return frozenset(bound_names(parse(joined_parts())).keys() | _NAMES_BESIDE)
+
+
 def _dropin_text(candidate: ast.Module) -> str:
     """The drop-in section; where the candidate uses one of its private names, that is changed."""
     text = joined_parts()
     taken = bound_names(candidate)
-    for name in bound_names(parse(text)).keys() | _NAMES_BESIDE:
+    for name in sorted(_dropin_names()):
         if name not in taken or _imports_alike(candidate, name):
             continue
         if not name.startswith("_") or name == "_construct":

@@ -37,6 +37,7 @@ from kernelagent.tools.judge.verify.candidate_process import CandidateProcess
 from kernelagent.tools.judge.verify.limits import Limits
 from kernelagent.tools.sandbox.spawn import ForkServer
 from tests.dropin.emitted import imported
+from tests.judges import JudgesHere
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 NAMES = sorted(path.stem for path in (ROOT / "examples").glob("*.py"))
@@ -65,7 +66,7 @@ class Emitted:
 
 
 @cache
-def emitted(name: str) -> Emitted:
+def emitted(name: str, judges: JudgesHere) -> Emitted:
     plain = name == "rotary_embedding"
     spec = ProblemSpec(
         path=str(ROOT / "examples" / f"{name}.py"),
@@ -78,7 +79,7 @@ def emitted(name: str) -> Emitted:
     config = RunConfig(
         device="virtual", turns=2, out=str(out), runs=str(folder / "runs"), envelope_seconds=5.0
     )
-    result = optimize(spec, config)
+    result = optimize(spec, config, judges=judges)
     # What cannot be told apart from eager is not written beside the user's file, but is kept in the run.
     assert result.path is not None or result.outcome == "not_faster", result.why
     text = (result.run / "module.py").read_text(encoding="utf-8")
@@ -89,8 +90,8 @@ def emitted(name: str) -> Emitted:
 
 
 @pytest.fixture(params=EXAMPLES)
-def one(request: pytest.FixtureRequest) -> Emitted:
-    return emitted(request.param)
+def one(request: pytest.FixtureRequest, judges: JudgesHere) -> Emitted:
+    return emitted(request.param, judges)
 
 
 def test_the_state_dict_goes_round(one: Emitted) -> None:

@@ -73,7 +73,9 @@ class ModelNew(nn.Module):
 def judge(tmp_path_factory: pytest.TempPathFactory, fork_server: ForkServer) -> Iterator[Judge]:
     path = tmp_path_factory.mktemp("problem") / "affine.py"
     path.write_text(PROBLEM, encoding="utf-8")
-    made = Judge(JudgeSettings(ProblemSpec(path=str(path)), device="virtual"), fork_server)
+    # As much as a candidate that takes all it gets is let have before it is stopped.
+    settings = JudgeSettings(ProblemSpec(path=str(path)), device="virtual", memory_limit="6G")
+    made = Judge(settings, fork_server)
     yield made
     made.close()
 
