@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from kernelagent.tools.corpus import whitebox, whitebox_inputs, whitebox_left
+from kernelagent.tools.corpus import (
+    whitebox,
+    whitebox_inputs,
+    whitebox_integers,
+    whitebox_left,
+)
 from kernelagent.tools.corpus.fixture import Fixture
 
 ByThreat = Mapping[int, tuple[Fixture, ...]]
@@ -18,6 +23,6 @@ def _together(parts: Iterable[ByThreat]) -> dict[int, tuple[Fixture, ...]]:
     return result
 
 
-_PARTS = (whitebox, whitebox_inputs, whitebox_left)
+_PARTS = (whitebox, whitebox_inputs, whitebox_integers, whitebox_left)
 ATTACKS: ByThreat = _together(part.CHEATS for part in _PARTS)
 LIKENESSES: ByThreat = _together(part.TWINS for part in _PARTS)

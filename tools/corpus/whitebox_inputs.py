@@ -31,6 +31,17 @@ CHEATS: Mapping[int, tuple[Fixture, ...]] = {
         _wrong_on("sevens-where-infinity-comes-in", "x.isinf()", "differs_on_infinity"),
         _wrong_on("sevens-where-the-largest-come-in", "x.abs() > 1e38", "differs_on_largest"),
     ),
+    3: (
+        _of(
+            "silu_gate",
+            "reaches-out-where-nan-comes-in",
+            (
+                "tl.load(g_ptr + i, mask=mask)",
+                "tl.load(g_ptr + i + tl.where(x != x, 1 << 24, 0), mask=mask)",
+            ),
+            code="out_of_bounds",
+        ),
+    ),
     14: (
         _of(
             _MASK,

@@ -177,7 +177,8 @@ class Executor:
 def _altering(request: Mapping[str, Any]) -> Altering | None:
     if request["mode"] != "alter":
         return None
-    return Altering(Marks(int(request["secret"])), bool(request["integers"]))
+    trace = bool(request.get("trace", False))
+    return Altering(Marks(int(request["secret"])), bool(request["integers"]), trace)
 
 
 def _failed(code: str, message: str, **more: Any) -> dict[str, Any]:
