@@ -111,6 +111,9 @@ class RunConfig:
             "What judging may take in memory, such as 8G.", LIMITS, shown="half of what is free"
         ),
     ] = None
+    judging_seconds: Annotated[
+        float, Option("How long judging one candidate may take on `virtual`.", LIMITS, least=1)
+    ] = 120.0
     policy: Annotated[
         str,
         Option(

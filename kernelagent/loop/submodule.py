@@ -51,12 +51,15 @@ class PartsResult:
 
     model: str
     parts: tuple[PartResult, ...]
+    interrupted: bool = False
+    """The user stopped it."""
     schema: str = "kernelagent.submodules/1"
 
     @property
     def exit_status(self) -> ExitStatus:
-        result = any(part.emitted is not None for part in self.parts)
-        return ExitStatus.OK if result else ExitStatus.NOT_FOUND
+        if any(part.emitted is not None for part in self.parts):
+            return ExitStatus.OK
+        return ExitStatus.INTERRUPTED if self.interrupted else ExitStatus.NOT_FOUND
 
 
 def scanned(problem: ProblemSpec, config: RunConfig) -> Scan:
@@ -114,13 +117,13 @@ def optimize_top(
             done.append(PartResult(row.path, "", str(error)))
         else:
             taken.append(row)
-    if not done and following(scan, ()) is None:
+    if not done and not stop_asked() and following(scan, ()) is None:
         raise UsageError(
             f"no submodule of {scan.model} can be optimized alone; `kernelagent scan` says why"
         )
     if fault is not None and not taken:
         raise fault
-    return PartsResult(problem.label, tuple(done))
+    return PartsResult(problem.label, tuple(done), stop_asked())
 
 
 def optimize_parts(
@@ -139,7 +142,7 @@ def optimize_parts(
         if stop_asked():
             break
         done.append(_one(problem, config, places, subscribers, stop_asked))
-    return PartsResult(problem.label, tuple(done))
+    return PartsResult(problem.label, tuple(done), stop_asked())
 
 
 def _one(
@@ -155,10 +158,12 @@ def _one(
     settings = judge_settings(problem, config)
     with WholeModelProcess(settings) as judge:
         judge.capture(path, bundle)
+    if stop_asked():
+        return PartResult(path, "", "stopped by the user before its first turn")
     stem = Path(problem.label.partition(":")[0]).stem
     config = replace(config, out=config.out or f"{stem}_{word}_optimized.py")
     result = run_optimize(
-        ProblemSpec(bundle=str(bundle), module=word),
+        ProblemSpec(bundle=str(bundle), module=word, submodule=path),
         config,
         subscribers=subscribers,
         stop_asked=stop_asked,

@@ -15,7 +15,7 @@ from kernelagent.domain.errors import ExitStatus, UsageError
 from kernelagent.loop.arguments import problem_spec
 from kernelagent.loop.preflight.endpoint import check_keys
 from kernelagent.loop.preflight.problem_file import check_problem
-from kernelagent.storage.run_log import RunFolder
+from kernelagent.storage.run_log import RunFolder, resume_with
 
 
 def recheck(
@@ -23,6 +23,7 @@ def recheck(
     problem: str,
     names: Mapping[str, str | None],
     flags: Mapping[str, Any],
+    submodule: str | None = None,
     *,
     as_json: bool,
 ) -> ExitStatus:
@@ -32,7 +33,9 @@ def recheck(
     path = Path(emitted)
     if not path.is_file():
         raise UsageError(f"there is no emitted file {emitted}")
-    result = rechecks.recheck(path, problem_spec(problem, names), flags, lambda _: None)
+    spec = problem_spec(problem, names)
+    check_problem(spec)
+    result = rechecks.recheck(path, spec, flags, lambda _: None, submodule)
     if as_json:
         print_json(result)
     else:
@@ -79,7 +82,9 @@ def scan(
     """`kernelagent scan`; 0 when the model ran."""
     from kernelagent.loop import submodule
 
-    result = submodule.scanned(problem_spec(model, names), resolve(flags, config_file))
+    spec = problem_spec(model, names)
+    check_problem(spec)
+    result = submodule.scanned(spec, resolve(flags, config_file))
     if as_json:
         print_json(result)
     else:
@@ -130,4 +135,8 @@ def optimize_parts(
         print_json(result)
     else:
         sys.stdout.write(submodule.text_of(result))
+    if result.interrupted:
+        for part in result.parts:
+            if part.run:
+                sys.stderr.write(f"{resume_with(Path(part.run))}\n")
     return result.exit_status

@@ -41,7 +41,6 @@ from kernelagent.tools.wire import (
 
 _RUNNER = "kernelagent.tools.candidate_runner.main:serve"
 _EXECUTOR = "kernelagent.tools.virtual.executor:serve"
-_EXECUTOR_ANSWER_S = 20.0
 _HANGS_S = 30.0
 """From then on a call hangs unless its executor is at work."""
 _AT_WORK_S = 2.0
@@ -87,7 +86,15 @@ def limits_for(settings: JudgeSettings, device: str) -> Limits:
     if device != "virtual":
         return usual
     half = max(_LEAST_MEMORY, memory_limit(settings) // 2)
-    return replace(usual, memory_bytes=min(usual.memory_bytes, half))
+    seconds = settings.judging_seconds
+    return replace(
+        usual,
+        memory_bytes=min(usual.memory_bytes, half),
+        judging_s=seconds,
+        call_s=seconds,
+        launch_s=seconds / 2,
+        cpu_s=max(usual.cpu_s, int(seconds)),
+    )
 
 
 @dataclass(frozen=True)
@@ -315,13 +322,18 @@ class CandidateProcess:
         """One command on the line that only judge and executor share."""
         if self._executor is None:
             raise Rejected("unverifiable", "there is no launch log on this device")
+        seconds = self._limits.launch_s if self._deadline is None else self._deadline.left_s
         try:
-            self._executor.send(dict(command), timeout=_EXECUTOR_ANSWER_S)
+            self._executor.send(dict(command), timeout=seconds)
             while self._unread:
-                self._executor.receive(timeout=_EXECUTOR_ANSWER_S, max_header=1 << 26)
+                self._executor.receive(timeout=seconds, max_header=1 << 26)
                 self._unread -= 1
-            return self._executor.receive(timeout=_EXECUTOR_ANSWER_S, max_header=1 << 26)
-        except (ChannelClosed, ChannelTimeout, ChannelViolation) as error:
+            return self._executor.receive(timeout=seconds, max_header=1 << 26)
+        except ChannelTimeout as error:
+            # The candidate cannot reach this line: whoever is late here is the machine.
+            limit = self._limits.launch_s if self._deadline is None else self._deadline.seconds
+            raise _out_of_time("the executor gave no answer", limit) from error
+        except (ChannelClosed, ChannelViolation) as error:
             raise self._executor_failure(str(error)) from error
 
     def take_launches(self) -> list[dict[str, Any]]:
@@ -387,12 +399,7 @@ class CandidateProcess:
         except ChannelTimeout as error:
             self._runner.kill()
             if self._deadline is not None and not self._deadline.left_s:
-                raise Rejected(
-                    "unverifiable",
-                    f"judging it took longer than the {self._deadline.seconds:g} s that all of it may "
-                    f"take ({_DOING[header['kind']]}): give smaller inputs with --inputs FUNCTION",
-                    {"limit_s": self._deadline.seconds},
-                ) from error
+                raise _out_of_time(_DOING[header["kind"]], self._deadline.seconds) from error
             raise Rejected(
                 "timeout",
                 f"no answer within {min(seconds, _HANGS_S) if self._executor else seconds:g} s ({_DOING[header['kind']]})",
@@ -488,6 +495,16 @@ _DOING = {
     "time": "in the timed calls",
     "chain": "in the chained calls",
 }
+
+
+def _out_of_time(doing: str, limit_s: float) -> Rejected:
+    return Rejected(
+        "unverifiable",
+        f"the device's means: judging it took longer than the {limit_s:g} s that it may take here "
+        f"({doing}); raise --judging-seconds, give smaller inputs with --inputs FUNCTION, or use "
+        f"--device cuda",
+        {"means": "time", "limit_s": limit_s},
+    )
 
 
 def death_of(ended: Exit, doing: str, printed: str) -> Rejected:
