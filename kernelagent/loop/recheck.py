@@ -69,9 +69,12 @@ def recheck(
     record = certificate_in(emitted)
     source = emitted.read_text(encoding="utf-8")
     whole = settings_for(record, problem, flags)
-    with judged_part(whole, submodule or record.asked.submodule) as settings:
-        with JudgeProcess(settings) as judge, alone_on(judge.device, settings.device):
-            evaluation = judge.certify(Candidate(source), on_stage)
+    with (
+        judged_part(whole, submodule or record.asked.submodule) as settings,
+        JudgeProcess(settings) as judge,
+        alone_on(judge.device, settings.device),
+    ):
+        evaluation = judge.certify(Candidate(source), on_stage)
     verdict, why = compared(record, evaluation)
     return Recheck(verdict, why, record, evaluation, changes(record, evaluation))
 

@@ -81,7 +81,8 @@ def line_for(logged: Logged) -> str | None:
             return f"run {e.run}: {e.problem.label}"
         case ProblemDescribed() as e:
             sets = "; ".join(
-                f"forward{s.arguments}" + ("" if s.name == "default" else f" (input set {s.name!r})")
+                f"forward{s.arguments}"
+                + ("" if s.name == "default" else f" (input set {s.name!r})")
                 for s in e.facts.input_sets
             )
             return (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -10,11 +11,14 @@ from typing import Any
 
 from kernelagent.cli.commands.optimize import confirm_sending
 from kernelagent.cli.json_output import print_json
-from kernelagent.domain.config import resolve
+from kernelagent.domain.config import RunConfig, resolve
 from kernelagent.domain.errors import ExitStatus, UsageError
+from kernelagent.domain.options import options_of
+from kernelagent.domain.problem import ProblemSpec
 from kernelagent.loop.arguments import problem_spec
 from kernelagent.loop.preflight.endpoint import check_keys
 from kernelagent.loop.preflight.problem_file import check_problem
+from kernelagent.report.scan_text import scan_text
 from kernelagent.storage.run_log import RunFolder, resume_with
 
 
@@ -84,12 +88,26 @@ def scan(
 
     spec = problem_spec(model, names)
     check_problem(spec)
-    result = submodule.scanned(spec, resolve(flags, config_file))
+    config = resolve(flags, config_file)
+    result = submodule.scanned(spec, config)
     if as_json:
         print_json(result)
     else:
-        sys.stdout.write(submodule.scan_text(result))
+        row = submodule.following(result, ())
+        command = None if row is None else _optimizing(model, spec, config, row.path)
+        sys.stdout.write(scan_text(result, command))
     return ExitStatus.OK
+
+
+def _optimizing(model: str, spec: ProblemSpec, config: RunConfig, part: str) -> str:
+    """The command that optimizes a part of what was scanned, where and as it was scanned."""
+    words = ["kernelagent", "optimize", model, "--submodule", part]
+    for name, option in options_of(ProblemSpec).items():
+        if name != "module" or ":" not in model:
+            words += option.typed(getattr(spec, name))
+    for name in ("device", "target"):
+        words += options_of(RunConfig)[name].typed(getattr(config, name))
+    return shlex.join(words)
 
 
 def optimize_parts(

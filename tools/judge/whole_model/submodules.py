@@ -86,8 +86,11 @@ class Whole:
             raise ProblemError("--submodule names a part of the model, not the whole")
         return result
 
-    def capture(self, path: str, folder: Path) -> None:
-        """Save the submodule, its weights and the inputs it really got as a problem of its own."""
+    def capture(self, path: str, folder: Path) -> tuple[str, ...]:
+        """Save the submodule, its weights and the inputs it really got as a problem of its own.
+
+        Returns the paths of other parts like it.
+        """
         module = self.submodule(path)
         arguments = next(iter(self.inputs.values()))
         called = self.listen(arguments)
@@ -104,6 +107,14 @@ class Whole:
         }
         _travel_by_value(module)
         save_bundle(folder, copy.deepcopy(module), given)
+        family = self.family(heard)
+        return tuple(p for p, h in called.items() if p != path and self.family(h) == family)
+
+    def family(self, heard: Heard) -> str:
+        """The same text for parts of one class with the same state, settings and calls."""
+        module = self.submodule(heard.path)
+        state = {name: (str(t.dtype), tuple(t.shape)) for name, t in module.state_dict().items()}
+        return f"{type(module).__qualname__} {state} {sorted(heard.arguments)} {module!r}"
 
 
 def _not_called(module: torch.nn.Module, path: str, called: Mapping[str, Heard]) -> str:
