@@ -63,8 +63,9 @@ def recheck(
 ) -> Recheck:
     """Judge the file as it was judged then, where `flags` does not say otherwise.
 
-    `submodule`: the part of the model that the file is for; None: the one its certificate names. Raises `UsageError` for a file without a certificate, `ProblemError` and `EnvironmentFault` as
-    the judge does.
+    `submodule`: the part of the model that the file is for; None: the one its certificate names.
+    Raises `UsageError` for a file without a certificate, `ProblemError` and `EnvironmentFault` as the
+    judge does.
     """
     record = certificate_in(emitted)
     source = emitted.read_text(encoding="utf-8")

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from kernelagent.domain.evaluation import Reason
 from kernelagent.domain.events import Logged, ProblemDescribed
-from kernelagent.prompts.wording import shortened, summary
+from kernelagent.prompts.wording import line_for, shortened, summary
 from tests.evaluations import DEVICE, FACTS, rejected
 
 

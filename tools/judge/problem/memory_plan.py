@@ -107,6 +107,9 @@ def plan(
     if whole is None or full is None:
         return _with_contents(problem, device, scope, limit, level)
     if not _runs_without_contents(problem, whole, full, device, scope):
+        least = Need(weights=sum(_size(t) for t in whole.state_dict().values()))
+        if least.total > limit:
+            raise too_large(least, limit)
         return _with_contents(problem, device, scope, limit, level)
     planner = _Planner(problem, full, device, scope, limit, level)
     best = planner.at({}, {}, whole)
@@ -143,7 +146,7 @@ def _runs_without_contents(
             size = sum(_size(t) for t in (*_tensors(full[name]), *whole.state_dict().values()))
             if size <= _TRIED_WITH_CONTENTS:
                 _try_with_contents(problem, name, device, scope)
-            elif "meta" not in str(error):
+            elif not isinstance(error, NotImplementedError) and "meta" not in str(error).lower():
                 raise inputs_do_not_fit(problem.entry_point, error) from error
             return False
     return True
