@@ -158,9 +158,9 @@ class WholeModelProcess(_Connection):
         """Run the model once; its submodules, most to gain first."""
         return from_data(self._of("scan").header["scan"], Scan)
 
-    def capture(self, path: str, folder: Path) -> None:
-        """Save one submodule with its weights and inputs as a problem in `folder`."""
-        self._of("capture", path=path, folder=str(folder))
+    def capture(self, path: str, folder: Path) -> tuple[str, ...]:
+        """Save one submodule with its weights and inputs in `folder`; the paths of parts like it."""
+        return tuple(self._of("capture", path=path, folder=str(folder)).header["alike"])
 
     def verify(self, paths: Sequence[str], candidate: Candidate, ratio: float | None) -> WholeModel:
         """The whole model's answer with the candidate at `paths`, against its own."""

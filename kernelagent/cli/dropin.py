@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from kernelagent.cli.options import NAMES, AsJson, Config, Options, Problem, takes
+from kernelagent.domain.options import PROBLEM
 
 
 def add_dropin_commands(app: typer.Typer) -> None:
@@ -20,12 +21,21 @@ def add_dropin_commands(app: typer.Typer) -> None:
 
 @takes(
     *("device", "target", "policy", "baseline", "sandbox", "min_speedup"),
+    "judging_seconds",
     *NAMES,
     words={"min_speedup": "What counts as faster."},
 )
 def recheck(
     emitted: Annotated[str, typer.Argument(help="A file that kernelagent wrote.")],
     problem: Problem,
+    submodule: Annotated[
+        str | None,
+        typer.Option(
+            help="The part of the model that the file is for.",
+            rich_help_panel=PROBLEM,
+            show_default="as in its certificate",
+        ),
+    ] = None,
     as_json: AsJson = False,
     *,
     options: Options,
@@ -38,7 +48,7 @@ def recheck(
     from kernelagent.cli.commands import dropin as commands_dropin
 
     status = commands_dropin.recheck(
-        emitted, problem, options.names, options.flags, as_json=as_json
+        emitted, problem, options.names, options.flags, submodule, as_json=as_json
     )
     raise typer.Exit(int(status))
 

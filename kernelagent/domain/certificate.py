@@ -34,6 +34,8 @@ class Asked:
     inputs: str | None = None
     init: str | None = None
     check: str | None = None
+    submodule: str | None = None
+    """The part of a whole model that the file was written for."""
 
 
 @dataclass(frozen=True)

@@ -32,6 +32,11 @@ from kernelagent.domain.serialization import from_data
 RUNS = ".kernelagent/runs"
 STRATEGIES = ("auto", "sequential", "window", "best-of-n", "chains", "tree", "bandit")
 TARGETS = ("sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120")
+GPUS = tuple(
+    "h200 h100 h100-pcie h100-nvl h20 gh200 a100 a100-pcie a100-40 a30 rtx-3090-ti rtx-3090 rtx-a6000 "
+    "a40 a10g a10 rtx-4090 l40s l40 l4 b200 rtx-5090 t4".split()
+)
+"""Those with a row in `tools/virtual/gpus.toml`, as `--target` takes them."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +108,12 @@ class RunConfig:
     ] = "auto"
     target: Annotated[
         str,
-        Option(f"The GPU that `virtual` stands in for: {listed(TARGETS)}.", JUDGING, TARGETS),
+        Option(
+            f"The GPU that `virtual` stands in for: {', '.join(GPUS)}; or its architecture: "
+            f"{listed(TARGETS)}.",
+            JUDGING,
+            (*GPUS, *TARGETS),
+        ),
     ] = DEFAULT_TARGET
     memory_limit: Annotated[
         str | None,
@@ -111,6 +121,9 @@ class RunConfig:
             "What judging may take in memory, such as 8G.", LIMITS, shown="half of what is free"
         ),
     ] = None
+    judging_seconds: Annotated[
+        float, Option("How long judging one candidate may take on `virtual`.", LIMITS, least=1)
+    ] = 120.0
     policy: Annotated[
         str,
         Option(

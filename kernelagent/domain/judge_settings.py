@@ -36,6 +36,8 @@ class JudgeSettings:
     memory_limit: str | None = None
     """What all processes of the judge may take together, as `bytes_of` reads it; None: half of what
     is free."""
+    judging_seconds: float = 120.0
+    """How long judging one candidate may take on `virtual`, whose interpreter is slow."""
 
     def __post_init__(self) -> None:
         kind, _, index = self.device.partition(":")
@@ -46,6 +48,8 @@ class JudgeSettings:
             DynamicDimension.read(text)
         if self.memory_limit is not None:
             bytes_of(self.memory_limit)
+        if not self.judging_seconds > 0:
+            raise UsageError(f"--judging-seconds {self.judging_seconds:g}: write a number above 0")
 
 
 def bytes_of(text: str) -> int:

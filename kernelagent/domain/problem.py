@@ -43,6 +43,9 @@ class ProblemSpec:
         Option("Your own test fn(output, *inputs), run by the judge in addition.", PROBLEM),
     ] = None
 
+    submodule: str | None = None
+    """The path in a whole model at which the module in `bundle` was captured."""
+
     @property
     def label(self) -> str:
         """What a person calls this problem."""

@@ -16,7 +16,11 @@ def problem_spec(problem: str, names: Mapping[str, str | None]) -> ProblemSpec:
         return ProblemSpec(bundle=problem)
     if problem.endswith(".py") and not Path(problem).is_file():
         raise UsageError(f"there is no file {problem}")
-    if Path(problem).exists():
+    if Path(problem).is_dir() and not Path(problem, "__init__.py").is_file():
+        raise UsageError(
+            f"{problem} is a folder; name a Python file in it, or pkg.mod:Name for a module of a package"
+        )
+    if Path(problem).is_file():
         return ProblemSpec(path=problem, **names)
     module, colon, name = problem.partition(":")
     if not all(part.isidentifier() for part in module.split(".")):

@@ -5,8 +5,10 @@ For a user's own CI, after an upgrade of torch, triton or the driver, or on anot
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -19,7 +21,7 @@ from kernelagent.domain.judge_settings import JudgeSettings
 from kernelagent.domain.problem import ProblemSpec
 from kernelagent.domain.serialization import from_data
 from kernelagent.loop.exclusive_gpu import alone_on
-from kernelagent.tools.judge_client import JudgeProcess
+from kernelagent.tools.judge_client import JudgeProcess, WholeModelProcess
 
 Verdict = Literal["holds", "gone", "broken", "cannot_judge"]
 STATUS = {
@@ -57,19 +59,38 @@ def recheck(
     problem: ProblemSpec,
     flags: Mapping[str, Any],
     on_stage: Callable[[Stage], None],
+    submodule: str | None = None,
 ) -> Recheck:
     """Judge the file as it was judged then, where `flags` does not say otherwise.
 
-    Raises `UsageError` for a file without a certificate, `ProblemError` and `EnvironmentFault` as
-    the judge does.
+    `submodule`: the part of the model that the file is for; None: the one its certificate names.
+    Raises `UsageError` for a file without a certificate, `ProblemError` and `EnvironmentFault` as the
+    judge does.
     """
     record = certificate_in(emitted)
     source = emitted.read_text(encoding="utf-8")
-    settings = settings_for(record, problem, flags)
-    with JudgeProcess(settings) as judge, alone_on(judge.device, settings.device):
+    whole = settings_for(record, problem, flags)
+    with (
+        judged_part(whole, submodule or record.asked.submodule) as settings,
+        JudgeProcess(settings) as judge,
+        alone_on(judge.device, settings.device),
+    ):
         evaluation = judge.certify(Candidate(source), on_stage)
     verdict, why = compared(record, evaluation)
     return Recheck(verdict, why, record, evaluation, changes(record, evaluation))
+
+
+@contextmanager
+def judged_part(settings: JudgeSettings, submodule: str | None) -> Iterator[JudgeSettings]:
+    """For a file of a model's part: that part, captured again with the inputs it gets today."""
+    if submodule is None or settings.problem.bundle is not None:
+        yield settings
+        return
+    with tempfile.TemporaryDirectory(prefix="kernelagent-recheck-") as folder:
+        bundle = Path(folder, "part")
+        with WholeModelProcess(settings) as judge:
+            judge.capture(submodule, bundle)
+        yield replace(settings, problem=ProblemSpec(bundle=str(bundle), submodule=submodule))
 
 
 def settings_for(

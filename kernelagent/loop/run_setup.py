@@ -67,6 +67,7 @@ def asked_of(problem: ProblemSpec, config: RunConfig) -> Asked:
         inputs=problem.inputs,
         init=problem.init,
         check=problem.check,
+        submodule=problem.submodule,
     )
 
 

@@ -43,6 +43,8 @@ class PartResult:
     emitted: str | None = None
     """The file, where the whole model stayed right with it; else None."""
     whole: WholeModel | None = None
+    alike: tuple[str, ...] = ()
+    """Other parts of its class with the same shapes, where it was not put."""
 
 
 @dataclass(frozen=True)
@@ -51,12 +53,15 @@ class PartsResult:
 
     model: str
     parts: tuple[PartResult, ...]
+    interrupted: bool = False
+    """The user stopped it."""
     schema: str = "kernelagent.submodules/1"
 
     @property
     def exit_status(self) -> ExitStatus:
-        result = any(part.emitted is not None for part in self.parts)
-        return ExitStatus.OK if result else ExitStatus.NOT_FOUND
+        if any(part.emitted is not None for part in self.parts):
+            return ExitStatus.OK
+        return ExitStatus.INTERRUPTED if self.interrupted else ExitStatus.NOT_FOUND
 
 
 def scanned(problem: ProblemSpec, config: RunConfig) -> Scan:
@@ -114,13 +119,13 @@ def optimize_top(
             done.append(PartResult(row.path, "", str(error)))
         else:
             taken.append(row)
-    if not done and following(scan, ()) is None:
+    if not done and not stop_asked() and following(scan, ()) is None:
         raise UsageError(
             f"no submodule of {scan.model} can be optimized alone; `kernelagent scan` says why"
         )
     if fault is not None and not taken:
         raise fault
-    return PartsResult(problem.label, tuple(done))
+    return PartsResult(problem.label, tuple(done), stop_asked())
 
 
 def optimize_parts(
@@ -139,7 +144,7 @@ def optimize_parts(
         if stop_asked():
             break
         done.append(_one(problem, config, places, subscribers, stop_asked))
-    return PartsResult(problem.label, tuple(done))
+    return PartsResult(problem.label, tuple(done), stop_asked())
 
 
 def _one(
@@ -154,11 +159,14 @@ def _one(
     bundle = _bundle_folder(Path(config.runs), word)
     settings = judge_settings(problem, config)
     with WholeModelProcess(settings) as judge:
-        judge.capture(path, bundle)
+        alike = judge.capture(path, bundle)
+    alike = tuple(other for other in alike if other not in places)
+    if stop_asked():
+        return PartResult(path, "", "stopped by the user before its first turn")
     stem = Path(problem.label.partition(":")[0]).stem
     config = replace(config, out=config.out or f"{stem}_{word}_optimized.py")
     result = run_optimize(
-        ProblemSpec(bundle=str(bundle), module=word),
+        ProblemSpec(bundle=str(bundle), module=word, submodule=path),
         config,
         subscribers=subscribers,
         stop_asked=stop_asked,
@@ -172,7 +180,7 @@ def _one(
         # Right alone and wrong in its place: the run keeps its copy, the user's folder does not.
         result.path.unlink()
         return PartResult(path, str(result.run), whole.why, None, whole)
-    return PartResult(path, str(result.run), result.why, str(result.path), whole)
+    return PartResult(path, str(result.run), result.why, str(result.path), whole, alike)
 
 
 def text_of(result: PartsResult) -> str:
@@ -188,30 +196,16 @@ def text_of(result: PartsResult) -> str:
             f"{part.path}: {part.emitted}",
             f"  whole model: {whole.why}, {whole.calls} calls of the part",
             f"  whole model's time: {_time(whole)}",
-            f"  put it back: for path in {list(whole.paths)}: model.set_submodule(path, "
-            f"{name}.optimized(model.get_submodule(path)))",
+            "  put it back:",
+            f"    from {name} import optimized",
+            f"    for path in {list(whole.paths)}:",
+            "        model.set_submodule(path, optimized(model.get_submodule(path)))",
         ]
-    return "\n".join(lines) + "\n"
-
-
-def scan_text(scan: Scan, most: int = 20) -> str:
-    """The table of a scan for a person."""
-    kind = "estimate, nothing was timed" if scan.time == "estimate" else "measured"
-    lines = [f"{scan.model} on {scan.device.name}: {scan.total_us:.1f} µs a forward ({kind})"]
-    lines.append(
-        f"{'submodule':32} {'class':20} {'calls':>5} {'µs':>9} {'share':>6} {'at most':>8}"
-    )
-    for row in scan.rows[:most]:
-        gain = f"{row.gain_at_most:.2f}x" if row.gain_at_most is not None else "unknown"
-        alike = f"  (and {len(row.alike)} like it)" if row.alike else ""
-        cannot = f"  ({row.cannot})" if row.cannot is not None else ""
-        lines.append(
-            f"{row.path:32} {row.kind:20} {row.calls:>5} {row.device_us:>9.1f} {row.share:>6.0%} "
-            f"{gain:>8}{alike}{cannot}"
-        )
-    if len(scan.rows) > most:
-        lines.append(f"and {len(scan.rows) - most} more; --json has all")
-    lines += [f"note: {note}" for note in scan.notes]
+        if part.alike:
+            lines.append(
+                f"  parts like it, which take the same file (add them to the list; the whole was not "
+                f"run with it there): {', '.join(part.alike)}"
+            )
     return "\n".join(lines) + "\n"
 
 

@@ -80,9 +80,13 @@ def line_for(logged: Logged) -> str | None:
         case RunStarted() as e:
             return f"run {e.run}: {e.problem.label}"
         case ProblemDescribed() as e:
-            sets = "; ".join(s.arguments for s in e.facts.input_sets)
+            sets = "; ".join(
+                f"forward{s.arguments}"
+                + ("" if s.name == "default" else f" (input set {s.name!r})")
+                for s in e.facts.input_sets
+            )
             return (
-                f"problem {e.facts.name}: forward{sets}\n"
+                f"problem {e.facts.name}: {sets}\n"
                 f"device {e.device.kind} ({e.device.name}), sandbox: {e.sandbox}"
             )
         case RunResumed() as e:
@@ -173,9 +177,16 @@ def summary(evaluation: Evaluation) -> str:
     """One line: verdict, and the number with its baseline, interval or label."""
     if evaluation.reason is not None:
         first = evaluation.reason.message.splitlines()[0]
-        return f"{evaluation.verdict} ({evaluation.reason.code}): {first[:160]}"
+        return f"{evaluation.verdict} ({evaluation.reason.code}): {shortened(first, 240)}"
     trials = evaluation.correctness.trials if evaluation.correctness else 0
     return f"accepted on {trials} trials; {number(evaluation)}"
+
+
+def shortened(text: str, most: int) -> str:
+    """At most so many characters, ended between two words: half a number is another number."""
+    if len(text) <= most:
+        return text
+    return f"{text[:most].rpartition(' ')[0] or text[: most - 1]} …"
 
 
 def number(evaluation: Evaluation) -> str:

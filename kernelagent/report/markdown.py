@@ -12,9 +12,10 @@ from kernelagent.report.charts.svg import CONTROL
 from kernelagent.report.document import Document
 from kernelagent.report.templates import Filters, environment
 
-# Only what Markdown would take for its own: `[1.2, 1.3]` and `a_name` stay as they are.
+# Only what Markdown would take for its own: `[1.2, 1.3]` and `a_name` stay as they are. `[a][b]` needs
+# a definition `[b]: ...` somewhere, which cannot be written here.
 _SPECIAL = re.compile(
-    r"([\\`*|]|\](?=[(\[:]|$)|<(?=[a-zA-Z/!?])|&(?=#?\w+;)|~(?=~)|(?<![^\W_])_|_(?![^\W_]))"
+    r"([\\`*|]|\](?=[(:]|$)|<(?=[a-zA-Z/!?])|&(?=#?\w+;)|~(?=~)|(?<![^\W_])_|_(?![^\W_]))"
 )
 _BLOCK_START = re.compile(r"^(#{1,6}(?=\s|$)|[+-](?=\s|$)|[-=]+(?=\s*$)|>|\d+[.)](?=\s|$))")
 
@@ -33,7 +34,9 @@ def _listing(text: str, language: str) -> str:
 
 def _line(text: str) -> str:
     # At the start of a line a few more characters would mean something.
-    return _BLOCK_START.sub(_escaped_start, text.strip())
+    # A piece that ends in a bracket may have a `(` after it; the whole line has none.
+    whole = re.sub(r"\\\]$", "]", text.strip())
+    return _BLOCK_START.sub(_escaped_start, whole)
 
 
 def _escaped_start(start: re.Match[str]) -> str:

@@ -10,6 +10,8 @@ from kernelagent.storage.run_state import RunState
 
 _PROBES = {
     "natural": "drawn by the problem's own function",
+    "edges": "zeros of both signs, ties, very small numbers and a row of equal values",
+    "one_truth": "masks in which every other row holds one value only",
     "rowaffine": "rows of very different scale and offset",
     "onehot": "all zero but for one element",
     "times30": "30 times as large",
@@ -18,8 +20,6 @@ _PROBES = {
     "mean100": "around a mean of 100",
     "large_logits": "logits whose exponential overflows",
     "spikes": "a few very large values",
-    "one_truth": "masks with whole rows of one value",
-    "edges": "exact zeros, ties, rows of one value, denormals",
 }
 _KNOCKED_OUT = (
     "run once more with all that its kernels store replaced by poison: it had to go wrong"
@@ -64,7 +64,7 @@ def verification(state: RunState, winner: Evaluation) -> tuple[Block, ...]:
     return present(
         Paragraph(how),
         None if result is None else Paragraph(_worst(result.trials, result.error, result.budget)),
-        None if result is None else _probes(result.cases),
+        None if result is None else _probes(result.cases, generated=_generated(winner)),
         _sets(winner),
         _stages(winner),
         Bullets(tuple(_facts(state, winner))),
@@ -79,14 +79,20 @@ def _worst(trials: int, error: float, budget: float) -> str:
     )
 
 
-def _probes(cases: Sequence[Case]) -> Table:
+def _generated(winner: Evaluation) -> bool:
+    """False: there are only example tensors, and the judge draws others like them."""
+    return all(item.code != "no_input_generator" for item in winner.disclosures)
+
+
+def _probes(cases: Sequence[Case], *, generated: bool) -> Table:
+    meaning = _PROBES if generated else _PROBES | {"natural": "drawn like the example tensors"}
     by_name: dict[str, list[Case]] = {}
     for case in cases:
         by_name.setdefault(case.probe, []).append(case)
     rows = tuple(
         (
             Mono(name),
-            _shown(name.split(" ")[0], _PROBES.get(name.split(" ")[0], "")),
+            _shown(name.split(" ")[0], meaning.get(name.split(" ")[0], "made by the judge")),
             str(len(result)),
             _share((case.rms_error, case.rms_budget) for case in result),
             _share((case.max_error, case.max_budget) for case in result),

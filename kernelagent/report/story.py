@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from kernelagent.domain.events import Logged
 from kernelagent.domain.history import Turn
+from kernelagent.prompts.wording import shortened
 from kernelagent.report.charts.anytime import Labels, anytime_svg, anytime_text
 from kernelagent.report.charts.tree import Node, tree_svg, tree_text
 from kernelagent.report.document import (
@@ -142,7 +143,8 @@ def _line(turn: Turn) -> str:
         message = f"void: {turn.void}" if turn.void else "the log ends before its verdict"
     elif result.reason is not None:
         message = (
-            f"{result.verdict}, {result.reason.code}: {result.reason.message.splitlines()[0][:120]}"
+            f"{result.verdict}, {result.reason.code}: "
+            f"{shortened(result.reason.message.splitlines()[0], 240)}"
         )
     elif result.timing is not None:
         r = result.timing.speedup_eager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields
+from pathlib import Path
 from typing import Annotated, Any
 
 import pytest
@@ -103,4 +104,12 @@ def test_the_command_of_a_certificate_has_all_that_the_verdict_depends_on(tmp_pa
     assert recheck_command(spec, config, tmp_path / "out.py") == (
         f"kernelagent evaluate norm.py {tmp_path}/out.py --module Norm --device virtual "
         f"--mode train --rtol 0.01 --dynamic 0"
+    )
+
+
+def test_the_command_for_a_part_has_the_limit_that_the_run_had() -> None:
+    spec = ProblemSpec(bundle="b/norm", module="norm", submodule="blocks.0.norm")
+    config = RunConfig(device="virtual", judging_seconds=300)
+    assert recheck_command(spec, config, Path("out.py")) == (
+        "kernelagent evaluate b/norm out.py --module norm --device virtual --judging-seconds 300"
     )

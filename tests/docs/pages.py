@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -24,6 +25,8 @@ _NOT_RUN = (
     (r".*\brestart\b", "needs a package to be installed; test_extending.py loads it"),
     (r"kernelagent mcp\b", "speaks MCP to an agent; tests/cli/test_mcp.py plays it"),
     (r"kernelagent bench\b", "a run for each of many problems; tests/suite runs smaller ones"),
+    (r"kernelagent optimize my_decoder", "takes minutes; test_whole_model.py optimizes a part"),
+    *([] if find_spec("transformers") else [(r"kernelagent .*my_decoder", "needs transformers")]),
     (r"kernelagent (tui\b|.*--tui\b)", "takes the whole terminal; its own tests drive it"),
 )
 

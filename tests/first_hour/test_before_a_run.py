@@ -80,6 +80,43 @@ def test_a_wrong_option_is_said_before_a_run_is_made(
     assert seconds < 5.0  # under 1 s on a quiet machine: benchmarks/results/wrong_inputs.md
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("optimize .", ". is a folder; name a Python file in it"),
+        ("optimize notes.txt", "notes.txt is not a Python file"),
+        ("scan model.py --module Modle", "no nn.Module named 'Modle'; found: Model"),
+        ("optimize model.py --module Modle", "no nn.Module named 'Modle'; found: Model"),
+        ("evaluate model.py model.py --module Modle", "no nn.Module named 'Modle'"),
+        ("profile model.py --module Modle", "no nn.Module named 'Modle'"),
+    ],
+)
+def test_a_slip_in_the_problem_is_said_in_seconds_and_leaves_no_folder(
+    here: Path, capsys: pytest.CaptureFixture[str], words: str, said: str
+) -> None:
+    (here / "notes.txt").write_text("notes\n", encoding="utf-8")
+    status, _ = refused(*words.split())
+    assert said in capsys.readouterr().err
+    assert status == 2
+    assert not (here / ".kernelagent").exists()
+
+
+def test_a_class_of_a_library_called_model_is_left_to_the_judge(here: Path) -> None:
+    text = "from transformers import Qwen3Model\nModel = Qwen3Model\ndef get_inputs(): ...\n"
+    (here / "model.py").write_text(text, encoding="utf-8")
+    check_before_start(ProblemSpec(path="model.py"), RunConfig())
+
+
+def test_going_on_with_a_run_says_so_before_anything_else(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status, _ = refused("optimize", "--resume", "20260101-000000-model-0000")
+    assert "going on with run 20260101-000000-model-0000: its log is read" in (
+        capsys.readouterr().err
+    )
+    assert status == 2
+
+
 def test_a_missing_key_is_found_without_litellm_and_without_a_judge(here: Path) -> None:
     before = set(sys.modules)
     with pytest.raises(ModelError, match="OPENAI_API_KEY"):

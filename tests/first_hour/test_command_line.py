@@ -14,7 +14,7 @@ from kernelagent.cli import completion as cli_words
 from kernelagent.cli.interrupt import StopOnInterrupt
 from kernelagent.cli.main import app, main
 from kernelagent.cli.order import GROUPS
-from kernelagent.domain.config import STRATEGIES, TARGETS, RunConfig
+from kernelagent.domain.config import GPUS, STRATEGIES, TARGETS, RunConfig
 from kernelagent.domain.events import Event, Logged, RunStarted, TurnStarted, TurnVoid
 from kernelagent.domain.history import TurnRequest
 from kernelagent.domain.problem import ProblemSpec
@@ -22,7 +22,7 @@ from kernelagent.loop.preflight.expectation import expectation
 from kernelagent.prompts.wording import Pace
 from kernelagent.storage.run_log import resume_with
 from kernelagent.strategies import BUILT_IN
-from kernelagent.tools.virtual.ceilings import ceilings_for
+from kernelagent.tools.virtual.ceilings import ceilings_for, gpus
 
 
 def shown(capsys: pytest.CaptureFixture[str], *words: str) -> str:
@@ -47,7 +47,7 @@ def test_values_and_defaults_of_strategy_and_target_are_shown(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     text = " ".join(shown(capsys, "optimize").replace("│", " ").split())
-    assert all(name in text for name in (*BUILT_IN, *TARGETS))
+    assert all(name in text for name in (*BUILT_IN, *TARGETS, *GPUS))
     for default in ("(sm_90)", "(auto with an LLM, else sequential)", "20 turns, and 5 dollars"):
         assert default in text
     assert "--yes <bool>" not in text
@@ -57,6 +57,7 @@ def test_what_the_shell_offers_is_what_there_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert set(STRATEGIES) == set(BUILT_IN)
+    assert set(GPUS) == set(gpus())
     for target in TARGETS:
         ceilings_for(target)
     assert cli_words.among(STRATEGIES)("b") == ["best-of-n", "bandit"]

@@ -9,6 +9,7 @@ import pytest
 
 from kernelagent.domain.candidate import Candidate
 from kernelagent.domain.certificate import Asked, Certified, certificate_in
+from kernelagent.domain.config import RunConfig
 from kernelagent.domain.errors import ExitStatus, UsageError
 from kernelagent.domain.evaluation import (
     Estimate,
@@ -18,9 +19,20 @@ from kernelagent.domain.evaluation import (
     Reason,
     Timing,
 )
+from kernelagent.domain.judge_settings import JudgeSettings
 from kernelagent.domain.problem import ProblemSpec
 from kernelagent.dropin.emit import emit_module
-from kernelagent.loop.recheck import STATUS, as_text, changes, compared, recheck, settings_for
+from kernelagent.loop.recheck import (
+    STATUS,
+    as_text,
+    changes,
+    compared,
+    judged_part,
+    recheck,
+    settings_for,
+)
+from kernelagent.loop.run_setup import asked_of
+from kernelagent.tools.judge.problem.bundle import load_bundle
 from tests.dropin.emitted import CERTIFICATE, CUDA, VIRTUAL, facts_of, measured, text_for
 
 ASKED = Asked(dynamic=("0",), rtol=0.01, min_speedup=1.1, module="Block")
@@ -73,6 +85,18 @@ def test_a_file_without_a_certificate_is_wrong_usage(tmp_path: Path, text: str, 
     path.write_text(text, encoding="utf-8")
     with pytest.raises(UsageError, match=said):
         certificate_in(path)
+
+
+def test_a_submodules_file_is_rechecked_against_that_part_of_the_model(tmp_path: Path) -> None:
+    bundle = ProblemSpec(bundle="b", module="blocks_0", submodule="blocks.0")
+    assert asked_of(bundle, RunConfig()).submodule == "blocks.0"
+    example = Path(__file__).resolve().parents[2] / "examples/models/decoder.py"
+    whole = JudgeSettings(ProblemSpec(path=str(example)), device="virtual")
+    with judged_part(whole, "blocks.0.norm") as settings:
+        assert settings.problem.submodule == "blocks.0.norm"
+        assert load_bundle(Path(str(settings.problem.bundle))).entry_point == "RMSNorm"
+    with judged_part(whole, None) as settings:
+        assert settings == whole
 
 
 def test_the_judge_is_told_what_it_was_told_then(tmp_path: Path) -> None:

@@ -13,11 +13,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kernelagent.cli.schemas import schemas
+from kernelagent.domain.evaluation import Disclosure
 from kernelagent.domain.events import RunFinished, WinnerMeasured
 from kernelagent.report.evidence import ceilings
 from kernelagent.report.files import reports, write_for
+from kernelagent.report.markdown import _line, _plain
 from kernelagent.report.progress import moments
 from kernelagent.storage.run_log import RunFolder
+from kernelagent.tools.judge.problem.probes import PROBES
 from tests.lanes import examples
 from tests.report.logs import RECORDED, recorded, run_on_gpu
 from tests.report.parsed_page import Page
@@ -166,6 +169,32 @@ def test_it_says_what_was_verified_by_which_means():
     for words in ("17 calls", "float64", "`onehot`", "replaced by poison", "landlock", "SHA-256"):
         assert words in reported
     assert "Policy `triton`" in reported
+
+
+def test_every_kind_of_inputs_is_described_and_none_is_called_the_functions_own_without_one():
+    log = recorded()
+    at = next(n for n, e in enumerate(log) if isinstance(e.event, WinnerMeasured))
+    winner = log[at].event.evaluation
+    case = winner.correctness.cases[0]
+    cases = tuple(replace(case, probe=name) for name in PROBES)
+    known = replace(winner, correctness=replace(winner.correctness, cases=cases))
+    constant = Disclosure("no_input_generator", "there is no input generator")
+    told = []
+    for disclosures in ((), (constant,)):
+        evaluation = replace(known, disclosures=disclosures)
+        log[at] = replace(log[at], event=replace(log[at].event, evaluation=evaluation))
+        told.append(section(reports(log, RUN)["report.md"], "What was verified, and how"))
+    assert "|  |" not in told[0]
+    assert "made by the judge" not in told[0]
+    assert "| `natural` | drawn by the problem's own function |" in told[0]
+    assert "| `natural` | drawn like the example tensors |" in told[1]
+
+
+def test_the_name_of_an_argument_is_shown_without_backslashes():
+    assert _line(_plain("no response to: arguments[1]['x'][0]")) == (
+        "no response to: arguments[1]['x'][0]"
+    )
+    assert "](" not in _line(_plain("[x](http") + _plain("[y]") + "(z)").replace("\\](", "")
 
 
 def test_work_is_called_proved_only_where_it_was():

@@ -131,8 +131,8 @@ def _of_a_whole_model(request: Frame) -> dict[str, Any]:
     if request.kind == "scan":
         return {"kind": "scanned", "scan": to_data(scan(Whole.open(settings)))}
     if request.kind == "capture":
-        captured(settings, header["path"], Path(header["folder"]))
-        return {"kind": "captured"}
+        alike = captured(settings, header["path"], Path(header["folder"]))
+        return {"kind": "captured", "alike": list(alike)}
     result = verify_whole(settings, header["paths"], header["source"], header["ratio"])
     return {"kind": "whole", "whole": to_data(result)}
 

@@ -100,8 +100,8 @@ class Clock:
         return TimeIsUp(
             "unverifiable",
             f"the device's means: `{self._name}` on grid {self._grid} {what} in the interpreter, and "
-            f"{self._seconds:.0f} s are left; give smaller inputs with --inputs FUNCTION, or use "
-            f"--device cuda",
+            f"{self._seconds:.0f} s are left; raise --judging-seconds, give smaller inputs with "
+            f"--inputs FUNCTION, or use --device cuda",
             {"means": "time"},
         )
 

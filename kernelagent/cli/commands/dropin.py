@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -10,12 +11,15 @@ from typing import Any
 
 from kernelagent.cli.commands.optimize import confirm_sending
 from kernelagent.cli.json_output import print_json
-from kernelagent.domain.config import resolve
+from kernelagent.domain.config import RunConfig, resolve
 from kernelagent.domain.errors import ExitStatus, UsageError
+from kernelagent.domain.options import options_of
+from kernelagent.domain.problem import ProblemSpec
 from kernelagent.loop.arguments import problem_spec
 from kernelagent.loop.preflight.endpoint import check_keys
 from kernelagent.loop.preflight.problem_file import check_problem
-from kernelagent.storage.run_log import RunFolder
+from kernelagent.report.scan_text import scan_text
+from kernelagent.storage.run_log import RunFolder, resume_with
 
 
 def recheck(
@@ -23,6 +27,7 @@ def recheck(
     problem: str,
     names: Mapping[str, str | None],
     flags: Mapping[str, Any],
+    submodule: str | None = None,
     *,
     as_json: bool,
 ) -> ExitStatus:
@@ -32,7 +37,9 @@ def recheck(
     path = Path(emitted)
     if not path.is_file():
         raise UsageError(f"there is no emitted file {emitted}")
-    result = rechecks.recheck(path, problem_spec(problem, names), flags, lambda _: None)
+    spec = problem_spec(problem, names)
+    check_problem(spec)
+    result = rechecks.recheck(path, spec, flags, lambda _: None, submodule)
     if as_json:
         print_json(result)
     else:
@@ -79,12 +86,28 @@ def scan(
     """`kernelagent scan`; 0 when the model ran."""
     from kernelagent.loop import submodule
 
-    result = submodule.scanned(problem_spec(model, names), resolve(flags, config_file))
+    spec = problem_spec(model, names)
+    check_problem(spec)
+    config = resolve(flags, config_file)
+    result = submodule.scanned(spec, config)
     if as_json:
         print_json(result)
     else:
-        sys.stdout.write(submodule.scan_text(result))
+        row = submodule.following(result, ())
+        command = None if row is None else _optimizing(model, spec, config, row.path)
+        sys.stdout.write(scan_text(result, command))
     return ExitStatus.OK
+
+
+def _optimizing(model: str, spec: ProblemSpec, config: RunConfig, part: str) -> str:
+    """The command that optimizes a part of what was scanned, where and as it was scanned."""
+    words = ["kernelagent", "optimize", model, "--submodule", part]
+    for name, option in options_of(ProblemSpec).items():
+        if name != "module" or ":" not in model:
+            words += option.typed(getattr(spec, name))
+    for name in ("device", "target"):
+        words += options_of(RunConfig)[name].typed(getattr(config, name))
+    return shlex.join(words)
 
 
 def optimize_parts(
@@ -130,4 +153,8 @@ def optimize_parts(
         print_json(result)
     else:
         sys.stdout.write(submodule.text_of(result))
+    if result.interrupted:
+        for part in result.parts:
+            if part.run:
+                sys.stderr.write(f"{resume_with(Path(part.run))}\n")
     return result.exit_status

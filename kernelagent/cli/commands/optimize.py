@@ -20,6 +20,7 @@ from kernelagent.domain.serialization import from_data
 from kernelagent.loop.arguments import candidate_in, problem_spec
 from kernelagent.loop.preflight import check_before_start
 from kernelagent.loop.preflight.expectation import expectation
+from kernelagent.loop.preflight.problem_file import check_problem
 from kernelagent.models.kinds import stays_on_this_machine
 from kernelagent.prompts.wording import number, outcome_text
 from kernelagent.storage.run_log import RunFolder, read_events, resume_with
@@ -49,6 +50,8 @@ def optimize(
     from kernelagent.loop.run import optimize as run_optimize
     from kernelagent.report.record import result_record
 
+    if resume is not None and not quiet:
+        sys.stderr.write(f"going on with run {resume}: its log is read, then the problem again\n")
     spec, config, folder = ordered(problem, names, flags, config_file, resume)
     progress = Progress(Console(stderr=True))
     try:
@@ -66,7 +69,7 @@ def optimize(
     else:
         sys.stdout.write(outcome_text(result.outcome, result.winner, result.path, result.why))
         sys.stdout.write(f"report: {result.run / 'report.md'}, report.html beside it\n")
-    if result.outcome == "interrupted":
+    if result.outcome == "interrupted" or stop_asked():
         sys.stderr.write(f"{resume_with(result.run)}\n")
     return result.exit_status
 
@@ -125,6 +128,7 @@ def evaluate(
     if not path.is_file():
         raise UsageError(f"there is no candidate file {candidate}")
     spec = problem_spec(problem, names)
+    check_problem(spec)
     with JudgeProcess(judge_settings(spec, config)) as judge:
         parsed = candidate_in(path)
         if isinstance(parsed, NoCandidate):

@@ -14,6 +14,7 @@ from kernelagent.domain.errors import ExitStatus, NoTrace, UsageError
 from kernelagent.domain.profile import ModuleEstimate, Profile, ReferenceProfile
 from kernelagent.loop.arguments import candidate_in, problem_spec
 from kernelagent.loop.exclusive_gpu import alone_on
+from kernelagent.loop.preflight.problem_file import check_problem
 from kernelagent.prompts.feedback import feedback_for
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ def profile(
     from kernelagent.tools.judge_client import JudgeProcess
 
     config, spec = resolve(flags, config_file), problem_spec(problem, names)
+    check_problem(spec)
     parsed = None if candidate is None else candidate_in(_existing(candidate))
     if isinstance(parsed, NoCandidate):
         raise UsageError(f"{candidate}: {parsed.why}")

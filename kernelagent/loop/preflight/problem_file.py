@@ -36,8 +36,10 @@ def check_problem(spec: ProblemSpec) -> None:
     if spec.bundle is not None:
         return
     path = Path(spec.path) if spec.path is not None else _file_of(str(spec.import_name))
-    if path is None or path.suffix != ".py":
+    if path is None or (spec.path is None and path.suffix != ".py"):
         return
+    if path.suffix != ".py":
+        raise ProblemError(f"{path} is not a Python file: its name does not end in .py")
     try:
         source = path.read_bytes()
     except OSError as error:

@@ -65,6 +65,36 @@ def test_the_only_module_needs_no_name(tmp_path: Path) -> None:
     assert load(tmp_path, MODEL.replace("Model", "Mine") + INPUTS).entry_point == "Mine"
 
 
+def test_a_class_of_a_library_is_taken_under_the_name_model(tmp_path: Path) -> None:
+    text = "from torch.nn import Linear, ReLU\nModel = ReLU\n" + INPUTS
+    assert load(tmp_path, text).entry_point == "ReLU"
+    assert load(tmp_path, text.replace("Model =", "Mine =")).entry_point == "ReLU"
+
+
+def test_modules_that_are_only_imported_are_chosen_between_with_module(tmp_path: Path) -> None:
+    message = refusal(tmp_path, "from torch.nn import Linear, ReLU\n" + INPUTS)
+    assert "imports Linear, ReLU; say which with --module NAME" in message
+
+
+def test_a_missing_constructor_argument_names_the_function_that_gives_it(tmp_path: Path) -> None:
+    text = MODEL.replace("k=2", "n").replace("self.k = k", "self.k = n")
+    message = refusal(tmp_path, text + INPUTS)
+    assert "missing 1 required positional argument: 'n'" in message
+    assert "`get_init_inputs`" in message
+    assert "--init NAME" in message
+
+
+def test_a_missing_import_is_one_sentence_with_the_command_that_installs_it(tmp_path: Path) -> None:
+    message = refusal(tmp_path, "import timm_of_no_machine\n" + MODEL + INPUTS)
+    assert "`pip install timm_of_no_machine`" in message
+    assert "\n" not in message
+
+
+def test_a_name_beside_forwards_arguments_that_it_does_not_take_is_refused(tmp_path: Path) -> None:
+    text = MODEL + "def get_inputs():\n    return {'x': torch.ones(2), 'y': torch.ones(2)}\n"
+    assert "a dict with y, which forward does not take; it takes x" in refusal(tmp_path, text)
+
+
 @pytest.mark.parametrize(
     ("text", "names", "said"),
     [

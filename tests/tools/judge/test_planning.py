@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from kernelagent.domain.errors import EnvironmentFault, UsageError
+from kernelagent.domain.errors import EnvironmentFault, ProblemError, UsageError
 from kernelagent.domain.judge_settings import bytes_of
 from kernelagent.domain.problem import ProblemSpec
 from kernelagent.tools.judge.problem.load import load_problem
@@ -137,3 +137,50 @@ def test_sizes_are_read_as_people_write_them(text: str, size: int) -> None:
 def test_a_size_that_is_none_is_a_usage_error(text: str) -> None:
     with pytest.raises(UsageError, match="--memory-limit"):
         bytes_of(text)
+
+
+RELU = """
+class Model(nn.Module):
+    def forward(self, x):
+        return torch.relu(x) * 2
+
+
+def get_inputs():
+    return [torch.randn(4, 8), torch.randn(4, 8)]
+"""
+LINEAR = """
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(16, 16)
+
+    def forward(self, x):
+        return self.linear(x)
+
+
+def get_inputs():
+    return [torch.randn(4, 8)]
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "cause"),
+    [
+        (RELU, "takes 2 positional arguments but 3 were given"),
+        (LINEAR, "mat1 and mat2 shapes cannot be multiplied (4x8 and 16x16)"),
+        (LINEAR.replace("4, 8", "65536, 4096"), "same reduction dim, but got [65536, 4096]"),
+    ],
+)
+def test_inputs_that_do_not_fit_the_forward_are_not_called_too_large(
+    tmp_path: Path, text: str, cause: str
+) -> None:
+    with pytest.raises(ProblemError) as refused:
+        planned(tmp_path, text)
+    assert str(refused.value).startswith("the inputs do not fit the forward of Model:")
+    assert cause in str(refused.value)
+    assert "too large" not in str(refused.value)
+
+
+def test_a_small_forward_that_reads_values_is_planned_with_its_contents(tmp_path: Path) -> None:
+    text = LINEAR.replace("4, 8", "4, 16").replace("(x)\n\n\ndef", "(x) * float(x.max())\n\n\ndef")
+    assert planned(tmp_path, text).sources[0].shrunk is None

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 
-from kernelagent.domain.errors import ProblemError
+from kernelagent.domain.errors import ExitStatus, ProblemError
+from kernelagent.domain.evaluation import DeviceFacts
 from kernelagent.domain.judge_settings import JudgeSettings
 from kernelagent.domain.problem import ProblemSpec
 from kernelagent.domain.serialization import from_json
-from kernelagent.domain.whole_model import ScanRow
-from kernelagent.loop.submodule import PartsResult, following, places_of, scan_text
+from kernelagent.domain.whole_model import ScanRow, WholeModel
+from kernelagent.loop.submodule import PartResult, PartsResult, following, places_of, text_of
+from kernelagent.report.scan_text import scan_text
 from kernelagent.tools.judge.problem.bundle import load_bundle
 from kernelagent.tools.judge.whole_model.scan import scan
 from kernelagent.tools.judge.whole_model.submodules import Whole
@@ -71,6 +74,37 @@ def test_a_scan_ranks_parts_by_what_they_could_give(whole: Whole) -> None:
         saved = row.device_us - row.bound_us
         assert row.gain_at_most == pytest.approx(result.total_us / (result.total_us - saved), 1e-2)
     assert "nothing was timed" in scan_text(result)
+    assert not any("never called" in note for note in result.notes)
+
+
+def test_a_scan_folds_like_parts_and_ends_with_the_command_to_type(whole: Whole) -> None:
+    result = scan(whole)
+    long = replace(result.rows[0], path="a.path.that.is.longer.than.all.the.others", alike=())
+    lines = scan_text(replace(result, rows=(*result.rows, long)), "kernelagent optimize m.py")
+    head, *rows = lines.splitlines()[1:]
+    rows = rows[: next(at for at, line in enumerate(rows) if line.startswith("µs, share"))]
+    assert next(row.split()[:2] for row in rows if row.startswith("blocks")) == ["blocks.0", "x2"]
+    assert not any(row.startswith("blocks.1 ") for row in rows)
+    assert {len(row) for row in rows} == {len(head)}
+    assert "at most: the speedup of the whole model" in lines
+    assert lines.endswith("next: kernelagent optimize m.py\n")
+
+
+def test_the_way_back_into_the_model_has_its_import_and_the_parts_like_it() -> None:
+    device = DeviceFacts("virtual", "GPU", "sm_90", "2", "3")
+    whole = WholeModel("m", ("blocks.0",), True, "right", 3, 3, device)
+    part = PartResult("blocks.0", "run", "why", "m_blocks_0_optimized.py", whole, ("blocks.1",))
+    text = text_of(PartsResult("m.py", (part,)))
+    assert "from m_blocks_0_optimized import optimized" in text
+    assert "model.set_submodule(path, optimized(model.get_submodule(path)))" in text
+    assert "parts like it, which take the same file" in text
+    assert "blocks.1" in text
+
+
+def test_a_part_stopped_by_the_user_is_no_part_without_a_result() -> None:
+    part = PartResult("blocks.0", "", "stopped by the user before its first turn")
+    assert PartsResult("m.py", (part,), interrupted=True).exit_status is ExitStatus.INTERRUPTED
+    assert PartsResult("m.py", (part,)).exit_status is ExitStatus.NOT_FOUND
 
 
 def test_the_parts_chosen_neither_hold_each_other_nor_repeat(whole: Whole) -> None:
@@ -100,7 +134,8 @@ def test_a_part_that_nobody_can_write_leaves_its_place_to_what_is_inside_it(whol
 def test_a_captured_part_is_the_part_with_its_weights_and_inputs(
     whole: Whole, tmp_path: Path
 ) -> None:
-    whole.capture("blocks.1.norm", tmp_path / "bundle")
+    alike = whole.capture("blocks.1.norm", tmp_path / "bundle")
+    assert alike == ("blocks.0.norm",)
     # In another process, as it will be: the class has no file that could be imported by name.
     code = (
         "import sys; from pathlib import Path; import torch;"
@@ -123,7 +158,7 @@ def test_a_captured_part_is_the_part_with_its_weights_and_inputs(
     [
         ("blocks.7", "no submodule"),
         ("", "not the whole"),
-        ("blocks", "not called"),
+        ("blocks", r"a ModuleList, which only holds others; name one of its parts: blocks\.0, "),
     ],
 )
 def test_a_part_that_cannot_be_captured_is_refused_with_the_reason(

@@ -80,7 +80,8 @@ def load_problem(spec: ProblemSpec) -> LoadedProblem:
 
     def construct(arguments: Arguments) -> torch.nn.Module:
         args, kwargs = arguments
-        with _users_code(f"constructing {model_class.__name__} of {label}"):
+        hint = "" if make_init is not None else _INIT_HINT
+        with _users_code(f"constructing {model_class.__name__} of {label}", hint):
             instance: torch.nn.Module = model_class(*args, **kwargs)
         return instance
 
@@ -144,21 +145,28 @@ def _import_name(name: str) -> ModuleType:
 def _find_class(module: ModuleType, wanted: str | None, label: str) -> type[torch.nn.Module]:
     import torch
 
-    own = {
+    every = {
         name: value
         for name, value in vars(module).items()
-        if inspect.isclass(value)
-        and issubclass(value, torch.nn.Module)
-        and value.__module__ == module.__name__
+        if inspect.isclass(value) and issubclass(value, torch.nn.Module)
     }
-    listed = ", ".join(own) or "none"
+    own = {name: value for name, value in every.items() if value.__module__ == module.__name__}
+    listed = ", ".join(own or every) or "none"
     if wanted is not None:
         value = getattr(module, wanted, None)
         if not (inspect.isclass(value) and issubclass(value, torch.nn.Module)):
             raise ProblemError(f"{label} has no nn.Module named {wanted!r}; found: {listed}")
         return value
-    if _DEFAULT_CLASS in own:
-        return own[_DEFAULT_CLASS]
+    assigned = {name: every[name] for name in _assigned_names(module) if name in every}
+    for classes in (own, assigned, every if not own else {}):
+        if _DEFAULT_CLASS in classes:
+            return classes[_DEFAULT_CLASS]
+    own = own or assigned
+    if not own and every:
+        raise ProblemError(
+            f"{label} defines no nn.Module and imports {', '.join(every)}; say which with "
+            f"--module NAME, or write `Model = NAME` in it"
+        )
     if not own:
         defined = ", ".join(n for n, v in vars(module).items() if inspect.isclass(v)) or "none"
         raise ProblemError(
@@ -171,6 +179,16 @@ def _find_class(module: ModuleType, wanted: str | None, label: str) -> type[torc
             f"{_DEFAULT_CLASS}; say which with --module NAME"
         )
     return next(iter(own.values()))
+
+
+def _assigned_names(module: ModuleType) -> list[str]:
+    """Names that the file's own assignments bind, an imported class's other name for one."""
+    try:
+        tree = ast.parse(inspect.getsource(module))
+    except (OSError, TypeError, SyntaxError):
+        return []
+    targets = [t for node in tree.body if isinstance(node, ast.Assign) for t in node.targets]
+    return [target.id for target in targets if isinstance(target, ast.Name)]
 
 
 def _find_function(
@@ -251,6 +269,7 @@ def as_input_sets(
     if isinstance(made, dict) and _is_one_call(made, keywords):
         return {"default": ((), dict(made))}
     if isinstance(made, dict) and not (made and set(made) <= {"args", "kwargs"}):
+        _refuse_half_a_call(made, origin, keywords[0])
         if not made:
             raise ProblemError(f"{origin} returned an empty dict: there is no input set in it")
         return {
@@ -264,6 +283,17 @@ def _is_one_call(made: Mapping[Any, Any], keywords: tuple[frozenset[str], frozen
     taken, needed = keywords
     plain = not any(isinstance(value, list | tuple | dict) for value in made.values())
     return bool(made) and plain and needed <= set(made) <= taken
+
+
+def _refuse_half_a_call(made: Mapping[Any, Any], origin: str, taken: frozenset[str]) -> None:
+    """Some of forward's arguments beside other names are a slip, no input sets."""
+    unknown = [str(name) for name in made if name not in taken]
+    plain = not any(isinstance(value, list | tuple | dict) for value in made.values())
+    if plain and 0 < len(unknown) < len(made):
+        raise ProblemError(
+            f"{origin} returned a dict with {', '.join(unknown)}, which forward does not take; it "
+            f"takes {', '.join(sorted(taken))}"
+        )
 
 
 def _problem_name(spec: ProblemSpec, class_name: str) -> str:
@@ -295,8 +325,21 @@ def users_traceback(error: BaseException) -> str:
     return f"{shown}\n{last}" if shown else last
 
 
+_INIT_HINT = (
+    "\nGive its constructor's arguments with a function `get_init_inputs` in the file that returns a "
+    "list of them, or name another with --init NAME"
+)
+_PACKAGE_OF = {"cv2": "opencv-python", "PIL": "pillow", "sklearn": "scikit-learn", "yaml": "pyyaml"}
+"""Packages whose name is another than that of the module in them."""
+
+
+def _is_missing_package(name: str | None) -> bool:
+    return name is not None and "." not in name and importlib.util.find_spec(name) is None
+
+
 @contextmanager
-def _users_code(doing: str) -> Iterator[None]:
+def _users_code(doing: str, hint: str = "") -> Iterator[None]:
+    """`hint`: said after a call whose arguments do not fit."""
     try:
         yield
     except (KeyboardInterrupt, ProblemError):
@@ -304,4 +347,13 @@ def _users_code(doing: str) -> Iterator[None]:
     except BaseException as error:  # the user's code may raise anything, SystemExit too
         if is_lack_of_memory(error):
             raise
-        raise ProblemError(f"{doing} failed:\n{users_traceback(error)}") from error
+        if isinstance(error, ModuleNotFoundError) and _is_missing_package(error.name):
+            name = str(error.name)
+            raise ProblemError(
+                f"{doing} failed: there is no module {name!r} in this environment; "
+                f"`pip install {_PACKAGE_OF.get(name, name)}`, or start where it can be imported"
+            ) from error
+        missing = isinstance(error, TypeError) and "required" in str(error)
+        raise ProblemError(
+            f"{doing} failed:\n{users_traceback(error)}{hint if missing else ''}"
+        ) from error

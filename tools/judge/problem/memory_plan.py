@@ -17,6 +17,8 @@ from torch.utils._pytree import tree_leaves
 from kernelagent.domain.errors import EnvironmentFault, ProblemError
 from kernelagent.tools.judge.problem.inputs import InputSource, input_sources, meta_twin, work_of
 from kernelagent.tools.judge.problem.load import Arguments, LoadedProblem
+from kernelagent.tools.judge.problem.memory_limit import is_lack_of_memory
+from kernelagent.tools.judge.problem.oracle import inputs_do_not_fit
 from kernelagent.tools.judge.problem.smaller_sizes import (
     Scope,
     Sizes,
@@ -40,6 +42,8 @@ interpreter had no time for.
 LEVELS = len(_MOST_WORK)
 _WEIGHTS_BYTES = 16 << 20
 """Weights that are drawn, doubled and walked over by a tiled product in about a second."""
+_TRIED_WITH_CONTENTS = 256 << 20
+"""Of inputs and weights that are made at once to try a forward that meta tensors cannot run."""
 _SMALLEST = 32
 _STEPS = 8
 _GB = 1e9
@@ -102,6 +106,11 @@ def plan(
     full = inputs_without_contents(problem, scope)
     if whole is None or full is None:
         return _with_contents(problem, device, scope, limit, level)
+    if not _runs_without_contents(problem, whole, full, device, scope):
+        least = Need(weights=sum(_size(t) for t in whole.state_dict().values()))
+        if least.total > limit:
+            raise too_large(least, limit)
+        return _with_contents(problem, device, scope, limit, level)
     planner = _Planner(problem, full, device, scope, limit, level)
     best = planner.at({}, {}, whole)
     if best is None or not planner.fits(best):
@@ -116,6 +125,46 @@ def plan(
     if best.need.total > limit:
         raise too_large(best.need, limit)
     return Executed(best.problem, best.sources, whole, best.need, best.inner, best.arguments)
+
+
+def _runs_without_contents(
+    problem: LoadedProblem,
+    whole: torch.nn.Module,
+    full: Mapping[str, Arguments],
+    device: str,
+    scope: Scope,
+) -> bool:
+    """Whether the forward takes its inputs, at the user's own sizes, on meta tensors.
+
+    False for a forward that reads values. Raises `ProblemError` for inputs that do not fit it.
+    """
+    for name, (args, kwargs) in full.items():
+        try:
+            with scope(), torch.no_grad():
+                meta_twin(whole)(*args, **kwargs)
+        except Exception as error:
+            size = sum(_size(t) for t in (*_tensors(full[name]), *whole.state_dict().values()))
+            if size <= _TRIED_WITH_CONTENTS:
+                _try_with_contents(problem, name, device, scope)
+            elif not isinstance(error, NotImplementedError) and "meta" not in str(error).lower():
+                raise inputs_do_not_fit(problem.entry_point, error) from error
+            return False
+    return True
+
+
+def _try_with_contents(problem: LoadedProblem, name: str, device: str, scope: Scope) -> None:
+    """One forward on real tensors: whether it was the missing contents that it failed for."""
+    with scope():
+        module = problem.build().to(device).eval()
+    arguments = input_sources(problem, module, device, scope, may_shrink=False)
+    args, kwargs = next(source for source in arguments if source.name == name).draw(0)
+    try:
+        with scope(), torch.no_grad():
+            module(*args, **kwargs)
+    except Exception as error:
+        if is_lack_of_memory(error):
+            raise
+        raise inputs_do_not_fit(problem.entry_point, error) from error
 
 
 def too_large(need: Need, limit: int) -> EnvironmentFault:
@@ -180,7 +229,8 @@ class _Planner:
                 share=min(1.0, _MOST_WORK[self.level]),
             )
             executed = [_executed(source, self.scope) for source in sources]
-            needs = [need_of(module, arguments) for arguments in executed]
+            with self.scope():
+                needs = [need_of(module, arguments) for arguments in executed]
         except Exception:  # noqa: BLE001 - the user's own code may refuse other sizes in any way
             return None
         need = max(needs, key=lambda one: one.total, default=Need())

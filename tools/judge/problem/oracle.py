@@ -221,12 +221,11 @@ class Oracle:
         except Exception as error:
             if is_lack_of_memory(error):
                 raise
-            message = "the inputs do not fit the forward of"
-            if self._step is not None:
-                message = "--train: there is no forward and backward of"
-            raise ProblemError(
-                f"{message} {self._problem.entry_point}:\n{users_traceback(error)}"
-            ) from error
+            name = self._problem.entry_point
+            if self._step is None:
+                raise inputs_do_not_fit(name, error) from error
+            message = f"--train: there is no forward and backward of {name}"
+            raise ProblemError(f"{message}:\n{users_traceback(error)}") from error
 
     def _called(
         self, module: torch.nn.Module, arguments: Arguments, *, in_float64: bool = False
@@ -244,6 +243,13 @@ class Oracle:
 
     def _restore(self, module: torch.nn.Module) -> None:
         module.load_state_dict(self._weights, strict=True)
+
+
+def inputs_do_not_fit(entry_point: str, error: Exception) -> ProblemError:
+    """The sentence for example inputs that the reference refuses, with its own traceback."""
+    return ProblemError(
+        f"the inputs do not fit the forward of {entry_point}:\n{users_traceback(error)}"
+    )
 
 
 def _state(module: torch.nn.Module) -> dict[str, torch.Tensor]:

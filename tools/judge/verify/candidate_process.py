@@ -21,7 +21,7 @@ from kernelagent.domain.serialization import from_data
 from kernelagent.tools.closing import Closing
 from kernelagent.tools.judge.problem.load import Arguments
 from kernelagent.tools.judge.timing.observed import LaunchRow, rows_of
-from kernelagent.tools.judge.verify.deaths import DOING, death_of
+from kernelagent.tools.judge.verify.deaths import DOING, death_of, out_of_time
 from kernelagent.tools.judge.verify.limits import Deadline, Limits
 from kernelagent.tools.judge.verify.rejection import Rejected
 from kernelagent.tools.sandbox.confinement import Confinement
@@ -41,7 +41,6 @@ from kernelagent.tools.wire import (
 
 _RUNNER = "kernelagent.tools.candidate_runner.main:serve"
 _EXECUTOR = "kernelagent.tools.virtual.executor:serve"
-_EXECUTOR_ANSWER_S = 20.0
 _HANGS_S = 30.0
 """From then on a call hangs unless its executor is at work."""
 _AT_WORK_S = 2.0
@@ -272,13 +271,18 @@ class CandidateProcess(Closing):
         """One command on the line that only judge and executor share."""
         if self._executor is None:
             raise Rejected("unverifiable", "there is no launch log on this device")
+        seconds = self._limits.launch_s if self._deadline is None else self._deadline.left_s
         try:
-            self._executor.send(dict(command), timeout=_EXECUTOR_ANSWER_S)
+            self._executor.send(dict(command), timeout=seconds)
             while self._unread:
-                self._executor.receive(timeout=_EXECUTOR_ANSWER_S, max_header=1 << 26)
+                self._executor.receive(timeout=seconds, max_header=1 << 26)
                 self._unread -= 1
-            return self._executor.receive(timeout=_EXECUTOR_ANSWER_S, max_header=1 << 26)
-        except (ChannelClosed, ChannelTimeout, ChannelViolation) as error:
+            return self._executor.receive(timeout=seconds, max_header=1 << 26)
+        except ChannelTimeout as error:
+            # The candidate cannot reach this line: whoever is late here is the machine.
+            limit = self._limits.launch_s if self._deadline is None else self._deadline.seconds
+            raise out_of_time("the executor gave no answer", limit) from error
+        except (ChannelClosed, ChannelViolation) as error:
             raise self._executor_failure(str(error)) from error
 
     def take_launches(self) -> list[dict[str, Any]]:
@@ -333,12 +337,7 @@ class CandidateProcess(Closing):
         except ChannelTimeout as error:
             self._runner.kill()
             if self._deadline is not None and not self._deadline.left_s:
-                raise Rejected(
-                    "unverifiable",
-                    f"judging it took longer than the {self._deadline.seconds:g} s that all of it may "
-                    f"take ({DOING[header['kind']]}): give smaller inputs with --inputs FUNCTION",
-                    {"limit_s": self._deadline.seconds},
-                ) from error
+                raise out_of_time(DOING[header["kind"]], self._deadline.seconds) from error
             raise Rejected(
                 "timeout",
                 f"no answer within {min(seconds, _HANGS_S) if self._executor else seconds:g} s ({DOING[header['kind']]})",

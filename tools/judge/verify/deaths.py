@@ -35,3 +35,14 @@ def death_of(ended: Exit, doing: str, printed: str) -> Rejected:
     }.get(ended.why or "", "crash")
     detail = {"exit": ended.describe(), "printed": printed[-800:]}
     return Rejected(code, f"the candidate's process {ended.describe()} {doing}", detail)
+
+
+def out_of_time(doing: str, limit_s: float) -> Rejected:
+    """What may be right, and took longer than this machine may spend on it."""
+    return Rejected(
+        "unverifiable",
+        f"the device's means: judging it took longer than the {limit_s:g} s that it may take here "
+        f"({doing}); raise --judging-seconds, give smaller inputs with --inputs FUNCTION, or use "
+        f"--device cuda",
+        {"means": "time", "limit_s": limit_s},
+    )

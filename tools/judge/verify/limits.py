@@ -49,4 +49,12 @@ def limits_for(settings: JudgeSettings, device: str) -> Limits:
     if device != "virtual":
         return usual
     half = max(_LEAST_MEMORY, memory_limit(settings) // 2)
-    return replace(usual, memory_bytes=min(usual.memory_bytes, half))
+    seconds = settings.judging_seconds
+    return replace(
+        usual,
+        memory_bytes=min(usual.memory_bytes, half),
+        judging_s=seconds,
+        call_s=seconds,
+        launch_s=seconds / 2,
+        cpu_s=max(usual.cpu_s, int(seconds)),
+    )

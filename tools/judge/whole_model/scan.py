@@ -18,6 +18,12 @@ from kernelagent.tools.virtual.cost import estimate_eager
 from kernelagent.tools.virtual.eager import eager_rows
 
 _REPEATS = 20
+_CONTAINERS = (
+    torch.nn.ModuleList,
+    torch.nn.ModuleDict,
+    torch.nn.ParameterList,
+    torch.nn.ParameterDict,
+)
 
 
 def scan(whole: Whole) -> Scan:
@@ -33,7 +39,12 @@ def scan(whole: Whole) -> Scan:
         key=lambda row: (-(row.gain_at_most or 0.0), -row.device_us, row.path),
     )
     notes = [f"one forward on input set {next(iter(whole.inputs))!r}"]
-    silent = [n for n, _ in whole.module.named_modules() if n and n not in heard]
+    silent = [
+        name
+        for name, module in whole.module.named_modules()
+        # Containers have no forward: they hold what is called.
+        if name and name not in heard and not isinstance(module, _CONTAINERS)
+    ]
     if silent:
         notes.append(f"never called: {', '.join(silent[:8])}")
     return Scan(
@@ -128,20 +139,14 @@ def _bound(
 def _with_alike(whole: Whole, rows: list[ScanRow], heard: dict[str, Heard]) -> list[ScanRow]:
     families: dict[str, list[str]] = {}
     for row in rows:
-        families.setdefault(_family(whole, heard[row.path]), []).append(row.path)
+        families.setdefault(whole.family(heard[row.path]), []).append(row.path)
     return [
         replace(
             row,
-            alike=tuple(p for p in families[_family(whole, heard[row.path])] if p != row.path),
+            alike=tuple(p for p in families[whole.family(heard[row.path])] if p != row.path),
         )
         for row in rows
     ]
-
-
-def _family(whole: Whole, heard: Heard) -> str:
-    module = whole.submodule(heard.path)
-    state = {name: (str(t.dtype), tuple(t.shape)) for name, t in module.state_dict().items()}
-    return f"{type(module).__qualname__} {state} {sorted(heard.arguments)} {module!r}"
 
 
 def _on_meta(arguments: Arguments) -> Arguments:

@@ -86,13 +86,17 @@ class Whole:
             raise ProblemError("--submodule names a part of the model, not the whole")
         return result
 
-    def capture(self, path: str, folder: Path) -> None:
-        """Save the submodule, its weights and the inputs it really got as a problem of its own."""
+    def capture(self, path: str, folder: Path) -> tuple[str, ...]:
+        """Save the submodule, its weights and the inputs it really got as a problem of its own.
+
+        Returns the paths of other parts like it.
+        """
         module = self.submodule(path)
         arguments = next(iter(self.inputs.values()))
-        heard = self.listen(arguments).get(path)
+        called = self.listen(arguments)
+        heard = called.get(path)
         if heard is None:
-            raise ProblemError(f"{path} is not called in a forward of the whole model")
+            raise ProblemError(_not_called(module, path, called))
         sets = list(heard.arguments.values())[:_MOST_SETS]
         why = why_not(module, sets)
         if why is not None:
@@ -103,6 +107,25 @@ class Whole:
         }
         _travel_by_value(module)
         save_bundle(folder, copy.deepcopy(module), given)
+        family = self.family(heard)
+        return tuple(p for p, h in called.items() if p != path and self.family(h) == family)
+
+    def family(self, heard: Heard) -> str:
+        """The same text for parts of one class with the same state, settings and calls."""
+        module = self.submodule(heard.path)
+        state = {name: (str(t.dtype), tuple(t.shape)) for name, t in module.state_dict().items()}
+        return f"{type(module).__qualname__} {state} {sorted(heard.arguments)} {module!r}"
+
+
+def _not_called(module: torch.nn.Module, path: str, called: Mapping[str, Heard]) -> str:
+    parts = [f"{path}.{name}" for name, _ in module.named_children() if f"{path}.{name}" in called]
+    text = f"{path} is not called in a forward of the whole model"
+    if isinstance(module, torch.nn.ModuleList | torch.nn.ModuleDict):
+        text += f": it is a {type(module).__name__}, which only holds others"
+    if parts:
+        more = f" and {len(parts) - 8} more" if len(parts) > 8 else ""
+        text += f"; name one of its parts: {', '.join(parts[:8])}{more}"
+    return text
 
 
 def why_not(module: torch.nn.Module, sets: list[Arguments]) -> str | None:

@@ -167,10 +167,10 @@ def _disclosures(whole: Whole, *, right: bool) -> tuple[str, ...]:
     return tuple(message)
 
 
-def captured(settings: JudgeSettings, path: str, folder: Path) -> None:
-    """Save one submodule as a problem; raises `ProblemError`."""
+def captured(settings: JudgeSettings, path: str, folder: Path) -> tuple[str, ...]:
+    """Save one submodule as a problem; the paths of parts like it. Raises `ProblemError`."""
     if settings.dynamic:
         raise ProblemError(
             "--dynamic does not go with --submodule: its inputs are the captured ones"
         )
-    Whole.open(settings).capture(path, folder)
+    return Whole.open(settings).capture(path, folder)

@@ -1,0 +1,66 @@
+"""The table of a scan for a person: like parts in one row, and what to type next."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kernelagent.domain.whole_model import Scan, ScanRow
+
+_LEGEND = (
+    "µs, share and `at most` are of one part; xN: so many parts are alike. at most: the speedup of "
+    "the whole model were that part alone as fast as what it must move and compute allows"
+)
+
+
+def scan_text(scan: Scan, next_command: str | None = None, most: int = 20) -> str:
+    """The rows with most to gain first; `next_command` is the last line."""
+    kind = "estimate, nothing was timed" if scan.time == "estimate" else "measured"
+    lines = [f"{scan.model} on {scan.device.name}: {scan.total_us:.1f} µs a forward ({kind})"]
+    rows = _folded(scan.rows)
+    shown = rows[:most]
+    lines += _columns([_HEAD, *(_cells(row) for row in shown)], [row.cannot for row in shown])
+    if len(rows) > most:
+        lines.append(f"and {len(rows) - most} more; --json has all")
+    lines.append(_LEGEND)
+    lines += [f"note: {note}" for note in scan.notes]
+    lines.append(
+        f"next: {next_command}"
+        if next_command is not None
+        else "no part of it can be optimized alone; the rows say why"
+    )
+    return "\n".join(lines) + "\n"
+
+
+_HEAD = ("submodule", "alike", "class", "calls", "µs", "share", "at most")
+_TO_THE_LEFT = frozenset({"submodule", "class"})
+
+
+def _folded(rows: Sequence[ScanRow]) -> list[ScanRow]:
+    """The first of each family of like parts."""
+    result: list[ScanRow] = []
+    gone: set[str] = set()
+    for row in rows:
+        if row.path not in gone:
+            result.append(row)
+            gone |= {row.path, *row.alike}
+    return result
+
+
+def _cells(row: ScanRow) -> tuple[str, ...]:
+    gain = f"{row.gain_at_most:.2f}x" if row.gain_at_most is not None else "unknown"
+    alike = f"x{1 + len(row.alike)}" if row.alike else ""
+    numbers = (f"{row.device_us:.1f}", f"{row.share:.0%}", gain)
+    return (row.path, alike, row.kind, str(row.calls), *numbers)
+
+
+def _columns(table: Sequence[tuple[str, ...]], remarks: Sequence[str | None]) -> list[str]:
+    """Each column as wide as its longest cell."""
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    lines = []
+    for cells, remark in zip(table, [None, *remarks], strict=True):
+        parts = [
+            cell.ljust(width) if name in _TO_THE_LEFT else cell.rjust(width)
+            for name, cell, width in zip(_HEAD, cells, widths, strict=True)
+        ]
+        lines.append("  ".join(parts).rstrip() + (f"  ({remark})" if remark is not None else ""))
+    return lines

@@ -1,0 +1,43 @@
+"""What the device cannot execute in its time is not the candidate's fault, and the limit can be raised."""
+
+from __future__ import annotations
+
+import pytest
+
+from kernelagent.domain.errors import UsageError
+from kernelagent.domain.judge_settings import JudgeSettings
+from kernelagent.domain.problem import ProblemSpec
+from kernelagent.tools.judge.verify.candidate_process import (
+    CandidateProcess,
+    Deadline,
+    Limits,
+    limits_for,
+)
+from kernelagent.tools.judge.verify.rejection import Rejected, beyond_means
+from kernelagent.tools.wire import pair
+
+PROBLEM = ProblemSpec(path="model.py")
+
+
+def test_an_executor_without_an_answer_in_time_is_no_rejection_and_names_the_option() -> None:
+    ours, silent = pair()
+    # Only its line to the executor: no candidate is started.
+    process = CandidateProcess.__new__(CandidateProcess)
+    process._executor, process._unread = ours, 0
+    process._limits, process._deadline = Limits(), Deadline(0.05)
+    with pytest.raises(Rejected) as late:
+        process.command_executor({"kind": "log"})
+    silent.close()
+    assert beyond_means(late.value)
+    assert "longer than the 0.05 s that it may take here" in late.value.reason.message
+    assert "raise --judging-seconds" in late.value.reason.message
+
+
+def test_the_time_for_judging_is_what_was_asked_for() -> None:
+    usual = limits_for(JudgeSettings(PROBLEM), "virtual")
+    assert (usual.judging_s, usual.call_s, usual.launch_s) == (120, 120, 60)
+    longer = limits_for(JudgeSettings(PROBLEM, judging_seconds=900), "virtual")
+    assert (longer.judging_s, longer.call_s, longer.launch_s) == (900, 900, 450)
+    assert longer.cpu_s >= 900
+    with pytest.raises(UsageError, match="--judging-seconds"):
+        JudgeSettings(PROBLEM, judging_seconds=0)
