@@ -16,9 +16,10 @@ from torch.utils._pytree import keystr, tree_flatten_with_path
 from kernelagent.domain.errors import KernelAgentError, ProblemError
 from kernelagent.domain.evaluation import DeviceFacts
 from kernelagent.domain.judge_settings import DynamicDimension, JudgeSettings, SandboxChoice
-from kernelagent.domain.problem import ProblemFacts, Remark
+from kernelagent.domain.problem import ProblemFacts, ReferenceEstimate, Remark
 from kernelagent.tools.candidate_runner import shell
 from kernelagent.tools.cuda.helper import compiled_helper
+from kernelagent.tools.estimates.library import library_for
 from kernelagent.tools.judge.admission.admit import admission_of
 from kernelagent.tools.judge.bounds.headroom import Headroom, headroom_of
 from kernelagent.tools.judge.canary import ConfinedCanary, examine, require_kernel
@@ -38,6 +39,7 @@ from kernelagent.tools.sandbox.confinement import require
 from kernelagent.tools.sandbox.spawn import ForkServer
 from kernelagent.tools.tensors import NotPortable, pack
 from kernelagent.tools.virtual.compiling import gpu_target
+from kernelagent.tools.virtual.eager import eager_rows
 
 _OF_EVERY_RUNNER = (
     # Meta tensors and function modes pull it in. Inside `pretending_cuda` it would take stand-ins for
@@ -197,6 +199,7 @@ class JudgeContext:
             precision=f"float32 matmuls at precision {torch.get_float32_matmul_precision()!r}",
             dynamic=tuple(dict.fromkeys(item.written_out for d in dynamic.values() for item in d)),
             executed_arguments=renamed,
+            estimates=() if trains else _estimates(at_full_size, sources, device),
             disclosures=tuple(dict.fromkeys(remarks)),
         )
         return cls(
@@ -379,6 +382,27 @@ def _headroom(
             text = f"no lower bound of the time for input set {source.name!r}: {message[0][:200]}"
             remarks.append(Remark("no_headroom", text))
     return result, tuple(remarks)
+
+
+def _estimates(
+    module: torch.nn.Module, sources: tuple[InputSource, ...], device: JudgeDevice
+) -> tuple[ReferenceEstimate, ...]:
+    """Of the reference at the user's sizes; nothing for a forward that needs values."""
+    if device.kind != "virtual":
+        return ()
+    library = library_for(device.promised)
+    result = []
+    for source in sources:
+        args, kwargs = source.full
+        try:
+            with device.scope():
+                rows = eager_rows(meta_twin(module), args, kwargs, device.facts.target)
+        except Exception:  # noqa: BLE001 - the user's own forward, without contents
+            continue
+        operations = tuple(row.operation for row in rows if row.operation is not None)
+        eager, compiled = library.eager(operations).us, library.compiled(operations).us
+        result.append(ReferenceEstimate(source.name, eager, compiled))
+    return tuple(result)
 
 
 def _tried(
