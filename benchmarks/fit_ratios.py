@@ -15,7 +15,7 @@ import json
 import math
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import torch
@@ -36,6 +36,8 @@ class Pair:
 
     set_name: str
     problem: str
+    family: str
+    """Of operations, in which most of the eager forward is spent."""
     kind: str
     """What binds the eager forward: `dram`, `math` or `launch`."""
     predicted: float
@@ -55,6 +57,7 @@ def main() -> None:
     parser.add_argument("--strength", type=float, default=1.5, help="of the ridge")
     parser.add_argument("--sets", nargs="*", default=list(MAIN))
     parser.add_argument("--out", type=Path, default=Path("tools/estimates/ratios.toml"))
+    parser.add_argument("--pairs", type=Path, help="every pair, as JSON")
     options = parser.parse_args()
     torch.set_num_threads(1)
     sets = json.loads(options.measured.read_text(encoding="utf-8"))["sets"]
@@ -65,6 +68,8 @@ def main() -> None:
     late = _samples(sets, traces, "compiled")
     pairs = _pairs(eager, late, options.strength)
     options.out.write_text(_as_toml(pairs, options.measured.name), encoding="utf-8")
+    if options.pairs is not None:
+        options.pairs.write_text(json.dumps([asdict(p) for p in pairs]), encoding="utf-8")
     print(_table(pairs))
 
 
@@ -90,11 +95,13 @@ def _held_out(eager: Fit, late: Fit, out: set[str]) -> list[Pair]:
         if sample.key not in out or other is None or sample.measured_us < _LEAST_US:
             continue
         compiled_us = late.samples[other].measured_us
+        family = max(shares, key=lambda f: shares[f])
         pairs.append(
             Pair(
                 sample.set_name,
                 sample.problem,
-                kind_of(max(shares, key=lambda f: shares[f])),
+                family,
+                kind_of(family),
                 float(before[at] / after[other]),
                 sample.measured_us / compiled_us,
                 math.log(float(after[other]) / compiled_us),

@@ -177,7 +177,9 @@ def _count(
             compile=compiled,
             speedup=ratio(eager_us, total_us, eager.bound, whole.bound),
             speedup_compile=(
-                None if compiled is None else ratio(compiled.value, total_us, eager.bound, whole.bound)
+                None
+                if compiled is None
+                else ratio(compiled.value, total_us, eager.bound, whole.bound)
             ),
         ),
         least=least_of(operations, ceilings),
