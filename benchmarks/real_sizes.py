@@ -159,7 +159,19 @@ def _said(folder: str, status: int) -> str:
     if "Traceback" in err:
         last = f"TRACEBACK {last}"
     text = last[:400].replace("|", "/").replace(str(Path.home()), "~")
-    return " | ".join([str(status), text, *map(str, estimates or ["", "", ""])])
+    shown = estimates or ["", *_of_the_reference(folder)]
+    return " | ".join([str(status), text, *map(str, shown)])
+
+
+def _of_the_reference(folder: str) -> list[Any]:
+    """What the run's log says of eager and torch.compile, where no candidate was accepted."""
+    for log in Path(folder, "runs").glob("*/events.jsonl"):
+        for line in log.read_text().splitlines():
+            facts = json.loads(line)["data"].get("facts") or {}
+            if facts.get("estimates"):
+                first = facts["estimates"][0]
+                return [round(first[name]["value"], 2) for name in ("eager_us", "compile_us")]
+    return ["", ""]
 
 
 def _estimates(report: dict[str, Any]) -> list[Any]:

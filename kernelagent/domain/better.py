@@ -1,7 +1,7 @@
 """Which of two verdicts is better: decided by intervals, so that noise makes no winner.
 
-A measurement has its interval. The intervals that estimates carry are those of each time by itself; what candidate
-and eager share, such as the cost of a launch, cancels in their ratio, for which `ESTIMATE_NOISE` stands here.
+A measurement has its interval, and so has an estimated ratio (`tools/estimates/ratios.py`): what candidate and eager
+share, such as the cost of a launch, cancels in it, so that it is narrower than those of the two times.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from typing import Literal
 
 from kernelagent.domain.evaluation import Evaluation
 
-ESTIMATE_NOISE = 0.2
-"""Estimates that differ by less than this share cannot be told apart."""
+_OF_OLDER_RECORDS = 0.2
+"""Half the width of a ratio's interval in records that carry none."""
 Standing = Literal["faster", "not told apart", "slower"]
 
 
@@ -32,21 +32,27 @@ def ratio_interval(evaluation: Evaluation) -> Span | None:
         return Span(result.value, result.low, result.high)
     if evaluation.estimate is None:
         return None
+    estimated = evaluation.estimate.speedup
+    if estimated is not None:
+        return Span(estimated.value, estimated.low, estimated.high)
     ratio = evaluation.estimate.ratio
-    return Span(ratio, ratio / (1 + ESTIMATE_NOISE), ratio * (1 + ESTIMATE_NOISE))
+    return Span(ratio, ratio / (1 + _OF_OLDER_RECORDS), ratio * (1 + _OF_OLDER_RECORDS))
 
 
 def better(one: Evaluation, other: Evaluation) -> bool:
     """Whether the first is better beyond doubt.
 
-    Measured: its lower end lies higher, as the run ranks. Estimated: by more than the noise, since
-    both share eager's estimate and only the candidates' own can be off. Any accepted candidate is
-    better than one that is not.
+    Measured: its lower end lies higher, as the run ranks. Estimated: the other's ratio lies below its
+    interval, since both share eager's estimate and only the candidates' own can be off. Any accepted
+    candidate is better than one that is not.
     """
     if one.accepted != other.accepted:
         return one.accepted
     if one.estimate is not None and other.estimate is not None:
-        return one.estimate.ratio > other.estimate.ratio * (1 + ESTIMATE_NOISE)
+        first, second = ratio_interval(one), ratio_interval(other)
+        assert first is not None
+        assert second is not None
+        return first.low > second.value
     if one.estimate is not None or other.estimate is not None:
         # One of them has no number at all.
         return other.estimate is None and standing(one) == "faster"

@@ -186,7 +186,7 @@ class Estimate:
     bound: str
     """What limits the candidate most: `dram`, `l2`, `dot`, `fp`, `special`, `atomics` or `launch`."""
     ratio: float
-    """eager_us / candidate_us; differences under 20 % mean nothing."""
+    """eager_us / candidate_us; what differences mean, the interval of `speedup` says."""
     shapes: str
     """The shapes the estimate holds for."""
     candidate: Estimated | None = None
@@ -195,7 +195,7 @@ class Estimate:
     compile: Estimated | None = None
     """The reference under `torch.compile`."""
     speedup: Estimated | None = None
-    """Eager over the candidate."""
+    """Eager over the candidate, with the interval of such ratios: what the two share cancels."""
     speedup_compile: Estimated | None = None
     """`torch.compile` over the candidate."""
     label: Literal["estimate"] = "estimate"

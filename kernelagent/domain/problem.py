@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Literal
 
+from kernelagent.domain.estimated import Estimated
 from kernelagent.domain.options import PROBLEM, Option
 
 Mode = Literal["eval", "train"]
@@ -93,6 +94,15 @@ class Remark:
 
 
 @dataclass(frozen=True)
+class ReferenceEstimate:
+    """What the user's own module takes for one input set at its own sizes: never a measurement."""
+
+    input_set: str
+    eager_us: Estimated
+    compile_us: Estimated
+
+
+@dataclass(frozen=True)
 class ProblemFacts:
     """What the judge says about the user's module; all that controller, models and reports know."""
 
@@ -117,5 +127,7 @@ class ProblemFacts:
     """Integers among the constructor's arguments that were replaced where it is executed: from, to."""
     dynamic: tuple[str, ...] = ()
     """Sizes that change from call to call, each written out for a reader."""
+    estimates: tuple[ReferenceEstimate, ...] = ()
+    """Of the module as it is, where there is no GPU; a module that does not run on meta has none."""
     disclosures: tuple[Remark, ...] = field(default=())
     """What a careful reader should know about the problem itself."""

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Literal
 
 import kernelagent
-from kernelagent.domain.better import standing
+from kernelagent.domain.better import ratio_interval, standing
 from kernelagent.domain.candidate import Candidate
 from kernelagent.domain.config import RunConfig
 from kernelagent.domain.errors import EnvironmentFault, ExitStatus
@@ -58,9 +58,11 @@ def why_not_faster(winner: Evaluation) -> str | None:
         return "it is not faster than the baseline"
     if winner.estimate is None:
         return "there is no estimate, so nothing says that it is faster"
+    ratio = ratio_interval(winner)
+    assert ratio is not None
     return (
         f"its estimate cannot be told apart from the eager module's "
-        f"({winner.estimate.ratio:.2f} of its speed, and estimates are that uncertain)"
+        f"({ratio.value:.2f} of its speed, between {ratio.low:.2f} and {ratio.high:.2f})"
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from kernelagent.domain.better import ratio_interval
 from kernelagent.domain.config import RunConfig
 from kernelagent.domain.evaluation import Evaluation, Interval
 from kernelagent.domain.events import Logged
@@ -122,11 +123,13 @@ def _measured(ratio: Interval, name: str, baseline_us: float, us: float) -> Figu
 
 def _estimated(winner: Evaluation) -> Figure:
     e = winner.estimate
-    doubt = (
-        "estimate, not timed: counted traffic and a cost model; differences under 20 % mean nothing"
-    )
-    if e is None:
+    ratio = ratio_interval(winner)
+    if e is None or ratio is None:
         return Figure("no number", "against eager", "neither timed nor estimated")
+    doubt = (
+        f"estimate, not timed: counted traffic and a cost model; {ratio.value:.2f} of eager's speed, "
+        f"between {ratio.low:.2f} and {ratio.high:.2f} in four of five"
+    )
     return Figure(
         f"{e.candidate_us:.4g} µs (estimate)",
         f"a call, where the estimate for eager is {e.eager_us:.4g} µs, on {winner.device.name}; "

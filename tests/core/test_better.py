@@ -5,10 +5,26 @@ from __future__ import annotations
 import pytest
 
 from kernelagent.domain.better import better, standing
+from kernelagent.domain.estimated import Estimated
 from kernelagent.domain.evaluation import DeviceFacts, Estimate, Evaluation, Reason
 from kernelagent.domain.history import Turn, TurnRequest, best_of
 
 DEVICE = DeviceFacts(kind="virtual", name="none", target="sm_90", torch="2", triton="3")
+
+
+def ranged(ratio: float, factor: float) -> Evaluation:
+    """An estimate whose ratio has an interval of its own."""
+    speedup = Estimated.within(ratio, 1 / factor, factor)
+    estimate = Estimate(100 / ratio, 100.0, "dram", ratio, "(x: float32[8])", speedup=speedup)
+    return Evaluation(verdict="accepted", device=DEVICE, estimate=estimate)
+
+
+def test_the_ratios_own_interval_decides_where_there_is_one() -> None:
+    assert standing(ranged(1.1, 1.05)) == "faster"
+    assert standing(ranged(1.3, 1.5)) == "not told apart"
+    assert standing(ranged(0.9, 1.05)) == "slower"
+    assert better(ranged(1.7, 1.05), ranged(1.5, 1.05))
+    assert not better(ranged(1.7, 1.5), ranged(1.5, 1.5))
 
 
 def estimated(ratio: float | None) -> Evaluation:

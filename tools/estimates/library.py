@@ -25,6 +25,7 @@ from kernelagent.tools.virtual.ceilings import DeviceCeilings
 Bound = Literal["dram", "dot", "fp", "launch"]
 Way = Literal["eager", "compiled"]
 _FILE = Path(__file__).parent / "library.toml"
+_LAUNCHES = Path(__file__).with_name("launches.toml")
 _SHARPNESS, _HOST_SHARPNESS = 3.0, 4.0
 """How abruptly the longer of two times that overlap wins; the fit assumes the same numbers."""
 _MOST = 7.0
@@ -122,6 +123,12 @@ class Library:
             tuple(parts),
         )
 
+    @property
+    def triton_launch_us(self) -> float:
+        """The host's time for a candidate's launch: that of Inductor's kernels here, and triton.jit's own."""
+        known = _launches()
+        return self.host["compiled_call_us"] + known["jit_us"] - known["compiled_run_us"]
+
     def spread_of(self, part: Priced, way: Way = "eager") -> float:
         """Half the width of a part's own interval, as a logarithm."""
         return self._family_spread(part.family, way) * self._widening(way)
@@ -210,6 +217,11 @@ def _dominant(parts: Sequence[Priced]) -> Bound:
     for part in parts:
         by_bound[part.bound] = by_bound.get(part.bound, 0.0) + part.us
     return max(by_bound, key=lambda name: by_bound[name], default="launch")
+
+
+@functools.cache
+def _launches() -> dict[str, float]:
+    return _flat(tomllib.loads(_LAUNCHES.read_text(encoding="utf-8"))["host"])
 
 
 @functools.cache

@@ -152,7 +152,9 @@ def whole_forward(
             costs.append(cost)
         parts.append(part)
     later = sum(row.operation is not None and row.operation.later for row in rows)
-    calls = len(parts) - later + later * library.constants["later_share"]
+    # A launch by triton.jit costs the host less than torch's way to an operation.
+    calls = len(launches) * library.triton_launch_us / library.host["eager_call_us"]
+    calls += len(rows) - later + later * library.constants["later_share"]
     forward = library.whole(parts, calls)
     if not parts:
         return ForwardEstimate()

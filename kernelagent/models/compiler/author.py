@@ -10,7 +10,7 @@ import traceback
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 from torch.utils._pytree import tree_map
@@ -34,12 +34,16 @@ from kernelagent.tools.wire import Channel, ChannelClosed, Frame
 
 _PR_SET_PDEATHSIG = 1
 _MAX_HEADER = 1 << 28
+_LONGEST_S = 60.0
+_AGAIN_S = 5.0
+"""Asked again so long after: the compiler catches what is raised in some of its places."""
 
 
 def main(fd: int) -> None:
     """Serve requests on the socket `fd` until its other end is closed."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     logging.getLogger("torch").setLevel(logging.ERROR)
+    signal.signal(signal.SIGPROF, _too_long)
     author = _Author()
     channel = Channel(socket.socket(fileno=fd))
     while True:
@@ -50,11 +54,19 @@ def main(fd: int) -> None:
             return
 
 
+def _too_long(number: int, frame: object) -> NoReturn:
+    raise PolicyCannot(
+        "this module",
+        f"the compiler was not done with it after {_LONGEST_S:.0f} s of processor time",
+    )
+
+
 class _Author:
     def __init__(self) -> None:
         self._policy: Policy | None = None
 
     def answer(self, request: Frame) -> dict[str, Any]:
+        signal.setitimer(signal.ITIMER_PROF, _LONGEST_S, _AGAIN_S)
         try:
             if request.kind == "open":
                 self._policy = _opened(request)
@@ -71,6 +83,8 @@ class _Author:
                 f"give a model with --model"
             )
             return {"kind": "cannot", "message": reported}
+        finally:
+            signal.setitimer(signal.ITIMER_PROF, 0)
 
     def _next(self, request: Frame) -> dict[str, Any]:
         if self._policy is None:

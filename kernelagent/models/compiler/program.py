@@ -104,7 +104,12 @@ def _kernel_of(node: ast.stmt, what: str) -> Kernel | None:
     body = node.value.args[1]
     assert isinstance(body, ast.Constant)
     tree = ast.parse(str(body.value))
-    function = next(n for n in tree.body if isinstance(n, ast.FunctionDef))
+    functions = [n for n in tree.body if isinstance(n, ast.FunctionDef)]
+    if len(functions) > 1:
+        raise PolicyCannot(
+            what, f"its compiled form has a function {functions[0].name} in a kernel"
+        )
+    function = functions[0]
     heuristic = function.decorator_list[0]
     assert isinstance(heuristic, ast.Call)
     kind = ast.unparse(heuristic.func).rsplit(".", 1)[-1]

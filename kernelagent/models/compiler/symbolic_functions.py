@@ -87,7 +87,12 @@ def _max_pool1d(
     padding: Any = 0,
     dilation: Any = 1,
     ceil_mode: bool = False,
-) -> torch.Tensor:
+    return_indices: bool = False,
+) -> Any:
+    if return_indices:
+        return functional.max_pool1d(
+            input, kernel_size, stride, padding, dilation, ceil_mode, return_indices
+        )
     kernel, steps, border, apart = (
         (1, _one(size)) for size in (kernel_size, stride or kernel_size, padding, dilation)
     )
@@ -104,5 +109,5 @@ def _one(size: Any) -> Any:
 _INSTEAD: Mapping[Any, Callable[..., Any]] = {
     torch.group_norm: _group_norm,
     functional.group_norm: _group_norm,
-    torch.max_pool1d: _max_pool1d,
+    functional.max_pool1d: _max_pool1d,
 }

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import torch
 
-from kernelagent.models.compiler.capture import Captured
+from kernelagent.models.compiler.capture import Captured, PolicyCannot
 from kernelagent.models.compiler.choices import Choice, Config, usual
 from kernelagent.models.compiler.constructor import (
     NO_SHAPES,
@@ -90,6 +90,11 @@ class Writer:
     def write(self, calls: Sequence[Call]) -> Written:
         """The whole file; raises `PolicyCannot`."""
         methods = [self._method(call, alone=len(calls) == 1) for call in calls]
+        if not self._kernels:
+            raise PolicyCannot(
+                self._what,
+                "the compiler leaves all of it to torch's own libraries, without a kernel",
+            )
         forward = [] if len(calls) == 1 else [self._dispatch(calls)]
         extra = ["from triton.language.extra import libdevice"] if self._libdevice else []
         head = [

@@ -15,7 +15,7 @@ from torch import nn
 from kernelagent.domain.candidate import Candidate, parse_reply
 from kernelagent.domain.judge_settings import JudgeSettings
 from kernelagent.domain.problem import ProblemSpec
-from kernelagent.models.compiler.capture import PolicyCannot, capture
+from kernelagent.models.compiler.capture import PolicyCannot, Smaller, capture
 from kernelagent.models.compiler.choices import Choice
 from kernelagent.models.compiler.policy import Past, Policy
 from kernelagent.models.compiler.writing import Call, Writer
@@ -123,7 +123,7 @@ MODULES: dict[str, Made] = {
 
 
 def policy_for(module: nn.Module, args: tuple[Any, ...]) -> Policy:
-    return Policy(module, "from_reference", {"default": (args, {})}, {})
+    return Policy(module, "from_reference", {"default": (args, {})})
 
 
 def source_of(reply: str | None) -> str:
@@ -229,12 +229,17 @@ def test_what_it_cannot_rewrite_is_said_with_the_way_out(
 
 def test_any_number_of_rows_where_fewer_are_executed() -> None:
     module = nn.Sequential(nn.RMSNorm(64))
-    many, fewer = torch.randn(4096, 64), torch.randn(96, 64)
-    calls = [Call("default", capture(module, (many,), {}), capture(module, (fewer,), {}))]
-    source = Writer(module, "from_reference", Choice()).write(calls).source
-    assert "n = " in source
+    many, fewer = torch.randn(4096, 64), torch.empty(96, 64, device="meta")
+    captured = capture(module, (many,), {}, smaller=Smaller(module, (fewer,), {}))
+    source = Writer(module, "from_reference", Choice()).write([Call("default", captured)]).source
+    assert "= input.shape[0]" in source
     assert "4096" not in source
     assert "96" not in source
+
+
+def test_what_torch_does_alone_is_said_to_leave_no_kernel() -> None:
+    with pytest.raises(PolicyCannot, match="torch's own libraries"):
+        policy_for(nn.Linear(8, 8), (torch.randn(4, 8),)).reply([])
 
 
 def states(policy: Policy, verdicts: Mapping[int, Any], turns: int) -> list[str]:

@@ -10,11 +10,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from kernelagent.domain.estimated import Estimated
 from kernelagent.domain.evaluation import Disclosure, Estimate, HeadroomFacts, KernelFacts
 from kernelagent.domain.serialization import from_data
 from kernelagent.tools.estimates.least import Least, facts_of_least, least_of
 from kernelagent.tools.estimates.library import library_for
+from kernelagent.tools.estimates.ratios import ratio
 from kernelagent.tools.judge.bounds.headroom import most_left
 from kernelagent.tools.judge.problem.context import JudgeContext
 from kernelagent.tools.judge.problem.describe import written_out
@@ -175,8 +175,12 @@ def _count(
             candidate=whole.interval,
             eager=eager.interval,
             compile=compiled,
-            speedup=_ratio(eager.interval, whole.interval),
-            speedup_compile=_ratio(compiled, whole.interval),
+            speedup=ratio(eager_us, total_us, eager.bound, whole.bound),
+            speedup_compile=(
+                None
+                if compiled is None
+                else ratio(compiled.value, total_us, eager.bound, whole.bound)
+            ),
         ),
         least=least_of(operations, ceilings),
         kernels=_kernels(launches, costs, useful, of_parts),
@@ -186,10 +190,6 @@ def _count(
         idle=tuple(str(row["kernel"]) for at, row in enumerate(launches) if at in idle),
         work_share=_work_share([traffic for traffic, _, _ in costs], torch_rows, reference),
     )
-
-
-def _ratio(slow: Estimated | None, fast: Estimated | None) -> Estimated | None:
-    return None if slow is None or fast is None else slow.over(fast)
 
 
 _Cost = tuple[TrafficFacts, MachineFacts, LaunchEstimate]

@@ -26,6 +26,7 @@ from kernelagent.tools.judge.problem.devices import JudgeDevice, open_device
 from kernelagent.tools.judge.problem.dynamic import Dynamic, dynamic_of
 from kernelagent.tools.judge.problem.first_look import (
     described,
+    estimates,
     least_of_each,
     output_at_full_size,
     require_portable,
@@ -212,6 +213,7 @@ class JudgeContext:
             precision=f"float32 matmuls at precision {torch.get_float32_matmul_precision()!r}",
             dynamic=tuple(dict.fromkeys(item.written_out for d in dynamic.values() for item in d)),
             executed_arguments=renamed,
+            estimates=() if trains else estimates(at_full_size, sources, device),
             disclosures=tuple(dict.fromkeys(remarks)),
         )
         return cls(

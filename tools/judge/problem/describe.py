@@ -12,7 +12,14 @@ from typing import Any
 import torch
 from torch.utils._pytree import keystr, tree_flatten_with_path
 
-from kernelagent.domain.problem import InputSet, Mode, ProblemFacts, Remark, TensorFacts
+from kernelagent.domain.problem import (
+    InputSet,
+    Mode,
+    ProblemFacts,
+    ReferenceEstimate,
+    Remark,
+    TensorFacts,
+)
 from kernelagent.tools.judge.problem.load import Arguments, LoadedProblem
 from kernelagent.tools.tensors import spec_of
 
@@ -39,6 +46,7 @@ def problem_facts(
     precision: str,
     dynamic: tuple[str, ...],
     executed_arguments: tuple[tuple[int, int], ...],
+    estimates: tuple[ReferenceEstimate, ...],
     disclosures: tuple[Remark, ...],
 ) -> ProblemFacts:
     """Everything the judge says about the problem; its hash covers source, shapes and state."""
@@ -61,6 +69,7 @@ def problem_facts(
         precision=precision,
         dynamic=dynamic,
         executed_arguments=executed_arguments,
+        estimates=estimates,
         disclosures=disclosures,
     )
 

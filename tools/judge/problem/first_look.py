@@ -8,7 +8,8 @@ import torch
 from torch.utils._pytree import keystr, tree_flatten_with_path
 
 from kernelagent.domain.errors import ProblemError
-from kernelagent.domain.problem import Remark
+from kernelagent.domain.problem import ReferenceEstimate, Remark
+from kernelagent.tools.estimates.library import library_for
 from kernelagent.tools.judge.bounds.headroom import Headroom, headroom_of
 from kernelagent.tools.judge.problem import describe
 from kernelagent.tools.judge.problem.devices import JudgeDevice
@@ -17,6 +18,7 @@ from kernelagent.tools.judge.problem.load import LoadedProblem
 from kernelagent.tools.judge.problem.oracle import Oracle
 from kernelagent.tools.judge.verify import compare
 from kernelagent.tools.tensors import NotPortable, pack
+from kernelagent.tools.virtual.eager import eager_rows
 
 
 def require_portable(sources: tuple[InputSource, ...], problem: LoadedProblem) -> None:
@@ -74,6 +76,27 @@ def least_of_each(
             text = f"no lower bound of the time for input set {source.name!r}: {message[0][:200]}"
             remarks.append(Remark("no_headroom", text))
     return result, tuple(remarks)
+
+
+def estimates(
+    module: torch.nn.Module, sources: tuple[InputSource, ...], device: JudgeDevice
+) -> tuple[ReferenceEstimate, ...]:
+    """Of the reference at the user's sizes; nothing for a forward that needs values."""
+    if device.kind != "virtual":
+        return ()
+    library = library_for(device.promised)
+    result = []
+    for source in sources:
+        args, kwargs = source.full
+        try:
+            with device.scope():
+                rows = eager_rows(meta_twin(module), args, kwargs, device.facts.target)
+        except Exception:  # noqa: BLE001 - the user's own forward, without contents
+            continue
+        operations = tuple(row.operation for row in rows if row.operation is not None)
+        eager, compiled = library.eager(operations).us, library.compiled(operations).us
+        result.append(ReferenceEstimate(source.name, eager, compiled))
+    return tuple(result)
 
 
 def tried(

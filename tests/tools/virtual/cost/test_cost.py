@@ -178,7 +178,7 @@ def test_without_machine_code_a_launch_is_taken_to_have_compiled_well():
     assert estimate_launch(traffic, None, H200).us == estimate_launch(traffic, GOOD, H200).us
 
 
-def test_a_torch_operation_and_a_launch_that_do_the_same_cost_the_same():
+def test_a_torch_operation_and_a_launch_that_do_the_same_cost_the_device_the_same():
     size = 64 * _MIB
     row = EagerRow("add", 2 * size, size, 3 * size, fp_operations=size // 4)
     launch = replace(
@@ -191,7 +191,9 @@ def test_a_torch_operation_and_a_launch_that_do_the_same_cost_the_same():
     )
     eager = estimate_eager([row], H200)
     ours = whole_forward([estimate_launch(launch, GOOD, H200)], [], H200)
-    assert eager.us == pytest.approx(ours.us)
+    # What is left of a difference is the host, which starts a launch sooner than an operation.
+    assert eager.us == pytest.approx(ours.us, rel=1e-2)
+    assert ours.us < eager.us
 
 
 def test_a_forward_is_bound_by_what_takes_most_of_its_time():

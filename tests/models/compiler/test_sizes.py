@@ -1,0 +1,130 @@
+"""One program for the user's sizes and for the smaller ones that are executed: the judge accepts it at both."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+from kernelagent.domain.judge_settings import JudgeSettings
+from kernelagent.domain.problem import ProblemSpec
+from kernelagent.models.compiler.capture import PolicyCannot, Smaller
+from kernelagent.models.compiler.constructor_sizes import followed
+from kernelagent.models.compiler.policy import Policy
+from kernelagent.tools.judge.judge import Judge
+from kernelagent.tools.judge.problem.load import LoadedProblem, load_problem
+from tests.models.compiler.test_policy import source_of
+
+HEAD = "import torch\nfrom torch import nn\nfrom torch.nn import functional as F\n"
+NORM = """
+class Model(nn.Module):
+    def __init__(self, width, height):
+        super().__init__()
+        self.norm = nn.LayerNorm((width, height))
+
+    def forward(self, x):
+        return self.norm(x)
+
+def get_inputs():
+    return [torch.randn({rows}, {width}, {height})]
+
+def get_init_inputs():
+    return [{width}, {height}]
+"""
+CONVOLUTION = """
+class Model(nn.Module):
+    def __init__(self, width, twice):
+        super().__init__()
+        self.depthwise = nn.Conv2d(width, width, 3, padding=1, groups=width)
+        self.group = nn.GroupNorm(4, width)
+
+    def forward(self, x):
+        return torch.relu(F.max_pool2d(self.group(self.depthwise(x)), 2))
+
+def get_inputs():
+    return [torch.randn({rows}, {width}, {height}, 9)]
+
+def get_init_inputs():
+    return [{width}, 2 * {width}]
+"""
+LONG_ROWS = """
+class Model(nn.Module):
+    def forward(self, x):
+        return torch.var_mean(x, dim=(1, 2))
+
+def get_inputs():
+    return [torch.randn({rows}, {width}, {height}) + 3]
+"""
+FULL, SMALL = {"rows": 6, "width": 48, "height": 36}, {"rows": 4, "width": 32, "height": 20}
+LONG = {"rows": 3, "width": 480, "height": 50}
+
+
+def problem_at(folder: Path, text: str, sizes: dict[str, int]) -> LoadedProblem:
+    path = folder / f"sizes_{sizes['rows']}.py"
+    path.write_text(HEAD + text.format(**sizes))
+    return load_problem(ProblemSpec(path=str(path)))
+
+
+@pytest.mark.parametrize(
+    ("text", "full"),
+    [
+        pytest.param(NORM, FULL, id="a norm over two sizes of the constructor"),
+        pytest.param(CONVOLUTION, FULL, id="groups and pools", marks=pytest.mark.long),
+        pytest.param(
+            LONG_ROWS, LONG, id="moments of rows too long to hold", marks=pytest.mark.long
+        ),
+    ],
+)
+def test_the_judge_accepts_it_at_the_given_and_at_smaller_sizes(
+    tmp_path: Path, text: str, full: dict[str, int]
+) -> None:
+    problems = {
+        name: problem_at(tmp_path, text, at) for name, at in (("full", full), ("small", SMALL))
+    }
+    modules = {name: problem.build().eval() for name, problem in problems.items()}
+    calls = {name: problem.input_sets()["default"] for name, problem in problems.items()}
+    given = (problems[name].init_args() for name in ("full", "small"))
+    state = followed(modules["full"], modules["small"], *given)
+    smaller = {"default": Smaller(modules["small"], *calls["small"])}
+    source = source_of(
+        Policy(modules["full"], "init", {"default": calls["full"]}, smaller, state).reply([])
+    )
+    for sizes in (full, SMALL):
+        path = str(tmp_path / f"sizes_{sizes['rows']}.py")
+        judge = Judge(JudgeSettings(ProblemSpec(path=path), device="virtual"))
+        try:
+            result = judge.evaluate(source, "turn", lambda _: None)
+        finally:
+            judge.close()
+        assert result.accepted, f"{result.reason}\n{source}"
+
+
+class Fixed(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x.view(-1, 24).sum(1) if x.shape[1] == 48 else x.sum(1)
+
+
+def test_a_size_that_the_forward_fixes_is_named() -> None:
+    module = Fixed()
+    smaller = {"default": Smaller(module, (torch.empty(4, 32, device="meta"),), {})}
+    policy = Policy(module, "init", {"default": ((torch.randn(4, 48),), {})}, smaller)
+    with pytest.raises(PolicyCannot, match="a size of 48 alone, and it is executed with 32"):
+        policy.reply([])
+
+
+class Rows(nn.Module):
+    def __init__(self, width: int, hidden: int) -> None:
+        super().__init__()
+        self.both = nn.Linear(width + hidden, 4 * hidden)
+        self.table = nn.Parameter(torch.empty(width // 2, 7))
+
+
+def test_the_states_sizes_follow_from_the_constructors_arguments() -> None:
+    shapes = followed(Rows(96, 40), Rows(48, 20), ((96, 40), {}), ((48, 20), {}))
+    assert shapes == {
+        "both.weight": ("4 * hidden", "(width + hidden)"),
+        "both.bias": ("4 * hidden",),
+        "table": ("width // 2", "7"),
+    }
