@@ -137,3 +137,25 @@ def test_sizes_are_read_as_people_write_them(text: str, size: int) -> None:
 def test_a_size_that_is_none_is_a_usage_error(text: str) -> None:
     with pytest.raises(UsageError, match="--memory-limit"):
         bytes_of(text)
+
+
+COUNTED = """
+class Model(nn.Module):
+    def forward(self, labels):
+        return torch.bincount(labels, minlength=32)
+
+
+def get_inputs():
+    return [torch.randint(0, 32, (700,))]
+
+
+def get_init_inputs():
+    return []
+"""
+
+
+def test_a_small_problem_whose_forward_reads_values_is_planned_as_given(tmp_path):
+    (source,) = planned(tmp_path, COUNTED).sources
+    assert source.shrunk is None
+    (labels,), _ = source.draw(0)
+    assert labels.shape == (700,)

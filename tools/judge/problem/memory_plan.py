@@ -42,6 +42,8 @@ _WEIGHTS_BYTES = 16 << 20
 """Weights that are drawn, doubled and walked over by a tiled product in about a second."""
 _SMALLEST = 32
 _STEPS = 8
+_ROOM_FOR_VALUES = 8
+"""What a forward with contents may need beside its inputs and weights, as a multiple of them."""
 _GB = 1e9
 
 
@@ -102,6 +104,9 @@ def plan(
         return _with_contents(problem, device, scope, limit, level)
     planner = _Planner(problem, full, device, scope, limit, level)
     best = planner.at({}, {}, whole)
+    if best is None and _bytes_as_given(whole, full) <= limit // _ROOM_FOR_VALUES:
+        # A forward that reads values (`bincount`, `.item()`) has no run without contents.
+        return _with_contents(problem, device, scope, limit, level)
     if best is None or not planner.fits(best):
         # Where inner sizes give way at all, they do so far enough for a quick turn.
         best = replace(planner, level=max(1, level)).smaller(best, full)
@@ -114,6 +119,11 @@ def plan(
     if best.need.total > limit:
         raise too_large(best.need, limit)
     return Executed(best.problem, best.sources, whole, best.need, best.inner)
+
+
+def _bytes_as_given(module: torch.nn.Module, full: Mapping[str, Arguments]) -> int:
+    weights = sum(_size(t) for t in (*module.parameters(), *module.buffers()))
+    return weights + max((sum(map(_size, _tensors(given))) for given in full.values()), default=0)
 
 
 def too_large(need: Need, limit: int) -> EnvironmentFault:
