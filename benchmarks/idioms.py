@@ -41,7 +41,7 @@ def _judged(fixture: Fixture, times: int) -> list[Checked | str]:
 
 def _said(item: Checked | str) -> str:
     if isinstance(item, str):
-        return item[:200]
+        return " ".join(item.split())[:200]
     return "accepted" if item.code is None else f"{item.code}: {item.message[:160]}"
 
 

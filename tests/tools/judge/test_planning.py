@@ -184,3 +184,23 @@ def test_inputs_that_do_not_fit_the_forward_are_not_called_too_large(
 def test_a_small_forward_that_reads_values_is_planned_with_its_contents(tmp_path: Path) -> None:
     text = LINEAR.replace("4, 8", "4, 16").replace("(x)\n\n\ndef", "(x) * float(x.max())\n\n\ndef")
     assert planned(tmp_path, text).sources[0].shrunk is None
+COUNTED = """
+class Model(nn.Module):
+    def forward(self, labels):
+        return torch.bincount(labels, minlength=32)
+
+
+def get_inputs():
+    return [torch.randint(0, 32, (700,))]
+
+
+def get_init_inputs():
+    return []
+"""
+
+
+def test_a_small_problem_whose_forward_reads_values_is_planned_as_given(tmp_path):
+    (source,) = planned(tmp_path, COUNTED).sources
+    assert source.shrunk is None
+    (labels,), _ = source.draw(0)
+    assert labels.shape == (700,)
