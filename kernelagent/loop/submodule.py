@@ -203,8 +203,8 @@ def text_of(result: PartsResult) -> str:
         ]
         if part.alike:
             lines.append(
-                f"  parts like it, which take the same file (add them to the list; the whole was not "
-                f"run with it there): {', '.join(part.alike)}"
+                f"  parts of the same class and shapes (add them to the list and compare; the whole was "
+                f"not run with the file there): {', '.join(part.alike)}"
             )
     return "\n".join(lines) + "\n"
 

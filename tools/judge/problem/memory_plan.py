@@ -142,7 +142,7 @@ def _runs_without_contents(
         try:
             with scope(), torch.no_grad():
                 meta_twin(whole)(*args, **kwargs)
-        except Exception as error:
+        except Exception as error:  # The user's own forward may raise anything.
             size = sum(_size(t) for t in (*_tensors(full[name]), *whole.state_dict().values()))
             if size <= _TRIED_WITH_CONTENTS:
                 _try_with_contents(problem, name, device, scope)
@@ -156,8 +156,8 @@ def _try_with_contents(problem: LoadedProblem, name: str, device: str, scope: Sc
     """One forward on real tensors: whether it was the missing contents that it failed for."""
     with scope():
         module = problem.build().to(device).eval()
-    arguments = input_sources(problem, module, device, scope, may_shrink=False)
-    args, kwargs = next(source for source in arguments if source.name == name).draw(0)
+    sources = input_sources(problem, module, device, scope, may_shrink=False)
+    args, kwargs = next(source for source in sources if source.name == name).draw(0)
     try:
         with scope(), torch.no_grad():
             module(*args, **kwargs)
