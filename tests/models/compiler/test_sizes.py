@@ -70,7 +70,7 @@ def problem_at(folder: Path, text: str, sizes: dict[str, int]) -> LoadedProblem:
 @pytest.mark.parametrize(
     ("text", "full"),
     [
-        pytest.param(NORM, FULL, id="a norm over two sizes of the constructor"),
+        pytest.param(NORM, FULL, id="a norm of two given sizes", marks=pytest.mark.long),
         pytest.param(CONVOLUTION, FULL, id="groups and pools", marks=pytest.mark.long),
         pytest.param(
             LONG_ROWS, LONG, id="moments of rows too long to hold", marks=pytest.mark.long
