@@ -1,18 +1,22 @@
 # `make demo` optimizes a shipped example; `make test` is what CI runs on every commit.
 PYTHON ?= python3
 BIN := .venv/bin
-# Two workers, a file's tests in one of them: most tests wait for processes of their own. Warnings of
-# modules that a test has made cannot be sent from a worker.
-SIDE_BY_SIDE := -n 2 --dist loadfile -p no:warnings
+# Two workers, a file's tests in one of them (tests/lanes.py has the exceptions and the order). Warnings
+# of modules that a test has made cannot be sent from a worker.
+SIDE_BY_SIDE := -n 2 --dist loadfile --no-loadscope-reorder -p no:warnings
 PINNED := pyproject.toml constraints.txt .ci/environment.py
 
-.PHONY: demo test quick slowest check long soak gpu gpu-bundle gpu-first fake-gpu matrix clean distclean
+.PHONY: demo test short quick slowest check long soak gpu gpu-bundle gpu-first fake-gpu matrix clean distclean
 
 demo: .venv/installed
 	@folder=$$(mktemp -d) && $(BIN)/kernelagent optimize examples/rms_norm_residual.py \
 	    --runs "$$folder/runs" --out "$$folder/rms_norm_residual_optimized.py"
 
-test: check
+# The checks beside the tests: mypy takes one core for as long as nothing is cached.
+test: .venv/installed-dev
+	@$(MAKE) --no-print-directory --jobs 2 check short
+
+short: .venv/installed-dev
 	$(BIN)/pytest $(SIDE_BY_SIDE) -m "not long and not soak and not gpu"
 
 # The checks, and the tests that the changed files need (since HEAD, or `make quick BASE=main`).
@@ -30,7 +34,7 @@ check: .venv/installed-dev
 	PYTHONPATH=. $(BIN)/lint-imports
 
 long: .venv/installed-dev
-	$(BIN)/pytest $(SIDE_BY_SIDE) -m "long and not gpu" --timeout 3600
+	$(BIN)/pytest $(SIDE_BY_SIDE) -m "(long or hypothesis) and not soak and not gpu" --hypothesis-profile long --timeout 3600
 
 soak: .venv/installed-dev
 	$(BIN)/pytest -m "soak and not gpu" --timeout 3600

@@ -27,7 +27,8 @@ from kernelagent.tools.estimates.fusing import compiled
 from kernelagent.tools.estimates.library import on_tensor_cores, root
 from kernelagent.tools.estimates.modules import operations_of
 from kernelagent.tools.estimates.operations import Operation
-from kernelagent.tools.estimates.terms import Term, terms_of, terms_of_step
+from kernelagent.tools.estimates.term import Term
+from kernelagent.tools.estimates.terms import terms_of, terms_of_step
 from kernelagent.tools.virtual.ceilings import ceilings_for
 
 GPUS = {

@@ -11,19 +11,23 @@ once). With --plan-only nothing is judged: what would be executed, and what that
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import random
 import resource
+import signal
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 _GUARD_BYTES = 8 << 30
 _EVERY_S = 0.5
+_GRACE_S = 10.0
 _PLAN = """
 import sys, time
 from kernelagent.domain.problem import ProblemSpec
@@ -45,12 +49,17 @@ def main() -> int:
     """Print a Markdown table, a row for each problem."""
     args = _arguments()
     problems = _sample(args.kernelbench, args.levels.split(","), args.count, args.seed, args.only)
+    problems = problems[args.begin :]
     if not problems:
         sys.exit(
             f"no problem found under {args.kernelbench} in {args.levels}: give the folder that holds "
             f"level1, level2 and level3, and names as their files begin"
         )
-    print("| problem | ends with | peak memory, GB | s |\n|---|---|--:|--:|", flush=True)
+    print(
+        "| problem | exit | ends with | estimate, µs | eager | compile | peak memory, GB | s | CPU s |\n"
+        "|---|--:|---|--:|--:|--:|--:|--:|--:|",
+        flush=True,
+    )
     for path in problems:
         with tempfile.TemporaryDirectory() as folder:
             row = _run(_command(path, args, folder), folder, args.seconds)
@@ -69,6 +78,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--only", nargs="*", default=[], help="beginnings of names")
     parser.add_argument("--memory-limit", default="4G")
     parser.add_argument("--seconds", type=float, default=600.0, help="a problem")
+    parser.add_argument("--from", dest="begin", type=int, default=0, help="of the sample, by place")
     parser.add_argument("--plan-only", action="store_true")
     return parser.parse_args()
 
@@ -91,7 +101,7 @@ def _command(path: Path, args: argparse.Namespace, folder: str) -> list[str]:
 
 
 def _run(command: list[str], folder: str, seconds: float) -> str:
-    began = time.monotonic()
+    began, used = time.monotonic(), _cpu_s()
     with Path(folder, "out").open("w+b") as out, Path(folder, "err").open("w+b") as err:
         process = subprocess.Popen(
             command, stdout=out, stderr=err, preexec_fn=_guard, start_new_session=True
@@ -102,10 +112,28 @@ def _run(command: list[str], folder: str, seconds: float) -> str:
             time.sleep(_EVERY_S)
         late = process.poll() is None
         if late:
-            os.killpg(process.pid, 15)
-            process.wait()
-    message = "not ended in time" if late else _said(folder, process.returncode)
-    return f"{message} | {peak / 1e9:.1f} | {time.monotonic() - began:.0f}"
+            _end(process)
+    message = "– | not ended in time | | |" if late else _said(folder, process.returncode)
+    seconds = time.monotonic() - began
+    return f"{message} | {peak / 1e9:.1f} | {seconds:.0f} | {_cpu_s() - used:.0f}"
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Ask it to stop, then end it and every process below it: judge and author lead groups of their own."""
+    every = list(_tree(process.pid))
+    os.killpg(process.pid, signal.SIGTERM)
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(_GRACE_S)
+    for pid in {*every, *_tree(process.pid)}:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    process.wait()
+
+
+def _cpu_s() -> float:
+    """Processor time of everything that was waited for so far."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def _guard() -> None:
@@ -116,15 +144,35 @@ def _said(folder: str, status: int) -> str:
     out = Path(folder, "out").read_text(errors="replace").strip()
     err = Path(folder, "err").read_text(errors="replace").strip()
     last = (err.splitlines() or [""])[-1]
+    estimates: list[Any] = []
     try:
         report = json.loads(out)
     except json.JSONDecodeError:
         report = None
     if isinstance(report, dict):
         last = str(report.get("why") or report.get("message") or last)
+        estimates = _estimates(report)
+        if estimates:
+            last = str(report["outcome"])
     elif status == 0:
         last = out.splitlines()[-1] if out else ""
-    return f"{status}: {last[:200]}".replace("|", "/").replace(str(Path.home()), "~")
+    if "Traceback" in err:
+        last = f"TRACEBACK {last}"
+    text = last[:400].replace("|", "/").replace(str(Path.home()), "~")
+    return " | ".join([str(status), text, *map(str, estimates or ["", "", ""])])
+
+
+def _estimates(report: dict[str, Any]) -> list[Any]:
+    """Of the candidate, of eager and of torch.compile; nothing where there is no estimate."""
+    estimate = (report.get("winner") or {}).get("estimate")
+    if estimate is None:
+        return []
+    compiled = estimate.get("compile")
+    return [
+        estimate["candidate_us"],
+        estimate["eager_us"],
+        round(compiled["value"], 2) if compiled else "",
+    ]
 
 
 def _tree(pid: int) -> Iterator[int]:

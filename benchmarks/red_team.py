@@ -1,25 +1,30 @@
-"""The white-box candidates of the corpus (`tools/corpus/whitebox`), judged: how many hostile ones get past.
+"""The white-box candidates of the corpus (`tools/corpus/hostile`), judged: how many hostile ones get past.
 
-`python -m benchmarks.red_team` writes `results/red_team.md`.
+`python -m benchmarks.red_team` writes `results/red_team.md`; `--only NAME...` judges those and writes nothing.
 """
 
 from __future__ import annotations
 
+import argparse
 import time
 from pathlib import Path
 
 from kernelagent.tools.corpus.check import Checked, check
-from kernelagent.tools.corpus.whitebox import CHEATS, TWINS
+from kernelagent.tools.corpus.hostile import ATTACKS, LIKENESSES
 
 _RESULT = Path(__file__).parent / "results" / "red_team.md"
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", nargs="+", default=[], help="parts of the names of those wanted")
+    only = parser.parse_args().only
     began = time.monotonic()
-    hostile = {f: n for n, fixtures in CHEATS.items() for f in fixtures}
-    honest = {f: n for n, fixtures in TWINS.items() for f in fixtures}
+    hostile = {f: n for n, fixtures in ATTACKS.items() for f in fixtures}
+    honest = {f: n for n, fixtures in LIKENESSES.items() for f in fixtures}
     rows: list[Checked] = []
-    for item in check([*hostile, *honest], device="virtual"):
+    wanted = [f for f in (*hostile, *honest) if not only or any(part in f.name for part in only)]
+    for item in check(wanted, device="virtual"):
         rows.append(item)
         print(
             item.fixture.name,
@@ -28,6 +33,8 @@ def main() -> None:
             item.message[:120],
             flush=True,
         )
+    if only:
+        return
     past = [row for row in rows if row.fixture in hostile and row.code is None]
     lost = [row for row in rows if row.fixture in honest and row.code is not None]
     lines = [

@@ -15,7 +15,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from kernelagent.report.browse import told_by
+from kernelagent.report.browse import contents_of
 from kernelagent.report.files import reports
 from kernelagent.storage.run_log import LOG
 
@@ -61,7 +61,7 @@ def main() -> None:
     asked.out.mkdir(parents=True, exist_ok=True)
     log = RECORDED if asked.run is None else asked.run / LOG
     page = asked.out.resolve() / "report.html"
-    page.write_text(reports(told_by(log).events, log.parent)["report.html"], encoding="utf-8")
+    page.write_text(reports(contents_of(log).events, log.parent)["report.html"], encoding="utf-8")
     program = browser()
     if program is None:
         print(f"no browser: one of {', '.join(BROWSERS)} has to be on the path", file=sys.stderr)

@@ -127,7 +127,7 @@ class _Remembered:
     """Forest and payoffs, without walking again the turns that were settled when it was asked last.
 
     A turn that is settled never changes, so neither does what is known of the turns up to the first
-    pending one; another history is begun anew.
+    pending one; another history is begun from the start.
     """
 
     settled: tuple[Turn, ...] = ()

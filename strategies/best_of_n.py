@@ -16,7 +16,7 @@ from kernelagent.strategies.options import at_least
 
 @dataclass(frozen=True)
 class BestOfN:
-    """Each sample is a trajectory of its own; the models take turns."""
+    """Each sample is a separate trajectory; the models take turns."""
 
     models: tuple[str, ...]
     seed: int = 0

@@ -1,4 +1,4 @@
-"""Chains: a few independent trajectories of refinement, each with a window of its own.
+"""Chains: a few independent trajectories of refinement, each with its own window.
 
 Neither one long line nor many single samples: at about a hundred calls a handful of trajectories of
 8 to 10 turns does best (Kevin-32B, 16 × 8 against 128 × 1; "Dr. Kernel", 2602.05885, test-time

@@ -1,4 +1,4 @@
-"""Checks of a strategy's options, worded for whoever typed `--set`."""
+"""Checks of a strategy's options, worded for the user of `--set`."""
 
 from __future__ import annotations
 

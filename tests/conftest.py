@@ -1,10 +1,56 @@
-"""What all tests share: Hypothesis does not mind a machine that is busy with something else."""
+"""What all tests share."""
 
 from __future__ import annotations
 
-from hypothesis import HealthCheck, settings
+import gc
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
-settings.register_profile(
-    "busy machine", deadline=None, suppress_health_check=[HealthCheck.too_slow]
-)
-settings.load_profile("busy machine")
+import pytest
+
+from tests import lanes
+
+if TYPE_CHECKING:
+    from kernelagent.tools.sandbox.spawn import ForkServer
+    from tests.judges import JudgesHere
+
+lanes.register_profiles()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lanes.rank)
+
+
+def pytest_collection_finish() -> None:
+    """What is imported now stays: no collection of garbage need look at it again."""
+    gc.collect()
+    gc.freeze()
+
+
+def pytest_unconfigure() -> None:
+    """At the end of the process all of it is looked at, as libraries that count their objects expect."""
+    gc.unfreeze()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> lanes.Units | None:
+    """Only for `--dist loadfile`, as the lanes have it."""
+    return lanes.Units(config, log) if config.getoption("dist") == "loadfile" else None
+
+
+@pytest.fixture(scope="session")
+def fork_server() -> Iterator[ForkServer]:
+    """Shared by all judges on the virtual device: starting it takes three seconds of processor time."""
+    from kernelagent.tools.judge.problem.context import open_fork_server
+    from kernelagent.tools.judge.problem.devices import open_device
+
+    with open_fork_server(open_device("virtual", "sm_90")) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def judges(fork_server: ForkServer) -> JudgesHere:
+    """For runs of which it is not the judge's process that is tested."""
+    from tests.judges import JudgesHere
+
+    return JudgesHere(fork_server)

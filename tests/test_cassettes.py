@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from itertools import pairwise
 from pathlib import Path
 
@@ -12,12 +9,14 @@ import pytest
 
 from kernelagent.domain.candidate import Candidate, parse_reply
 from kernelagent.domain.config import RunConfig
+from kernelagent.domain.errors import ExitStatus
 from kernelagent.domain.problem import ProblemSpec
 from kernelagent.loop.run import RunResult, optimize
 from kernelagent.storage.cassette import of_run, recording
 from kernelagent.storage.run_log import RunFolder, read_events
 from kernelagent.storage.run_state import fold
 from kernelagent.strategies import BUILT_IN
+from tests.judges import JudgesHere
 
 TESTS = Path(__file__).resolve().parent
 FAST = "layer_norm_gelu"
@@ -27,21 +26,25 @@ SLOWER_THAN_EAGER = {"swiglu", "layer_norm_gelu"}
 PLAYED = [pytest.param(path, id=path.stem) for path in CASSETTES]
 
 
-def played(cassette: Path, folder: Path) -> RunResult:
+def played(
+    cassette: Path, folder: Path, judges: JudgesHere, strategy: str | None = None
+) -> RunResult:
     config = RunConfig(
         device="virtual",
         model=(f"replay:{cassette}",),
         runs=str(folder / "runs"),
         out=str(folder / "optimized.py"),
+        strategy=strategy,
     )
-    return optimize(ProblemSpec(path=str(EXAMPLES / f"{cassette.stem}.py")), config)
+    problem = ProblemSpec(path=str(EXAMPLES / f"{cassette.stem}.py"))
+    return optimize(problem, config, judges=judges)
 
 
 @pytest.mark.long
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("cassette", PLAYED)
-def test_each_turn_ends_as_it_was_recorded_and_the_last_is_the_best(cassette, tmp_path):
-    result = played(cassette, tmp_path)
+def test_each_turn_ends_as_it_was_recorded_and_the_last_is_the_best(cassette, tmp_path, judges):
+    result = played(cassette, tmp_path, judges)
     reported = [reply.verdict for reply in recording(str(cassette))]
     assert [reply.verdict for reply in of_run(RunFolder(result.run))] == reported
     assert reported[0] == "compile_error"
@@ -57,28 +60,19 @@ def test_each_turn_ends_as_it_was_recorded_and_the_last_is_the_best(cassette, tm
 @pytest.mark.long
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("strategy", BUILT_IN)
-def test_every_strategy_ends_in_good_order_on_a_recorded_conversation(strategy, tmp_path):
-    cassette, out = TESTS / "cassettes" / f"{FAST}.jsonl", tmp_path / "optimized.py"
-    words = ["optimize", str(EXAMPLES / f"{FAST}.py"), "--model", f"replay:{cassette}"]
-    words += ["--strategy", strategy, "--device", "virtual", "--out", str(out)]
-    done = subprocess.run(
-        [sys.executable, "-m", "kernelagent", *words, "--runs", str(tmp_path / "runs"), "--json"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    report = json.loads(done.stdout)
-    state = fold(read_events(RunFolder(Path(report["folder"])).log))
+def test_every_strategy_ends_in_good_order_on_a_recorded_conversation(strategy, tmp_path, judges):
+    cassette = TESTS / "cassettes" / f"{FAST}.jsonl"
+    result = played(cassette, tmp_path, judges, strategy)
+    state = fold(read_events(RunFolder(result.run).log))
     reported = [reply.verdict for reply in recording(str(cassette))]
     # A recording that is too short ends the run, never as an error.
-    assert (report["outcome"], report["exit_status"]) == ("better", 0)
-    assert report["why"] == f"replay:{cassette} has nothing left to try"
+    assert (result.outcome, result.exit_status) == ("better", ExitStatus.OK)
+    assert result.why == f"replay:{cassette} has nothing left to try"
     assert len(state.history.turns) == len(reported)
     assert not state.history.pending
     accepted = {turn.index: turn.score for turn in state.history.turns if turn.accepted}
     assert state.winner_turn == max(accepted, key=accepted.__getitem__)
-    assert "def optimized(" in out.read_text(encoding="utf-8")
+    assert "def optimized(" in result.path.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("cassette", CASSETTES, ids=lambda path: path.stem)

@@ -9,8 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 import msgspec
 
@@ -24,6 +23,7 @@ from kernelagent.domain.problem import ProblemFacts
 from kernelagent.domain.profile import ReferenceProfile
 from kernelagent.domain.serialization import from_data, to_data
 from kernelagent.domain.whole_model import Scan, WholeModel
+from kernelagent.tools.closing import Closing
 from kernelagent.tools.versions import require_supported
 from kernelagent.tools.wire import ChannelClosed, Frame, pair
 
@@ -36,7 +36,7 @@ _BOOT = (
 _MAX_HEADER = 1 << 28
 
 
-class _Connection:
+class _Connection(Closing):
     """The judge's process before it was told anything; a context manager."""
 
     def __init__(self) -> None:
@@ -63,17 +63,6 @@ class _Connection:
                 os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
         self._channel.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def _ask(self, request: dict[str, Any], on_stage: Callable[[Stage], None]) -> Frame:
         try:

@@ -12,6 +12,8 @@ from typing import Any
 
 import torch
 
+from kernelagent.tools.torch_dtypes import name_of
+
 Spec = Any
 _GAPS = 4
 _ANY_GAPS = 1 << 30
@@ -51,7 +53,7 @@ class TensorSpec:
 
 def spec_of(tensor: torch.Tensor) -> TensorSpec:
     return TensorSpec(
-        dtype=str(tensor.dtype).removeprefix("torch."),
+        dtype=name_of(tensor.dtype),
         shape=tuple(tensor.shape),
         strides=tuple(tensor.stride()),
         requires_grad=tensor.requires_grad,
@@ -88,7 +90,7 @@ def pack(value: Any, tensors: list[torch.Tensor]) -> Spec:
         case Mapping():
             return {"dict": [[pack(k, tensors), pack(v, tensors)] for k, v in value.items()]}
         case torch.dtype():
-            return {"dtype": str(value).removeprefix("torch.")}
+            return {"dtype": name_of(value)}
         case torch.device():
             return {"device": str(value)}
         case slice():

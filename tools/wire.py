@@ -14,8 +14,9 @@ import struct
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
+
+from kernelagent.tools.closing import Closing
 
 _MAGIC = b"KAF1"
 _FIXED = struct.Struct("<4sIQ")
@@ -52,7 +53,7 @@ class Frame:
         return str(self.header.get("kind", ""))
 
 
-class Channel:
+class Channel(Closing):
     """One end of a stream socket, spoken in frames."""
 
     def __init__(self, end: socket.socket) -> None:
@@ -108,17 +109,6 @@ class Channel:
 
     def close(self) -> None:
         self.socket.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def _write(self, view: memoryview, deadline: float | None) -> None:
         while view:

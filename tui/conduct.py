@@ -1,6 +1,6 @@
 """The process that conducts a run which a screen watches: its orders on stdin, its folder on stdout.
 
-`python -m kernelagent.tui.conduct`; a process of its own, so that the run outlives the screen.
+`python -m kernelagent.tui.conduct`; a separate process, so that the run outlives the screen.
 """
 
 from __future__ import annotations

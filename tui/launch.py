@@ -27,11 +27,11 @@ _LOOK_S = 0.05
 
 @dataclass
 class Controller:
-    """A run in a process of its own; it goes on when the screen that started it is gone."""
+    """A run in a separate process; it goes on when the screen that started it is gone."""
 
     process: subprocess.Popen[bytes]
-    told: IO[bytes]
-    said: IO[bytes]
+    announced: IO[bytes]
+    errors: IO[bytes]
 
     @classmethod
     def start(cls, orders: Orders) -> Controller:
@@ -55,8 +55,8 @@ class Controller:
     @property
     def folder(self) -> RunFolder | None:
         """The run's folder, once it has its first event."""
-        self.told.seek(0)
-        line, newline, _ = self.told.read().partition(b"\n")
+        self.announced.seek(0)
+        line, newline, _ = self.announced.read().partition(b"\n")
         return RunFolder(Path(line.decode())) if newline else None
 
     @property
@@ -65,8 +65,8 @@ class Controller:
 
     def last_words(self) -> str:
         """The end of what it said, for when it ended before its first event."""
-        self.said.seek(0)
-        return self.said.read().decode(errors="replace").strip()[-1000:]
+        self.errors.seek(0)
+        return self.errors.read().decode(errors="replace").strip()[-1000:]
 
     def wait_for_folder(self) -> RunFolder:
         """Blocks until the run has begun; raises `EnvironmentFault` with its last words."""

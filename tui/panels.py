@@ -52,16 +52,16 @@ def best_text(view: View) -> Text:
     return text
 
 
-def _kind(found: Evaluation) -> Text:
+def _kind(evaluation: Evaluation) -> Text:
     text = Text(no_wrap=True, overflow="ellipsis")
-    if found.timing is not None:
-        ratio, compiled = found.timing.speedup_eager, found.timing.speedup_compile
+    if evaluation.timing is not None:
+        ratio, compiled = evaluation.timing.speedup_eager, evaluation.timing.speedup_compile
         text.append("measured", "bold").append(f" vs eager [{ratio.low:.2f}, {ratio.high:.2f}]")
         if compiled is not None:
             words = f"vs compile {compiled.value:.2f}× [{compiled.low:.2f}, {compiled.high:.2f}]"
             text.append(f"\n{words}")
-    elif found.estimate is not None:
-        e = found.estimate
+    elif evaluation.estimate is not None:
+        e = evaluation.estimate
         text.append(" ESTIMATE ", "bold reverse").append(" vs eager, not timed")
         text.append(f"\n{e.candidate_us:.1f} µs, eager {e.eager_us:.1f} µs")
     else:

@@ -94,7 +94,7 @@ class RunScreen(Screen[None]):
         *,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """`is_live`: whether the run goes on; asked of the run's lock where nobody knows better.
+        """`is_live`: whether the run goes on; asked of the run's lock where it is not known.
 
         `clock`: seconds since the epoch, against which it is shown how long a step has taken.
         """

@@ -18,9 +18,9 @@ from textual.suggester import SuggestFromList
 from textual.widgets import Button, DataTable, DirectoryTree, Footer, Input, Label, Static
 from textual.worker import get_current_worker
 
+from kernelagent.domain.budget import DEFAULT_TURNS
 from kernelagent.domain.config import RunConfig
 from kernelagent.domain.errors import UsageError
-from kernelagent.domain.model_options import COMPILER
 from kernelagent.loop.arguments import problem_spec
 from kernelagent.models.kinds import needs_no_endpoint
 from kernelagent.report import browse
@@ -28,6 +28,7 @@ from kernelagent.storage.run_log import RunFolder
 from kernelagent.tui.conduct import Orders
 from kernelagent.tui.dialogs import Confirm, Words, keys_text
 from kernelagent.tui.launch import Controller
+from kernelagent.tui.option_input import FORM, OptionInput
 from kernelagent.tui.run_screen import KEYS, RunScreen
 
 _SHOWN = 50
@@ -76,26 +77,14 @@ class StartScreen(Screen[None]):
                     suggester=SuggestFromList(_python_files(Path()), case_sensitive=True),
                     compact=True,
                 )
-            with Horizontal(classes="field"):
-                yield Label("Model   ")
-                yield Input(
-                    ", ".join(self._config.model),
-                    id="model",
-                    placeholder="compiler, or openai/gpt-5",
-                    suggester=SuggestFromList(_models(self._rows), case_sensitive=True),
-                    compact=True,
-                )
-            with Horizontal(classes="field"):
-                yield Label("Turns   ")
-                yield Input(
-                    str(self._config.budget.turns or 20),
-                    id="how-many",
-                    type="integer",
-                    compact=True,
-                )
-                yield Button("Start", id="start", variant="primary", compact=True)
-                yield Button("Open file", id="open", compact=True)
-                yield Button("Doctor", id="doctor", compact=True)
+            budget = self._config.budget
+            known = {**vars(self._config), "turns": budget.turns or DEFAULT_TURNS}
+            for name in FORM:
+                with Horizontal(classes="field"):
+                    yield Label(f"{name.capitalize():8}")
+                    yield OptionInput(name, known[name])
+                    if name == FORM[-1]:
+                        yield from _buttons()
         yield DataTable(id="runs", classes="panel", cursor_type="row")
         yield Footer(compact=True, show_command_palette=False)
 
@@ -122,8 +111,7 @@ class StartScreen(Screen[None]):
             began = time.strftime("%m-%d %H:%M", time.localtime(row.started_s))
             cells = (began, _name(row), str(row.turns), _number(row), row.outcome)
             table.add_row(*(Text(cell) for cell in (*cells, ", ".join(row.models))), key=row.folder)
-        names = _models(rows)
-        self.query_one("#model", Input).suggester = SuggestFromList(names, case_sensitive=True)
+        self.query_one("#model", OptionInput).suggest(_models(rows))
         if not rows:
             table.border_title = f"no runs in {self._config.runs} yet: name a problem above"
 
@@ -186,26 +174,10 @@ class StartScreen(Screen[None]):
 
     def _orders(self) -> Orders:
         problem = self.query_one("#problem", Input).value.strip()
-        models = tuple(
-            name.strip()
-            for name in self.query_one("#model", Input).value.split(",")
-            if name.strip()
-        )
-        turns = self.query_one("#how-many", Input).value
         if not problem:
             raise UsageError("name a problem: a Python file, or pkg.mod:Name")
-        if not models:
-            raise UsageError("name a model: compiler needs neither key nor network")
-        if not turns.isdecimal() or int(turns) < 1:
-            raise UsageError("turns: a number from 1")
-        budget = self._config.budget
-        config = replace(
-            self._config,
-            model=models,
-            turns=int(turns),
-            budget_usd=budget.dollars,
-            yes=True,
-        )
+        typed = {field.declared.name: field.read() for field in self.query(OptionInput)}
+        config = replace(self._config, **typed, budget_usd=self._config.budget.dollars, yes=True)
         return Orders(problem_spec(problem, {}), config)
 
     @work(thread=True, exclusive=True, group="conduct")
@@ -252,8 +224,14 @@ def _python_files(root: Path) -> list[str]:
     return [str(path) for path in result[:_FILES]]
 
 
-def _models(rows: Iterable[browse.RunRow]) -> list[str]:
-    return list(dict.fromkeys([COMPILER, *(name for row in rows for name in row.models)]))
+def _models(rows: Iterable[browse.RunRow]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name for row in rows for name in row.models))
+
+
+def _buttons() -> Iterable[Button]:
+    yield Button("Start", id="start", variant="primary", compact=True)
+    yield Button("Open file", id="open", compact=True)
+    yield Button("Doctor", id="doctor", compact=True)
 
 
 def _name(row: browse.RunRow) -> str:

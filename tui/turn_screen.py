@@ -42,7 +42,7 @@ KEYS = (
 
 
 class TurnScreen(Screen[None]):
-    """Drawn anew when the turn goes on while it is open."""
+    """Drawn again when the turn goes on while it is open."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,q", "app.pop_screen", "Back"),
@@ -222,10 +222,10 @@ def _verdict(turn: Turn) -> RenderableType:
     return text
 
 
-def _correctness(found: Evaluation) -> str:
-    if found.correctness is None:
+def _correctness(evaluation: Evaluation) -> str:
+    if evaluation.correctness is None:
         return ""
-    c = found.correctness
+    c = evaluation.correctness
     return f"correct on {c.trials} trials; RMS error {c.error:.3g} of a budget of {c.budget:.3g}\n"
 
 

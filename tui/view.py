@@ -203,11 +203,11 @@ def _follows(before: Logged, logged: Logged) -> Logged | None:
     return replace(logged, event=replace(other, text=item.text + other.text))
 
 
-def ratio_of(found: Evaluation) -> float:
+def ratio_of(evaluation: Evaluation) -> float:
     """The speedup over eager, or the estimate of it, or 1 where there is neither."""
-    if found.timing is not None:
-        return found.timing.speedup_eager.value
-    return found.estimate.ratio if found.estimate is not None else 1.0
+    if evaluation.timing is not None:
+        return evaluation.timing.speedup_eager.value
+    return evaluation.estimate.ratio if evaluation.estimate is not None else 1.0
 
 
 def _better(turn: Turn, than: Turn) -> bool:

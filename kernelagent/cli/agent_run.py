@@ -56,7 +56,7 @@ class Finished:
 
 
 class AgentRun:
-    """A run in a thread of its own; safe to ask from any other."""
+    """A run in its own thread; safe to ask from any other."""
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class AgentRun:
         self._result: RunResult | None = None
         self._error: BaseException | None = None
         self.doing = "opening the problem"
-        """What the run does right now, for whoever waits."""
+        """What the run does right now, for a client that waits."""
         watchers = (*subscribers, self._watch)
         self._thread = Thread(target=self._go, args=(problem, watchers), daemon=True)
 
@@ -220,7 +220,7 @@ class AgentRun:
         return "" if left is None else f"{left} turns are left, this one included."
 
 
-def said(error: BaseException) -> str:
+def error_text(error: BaseException) -> str:
     """An error of the run as a sentence for the agent."""
     if isinstance(error, KernelAgentError):
         return str(error)

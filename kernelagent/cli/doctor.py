@@ -63,7 +63,7 @@ try:
 except KernelAgentError as error:
     print(json.dumps([{"code": "canary", "status": "missing", "found": str(error)}]))
 """
-"""In a process of its own: the kernel is forked from a process that has not touched the device."""
+"""In a separate process: the kernel is forked from a process that has not touched the device."""
 _KEY_WORDS = ("_API_KEY", "_API_TOKEN")
 _PROBE_S = 120
 
@@ -135,7 +135,7 @@ def _cuda(gpus: list[str], closed: list[str] | None) -> Finding:
 
 def _kernel(device: str) -> list[Finding]:
     """A kernel in a candidate's process, and which tiers of the sandbox the device's driver accepts."""
-    reported = _told(_KERNEL, device)
+    reported = _json_from(_KERNEL, device)
     if isinstance(reported, str):
         return [
             Finding("canary", "missing", reported, "no candidate can be judged until this works")
@@ -143,11 +143,11 @@ def _kernel(device: str) -> list[Finding]:
     return [Finding(**row) for row in reported]
 
 
-def _ceilings(told: list[dict[str, Any]] | str) -> list[Finding]:
+def _ceilings(message: list[dict[str, Any]] | str) -> list[Finding]:
     """What the devices reach, measured once per device, driver and torch."""
-    if isinstance(told, str):
+    if isinstance(message, str):
         advice = "until then the data sheet's values are used: free the GPU's memory and try again"
-        return [Finding("ceilings", "optional", told, advice)]
+        return [Finding("ceilings", "optional", message, advice)]
     return [
         Finding(
             "ceilings",
@@ -156,7 +156,7 @@ def _ceilings(told: list[dict[str, Any]] | str) -> list[Finding]:
             + ", ".join(f"{k} {v / 1e12:.0f}" for k, v in sorted(item["flops_per_s"].items()))
             + " TFLOP/s",
         )
-        for item in told
+        for item in message
     ]
 
 
@@ -231,11 +231,11 @@ def _vllm(environment: Mapping[str, str]) -> Finding:
 
 
 def _probe() -> dict[str, Any] | str:
-    probed: dict[str, Any] | str = _told(_PROBE)
+    probed: dict[str, Any] | str = _json_from(_PROBE)
     return probed
 
 
-def _told(program: str, *arguments: str) -> Any:
+def _json_from(program: str, *arguments: str) -> Any:
     """What a program of ours prints as JSON, or as text the last it said when it failed."""
     try:
         done = subprocess.run(

@@ -7,24 +7,7 @@ from typing import Annotated
 
 import typer
 
-from kernelagent.cli.options import (
-    AsJson,
-    BaselineOption,
-    Check,
-    Config,
-    Device,
-    Init,
-    Inputs,
-    MemoryLimit,
-    ModuleName,
-    Policy,
-    Problem,
-    Runs,
-    Sandbox,
-    Target,
-    flags_of,
-    names_of,
-)
+from kernelagent.cli.options import NAMES, AsJson, Config, Options, Problem, takes
 
 
 def add_dropin_commands(app: typer.Typer) -> None:
@@ -35,20 +18,17 @@ def add_dropin_commands(app: typer.Typer) -> None:
     app.command()(scan)
 
 
+@takes(
+    *("device", "target", "policy", "baseline", "sandbox", "min_speedup"),
+    *NAMES,
+    words={"min_speedup": "What counts as faster."},
+)
 def recheck(
     emitted: Annotated[str, typer.Argument(help="A file that kernelagent wrote.")],
     problem: Problem,
-    module: ModuleName = None,
-    inputs: Inputs = None,
-    init: Init = None,
-    check: Check = None,
-    device: Device = None,
-    target: Target = None,
-    policy: Policy = None,
-    baseline: BaselineOption = None,
-    sandbox: Sandbox = None,
-    min_speedup: Annotated[float | None, typer.Option(help="What counts as faster.")] = None,
     as_json: AsJson = False,
+    *,
+    options: Options,
 ) -> None:
     """Judge an emitted file again: 0 its gain holds, 1 no longer, 3 cannot judge here.
 
@@ -57,12 +37,13 @@ def recheck(
     """
     from kernelagent.cli.commands import dropin as commands_dropin
 
-    flags = flags_of(locals())
-    names = names_of(locals())
-    status = commands_dropin.recheck(emitted, problem, names, flags, as_json=as_json)
+    status = commands_dropin.recheck(
+        emitted, problem, options.names, options.flags, as_json=as_json
+    )
     raise typer.Exit(int(status))
 
 
+@takes("runs")
 def apply(
     model: Annotated[str, typer.Argument(help="Your file, the one that was optimized.")],
     run: Annotated[str, typer.Option("--run", help="The run: an id or a folder.")],
@@ -73,8 +54,9 @@ def apply(
         bool, typer.Option("--commit", help="Commit it on a branch; your checkout stays put.")
     ] = False,
     force: Annotated[bool, typer.Option(help="Overwrite; also where the file changed.")] = False,
-    runs: Runs = None,
     as_json: AsJson = False,
+    *,
+    options: Options,
 ) -> None:
     """Put a run's module beside your file, or commit it on a branch with its certificate.
 
@@ -83,29 +65,32 @@ def apply(
     from kernelagent.cli.commands import dropin as commands_dropin
 
     status = commands_dropin.apply(
-        model, run, runs, branch=branch, commit=commit, force=force, as_json=as_json
+        model,
+        run,
+        options.flags["runs"],
+        branch=branch,
+        commit=commit,
+        force=force,
+        as_json=as_json,
     )
     raise typer.Exit(int(status))
 
 
+@takes(
+    *("device", "target", "memory_limit", "policy", "sandbox", "module", "inputs", "init"),
+)
 def profile(
     problem: Problem,
     candidate: Annotated[
         str | None, typer.Argument(help="A Python file with `class ModelNew`.", show_default=False)
     ] = None,
-    module: ModuleName = None,
-    inputs: Inputs = None,
-    init: Init = None,
-    device: Device = None,
-    target: Target = None,
-    memory_limit: MemoryLimit = None,
-    policy: Policy = None,
-    sandbox: Sandbox = None,
     roofline: Annotated[
         Path | None, typer.Option(help="Draw the candidate's roofline: a .svg or .png file.")
     ] = None,
     config: Config = None,
     as_json: AsJson = False,
+    *,
+    options: Options,
 ) -> None:
     """Show where a module's time goes, what is the least it needs, and a candidate beside it.
 
@@ -113,23 +98,19 @@ def profile(
     """
     from kernelagent.cli.commands import profile as commands_profile
 
-    flags = flags_of(locals())
-    names = names_of(locals())
     status = commands_profile.profile(
-        problem, candidate, names, flags, config, roofline, as_json=as_json
+        problem, candidate, options.names, options.flags, config, roofline, as_json=as_json
     )
     raise typer.Exit(int(status))
 
 
+@takes("device", "target", "module", "inputs", "init")
 def scan(
     model: Problem,
-    module: ModuleName = None,
-    inputs: Inputs = None,
-    init: Init = None,
-    device: Device = None,
-    target: Target = None,
     config: Config = None,
     as_json: AsJson = False,
+    *,
+    options: Options,
 ) -> None:
     """Run a whole model once; which parts take the time, and what each could give at most.
 
@@ -137,7 +118,5 @@ def scan(
     """
     from kernelagent.cli.commands import dropin as commands_dropin
 
-    flags = {"device": device, "target": target}
-    names = names_of(locals())
-    status = commands_dropin.scan(model, names, flags, config, as_json=as_json)
+    status = commands_dropin.scan(model, options.names, options.flags, config, as_json=as_json)
     raise typer.Exit(int(status))

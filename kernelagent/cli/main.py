@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -15,54 +14,23 @@ from kernelagent.cli.interrupt import StopOnInterrupt
 from kernelagent.cli.keys import keyring
 from kernelagent.cli.memory import memories
 from kernelagent.cli.options import (
-    ApiBase,
+    JUDGE,
+    NAMES,
+    RUN,
     AsJson,
-    BaselineOption,
-    Check,
     Config,
-    Device,
-    DeviceSeconds,
-    Dollars,
-    Dynamic,
-    EnvelopeSeconds,
-    Force,
-    Init,
-    Inputs,
-    Memory,
-    MemoryLimit,
-    MinSpeedup,
-    Minutes,
-    Models,
-    ModeOption,
-    ModuleName,
-    Out,
-    Policy,
+    Options,
     Problem,
-    Prompts,
     Quiet,
     Resume,
     Run,
-    Runs,
-    Runtime,
-    Sandbox,
-    Seed,
-    SetOption,
-    Strategy,
-    Submodule,
-    Target,
-    Tokens,
-    Tolerance,
-    Top,
-    Train,
-    Tui,
-    Turns,
-    Yes,
-    flags_of,
-    names_of,
+    switch,
+    takes,
 )
 from kernelagent.cli.order import put_in_order
 from kernelagent.cli.suites import suites
 from kernelagent.domain.errors import ExitStatus, KernelAgentError, UsageError
+from kernelagent.domain.options import PROBLEM, SCREEN
 
 app = typer.Typer(
     name="kernelagent",
@@ -95,56 +63,32 @@ def _root(
 
 
 @app.command()
+@takes(*RUN, *NAMES)
 def optimize(
     problem: Annotated[str | None, typer.Argument(help="A Python file, or pkg.mod:Name.")] = None,
-    model: Models = None,
-    api_base: ApiBase = None,
-    strategy: Strategy = None,
-    set_: SetOption = None,
-    seed: Seed = None,
-    prompts: Prompts = None,
-    memory: Memory = None,
-    turns: Turns = None,
-    budget_usd: Dollars = None,
-    budget_tokens: Tokens = None,
-    budget_minutes: Minutes = None,
-    budget_gpu_seconds: DeviceSeconds = None,
-    min_speedup: MinSpeedup = None,
-    envelope_seconds: EnvelopeSeconds = None,
-    out: Out = None,
-    runtime: Runtime = None,
-    force: Force = False,
-    yes: Yes = False,
     resume: Resume = None,
-    submodule: Submodule = None,
-    top: Top = None,
-    tui: Tui = False,
+    submodule: Annotated[
+        str | None,
+        typer.Option(
+            help="Only this part of a whole model, for example layers.0.mlp.",
+            rich_help_panel=PROBLEM,
+        ),
+    ] = None,
+    top: Annotated[
+        int | None,
+        typer.Option(help="The parts with most to gain, so many.", rich_help_panel=PROBLEM, min=1),
+    ] = None,
+    tui: Annotated[bool, switch("Watch and steer it on one screen.", SCREEN, "--tui")] = False,
     quiet: Quiet = False,
-    module: ModuleName = None,
-    inputs: Inputs = None,
-    init: Init = None,
-    check: Check = None,
-    device: Device = None,
-    target: Target = None,
-    memory_limit: MemoryLimit = None,
-    policy: Policy = None,
-    baseline: BaselineOption = None,
-    mode: ModeOption = None,
-    train: Train = False,
-    sandbox: Sandbox = None,
-    rtol: Tolerance = None,
-    atol: Tolerance = None,
-    dynamic: Dynamic = None,
-    runs: Runs = None,
     config: Config = None,
     as_json: AsJson = False,
+    *,
+    options: Options,
 ) -> None:
     """Write a faster, verified drop-in for a module.
 
     Example: kernelagent optimize examples/rms_norm_residual.py
     """
-    flags = flags_of(locals())
-    names = names_of(locals())
     from kernelagent.cli.commands import optimize as commands
 
     if tui:
@@ -152,7 +96,9 @@ def optimize(
 
         if as_json or submodule is not None or top is not None:
             raise UsageError("--tui watches one whole run: leave --json, --submodule and --top out")
-        watched = launch.optimize(*commands.ordered(problem, names, flags, config, resume))
+        watched = launch.optimize(
+            *commands.ordered(problem, options.names, options.flags, config, resume)
+        )
         raise typer.Exit(int(watched))
     stop = StopOnInterrupt()
     if submodule is not None or top is not None:
@@ -161,58 +107,62 @@ def optimize(
         if resume is not None:
             raise UsageError("--resume goes on with a whole run; leave --submodule and --top out")
         parts = optimize_parts(
-            problem, names, flags, config, submodule, top, stop.asked, as_json=as_json, quiet=quiet
+            problem,
+            options.names,
+            options.flags,
+            config,
+            submodule,
+            top,
+            stop.asked,
+            as_json=as_json,
+            quiet=quiet,
         )
         raise typer.Exit(int(parts))
     status = commands.optimize(
-        problem, names, flags, config, resume, stop.asked, as_json=as_json, quiet=quiet
+        problem,
+        options.names,
+        options.flags,
+        config,
+        resume,
+        stop.asked,
+        as_json=as_json,
+        quiet=quiet,
     )
     raise typer.Exit(int(status))
 
 
 @app.command()
+@takes(*(name for name in JUDGE if name != "min_speedup"), *NAMES)
 def evaluate(
     problem: Problem,
     candidate: Annotated[str, typer.Argument(help="A Python file with `class ModelNew`.")],
-    module: ModuleName = None,
-    inputs: Inputs = None,
-    init: Init = None,
-    check: Check = None,
-    device: Device = None,
-    target: Target = None,
-    memory_limit: MemoryLimit = None,
-    policy: Policy = None,
-    baseline: BaselineOption = None,
-    mode: ModeOption = None,
-    train: Train = False,
-    sandbox: Sandbox = None,
-    rtol: Tolerance = None,
-    atol: Tolerance = None,
-    dynamic: Dynamic = None,
     config: Config = None,
     as_json: AsJson = False,
+    *,
+    options: Options,
 ) -> None:
     """Judge one candidate: 0 accepted, 1 rejected, 2 wrong usage, 3 cannot judge here.
 
     Example: kernelagent evaluate examples/swiglu.py swiglu_optimized.py
     """
-    flags = flags_of(locals())
-    names = names_of(locals())
     from kernelagent.cli.commands import optimize as commands
 
-    status = commands.evaluate(problem, candidate, names, flags, config, as_json=as_json)
+    status = commands.evaluate(
+        problem, candidate, options.names, options.flags, config, as_json=as_json
+    )
     raise typer.Exit(int(status))
 
 
 @app.command()
+@takes("device", "sandbox")
 def doctor(
     judge: Annotated[
         bool, typer.Option("--judge", help="Try the shipped cheats and honest kernels on it.")
     ] = False,
     quick: Annotated[bool, typer.Option("--quick", help="With --judge: a sample of them.")] = False,
-    device: Device = None,
-    sandbox: Sandbox = None,
     as_json: AsJson = False,
+    *,
+    options: Options,
 ) -> None:
     """Say what this machine can do, what is missing, and how to get it.
 
@@ -224,20 +174,22 @@ def doctor(
     if quick and not judge:
         raise UsageError("--quick belongs to --judge: kernelagent doctor --judge --quick")
     if judge:
-        status = commands.prove_judge(device, sandbox, quick=quick, as_json=as_json)
+        status = commands.prove_judge(options.flags, quick=quick, as_json=as_json)
     else:
         status = commands.doctor(as_json=as_json)
     raise typer.Exit(int(status))
 
 
 @app.command()
+@takes("runs")
 def runs(
     prune: Annotated[
         bool, typer.Option("--prune", help="Delete runs that came to nothing.")
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask before deleting.")] = False,
-    runs: Runs = None,
     as_json: AsJson = False,
+    *,
+    options: Options,
 ) -> None:
     """List the runs that are kept here.
 
@@ -245,55 +197,69 @@ def runs(
     """
     from kernelagent.cli.commands import runs as commands_runs
 
-    status = commands_runs.runs(runs, prune=prune, yes=yes, as_json=as_json)
+    status = commands_runs.runs(options.flags["runs"], prune=prune, yes=yes, as_json=as_json)
     raise typer.Exit(int(status))
 
 
 @app.command()
+@takes("runs")
 def show(
     run: Run,
     turn: Annotated[int | None, typer.Argument(help="One turn of it.")] = None,
-    runs: Runs = None,
     as_json: AsJson = False,
+    *,
+    options: Options,
 ) -> None:
     """Show a run, or one of its turns with code and findings."""
     from kernelagent.cli.commands import runs as commands_runs
 
-    raise typer.Exit(int(commands_runs.show(run, turn, runs, as_json=as_json)))
+    raise typer.Exit(int(commands_runs.show(run, turn, options.flags["runs"], as_json=as_json)))
 
 
 @app.command()
-def report(run: Run, runs: Runs = None, as_json: AsJson = False) -> None:
+@takes("runs")
+def report(
+    run: Run,
+    as_json: AsJson = False,
+    *,
+    options: Options,
+) -> None:
     """Write a run's report again, as Markdown, HTML and JSON, and print it.
 
     Example: kernelagent report 20260101-120000-model-1a2b | less
     """
     from kernelagent.cli.commands import runs as commands_runs
 
-    raise typer.Exit(int(commands_runs.report(run, runs, as_json=as_json)))
+    raise typer.Exit(int(commands_runs.report(run, options.flags["runs"], as_json=as_json)))
 
 
 @app.command()
+@takes("runs")
 def diff(
     run: Run,
     before: Annotated[int, typer.Argument(help="A turn.")],
     after: Annotated[int, typer.Argument(help="Another.")],
-    runs: Runs = None,
     as_json: AsJson = False,
+    *,
+    options: Options,
 ) -> None:
     """Show what changed between the candidates of two turns."""
     from kernelagent.cli.commands import runs as commands_runs
 
-    raise typer.Exit(int(commands_runs.diff(run, before, after, runs, as_json=as_json)))
+    raise typer.Exit(
+        int(commands_runs.diff(run, before, after, options.flags["runs"], as_json=as_json))
+    )
 
 
 @app.command("tui")
+@takes("runs")
 def tui_(
     target: Annotated[
         str | None, typer.Argument(help="A run's id or folder, or a problem to start with.")
     ] = None,
-    runs: Runs = None,
     config: Config = None,
+    *,
+    options: Options,
 ) -> None:
     """Watch and steer a run, live or past, or start one.
 
@@ -302,10 +268,11 @@ def tui_(
     from kernelagent.domain.config import resolve
     from kernelagent.tui.launch import watch
 
-    raise typer.Exit(int(watch(target, resolve({"runs": runs}, config))))
+    raise typer.Exit(int(watch(target, resolve(options.flags, config))))
 
 
 @app.command()
+@takes("runs")
 def steer(
     run: Run,
     act: Annotated[
@@ -315,7 +282,8 @@ def steer(
     words: Annotated[
         list[str] | None, typer.Argument(help="The hint, the turn, the direction, or turns=+5.")
     ] = None,
-    runs: Runs = None,
+    *,
+    options: Options,
 ) -> None:
     """Steer a run that goes on, from another terminal; it obeys between two steps.
 
@@ -323,47 +291,7 @@ def steer(
     """
     from kernelagent.cli.commands import runs as commands_runs
 
-    raise typer.Exit(int(commands_runs.steer(run, act, words or [], runs)))
-
-
-@app.command()
-def compare(
-    problems: Annotated[list[str] | None, typer.Argument(help="Files, or pkg.mod:Name.")] = None,
-    strategies: Annotated[
-        str, typer.Option(help="Names separated by commas, with options as in window:window=8.")
-    ] = "sequential,window,auto",
-    simulated: Annotated[
-        int | None, typer.Option(help="No problem: so many simulated ones of each kind.", min=1)
-    ] = None,
-    seeds: Annotated[int, typer.Option(help="Runs for each problem and strategy.", min=1)] = 1,
-    svg: Annotated[Path | None, typer.Option(help="Write the curves there as well.")] = None,
-    model: Annotated[list[str] | None, typer.Option(help="As for optimize.")] = None,
-    api_base: Annotated[str | None, typer.Option(help="As for optimize.")] = None,
-    turns: Annotated[int | None, typer.Option(help="At most this many turns.", min=1)] = None,
-    budget_usd: Annotated[float | None, typer.Option(help="At most this many dollars.")] = None,
-    budget_tokens: Annotated[int | None, typer.Option(help="At most this many tokens.")] = None,
-    device: Device = None,
-    target: Target = None,
-    memory: Annotated[
-        str | None, typer.Option(help="Each strategy with and without these lessons.")
-    ] = None,
-    runs: Runs = None,
-    config: Config = None,
-    as_json: AsJson = False,
-) -> None:
-    """Run strategies under the same budget and seeds, and draw what each was worth by then.
-
-    Example: kernelagent compare --simulated 20 --turns 20
-    """
-    from kernelagent.cli.commands import runs as commands_runs
-    from kernelagent.loop.arguments import problem_spec
-
-    flags = flags_of(locals())
-    specs = [problem_spec(problem, {}) for problem in problems or ()]
-    status = commands_runs.compare(
-        specs, strategies, seeds, flags, config, svg, simulated=simulated, as_json=as_json
-    )
-    raise typer.Exit(int(status))
+    raise typer.Exit(int(commands_runs.steer(run, act, words or [], options.flags["runs"])))
 
 
 put_in_order(app)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
-from kernelagent.cli.agent_run import AgentRun, Finished, Submitted, said
+from kernelagent.cli.agent_run import AgentRun, Finished, Submitted, error_text
 from kernelagent.domain.errors import EnvironmentFault, KernelAgentError
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def server_for(run: AgentRun) -> MCPServer[Any]:
                 failed.append(error)
             done.set()
         if failed:
-            raise ToolError(said(failed[0]))
+            raise ToolError(error_text(failed[0]))
         return result[0]
 
     async def read_problem(ctx: Any) -> str:

@@ -6,12 +6,13 @@ from typing import Annotated
 
 import typer
 
-from kernelagent.cli.options import AsJson, Runs
+from kernelagent.cli.options import AsJson, Options, takes
 
 memories = typer.Typer()
 
 
 @memories.command()
+@takes("runs")
 def memory(
     act: Annotated[str, typer.Argument(help="list, show, learn or forget.")],
     names: Annotated[list[str] | None, typer.Argument(help="Lessons; for learn: runs.")] = None,
@@ -19,8 +20,9 @@ def memory(
         str | None,
         typer.Option(help="The folder of lessons.", show_default=".kernelagent/memory"),
     ] = None,
-    runs: Runs = None,
     as_json: AsJson = False,
+    *,
+    options: Options,
 ) -> None:
     """Read or change the lessons of earlier runs: a folder of TOML files, which you may edit, too.
 
@@ -28,5 +30,7 @@ def memory(
     """
     from kernelagent.cli.commands import memory as commands_memory
 
-    status = commands_memory.memory(act, names or [], memory, runs, as_json=as_json)
+    status = commands_memory.memory(
+        act, names or [], memory, options.flags["runs"], as_json=as_json
+    )
     raise typer.Exit(int(status))

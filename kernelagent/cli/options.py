@@ -1,56 +1,33 @@
-"""The flags that several commands share, each with its help in one place."""
+"""Options that are declared on `RunConfig` and `ProblemSpec`, as options of commands.
+
+`@takes(...)` gives a command those it names, in the groups of `--help`; they arrive as one `Options`.
+Options that belong to one command stand in its signature; the few that several share are below.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import typer
+from typer.models import OptionInfo
 
-from kernelagent.cli.completion import (
-    BASELINES,
-    DEVICES,
-    MODELS,
-    MODES,
-    POLICIES,
-    PROMPTS,
-    RUNTIMES,
-    SANDBOXES,
-    STRATEGIES,
-    TARGETS,
-    among,
-    listed,
-    runs,
-)
+from kernelagent.cli.completion import among, runs
+from kernelagent.domain.config import RunConfig
 from kernelagent.domain.errors import UsageError
+from kernelagent.domain.judge_settings import JudgeSettings
+from kernelagent.domain.options import GROUPS, SCREEN, SEARCH, OptionField, options_of
+from kernelagent.domain.problem import ProblemSpec
 
-FIND, WRITE, SEARCH, LIMITS, JUDGING, RESULT, SCREEN = (
-    "Your module",
-    "Who writes the kernels",
-    "How turns are chosen",
-    "Limits (default: 20 turns, and 5 dollars with a priced model)",
-    "How it is judged",
-    "What is written",
-    "What you see",
-)
-"""Panels of `--help`, in the order in which they are thought about."""
-
-
-def option(
-    help_: str,
-    panel: str,
-    *names: str,
-    default: str | None = None,
-    values: tuple[str, ...] = (),
-    **more: Any,
-) -> Any:
-    """One option: its help, its panel, its default where that stands in the configuration, its values."""
-    if values:
-        more["autocompletion"] = among(values)
-    return typer.Option(
-        *names, help=help_, rich_help_panel=panel, show_default=default or False, **more
-    )
+RUN = options_of(RunConfig)
+"""What `optimize` takes: a field of the configuration with an `Option` is a flag of it."""
+NAMES = options_of(ProblemSpec)
+"""How to find the problem inside its file."""
+JUDGE = tuple(name for name in RUN if name in {field.name for field in fields(JudgeSettings)})
+"""What the verdict on a candidate depends on."""
 
 
 def switch(help_: str, panel: str, *names: str) -> Any:
@@ -65,172 +42,143 @@ Problem = Annotated[
         show_default=False,
     ),
 ]
-ModuleName = Annotated[
-    str | None, option("The nn.Module to optimize.", FIND, "--module", default="Model")
-]
-Inputs = Annotated[
-    str | None, option("Function that returns the example inputs.", FIND, default="get_inputs")
-]
-Init = Annotated[
+Run = Annotated[str, typer.Argument(help="A run's id or folder.", autocompletion=runs)]
+Resume = Annotated[
     str | None,
-    option("Function that returns the constructor arguments.", FIND, default="get_init_inputs"),
-]
-Check = Annotated[
-    str | None,
-    option("Your own test fn(output, *inputs), run by the judge in addition.", FIND),
-]
-Device = Annotated[
-    str | None, option("auto, cuda, cuda:N or virtual.", JUDGING, default="auto", values=DEVICES)
-]
-Target = Annotated[
-    str | None,
-    option(
-        f"The GPU that `virtual` stands in for: {listed(TARGETS)}.",
-        JUDGING,
-        default="sm_90",
-        values=TARGETS,
+    typer.Option(
+        help="Go on with this run (id or path).",
+        rich_help_panel=SEARCH,
+        show_default=False,
+        autocompletion=runs,
     ),
 ]
-Policy = Annotated[
-    str | None,
-    option("triton, pure, coverage:X or any.", JUDGING, default="triton", values=POLICIES),
-]
-BaselineOption = Annotated[
-    str | None,
-    option("eager, compile or best.", JUDGING, "--baseline", default="eager", values=BASELINES),
-]
-ModeOption = Annotated[
-    str | None, option("eval or train.", JUDGING, "--mode", default="eval", values=MODES)
-]
-Train = Annotated[bool, switch("Short for --mode train.", JUDGING, "--train")]
-Sandbox = Annotated[
-    str | None, option("auto, require or off.", JUDGING, default="auto", values=SANDBOXES)
-]
-Tolerance = Annotated[
-    float | None, option("An additional bound; loosening is disclosed.", JUDGING, default="none")
-]
-Dynamic = Annotated[
-    list[str] | None,
-    option(
-        "A size that changes: an axis of the first input (0), x:1, or x:1=mask:2; repeatable.", FIND
-    ),
-]
-MemoryLimit = Annotated[
-    str | None,
-    option("What judging may take in memory, such as 8G.", LIMITS, default="half of what is free"),
-]
-Runs = Annotated[str | None, option("Where runs are kept.", RESULT, default=".kernelagent/runs")]
 Config = Annotated[
     Path | None,
-    option("TOML file; flags win over it.", SCREEN, "--config", default="kernelagent.toml"),
+    typer.Option(
+        "--config",
+        help="TOML file; flags win over it.",
+        rich_help_panel=SCREEN,
+        show_default="kernelagent.toml",
+    ),
 ]
 AsJson = Annotated[bool, switch("One JSON object on stdout, nothing else.", SCREEN, "--json")]
 Quiet = Annotated[bool, switch("No progress: only the last words.", SCREEN, "--quiet", "-q")]
-Run = Annotated[str, typer.Argument(help="A run's id or folder.", autocompletion=runs)]
-Models = Annotated[
-    list[str] | None,
-    option(
-        "compiler, replay:PATH, files:DIR, vllm:CHECKPOINT or a litellm name; repeatable.",
-        WRITE,
-        "--model",
-        default="compiler",
-        values=MODELS,
-    ),
-]
-ApiBase = Annotated[str | None, option("URL of an OpenAI-compatible server.", WRITE)]
-Yes = Annotated[bool, switch("Agree that the source is sent.", WRITE, "--yes")]
-Strategy = Annotated[
-    str | None,
-    option(
-        f"{listed(STRATEGIES)}.",
-        SEARCH,
-        default="auto with an LLM, else sequential",
-        values=STRATEGIES,
-    ),
-]
-SetOption = Annotated[
-    list[str] | None,
-    option("An option of the strategy, as key=value; repeatable.", SEARCH, "--set"),
-]
-Seed = Annotated[int | None, option("Seed of the strategy.", SEARCH, default="0")]
-Turns = Annotated[int | None, option("At most this many turns.", LIMITS, min=1)]
-Dollars = Annotated[float | None, option("At most this many dollars.", LIMITS)]
-Tokens = Annotated[int | None, option("At most this many tokens.", LIMITS)]
-Minutes = Annotated[float | None, option("At most this long.", LIMITS)]
-DeviceSeconds = Annotated[float | None, option("At most this long on the device.", LIMITS)]
-MinSpeedup = Annotated[
-    float | None, option("What counts as faster, against the baseline.", JUDGING, default="1.0")
-]
-EnvelopeSeconds = Annotated[
-    float | None,
-    option("How long inputs near yours are tried on the winner.", LIMITS, default="10", min=0),
-]
-Out = Annotated[
-    str | None, option("Where the module is written.", RESULT, default="<file>_optimized.py here")
-]
-Force = Annotated[
-    bool,
-    switch(
-        "Write over a file of your own; write a module with findings all the same.",
-        RESULT,
-        "--force",
-    ),
-]
-Runtime = Annotated[
-    str | None,
-    option(
-        "inline: the file stands alone; package: it is short and imports kernelagent-runtime.",
-        RESULT,
-        default="inline",
-        values=RUNTIMES,
-    ),
-]
-Resume = Annotated[
-    str | None, option("Go on with this run (id or path).", SEARCH, autocompletion=runs)
-]
-Submodule = Annotated[
-    str | None, option("Only this part of a whole model, for example layers.0.mlp.", FIND)
-]
-Top = Annotated[int | None, option("The parts with most to gain, so many.", FIND, min=1)]
-Tui = Annotated[bool, switch("Watch and steer it on one screen.", SCREEN, "--tui")]
-Memory = Annotated[
-    str | None,
-    option("Lessons of earlier runs: read for each turn, added to at the end.", WRITE),
-]
-Prompts = Annotated[
-    str | None,
-    option("strong or small: how prompts are worded.", WRITE, default="strong", values=PROMPTS),
-]
-
-_OF_A_RUN = (
-    *("model", "api_base", "strategy", "seed", "prompts", "turns", "out", "runs"),
-    "runtime",
-    *("budget_usd", "budget_tokens", "budget_minutes", "budget_gpu_seconds"),
-    *("min_speedup", "envelope_seconds", "device", "target", "policy", "baseline", "mode"),
-    *("sandbox", "rtol", "atol", "dynamic", "memory", "memory_limit"),
-)
-_SWITCHES = ("force", "yes")
-_NAMES = ("module", "inputs", "init", "check")
 
 
-def flags_of(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """A command's parameters that are options of a run, as `resolve` takes them; None: not given.
+@dataclass(frozen=True)
+class Options:
+    """What was typed of the options that a command takes."""
 
-    For `locals()` at the head of a command. Raises `UsageError` on a --set that is no key=value.
+    flags: Mapping[str, Any]
+    """Options of a run as `resolve` takes them; None: not typed."""
+    names: Mapping[str, str | None]
+    """How to find the problem inside its file."""
+
+    @classmethod
+    def typed(cls, values: Mapping[str, Any]) -> Options:
+        """From a command's arguments; raises `UsageError` on a --set that is no key=value."""
+        flags = {name: _read(RUN[name], values[name]) for name in RUN if name in values}
+        for field in RUN.values():
+            if field.option.shorthand is not None and values.get(field.option.shorthand[0]):
+                flags[field.name] = field.option.shorthand[0]
+        return cls(flags, {name: values.get(name) for name in NAMES})
+
+
+def takes(
+    *names: str, words: Mapping[str, str] | None = None
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command the declared options of these names; they arrive as its parameter `options`.
+
+    `words`: help where an option means something else here. For a Typer command below its
+    `@app.command()`.
     """
-    flags = {name: parameters[name] for name in _OF_A_RUN if name in parameters}
-    # A switch that is off was not given: the configuration file may have it on.
-    flags |= {name: parameters[name] or None for name in _SWITCHES if name in parameters}
-    if "set_" in parameters:
-        flags["set"] = _pairs(parameters["set_"])
-    if parameters.get("train"):
-        flags["mode"] = "train"
-    return flags
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        hints = get_type_hints(command, include_extras=True)
+        own = [
+            parameter.replace(annotation=hints[parameter.name], kind=inspect.Parameter.KEYWORD_ONLY)
+            for parameter in inspect.signature(command).parameters.values()
+            if parameter.name != "options"
+        ]
+        mine = {parameter.name for parameter in own}
+
+        def called(**values: Any) -> None:
+            given = {name: values[name] for name in mine}
+            shared = {name: value for name, value in values.items() if name not in mine}
+            command(**given, options=Options.typed(shared))
+
+        parameters = [*own, *_parameters(names, words or {})]
+        parameters.sort(key=_place)
+        called.__name__, called.__doc__ = command.__name__, command.__doc__
+        called.__module__ = command.__module__
+        called.__annotations__ = {p.name: p.annotation for p in parameters}
+        vars(called)["__signature__"] = inspect.Signature(parameters)
+        return called
+
+    return decorate
 
 
-def names_of(parameters: Mapping[str, Any]) -> dict[str, str | None]:
-    """How a command was told to find the problem inside its file."""
-    return {name: parameters.get(name) for name in _NAMES}
+def every_option_but(*names: str) -> tuple[str, ...]:
+    """The names of a run's options, less these; raises `KeyError` where one is none."""
+    return tuple(name for name in RUN if name not in {RUN[name].name for name in names})
+
+
+def _parameters(names: Iterable[str], words: Mapping[str, str]) -> Iterable[inspect.Parameter]:
+    for name in names:
+        field = (RUN | NAMES)[name]
+        if name in words:
+            # What it means here has another default, if any: the command's text says which.
+            field = replace(field, option=replace(field.option, help=words[name], shown=""))
+        yield _parameter(name, _type(field), _info(field))
+        if field.option.shorthand is not None:
+            value, help_ = field.option.shorthand
+            yield _parameter(value, bool, switch(help_, field.option.group, f"--{value}"))
+
+
+def _parameter(name: str, kind: Any, info: Any) -> inspect.Parameter:
+    return inspect.Parameter(
+        name,
+        inspect.Parameter.KEYWORD_ONLY,
+        default=False if kind is bool else None,
+        annotation=Annotated[kind, info],
+    )
+
+
+def _type(field: OptionField) -> Any:
+    if field.kind is bool:
+        return bool
+    return list[str] | None if field.repeatable else field.kind | None
+
+
+def _info(field: OptionField) -> Any:
+    option = field.option
+    if field.kind is bool:
+        return switch(option.help, option.group, field.flag)
+    return typer.Option(
+        field.flag,
+        help=option.help,
+        rich_help_panel=option.group,
+        show_default=field.shown_default or False,
+        min=option.least,
+        autocompletion=among(option.values) if option.values else None,
+    )
+
+
+def _place(parameter: inspect.Parameter) -> tuple[bool, int]:
+    """Arguments first, then the command's own options, then group by group."""
+    info = get_args(parameter.annotation)[1] if get_origin(parameter.annotation) else None
+    if not isinstance(info, OptionInfo):
+        return False, 0
+    panel = info.rich_help_panel
+    return True, GROUPS.index(panel) + 1 if panel in GROUPS else 0
+
+
+def _read(field: OptionField, typed: Any) -> Any:
+    """A typed value as the configuration has it; None where nothing was typed."""
+    if field.kind is bool:
+        # A switch that is off was not typed: the configuration file may have it on.
+        return typed or None
+    return _pairs(typed) if field.kind is dict else typed
 
 
 def _pairs(given: list[str] | None) -> dict[str, str] | None:

@@ -19,7 +19,7 @@ def put_in_order(app: typer.Typer) -> None:
         name: (at, group)
         for at, (group, name) in enumerate((g, n) for g, names in GROUPS.items() for n in names)
     }
-    # A command of a group that has no name of its own stands among the others.
+    # The commands of a group without a name stand among the others.
     for group in list(app.registered_groups):
         inner = group.typer_instance
         if inner is None or isinstance(group.name, str) or inner.registered_groups:

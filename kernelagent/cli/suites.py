@@ -8,25 +8,25 @@ from typing import Annotated
 import typer
 
 from kernelagent.cli.interrupt import StopOnInterrupt
-from kernelagent.cli.options import (
-    AsJson,
-    BaselineOption,
-    Config,
-    Device,
-    Memory,
-    MemoryLimit,
-    Policy,
-    Runs,
-    Sandbox,
-    Target,
-    flags_of,
-)
+from kernelagent.cli.options import AsJson, Config, Options, takes
 from kernelagent.domain.errors import UsageError
 
 suites = typer.Typer()
 
 
 @suites.command()
+@takes(
+    *("model", "api_base", "strategy", "set", "seed", "turns", "budget_usd", "budget_tokens"),
+    *("budget_minutes", "budget_gpu_seconds", "yes", "memory", "device", "target"),
+    *("memory_limit", "policy", "baseline", "sandbox", "runs"),
+    words={
+        "turns": "At most so many, each problem.",
+        "budget_usd": "Dollars for each problem.",
+        "budget_tokens": "Tokens for each problem.",
+        "budget_minutes": "For each problem.",
+        "budget_gpu_seconds": "For each problem.",
+    },
+)
 def bench(
     paths: Annotated[
         list[str] | None,
@@ -38,49 +38,33 @@ def bench(
     ray: Annotated[
         str | None, typer.Option(help="Evaluate on a Ray cluster: auto, or HOST:PORT.")
     ] = None,
-    model: Annotated[list[str] | None, typer.Option(help="As for optimize.")] = None,
-    api_base: Annotated[str | None, typer.Option(help="As for optimize.")] = None,
-    strategy: Annotated[str | None, typer.Option(help="As for optimize.")] = None,
-    set_: Annotated[list[str] | None, typer.Option("--set", help="key=value for it.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Seed of the strategy.")] = None,
-    turns: Annotated[int | None, typer.Option(help="At most so many, each problem.", min=1)] = None,
-    budget_usd: Annotated[float | None, typer.Option(help="Dollars for each problem.")] = None,
-    budget_tokens: Annotated[int | None, typer.Option(help="Tokens for each problem.")] = None,
-    budget_minutes: Annotated[float | None, typer.Option(help="For each problem.")] = None,
-    budget_gpu_seconds: Annotated[float | None, typer.Option(help="For each problem.")] = None,
     total_usd: Annotated[
         float | None, typer.Option(help="Dollars for all problems together.", min=0)
     ] = None,
-    yes: Annotated[bool, typer.Option(help="Do not ask before the source is sent.")] = False,
-    memory: Memory = None,
-    device: Device = None,
-    target: Target = None,
-    memory_limit: MemoryLimit = None,
-    policy: Policy = None,
-    baseline: BaselineOption = None,
-    sandbox: Sandbox = None,
-    runs: Runs = None,
     config: Config = None,
     as_json: AsJson = False,
+    *,
+    options: Options,
 ) -> None:
     """Run a whole suite of problems; `bench diff A B` compares two suites problem by problem.
 
     Example: kernelagent bench examples --turns 3
     """
-    flags = flags_of(locals())
     from kernelagent.cli.commands import bench as commands_bench
 
     places = paths or []
     if places[:1] == ["diff"]:
         if len(places) != 3:
             raise UsageError("compare two suites: kernelagent bench diff A B")
-        status = commands_bench.diff(places[1], places[2], {"runs": runs}, as_json=as_json)
+        status = commands_bench.diff(
+            places[1], places[2], {"runs": options.flags["runs"]}, as_json=as_json
+        )
     else:
         stop = StopOnInterrupt()
         status = commands_bench.bench(
             places,
             split,
-            flags,
+            options.flags,
             config,
             resume,
             jobs,
@@ -93,6 +77,7 @@ def bench(
 
 
 @suites.command()
+@takes("runs")
 def export(
     run: Annotated[list[str], typer.Argument(help="Ids or folders of runs, or of suites.")],
     format_: Annotated[str, typer.Option("--format", help="jsonl, trl or verl.")] = "jsonl",
@@ -105,7 +90,8 @@ def export(
         bool, typer.Option("--keep-regressed", help="Learn from turns that got worse, too.")
     ] = False,
     seed: Annotated[int, typer.Option(help="Of the draws of --prs.")] = 0,
-    runs: Runs = None,
+    *,
+    options: Options,
 ) -> None:
     """Turn runs into training data; what was dropped, and why, is said on stderr.
 
@@ -115,4 +101,39 @@ def export(
     from kernelagent.training.export import Choice
 
     choice = Choice(prs, near_duplicates, mask_regressed=not keep_regressed, seed=seed)
-    raise typer.Exit(int(commands_export.export(run, format_, out, choice, runs)))
+    raise typer.Exit(int(commands_export.export(run, format_, out, choice, options.flags["runs"])))
+
+
+@suites.command()
+@takes(
+    *("model", "api_base", "turns", "budget_usd", "budget_tokens", "device", "target"),
+    *("memory", "runs"),
+    words={"memory": "Each strategy with and without these lessons."},
+)
+def compare(
+    problems: Annotated[list[str] | None, typer.Argument(help="Files, or pkg.mod:Name.")] = None,
+    strategies: Annotated[
+        str, typer.Option(help="Names separated by commas, with options as in window:window=8.")
+    ] = "sequential,window,auto",
+    simulated: Annotated[
+        int | None, typer.Option(help="No problem: so many simulated ones of each kind.", min=1)
+    ] = None,
+    seeds: Annotated[int, typer.Option(help="Runs for each problem and strategy.", min=1)] = 1,
+    svg: Annotated[Path | None, typer.Option(help="Write the curves there as well.")] = None,
+    config: Config = None,
+    as_json: AsJson = False,
+    *,
+    options: Options,
+) -> None:
+    """Run strategies under the same budget and seeds, and draw what each was worth by then.
+
+    Example: kernelagent compare --simulated 20 --turns 20
+    """
+    from kernelagent.cli.commands import runs as commands_runs
+    from kernelagent.loop.arguments import problem_spec
+
+    specs = [problem_spec(problem, {}) for problem in problems or ()]
+    status = commands_runs.compare(
+        specs, strategies, seeds, options.flags, config, svg, simulated=simulated, as_json=as_json
+    )
+    raise typer.Exit(int(status))

@@ -6,61 +6,148 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 import msgspec
 
 from kernelagent.domain.budget import DEFAULT_DOLLARS, DEFAULT_TURNS, Budget
 from kernelagent.domain.errors import UsageError
+from kernelagent.domain.evaluation import Baseline
 from kernelagent.domain.judge_settings import DEFAULT_TARGET, SandboxChoice
 from kernelagent.domain.model_options import COMPILER, Style, VllmOptions
+from kernelagent.domain.options import (
+    JUDGING,
+    LIMITS,
+    OUTPUT,
+    PROBLEM,
+    SEARCH,
+    WRITER,
+    Option,
+    listed,
+)
+from kernelagent.domain.problem import Mode
 from kernelagent.domain.rewards import RewardWeights
 from kernelagent.domain.serialization import from_data
 
 RUNS = ".kernelagent/runs"
+STRATEGIES = ("auto", "sequential", "window", "best-of-n", "chains", "tree", "bandit")
+TARGETS = ("sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120")
 
 
 @dataclass(frozen=True)
 class RunConfig:
-    """Every option of `optimize` and `evaluate`; the same names stand in the TOML file."""
+    """Every option of a run; the same names stand in the TOML file, and with dashes on the command line.
 
-    device: str = "auto"
-    target: str = DEFAULT_TARGET
-    policy: str = "triton"
-    baseline: str = "eager"
-    mode: str = "eval"
-    sandbox: SandboxChoice = "auto"
-    rtol: float | None = None
-    atol: float | None = None
-    dynamic: tuple[str, ...] = ()
-    memory_limit: str | None = None
-    """What the judge's processes may take together, `8G`; None: half of what is free."""
-    runs: str = RUNS
-    model: tuple[str, ...] = (COMPILER,)
-    api_base: str | None = None
-    strategy: str | None = None
-    """None: `auto` with an LLM, else `sequential`."""
-    set: dict[str, str] = field(default_factory=dict)
-    seed: int = 0
-    prompts: Style = "strong"
-    """`small`: shorter sentences and a worked example, for models that need them."""
-    turns: int | None = None
-    budget_usd: float | None = None
-    budget_tokens: int | None = None
-    budget_minutes: float | None = None
-    budget_gpu_seconds: float | None = None
-    min_speedup: float = 1.0
-    envelope_seconds: float = 10.0
-    """How long neighbouring inputs of the winner are tried."""
-    out: str | None = None
-    runtime: Literal["inline", "package"] = "inline"
-    """Whether the emitted file carries its drop-in or asks the package kernelagent-runtime for it."""
-    force: bool = False
-    yes: bool = False
-    memory: str | None = None
-    """The folder of lessons that is read for every turn and learns at the end; None: no memory."""
+    A field with an `Option` is a flag of `kernelagent optimize`; one without is set in the file only.
+    """
+
+    model: Annotated[
+        tuple[str, ...],
+        Option(
+            "compiler, replay:PATH, files:DIR, vllm:CHECKPOINT or a litellm name; repeatable.",
+            WRITER,
+            (COMPILER, "replay:", "files:", "vllm:", "openai/", "anthropic/", "gemini/"),
+        ),
+    ] = (COMPILER,)
+    api_base: Annotated[str | None, Option("URL of an OpenAI-compatible server.", WRITER)] = None
+    strategy: Annotated[
+        str | None,
+        Option(
+            f"{listed(STRATEGIES)}.", SEARCH, STRATEGIES, shown="auto with an LLM, else sequential"
+        ),
+    ] = None
+    set: Annotated[
+        dict[str, str], Option("An option of the strategy, as key=value; repeatable.", SEARCH)
+    ] = field(default_factory=dict)
+    seed: Annotated[int, Option("Seed of the strategy.", SEARCH)] = 0
+    prompts: Annotated[Style, Option("strong or small: how prompts are worded.", WRITER)] = "strong"
+    memory: Annotated[
+        str | None,
+        Option("Lessons of earlier runs: read for each turn, added to at the end.", WRITER),
+    ] = None
     learn: bool = True
     """False: the memory is read and stays as it is."""
+    turns: Annotated[int | None, Option("At most this many turns.", LIMITS, least=1)] = None
+    budget_usd: Annotated[float | None, Option("At most this many dollars.", LIMITS)] = None
+    budget_tokens: Annotated[int | None, Option("At most this many tokens.", LIMITS)] = None
+    budget_minutes: Annotated[float | None, Option("At most this long.", LIMITS)] = None
+    budget_gpu_seconds: Annotated[
+        float | None, Option("At most this long on the device.", LIMITS)
+    ] = None
+    min_speedup: Annotated[
+        float, Option("What counts as faster, against the baseline.", JUDGING)
+    ] = 1.0
+    envelope_seconds: Annotated[
+        float,
+        Option("How long inputs near yours are tried on the winner.", LIMITS, shown="10", least=0),
+    ] = 10.0
+    out: Annotated[
+        str | None,
+        Option("Where the module is written.", OUTPUT, shown="<file>_optimized.py here"),
+    ] = None
+    runtime: Annotated[
+        Literal["inline", "package"],
+        Option(
+            "inline: the file stands alone; package: it is short and imports kernelagent-runtime.",
+            OUTPUT,
+        ),
+    ] = "inline"
+    force: Annotated[
+        bool,
+        Option("Write over a file of your own; write a module with findings all the same.", OUTPUT),
+    ] = False
+    yes: Annotated[bool, Option("Agree that the source is sent.", WRITER)] = False
+    device: Annotated[
+        str,
+        Option("auto, cuda, cuda:N or virtual.", JUDGING, ("auto", "cuda", "cuda:0", "virtual")),
+    ] = "auto"
+    target: Annotated[
+        str,
+        Option(f"The GPU that `virtual` stands in for: {listed(TARGETS)}.", JUDGING, TARGETS),
+    ] = DEFAULT_TARGET
+    memory_limit: Annotated[
+        str | None,
+        Option(
+            "What judging may take in memory, such as 8G.", LIMITS, shown="half of what is free"
+        ),
+    ] = None
+    policy: Annotated[
+        str,
+        Option(
+            "triton, pure, coverage:X or any.",
+            JUDGING,
+            ("triton", "pure", "coverage:0.8", "any"),
+        ),
+    ] = "triton"
+    baseline: Annotated[str, Option("eager, compile or best.", JUDGING, get_args(Baseline))] = (
+        "eager"
+    )
+    mode: Annotated[
+        str,
+        Option(
+            "eval or train.",
+            JUDGING,
+            get_args(Mode),
+            shorthand=("train", "Short for --mode train."),
+        ),
+    ] = "eval"
+    sandbox: Annotated[SandboxChoice, Option("auto, require or off.", JUDGING)] = "auto"
+    rtol: Annotated[
+        float | None,
+        Option("An additional bound; loosening is disclosed.", JUDGING, shown="none"),
+    ] = None
+    atol: Annotated[
+        float | None,
+        Option("An additional bound; loosening is disclosed.", JUDGING, shown="none"),
+    ] = None
+    dynamic: Annotated[
+        tuple[str, ...],
+        Option(
+            "A size that changes: an axis of the first input (0), x:1, or x:1=mask:2; repeatable.",
+            PROBLEM,
+        ),
+    ] = ()
+    runs: Annotated[str, Option("Where runs are kept.", OUTPUT)] = RUNS
     reward: RewardWeights = field(default_factory=RewardWeights)
     vllm: VllmOptions = field(default_factory=VllmOptions)
 

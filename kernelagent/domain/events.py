@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 from kernelagent.domain.evaluation import DeviceFacts, Evaluation, Stage
 from kernelagent.domain.history import TurnRequest
@@ -193,7 +193,7 @@ class Remarked:
 
 @dataclass(frozen=True)
 class ServerProgress:
-    """A model server of our own: starting, still starting, ready, or stopped."""
+    """A model server that this run started: starting, still starting, ready, or stopped."""
 
     model: str
     phase: Literal["starting", "waiting", "ready", "stopped"]
@@ -246,30 +246,8 @@ def stage_event(turn: int, stage: Stage) -> StageFinished | StageProgressed:
 
 Subscriber: TypeAlias = Callable[["Logged"], None]
 
-KINDS: dict[str, type[Event]] = {
-    kind.__name__: kind
-    for kind in (
-        RunStarted,
-        RunResumed,
-        ProblemDescribed,
-        TurnStarted,
-        ReplyProgressed,
-        ReplyReceived,
-        TurnVoid,
-        TurnDropped,
-        StageFinished,
-        StageProgressed,
-        Evaluated,
-        BestChanged,
-        ModelExhausted,
-        WinnerMeasured,
-        ModuleEmitted,
-        Steered,
-        Remarked,
-        ServerProgress,
-        RunFinished,
-    )
-}
+KINDS: dict[str, type[Event]] = {kind.__name__: kind for kind in get_args(Event)}
+"""By the name that stands in a line of the log."""
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
+
+from kernelagent.domain.options import PROBLEM, Option
 
 Mode = Literal["eval", "train"]
 
@@ -22,14 +24,24 @@ class ProblemSpec:
     """`pkg.mod`, importable from where the command runs."""
     bundle: str | None = None
     """A folder written by a library call for a live module (see `kernelagent.bundle`)."""
-    module: str | None = None
-    """Name of the `nn.Module` subclass; None: `Model`, or the only one there is."""
-    inputs: str | None = None
-    """Name of the function that makes the inputs; None: `get_inputs`."""
-    init: str | None = None
-    """Name of the function that makes the constructor's arguments; None: `get_init_inputs`."""
-    check: str | None = None
-    """Name of the user's own test `fn(output, *inputs) -> bool`, run by the judge in addition."""
+    module: Annotated[str | None, Option("The nn.Module to optimize.", PROBLEM, shown="Model")] = (
+        None
+    )
+    """None: `Model`, or the only one there is."""
+    inputs: Annotated[
+        str | None,
+        Option("Function that returns the example inputs.", PROBLEM, shown="get_inputs"),
+    ] = None
+    init: Annotated[
+        str | None,
+        Option(
+            "Function that returns the constructor arguments.", PROBLEM, shown="get_init_inputs"
+        ),
+    ] = None
+    check: Annotated[
+        str | None,
+        Option("Your own test fn(output, *inputs), run by the judge in addition.", PROBLEM),
+    ] = None
 
     @property
     def label(self) -> str:
@@ -98,6 +110,8 @@ class ProblemFacts:
     """Hash of the problem's source, names and shapes."""
     precision: str
     """The matmul precision both sides run at, for example `tf32 off`."""
+    executed_arguments: tuple[tuple[int, int], ...] = ()
+    """Integers among the constructor's arguments that were replaced where it is executed: from, to."""
     dynamic: tuple[str, ...] = ()
     """Sizes that change from call to call, each written out for a reader."""
     disclosures: tuple[Remark, ...] = field(default=())

@@ -1,7 +1,7 @@
 """`kernelagent apply`: the emitted module of a run goes beside the user's file, or onto a branch.
 
 With a commit, git's own index, checkout and HEAD stay as they are: the commit is built from the tip
-of the current branch in an index of its own, and one reference is set.
+of the current branch in a separate index, and one reference is set.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ def _require_clean(repo: Repo, model: str, target: str) -> None:
         raise UsageError(f"{model} is not committed yet: commit it first, then apply --commit")
     path = Path(str(repo.working_tree_dir)) / target
     changed = repo.git.status("--porcelain", "--", model, target).splitlines()
-    # What `optimize` wrote there itself, and nobody has committed, is no work of the user's.
+    # What `optimize` wrote there itself, and has not been committed, is no work of the user's.
     dirty = [row[3:] for row in changed if row and not (row.startswith("??") and is_ours(path))]
     if dirty:
         raise UsageError(

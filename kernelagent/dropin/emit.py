@@ -12,7 +12,7 @@ The file is a header that says what was verified, the candidate's own text, and 
     state            {name: {dtype, shape, strides}} (default: from the problem's facts)
     constructor      "init" or "from_reference" (default: from the problem's facts)
 
-A value is {dtype, shape, strides?} for a tensor, {list: [value...]}, {tuple: [value...]},
+A value is {dtype, shape, strides?, values?} for a tensor (`values`: a digest of what it must hold), {list: [value...]}, {tuple: [value...]},
 {dict: {key: value}} or {literal: Python text}. A size in a shape is a number, "any", or
 {min?, max?, multiple_of?, name?}, where sizes of one name are equal.
 """
@@ -23,6 +23,7 @@ import ast
 import json
 import re
 from collections.abc import Iterable
+from functools import cache
 from typing import Any
 
 from kernelagent.domain import certificate as certificates
@@ -202,11 +203,16 @@ def _argument(argument: ast.expr | ast.keyword) -> str:
         return ast.unparse(argument)
 
 
+@cache
+def _dropin_names() -> frozenset[str]:
+    return frozenset(bound_names(parse(joined_parts())).keys() | _NAMES_BESIDE)
+
+
 def _dropin_text(candidate: ast.Module) -> str:
     """The drop-in section; where the candidate uses one of its private names, that is changed."""
     text = joined_parts()
     taken = bound_names(candidate)
-    for name in bound_names(parse(text)).keys() | _NAMES_BESIDE:
+    for name in sorted(_dropin_names()):
         if name not in taken or _imports_alike(candidate, name):
             continue
         if not name.startswith("_") or name == "_construct":

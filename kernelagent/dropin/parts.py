@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from functools import cache
 from pathlib import Path
 
 from kernelagent.domain.parsing import parse
@@ -10,6 +11,7 @@ from kernelagent.domain.parsing import parse
 PARTS = ("module.py", "guard.py", "graph.py", "state.py", "inputs.py")
 
 
+@cache
 def joined_parts() -> str:
     """All parts in order, each without its docstring, its imports and what a type checker reads."""
     return "\n\n\n".join(_section_of(_source(part)) for part in PARTS)

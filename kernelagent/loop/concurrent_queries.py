@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 class ConcurrentQuery(Generic[T]):
-    """A task in a thread of its own; `result` waits for it."""
+    """A task in its own thread; `result` waits for it."""
 
     def __init__(self, task: Callable[[], T], places: BoundedSemaphore) -> None:
         """`places`: how many such tasks may run at once."""

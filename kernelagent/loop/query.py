@@ -62,7 +62,7 @@ class QueryRunner:
             request=replace(ask.request, window=fitted.shown) if fitted.cut else ask.request,
             messages=tuple(replace(m, content=self.redact(m.content)) for m in message),
             cut=fitted.cut,
-            tell=self.tell,
+            notify=self.notify,
         )
 
     def begin(self, asks: Sequence[ModelQuery]) -> None:
@@ -74,7 +74,7 @@ class QueryRunner:
             self.publish(TurnStarted(ask.turn, ask.request, asked, prompts_version(), batch))
             if ask.cut:
                 left_out = ", ".join(ask.cut)
-                self.tell(f"turn {ask.turn}: left out to fit {ask.request.model}: {left_out}")
+                self.notify(f"turn {ask.turn}: left out to fit {ask.request.model}: {left_out}")
 
     def ask(self, ask: ModelQuery) -> Turn | Exhausted | NotAnswered:
         """Ask the model; its reply is logged before it is used. Raises `ModelError`."""
@@ -115,7 +115,7 @@ class QueryRunner:
         )
         return Turn(ask.turn, ask.request, text, answer.finish)
 
-    def tell(self, message: str) -> None:
+    def notify(self, message: str) -> None:
         self.publish(Remarked("info", message))
 
     def _fitted(self, ask: ModelQuery, room: int | None) -> FittedPrompt:
@@ -142,7 +142,7 @@ class QueryRunner:
                     f"--submodule for a part of the module"
                 ) from error
             left = len(shorter.request.window)
-            self.tell(f"turn {ask.turn}: {error}; {left} earlier turns are shown, not {shown}")
+            self.notify(f"turn {ask.turn}: {error}; {left} earlier turns are shown, not {shown}")
             self.begin([shorter])
         return shorter
 

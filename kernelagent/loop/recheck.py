@@ -5,7 +5,7 @@ For a user's own CI, after an upgrade of torch, triton or the driver, or on anot
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -55,7 +55,7 @@ class Recheck:
 def recheck(
     emitted: Path,
     problem: ProblemSpec,
-    flags: dict[str, Any],
+    flags: Mapping[str, Any],
     on_stage: Callable[[Stage], None],
 ) -> Recheck:
     """Judge the file as it was judged then, where `flags` does not say otherwise.
@@ -72,7 +72,9 @@ def recheck(
     return Recheck(verdict, why, record, evaluation, changes(record, evaluation))
 
 
-def settings_for(record: Certified, problem: ProblemSpec, flags: dict[str, Any]) -> JudgeSettings:
+def settings_for(
+    record: Certified, problem: ProblemSpec, flags: Mapping[str, Any]
+) -> JudgeSettings:
     """What the certificate was given with; flags that are not None win."""
     asked = asdict(record.asked)
     names = {name: asked.pop(name) for name in ("module", "inputs", "init", "check")}
@@ -136,23 +138,23 @@ def changes(record: Certified, now: Evaluation) -> tuple[Change, ...]:
     )
 
 
-def as_text(found: Recheck) -> str:
+def as_text(result: Recheck) -> str:
     """The result for a person."""
     word = {
         "holds": "it holds",
         "gone": "the gain is gone",
         "broken": "it is no longer right",
         "cannot_judge": "this machine cannot say",
-    }[found.verdict]
-    lines = [f"{word}: {found.why}"]
-    record = found.certified
+    }[result.verdict]
+    lines = [f"{word}: {result.why}"]
+    record = result.certified
     lines.append(
         f"  certified: {_gain(record)} ({record.date}, {record.device.name}, {record.run})"
     )
-    now = _gain_now(found.evaluation)
+    now = _gain_now(result.evaluation)
     if now is not None:
-        lines.append(f"  now:       {now} ({found.evaluation.device.name})")
-    lines += [f"  changed:   {c.what}: {c.certified} -> {c.now}" for c in found.changes]
+        lines.append(f"  now:       {now} ({result.evaluation.device.name})")
+    lines += [f"  changed:   {c.what}: {c.certified} -> {c.now}" for c in result.changes]
     return "\n".join(lines) + "\n"
 
 

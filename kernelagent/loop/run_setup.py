@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Sequence
+from dataclasses import fields
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -22,12 +23,9 @@ from kernelagent.prompts import prompts_version
 
 def judge_settings(problem: ProblemSpec, config: RunConfig) -> JudgeSettings:
     """The judge's share of the configuration; raises `UsageError`."""
-    names = (
-        *("device", "target", "policy", "baseline", "mode", "sandbox", "rtol", "atol", "dynamic"),
-        "memory_limit",
-    )
+    names = [field.name for field in fields(JudgeSettings) if field.name != "problem"]
     values = {name: getattr(config, name) for name in names}
-    values |= {"problem": to_data(problem), "min_speedup": config.min_speedup}
+    values["problem"] = to_data(problem)
     try:
         return from_data(values, JudgeSettings)
     except msgspec.ValidationError as error:

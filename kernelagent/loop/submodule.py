@@ -29,7 +29,7 @@ from kernelagent.loop.run_setup import judge_settings
 from kernelagent.tools.judge_client import WholeModelProcess
 
 _MOST_PLACES = 8
-"""Where one result is put at once: each place is a process of its own while the whole is verified."""
+"""Where one result is put at once: each place is a separate process while the whole is verified."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ def optimize_top(
     scan: Scan,
     top: int,
     *,
-    tell: Callable[[str], None],
+    report: Callable[[str], None],
     subscribers: Sequence[Subscriber] = (),
     stop_asked: Callable[[], bool] = lambda: False,
 ) -> PartsResult:
@@ -101,7 +101,7 @@ def optimize_top(
         if row is None:
             break
         places = places_of(row, taken)
-        tell(
+        report(
             f"part {len(taken) + 1} of {top}: {', '.join(places)} ({row.kind}), "
             f"{row.share:.0%} of the time, at most {row.gain_at_most or 1.0:.2f}x for the whole"
         )
@@ -109,7 +109,7 @@ def optimize_top(
             done.append(_one(problem, config, places, subscribers, stop_asked))
         except (ModelError, ProblemError) as error:
             fault = error
-            tell(f"{row.path} is left as it is: {error}")
+            report(f"{row.path} is left as it is: {error}")
             failed.append(row)
             done.append(PartResult(row.path, "", str(error)))
         else:
@@ -175,10 +175,10 @@ def _one(
     return PartResult(path, str(result.run), result.why, str(result.path), whole)
 
 
-def text_of(found: PartsResult) -> str:
+def text_of(result: PartsResult) -> str:
     """The result for a person."""
     lines = []
-    for part in found.parts:
+    for part in result.parts:
         if part.emitted is None or part.whole is None:
             lines.append(f"{part.path}: no better module: {part.why}")
             continue

@@ -44,7 +44,7 @@ class ModelQuery:
     """What the user has to say for this turn; it stands at the end of the prompt."""
     cut: tuple[str, ...] = ()
     """What was left out of `messages` to fit them into the model's window."""
-    tell: Callable[[str], None] = field(default=lambda _: None, compare=False)
+    notify: Callable[[str], None] = field(default=lambda _: None, compare=False)
     """For what the user should know while the answer is still on its way."""
 
 
@@ -141,7 +141,7 @@ class ModelSettings:
     gpu: Gpu | None = None
     """The GPU that candidates are timed on, which models here must share; None on `virtual`."""
     folder: Path = field(default_factory=Path)
-    """Where a server of our own may leave its log."""
+    """Where a server that is started here may leave its log."""
     publish: Callable[[Event], None] = lambda _: None
 
 

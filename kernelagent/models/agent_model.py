@@ -17,7 +17,7 @@ _FENCES = re.compile(r"`{3,}")
 
 @dataclass
 class AgentModel:
-    """`reply` is called by the loop, everything else by whoever speaks for the agent."""
+    """`reply` is called by the loop, everything else by the agent's side."""
 
     stop_asked: Callable[[], bool] = lambda: False
     name: str = MCP
@@ -44,7 +44,7 @@ class AgentModel:
         return answer
 
     def close(self) -> None:
-        """The loop has ended: nobody needs to wait for another question."""
+        """The loop has ended: no further query will come."""
         self.end()
 
     def open_ask(self) -> ModelQuery | None:

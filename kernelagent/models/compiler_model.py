@@ -94,6 +94,7 @@ class CompilerModel:
                     for item in self._settings.facts.input_sets
                     if item.executed is not None
                 },
+                "arguments": [list(pair) for pair in self._settings.facts.executed_arguments],
             }
         )
 

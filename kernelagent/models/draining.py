@@ -58,7 +58,7 @@ class Gate:
         with self._changed:
             while self._closed:
                 self._changed.wait()
-            # Others wait here as well: a server that is being woken answers nobody.
+            # Others wait here as well: a server that is being woken answers no one.
             if self._inside == 0:
                 self._enter_first()
             self._inside += 1
@@ -143,7 +143,7 @@ class DrainedEndpoint(DrainedModel):
 
 
 def drained(model: Model, gpu: Gpu, publish: Callable[[Event], None]) -> Model:
-    """`model` behind a gate of its own that shares the GPU's lock while it answers."""
+    """`model` behind its own gate, which shares the GPU's lock while it answers."""
     lock = GpuLock(gpu.id)
     gate = Gate(lambda: lock.shared(lambda why: publish(Remarked("info", why))))
     if isinstance(model, Concurrent) and isinstance(model, Priced):

@@ -21,7 +21,7 @@ POLL_S = 0.2
 SETTLED_S = 1.0
 """A reply that has not changed for this long is complete."""
 UNCLOSED_S = 30.0
-"""The same, while a code block in it is still open: whoever writes may be thinking."""
+"""The same, while a code block in it is still open: its author may be thinking."""
 _IN_FLIGHT = 16
 
 

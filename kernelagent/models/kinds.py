@@ -67,9 +67,11 @@ def load_model(name: str, settings: ModelSettings) -> Model:
 def kind_of(name: str) -> ModelKind | None:
     """The kind that a name belongs to; None: it is a provider's name for litellm."""
     first, colon, _ = name.partition(":")
-    for kind in (*BUILT_IN, *_installed()):
-        if kind.name == first and bool(colon) == (kind.name != COMPILER):
-            return kind
+    # Entry points are read only when needed: that opens the metadata of every installed package.
+    for kinds in (lambda: BUILT_IN, _installed):
+        for kind in kinds():
+            if kind.name == first and bool(colon) == (kind.name != COMPILER):
+                return kind
     return None
 
 
@@ -80,7 +82,7 @@ def needs_no_endpoint(name: str) -> bool:
 
 
 def stays_on_this_machine(name: str) -> bool:
-    """True for models that send the module's source to nobody else."""
+    """True for models that keep the module's source on this machine."""
     kind = kind_of(name)
     return needs_no_endpoint(name) or (kind is not None and kind.sends_to != "elsewhere")
 

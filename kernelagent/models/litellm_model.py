@@ -119,7 +119,7 @@ class LitellmModel:
             if wait is None:
                 raise self._failure(fault, waited_s)
             if wait >= _TOLD_AT_LEAST_S:
-                ask.tell(self._redact(f"{self._name}: {fault.message}; waiting {wait:.0f} s"))
+                ask.notify(self._redact(f"{self._name}: {fault.message}; waiting {wait:.0f} s"))
             self._around.sleep(wait)
             attempt, waited_s = attempt + 1, waited_s + wait
 
@@ -162,7 +162,7 @@ class LitellmModel:
             if lesson is None:
                 return False
             self._known, learnt = lesson
-        ask.tell(f"{self._name} {learnt}; remembered for this run")
+        ask.notify(f"{self._name} {learnt}; remembered for this run")
         return True
 
     def _as_reply(

@@ -19,7 +19,7 @@ _OPTION = ",match="
 
 @dataclass(frozen=True)
 class ReplayModel:
-    """Answers with the recorded replies; candidates are evaluated anew."""
+    """Answers with the recorded replies; candidates are evaluated again."""
 
     name: str
     replies: tuple[Recorded, ...]

@@ -91,29 +91,29 @@ def _turns(draft: Draft) -> Iterator[Draft]:
 def _summaries(draft: Draft) -> Iterator[Draft]:
     for left in range(len(draft.summaries) - 1, -1, -1):
         kept = draft.summaries[len(draft.summaries) - left :]
-        yield _said(replace(draft, summaries=kept), "the oldest one-line summaries")
+        yield _with_cut(replace(draft, summaries=kept), "the oldest one-line summaries")
 
 
 def _recalled(draft: Draft) -> Iterator[Draft]:
     for left in range(len(draft.recalled) - 1, -1, -1):
-        yield _said(replace(draft, recalled=draft.recalled[:left]), "hints of earlier runs")
+        yield _with_cut(replace(draft, recalled=draft.recalled[:left]), "hints of earlier runs")
 
 
 def _lessons(draft: Draft) -> Iterator[Draft]:
     for left in range(len(draft.lessons) - 1, -1, -1):
         kept = draft.lessons[len(draft.lessons) - left :]
-        yield _said(replace(draft, lessons=kept), "lessons of earlier rejections")
+        yield _with_cut(replace(draft, lessons=kept), "lessons of earlier rejections")
 
 
 def _prose(draft: Draft) -> Iterator[Draft]:
     bare = tuple(replace(turn, reply=_code_only(turn.reply)) for turn in draft.shown)
     if bare != draft.shown:
-        yield _said(replace(draft, shown=bare), "what your replies said around their code")
+        yield _with_cut(replace(draft, shown=bare), "what your replies said around their code")
 
 
 def _guide(draft: Draft) -> Iterator[Draft]:
     if draft.guide:
-        yield _said(replace(draft, guide=False), "the worked example")
+        yield _with_cut(replace(draft, guide=False), "the worked example")
 
 
 def _parent(draft: Draft) -> Iterator[Draft]:
@@ -126,28 +126,28 @@ def _code(draft: Draft) -> Iterator[Draft]:
     for last in draft.shown[-1:]:
         for shorter in _shortened(last.reply):
             shown = (*draft.shown[:-1], replace(last, reply=shorter))
-            yield _said(replace(draft, shown=shown), "the middle of your last reply")
+            yield _with_cut(replace(draft, shown=shown), "the middle of your last reply")
 
 
 def _findings(draft: Draft) -> Iterator[Draft]:
     for last in draft.shown[-1:]:
         for shorter in _shortened(last.feedback):
             shown = (*draft.shown[:-1], replace(last, feedback=shorter))
-            yield _said(replace(draft, shown=shown), "the middle of the last findings")
+            yield _with_cut(replace(draft, shown=shown), "the middle of the last findings")
 
 
 def _source(draft: Draft) -> Iterator[Draft]:
     for shorter in _shortened(draft.source, mark="# "):
-        yield _said(replace(draft, source=shorter), "the middle of the module's source")
+        yield _with_cut(replace(draft, source=shorter), "the middle of the module's source")
 
 
 def _without(draft: Draft, turn: Shown) -> Draft:
     kept = tuple(other for other in draft.shown if other is not turn)
     lines = draft.summaries if turn.summary is None else (*draft.summaries, turn.summary)
-    return _said(replace(draft, shown=kept, summaries=lines), f"turn {turn.turn}")
+    return _with_cut(replace(draft, shown=kept, summaries=lines), f"turn {turn.turn}")
 
 
-def _said(draft: Draft, what: str) -> Draft:
+def _with_cut(draft: Draft, what: str) -> Draft:
     return draft if what in draft.cut else replace(draft, cut=(*draft.cut, what))
 
 

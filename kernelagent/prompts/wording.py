@@ -148,7 +148,7 @@ def doing_after(logged: Logged) -> str | None:
 
 
 def server_line(progress: ServerProgress) -> str:
-    """One line about a model server of our own."""
+    """One line about a model server that this run started."""
     after = f": {progress.detail}" if progress.detail else ""
     match progress.phase:
         case "starting":

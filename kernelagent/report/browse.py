@@ -26,7 +26,7 @@ Outcome = Literal[
     "better", "not_faster", "none", "interrupted", "failed", "unfinished", "unreadable"
 ]
 QUIET_S = 3600.0
-"""A log without an end that nobody wrote to for this long belongs to a run that was killed."""
+"""A log without an end that was not written to for this long belongs to a run that was killed."""
 
 
 @dataclass(frozen=True)
@@ -135,7 +135,7 @@ class DiffView:
 
 
 @dataclass(frozen=True)
-class Told:
+class LogContents:
     """What a log holds as of now, and whether its last line is whole."""
 
     events: tuple[Logged, ...]
@@ -148,12 +148,12 @@ class Told:
         return self.state.finished
 
 
-def told_by(log: Path) -> Told:
+def contents_of(log: Path) -> LogContents:
     """Reads a log without touching it; a torn last line is left out. Raises `UsageError`."""
     data = log.read_bytes()
     events = tuple(events_in(data, log))
     try:
-        return Told(events, bool(whole_lines(data)[1]), fold(events))
+        return LogContents(events, bool(whole_lines(data)[1]), fold(events))
     except KeyError as error:
         raise UsageError(f"{log}: turn {error} goes on without having begun") from error
 
@@ -167,7 +167,7 @@ def all_runs(runs: Path) -> tuple[RunRow, ...]:
 def row_of(folder: RunFolder) -> RunRow:
     """One run's row."""
     try:
-        return _row(folder, told_by(folder.log))
+        return _row(folder, contents_of(folder.log))
     except UsageError as error:
         then = folder.log.stat().st_mtime
         why, size = str(error), _size_bytes(folder.path)
@@ -176,8 +176,8 @@ def row_of(folder: RunFolder) -> RunRow:
         )
 
 
-def _row(folder: RunFolder, told: Told) -> RunRow:
-    state, end = told.state, told.finished
+def _row(folder: RunFolder, contents: LogContents) -> RunRow:
+    state, end = contents.state, contents.finished
     return RunRow(
         run=state.run or folder.id,
         folder=str(folder.path),
@@ -240,7 +240,7 @@ def prune(
 ) -> tuple[RunRow, ...]:
     """Deletes the folders of `rows` once `confirm` has shown them and agreed; returns the deleted.
 
-    `yes`: nobody is asked. A row whose run went on since it was read is left alone.
+    `yes`: without asking. A row whose run went on since it was read is left alone.
     """
     if not rows or not (yes or confirm(rows)):
         return ()
@@ -257,7 +257,7 @@ def _delete(row: RunRow) -> bool:
 
 def run_view(folder: RunFolder) -> RunView:
     """A run: facts, turns, best, spend; raises `UsageError`."""
-    reported = told_by(folder.log)
+    reported = contents_of(folder.log)
     state = reported.state
     wall = {"wall_s": state.elapsed_s}
     return RunView(
@@ -274,7 +274,7 @@ def run_view(folder: RunFolder) -> RunView:
 
 def turn_view(folder: RunFolder, turn: int) -> TurnView:
     """One turn with all that is known of it; raises `UsageError`."""
-    reported = told_by(folder.log)
+    reported = contents_of(folder.log)
     item = _turn(reported.state, turn)
     replies = [e.event for e in reported.events if isinstance(e.event, ReplyReceived)]
     reply = next((r for r in reversed(replies) if r.turn == turn), None)
@@ -296,7 +296,7 @@ def turn_view(folder: RunFolder, turn: int) -> TurnView:
 
 def diff_view(folder: RunFolder, before: int, after: int) -> DiffView:
     """What changed between the candidates of two turns; raises `UsageError`."""
-    state = told_by(folder.log).state
+    state = contents_of(folder.log).state
     item, other = _turn(state, before), _turn(state, after)
     lines = difflib.unified_diff(
         _source(item).splitlines(),

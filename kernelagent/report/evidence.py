@@ -258,12 +258,12 @@ def roofline(winner: Evaluation) -> tuple[Block, ...]:
     )
 
 
-def _roofline_chart(found: Sequence[Work], known: Ceilings) -> Chart:
+def _roofline_chart(works: Sequence[Work], known: Ceilings) -> Chart:
     title = "Roofline of the kernels"
-    if found[0].estimated:
+    if works[0].estimated:
         title += " (estimate, not timed)"
-    text = f"{title}\n{roofline_text(found, known)}"
-    return Chart(roofline_svg(found, known, title=title), text)
+    text = f"{title}\n{roofline_text(works, known)}"
+    return Chart(roofline_svg(works, known, title=title), text)
 
 
 def _bandwidth_chart(rows: Sequence[KernelFacts], winner: Evaluation, known: Ceilings) -> Chart:

@@ -56,7 +56,7 @@ def _limits(state: RunState, winner: Evaluation) -> list[Words]:
 def _verified(state: RunState, winner: Evaluation) -> str:
     names = ", ".join(item.name for item in winner.input_sets) or "none"
     sizes = state.facts.dynamic if state.facts is not None else ()
-    declared = f" with any size of {', '.join(sizes)}" if sizes else ""
+    declared = f" with other sizes of {', '.join(sizes)}" if sizes else ""
     return f"those of input set {names}{declared}"
 
 

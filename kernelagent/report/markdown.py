@@ -1,6 +1,7 @@
 """A document as Markdown that is also read with ease as it is, in a pager.
 
-Text of models, candidates and users is escaped: it can open no link, table, listing or HTML element.
+Its form is `report.md.j2`; here is the escaping. Text of models, candidates and users can open no link,
+table, listing or HTML element.
 """
 
 from __future__ import annotations
@@ -8,21 +9,8 @@ from __future__ import annotations
 import re
 
 from kernelagent.report.charts.svg import CONTROL
-from kernelagent.report.document import (
-    Block,
-    Bullets,
-    Chart,
-    Code,
-    Document,
-    Figures,
-    Folded,
-    Mono,
-    Paragraph,
-    Strong,
-    Table,
-    Words,
-    pieces,
-)
+from kernelagent.report.document import Document
+from kernelagent.report.templates import Filters, environment
 
 # Only what Markdown would take for its own: `[1.2, 1.3]` and `a_name` stay as they are.
 _SPECIAL = re.compile(
@@ -33,40 +21,8 @@ _BLOCK_START = re.compile(r"^(#{1,6}(?=\s|$)|[+-](?=\s|$)|[-=]+(?=\s*$)|>|\d+[.)
 
 def as_markdown(document: Document) -> str:
     """The whole document, ending in a newline."""
-    parts = [f"# {_plain(document.title)}", _words(document.lead)]
-    parts += [_block(block) for block in document.blocks]
-    for section in document.sections:
-        parts.append(f"## {_plain(section.title)}")
-        parts += [_block(block) for block in section.blocks]
-    return "\n\n".join(parts) + "\n"
-
-
-def _block(block: Block) -> str:
-    match block:
-        case Paragraph(words):
-            return _words(words)
-        case Bullets(items):
-            return "\n".join(f"- {_words(item)}" for item in items)
-        case Table():
-            return _table(block)
-        case Code(text, language):
-            return _listing(text, language)
-        case Chart(_, text):
-            return _listing(text, "text")
-        case Figures(figures):
-            return "\n".join(
-                f"- **{_plain(entry.number)}** {_plain(entry.label)} ({_plain(entry.doubt)})"
-                for entry in figures
-            )
-        case Folded(summary, blocks):
-            return "\n\n".join((f"### {_words(summary)}", *(_block(inner) for inner in blocks)))
-
-
-def _table(table: Table) -> str:
-    rules = ["---:" if column in table.right else "---" for column in range(len(table.heads))]
-    rows = [[_plain(head) for head in table.heads], rules]
-    rows += [[_words(cell) for cell in row] for row in table.rows]
-    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+    filters: Filters = {"plain": _plain, "mono": _mono, "line": _line, "listing": _listing}
+    return environment(filters).get_template("report.md.j2").render(document=document)
 
 
 def _listing(text: str, language: str) -> str:
@@ -75,23 +31,14 @@ def _listing(text: str, language: str) -> str:
     return f"{fence}{language}\n{CONTROL.sub('�', text).rstrip()}\n{fence}"
 
 
-def _words(words: Words) -> str:
-    text = "".join(_piece(piece) for piece in pieces(words)).strip()
+def _line(text: str) -> str:
     # At the start of a line a few more characters would mean something.
-    return _BLOCK_START.sub(_escaped_start, text)
+    return _BLOCK_START.sub(_escaped_start, text.strip())
 
 
 def _escaped_start(start: re.Match[str]) -> str:
     sign = start.group()
     return f"{sign[:-1]}\\{sign[-1]}" if sign[0].isdigit() else f"\\{sign}"
-
-
-def _piece(piece: str | Mono | Strong) -> str:
-    if isinstance(piece, Mono):
-        return _mono(piece.text)
-    if isinstance(piece, Strong):
-        return f"**{_plain(piece.text)}**"
-    return _plain(piece)
 
 
 def _plain(text: str) -> str:

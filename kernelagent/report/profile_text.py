@@ -26,36 +26,36 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 
-def print_reference(console: Console, found: ReferenceProfile) -> None:
+def print_reference(console: Console, profile: ReferenceProfile) -> None:
     """The module's own operations, dearest first, and what is the least its input set needs."""
-    word = "estimate, not timed" if found.tier == "counted" else "traced by torch.profiler"
+    word = "estimate, not timed" if profile.tier == "counted" else "traced by torch.profiler"
     _say(
         console,
-        f"The module itself on {found.input_set} {found.arguments}: {found.us:.1f} µs ({word})",
+        f"The module itself on {profile.input_set} {profile.arguments}: {profile.us:.1f} µs ({word})",
     )
     table = Table(box=None, pad_edge=False)
     for title in ("operation", "launches", "µs", "share", "moved", "bound by"):
         table.add_column(title, justify="left" if title in ("operation", "bound by") else "right")
-    for row in found.operations:
+    for row in profile.operations:
         moved = "" if row.moved_bytes is None else size(row.moved_bytes)
         cells = (harmless(row.name), str(row.launches), f"{row.us:.1f}", f"{row.share:.0%}", moved)
         table.add_row(*cells, row.bound or "")
     console.print(table)
-    if found.headroom is not None:
-        _say(console, headroom_sentence(found.headroom))
+    if profile.headroom is not None:
+        _say(console, headroom_sentence(profile.headroom))
 
 
-def print_estimate(console: Console, found: ModuleEstimate) -> None:
+def print_estimate(console: Console, estimate: ModuleEstimate) -> None:
     """One line for eager, one for torch.compile, each with its 80 % interval and the word estimate."""
-    mode = "as its constructor leaves it" if found.mode == "as built" else "in eval mode"
-    _say(console, f"Estimates, not timed, for {found.input_set} {found.arguments}, {mode}:")
-    for name, way in (("eager", found.eager), ("torch.compile", found.compile)):
+    mode = "as its constructor leaves it" if estimate.mode == "as built" else "in eval mode"
+    _say(console, f"Estimates, not timed, for {estimate.input_set} {estimate.arguments}, {mode}:")
+    for name, way in (("eager", estimate.eager), ("torch.compile", estimate.compile)):
         us = way.us
         _say(
             console,
             f"  {name}: {us.value:,.1f} µs (80 %: {us.low:,.1f} to {us.high:,.1f}), bound by {way.bound}",
         )
-    _say(console, f"  the least possible by bytes and operations: {found.least_us:,.1f} µs")
+    _say(console, f"  the least possible by bytes and operations: {estimate.least_us:,.1f} µs")
 
 
 def print_profile(console: Console, evaluation: Evaluation) -> None:

@@ -66,14 +66,14 @@ def worth(evaluation: Evaluation) -> Point:
     return Point(interval.value, interval.low, interval.high)
 
 
-def curve(found: Iterable[Moment], name: str, axis: Axis) -> Series:
+def curve(moments: Iterable[Moment], name: str, axis: Axis) -> Series:
     """The best so far along an axis; of several moments at one place the last holds."""
-    at = {moment.at(axis): moment.best for moment in found}
+    at = {moment.at(axis): moment.best for moment in moments}
     return Series(name, tuple(at), tuple(at.values()))
 
 
-def _rises(shown: Evaluation | None, found: Evaluation) -> bool:
+def _rises(shown: Evaluation | None, evaluation: Evaluation) -> bool:
     """Only beyond doubt: over the eager module at first, then over the best so far."""
     if shown is None:
-        return found.accepted and standing(found) == "faster"
-    return better(found, shown)
+        return evaluation.accepted and standing(evaluation) == "faster"
+    return better(evaluation, shown)

@@ -18,6 +18,8 @@ _PROBES = {
     "mean100": "around a mean of 100",
     "large_logits": "logits whose exponential overflows",
     "spikes": "a few very large values",
+    "one_truth": "masks with whole rows of one value",
+    "edges": "exact zeros, ties, rows of one value, denormals",
 }
 _KNOCKED_OUT = (
     "run once more with all that its kernels store replaced by poison: it had to go wrong"
@@ -33,6 +35,23 @@ _STAGES = {
     "account": "launches counted: bytes, operations, instructions",
     "measure": "timed on the judge's clock",
 }
+SHOWN_BY = {
+    "load": "corpus: exits-in-the-import",
+    "construct": "corpus: weights-from-a-seed",
+    "verify": "corpus: all-rows-but-the-last",
+    "audit": "corpus: result-of-the-kernel-unused",
+    "reverse knock-out": "corpus: operator-under-pure",
+    "rowaffine": "corpus: mean-and-variance-of-uniform-numbers",
+    "onehot": "corpus: ninety-percent-of-a-sum",
+    "times30": "corpus: cubic-for-relu",
+    "times1e-3": "corpus: another-eps",
+    "times1e5": "corpus: float16-for-bfloat16",
+    "mean100": "corpus: variance-in-one-pass",
+    "large_logits": "corpus: no-maximum-subtracted",
+    "spikes": "corpus: maximum-of-the-first-half",
+    "edges": "corpus: zero-becomes-a-half",
+}
+"""The candidate of the shipped corpora that a stage or a kind of input refuses."""
 
 
 def verification(state: RunState, winner: Evaluation) -> tuple[Block, ...]:
@@ -67,7 +86,7 @@ def _probes(cases: Sequence[Case]) -> Table:
     rows = tuple(
         (
             Mono(name),
-            _PROBES.get(name.split(" ")[0], ""),
+            _shown(name.split(" ")[0], _PROBES.get(name.split(" ")[0], "")),
             str(len(result)),
             _share((case.rms_error, case.rms_budget) for case in result),
             _share((case.max_error, case.max_budget) for case in result),
@@ -127,9 +146,13 @@ def _work(winner: Evaluation) -> str:
 
 
 def _asked(stage: str, winner: Evaluation) -> str:
-    if stage == "audit" and winner.policy != "any":
-        return _KNOCKED_OUT
-    return _STAGES.get(stage, "")
+    knocked_out = stage == "audit" and winner.policy != "any"
+    return _shown(stage, _KNOCKED_OUT if knocked_out else _STAGES.get(stage, ""))
+
+
+def _shown(name: str, words: str) -> str:
+    """With the candidate that shows it."""
+    return f"{words} ({SHOWN_BY[name]})" if words and name in SHOWN_BY else words
 
 
 def _pass(winner: Evaluation) -> str:

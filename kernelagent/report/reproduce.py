@@ -3,27 +3,27 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import fields
 from pathlib import Path
 
 from kernelagent.domain.config import RunConfig
+from kernelagent.domain.judge_settings import JudgeSettings
+from kernelagent.domain.options import options_of
 from kernelagent.domain.problem import ProblemSpec
+
+_OF_THIS_MACHINE = {"memory_limit", "min_speedup"}
+"""What no verdict depends on, or `evaluate` does not take."""
 
 
 def recheck_command(problem: ProblemSpec, config: RunConfig, module: Path) -> str:
     """The command that gives the emitted module's verdict and number again."""
     words = ["kernelagent", "evaluate", problem_word(problem), str(module)]
-    for flag, value in (
-        ("--module", problem.module),
-        ("--inputs", problem.inputs),
-        ("--init", problem.init),
-        ("--check", problem.check),
-    ):
-        if value is not None:
-            words += [flag, value]
-    default = RunConfig()
-    for name in ("device", "target", "policy", "baseline", "sandbox"):
-        if getattr(config, name) != getattr(default, name):
-            words += [f"--{name}", str(getattr(config, name))]
+    for name, option in options_of(ProblemSpec).items():
+        words += option.typed(getattr(problem, name))
+    judged = {field.name for field in fields(JudgeSettings)} - _OF_THIS_MACHINE
+    for name, option in options_of(RunConfig).items():
+        if name in judged:
+            words += option.typed(getattr(config, name))
     return shlex.join(words)
 
 

@@ -70,7 +70,7 @@ def _spent(state: RunState) -> str:
     return text
 
 
-def _curve(found: Sequence[Moment], state: RunState, axis: Axis) -> Chart:
+def _curve(moments: Sequence[Moment], state: RunState, axis: Axis) -> Chart:
     timed = state.device is not None and state.device.kind == "cuda"
     labels = Labels(
         title=f"Best so far against {axis}",
@@ -79,7 +79,7 @@ def _curve(found: Sequence[Moment], state: RunState, axis: Axis) -> Chart:
         warning="" if timed else "ESTIMATE, not timed: differences under 20 % mean nothing",
     )
     name = str(state.config.get("strategy") or "run")
-    series = [curve(found, name, axis)]
+    series = [curve(moments, name, axis)]
     text = f"{labels.title}\n{anytime_text(series, labels, width=64, height=12)}"
     return Chart(anytime_svg(series, labels), text)
 

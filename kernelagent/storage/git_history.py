@@ -73,7 +73,7 @@ class GitLog:
         self._take_all((logged,))
 
     def rebuild(self, events: Iterable[Logged]) -> None:
-        """The repository anew, from all events of the run; the old one is thrown away."""
+        """The repository made again from all events of the run; the old one is thrown away."""
         if self._is_ours():
             shutil.rmtree(self._git)
         self._parents, self._told, self._commits = {}, {}, {}
@@ -171,7 +171,7 @@ class GitLog:
         return _store(repo, b"commit", b"\n".join(lines))
 
     def _parent_of(self, turn: int) -> bytes | None:
-        """The commit of the nearest turn it stems from: void turns have none of their own."""
+        """The commit of the nearest turn it stems from: void turns have none."""
         before = self._parents.get(turn)
         while before is not None and before not in self._commits:
             before = self._parents.get(before)

@@ -67,7 +67,7 @@ class Inbox:
         return cls(folder.path / "inbox")
 
     def waiting(self) -> tuple[Command | NoCommand, ...]:
-        """What nobody has taken yet, in the order it was sent."""
+        """What has not been taken yet, in the order it was sent."""
         if not self.path.is_dir():
             return ()
         names = sorted(path.name for path in self.path.glob("[!.]*.json"))
@@ -97,7 +97,7 @@ class Inbox:
 
 
 def send(folder: RunFolder, command: Command) -> str:
-    """Steer a run from outside; raises `UsageError` where nobody is there to obey now.
+    """Steer a run from outside; raises `UsageError` where the run is not going on.
 
     Hints, pins, bans and limits wait in the inbox until the run goes on.
     """

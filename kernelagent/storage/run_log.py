@@ -25,6 +25,21 @@ LOCK = "writer.pid"
 """Locked, and holding the process's number, while somebody writes the log."""
 
 
+def new_folder(parent: Path, stem: str, parts: Sequence[str], *, now: float) -> Path:
+    """Make `parent/YYYYMMDD-HHMMSS-<stem>-<4 hex>` with these folders in it.
+
+    Where `parent` stands in `.kernelagent`, git is told to ignore that.
+    """
+    stamp = time.strftime("%Y%m%d-%H%M%S", time.localtime(now))
+    path = parent / f"{stamp}-{stem}-{secrets.token_hex(2)}"
+    for part in parts:
+        (path / part).mkdir(parents=True)
+    ignore = parent.parent / ".gitignore"
+    if parent.parent.name == ".kernelagent" and not ignore.exists():
+        ignore.write_text("*\n", encoding="utf-8")
+    return path
+
+
 @dataclass(frozen=True)
 class RunFolder:
     """Where one run lives: `.kernelagent/runs/<id>/`."""
@@ -42,15 +57,8 @@ class RunFolder:
     @classmethod
     def create(cls, runs: Path, stem: str, *, now: float) -> RunFolder:
         """A new folder named `YYYYMMDD-HHMMSS-<stem>-<4 hex>`."""
-        stamp = time.strftime("%Y%m%d-%H%M%S", time.localtime(now))
         safe = "".join(c if c.isalnum() else "_" for c in stem)[:40] or "problem"
-        path = runs / f"{stamp}-{safe}-{secrets.token_hex(2)}"
-        for part in ("candidates", "prompts"):
-            (path / part).mkdir(parents=True)
-        ignore = runs.parent / ".gitignore"
-        if runs.parent.name == ".kernelagent" and not ignore.exists():
-            ignore.write_text("*\n", encoding="utf-8")
-        return cls(path)
+        return cls(new_folder(runs, safe, ("candidates", "prompts"), now=now))
 
     @classmethod
     def open(cls, run: str, runs: Path) -> RunFolder:

@@ -56,6 +56,6 @@ class Scrubber:
         self.taken += count
         return _PATHS.sub(self._last_part, text)
 
-    def _last_part(self, found: re.Match[str]) -> str:
+    def _last_part(self, match: re.Match[str]) -> str:
         self.taken += 1
-        return f".../{Path(found[0]).name}"
+        return f".../{Path(match[0]).name}"

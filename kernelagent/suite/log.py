@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import secrets
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -20,6 +19,7 @@ import msgspec
 from kernelagent.domain.errors import UsageError
 from kernelagent.domain.evaluation import DeviceFacts
 from kernelagent.domain.serialization import from_data, to_data
+from kernelagent.storage.run_log import new_folder
 from kernelagent.suite.problems import SuiteProblem
 
 SCHEMA = "kernelagent.suite_event/1"
@@ -147,14 +147,7 @@ class SuiteFolder:
     @classmethod
     def create(cls, suites: Path, *, now: float) -> SuiteFolder:
         """A new folder named `YYYYMMDD-HHMMSS-suite-<4 hex>`."""
-        stamp = time.strftime("%Y%m%d-%H%M%S", time.localtime(now))
-        path = suites / f"{stamp}-suite-{secrets.token_hex(2)}"
-        for part in ("runs", "modules"):
-            (path / part).mkdir(parents=True)
-        ignore = suites.parent / ".gitignore"
-        if suites.parent.name == ".kernelagent" and not ignore.exists():
-            ignore.write_text("*\n", encoding="utf-8")
-        return cls(path)
+        return cls(new_folder(suites, "suite", ("runs", "modules"), now=now))
 
     @classmethod
     def open(cls, suite: str, suites: Path) -> SuiteFolder:

@@ -40,7 +40,7 @@ def conduct_on(
     def opening(log: SuiteLog) -> None:
         joined = cluster.joined
         log.publish(ClusterJoined(address, joined.device, joined.devices, joined.left_out))
-        cluster.tell(lambda message: log.publish(ClusterChanged(message)))
+        cluster.on_message(lambda message: log.publish(ClusterChanged(message)))
 
     run_one = partial(run_here, judges=cluster)
     return conduct(

@@ -28,14 +28,14 @@ class SuiteProblem:
 
 
 @dataclass(frozen=True)
-class Found:
+class FoundProblems:
     """The problems, in the order they are run, and the files in the folders that are none."""
 
     problems: tuple[SuiteProblem, ...]
     left_out: tuple[str, ...] = ()
 
 
-def find_problems(places: Sequence[str], splits: Sequence[str] = ()) -> Found:
+def find_problems(places: Sequence[str], splits: Sequence[str] = ()) -> FoundProblems:
     """Every problem at `places`; with `splits` (`L1`, `level2`) only those of these levels.
 
     In a folder a problem is a Python file that defines a class `Model` and `get_inputs`, as
@@ -59,7 +59,7 @@ def find_problems(places: Sequence[str], splits: Sequence[str] = ()) -> Found:
             f"no problem was found{where} at {', '.join(places)}; a problem is a Python file with "
             f"`class Model` and `get_inputs()`, in folders level1, level2, … where --split is used"
         )
-    return Found(tuple(_unique(problems)), tuple(left_out))
+    return FoundProblems(tuple(_unique(problems)), tuple(left_out))
 
 
 def _single(place: str) -> SuiteProblem:
@@ -73,7 +73,7 @@ def _single(place: str) -> SuiteProblem:
     return SuiteProblem(place.replace(":", "-"), spec)
 
 
-def _in_folder(folder: Path) -> Found:
+def _in_folder(folder: Path) -> FoundProblems:
     files = sorted((f for f in folder.rglob("*.py") if f.is_file()), key=_natural)
     inside = {file: file.relative_to(folder) for file in files}
     shown = {f: r for f, r in inside.items() if not any(p.startswith((".", "_")) for p in r.parts)}
@@ -87,7 +87,7 @@ def _in_folder(folder: Path) -> Found:
         if _is_problem(file)
     ]
     taken = {problem.spec.path for problem in problems}
-    return Found(tuple(problems), tuple(str(f) for f in shown if str(f) not in taken))
+    return FoundProblems(tuple(problems), tuple(str(f) for f in shown if str(f) not in taken))
 
 
 def _is_problem(file: Path) -> bool:

@@ -10,7 +10,7 @@ from typing import Literal
 from kernelagent.domain.evaluation import DeviceFacts, Evaluation
 from kernelagent.domain.events import Evaluated, Logged, RunFinished, WinnerMeasured
 from kernelagent.domain.history import Turn
-from kernelagent.report.browse import Told, told_by
+from kernelagent.report.browse import LogContents, contents_of
 from kernelagent.report.record import reproduce_command
 from kernelagent.storage.run_state import RunState
 from kernelagent.suite.log import ProblemEnded, SuiteFolder, read_suite, started
@@ -69,7 +69,7 @@ class ProblemResult:
     by_turn: tuple[Score, ...] = ()
     """Each finished turn, as it was judged then."""
     reproduce: str | None = None
-    """The command that judges the problem's module anew; None where none was written."""
+    """The command that judges the problem's module again; None where none was written."""
 
 
 def results_of(folder: SuiteFolder) -> tuple[ProblemResult, ...]:
@@ -84,7 +84,7 @@ def results_of(folder: SuiteFolder) -> tuple[ProblemResult, ...]:
 def devices_of(folder: SuiteFolder) -> tuple[DeviceFacts, ...]:
     """The devices that the suite's verdicts hold for, in order; more than one if it went elsewhere."""
     runs = [run_folder(folder.runs_of(problem.key)) for problem in started(folder).problems]
-    reported = [told_by(run.log).state.device for run in runs if run is not None]
+    reported = [contents_of(run.log).state.device for run in runs if run is not None]
     return tuple(dict.fromkeys(device for device in reported if device is not None))
 
 
@@ -92,7 +92,7 @@ def _result(
     folder: SuiteFolder, problem: SuiteProblem, endings: Sequence[ProblemEnded]
 ) -> ProblemResult:
     run = run_folder(folder.runs_of(problem.key))
-    reported = told_by(run.log) if run is not None else Told((), torn=False)
+    reported = contents_of(run.log) if run is not None else LogContents((), torn=False)
     events, state = reported.events, reported.state
     end = events[-1].event if events else None
     finished = end if isinstance(end, RunFinished) else None
@@ -152,21 +152,21 @@ def _of_turn(turn: Turn) -> Score:
     return _score(turn.index, turn.evaluation, certified=False)
 
 
-def _score(turn: int | None, found: Evaluation, *, certified: bool) -> Score:
-    timing = found.timing if found.accepted else None
+def _score(turn: int | None, evaluation: Evaluation, *, certified: bool) -> Score:
+    timing = evaluation.timing if evaluation.accepted else None
     return Score(
         turn=turn,
-        correct=found.accepted,
+        correct=evaluation.accepted,
         eager=timing.speedup_eager.value if timing else None,
-        compiled=_against_best_mode(found) if found.accepted else None,
-        estimate=found.estimate.ratio if found.accepted and found.estimate else None,
+        compiled=_against_best_mode(evaluation) if evaluation.accepted else None,
+        estimate=evaluation.estimate.ratio if evaluation.accepted and evaluation.estimate else None,
         certified=certified,
-        code=found.reason.code if found.reason else None,
+        code=evaluation.reason.code if evaluation.reason else None,
     )
 
 
-def _against_best_mode(found: Evaluation) -> float | None:
-    timing = found.timing
+def _against_best_mode(evaluation: Evaluation) -> float | None:
+    timing = evaluation.timing
     if timing is None:
         return None
     if timing.compile:

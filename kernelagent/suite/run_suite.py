@@ -32,7 +32,7 @@ from kernelagent.suite.log import (
     started,
     total_of,
 )
-from kernelagent.suite.problems import Found, SuiteProblem
+from kernelagent.suite.problems import FoundProblems, SuiteProblem
 from kernelagent.suite.shared_budget import SharedBudget, most_for_one
 
 
@@ -91,7 +91,11 @@ class Ended:
 
 
 def begin(
-    suites: Path, found: Found, config: RunConfig, jobs: int, total_usd: float | None = None
+    suites: Path,
+    chosen: FoundProblems,
+    config: RunConfig,
+    jobs: int,
+    total_usd: float | None = None,
 ) -> SuiteFolder:
     """A new suite's folder, its first record written; `total_usd`: for all problems together.
 
@@ -105,8 +109,8 @@ def begin(
     log.publish(
         SuiteStarted(
             folder.path.name,
-            found.problems,
-            found.left_out,
+            chosen.problems,
+            chosen.left_out,
             to_data(config),
             jobs,
             versions(),

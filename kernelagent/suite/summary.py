@@ -73,7 +73,7 @@ class SuiteReport:
     total_usd: float | None = None
     """Dollars for all problems together; None: no such limit."""
     too_dear: str | None = None
-    """Why problems were not begun although nobody stopped the suite."""
+    """Why problems were not begun although the suite was not stopped."""
     config: dict[str, Any] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=dict)
     schema: str = SCHEMA

@@ -107,26 +107,30 @@ def notes(rows: Sequence[ProblemResult]) -> list[str]:
     return [f"{key}: {what}" for key, what in reported]
 
 
-def score(found: Score) -> str:
+def score(result: Score) -> str:
     """One candidate in a cell, an estimate called so."""
-    if not found.correct:
-        return found.code or "not correct"
-    if found.eager is not None:
-        compiled = "" if found.compiled is None else f", {found.compiled:.2f}× torch.compile"
-        return f"{found.eager:.2f}× eager{compiled}"
-    if found.estimate is not None:
-        return f"estimate {found.estimate:.2f}"
+    if not result.correct:
+        return result.code or "not correct"
+    if result.eager is not None:
+        compiled = "" if result.compiled is None else f", {result.compiled:.2f}× torch.compile"
+        return f"{result.eager:.2f}× eager{compiled}"
+    if result.estimate is not None:
+        return f"estimate {result.estimate:.2f}"
     return "correct, not timed"
 
 
-def share(found: Share) -> str:
+def share(interval: Share) -> str:
     """A share of problems with its interval."""
-    return f"{found.value:.1%} [{found.low:.1%}, {found.high:.1%}]"
+    return f"{interval.value:.1%} [{interval.low:.1%}, {interval.high:.1%}]"
 
 
-def ratio(found: Share | None) -> str:
+def ratio(interval: Share | None) -> str:
     """A mean ratio with its interval."""
-    return "–" if found is None else f"{found.value:.2f} [{found.low:.2f}, {found.high:.2f}]"
+    return (
+        "–"
+        if interval is None
+        else f"{interval.value:.2f} [{interval.low:.2f}, {interval.high:.2f}]"
+    )
 
 
 def preamble(report: SuiteReport) -> list[str]:

@@ -29,7 +29,7 @@ def trloo(group: Rewards, *, gamma: float = 1.0, mask: Mask | None = None) -> li
     """A_{i,t} = G_{i,t} − mean_{j≠i} G_{j,t}, over the N_t trajectories that have turn t.
 
     No division by a standard deviation. N_t = 1: A = G. A masked turn has advantage 0 and is in
-    nobody's baseline, but its reward still counts in the returns of the turns before it.
+    no baseline of another, but its reward still counts in the returns of the turns before it.
     Equivalent to N_t/(N_t − 1) · (G_{i,t} − mean_j G_{j,t}). (2602.05885.)
     """
     gains = [returns(rewards, gamma) for rewards in group]

@@ -30,6 +30,7 @@ from kernelagent.loop.session import Session
 from kernelagent.models import ModelQuery, Reply
 from kernelagent.prompts.repeats import REPEATED
 from kernelagent.strategies import load_strategy
+from kernelagent.tools.closing import Closing
 from kernelagent.tools.judge_client import JudgeProcess
 from kernelagent.training.turn_rewards import Outcome, keep_probability
 
@@ -168,7 +169,7 @@ class _Of:
         return result
 
 
-class KernelEnv:
+class KernelEnv(Closing):
     """One episode at a time: a problem, up to `turns` replies. Not thread-safe; `Judges` is."""
 
     def __init__(
@@ -252,12 +253,6 @@ class KernelEnv:
         """Ends the judges, unless they were given."""
         if self._own_judges:
             self._judges.close()
-
-    def __enter__(self) -> KernelEnv:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def _begun(self) -> Session:
         if self._session is None:

@@ -20,7 +20,7 @@ from kernelagent.domain.history import History, Message, Turn
 from kernelagent.domain.serialization import to_data
 from kernelagent.prompts import render_prompt
 from kernelagent.prompts.repeats import normal_form
-from kernelagent.report.browse import told_by
+from kernelagent.report.browse import contents_of
 from kernelagent.storage.run_log import RunFolder
 from kernelagent.storage.run_state import RunState
 from kernelagent.storage.scrubbing import Scrubber
@@ -110,7 +110,7 @@ def export(runs: Sequence[RunFolder], choice: Choice = Choice()) -> Export:
     result: list[Trajectory] = []
     dropped: list[Dropped] = []
     for run in runs:
-        state = told_by(run.log).state
+        state = contents_of(run.log).state
         if state.facts is None or state.device is None:
             dropped.append(Dropped(run.id, "the whole run", "its problem was never read"))
             continue
@@ -197,11 +197,11 @@ def _why_masked(
 
 
 def _distinct(
-    found: Sequence[Trajectory], similarity: float, dropped: list[Dropped]
+    trajectories: Sequence[Trajectory], similarity: float, dropped: list[Dropped]
 ) -> Iterator[Trajectory]:
     """Trajectories whose programs, as sets of lines in normal form, are not near an earlier one's."""
     kept: list[tuple[Trajectory, frozenset[str]]] = []
-    for trajectory in found:
+    for trajectory in trajectories:
         lines = _program_lines(trajectory)
         near = next(
             (
@@ -315,9 +315,9 @@ def statement(exported: Export, form: Format) -> str:
     return "\n".join(lines) + "\n"
 
 
-def as_lines(found: Sequence[dict[str, Any]]) -> str:
+def as_lines(records: Sequence[dict[str, Any]]) -> str:
     """JSON lines."""
-    return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in found)
+    return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in records)
 
 
 def refuse_unknown(form: str) -> Format:

@@ -1,7 +1,7 @@
 """Mismatch rejection sampling (MRS): what trainer and rollout engine disagree on is not learnt from.
 
 The two compute log-probabilities of the same tokens with different kernels; their ratio is the
-importance weight that nobody corrects for.
+importance weight without a correction.
 """
 
 from __future__ import annotations

@@ -202,6 +202,8 @@ class _Guard:
         self.forms = {(len(item["args"]), frozenset(item.get("kwargs", {}))) for item in sets}
         self.positional = {count for count, names in self.forms if not names}
         self._covers_gradients = "train" in ENVELOPE_VERIFIED["modes"]
+        self.compares_values = "'values':" in repr(sets)
+        self._digests: dict[int, tuple[Any, int | None, str]] = {}
         self._device: torch.device | None = None
         self._index: int | None = None
         self._answers: dict[Any, tuple[str, str] | None] = {}
@@ -251,9 +253,48 @@ class _Guard:
             answer = self._judge_arguments(args, kwargs, seen)
         if answer is None and not self._covers_gradients and torch.is_grad_enabled():
             answer = self._gradient_refusal(args, kwargs)
+        if answer is None and self.compares_values:
+            # Values do not show in torch's own guards: asked anew each time.
+            return self._values_refusal(args, kwargs)
         if answer is None and not kwargs and self._remembered in (None, seen):
             self._remember(args, seen)
         return answer
+
+    def _values_refusal(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[str, str] | None:
+        """Whether tensors that held the same in every verified call hold it now."""
+        for item in ENVELOPE_VERIFIED["input_sets"]:
+            if _set_refusal(item, args, kwargs) is not None:
+                continue
+            pairs = [
+                *_with_digests({"list": item["args"]}, args),
+                *_with_digests({"dict": item.get("kwargs", {})}, kwargs),
+            ]
+            if all(self._holds(tensor, digest) for digest, tensor in pairs):
+                return None
+        return "values", "an argument holds other values than in every verified call"
+
+    def _holds(self, tensor: torch.Tensor, digest: str) -> bool:
+        """Hashed once for each tensor and version; in a graph capture nothing can be read."""
+        import weakref
+
+        version = None if tensor.is_inference() else tensor._version
+        known = self._digests.get(id(tensor))
+        if (
+            known is not None
+            and known[0]() is tensor
+            and known[1] == version
+            and version is not None
+        ):
+            return known[2] == digest
+        if tensor.is_cuda and torch.cuda.is_current_stream_capturing():
+            return False
+        if len(self._digests) >= _MOST_ANSWERS:
+            self._digests.clear()
+        made = _digest(tensor)
+        self._digests[id(tensor)] = (weakref.ref(tensor), version, made)
+        return made == digest
 
     def _remember(self, args: tuple[Any, ...], seen: Any) -> None:
         """Have the next call like this one recognised by torch's own guards, in one step.
@@ -489,6 +530,8 @@ class _InGraph:
             for value in (*args, *kwargs.values()):
                 if isinstance(value, torch.Tensor) and value.requires_grad:
                     return "gradient", "gradients are recorded and an input requires them"
+        if self.guard.compares_values:
+            return "values", "what an argument holds is compared, which a graph cannot do"
         return _arguments_refusal(args, kwargs)
 
 
@@ -759,6 +802,25 @@ def _value_refusal(
         return "arguments", f"{label} is of type {type(value).__name__}, verified: a tensor"
     refusal = _storage_refusal(label, value, facts["dtype"])
     return refusal or _shape_refusal(label, value, facts, sizes)
+
+
+def _with_digests(facts: Any, value: Any) -> list[tuple[str, torch.Tensor]]:
+    """The digests that were verified, each with the tensor that stands there now."""
+    if isinstance(facts, dict) and "values" in facts:
+        return [(facts["values"], value)]
+    for kind in _NESTS:
+        if isinstance(facts, dict) and kind.__name__ in facts:
+            inner = facts[kind.__name__]
+            keys = list(inner) if kind is dict else range(len(inner))
+            return [pair for key in keys for pair in _with_digests(inner[key], value[key])]
+    return []
+
+
+def _digest(tensor: torch.Tensor) -> str:
+    import hashlib
+
+    flat = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8)
+    return hashlib.sha256(flat.numpy().tobytes()).hexdigest()
 
 
 def _nest_refusal(

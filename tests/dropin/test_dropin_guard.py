@@ -17,6 +17,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils.flop_counter import FlopCounterMode
 
 from tests.dropin.emitted import CANDIDATE, Block, X, facts_of, imported, text_for
+from tests.lanes import examples
 
 NESTED = """\
 import torch
@@ -475,7 +476,7 @@ def test_a_jit_trace_holds_the_original(emitted: ModuleType) -> None:
     torch.testing.assert_close(traced(x), dropin.original(x))
 
 
-@settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(50), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     rows=st.integers(0, 8),
     columns=st.just(8),

@@ -33,8 +33,11 @@ from kernelagent.domain.problem import ProblemSpec
 from kernelagent.loop.run import optimize
 from kernelagent.tools.judge.problem.context import JudgeContext
 from kernelagent.tools.judge.verify import compare
-from kernelagent.tools.judge.verify.candidate_process import CandidateProcess, Limits
+from kernelagent.tools.judge.verify.candidate_process import CandidateProcess
+from kernelagent.tools.judge.verify.limits import Limits
+from kernelagent.tools.sandbox.spawn import ForkServer
 from tests.dropin.emitted import imported
+from tests.judges import JudgesHere
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 NAMES = sorted(path.stem for path in (ROOT / "examples").glob("*.py"))
@@ -63,7 +66,7 @@ class Emitted:
 
 
 @cache
-def emitted(name: str) -> Emitted:
+def emitted(name: str, judges: JudgesHere) -> Emitted:
     plain = name == "rotary_embedding"
     spec = ProblemSpec(
         path=str(ROOT / "examples" / f"{name}.py"),
@@ -76,7 +79,7 @@ def emitted(name: str) -> Emitted:
     config = RunConfig(
         device="virtual", turns=2, out=str(out), runs=str(folder / "runs"), envelope_seconds=5.0
     )
-    result = optimize(spec, config)
+    result = optimize(spec, config, judges=judges)
     # What cannot be told apart from eager is not written beside the user's file, but is kept in the run.
     assert result.path is not None or result.outcome == "not_faster", result.why
     text = (result.run / "module.py").read_text(encoding="utf-8")
@@ -87,8 +90,8 @@ def emitted(name: str) -> Emitted:
 
 
 @pytest.fixture(params=EXAMPLES)
-def one(request: pytest.FixtureRequest) -> Emitted:
-    return emitted(request.param)
+def one(request: pytest.FixtureRequest, judges: JudgesHere) -> Emitted:
+    return emitted(request.param, judges)
 
 
 def test_the_state_dict_goes_round(one: Emitted) -> None:
@@ -158,9 +161,9 @@ def test_a_gradient_falls_back(one: Emitted) -> None:
 class Bench:
     """The drop-in in this process, its kernels in the candidate's, the oracle beside it."""
 
-    def __init__(self, one: Emitted) -> None:
+    def __init__(self, one: Emitted, fork_server: ForkServer) -> None:
         settings = JudgeSettings(one.spec, device="virtual")
-        self.context = JudgeContext.open(settings)
+        self.context = JudgeContext.open(settings, fork_server)
         self._scratch = tempfile.TemporaryDirectory(prefix="kernelagent-test-")
         self.process = CandidateProcess(
             self.context.warm,
@@ -194,8 +197,8 @@ class Bench:
 
 
 @pytest.fixture
-def bench(one: Emitted) -> Iterator[Bench]:
-    made = Bench(one)
+def bench(one: Emitted, fork_server: ForkServer) -> Iterator[Bench]:
+    made = Bench(one, fork_server)
     yield made
     made.close()
 

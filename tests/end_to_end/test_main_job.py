@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import textwrap
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import jsonschema
 import pytest
@@ -19,6 +22,7 @@ from kernelagent.storage.run_log import read_events
 from kernelagent.storage.run_state import fold
 
 ROOT = Path(__file__).resolve().parents[2]
+OPTIMIZE = ("optimize", "scale.py", "--model", "replay:talk.jsonl")
 
 PROBLEM = """
 import torch
@@ -79,9 +83,9 @@ def reply(source: str, words: str) -> str:
     return f"{words}\n\n```python\n{source.strip()}\n```\n"
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    (tmp_path / "scale.py").write_text(PROBLEM, encoding="utf-8")
+def written(folder: Path) -> Path:
+    """The folder with the problem and a recorded conversation in it."""
+    (folder / "scale.py").write_text(PROBLEM, encoding="utf-8")
     conversation = [
         reply(KERNEL.replace("tl.maximum", "tl.maximal"), "A first version."),
         "I need to think about this.",
@@ -89,13 +93,28 @@ def folder(tmp_path: Path) -> Path:
         reply(KERNEL, "The grid must round up."),
     ]
     lines = [json.dumps({"reply": text}) for text in conversation]
-    (tmp_path / "talk.jsonl").write_text("\n".join(lines), encoding="utf-8")
-    return tmp_path
+    (folder / "talk.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    return folder
 
 
-def kernelagent(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "kernelagent", *words],
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return written(tmp_path)
+
+
+@dataclass(frozen=True)
+class Optimized:
+    """The folder of a user who has optimized a problem, and what the command printed."""
+
+    folder: Path
+    report: dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def optimized(tmp_path_factory: pytest.TempPathFactory) -> Optimized:
+    folder = written(tmp_path_factory.mktemp("users"))
+    done = subprocess.run(
+        [sys.executable, "-m", "kernelagent", *OPTIMIZE, "--json"],
         capture_output=True,
         text=True,
         cwd=folder,
@@ -103,14 +122,19 @@ def kernelagent(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
         timeout=300,
         check=False,
     )
-
-
-def test_a_conversation_that_repairs_itself_ends_in_a_module_the_judge_accepts(
-    folder: Path,
-) -> None:
-    done = kernelagent(folder, "optimize", "scale.py", "--model", "replay:talk.jsonl", "--json")
     assert done.returncode == 0, done.stderr
-    report = json.loads(done.stdout)
+    return Optimized(folder, json.loads(done.stdout))
+
+
+def kernelagent(*words: str) -> int:
+    """The exit status of the command, called in this process."""
+    with pytest.raises(SystemExit) as ended:
+        main(list(words))
+    return int(ended.value.code or 0)
+
+
+def test_a_conversation_that_repairs_itself_ends_in_a_module(optimized: Optimized) -> None:
+    report = optimized.report
     verdicts = [turn["verdict"] for turn in report["turns"]]
     assert verdicts == ["rejected", "void", "rejected", "accepted"]
     assert report["turns"][0]["reason"]["code"] == "compile_error"
@@ -119,11 +143,7 @@ def test_a_conversation_that_repairs_itself_ends_in_a_module_the_judge_accepts(
     assert report["winner"]["estimate"]["label"] == "estimate"
     assert report["module"] == "scale_optimized.py"
 
-    judged = kernelagent(folder, "evaluate", "scale.py", "scale_optimized.py", "--json")
-    assert judged.returncode == 0, judged.stderr
-    jsonschema.validate(json.loads(judged.stdout), schemas()["evaluation.json"])
-
-    run = Path(folder / report["folder"])
+    run = Path(optimized.folder / report["folder"])
     state = fold(read_events(run / "events.jsonl"))
     assert [turn.accepted for turn in state.history.turns] == [False, False, False, True]
     for name in ("report.md", "report.json", "module.py"):
@@ -132,47 +152,69 @@ def test_a_conversation_that_repairs_itself_ends_in_a_module_the_judge_accepts(
     assert "not timed" in text
     assert "speedup" not in text.lower()
 
-    again = kernelagent(folder, "optimize", "scale.py", "--model", f"replay:{run}", "--force")
-    assert again.returncode == 0, again.stderr
+
+def test_the_judge_accepts_the_emitted_module(
+    optimized: Optimized, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(optimized.folder)
+    assert kernelagent("evaluate", "scale.py", "scale_optimized.py", "--json") == 0
+    jsonschema.validate(json.loads(capfd.readouterr().out), schemas()["evaluation.json"])
 
 
-def test_the_emitted_file_needs_only_torch_and_triton(folder: Path) -> None:
-    words = ("optimize", "scale.py", "--model", "replay:talk.jsonl", "--out", "mine.py")
-    assert kernelagent(folder, *words).returncode == 0
+@pytest.mark.long
+def test_a_run_can_be_replayed_over_what_it_wrote(
+    optimized: Optimized, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = shutil.copytree(optimized.folder, tmp_path / "again")
+    monkeypatch.chdir(folder)
+    run = str(optimized.report["folder"])
+    assert kernelagent("optimize", "scale.py", "--model", f"replay:{run}", "--force") == 0
+
+
+def test_the_emitted_file_needs_only_torch_and_triton(optimized: Optimized) -> None:
     code = textwrap.dedent(
         """
         import sys, torch, warnings
-        import mine, scale
+        import scale_optimized, scale
         assert "kernelagent" not in sys.modules
         module = scale.Model(90).eval()
-        fast = mine.optimized(module)
+        fast = scale_optimized.optimized(module)
         x = torch.randn(3, 90)
-        with warnings.catch_warnings(record=True) as said, torch.no_grad():
+        with warnings.catch_warnings(record=True) as shown, torch.no_grad():
             warnings.simplefilter("always")
             assert torch.equal(fast(x), module(x))
-        assert said, "a CPU tensor is outside what was verified, and this is said"
+        assert shown, "a CPU tensor is outside what was verified, and this is said"
         assert list(fast.state_dict()) == ["weight"]
         """
     )
     done = subprocess.run(
-        [sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, check=False
+        [sys.executable, "-c", code],
+        cwd=optimized.folder,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
 
 
-def test_nothing_better_is_exit_one_and_writes_no_file(folder: Path) -> None:
+@pytest.mark.long
+def test_nothing_better_is_exit_one_and_writes_no_file(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(folder)
     (folder / "talk.jsonl").write_text(json.dumps({"reply": "No."}), encoding="utf-8")
-    done = kernelagent(folder, "optimize", "scale.py", "--model", "replay:talk.jsonl")
-    assert done.returncode == 1
-    assert "no better module" in done.stdout
+    assert kernelagent(*OPTIMIZE) == 1
+    assert "no better module" in capfd.readouterr().out
     assert not (folder / "scale_optimized.py").exists()
 
 
-def test_a_file_of_the_user_is_never_overwritten_unasked(folder: Path) -> None:
+def test_a_file_of_the_user_is_never_overwritten_unasked(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(folder)
     (folder / "scale_optimized.py").write_text("mine = True\n", encoding="utf-8")
-    done = kernelagent(folder, "optimize", "scale.py", "--model", "replay:talk.jsonl")
-    assert done.returncode == 2
-    assert "--force" in done.stderr
+    assert kernelagent(*OPTIMIZE) == 2
+    assert "--force" in capfd.readouterr().err
     assert (folder / "scale_optimized.py").read_text(encoding="utf-8") == "mine = True\n"
 
 
@@ -201,17 +243,17 @@ def test_wrong_usage_is_told_in_a_sentence(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(folder)
-    with pytest.raises(SystemExit) as ended:
-        main(list(words))
-    assert ended.value.code == status
+    assert kernelagent(*words) == status
     assert said in capsys.readouterr().err
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
-def test_a_device_that_is_not_there_is_the_environments_fault(folder: Path) -> None:
-    done = kernelagent(folder, "evaluate", "scale.py", "scale.py", "--device", "cuda")
-    assert done.returncode == 3
-    assert "--device virtual" in done.stderr
+def test_a_device_that_is_not_there_is_the_environments_fault(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(folder)
+    assert kernelagent("evaluate", "scale.py", "scale.py", "--device", "cuda") == 3
+    assert "--device virtual" in capfd.readouterr().err
 
 
 def test_a_live_module_gets_a_drop_in_that_shares_its_parameters(
@@ -239,6 +281,7 @@ def test_a_live_module_gets_a_drop_in_that_shares_its_parameters(
         assert torch.equal(result.module(x), module(x))
 
 
+@pytest.mark.long
 def test_a_source_or_a_file_is_evaluated_from_code(folder: Path) -> None:
     import kernelagent as library
 

@@ -3,27 +3,34 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import jsonschema
 import pytest
 
+from kernelagent.cli.main import main
 from kernelagent.cli.schemas import schemas
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def profiled(*more: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "kernelagent", "profile", *more, "--device", "virtual"]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=280)
+@pytest.fixture(autouse=True)
+def _in_the_repository(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
 
 
-def test_the_module_itself_is_profiled_and_what_it_needs_at_least_is_said() -> None:
-    done = profiled("examples/cross_entropy.py", "--json")
-    assert done.returncode == 0, done.stderr
-    result = json.loads(done.stdout)
+def kernelagent(*words: str) -> int:
+    """The exit status of the command, called in this process."""
+    with pytest.raises(SystemExit) as ended:
+        main([*words, "--device", "virtual"])
+    return int(ended.value.code or 0)
+
+
+def test_the_module_itself_is_profiled_and_what_it_needs_at_least_is_said(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    assert kernelagent("profile", "examples/cross_entropy.py", "--json") == 0
+    result = json.loads(capfd.readouterr().out)
     jsonschema.validate(result, schemas()["profile.json"])
     (item,) = result["reference"]
     assert [row["name"] for row in item["operations"]] == ["_log_softmax", "nll_loss_forward"]
@@ -35,38 +42,20 @@ def test_the_module_itself_is_profiled_and_what_it_needs_at_least_is_said() -> N
 
 
 @pytest.mark.long
-def test_a_candidate_is_shown_beside_it_in_words(tmp_path: Path) -> None:
+def test_a_candidate_is_shown_beside_it_in_words(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     out = tmp_path / "softmax.py"
-    made = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "kernelagent",
-            "optimize",
-            "examples/softmax_scale_mask.py",
-            "--turns",
-            "1",
-            "--device",
-            "virtual",
-            "--runs",
-            str(tmp_path / "runs"),
-            "--out",
-            str(out),
-        ],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=280,
-    )
-    assert made.returncode == 0, made.stderr
-    done = profiled("examples/softmax_scale_mask.py", str(out))
-    assert done.returncode == 0, done.stderr
-    assert "estimate, not timed" in done.stdout
-    assert "softmax_mask" in done.stdout
-    assert "What a model would be told:" in done.stdout
+    words = ("examples/softmax_scale_mask.py", "--turns", "1", "--runs", str(tmp_path / "runs"))
+    assert kernelagent("optimize", *words, "--out", str(out)) == 0
+    capfd.readouterr()
+    assert kernelagent("profile", "examples/softmax_scale_mask.py", str(out)) == 0
+    shown = capfd.readouterr().out
+    assert "estimate, not timed" in shown
+    assert "softmax_mask" in shown
+    assert "What a model would be told:" in shown
 
 
-def test_a_candidate_that_is_not_there_is_named() -> None:
-    done = profiled("examples/cross_entropy.py", "nowhere.py")
-    assert done.returncode == 2
-    assert "nowhere.py" in done.stderr
+def test_a_candidate_that_is_not_there_is_named(capfd: pytest.CaptureFixture[str]) -> None:
+    assert kernelagent("profile", "examples/cross_entropy.py", "nowhere.py") == 2
+    assert "nowhere.py" in capfd.readouterr().err

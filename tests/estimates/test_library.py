@@ -18,6 +18,7 @@ from kernelagent.tools.estimates.library import Library, library_for
 from kernelagent.tools.estimates.modules import traced
 from kernelagent.tools.estimates.operations import Operation
 from kernelagent.tools.virtual.ceilings import ceilings_for, gpus
+from tests.lanes import examples
 
 H100 = library_for(ceilings_for("h100"))
 
@@ -115,7 +116,7 @@ def _network(width: int, kind: int) -> tuple[nn.Module, torch.Tensor]:
     return Calling(lambda x: F.softmax(x, -1).sum(0)), meta(64, width * 64)
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=examples(30))
 @given(st.integers(1, 512), st.integers(0, 2), st.sampled_from(["h100", "a100", "l4", "b200"]))
 def test_no_estimate_is_negative_or_without_end(width: int, kind: int, key: str) -> None:
     library: Library = library_for(ceilings_for(key))

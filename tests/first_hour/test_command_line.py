@@ -14,7 +14,7 @@ from kernelagent.cli import completion as cli_words
 from kernelagent.cli.interrupt import StopOnInterrupt
 from kernelagent.cli.main import app, main
 from kernelagent.cli.order import GROUPS
-from kernelagent.domain.config import RunConfig
+from kernelagent.domain.config import STRATEGIES, TARGETS, RunConfig
 from kernelagent.domain.events import Event, Logged, RunStarted, TurnStarted, TurnVoid
 from kernelagent.domain.history import TurnRequest
 from kernelagent.domain.problem import ProblemSpec
@@ -47,7 +47,7 @@ def test_values_and_defaults_of_strategy_and_target_are_shown(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     text = " ".join(shown(capsys, "optimize").replace("│", " ").split())
-    assert all(name in text for name in (*BUILT_IN, *cli_words.TARGETS))
+    assert all(name in text for name in (*BUILT_IN, *TARGETS))
     for default in ("(sm_90)", "(auto with an LLM, else sequential)", "20 turns, and 5 dollars"):
         assert default in text
     assert "--yes <bool>" not in text
@@ -56,10 +56,10 @@ def test_values_and_defaults_of_strategy_and_target_are_shown(
 def test_what_the_shell_offers_is_what_there_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert set(cli_words.STRATEGIES) == set(BUILT_IN)
-    for target in cli_words.TARGETS:
+    assert set(STRATEGIES) == set(BUILT_IN)
+    for target in TARGETS:
         ceilings_for(target)
-    assert cli_words.among(cli_words.STRATEGIES)("b") == ["best-of-n", "bandit"]
+    assert cli_words.among(STRATEGIES)("b") == ["best-of-n", "bandit"]
     monkeypatch.chdir(tmp_path)
     (tmp_path / ".kernelagent" / "runs" / "20260101-run").mkdir(parents=True)
     assert cli_words.runs("2026") == ["20260101-run"]

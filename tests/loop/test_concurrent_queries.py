@@ -10,7 +10,7 @@ import pytest
 
 from kernelagent.domain.budget import Budget
 from kernelagent.domain.errors import ModelError
-from kernelagent.domain.events import ReplyReceived
+from kernelagent.domain.events import Evaluated, ReplyReceived
 from kernelagent.domain.history import TurnRequest
 from kernelagent.loop.session import Session
 from kernelagent.models import Reply
@@ -103,15 +103,11 @@ def test_one_ask_that_fails_costs_no_other_reply():
 
 def test_replies_that_arrive_after_a_stop_are_kept_for_later():
     model = Slow([0.0, 0.05, 0.05, 0.05])
-    stopped = []
-    session, events = session_of(model, AllAtOnce((model.name,)), lambda: bool(stopped))
-    finish = session.resolve
 
-    def resolve(turn):
-        finish(turn)
-        stopped.append(turn)
+    def one_is_judged():
+        return any(isinstance(event, Evaluated) for event in events)
 
-    session.resolve = resolve
+    session, events = session_of(model, AllAtOnce((model.name,)), one_is_judged)
     assert session.run() == "stopped by the user"
     assert len([e for e in events if isinstance(e, ReplyReceived)]) == 4
     assert len(session.history.finished) == 1

@@ -14,6 +14,7 @@ from kernelagent.domain.events import (
     TurnStarted,
 )
 from kernelagent.domain.problem import ProblemSpec
+from kernelagent.loop.loop_state import Earlier
 from kernelagent.loop.session import Session
 from kernelagent.storage.run_log import EventLog, RunFolder, read_events
 from kernelagent.storage.run_state import fold, to_continue
@@ -21,6 +22,7 @@ from kernelagent.strategies.sequential import Sequential
 from tests.evaluations import DEVICE, FACTS, Recorded, Scripted, accepted, rejected, reply_with
 
 NO_LIMIT = Budget(turns=None)
+NEW = Earlier()
 
 
 def session_in(
@@ -29,6 +31,7 @@ def session_in(
     model: Scripted,
     budget: Budget = NO_LIMIT,
     log: EventLog | None = None,
+    earlier: Earlier = NEW,
 ) -> Session:
     log = log or EventLog(folder, clock=lambda: 1.0)
     return Session(
@@ -42,6 +45,7 @@ def session_in(
         clock=lambda: 0.0,
         keep_prompt=folder.keep_prompt,
         keep_candidate=folder.keep_candidate,
+        earlier=earlier,
     )
 
 
@@ -139,8 +143,8 @@ def test_a_run_cut_off_after_any_event_ends_as_if_nothing_had_happened(
     cut.log.write_text("".join(text[:lines]) + torn, encoding="utf-8")
     history, begun = to_continue(fold(read_events(cut.log)))
     model = Scripted(REPLIES)
-    session = session_in(cut, Recorded(VERDICTS), model)
-    session.history, session.begun, session.kept_prompt = history, begun, whole.kept_prompt
+    earlier = Earlier(history, unfinished=begun, kept_prompt=whole.kept_prompt)
+    session = session_in(cut, Recorded(VERDICTS), model, earlier=earlier)
     session.run()
     assert session.history == wanted
     paid = [e.event.turn for e in events_of(cut) if isinstance(e.event, ReplyReceived)]

@@ -43,7 +43,9 @@ class Asked:
 
     def reply(self, **changes: object) -> Reply:
         request = TurnRequest("write", self.name, temperature=0.7)
-        ask = replace(ModelQuery(0, request, MESSAGES, History(), tell=self.told.append), **changes)
+        ask = replace(
+            ModelQuery(0, request, MESSAGES, History(), notify=self.told.append), **changes
+        )
         self.texts: list[str] = []
         answer = self.model.reply(ask, self.texts.append)
         assert isinstance(answer, Reply)

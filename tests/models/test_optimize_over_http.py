@@ -64,6 +64,7 @@ def found_in(folder: Path, texts: list[str]) -> list[str]:
     return places + [s for text in texts for s in [*SECRETS, *in_json] if s in text]
 
 
+@pytest.mark.long
 @pytest.mark.timeout(900)
 def test_no_key_stands_in_any_file_or_word_of_a_run_in_which_everything_echoes_them(
     folder: Path,

@@ -19,6 +19,7 @@ from kernelagent.domain.events import (
     TurnVoid,
 )
 from kernelagent.domain.history import History, TurnRequest
+from kernelagent.loop.loop_state import Earlier
 from kernelagent.loop.session import Session
 from kernelagent.models.litellm_model import LitellmModel, Surroundings
 from kernelagent.storage.run_log import EventLog, RunFolder, read_events
@@ -30,6 +31,7 @@ from tests.models.fault_server import MODEL, Answer, FaultServer, Rules, failing
 
 NAME = f"openai/{MODEL}"
 LONG = "First the plan. " * 40 + "\n\n" + reply_with(1) + "These are the reasons. " * 40
+NEW = Earlier()
 EIGHT = Recorded([accepted(1.0 + number / 10) for number in range(8)])
 
 
@@ -57,6 +59,7 @@ def session_at(
     turns: int,
     strategy: Strategy | None = None,
     log: EventLog | None = None,
+    earlier: Earlier = NEW,
 ) -> Session:
     around = Surroundings(sleep=lambda _: None)
     return Session(
@@ -70,6 +73,7 @@ def session_at(
         clock=ticking(0.1),
         keep_prompt=folder.keep_prompt,
         keep_candidate=folder.keep_candidate,
+        earlier=earlier,
     )
 
 
@@ -108,9 +112,8 @@ def test_after_a_kill_in_mid_reply_a_whole_candidate_is_taken_up_and_nothing_les
 
         history, begun = to_continue(fold(read_events(folder.log)))
         assert [item.answered for item in begun] == [kept]
-        session = session_at(server, folder, turns=1)
-        session.history, session.begun = history, begun
-        session.kept_prompt = folder.kept_prompt
+        earlier = Earlier(history, unfinished=begun, kept_prompt=folder.kept_prompt)
+        session = session_at(server, folder, turns=1, earlier=earlier)
         session.run()
         assert len(server.asks) == 2 - kept
     after = events_of(folder)

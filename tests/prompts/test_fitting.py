@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from kernelagent.domain.history import History, Turn, TurnRequest
 from kernelagent.prompts import PromptTooLong, fit_prompt, prompt_tokens, render_prompt
 from tests.evaluations import DEVICE, FACTS, accepted, rejected
+from tests.lanes import examples
 
 LAST_WORDS = "- launch: the_last_finding"
 
@@ -45,7 +46,7 @@ def request_for(history: History, window: tuple[int, ...], kind="repair") -> Tur
     return TurnRequest(kind, "m", parent=window[-1] if window else None, window=window)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(
     sizes=st.lists(
         st.tuples(st.integers(1, 120), st.integers(0, 25), st.booleans()), min_size=1, max_size=8

@@ -38,7 +38,7 @@ from kernelagent.domain.events import (
 from kernelagent.domain.history import TurnRequest
 from kernelagent.domain.problem import InputSet, ProblemFacts, ProblemSpec, Remark, TensorFacts
 from kernelagent.domain.serialization import to_data
-from kernelagent.report.browse import told_by
+from kernelagent.report.browse import contents_of
 
 RECORDED = Path(__file__).parent / "rms_norm_residual.events.jsonl"
 GPU = DeviceFacts("cuda", "NVIDIA H200", "sm_90", "2.13.0", "3.9.0", driver="580.1")
@@ -50,7 +50,7 @@ SOURCE = 'class ModelNew:\n    """Fast."""\n'
 
 
 def recorded() -> list[Logged]:
-    return list(told_by(RECORDED).events)
+    return list(contents_of(RECORDED).events)
 
 
 def timing(value: float, *, compiled: bool = True) -> Timing:

@@ -33,12 +33,12 @@ from kernelagent.report.browse import (
     RunRow,
     RunsView,
     all_runs,
+    contents_of,
     diff_view,
     prunable,
     prune,
     row_of,
     run_view,
-    told_by,
     turn_view,
 )
 from kernelagent.report.browse_text import (
@@ -160,7 +160,7 @@ def test_reading_leaves_a_log_that_is_being_written_as_it_is(runs: Path) -> None
     folder = written(runs, STORY)
     torn = folder.log.read_bytes()[:-20]
     folder.log.write_bytes(torn)
-    reported = told_by(folder.log)
+    reported = contents_of(folder.log)
     view = run_view(folder)
     all_runs(runs)
     turn_view(folder, 1)
@@ -176,7 +176,7 @@ def test_reading_leaves_a_log_that_is_being_written_as_it_is(runs: Path) -> None
 
 def test_the_state_read_is_the_fold_of_the_log(runs: Path) -> None:
     folder = written(runs, [*STORY, *END])
-    assert told_by(folder.log).state == fold(read_events(folder.log))
+    assert contents_of(folder.log).state == fold(read_events(folder.log))
 
 
 def test_a_run_is_shown_with_its_tree_spend_and_best(runs: Path) -> None:

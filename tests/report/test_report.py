@@ -18,6 +18,7 @@ from kernelagent.report.evidence import ceilings
 from kernelagent.report.files import reports, write_for
 from kernelagent.report.progress import moments
 from kernelagent.storage.run_log import RunFolder
+from tests.lanes import examples
 from tests.report.logs import RECORDED, recorded, run_on_gpu
 from tests.report.parsed_page import Page
 
@@ -290,7 +291,7 @@ def structure(page: Page) -> list[str]:
     return [tag for tag in page.tags if tag != "span"]
 
 
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 @given(st.text(max_size=60))
 def test_whatever_was_written_the_page_stays_whole(text):
     made = reports(run_on_gpu(f"x{text}"), RUN)

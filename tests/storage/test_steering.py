@@ -18,6 +18,7 @@ from kernelagent.domain.events import (
     TurnStarted,
 )
 from kernelagent.domain.problem import ProblemSpec
+from kernelagent.loop.loop_state import Earlier
 from kernelagent.loop.session import Session
 from kernelagent.models import Exhausted, ModelQuery, Reply
 from kernelagent.storage.inbox import Inbox, is_going_on, send
@@ -89,16 +90,18 @@ def run(
         keep_prompt=folder.keep_prompt,
         keep_candidate=folder.keep_candidate,
         commands=Inbox.of(folder),
-        steering=state.steering.after(RunResumed()),
         wait=wait,
-        history=history,
-        spent=state.spent,
-        begun=begun,
-        kept_prompt=folder.kept_prompt,
+        earlier=Earlier(
+            history,
+            state.spent,
+            state.steering.after(RunResumed()),
+            unfinished=begun,
+            kept_prompt=folder.kept_prompt,
+        ),
     )
     why = session.run()
     log.close()
-    assert fold(read_events(folder.log)).steering == session.steering
+    assert fold(read_events(folder.log)).steering == session.state.steering
     return model, why, [logged.event for logged in read_events(folder.log)]
 
 

@@ -16,6 +16,7 @@ from kernelagent.loop.session import Session
 from kernelagent.strategies import BUILT_IN, load_strategy
 from kernelagent.strategies.lineage import side_by_side
 from tests.evaluations import DEVICE, FACTS, Recorded, Scripted, reply_with
+from tests.lanes import examples
 from tests.strategies.histories import (
     Caller,
     Outcome,
@@ -104,7 +105,7 @@ def check_in_flight(
 
 @each
 @given(script=scripts)
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_every_request_can_be_rendered_and_leaves_pending_turns_alone(
     name: str, options: dict[str, str], script: list[tuple]
 ) -> None:
@@ -123,7 +124,7 @@ def test_every_request_can_be_rendered_and_leaves_pending_turns_alone(
 
 @each
 @given(script=scripts)
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 def test_the_same_seed_and_history_give_the_same_requests(
     name: str, options: dict[str, str], script: list[tuple]
 ) -> None:
@@ -138,7 +139,7 @@ def test_the_same_seed_and_history_give_the_same_requests(
 
 @each
 @given(made=st.lists(virtual_outcomes, max_size=20), waiting=st.booleans())
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 def test_nobody_is_asked_once_every_model_is_exhausted(
     name: str, options: dict[str, str], made: list[Outcome], waiting: bool
 ) -> None:

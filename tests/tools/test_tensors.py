@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kernelagent.tools.tensors import Malformed, NotPortable, open_parcel, parcel
+from tests.lanes import examples
 
 DTYPES = [
     torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int64, torch.int8,
@@ -93,7 +94,7 @@ json_values = st.recursive(
 )
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(json_values, st.binary(max_size=64))
 def test_a_hostile_description_is_malformed_and_nothing_else(header: object, body: bytes) -> None:
     wrapped = {"value": header, "places": [], "tensors": []}

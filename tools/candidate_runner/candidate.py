@@ -16,6 +16,7 @@ import torch
 
 from kernelagent.domain.candidate import ENTRY_POINT
 from kernelagent.tools.candidate_runner.shell import shell_from
+from kernelagent.tools.torch_dtypes import name_of
 from kernelagent.tools.training_step import FORWARD, TrainingStep, take
 
 NAME = "candidate"
@@ -101,7 +102,7 @@ class LoadedCandidate:
             return [
                 {
                     "name": name,
-                    "dtype": str(tensor.dtype).removeprefix("torch."),
+                    "dtype": name_of(tensor.dtype),
                     "shape": list(tensor.shape),
                 }
                 for name, tensor in self._instance.state_dict().items()

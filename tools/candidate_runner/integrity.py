@@ -9,10 +9,7 @@ from __future__ import annotations
 import builtins
 import gc
 import os
-import signal
 import sys
-import threading
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from types import FunctionType
@@ -20,7 +17,15 @@ from typing import Any
 
 import torch
 
-from kernelagent.tools.candidate_runner.candidate import NAME, CandidateFailure, candidate_file
+from kernelagent.tools.candidate_runner.candidate import CandidateFailure
+from kernelagent.tools.candidate_runner.registrations import (
+    Dispatched,
+    Registrations,
+    Running,
+    methods_of_modules,
+    other_random_states,
+    registered,
+)
 
 _MODULES = """torch torch.nn torch.nn.functional torch.cuda torch.cuda.graphs torch.testing
 torch.testing._comparison torch.linalg torch.autograd torch.autograd.profiler torch.profiler torch.utils.benchmark torch.random
@@ -42,26 +47,8 @@ _OF_THE_COMPILER = (
     *("TRITON_CACHE_DIR", "TRITON_PTXAS_PATH", "TRITON_LIBDEVICE_PATH", "CUDA_HOME"),
 )
 """How the names of the variables begin that torch.compile sets."""
-_SIGNALS = (
-    signal.SIGINT,
-    signal.SIGTERM,
-    signal.SIGALRM,
-    signal.SIGUSR1,
-    signal.SIGUSR2,
-    signal.SIGSEGV,
-)
-_MODULE_HOOKS = (
-    "_global_forward_hooks",
-    "_global_forward_pre_hooks",
-    "_global_backward_hooks",
-    "_global_parameter_registration_hooks",
-    "_global_buffer_registration_hooks",
-    "_global_module_registration_hooks",
-)
 _RECURSION_OF_INDUCTOR = 2000
 """What `torch._inductor.compile_fx` sets in torch 2.11 to 2.13."""
-_GRACE_S = 0.1
-"""How long a thread of the candidate's may live after the call that started it."""
 
 
 Namespaces = dict[str, dict[str, Any]]
@@ -71,9 +58,17 @@ Codes = list[tuple[str, FunctionType, Any]]
 class Integrity:
     """Knows the code of everybody's functions from before the candidate was imported."""
 
-    def __init__(self, *, may_compile: bool = False) -> None:
-        """`may_compile`: variables that torch.compile sets for itself may change."""
+    def __init__(self, *, may_compile: bool = False, native_threads: bool = True) -> None:
+        """`may_compile`: variables that torch.compile sets for itself may change, and its threads stay.
+
+        `native_threads`: threads without Python count too; a GPU's driver has some of its own.
+        """
+        self._native_threads = native_threads
+        self._may_compile = may_compile
         self._not_compared = _OF_THE_COMPILER if may_compile else ()
+        self._registrations = Registrations()
+        self._dispatched = Dispatched()
+        self._methods = methods_of_modules()
         self._codes: Codes = [
             (f"{owner}.{name}", value, value.__code__)
             for owner, names in _namespaces().items()
@@ -84,17 +79,24 @@ class Integrity:
     @contextmanager
     def kept(self, doing: str, *, keeps_random_state: bool) -> Iterator[None]:
         """Raises `CandidateFailure` when the block leaves functions, settings or threads changed."""
-        before, settings, threads = _namespaces(), self._settings(), _threads()
+        before, settings = _namespaces(), self._settings()
+        running = Running.now(own=self._may_compile, native=self._native_threads)
         random_state = _random_state() if keeps_random_state else None
+        others = other_random_states() if keeps_random_state else None
         yield
         _require_same_settings(settings, self._settings(), doing)
         self._require_same_functions(before, doing)
+        self._registrations.require_none(doing)
         if random_state is not None and not torch.equal(random_state, _random_state()):
             raise CandidateFailure(
                 "tampering",
                 f"{doing} moves torch's random generator on, which the reference leaves as it is",
             )
-        _require_joined(threads, doing)
+        if others is not None and others != other_random_states():
+            raise CandidateFailure(
+                "tampering", f"{doing} moves the random generator of Python or numpy on"
+            )
+        running.require_no_more(doing)
 
     def _settings(self) -> dict[str, Any]:
         variables = {
@@ -113,6 +115,13 @@ class Integrity:
             if after[owner].get(name) is not value and _is_code(value)
         ]
         replaced += [name for name, function, code in self._codes if function.__code__ is not code]
+        replaced += [
+            f"{kind.__name__}.{name}"
+            for kind, name, value in self._methods
+            if kind.__dict__.get(name) is not value
+        ]
+        operation = self._dispatched.replaced()
+        replaced += [] if operation is None else [operation]
         if replaced:
             raise CandidateFailure(
                 "tampering",
@@ -189,10 +198,7 @@ def _settings() -> dict[str, Any]:
         "the garbage collector": (gc.isenabled(), gc.get_threshold()),
         "the hooks of the interpreter": (sys.excepthook, sys.unraisablehook, sys.displayhook),
         "the recursion limit": sys.getrecursionlimit(),
-        "signal handlers": {n: signal.getsignal(n) for n in _SIGNALS},
-        "hooks on all modules": tuple(
-            len(getattr(torch.nn.modules.module, name)) for name in _MODULE_HOOKS
-        ),
+        **registered(),
         "the working directory": os.getcwd(),  # noqa: PTH109 - compared as text
     }
 
@@ -200,7 +206,11 @@ def _settings() -> dict[str, Any]:
 def _require_same_settings(before: Mapping[str, Any], after: Mapping[str, Any], doing: str) -> None:
     for name, value in before.items():
         if after[name] != value:
-            shown = "" if isinstance(value, dict) else f" from {value} to {after[name]}"
+            shown = (
+                ""
+                if isinstance(value, dict | tuple | frozenset)
+                else f" from {value} to {after[name]}"
+            )
             raise CandidateFailure(
                 "tampering",
                 f"{doing} leaves {name} changed{shown}; settings belong to the user's program, so "
@@ -215,24 +225,3 @@ def _random_state() -> torch.Tensor:
     if not torch.cuda._initialized:
         return own
     return torch.cat([own, torch.cuda.get_rng_state()])
-
-
-def _threads() -> frozenset[int | None]:
-    """Those that run the candidate's own code; a compiler's pool of workers is not meant."""
-    return frozenset(thread.ident for thread in threading.enumerate() if _is_candidates(thread))
-
-
-def _is_candidates(thread: threading.Thread) -> bool:
-    code = getattr(getattr(thread, "_target", None), "__code__", None)
-    ours = str(candidate_file())
-    return type(thread).__module__ == NAME or (code is not None and code.co_filename == ours)
-
-
-def _require_joined(before: frozenset[int | None], doing: str) -> None:
-    until = time.monotonic() + _GRACE_S
-    while left := _threads() - before:
-        if time.monotonic() > until:
-            raise CandidateFailure(
-                "tampering", f"{doing} leaves {len(left)} thread(s) of its own running"
-            )
-        time.sleep(0.005)

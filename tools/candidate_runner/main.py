@@ -118,7 +118,8 @@ class Runner:
         with scope():
             if may_compile:
                 let_torch_compile()
-            self._integrity = Integrity(may_compile=may_compile)
+            native = device != "cuda"
+            self._integrity = Integrity(may_compile=may_compile, native_threads=native)
         self._watch = Watch(may_compile=may_compile)
 
     def answer(self, frame: Frame) -> bool:
@@ -234,6 +235,13 @@ class Runner:
         header, payload = self._sent("held", held.output)
         return header | {"inputs_kept": held.inputs_kept}, payload
 
+    def forget(self, _: Frame) -> tuple[dict[str, Any], Any]:
+        """Free all calls but the last, as a user's program does: what waits for that happens now."""
+        with self._candidates_turn("freeing earlier results"):
+            for number in list(self._held)[:-1]:
+                del self._held[number]
+        return {"kind": "done"}, ()
+
     def state(self, _: Frame) -> tuple[dict[str, Any], Any]:
         return self._sent("state", self._loaded().state())
 
@@ -336,6 +344,7 @@ _REQUESTS: dict[str, Callable[[Runner, Frame], tuple[dict[str, Any], Any]]] = {
     "weights": Runner.weights,
     "call": Runner.call,
     "held": Runner.held,
+    "forget": Runner.forget,
     "state": Runner.state,
     "account": Runner.account,
     **dict.fromkeys(("suppress", "trace", "graph", "facts"), Runner.observe),

@@ -244,7 +244,10 @@ _EVENTS: dict[str, Judged] = {
     **dict.fromkeys("gc.get_objects gc.get_referrers gc.get_referents".split(), _objects),
     "sys._getframe": _frames,
     "import": _import,
-    **dict.fromkeys("sys.setprofile sys.settrace sys.addaudithook".split(), _tracing),
+    **dict.fromkeys(
+        "sys.setprofile sys.settrace sys.addaudithook sys.monitoring.register_callback".split(),
+        _tracing,
+    ),
 }
 _ASKED_DIRECTLY = frozenset(
     {"sys._getframe", "gc.get_objects", "gc.get_referrers", "gc.get_referents"}

@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from kernelagent.tools.corpus import borrowed, clocks, memory, tampering, values, whitebox
+from kernelagent.tools.corpus import borrowed, clocks, memory, tampering, values
 from kernelagent.tools.corpus.fixture import Fixture, Threat
 from kernelagent.tools.corpus.honest import HONEST
+from kernelagent.tools.corpus.hostile import ATTACKS, LIKENESSES
 
 Kind = Literal["cheat", "twin", "honest"]
 COUNT = 86
@@ -39,8 +40,8 @@ def threats() -> tuple[Threat, ...]:
     return tuple(
         replace(
             threat,
-            cheats=(*threat.cheats, *whitebox.CHEATS.get(threat.number, ())),
-            twins=(*threat.twins, *whitebox.TWINS.get(threat.number, ())),
+            cheats=(*threat.cheats, *ATTACKS.get(threat.number, ())),
+            twins=(*threat.twins, *LIKENESSES.get(threat.number, ())),
         )
         for threat in result
     )

@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 from torch.overrides import TorchFunctionMode
-from torch.utils._pytree import tree_map
+from torch.utils._pytree import tree_leaves, tree_map
 
 from kernelagent.domain.errors import ProblemError
 
@@ -144,11 +144,5 @@ def _asked_bytes(name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) ->
         sizes = kwargs.get("size", args[1:])
     else:
         return 0
-    flat = [n for n in _flat(sizes) if isinstance(n, int) and not isinstance(n, bool)]
+    flat = [n for n in tree_leaves(sizes) if isinstance(n, int) and not isinstance(n, bool)]
     return 4 * math.prod(flat) if flat else 0
-
-
-def _flat(values: Any) -> list[Any]:
-    if isinstance(values, list | tuple):
-        return [inner for value in values for inner in _flat(value)]
-    return [values]

@@ -18,7 +18,8 @@ from kernelagent.domain.estimated import Estimated
 from kernelagent.tools.estimates.cached import cold_shares
 from kernelagent.tools.estimates.fusing import Call, Group, compiled
 from kernelagent.tools.estimates.operations import Operation
-from kernelagent.tools.estimates.terms import Term, terms_of, terms_of_step
+from kernelagent.tools.estimates.term import Term
+from kernelagent.tools.estimates.terms import terms_of, terms_of_step
 from kernelagent.tools.virtual.ceilings import DeviceCeilings
 
 Bound = Literal["dram", "dot", "fp", "launch"]

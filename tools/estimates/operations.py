@@ -13,6 +13,8 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_leaves
 
+from kernelagent.tools.torch_dtypes import name_of
+
 Call = tuple[tuple[Any, ...], Mapping[str, Any], Any]
 """Positional arguments, keywords, result."""
 
@@ -141,7 +143,7 @@ def describe(
     tensors = [t for t in tree_leaves((args, kwargs)) if isinstance(t, torch.Tensor)]
     out = [t for t in tree_leaves(result) if isinstance(t, torch.Tensor)]
     first = next(iter(tensors or out), None)
-    dtype = "float32" if first is None else str(first.dtype).removeprefix("torch.")
+    dtype = "float32" if first is None else name_of(first.dtype)
     facts: dict[str, float] = {}
     reader = _READERS.get(kind)
     if reader is not None and first is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import secrets
 import tempfile
 import time
@@ -37,14 +38,13 @@ from kernelagent.tools.judge.problem.training import training_rounds
 from kernelagent.tools.judge.problem.trials import rounds
 from kernelagent.tools.judge.timing import counting
 from kernelagent.tools.judge.timing.blocks import Running
-from kernelagent.tools.judge.verify.candidate_process import (
-    CandidateProcess,
-    Deadline,
-    limits_for,
-)
+from kernelagent.tools.judge.verify.beyond import Fixed, beyond
+from kernelagent.tools.judge.verify.candidate_process import CandidateProcess
+from kernelagent.tools.judge.verify.limits import Deadline, limits_for
 from kernelagent.tools.judge.verify.rejection import Rejected, beyond_means
 from kernelagent.tools.judge.verify.tolerance import UserTolerance
 from kernelagent.tools.judge.verify.verify import Findings, Verifier
+from kernelagent.tools.sandbox.spawn import ForkServer
 from kernelagent.tools.sandbox.sweeping import sweep
 
 _FIRST_ORDER = (
@@ -84,10 +84,13 @@ class _Stages:
 class Judge:
     """Holds the user's module, the fork server and the device; nothing of a candidate ever runs here."""
 
-    def __init__(self, settings: JudgeSettings) -> None:
-        """Raises `ProblemError` for the problem, `EnvironmentFault` for the machine."""
+    def __init__(self, settings: JudgeSettings, fork_server: ForkServer | None = None) -> None:
+        """Raises `ProblemError` for the problem, `EnvironmentFault` for the machine.
+
+        `fork_server`: shared with other judges of this process; the caller closes it.
+        """
         self._settings = settings
-        self._context = JudgeContext.open(settings)
+        self._context = JudgeContext.open(settings, fork_server)
         self._limits = limits_for(settings, self._context.device.kind)
         self._scratch = Path(tempfile.mkdtemp(prefix="kernelagent-"))
         self._certified = 0
@@ -118,7 +121,7 @@ class Judge:
         while True:
             findings, blank = Findings(), self._blank(source, context)
             try:
-                report = self._examine(context, source, purpose, stages, findings)
+                report, fixed = self._examine(context, source, purpose, stages, findings)
                 break
             except Rejected as refused:
                 smaller = context.smaller() if beyond_means(refused) else None
@@ -141,7 +144,7 @@ class Judge:
             policy=blank.policy,
             mode=blank.mode,
             sandbox=blank.sandbox,
-            envelope=envelope.verified(context, report.declared),
+            envelope=envelope.verified(context, report.declared, fixed),
             hashes=blank.hashes,
             precision=blank.precision,
             input_sets=_input_sets(context, report),
@@ -162,7 +165,11 @@ class Judge:
             return process
 
         try:
-            result = widen(self._context, ready, seconds)
+            # Neighbours are of other sizes: what they held is in no digest.
+            closed = {
+                s["name"] for s in evaluation.envelope["input_sets"] if '"values"' in json.dumps(s)
+            }
+            result = widen(self._context, ready, seconds, closed=frozenset(closed))
         finally:
             sweep(scratch)
         sets = [*evaluation.envelope["input_sets"], *result.admitted]
@@ -187,7 +194,7 @@ class Judge:
         purpose: Purpose,
         stages: _Stages,
         findings: Findings,
-    ) -> Report:
+    ) -> tuple[Report, Fixed]:
         with stages.step("parse", overhead=True):
             _parse(source)
         scratch = self._fresh_scratch()
@@ -202,7 +209,8 @@ class Judge:
                 with stages.step("verify"):
                     self._verify(context, process, findings)
                     proof_at_the_end(context, process)
-            return check_contribution(
+                    fixed = beyond(context, process, findings)
+            report = check_contribution(
                 context,
                 start,
                 findings,
@@ -211,6 +219,7 @@ class Judge:
                 certificate=purpose == "certificate",
                 attempts=self._attempts(purpose),
             )
+            return report, fixed
         finally:
             sweep(scratch)
 
@@ -257,6 +266,9 @@ class Judge:
                 f"{tried} of {offered} configurations of an autotuned kernel were run; another may "
                 f"be chosen on a GPU",
             )
+        bounds = envelope.bounds_said(context)
+        if bounds is not None:
+            findings.disclose("dynamic_sizes", bounds)
         if context.trains:
             for item in training_rounds(*every, constant=constant):
                 verifier.run(item)

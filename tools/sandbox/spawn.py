@@ -14,10 +14,10 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Protocol, Self
 
 from kernelagent.domain.errors import EnvironmentFault
+from kernelagent.tools.closing import Closing
 from kernelagent.tools.sandbox import environment as environments
 from kernelagent.tools.sandbox.capture import Capture
 from kernelagent.tools.sandbox.confinement import ROOT, Confinement, SandboxReport
@@ -138,7 +138,7 @@ class FirstCache(Protocol):
         """Take note of what a candidate's process tells of its launchers; it may tell anything."""
 
 
-class ForkServer:
+class ForkServer(Closing):
     """A process with torch and triton imported, from which candidates' processes are forked."""
 
     def __init__(
@@ -263,17 +263,6 @@ class ForkServer:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 def _readable(end: socket.socket, timeout: float) -> bool:

@@ -7,7 +7,8 @@ and of kernels' results from data that something else computed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,9 +16,12 @@ import numpy as np
 import torch
 
 from kernelagent.tools.tensors import dtype_of
+from kernelagent.tools.virtual.addresses import Pointee
 from kernelagent.tools.virtual.launch import Launch, TensorArgument
-from kernelagent.tools.virtual.marking import MARKED, Marks, altered
+from kernelagent.tools.virtual.marking import FOREIGN_SHARE, MARKED, Marks, altered
 
+_MOST_DISTINCT = 1 << 14
+"""Different integers that are told of; where there are more, nothing is."""
 _MOST_KEPT = 256 << 20
 """Bytes of operands that are kept from one call to compare the next with."""
 
@@ -28,10 +32,14 @@ class Altering:
 
     marks: Marks
     integers: bool
+    trace: bool = False
+    """Integers are exchanged for others in their range, and where a launch's integers came from is asked."""
     _before: dict[int, torch.Tensor] = field(default_factory=dict)
     _kept: int = 0
     _first: list[dict[str, torch.Tensor]] = field(default_factory=list)
     _now: list[dict[str, torch.Tensor]] = field(default_factory=list)
+    _stored: Counter[int] = field(default_factory=Counter)
+    """Integers that kernels have stored, as they were exchanged, and how often."""
 
     def next_call(self) -> None:
         """The launches from here on belong to another call, to be compared with the first."""
@@ -71,28 +79,59 @@ class Altering:
                 held[changed] = self.marks.mark(altered(held[changed], generator))
             elif self.integers and held.is_floating_point():
                 held[changed] = altered(held[changed].float(), generator).to(held.dtype)
+            elif self.trace and held.dtype != torch.bool:
+                held[changed] = others_in_range(held[changed], generator)
+                self._stored.update(held[changed].tolist())
             elif self.integers:
                 held[changed] = _other_integers(held[changed])
             else:
                 continue
             changed_bytes += count * held.element_size()
         self._before = {}
-        return {"altered_bytes": changed_bytes, "foreign": self._foreign()}
+        facts = {"altered_bytes": changed_bytes, "foreign": self._foreign(launch)}
+        if self.trace and len(self._stored) <= _MOST_DISTINCT:
+            facts["stored"] = [[int(v), n] for v, n in self._stored.items()]
+        return facts
 
-    def _foreign(self) -> list[str]:
+    def _foreign(self, launch: Launch) -> list[str]:
         """Operands of this launch that neither the caller nor a kernel made, by argument name."""
         at = len(self._now) - 1
         if at >= len(self._first) or self._first[at].keys() != self._now[at].keys():
             return []
         first, now = self._first[at], self._now[at]
-        return [name for name in now if self._is_foreign(first[name], now[name])]
+        return [name for name in now if self._is_foreign(first[name], now[name], launch.pointees)]
 
-    def _is_foreign(self, first: torch.Tensor, now: torch.Tensor) -> bool:
+    def _is_foreign(
+        self, first: torch.Tensor, now: torch.Tensor, pointees: Sequence[Pointee]
+    ) -> bool:
         if first.shape != now.shape or first.dtype != now.dtype:
             return False
         if first.dtype in MARKED:
-            return self.marks.is_foreign(first, now)
-        return False
+            # While integers are asked about the inputs carry no marks.
+            return not self.trace and self.marks.is_foreign(first, now)
+        if not self.trace or now.is_floating_point() or now.dtype == torch.bool:
+            return False
+        changed = [
+            value
+            for value in now[now != first].tolist()
+            if not any(item.low <= value < item.high for item in pointees)
+        ]
+        return is_from_elsewhere(changed, self._stored)
+
+
+def is_from_elsewhere(values: Sequence[int], known: Mapping[int, int]) -> bool:
+    """Whether integers that changed with the inputs are others than those `known`, counted."""
+    missing = sum((Counter(values) - Counter(known)).values())
+    return missing > FOREIGN_SHARE * len(values)
+
+
+def others_in_range(values: torch.Tensor, generator: np.random.Generator) -> torch.Tensor:
+    """Any integers between the smallest and the largest; where all are alike, another."""
+    low, high = int(values.min()), int(values.max())
+    if low == high:
+        return values ^ 1
+    drawn = generator.integers(low, high, size=tuple(values.shape), endpoint=True, dtype=np.int64)
+    return torch.from_numpy(drawn).to(values.dtype)
 
 
 def _other_integers(values: torch.Tensor) -> torch.Tensor:

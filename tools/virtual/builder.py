@@ -11,6 +11,7 @@ import triton.language as tl
 from triton.runtime import interpreter as stock
 
 from kernelagent.tools.virtual import libdevice, numerics, triton_versions
+from kernelagent.tools.virtual.addresses import Pointee, translated
 from kernelagent.tools.virtual.launch import OperationKind
 from kernelagent.tools.virtual.memory import Memory, all_ones
 from kernelagent.tools.virtual.numerics import Array
@@ -46,6 +47,8 @@ class RepairedBuilder(triton_versions.InterpreterBuilder):  # type: ignore[misc]
         self.memory = Memory()
         self.count: Callable[[OperationKind, int, str], None] | None = None
         self.grid_dim = self.grid_idx = (0, 0, 0)
+        self.pointees: tuple[Pointee, ...] = ()
+        """What integers that become pointers may point at."""
 
     def lanes(self, data: Array) -> int:
         """How many values of this launch's programs an array stands for."""
@@ -143,6 +146,10 @@ class RepairedBuilder(triton_versions.InterpreterBuilder):  # type: ignore[misc]
             values = src.data.astype(np.float32)
             return make(numerics.convert(values, tl.float32, destination), destination)
         return super().cast_impl(src, dst_type)
+
+    def create_int_to_ptr(self, src: Handle, dst_type: Any) -> Handle:
+        addresses = src.data.astype(np.uint64)
+        return make(translated(addresses, self.pointees), dst_type.scalar)
 
     def create_fp_to_fp(self, src: Handle, dst_type: Any, rounding_mode: Any) -> Handle:
         nearest = rounding_mode is None or rounding_mode == _ir.ROUNDING_MODE.RTNE

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from kernelagent.domain.errors import UsageError
+from kernelagent.tools.dtypes import product_kind
 
 MIB = 1 << 20
 SECTOR_BYTES = 32
@@ -100,9 +101,7 @@ class DeviceCeilings:
         """How a product of this torch dtype is computed; `rounds`: fp32 may be rounded to tf32."""
         if dtype == "float32":
             return "tf32" if rounds and "tf32" in self.dot_flops_per_s else "fp32"
-        if dtype.startswith("float8"):
-            return "fp8"
-        return {"bfloat16": "bf16", "float16": "fp16", "float64": "fp64"}.get(dtype, dtype)
+        return product_kind(dtype)
 
     def dot_rate(self, kind: str) -> float:
         """Peak rate of products of a kind, on the units that can do it at all."""

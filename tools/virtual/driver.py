@@ -6,7 +6,7 @@ Whatever a candidate does to this module it does to itself: the executor keeps t
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -20,9 +20,11 @@ from triton.runtime.errors import OutOfResources
 from triton.runtime.jit import TensorWrapper
 from triton.tools.tensor_descriptor import TensorDescriptor
 
+from kernelagent.tools.torch_dtypes import name_of
+from kernelagent.tools.virtual.addresses import ASKED
 from kernelagent.tools.virtual.arena import Arena, place
 from kernelagent.tools.virtual.autotuning import take_first_configuration
-from kernelagent.tools.virtual.codec import tell, tell_paths, tell_types
+from kernelagent.tools.virtual.codec import encode, encode_paths, encode_types
 from kernelagent.tools.virtual.compiling import OPTIONS, SHARED_BYTES, gpu_target
 from kernelagent.tools.virtual.globals import constants_of
 from kernelagent.tools.virtual.triton_versions import version, why_not
@@ -168,9 +170,9 @@ class _Remote:
                 "kind": "compile",
                 "function": [function.fn.__name__, function.fn.__code__.co_firstlineno],
                 "constants": constants_of([function, *src.constants.values()]),
-                "signature": {name: tell_types(kind) for name, kind in src.signature.items()},
-                "constexprs": tell_paths(src.constants),
-                "attributes": tell_paths(src.attrs),
+                "signature": {name: encode_types(kind) for name, kind in src.signature.items()},
+                "constexprs": encode_paths(src.constants),
+                "attributes": encode_paths(src.attrs),
                 "options": {key: given[key] for key in OPTIONS if key in given},
             }
         )
@@ -179,7 +181,7 @@ class _Remote:
     def launch(self, handle: int, grid: Sequence[int], args: Sequence[Any]) -> None:
         with _disable_current_modes(), torch._C.DisableTorchFunction():
             crate = _Crate(self._arena)
-            reported = [crate.tell(arg) for arg in args]
+            reported = [crate.encode(arg) for arg in args]
             crate.copy_in()
             self._ask(
                 {
@@ -188,6 +190,7 @@ class _Remote:
                     "grid": [int(size) for size in grid],
                     "args": reported,
                     "storages": crate.rows,
+                    "pointees": crate.pointees,
                     "arena_bytes": crate.size,
                 }
             )
@@ -263,9 +266,11 @@ class _Crate:
         self._arena = arena
         self._storages: dict[int, tuple[int, torch.Tensor, int]] = {}
         self.rows: list[dict[str, Any]] = []
+        self.pointees: list[dict[str, Any]] = []
+        """Storages that entries of integer tensors point at, with their addresses here."""
         self.size = 0
 
-    def tell(self, value: Any) -> Any:
+    def encode(self, value: Any) -> Any:
         """An argument as JSON; its storage is noted."""
         if isinstance(value, TensorWrapper):
             return {"tensor": self._tensor(value.base), "as": value.dtype.name}
@@ -281,22 +286,31 @@ class _Crate:
                     "padding": value.padding,
                 }
             }
+        if type(value) is int:
+            self._follow(ASKED.pointed_at([value]))
         if isinstance(value, tuple):
-            return {"items": [self.tell(item) for item in value]}
-        return tell(value)
+            return {"items": [self.encode(item) for item in value]}
+        return encode(value)
 
     def _tensor(self, tensor: torch.Tensor) -> dict[str, Any]:
         storage = tensor.untyped_storage()
         key = storage._cdata
         if key not in self._storages:
             self._note(key, tensor, storage)
+            self._follow(ASKED.in_table(tensor))
         return {
             "storage": self._storages[key][0],
             "offset": tensor.storage_offset() * tensor.element_size(),
-            "dtype": str(tensor.dtype).removeprefix("torch."),
+            "dtype": name_of(tensor.dtype),
             "shape": list(tensor.shape),
             "strides": list(tensor.stride()),
         }
+
+    def _follow(self, pointees: Iterable[tuple[int, torch.Tensor]]) -> None:
+        known = {row["address"] for row in self.pointees}
+        for address, whole in pointees:
+            if address not in known:
+                self.pointees.append({"address": address, "tensor": self._tensor(whole)})
 
     def _note(self, key: int, tensor: torch.Tensor, storage: torch.UntypedStorage) -> None:
         empty = tensor.device.type == "meta"

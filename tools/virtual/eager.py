@@ -18,6 +18,7 @@ from torch.utils.flop_counter import flop_registry
 
 from kernelagent.tools.estimates import recurrent
 from kernelagent.tools.estimates.operations import Operand, Operation, describe
+from kernelagent.tools.torch_dtypes import allowed_product
 from kernelagent.tools.virtual.ceilings import SECTOR_BYTES, ceilings_for
 from kernelagent.tools.virtual.residency import AddressSpace, L2Cache, Stretch, stream
 
@@ -168,7 +169,7 @@ class EagerTraffic(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 stored_bytes=sum(size for _, size, write in operands if write),
                 dram_bytes=dram,
                 dot_flops=work.flops,
-                dot_type=_dot_type(name, operands[0][0].dtype) if work.flops else "",
+                dot_type=allowed_product(name, operands[0][0].dtype) if work.flops else "",
                 fp_operations=0 if wide else elements,
                 fp64_operations=elements if wide else 0,
                 special_operations=work.special or special,
@@ -295,20 +296,6 @@ def _sector_bytes(tensor: torch.Tensor) -> int:
     closest = min((s for _, s in steps), default=1)
     each = min(SECTOR_BYTES, closest * tensor.itemsize)
     return -(-min(elements * each, _span_bytes(tensor)) // SECTOR_BYTES) * SECTOR_BYTES
-
-
-def _dot_type(name: str, dtype: torch.dtype) -> str:
-    if dtype == torch.float32:
-        rounded = (
-            torch.backends.cudnn.allow_tf32
-            if "convolution" in name
-            else torch.get_float32_matmul_precision() != "highest"
-        )
-        return "tf32" if rounded else "fp32"
-    spelled = str(dtype).removeprefix("torch.")
-    if spelled.startswith("float8"):
-        return "fp8"
-    return {"bfloat16": "bf16", "float16": "fp16", "float64": "fp64"}.get(spelled, spelled)
 
 
 def _attention(

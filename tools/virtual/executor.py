@@ -16,7 +16,7 @@ import torch
 
 from kernelagent.domain.serialization import to_data
 from kernelagent.tools.virtual.altering import Altering
-from kernelagent.tools.virtual.codec import Unspeakable, hear_paths, hear_types
+from kernelagent.tools.virtual.codec import NotEncodable, decode_paths, decode_types
 from kernelagent.tools.virtual.compiling import (
     OPTIONS,
     CompileFailure,
@@ -148,7 +148,7 @@ class Executor:
             return _failed("runtime_error", str(error))
         except MemoryError as error:
             return _failed("out_of_memory", str(error))
-        except (UnknownKernel, Unspeakable) as error:
+        except (UnknownKernel, NotEncodable) as error:
             return _failed("unverifiable", str(error))
 
     def _compile(self, request: dict[str, Any]) -> dict[str, Any]:
@@ -156,12 +156,12 @@ class Executor:
         if key not in self._by_request:
             module = self._source.load(request["constants"])
             function = module.function(*request["function"])
-            constants = hear_paths(request["constexprs"], module.function)
+            constants = decode_paths(request["constexprs"], module.function)
             compiled = compile_kernel(
                 function,
-                {name: hear_types(kind) for name, kind in request["signature"].items()},
+                {name: decode_types(kind) for name, kind in request["signature"].items()},
                 constants,
-                hear_paths(request["attributes"], module.function),
+                decode_paths(request["attributes"], module.function),
                 {key: request["options"][key] for key in OPTIONS if key in request["options"]},
                 self._target,
             )
@@ -177,7 +177,8 @@ class Executor:
 def _altering(request: Mapping[str, Any]) -> Altering | None:
     if request["mode"] != "alter":
         return None
-    return Altering(Marks(int(request["secret"])), bool(request["integers"]))
+    trace = bool(request.get("trace", False))
+    return Altering(Marks(int(request["secret"])), bool(request["integers"]), trace)
 
 
 def _failed(code: str, message: str, **more: Any) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from typing import Any, Self
 import torch
 from torch.overrides import TorchFunctionMode
 
+from kernelagent.tools.virtual.addresses import ASKED
 from kernelagent.tools.virtual.ceilings import ceilings_for
 from kernelagent.tools.virtual.compiling import SHARED_BYTES
 
@@ -53,6 +54,8 @@ class _Claiming(TorchFunctionMode):
         name = getattr(func, "__name__", "")
         if name == "get_device":
             return 0
+        if name == "data_ptr" and isinstance(args[0], torch.Tensor):
+            ASKED.note(args[0])
         if name in _MOVES and args and isinstance(args[0], torch.Tensor):
             return args[0]
         if "device" in named:

@@ -8,14 +8,14 @@ from typing import Any
 
 from triton.runtime.jit import JITCallable, JITFunction
 
-from kernelagent.tools.virtual.codec import Unspeakable, tell
+from kernelagent.tools.virtual.codec import NotEncodable, encode
 
 
 def constants_of(values: Iterable[Any]) -> dict[str, Any]:
     """Everything that jit functions among `values`, and those they call, read from outside.
 
     Modules, Triton's own functions and what cannot be told are left out: the executor has the
-    former, and its compiler names the latter. Raises `Unspeakable` when one name has two values.
+    former, and its compiler names the latter. Raises `NotEncodable` when one name has two values.
     """
     reported: dict[str, Any] = {}
     waiting = [value for value in values if isinstance(value, JITFunction)]
@@ -39,13 +39,13 @@ def _names(function: JITFunction[Any]) -> set[str]:
     return {node.id for node in ast.walk(function.parse()) if isinstance(node, ast.Name)}
 
 
-def _put(told: dict[str, Any], name: str, value: Any) -> None:
+def _put(encoded: dict[str, Any], name: str, value: Any) -> None:
     try:
-        message = tell(value)
-    except Unspeakable:
+        message = encode(value)
+    except NotEncodable:
         return
-    if told.setdefault(name, message) != message:
-        raise Unspeakable(
+    if encoded.setdefault(name, message) != message:
+        raise NotEncodable(
             f"the name {name} means different things in different kernels of one launch; give them "
             f"different names"
         )

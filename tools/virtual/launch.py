@@ -9,6 +9,8 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from kernelagent.tools.virtual.addresses import Pointee
+
 AccessKind = Literal["load", "store", "atomic"]
 OperationKind = Literal["fp", "int", "special", "dot"]
 
@@ -44,6 +46,8 @@ class Launch:
     tensors: tuple[TensorArgument, ...]
     scalars: dict[str, Any]
     constexprs: dict[str, Any]
+    pointees: tuple[Pointee, ...] = ()
+    """What tables of addresses among the arguments point at; also among `tensors`."""
     options: dict[str, Any] = field(default_factory=dict)
     """Triton's launch options that matter: num_warps, num_stages, num_ctas, maxnreg."""
 

@@ -18,12 +18,13 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 
 from kernelagent.domain.serialization import to_data
 from kernelagent.tools.tensors import dtype_of
+from kernelagent.tools.virtual.addresses import Pointee
 from kernelagent.tools.virtual.altering import Altering
 from kernelagent.tools.virtual.arena import Arena
 from kernelagent.tools.virtual.batched.interpreter import BatchedInterpreter, HowRun
 from kernelagent.tools.virtual.bounds import BoundsChecker
 from kernelagent.tools.virtual.builder import Unsupported
-from kernelagent.tools.virtual.codec import hear, tell
+from kernelagent.tools.virtual.codec import decode, encode
 from kernelagent.tools.virtual.compiling import Compiled, check_grid
 from kernelagent.tools.virtual.deadline import Clock, TimeIsUp, deadline
 from kernelagent.tools.virtual.hollow import Hollow
@@ -180,7 +181,7 @@ class Launcher:
             "line": launch.line,
             "grid": list(launch.grid),
             "options": launch.options,
-            "constexprs": {name: tell(value) for name, value in launch.constexprs.items()},
+            "constexprs": {name: encode(value) for name, value in launch.constexprs.items()},
             "tensors": [
                 {"name": t.name, "shape": list(t.shape), "dtype": t.dtype} for t in launch.tensors
             ],
@@ -201,6 +202,8 @@ class Launcher:
             }
         if logged.altered is not None:
             row["altered"] = logged.altered
+        if launch.pointees:
+            row["tables"] = True
         if logged.traffic is not None:
             row["traffic"] = to_data(logged.traffic)
         if with_facts:
@@ -289,6 +292,10 @@ class _Bound:
             name: self._made(name, reported)
             for name, reported in zip(names, request.args, strict=True)
         }
+        self._pointees = tuple(
+            self._pointee(f"what a table points at [{at}]", low, body)
+            for at, (low, body) in enumerate(request.pointees)
+        )
 
     def record(self, index: int, grid: tuple[int, int, int]) -> Launch:
         compiled, function = self._kernel.compiled, self._kernel.function
@@ -302,16 +309,17 @@ class _Bound:
             tensors=tuple(self._tensors),
             scalars={n: v for n, v in scalars.items() if n not in constant},
             constexprs={n: v for n, v in self.arguments.items() if n in constant},
+            pointees=self._pointees,
             options={k: compiled.metadata[k] for k in ("num_warps", "num_stages", "num_ctas")},
         )
 
-    def _made(self, name: str, told: Any) -> Any:
-        if isinstance(told, dict) and "tensor" in told:
-            tensor = self._tensor(name, told["tensor"])
-            kind = told.get("as")
-            return triton.reinterpret(tensor, hear({"dtype": kind}, None)) if kind else tensor
-        if isinstance(told, dict) and "descriptor" in told:
-            body = told["descriptor"]
+    def _made(self, name: str, encoded: Any) -> Any:
+        if isinstance(encoded, dict) and "tensor" in encoded:
+            tensor = self._tensor(name, encoded["tensor"])
+            kind = encoded.get("as")
+            return triton.reinterpret(tensor, decode({"dtype": kind}, None)) if kind else tensor
+        if isinstance(encoded, dict) and "descriptor" in encoded:
+            body = encoded["descriptor"]
             return TensorDescriptor(
                 self._tensor(name, body["base"]),
                 body["shape"],
@@ -319,9 +327,16 @@ class _Bound:
                 body["block_shape"],
                 body["padding"],
             )
-        if isinstance(told, dict) and "items" in told:
-            return tuple(self._made(f"{name}[{i}]", item) for i, item in enumerate(told["items"]))
-        return hear(told, self._no_function)
+        if isinstance(encoded, dict) and "items" in encoded:
+            return tuple(
+                self._made(f"{name}[{i}]", item) for i, item in enumerate(encoded["items"])
+            )
+        return decode(encoded, self._no_function)
+
+    def _pointee(self, name: str, low: int, body: Mapping[str, Any]) -> Pointee:
+        self._tensor(name, body)
+        item = self._tensors[-1]
+        return Pointee(low, low + item.storage_bytes, item.storage_address - low)
 
     def _no_function(self, name: str, line: int) -> Any:
         for value in self._kernel.constants.values():

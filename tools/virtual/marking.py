@@ -16,6 +16,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from kernelagent.tools.torch_dtypes import HALVES
+
 _ROUNDS, _CELLS = 40, 32
 _STEPS = [sign * step for step in range(1, 13) for sign in (1, -1)]
 _FEW = 16
@@ -23,7 +25,7 @@ FOREIGN_SHARE = 0.2
 """Above this share of unmarked elements among those that changed, data is not a copy; arithmetic leaves half and more."""
 _INTEGERS = {2: torch.int16, 4: torch.int32}
 Bits = NDArray[Any]
-MARKED = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+MARKED = (*HALVES, torch.float32, torch.float64)
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,7 @@ class Marks:
         narrow = flat.to(torch.float32) if values.dtype == torch.float64 else flat
         places = (narrow.isfinite() & (narrow != 0)).numpy()
         bits = _bits(narrow)
-        if values.dtype in (torch.float16, torch.bfloat16):
+        if values.dtype in HALVES:
             bits[places] = self._nearest(bits[places], 2)
         else:
             bits[places] = self._single(bits[places])
@@ -106,7 +108,7 @@ class Marks:
             return plain | self._has(values)
         single = values.to(torch.float32)
         result = self._has(single) & (single == values)
-        for narrow in (torch.bfloat16, torch.float16):
+        for narrow in HALVES:
             cast = single.to(narrow)
             result |= self._has(cast) & (cast.to(values.dtype) == values)
         return plain | result

@@ -9,17 +9,16 @@ import torch
 import triton.language as tl
 from numpy.typing import NDArray
 
+from kernelagent.tools.dtypes import FLOATS
+
 Array = NDArray[Any]
 
-FP8 = {
-    tl.float8e5: torch.float8_e5m2,
-    tl.float8e4nv: torch.float8_e4m3fn,
-    tl.float8e4b8: torch.float8_e4m3fnuz,
-    tl.float8e5b16: torch.float8_e5m2fnuz,
-}
+_ROWS = {getattr(tl, row.triton): row for row in FLOATS if row.triton is not None}
+_TORCH = {kind: getattr(torch, row.name) for kind, row in _ROWS.items()}
+FP8 = {kind: _TORCH[kind] for kind, row in _ROWS.items() if row.bits == 8}
 """fp8 formats torch converts too; numpy holds their bits in uint8."""
-_NATIVE = {tl.float16: torch.float16, tl.float32: torch.float32, tl.float64: torch.float64}
-_TORCH = {**_NATIVE, tl.bfloat16: torch.bfloat16, **FP8}
+HALVES = tuple(kind for kind, row in _ROWS.items() if row.bits == 16)
+_NUMPY = {kind: np.dtype(row.name) for kind, row in _ROWS.items() if row.numpy}
 _TF32_BITS = np.uint32(0xFFFFE000)
 
 
@@ -53,7 +52,7 @@ def truncate_to_tf32(values: Array) -> Array:
 
 
 def is_convertible(dtype: Any) -> bool:
-    return dtype in _TORCH
+    return dtype in _ROWS
 
 
 def to_fp32(data: Array, dtype: Any) -> Array:
@@ -73,8 +72,8 @@ def convert(data: Array, source: Any, destination: Any) -> Array:
         return bf16_to_fp32(data).astype(np.float64 if destination == tl.float64 else np.float32)
     if source == tl.float32 and destination == tl.bfloat16:
         return fp32_to_bf16(data)
-    if source in _NATIVE and destination in _NATIVE:
-        return data.astype(_numpy(destination))
+    if source in _NUMPY and destination in _NUMPY:
+        return data.astype(_NUMPY[destination])
     values = as_torch(data, source)
     if destination in FP8:
         values = _saturated(values.float(), FP8[destination])
@@ -95,10 +94,6 @@ def from_torch(values: torch.Tensor, dtype: Any) -> Array:
         return values.view(torch.int16).numpy().view(np.uint16)
     held: Array = values.numpy()
     return held
-
-
-def _numpy(dtype: Any) -> Any:
-    return {tl.float16: np.float16, tl.float32: np.float32, tl.float64: np.float64}[dtype]
 
 
 def _saturated(values: torch.Tensor, kind: torch.dtype) -> torch.Tensor:

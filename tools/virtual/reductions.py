@@ -15,7 +15,7 @@ from kernelagent.tools.virtual import numerics, trees, triton_versions
 from kernelagent.tools.virtual.numerics import Array
 
 Tensor = Any
-_NARROW = (tl.bfloat16, tl.float16)
+_NARROW = numerics.HALVES
 _BRANCHES = (ast.If, ast.IfExp, ast.While, ast.BoolOp)
 
 

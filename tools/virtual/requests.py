@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from kernelagent.tools.tensors import Malformed, dtype_of
@@ -45,6 +46,8 @@ class LaunchRequest:
     args: tuple[Any, ...]
     storages: tuple[StorageRow, ...]
     arena_bytes: int
+    pointees: tuple[tuple[int, Mapping[str, Any]], ...] = ()
+    """Storages that tables of addresses point at: where they begin in the runner, and as a tensor."""
 
 
 def launch_request(
@@ -72,7 +75,29 @@ def launch_request(
     for argument in args:
         _require_argument(argument, storages, 0)
     x, y, z = grid
-    return LaunchRequest(handle, (x, y, z), tuple(args), storages, reported)
+    pointees = _pointees(request.get("pointees"), storages)
+    return LaunchRequest(handle, (x, y, z), tuple(args), storages, reported, pointees)
+
+
+def _pointees(
+    rows: Any, storages: Sequence[StorageRow]
+) -> tuple[tuple[int, Mapping[str, Any]], ...]:
+    """Ranges of the runner's memory that do not overlap, each as long as the storage it stands for."""
+    if not isinstance(rows, list) or len(rows) > _MOST_ROWS:
+        raise Forged("what tables of addresses point at is no list")
+    result: list[tuple[int, Mapping[str, Any]]] = []
+    for row in rows:
+        if not isinstance(row, dict):
+            raise Forged("what a table of addresses points at is not described")
+        body = row.get("tensor")
+        if not isinstance(body, dict):
+            raise Forged("what a table of addresses points at is no tensor")
+        _require_inside(body, storages)
+        result.append((_whole(row.get("address"), "an address"), body))
+    ends = sorted((low, low + storages[int(body["storage"])].bytes) for low, body in result)
+    if any(end > low for (_, end), (low, _) in pairwise(ends)):
+        raise Forged("two storages that tables point at overlap")
+    return tuple(result)
 
 
 def _storage(row: Any) -> StorageRow:

@@ -17,7 +17,7 @@ from typing import Any
 import triton
 from triton.runtime.jit import JITFunction
 
-from kernelagent.tools.virtual.codec import hear
+from kernelagent.tools.virtual.codec import decode
 from kernelagent.tools.virtual.vocabulary import BUILTINS, Refused, check, may_be_named, resolve
 
 FILE_NAME = "candidate.py"
@@ -62,7 +62,7 @@ class KernelSource:
         linecache.cache[FILE_NAME] = (len(text), None, lines, FILE_NAME)
 
     def load(self, constants: Mapping[str, Any]) -> KernelModule:
-        """The kernels in a namespace that holds `constants` (as `spelling.tell` wrote them)."""
+        """The kernels in a namespace that holds `constants` (as `codec.encode` wrote them)."""
         key = repr(sorted((name, repr(value)) for name, value in constants.items()))
         if key not in self._loaded:
             self._loaded[key] = KernelModule(self._definitions, self._imports, constants)
@@ -84,9 +84,9 @@ class KernelModule:
         later = {
             name: reported for name, reported in self.constants.items() if _names_function(reported)
         }
-        heard = {n: hear(t, self.function) for n, t in self.constants.items() if n not in later}
+        decoded = {n: decode(t, self.function) for n, t in self.constants.items() if n not in later}
         for one in self.definitions:
-            space = self._spaces.setdefault(one.scope, self._space(heard))
+            space = self._spaces.setdefault(one.scope, self._space(decoded))
             key = one.name, one.line
             try:
                 self._made[key] = _made(one, self.imports, space)
@@ -97,12 +97,12 @@ class KernelModule:
                 if scope[: len(one.scope)] == one.scope and (one.name, one.line) in self._made:
                     space[one.name] = self._made[one.name, one.line]
         for name, reported in later.items():
-            value = hear(reported, self.function)
+            value = decode(reported, self.function)
             for space in self._spaces.values():
                 space[name] = value
 
-    def _space(self, heard: Mapping[str, Any]) -> dict[str, Any]:
-        return {"__builtins__": BUILTINS, "__name__": "kernels", **self.imports, **heard}
+    def _space(self, decoded: Mapping[str, Any]) -> dict[str, Any]:
+        return {"__builtins__": BUILTINS, "__name__": "kernels", **self.imports, **decoded}
 
     def function(self, name: str, line: int) -> JITFunction[Any]:
         """The kernel `name` whose text begins at `line`; raises `UnknownKernel` or `Refused`."""
@@ -187,10 +187,10 @@ def _is_noinline(node: ast.FunctionDef) -> bool:
     )
 
 
-def _names_function(told: Any) -> bool:
-    if isinstance(told, dict):
-        return "function" in told or any(map(_names_function, told.values()))
-    return isinstance(told, list) and any(map(_names_function, told))
+def _names_function(encoded: Any) -> bool:
+    if isinstance(encoded, dict):
+        return "function" in encoded or any(map(_names_function, encoded.values()))
+    return isinstance(encoded, list) and any(map(_names_function, encoded))
 
 
 def _definitions(tree: ast.Module) -> Iterator[Definition]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from kernelagent.cli.commands.optimize import of_run
+from kernelagent.cli.commands.optimize import new_or_resumed
 from kernelagent.domain.config import resolve
 from kernelagent.domain.errors import ExitStatus, UsageError
 from kernelagent.domain.history import History, Message
@@ -34,15 +34,8 @@ def mcp(
     from kernelagent.cli.console import Progress
     from kernelagent.cli.mcp_server import serve
 
-    config = resolve(flags, config_file)
-    folder = None
-    if resume is not None:
-        folder = RunFolder.open(resume, Path(config.runs))
-        spec, config = of_run(folder, {**flags, "model": (MCP,)})
-    elif problem is None:
-        raise UsageError("say what to optimize: a Python file, or pkg.mod:Name")
-    else:
-        spec = problem_spec(problem, names)
+    flags = {**flags, "model": (MCP,)}
+    spec, config, folder = new_or_resumed(problem, names, flags, config_file, resume)
     progress = Progress(Console(stderr=True))
     run = AgentRun(spec, config, folder=folder, subscribers=(progress,), stop_asked=stop_asked)
     try:

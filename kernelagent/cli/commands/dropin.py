@@ -22,7 +22,7 @@ def recheck(
     emitted: str,
     problem: str,
     names: Mapping[str, str | None],
-    flags: dict[str, Any],
+    flags: Mapping[str, Any],
     *,
     as_json: bool,
 ) -> ExitStatus:
@@ -71,7 +71,7 @@ def apply(
 def scan(
     model: str,
     names: Mapping[str, str | None],
-    flags: dict[str, Any],
+    flags: Mapping[str, Any],
     config_file: Path | None,
     *,
     as_json: bool,
@@ -115,7 +115,7 @@ def optimize_parts(
     confirm_sending(config)
     talk = Console(stderr=True, quiet=quiet)
     progress = Progress(talk)
-    tell = partial(talk.print, highlight=False, markup=False, soft_wrap=True)
+    report = partial(talk.print, highlight=False, markup=False, soft_wrap=True)
     subscribers = () if quiet else (progress,)
     watched: dict[str, Any] = {"subscribers": subscribers, "stop_asked": stop_asked}
     try:
@@ -123,7 +123,7 @@ def optimize_parts(
             result = submodule.optimize_parts(spec, config, [(path,)], **watched)
         else:
             scan_ = submodule.scanned(spec, config)
-            result = submodule.optimize_top(spec, config, scan_, top or 1, tell=tell, **watched)
+            result = submodule.optimize_top(spec, config, scan_, top or 1, report=report, **watched)
     finally:
         progress.close()
     if as_json:

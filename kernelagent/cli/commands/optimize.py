@@ -79,18 +79,27 @@ def ordered(
     resume: str | None,
 ) -> tuple[ProblemSpec, RunConfig, RunFolder | None]:
     """What `optimize` was asked for, and agreed to where the source is sent; raises `UsageError`."""
-    config = resolve(flags, config_file)
-    folder = None
-    if resume is not None:
-        folder = RunFolder.open(resume, Path(config.runs))
-        spec, config = of_run(folder, flags)
-    elif problem is None:
-        raise UsageError("say what to optimize: a Python file, or pkg.mod:Name")
-    else:
-        spec = problem_spec(problem, names)
+    spec, config, folder = new_or_resumed(problem, names, flags, config_file, resume)
     check_before_start(spec, config)
     confirm_sending(config, characters=_length_of(spec))
     return spec, config, folder
+
+
+def new_or_resumed(
+    problem: str | None,
+    names: Mapping[str, str | None],
+    flags: Mapping[str, Any],
+    config_file: Path | None,
+    resume: str | None,
+) -> tuple[ProblemSpec, RunConfig, RunFolder | None]:
+    """The problem and the configuration of a new run, or of the one to go on with; raises `UsageError`."""
+    config = resolve(flags, config_file)
+    if resume is not None:
+        folder = RunFolder.open(resume, Path(config.runs))
+        return *of_run(folder, flags), folder
+    if problem is None:
+        raise UsageError("say what to optimize: a Python file, or pkg.mod:Name")
+    return problem_spec(problem, names), config, None
 
 
 def _length_of(spec: ProblemSpec) -> int:
@@ -151,9 +160,7 @@ def doctor(*, as_json: bool) -> ExitStatus:
     return ExitStatus.OK if findings.can_judge else ExitStatus.ENVIRONMENT
 
 
-def prove_judge(
-    device: str | None, sandbox: str | None, *, quick: bool, as_json: bool
-) -> ExitStatus:
+def prove_judge(flags: Mapping[str, Any], *, quick: bool, as_json: bool) -> ExitStatus:
     """`kernelagent doctor --judge`; 0 when every fixture went as it must, 1 otherwise."""
     from rich.console import Console
 
@@ -166,7 +173,7 @@ def prove_judge(
         mark = "ok" if row.as_expected else "WRONG"
         talk.print(f"{mark} {row.kind} {row.threat or ''} {row.name}: {row.got}", highlight=False)
 
-    settings = resolve({"device": device, "sandbox": sandbox})
+    settings = resolve(flags)
     where = best_device() if settings.device == "auto" else settings.device
     proof = prove(where, quick=quick, sandbox=settings.sandbox, on_row=tell)
     if as_json:

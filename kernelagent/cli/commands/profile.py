@@ -46,7 +46,7 @@ def profile(
         if found_first is not None and parsed is None:
             name = found_first.name
             result = Profile(name, found_first.device, found_first.reference)
-            return _told(
+            return _report(
                 replace(result, estimates=found_first.estimates), roofline, as_json=as_json
             )
         estimates = () if found_first is None else found_first.estimates
@@ -57,7 +57,7 @@ def profile(
         if parsed is not None and outcome is not None and outcome.accepted:
             outcome = judge.count(parsed, outcome) if judge.device.kind == "cuda" else outcome
         result = Profile(judge.facts.name, judge.device, reference, outcome, estimates, untraced)
-    return _told(result, roofline, as_json=as_json)
+    return _report(result, roofline, as_json=as_json)
 
 
 def _of_reference(
@@ -72,7 +72,7 @@ def _of_reference(
         return (), str(fault)
 
 
-def _told(result: Profile, roofline: Path | None, *, as_json: bool) -> ExitStatus:
+def _report(result: Profile, roofline: Path | None, *, as_json: bool) -> ExitStatus:
     outcome = result.candidate
     if as_json:
         print_json(result)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, get_args
 
@@ -67,11 +67,11 @@ def diff(
 
 def report(run: str, runs_folder: str | None, *, as_json: bool) -> ExitStatus:
     """`kernelagent report RUN`: writes the files again and prints the Markdown, or the JSON."""
-    from kernelagent.report.browse import told_by
+    from kernelagent.report.browse import contents_of
     from kernelagent.report.files import reports, write_for
 
     folder = RunFolder.open(run, _folder(runs_folder))
-    events = told_by(folder.log).events
+    events = contents_of(folder.log).events
     write_for(folder, events)
     sys.stderr.write(
         f"written: {folder.path / 'report.html'}, report.md and report.json beside it\n"
@@ -120,7 +120,7 @@ def compare(
     problems: Sequence[ProblemSpec],
     strategies: str,
     seeds: int,
-    flags: dict[str, Any],
+    flags: Mapping[str, Any],
     config_file: Path | None,
     svg_file: Path | None,
     *,

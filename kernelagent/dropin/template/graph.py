@@ -89,6 +89,8 @@ class _InGraph:
             for value in (*args, *kwargs.values()):
                 if isinstance(value, torch.Tensor) and value.requires_grad:
                     return "gradient", "gradients are recorded and an input requires them"
+        if self.guard.compares_values:
+            return "values", "what an argument holds is compared, which a graph cannot do"
         return _arguments_refusal(args, kwargs)
 
 

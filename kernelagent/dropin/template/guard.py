@@ -12,8 +12,11 @@ if TYPE_CHECKING:
         _ALIGNMENT,
         _PLAIN_TENSORS,
         _arguments_refusal,
+        _digest,
         _looks,
+        _set_refusal,
         _tensors_in,
+        _with_digests,
     )
     from kernelagent.dropin.template.module import OutsideEnvelopeWarning, _bind
     from kernelagent.dropin.template.state import _is_default, _state_of, _state_refusal, _Watch
@@ -39,6 +42,8 @@ class _Guard:
         self.forms = {(len(item["args"]), frozenset(item.get("kwargs", {}))) for item in sets}
         self.positional = {count for count, names in self.forms if not names}
         self._covers_gradients = "train" in ENVELOPE_VERIFIED["modes"]
+        self.compares_values = "'values':" in repr(sets)
+        self._digests: dict[int, tuple[Any, int | None, str]] = {}
         self._device: torch.device | None = None
         self._index: int | None = None
         self._answers: dict[Any, tuple[str, str] | None] = {}
@@ -88,9 +93,48 @@ class _Guard:
             answer = self._judge_arguments(args, kwargs, seen)
         if answer is None and not self._covers_gradients and torch.is_grad_enabled():
             answer = self._gradient_refusal(args, kwargs)
+        if answer is None and self.compares_values:
+            # Values do not show in torch's own guards: asked anew each time.
+            return self._values_refusal(args, kwargs)
         if answer is None and not kwargs and self._remembered in (None, seen):
             self._remember(args, seen)
         return answer
+
+    def _values_refusal(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[str, str] | None:
+        """Whether tensors that held the same in every verified call hold it now."""
+        for item in ENVELOPE_VERIFIED["input_sets"]:
+            if _set_refusal(item, args, kwargs) is not None:
+                continue
+            pairs = [
+                *_with_digests({"list": item["args"]}, args),
+                *_with_digests({"dict": item.get("kwargs", {})}, kwargs),
+            ]
+            if all(self._holds(tensor, digest) for digest, tensor in pairs):
+                return None
+        return "values", "an argument holds other values than in every verified call"
+
+    def _holds(self, tensor: torch.Tensor, digest: str) -> bool:
+        """Hashed once for each tensor and version; in a graph capture nothing can be read."""
+        import weakref
+
+        version = None if tensor.is_inference() else tensor._version
+        known = self._digests.get(id(tensor))
+        if (
+            known is not None
+            and known[0]() is tensor
+            and known[1] == version
+            and version is not None
+        ):
+            return known[2] == digest
+        if tensor.is_cuda and torch.cuda.is_current_stream_capturing():
+            return False
+        if len(self._digests) >= _MOST_ANSWERS:
+            self._digests.clear()
+        made = _digest(tensor)
+        self._digests[id(tensor)] = (weakref.ref(tensor), version, made)
+        return made == digest
 
     def _remember(self, args: tuple[Any, ...], seen: Any) -> None:
         """Have the next call like this one recognised by torch's own guards, in one step.

@@ -97,6 +97,25 @@ def _value_refusal(
     return refusal or _shape_refusal(label, value, facts, sizes)
 
 
+def _with_digests(facts: Any, value: Any) -> list[tuple[str, torch.Tensor]]:
+    """The digests that were verified, each with the tensor that stands there now."""
+    if isinstance(facts, dict) and "values" in facts:
+        return [(facts["values"], value)]
+    for kind in _NESTS:
+        if isinstance(facts, dict) and kind.__name__ in facts:
+            inner = facts[kind.__name__]
+            keys = list(inner) if kind is dict else range(len(inner))
+            return [pair for key in keys for pair in _with_digests(inner[key], value[key])]
+    return []
+
+
+def _digest(tensor: torch.Tensor) -> str:
+    import hashlib
+
+    flat = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8)
+    return hashlib.sha256(flat.numpy().tobytes()).hexdigest()
+
+
 def _nest_refusal(
     label: str, value: Any, kind: Any, facts: Any, sizes: dict[str, int]
 ) -> tuple[str, str] | None:

@@ -87,7 +87,7 @@ def _file_of(name: str) -> Path | None:
         walked.append(part)
         result = PathFinder.find_spec(".".join(walked), where)
         if result is None:
-            # Built-in, frozen and editable modules have finders of their own: the judge asks them.
+            # Built-in, frozen and editable modules have their own finders: the judge asks them.
             _require_another_finder(walked, name)
             return None
         where = list(result.submodule_search_locations or ())

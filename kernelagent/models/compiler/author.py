@@ -7,20 +7,29 @@ import logging
 import signal
 import socket
 import traceback
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from typing import Any
 
 import torch
-from torch.utils._pytree import tree_leaves, tree_map
+from torch.utils._pytree import tree_map
 
 from kernelagent.domain.errors import KernelAgentError
 from kernelagent.domain.evaluation import Evaluation
 from kernelagent.domain.problem import ProblemSpec
 from kernelagent.domain.serialization import from_data
-from kernelagent.models.compiler.capture import PolicyCannot
+from kernelagent.models.compiler.capture import PolicyCannot, Smaller
+from kernelagent.models.compiler.constructor import NO_SHAPES, Shapes
+from kernelagent.models.compiler.constructor_sizes import followed
 from kernelagent.models.compiler.hollow_tensors import HollowTensors
 from kernelagent.models.compiler.policy import Past, Policy
-from kernelagent.tools.judge.problem.load import load_problem
+from kernelagent.tools.judge.problem.load import LoadedProblem, load_problem
+from kernelagent.tools.judge.problem.smaller_sizes import (
+    Sizes,
+    module_without_contents,
+    with_sizes,
+)
 from kernelagent.tools.wire import Channel, ChannelClosed, Frame
 
 _PR_SET_PDEATHSIG = 1
@@ -96,32 +105,42 @@ def _opened(request: Frame) -> Policy:
         for name, arguments in sets.items()
     }
     executed = from_data(request.header["executed"], dict[str, list[list[int]]])
-    for name, shapes in executed.items():
-        _require_fewer_rows_only(on_cpu[name], shapes, problem.entry_point)
-    fewer = {name: _cut(on_cpu[name], shapes) for name, shapes in executed.items()}
-    return Policy(module, problem.constructor, on_cpu, fewer, hollow)
+    renamed = dict(from_data(request.header["arguments"], list[tuple[int, int]]))
+    if not executed:
+        return Policy(module, problem.constructor, on_cpu, addresses=hollow)
+    small, state = _smaller_module(problem, module, renamed, partial(_scope, request))
+    smaller = {
+        name: Smaller(small, *_of_shapes(on_cpu[name], shapes)) for name, shapes in executed.items()
+    }
+    return Policy(module, problem.constructor, on_cpu, smaller, state, hollow)
 
 
-def _require_fewer_rows_only(arguments: Any, shapes: list[list[int]], what: str) -> None:
-    tensors = [leaf for leaf in tree_leaves(arguments) if isinstance(leaf, torch.Tensor)]
-    for tensor, shape in zip(tensors, shapes, strict=True):
-        if list(tensor.shape[1:]) != shape[1:]:
-            raise PolicyCannot(
-                what,
-                f"its program would be written for inputs of {list(tensor.shape)}, and without a GPU "
-                f"they are executed at {shape} (smaller inputs with --inputs may do)",
-            )
+def _smaller_module(
+    problem: LoadedProblem,
+    module: torch.nn.Module,
+    renamed: Mapping[int, int],
+    scope: Callable[[], AbstractContextManager[Any]],
+) -> tuple[torch.nn.Module, Shapes]:
+    """The module as it is executed, on the meta device, and how its state follows its constructor."""
+    if not renamed or problem.construct is None:
+        return module, NO_SHAPES
+    fewer = with_sizes(problem, Sizes(arguments=renamed))
+    small = module_without_contents(fewer, scope)
+    if small is None:
+        raise PolicyCannot(problem.entry_point, "it cannot be built without contents")
+    with scope():
+        given, less = problem.init_args(), fewer.init_args()
+    return small.eval(), followed(module, small, given, less)
 
 
-def _cut(arguments: Any, shapes: list[list[int]]) -> Any:
-    """The arguments with each tensor's leading dimension cut to the given shape."""
+def _of_shapes(arguments: Any, shapes: list[list[int]]) -> Any:
+    """The arguments with tensors of these shapes in place of theirs, without contents."""
     wanted = iter(shapes)
 
     def cut(value: Any) -> Any:
         if not isinstance(value, torch.Tensor):
             return value
-        shape = next(wanted)
-        return value[: shape[0]] if shape else value
+        return torch.empty(next(wanted), dtype=value.dtype, device="meta")
 
     return tree_map(cut, arguments)
 

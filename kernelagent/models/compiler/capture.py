@@ -8,7 +8,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -22,11 +22,24 @@ from torch._inductor.virtualized import V
 from torch.func import functional_call
 from torch.fx import GraphModule
 from torch.fx.experimental.proxy_tensor import make_fx
-from torch.utils._pytree import TreeSpec, tree_flatten, tree_unflatten
+from torch.utils._pytree import (
+    TreeSpec,
+    keystr,
+    tree_flatten,
+    tree_flatten_with_path,
+    tree_unflatten,
+)
 
 from kernelagent.models.compiler.attention import WHOLE, layers_unfused
 from kernelagent.models.compiler.constants import constants_of, with_slices
 from kernelagent.models.compiler.stand_in import StandInDriver
+from kernelagent.models.compiler.symbolic_functions import OPAQUE, SymbolicFunctions
+from kernelagent.models.compiler.symbols import (
+    SizeIsFixed,
+    Sizes,
+    SymbolicTensors,
+    sizes_as_variables,
+)
 
 LARGEST_PERSISTENT = 16384
 """Longest row a program may hold at once; longer ones are looped over."""
@@ -65,6 +78,17 @@ class Captured:
     output_spec: TreeSpec
     outputs: tuple[Any, ...]
     """Flat results; tensors are fake, anything else is itself."""
+    sizes: Sizes = field(default_factory=Sizes)
+    """What is a variable in the program; nothing where it is written for these sizes alone."""
+
+
+@dataclass(frozen=True)
+class Smaller:
+    """The module and its arguments at the sizes that are executed; tensors may hold nothing."""
+
+    module: torch.nn.Module
+    args: Sequence[Any]
+    kwargs: Mapping[str, Any]
 
 
 def capture(
@@ -73,8 +97,12 @@ def capture(
     kwargs: Mapping[str, Any],
     *,
     persistent: bool = True,
+    smaller: Smaller | None = None,
 ) -> Captured:
-    """Inductor's source; `persistent`: rows are held whole where they fit. Raises `PolicyCannot`."""
+    """Inductor's source; `persistent`: rows are held whole where they fit. Raises `PolicyCannot`.
+
+    With `smaller`, each size in which it differs is a variable of the program.
+    """
     name = type(module).__name__
     values = _values(module, args, kwargs)
     flat_inputs, in_spec = tree_flatten((tuple(args), dict(kwargs)))
@@ -93,18 +121,36 @@ def capture(
         return [leaf for leaf in outputs if isinstance(leaf, torch.Tensor)]
 
     tensors = [value.tensor for value in values]
+    sizes = Sizes()
     try:
         with torch.no_grad(), layers_unfused():
-            graph = make_fx(program, decomposition_table=WHOLE, tracing_mode="fake")(*tensors)
+            if smaller is None:
+                graph = make_fx(program, decomposition_table=WHOLE, tracing_mode="fake")(*tensors)
+            else:
+                few = _values(smaller.module, smaller.args, smaller.kwargs)
+                symbolic = SymbolicTensors(tensors, [value.tensor for value in few])
+                tensors = symbolic.tensors
+                followed = sizes_as_variables(module, smaller.module, list(symbolic.sizes()))
+                table = {**WHOLE, **OPAQUE}
+                traced = make_fx(program, decomposition_table=table, _allow_non_fake_inputs=True)
+                with followed, symbolic.mode, SymbolicFunctions():
+                    graph = traced(*tensors)
             graph = with_slices(graph)
             made = _constants(graph, name)
             source = _source_of(graph, tensors, persistent=persistent)
+            if smaller is not None:
+                sizes = symbolic.settled()
     except PolicyCannot:
         raise
+    except SizeIsFixed as error:
+        raise PolicyCannot(name, str(error)) from error
     except Exception as error:  # tracing runs the user's code, which raises anything
         first = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise PolicyCannot(name, f"it cannot be traced: {first[:200]}") from error
-    return Captured(source, (*made, *values), result["spec"], result["outputs"])
+    if smaller is not None:
+        fixed = tuple(tuple(map(str, value.tensor.shape)) for value in made)
+        sizes = replace(sizes, shapes=(*fixed, *sizes.shapes))
+    return Captured(source, (*made, *values), result["spec"], result["outputs"], sizes)
 
 
 def _constants(graph: GraphModule, what: str) -> tuple[Value, ...]:
@@ -137,25 +183,14 @@ def _inputs(module: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, A
     bound = inspect.signature(module.forward).bind(*args, **kwargs)
     by_identity: dict[int, str] = {}
     for name, argument in bound.arguments.items():
-        for path, leaf in _leaves(argument, name):
-            by_identity.setdefault(id(leaf), path)
+        for path, leaf in tree_flatten_with_path(argument)[0]:
+            by_identity.setdefault(id(leaf), f"{name}{keystr(path)}")
     flat, _ = tree_flatten((tuple(args), dict(kwargs)))
     return [
         Value(by_identity[id(leaf)], "input", leaf.detach())
         for leaf in flat
         if isinstance(leaf, torch.Tensor)
     ]
-
-
-def _leaves(value: Any, path: str) -> Iterator[tuple[str, Any]]:
-    if isinstance(value, list | tuple):
-        for at, item in enumerate(value):
-            yield from _leaves(item, f"{path}[{at}]")
-    elif isinstance(value, dict):
-        for key, item in value.items():
-            yield from _leaves(item, f"{path}[{key!r}]")
-    else:
-        yield path, value
 
 
 class _Got(Exception):
@@ -168,14 +203,21 @@ class _Choices(InductorChoices):
         self._persistent = persistent
 
     def should_use_persistent_reduction(self, features: Any, cooperative_reduction: bool) -> bool:  # type: ignore[override]
-        from torch._inductor.virtualized import V as virtual
-
         if not self._persistent:
             return False
-        size = virtual.graph.sizevars.statically_known_leq(
-            features.reduction_numel, LARGEST_PERSISTENT
-        )
-        return bool(size)
+        return _hint(features.reduction_numel) <= LARGEST_PERSISTENT
+
+
+def _hint(size: Any) -> int:
+    """A size as it is in the user's inputs."""
+    from torch._inductor.virtualized import V as virtual
+
+    return int(virtual.graph.sizevars.optimization_hint(size))
+
+
+def _block_for(size: Any) -> int:
+    """The block that holds a whole row, and any shorter one."""
+    return int(triton.next_power_of_2(_hint(size)))
 
 
 def _source_of(graph: Any, tensors: Sequence[torch.Tensor], *, persistent: bool) -> str:
@@ -213,11 +255,14 @@ def _recording(got: list[str]) -> Iterator[None]:
     # For good: this process only ever writes code.
     triton.runtime.driver.set_active(StandInDriver())
     GraphLowering.codegen = codegen  # type: ignore[method-assign]
-    constant_mask = TritonKernel._has_constant_mask
+    constant_mask, held = TritonKernel._has_constant_mask, TritonKernel._get_persistent_RBLOCK
     # Inductor leaves out masks its own block sizes never need; ours are others.
     TritonKernel._has_constant_mask = lambda self, tree: False  # type: ignore[method-assign]
+    # It holds rows of a fixed length only; a mask makes the block right for shorter ones.
+    TritonKernel._get_persistent_RBLOCK = staticmethod(_block_for)  # type: ignore[method-assign]
     try:
         yield
     finally:
         TritonKernel._has_constant_mask = constant_mask  # type: ignore[method-assign]
+        TritonKernel._get_persistent_RBLOCK = staticmethod(held)  # type: ignore[method-assign]
         GraphLowering.codegen = original  # type: ignore[method-assign, assignment]

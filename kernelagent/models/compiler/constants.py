@@ -49,7 +49,7 @@ def _sliced(graph: GraphModule, node: Node) -> None:
         part = graph.graph.call_function(
             torch.ops.aten.slice.Tensor, (source, axes[0], at[0], at[-1] + 1, step)
         )
-        # Indexing gives a tensor of its own, a slice does not.
+        # Indexing gives a new tensor, a slice does not.
         copied = graph.graph.call_function(torch.ops.aten.clone.default, (part,))
     part.meta["val"] = node.meta["val"]
     copied.meta = dict(node.meta)

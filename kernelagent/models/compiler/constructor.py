@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import torch
+
+Shapes = Mapping[str, tuple[str, ...]]
+"""By path, the text of each dimension of a parameter or a buffer."""
+NO_SHAPES: Shapes = MappingProxyType({})
 
 
 def signature(function: Any) -> list[str]:
@@ -46,7 +51,7 @@ def passed(parameters: Sequence[inspect.Parameter]) -> str:
     )
 
 
-def state_lines(module: torch.nn.Module) -> list[str]:
+def state_lines(module: torch.nn.Module, shapes: Shapes = NO_SHAPES) -> list[str]:
     """Lines of `__init__` that give the module the original's parameters and buffers, uninitialised."""
     lines: list[str] = []
     made: set[str] = set()
@@ -69,7 +74,8 @@ def state_lines(module: torch.nn.Module) -> list[str]:
             lines.append(f"{owner}.{name} = {seen[id(tensor)]}")
             continue
         seen[id(tensor)] = f"{owner}.{name}"
-        empty = f"torch.empty({tuple(tensor.shape)}, dtype={tensor.dtype})"
+        shape = tuple_of(shapes[path]) if path in shapes else str(tuple(tensor.shape))
+        empty = f"torch.empty({shape}, dtype={tensor.dtype})"
         if path in parameters:
             frozen = "" if tensor.requires_grad else ", requires_grad=False"
             lines.append(f"{owner}.{name} = nn.Parameter({empty}{frozen})")
@@ -78,6 +84,11 @@ def state_lines(module: torch.nn.Module) -> list[str]:
         else:
             lines.append(f'{owner}.register_buffer("{name}", {_literal(tensor)}, persistent=False)')
     return lines
+
+
+def tuple_of(parts: Sequence[str]) -> str:
+    """The text of a tuple with these parts."""
+    return f"({parts[0]},)" if len(parts) == 1 else f"({', '.join(parts)})"
 
 
 def _literal(tensor: torch.Tensor) -> str:

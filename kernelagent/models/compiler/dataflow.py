@@ -1,4 +1,4 @@
-"""What the names in a kernel's body depend on, and which assignments nobody reads."""
+"""What the names in a kernel's body depend on, and which assignments are never read."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ class HollowTensors(TorchFunctionMode):
         first = args[0] if args else None
         in_place = name.endswith("_") and not name.endswith("__") and name not in _KEPT
         if in_place and isinstance(first, torch.Tensor) and first.numel() >= _LARGE:
-            # It would fill what nobody reads.
+            # It would fill what is never read.
             return first
         if name.startswith("__") or name in _KEPT:
             return func(*args, **named)

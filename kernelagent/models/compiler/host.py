@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
 from torch.utils._pytree import tree_unflatten
 
 from kernelagent.models.compiler import attention
-from kernelagent.models.compiler.capture import Captured, PolicyCannot
-from kernelagent.models.compiler.naming import identifier
-from kernelagent.models.compiler.program import Allocate, Launch, Program
+from kernelagent.models.compiler.capture import Captured, PolicyCannot, Value
+from kernelagent.models.compiler.constructor import tuple_of
+from kernelagent.models.compiler.naming import identifier, unique
+from kernelagent.models.compiler.numbers import number
+from kernelagent.models.compiler.program import Allocate, Program, Size, Torch, elements
+from kernelagent.models.compiler.symbolic_functions import (
+    CONVOLUTION,
+    convolution_spelled_out,
+)
 
 
 def host_names(captured: Captured, program: Program) -> dict[str, str]:
@@ -30,13 +36,13 @@ def host_names(captured: Captured, program: Program) -> dict[str, str]:
     aliases = {
         ast.unparse(s.statement.targets[0]): ast.unparse(s.statement.value)
         for s in program.steps
-        if not isinstance(s, Allocate | Launch)
+        if isinstance(s, Torch)
         and isinstance(s.statement, ast.Assign)
         and isinstance(s.statement.value, ast.Name)
     }
     results = [ast.unparse(r) for r in program.results]
-    for number, result in enumerate(results):
-        label = "out" if len(results) == 1 else f"out_{number}"
+    for at, result in enumerate(results):
+        label = "out" if len(results) == 1 else f"out_{at}"
         while result in aliases:
             hosts.setdefault(result, label)
             result = aliases[result]
@@ -51,7 +57,44 @@ def host_names(captured: Captured, program: Program) -> dict[str, str]:
             elif name not in hosts:
                 hosts[name] = "scratch" if count == 0 else f"scratch_{count + 1}"
                 count += 1
-    return hosts
+    return hosts | _size_names(captured, program, hosts)
+
+
+def _size_names(captured: Captured, program: Program, hosts: Mapping[str, str]) -> dict[str, str]:
+    """`x_size_0` for a dimension of an input, `size` for a product of some; the rest is written out."""
+    names: dict[str, str] = {}
+    for symbol, (value, axis) in _origins(captured).items():
+        name = identifier(value.name.replace(".", "_"))
+        names[symbol] = unique(f"{name}_size_{axis}", {*hosts.values(), *names.values()})
+    for step in program.steps:
+        if isinstance(step, Size) and step.name not in names:
+            written_out = step.name.endswith("numel")
+            names[step.name] = (
+                f"({spelled(step.value, names)})"
+                if written_out
+                else unique("size", {*hosts.values(), *names.values()})
+            )
+    return names
+
+
+def _origins(captured: Captured) -> dict[str, tuple[Value, int]]:
+    """Where each symbol is read from: an input before a parameter."""
+    origins: dict[str, tuple[Value, int]] = {}
+    known = zip(captured.values, captured.sizes.shapes, strict=False)
+    for value, shape in sorted(known, key=lambda pair: pair[0].kind != "input"):
+        for axis, text in enumerate(shape):
+            if text.isidentifier():
+                origins.setdefault(text, (value, axis))
+    return origins
+
+
+def size_lines(captured: Captured, hosts: Mapping[str, str]) -> list[str]:
+    """Each variable size, read from the tensor that has it."""
+    return [
+        f"{hosts[symbol]} = "
+        f"{value.name if value.kind == 'input' else _attribute(value.name, value.kind)}.shape[{axis}]"
+        for symbol, (value, axis) in _origins(captured).items()
+    ]
 
 
 def _local(name: str) -> str:
@@ -74,15 +117,17 @@ def _attribute(path: str, kind: str) -> str:
 
 def input_lines(captured: Captured, hosts: Mapping[str, str]) -> list[str]:
     """Checks of the inputs, and the device everything else is made on; raises `PolicyCannot`."""
-    lines = []
-    for value in captured.values:
+    lines = size_lines(captured, hosts)
+    shapes = captured.sizes.shapes or [tuple(map(str, v.tensor.shape)) for v in captured.values]
+    for value, shape in zip(captured.values, shapes, strict=True):
         if value.kind != "input":
             continue
         tensor = value.tensor
         # A tensor inside a container is checked under a name of its own.
         shown = value.name.replace('"', "'")
         strides = "" if tensor.is_contiguous() else f", strides={tuple(tensor.stride())}"
-        arguments = [f'"{shown}"', value.name, str(tuple(tensor.shape)), str(tensor.dtype)]
+        parts = [spelled(ast.parse(text, mode="eval").body, hosts) for text in shape]
+        arguments = [f'"{shown}"', value.name, tuple_of(parts), str(tensor.dtype)]
         lines.append(f"{_local(value.name)} = _checked({', '.join(arguments)}{strides})")
     first = next((v for v in captured.values if v.kind != "constant"), None)
     if first is None:
@@ -98,19 +143,24 @@ def input_lines(captured: Captured, hosts: Mapping[str, str]) -> list[str]:
     ]
 
 
-def empty(step: Allocate) -> str:
-    """The allocation of one buffer."""
-    expected, running = [], 1
-    for size in reversed(step.shape):
-        expected.append(running)
-        running *= max(size, 1)
-    contiguous = all(
-        n <= 1 or s == e
-        for n, s, e in zip(step.shape, step.strides, reversed(expected), strict=True)
+def empty(step: Allocate, sizes: Sequence[Mapping[str, int]], hosts: Mapping[str, str]) -> str:
+    """The allocation of one buffer; `sizes`: what its named sizes may be."""
+    shape, strides = (
+        tuple_of([spelled(node, hosts) for node in nodes]) for nodes in (step.shape, step.strides)
     )
-    if contiguous:
-        return f"torch.empty({step.shape}, dtype={step.dtype}, device=device)"
-    return f"torch.empty_strided({step.shape}, {step.strides}, dtype={step.dtype}, device=device)"
+    if all(_is_contiguous(step, values) for values in sizes):
+        return f"torch.empty({shape}, dtype={step.dtype}, device=device)"
+    return f"torch.empty_strided({shape}, {strides}, dtype={step.dtype}, device=device)"
+
+
+def _is_contiguous(step: Allocate, values: Mapping[str, int]) -> bool:
+    running = 1
+    for node, stride in zip(reversed(step.shape), reversed(step.strides), strict=True):
+        size = number(node, values, "this module")
+        if size > 1 and number(stride, values, "this module") != running:
+            return False
+        running *= max(size, 1)
+    return True
 
 
 def torch_line(statement: ast.stmt, hosts: Mapping[str, str]) -> str:
@@ -141,6 +191,8 @@ class _Torch(ast.NodeTransformer):
             return _viewed(node)
         if function == attention.OPERATOR:
             return attention.spelled_out(node)
+        if function == CONVOLUTION:
+            return convolution_spelled_out(node)
         if function.startswith("extern_kernels."):
             node.func = ast.parse(f"torch.{function.split('.', 1)[1]}", mode="eval").body
             node.keywords = [k for k in node.keywords if not _is_one(k)]
@@ -153,8 +205,8 @@ def _is_one(keyword: ast.keyword) -> bool:
 
 def _viewed(node: ast.Call) -> ast.expr:
     tensor, shape, strides, offset = node.args
-    size, step = ast.literal_eval(shape), ast.literal_eval(strides)
-    transposed = len(size) == 2 and step[0] == 1 and step[1] == size[0]
+    size, step = (list(map(ast.unparse, elements(part))) for part in (shape, strides))
+    transposed = len(size) == 2 and step[0] == "1" and step[1] == size[0]
     if transposed and ast.unparse(offset) == "0" and ast.unparse(tensor).startswith("self."):
         return ast.parse(f"{ast.unparse(tensor)}.t()", mode="eval").body
     text = f"torch.as_strided({', '.join(ast.unparse(a) for a in node.args)})"

@@ -69,6 +69,7 @@ def local_names(
     names = {parameter: f"{host}_ptr" for parameter, host in pointers.items()}
     shape = "rows" if kernel.kind != "pointwise" else "pointwise" if kernel.axes == "x" else "grid"
     names |= _AXES[shape]
+    names |= {p.arg: f"size_{p.arg[2:]}" for p in kernel.function.args.args if p.arg[:2] == "ks"}
     taken = set(names.values())
     for statement in _walk(body):
         for target in _targets(statement):

@@ -10,8 +10,9 @@ import torch
 
 from kernelagent.domain.candidate import Candidate
 from kernelagent.domain.evaluation import Evaluation
-from kernelagent.models.compiler.capture import capture
+from kernelagent.models.compiler.capture import Smaller, capture
 from kernelagent.models.compiler.choices import Choice
+from kernelagent.models.compiler.constructor import NO_SHAPES, Shapes
 from kernelagent.models.compiler.tuning import Attempt, Hypothesis, next_hypothesis
 from kernelagent.models.compiler.writing import Call, Writer, Written
 
@@ -33,8 +34,10 @@ class Policy:
     module: torch.nn.Module
     constructor: str
     input_sets: InputSets
-    fewer_rows: InputSets
-    """By name, the inputs that can be executed here where the given ones are too large."""
+    smaller: Mapping[str, Smaller] = field(default_factory=dict)
+    """By name, what can be executed here where the given sizes are too large."""
+    state: Shapes = field(default_factory=lambda: NO_SHAPES)
+    """Sizes of the module's state, by path, that its constructor's arguments decide."""
     addresses: object = None
     """Whatever the tensors' memory belongs to; kept as long as they are."""
     _written: dict[str, tuple[Choice, Written]] = field(default_factory=dict)
@@ -43,14 +46,14 @@ class Policy:
     def reply(self, history: Sequence[Past]) -> str | None:
         """The next reply, None when nothing is left to try; raises `PolicyCannot`."""
         if not history:
-            return self._said(_FIRST, self._write(Choice()))
+            return self._reply(_FIRST, self._write(Choice()))
         attempts = self._replayed(history)
         if not attempts:
             return None
         hypothesis = next_hypothesis(attempts)
         if hypothesis is None:
             return None
-        return self._said(hypothesis.words, self._write(hypothesis.choice))
+        return self._reply(hypothesis.words, self._write(hypothesis.choice))
 
     def _replayed(self, history: Sequence[Past]) -> list[Attempt]:
         """The choices behind the candidates of the past, found again by making them again."""
@@ -75,19 +78,17 @@ class Policy:
             ]
         key = repr(choice)
         if key not in self._written:
-            writer = Writer(self.module, self.constructor, choice)
+            writer = Writer(self.module, self.constructor, choice, self.state)
             self._written[key] = (choice, writer.write(self._calls[choice.persistent]))
         return self._written[key][1]
 
     def _call(self, name: str, *, persistent: bool) -> Call:
         args, kwargs = self.input_sets[name]
-        whole = capture(self.module, args, kwargs, persistent=persistent)
-        if name not in self.fewer_rows:
-            return Call(name, whole)
-        args, kwargs = self.fewer_rows[name]
-        return Call(name, whole, capture(self.module, args, kwargs, persistent=persistent))
+        smaller = self.smaller.get(name)
+        captured = capture(self.module, args, kwargs, persistent=persistent, smaller=smaller)
+        return Call(name, captured)
 
-    def _said(self, words: str, written: Written) -> str:
+    def _reply(self, words: str, written: Written) -> str:
         return f"{words}\n\n```python\n{written.source}```\n"
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import ast
+import re
 from dataclasses import dataclass
 from typing import Any
 
 from kernelagent.models.compiler.capture import PolicyCannot
 
 _HOST_NOISE = ("assert_size_stride", "assert_alignment", "get_raw_stream")
-_GRIDS = {"Grid1D": "x", "Grid2D": "xy", "Grid3D": "xyz"}
+_GRIDS = {"Grid1D": "x", "Grid2D": "xy", "Grid3D": "xyz", "Grid2DWithYZOverflow": "xy+"}
 _KINDS = ("pointwise", "reduction", "persistent_reduction")
 
 
@@ -24,7 +25,7 @@ class Kernel:
     signature: dict[str, str]
     """Triton type by parameter, for example `*bf16`."""
     axes: str
-    """Grid axes, `x`, `xy` or `xyz`."""
+    """Grid axes, `x`, `xy` or `xyz`; `xy+` where what is too much for y goes on along z."""
 
     @property
     def operations(self) -> tuple[str, ...]:
@@ -38,9 +39,17 @@ class Allocate:
     """A fresh buffer."""
 
     name: str
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]
+    shape: tuple[ast.expr, ...]
+    strides: tuple[ast.expr, ...]
     dtype: str
+
+
+@dataclass(frozen=True)
+class Size:
+    """A number that depends on the sizes of the inputs, under a name."""
+
+    name: str
+    value: ast.expr
 
 
 @dataclass(frozen=True)
@@ -58,7 +67,7 @@ class Torch:
     statement: ast.stmt
 
 
-Step = Allocate | Launch | Torch
+Step = Allocate | Size | Launch | Torch
 
 
 @dataclass(frozen=True)
@@ -141,19 +150,42 @@ def _program(call: ast.FunctionDef, kernels: dict[str, Kernel], what: str) -> Pr
     raise PolicyCannot(what, "its compiled form returns nothing")
 
 
+def elements(node: ast.expr) -> tuple[ast.expr, ...]:
+    """The parts of a tuple as it is written."""
+    assert isinstance(node, ast.Tuple)
+    return tuple(node.elts)
+
+
 def _is_noise(text: str) -> bool:
-    return text.startswith("args.clear") or any(word in text for word in _HOST_NOISE)
+    if text.startswith("args.clear") or re.fullmatch(r"(\w+)_size = \1\.size\(\)", text):
+        return True
+    return any(word in text for word in _HOST_NOISE)
+
+
+_SIZE = re.compile(r"(s|u|ps)\d+|\w+_[xyzr]0?_?numel")
+
+
+def _size(statement: ast.stmt) -> Size | None:
+    """`s0 = arg0_1_size[1]`, `ps0 = 2*s0`, `kernel_xnumel = s0*s1`."""
+    if not (isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name)):
+        return None
+    name = statement.targets[0].id
+    if not _SIZE.fullmatch(name):
+        return None
+    return Size(name, statement.value)
 
 
 def _step(statement: ast.stmt, kernels: dict[str, Kernel], what: str) -> Step:
+    if (size := _size(statement)) is not None:
+        return size
     if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Call):
         function = ast.unparse(statement.value.func)
         if function.startswith("empty_strided"):
             shape, strides, dtype = statement.value.args
             return Allocate(
                 name=ast.unparse(statement.targets[0]),
-                shape=tuple(ast.literal_eval(shape)),
-                strides=tuple(ast.literal_eval(strides)),
+                shape=elements(shape),
+                strides=elements(strides),
                 dtype=ast.unparse(dtype),
             )
     if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+import re
 from dataclasses import dataclass, field
 
+from kernelagent.models.compiler import welford
 from kernelagent.models.compiler.capture import PolicyCannot
 from kernelagent.models.compiler.dataflow import (
     axes_of,
@@ -143,7 +145,7 @@ class _Rewriter:
         if name in _MASKS:
             return self._mask(name)
         value = self._value(statement.value)
-        if isinstance(value, ast.Name):
+        if isinstance(value, ast.Name) or is_of_sizes(value):
             self.state.aliases[name] = value
             return []
         if (constant := _as_constant(value)) is not None:
@@ -166,6 +168,9 @@ class _Rewriter:
                     targets=statement.targets, value=ast.parse(text, mode="eval").body, lineno=0
                 )
             ]
+        if isinstance(value, ast.Call) and ast.unparse(value.func) in welford.FUNCTIONS:
+            parts = [self._value(argument) for argument in value.args]
+            return self.block(welford.spelled_out(statement, ast.unparse(value.func), parts))
         raise PolicyCannot(self._what, f"a kernel contains `{ast.unparse(statement)[:60]}`")
 
     def _mask(self, name: str) -> list[ast.stmt]:
@@ -261,6 +266,8 @@ class _Expressions(ast.NodeTransformer):
             return ast.parse(text, mode="eval").body
         if function == "triton_helpers.promote_to_tensor":
             return node.args[0]
+        if function == "triton_helpers.div_floor_integer":
+            return _floored(*node.args)
         if function.endswith(".to") and isinstance(node.func, ast.Attribute):
             return self._cast(node, node.func.value)
         if function == "tl.broadcast_to" and self._is_whole(node.args[0]):
@@ -292,6 +299,9 @@ class _Expressions(ast.NodeTransformer):
 
     def _cast(self, node: ast.Call, inner: ast.expr) -> ast.expr:
         to_float = ast.unparse(node.args[0]) == "tl.float32"
+        if is_of_sizes(inner):
+            # A compile-time number has no type to be changed.
+            return ast.BinOp(inner, ast.Mult(), ast.Constant(1.0)) if to_float else inner
         return inner if to_float and self._rewriter._is_float32(inner) else node
 
     def _where(self, node: ast.Call) -> ast.expr:
@@ -313,6 +323,23 @@ class _Expressions(ast.NodeTransformer):
         if isinstance(value, ast.Name) and value.id in self._state.constants:
             return self._state.constants[value.id]
         return value
+
+
+def is_of_sizes(value: ast.expr) -> bool:
+    """Arithmetic of sizes alone, which is done when the kernel is compiled."""
+    names = names_in(value)
+    calls = any(isinstance(node, ast.Call) for node in ast.walk(value))
+    return bool(names) and not calls and all(re.fullmatch(r"ks\d+", name) for name in names)
+
+
+def _floored(value: ast.expr, by: ast.expr) -> ast.expr:
+    """Division that rounds down; Triton's own rounds towards zero for what is no compile-time number."""
+    quotient = ast.BinOp(value, ast.FloorDiv(), by)
+    if is_of_sizes(quotient):
+        return quotient
+    a, b = (f"({ast.unparse(part)})" for part in (value, by))
+    text = f"tl.where({a} % {b} < 0, {a} // {b} - 1, {a} // {b})"
+    return ast.parse(text, mode="eval").body
 
 
 def _as_constant(value: ast.expr) -> ast.expr | None:

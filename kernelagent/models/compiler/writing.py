@@ -13,6 +13,8 @@ import torch
 from kernelagent.models.compiler.capture import Captured
 from kernelagent.models.compiler.choices import Choice, Config, usual
 from kernelagent.models.compiler.constructor import (
+    NO_SHAPES,
+    Shapes,
     arguments,
     passed,
     signature,
@@ -35,11 +37,13 @@ from kernelagent.models.compiler.naming import (
     renamed,
     unique,
 )
-from kernelagent.models.compiler.program import Allocate, Launch, Program, parse_program
+from kernelagent.models.compiler.numbers import number, sizes_of
+from kernelagent.models.compiler.program import Allocate, Launch, Program, Size, parse_program
 from kernelagent.models.compiler.rewriting import rewrite
-from kernelagent.models.compiler.rows import in_rows
 
 _SIZES = ("xnumel", "ynumel", "znumel", "r0_numel")
+_LONGEST_Y = 65535
+"""Programs that CUDA starts along a grid's y axis."""
 
 
 @dataclass(frozen=True)
@@ -50,23 +54,29 @@ class Written:
     configs: dict[str, Config]
     kinds: dict[str, str]
     """`pointwise`, `reduction` or `persistent_reduction`, by kernel name."""
-    sizes: dict[str, dict[str, int]]
 
 
 @dataclass(frozen=True)
 class Call:
-    """One captured input set, and the same with fewer rows where the sizes are not to be fixed."""
+    """One captured input set."""
 
     name: str
     captured: Captured
-    fewer: Captured | None = None
 
 
 class Writer:
     """Writes one candidate for a module; several input sets share its file."""
 
-    def __init__(self, module: torch.nn.Module, constructor: str, choice: Choice) -> None:
+    def __init__(
+        self,
+        module: torch.nn.Module,
+        constructor: str,
+        choice: Choice,
+        state: Shapes = NO_SHAPES,
+    ) -> None:
+        """`state`: the sizes of the module's state that its constructor's arguments decide."""
         self._module = module
+        self._state = state
         self._constructor = constructor
         self._choice = choice
         self._what = type(module).__name__
@@ -74,7 +84,7 @@ class Writer:
         self._by_text: dict[str, str] = {}
         self._configs: dict[str, Config] = {}
         self._kinds: dict[str, str] = {}
-        self._sizes: dict[str, dict[str, int]] = {}
+        self._passed: dict[str, list[str]] = {}
         self._libdevice = False
 
     def write(self, calls: Sequence[Call]) -> Written:
@@ -97,7 +107,7 @@ class Writer:
             ),
         ]
         source = "\n\n\n".join(parts) + "\n"
-        return Written(source, self._configs, self._kinds, self._sizes)
+        return Written(source, self._configs, self._kinds)
 
     def _class(self) -> str:
         lines = ["class ModelNew(nn.Module):", *self._constructor_lines()]
@@ -108,7 +118,7 @@ class Writer:
         if self._constructor == "init":
             parameters += signature(type(self._module).__init__)
         lines = [f"    def __init__({', '.join(parameters)}):", "        super().__init__()"]
-        for line in state_lines(self._module):
+        for line in state_lines(self._module, self._state):
             lines += textwrap.indent(folded(line), "        ").splitlines()
         if self._constructor != "init":
             lines += [
@@ -139,34 +149,45 @@ class Writer:
         name = "forward" if alone else f"_{identifier(call.name)}"
         head = [f"def {name}(self, {written_parameters(arguments(self._module))}):"]
         body = self._body(call.captured)
-        if call.fewer is not None:
-            body = in_rows(body, self._body(call.fewer), call.captured, call.fewer, self._what)
         return folded("\n".join([*head, *(f"    {line}" for line in body)]))
 
     def _body(self, captured: Captured) -> list[str]:
         program = parse_program(captured.source, self._what)
         hosts = host_names(captured, program)
         lines = input_lines(captured, hosts)
+        full, small = (
+            sizes_of(program, symbols, self._what)
+            for symbols in (captured.sizes.full, captured.sizes.small)
+        )
         for step in program.steps:
             if isinstance(step, Allocate):
-                lines.append(f"{hosts[step.name]} = {empty(step)}")
+                lines.append(f"{hosts[step.name]} = {empty(step, (full, small), hosts)}")
+            elif isinstance(step, Size):
+                if hosts[step.name].isidentifier() and step.name not in captured.sizes.full:
+                    lines.append(f"{hosts[step.name]} = {spelled(step.value, hosts)}")
             elif isinstance(step, Launch):
-                lines += self._launch(program, step, hosts)
+                lines += self._launch(program, step, hosts, full)
             else:
                 lines += filter(None, [torch_line(step.statement, hosts)])
         return [*lines, f"return {results(captured, program, hosts)}"]
 
-    def _launch(self, program: Program, step: Launch, hosts: Mapping[str, str]) -> list[str]:
+    def _launch(
+        self, program: Program, step: Launch, hosts: Mapping[str, str], values: Mapping[str, int]
+    ) -> list[str]:
         kernel = program.kernels[step.kernel]
         parameters = [p.arg for p in kernel.function.args.args if not p.arg.endswith("BLOCK")]
         given = dict(zip(parameters, step.arguments, strict=True))
-        sizes = {n: int(ast.literal_eval(v)) for n, v in given.items() if n in _SIZES}
-        tensors = {n: spelled(v, hosts) for n, v in given.items() if n not in _SIZES}
-        name = self._kernel(program, step, tensors, sizes)
+        sizes = {n: number(v, values, self._what) for n, v in given.items() if n in _SIZES}
+        texts = {n: _bare(spelled(v, hosts)) for n, v in given.items()}
+        tensors = {n: text for n, text in texts.items() if n not in sizes and not _is_factor(n)}
+        name = self._kernel(program, step, tensors, sizes, texts)
         config = self._configs[name]
-        grid = ", ".join(_grid_axis(axis, sizes, config) for axis in kernel.axes)
+        axes = [_grid_axis(axis, texts, config) for axis in kernel.axes.removesuffix("+")]
+        if kernel.axes == "xy+":
+            axes[1:] = [f"min({axes[1]}, {_LONGEST_Y})", f"triton.cdiv({axes[1]}, {_LONGEST_Y})"]
+        grid = ", ".join(axes)
         arguments = [*tensors.values()]
-        arguments += [str(sizes[n]) for n in _SIZES if n in sizes and n in self._sizes[name]]
+        arguments += [texts[n] for n in self._passed[name]]
         shown = {"num_warps": config.num_warps, "num_stages": config.num_stages}
         labels = _block_labels(kernel.kind, kernel.axes)
         named = [f"{labels[b]}={size}" for b, size in config.blocks.items()]
@@ -180,6 +201,7 @@ class Writer:
         step: Launch,
         tensors: Mapping[str, str],
         sizes: Mapping[str, int],
+        texts: Mapping[str, str],
     ) -> str:
         kernel = program.kernels[step.kernel]
         plain = rewrite(kernel, self._what)
@@ -189,12 +211,14 @@ class Writer:
         names = local_names(kernel, plain.body, _distinct(hosts))
         body = "\n".join(ast.unparse(renamed(s, names)) for s in plain.body)
         read = {n.id for n in ast.walk(ast.parse(body)) if isinstance(n, ast.Name)}
-        used = {n: s for n, s in sizes.items() if names.get(n, n) in read}
-        key = f"{body}{sorted(used)}{plain.blocks}"
+        factors = [n for n in texts if _is_factor(n) and names.get(n, n) in read]
+        used = [n for n in _SIZES if n in sizes and names.get(n, n) in read]
+        key = f"{body}{[(n, sizes[n]) for n in used]}{plain.blocks}"
         if key in self._by_text:
             return self._by_text[key]
         name = kernel_name(kernel, self._kernels)
-        parameters = [names[p] for p in tensors] + [names[n] for n in _SIZES if n in used]
+        parameters = [names[p] for p in tensors]
+        parameters += [f"{names[n]}: tl.constexpr" for n in factors] + [names[n] for n in used]
         parameters += [f"{names[b]}: tl.constexpr" for b in plain.blocks]
         lines = ["@triton.jit", folded(f"def {name}({', '.join(parameters)}):")]
         lines += textwrap.indent(folded(body), "    ").splitlines()
@@ -205,7 +229,7 @@ class Writer:
         kept = {b: chosen.blocks.get(b, first.blocks.get(b, 1)) for b in plain.blocks}
         self._configs[name] = Config(kept, chosen.num_warps, chosen.num_stages)
         self._kinds[name] = kernel.kind
-        self._sizes[name] = used
+        self._passed[name] = [*factors, *used]
         self._libdevice |= plain.uses_libdevice
         return name
 
@@ -238,9 +262,18 @@ def _block_labels(kind: str, axes: str) -> dict[str, str]:
     return {f"{axis.upper()}BLOCK": f"BLOCK_{axis.upper()}" for axis in "xyz"}
 
 
-def _grid_axis(axis: str, sizes: Mapping[str, int], config: Config) -> str:
+def _grid_axis(axis: str, sizes: Mapping[str, str], config: Config) -> str:
     size, block = sizes[f"{axis}numel"], config.blocks.get(f"{axis.upper()}BLOCK", 1)
-    return str(size) if block == 1 else f"triton.cdiv({size}, {block})"
+    return size if block == 1 else f"triton.cdiv({size}, {block})"
+
+
+def _is_factor(parameter: str) -> bool:
+    """`ks0`: a size that addresses are computed with."""
+    return re.fullmatch(r"ks\d+", parameter) is not None
+
+
+def _bare(text: str) -> str:
+    return ast.unparse(ast.parse(text, mode="eval").body)
 
 
 def _distinct(hosts: Mapping[str, str]) -> dict[str, str]:

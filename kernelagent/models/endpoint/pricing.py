@@ -92,7 +92,7 @@ class Pricing:
         return min(max(min(rooms), _SHORTEST_ANSWER), self.known_limit() or _USUAL_LIMIT)
 
     def worst_case(self, messages: Sequence[Message], room: Room) -> Cost:
-        """Question and the longest answer; None where nobody knows."""
+        """Question and the longest answer; None where the price is unknown."""
         answered = self.most_output(messages, room) or self.known_limit()
         if answered is None:
             return Cost(tokens=None, dollars=None)

@@ -129,7 +129,7 @@ def usage_of(response: Any) -> Mapping[str, Any] | None:
 
 
 def close(stream: Any) -> None:
-    """Hang up, so that the endpoint stops writing what nobody reads."""
+    """Hang up, so that the endpoint stops writing what is not read."""
     inner = getattr(stream, "completion_stream", stream)
     for part in (
         getattr(inner, "response", None),

@@ -1,4 +1,4 @@
-"""Starts one command and ends it, with all it started, when whoever holds the lifeline is gone.
+"""Starts one command and ends it, with all it started, when the holder of the lifeline is gone.
 
 Run as a file by `vllm_server`, on the standard library alone:
 `python -I vllm_guardian.py LIFELINE_FD GRACE_S COMMAND...`. The lifeline is the reading end of a

@@ -43,7 +43,7 @@ _key_in_use = threading.Lock()
 
 
 class VllmModel:
-    """A vLLM of our own on 127.0.0.1, from the first moment to `close`.
+    """A vLLM server started on 127.0.0.1, from the first moment to `close`.
 
     With `settings.gpu` (model and benchmark share it) the server is put to sleep by `pause` and
     woken by the first ask after `resume`.

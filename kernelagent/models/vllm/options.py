@@ -1,4 +1,4 @@
-"""How a vLLM of our own is started: interpreter, command line, environment."""
+"""How a vLLM server is started: interpreter, command line, environment."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A vLLM server of our own: started on 127.0.0.1, waited for, put to sleep and woken, ended."""
+"""A vLLM server: started on 127.0.0.1, waited for, put to sleep and woken, ended."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ class _Plane:
         return min(1.0, max(0.0, (math.log10(y) - self.foot) / (self.top - self.foot)))
 
 
-def said(work: Work, ceilings: Ceilings) -> str:
+def work_text(work: Work, ceilings: Ceilings) -> str:
     """A point in words: its place, and the share of its roof."""
     share = work.flops_per_s / ceilings.roof(work.flops_per_byte)
     word = "estimated" if work.estimated else "measured"
@@ -102,7 +102,7 @@ def roofline_svg(works: Sequence[Work], ceilings: Ceilings, *, title: str) -> st
     turned = f'transform="rotate(-90 16 {(_TOP + _FOOT) / 2:g})"'
     parts.append(text(16, (_TOP + _FOOT) / 2, _UP, "middle", turned))
     height = max(420.0, _TOP + 24 + _LEGEND * len(works))
-    points = "; ".join(f"{work.name}: {said(work, ceilings)}" for work in works)
+    points = "; ".join(f"{work.name}: {work_text(work, ceilings)}" for work in works)
     words = f"{_source(ceilings)}. {points or 'No point'}."
     return document(760, height, parts, title=title, description=words, styles=_STYLES)
 
@@ -131,7 +131,7 @@ def roofline_text(
     lines.append(f"{'':>6} └{'─' * width}")
     lines.append(f"{'':>8}{_feet(plane, width)} {_ACROSS}")
     lines += [
-        f"{'':>8}{MARKS[which % len(MARKS)]} {shortened(work.name, 40)}: {said(work, ceilings)}"
+        f"{'':>8}{MARKS[which % len(MARKS)]} {shortened(work.name, 40)}: {work_text(work, ceilings)}"
         for which, work in enumerate(works)
     ]
     return "\n".join(lines) + "\n"
@@ -206,7 +206,7 @@ def _roof(plane: _Plane, ceilings: Ceilings) -> list[str]:
 def _point(work: Work, which: int, plane: _Plane, ceilings: Ceilings) -> list[str]:
     hue = f"c{which % len(HUES)}"
     x, y = _x(plane, work.flops_per_byte), _y(plane, work.flops_per_s)
-    words = said(work, ceilings)
+    words = work_text(work, ceilings)
     at = _TOP + 12 + _LEGEND * which
     share, _, place = words.partition(" at ")
     return [

@@ -213,11 +213,13 @@ def _ratio(before: Evaluation, after: Evaluation) -> Interval | None:
     return None
 
 
-def _against_eager(found: Evaluation) -> Interval | None:
-    if found.timing is not None:
-        return found.timing.speedup_eager
-    if found.estimate is not None:
-        return Interval(found.estimate.ratio, found.estimate.ratio, found.estimate.ratio)
+def _against_eager(evaluation: Evaluation) -> Interval | None:
+    if evaluation.timing is not None:
+        return evaluation.timing.speedup_eager
+    if evaluation.estimate is not None:
+        return Interval(
+            evaluation.estimate.ratio, evaluation.estimate.ratio, evaluation.estimate.ratio
+        )
     return None
 
 

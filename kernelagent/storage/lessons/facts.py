@@ -50,7 +50,7 @@ def said_in(reply: str) -> str:
 
 
 def bound_of(evaluation: Evaluation) -> str:
-    """What limits a version most; empty where nobody knows."""
+    """What limits a version most; empty where it is unknown."""
     if evaluation.estimate is not None:
         return evaluation.estimate.bound
     heaviest = by_cost(evaluation)[:1]

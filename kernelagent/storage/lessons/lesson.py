@@ -84,7 +84,7 @@ class Lesson:
 
     @property
     def stands(self) -> bool:
-        """More turns speak for it than against it, and nobody has switched it off."""
+        """More turns speak for it than against it, and it is not switched off."""
         return self.pros > self.cons and not self.off
 
     @property

@@ -111,7 +111,7 @@ class Library:
             raise UsageError(f"{wanted!r} names {len(result)} lessons of {self.path}: {message}")
         return self._read(result[0]), result[0]
 
-    def learn(self, found: Distilled) -> Learnt:
+    def learn(self, distilled: Distilled) -> Learnt:
         """Take a run's lessons in; taking the same run in again changes nothing."""
         with self._alone():
             there = {lesson.id: lesson for lesson in self.lessons()}
@@ -120,7 +120,7 @@ class Library:
             new: list[str] = []
             more: list[str] = []
             fallen: list[str] = []
-            for lesson in together((*found.lessons, *_refuted(there, found))).values():
+            for lesson in together((*distilled.lessons, *_refuted(there, distilled))).values():
                 if lesson.id in gone:
                     continue
                 known = there.get(lesson.id)
@@ -131,7 +131,7 @@ class Library:
                 (more if known is not None else new).append(lesson.id)
                 if known is not None and known.stands and not known.with_evidence(fresh).stands:
                     fallen.append(lesson.id)
-            return Learnt(found.run, tuple(new), tuple(more), tuple(fallen), found.redacted)
+            return Learnt(distilled.run, tuple(new), tuple(more), tuple(fallen), distilled.redacted)
 
     def forget(self, wanted: str) -> Path:
         """Delete a lesson for good; raises as `lesson`."""
@@ -180,14 +180,14 @@ class Library:
             yield
 
 
-def _refuted(there: dict[str, Lesson], found: Distilled) -> Iterator[Lesson]:
+def _refuted(there: dict[str, Lesson], distilled: Distilled) -> Iterator[Lesson]:
     """Rules learnt from a program that this run saw accepted on the same device."""
-    devices = {lesson.device for lesson in found.lessons}
+    devices = {lesson.device for lesson in distilled.lessons}
     for lesson in there.values():
         if lesson.kind != "avoid" or lesson.device not in devices:
             continue
         for item in lesson.evidence:
-            if item.supports and (seen := found.accepted.get(item.program)) is not None:
+            if item.supports and (seen := distilled.accepted.get(item.program)) is not None:
                 yield replace(lesson, evidence=(seen,))
 
 
@@ -216,8 +216,8 @@ def _head(lesson: Lesson) -> str:
     return "\n".join([*lines, *(f"{k} = {_text(v)}" for k, v in values.items())]) + "\n"
 
 
-def _block(one: Evidence) -> str:
-    values = {key: value for key, value in to_data(one).items() if value not in (None, "")}
+def _block(evidence: Evidence) -> str:
+    values = {key: value for key, value in to_data(evidence).items() if value not in (None, "")}
     lines = (f"{key} = {_text(value)}" for key, value in values.items())
     return "\n".join(["\n[[evidence]]", *lines]) + "\n"
 

@@ -1,6 +1,6 @@
 """True problems in the lab: one whole optimisation for each strategy, problem and seed.
 
-Each is an ordinary run with a folder of its own among the runs; its module stays in that folder.
+Each is an ordinary run with its own folder among the runs; its module stays in that folder.
 """
 
 from __future__ import annotations

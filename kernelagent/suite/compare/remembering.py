@@ -143,7 +143,7 @@ class RememberingWriter:
 
     def _heeded(self, ask: ModelQuery, source: str) -> str:
         point = Point.read(source)
-        # Luck of its own: the writer draws what it would draw without a memory, so runs pair.
+        # Its own random generator: the writer draws what it would draw without a memory, so runs pair.
         luck = Random(f"heeding {self.inner.seed}:{self.inner.problem.name}:{ask.turn}")
         draw = luck.random()
         useful = useful_lines(ask.request.recalled, self.world.pitfalls(self.pattern))

@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from threading import Condition
-from typing import Self
 
 import kernelagent
 from kernelagent.domain.errors import EnvironmentFault, UsageError
@@ -21,6 +20,7 @@ from kernelagent.domain.serialization import from_data
 from kernelagent.loop.exclusive_gpu import Say
 from kernelagent.suite.ray.connection import Connection, Host, HostLost, Kind, Node
 from kernelagent.suite.ray.remote import RemoteJudge
+from kernelagent.tools.closing import Closing
 
 _LOOK_AGAIN_S = 2.0
 _NOBODY_LEFT_S = 120.0
@@ -55,7 +55,7 @@ class Joined:
     """Nodes, each with why."""
 
 
-class Cluster:
+class Cluster(Closing):
     """A context manager; thread-safe."""
 
     def __init__(
@@ -105,7 +105,7 @@ class Cluster:
     here = False
     """Nothing is timed on this machine's GPU by this process."""
 
-    def tell(self, say: Callable[[str], None]) -> None:
+    def on_message(self, say: Callable[[str], None]) -> None:
         """From now on `say` is told, from any thread, of nodes that are left out or used no more."""
         self._say = say
 
@@ -117,7 +117,7 @@ class Cluster:
         return self._connection.put(value)
 
     def take(self, key: str, avoid: Sequence[Device] = ()) -> Device:
-        """A device that nobody uses, best one where `key` is open; waits for one.
+        """A free device, best one where `key` is open; waits for one.
 
         Devices in `avoid` are the last choice. Raises `EnvironmentFault` when none is left.
         """
@@ -138,7 +138,7 @@ class Cluster:
                     return result
                 self._refuse_to_wait_for_nobody()
                 self._changed.wait(_LOOK_AGAIN_S)
-            self._look_again()
+            self._rescan()
 
     def give_back(self, device: Device, *, worked: bool) -> None:
         """After an evaluation; a device that fails again and again is not handed out any more."""
@@ -170,12 +170,6 @@ class Cluster:
             device.host.stop()
         self._connection.__exit__()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
     def _free(self, key: str, avoid: Sequence[Device]) -> Device | None:
         free = [d for d in self._devices if not d.busy and d not in avoid]
         return next((d for d in free if key in d.open), free[0] if free else None)
@@ -196,7 +190,7 @@ class Cluster:
                 f"node (`ray start --address HEAD:6379`), then go on with --resume"
             )
 
-    def _look_again(self) -> None:
+    def _rescan(self) -> None:
         """Nodes that joined meanwhile get room, those that died lose it."""
         with self._changed:
             if time.monotonic() - self._looked_s < _LOOK_AGAIN_S:
@@ -306,14 +300,14 @@ def _kind(asked: str, nodes: Sequence[Node]) -> Kind:
     return "cuda"
 
 
-def _differs(found: DeviceFacts, make: DeviceFacts | None) -> str | None:
+def _differs(facts: DeviceFacts, make: DeviceFacts | None) -> str | None:
     """What is not the same; timings of the two must not stand in one table."""
-    if make is None or found == make:
+    if make is None or facts == make:
         return None
     names = ("kind", "name", "target", "torch", "triton", "driver", "multiprocessors")
     reported = [
-        f"{name} {getattr(found, name)}, not {getattr(make, name)}"
+        f"{name} {getattr(facts, name)}, not {getattr(make, name)}"
         for name in names
-        if getattr(found, name) != getattr(make, name)
+        if getattr(facts, name) != getattr(make, name)
     ]
     return ", ".join(reported) or "its limits are not those of the others"

@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from kernelagent.domain.errors import EnvironmentFault, UsageError
 
-Told = dict[str, Any]
+Message = dict[str, Any]
 Kind = Literal["cuda", "virtual"]
 _DESCRIBE_S = 330.0
 
@@ -46,15 +46,15 @@ class Host:
     node: Node
     actor: Any
 
-    def describe(self) -> Told:
+    def describe(self) -> Message:
         """Its device; raises `HostLost`, also where nothing answers in time."""
         import ray
 
         with _ray_faults():
-            reported: Told = ray.get(self.actor.describe.remote(), timeout=_DESCRIBE_S)
+            reported: Message = ray.get(self.actor.describe.remote(), timeout=_DESCRIBE_S)
             return reported
 
-    def run(self, key: str, settings: Told, parcel: Any, request: Told) -> Iterator[Told]:
+    def run(self, key: str, settings: Message, parcel: Any, request: Message) -> Iterator[Message]:
         """As `DeviceHost.run`; `parcel` is what `Connection.put` made of it, or None."""
         import ray
 
@@ -136,7 +136,7 @@ class Connection:
         ]
 
     def start(self, node: Node, kind: Kind, target: str) -> Host:
-        """A host with a device of its own on this very node; does not wait for it."""
+        """A host with its own device on this very node; does not wait for it."""
         import ray
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 

@@ -1,6 +1,6 @@
 """What Ray runs on a node, once for each device: judges of the problems that were sent here.
 
-The actor imports neither torch nor the user's code. The judge is a process of its own, as on one
+The actor imports neither torch nor the user's code. The judge is a separate process, as on one
 machine, its runner a sandboxed one below it; a killed actor takes both along.
 """
 
@@ -39,7 +39,7 @@ _DESCRIBE = (
     "sys.stdout.buffer.write(to_json(open_device(sys.argv[1], sys.argv[2]).facts))"
 )
 _DESCRIBE_S = 300.0
-Told = dict[str, Any]
+Message = dict[str, Any]
 
 
 @dataclass
@@ -59,7 +59,7 @@ class DeviceHost:
         self._target = target
         self._open: OrderedDict[str, _Opened] = OrderedDict()
 
-    def describe(self) -> Told:
+    def describe(self) -> Message:
         """Which device this is, by which versions; `fault` where it does not work."""
         reported = {
             "kernelagent": kernelagent.__version__,
@@ -85,7 +85,9 @@ class DeviceHost:
             return reported | {"fault": last or f"exit status {done.returncode}"}
         return reported | {"device": to_data(from_json(done.stdout, DeviceFacts))}
 
-    def run(self, key: str, settings: Told, parcel: Parcel | None, request: Told) -> Iterator[Told]:
+    def run(
+        self, key: str, settings: Message, parcel: Parcel | None, request: Message
+    ) -> Iterator[Message]:
         """Stages and remarks as they come, then the answer, `fault`, or `unknown`: send the parcel."""
         if key not in self._open and parcel is None:
             yield {"kind": "unknown"}
@@ -107,7 +109,7 @@ class DeviceHost:
             opened.judge.close()
             shutil.rmtree(opened.folder, ignore_errors=True)
 
-    def _opened(self, key: str, settings: Told, parcel: Parcel | None) -> _Opened:
+    def _opened(self, key: str, settings: Message, parcel: Parcel | None) -> _Opened:
         if key in self._open:
             self._open.move_to_end(key)
             return self._open[key]
@@ -130,9 +132,9 @@ class DeviceHost:
         self._open[key] = _Opened(judge, folder, parcel)
         return self._open[key]
 
-    def _answers(self, opened: _Opened, request: Told) -> Iterator[Told]:
+    def _answers(self, opened: _Opened, request: Message) -> Iterator[Message]:
         """From a thread beside this one: the judge's process lives as long as the thread it began in."""
-        queue: SimpleQueue[Told] = SimpleQueue()
+        queue: SimpleQueue[Message] = SimpleQueue()
 
         def work() -> None:
             try:
@@ -151,7 +153,7 @@ class DeviceHost:
                 return
 
 
-def _answer(opened: _Opened, request: Told, tell: Callable[[Told], None]) -> Told:
+def _answer(opened: _Opened, request: Message, send: Callable[[Message], None]) -> Message:
     judge = opened.judge
     if request["kind"] == "open":
         return {
@@ -166,9 +168,9 @@ def _answer(opened: _Opened, request: Told, tell: Callable[[Told], None]) -> Tol
         return _evaluated(judge.widen(candidate, known, request["seconds"]))
 
     def on_stage(stage: Stage) -> None:
-        tell({"kind": "stage", "stage": to_data(stage)})
+        send({"kind": "stage", "stage": to_data(stage)})
 
-    alone = _with_the_gpu_to_itself(judge, lambda text: tell({"kind": "waiting", "message": text}))
+    alone = _with_the_gpu_to_itself(judge, lambda text: send({"kind": "waiting", "message": text}))
     work = alone.certify if request["purpose"] == "certificate" else alone.evaluate
     return _evaluated(work(candidate, on_stage))
 
@@ -181,9 +183,9 @@ def _with_the_gpu_to_itself(
     return QuietJudge(judge, GpuLock(gpu_of("cuda:0").id), (), say)
 
 
-def _evaluated(evaluation: Evaluation) -> Told:
+def _evaluated(evaluation: Evaluation) -> Message:
     return {"kind": "evaluation", "evaluation": to_data(evaluation)}
 
 
-def _fault(error: KernelAgentError) -> Told:
+def _fault(error: KernelAgentError) -> Message:
     return {"kind": "fault", "class": type(error).__name__, "message": str(error)}

@@ -5,8 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from contextlib import suppress
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal
 
 from kernelagent.domain import errors
 from kernelagent.domain.candidate import Candidate
@@ -18,18 +17,19 @@ from kernelagent.domain.serialization import from_data, to_data, to_json
 from kernelagent.loop.exclusive_gpu import Say
 from kernelagent.suite.ray.connection import HostLost
 from kernelagent.suite.ray.packaging import pack
+from kernelagent.tools.closing import Closing
 
 if TYPE_CHECKING:
     from kernelagent.suite.ray.cluster import Cluster, Device
 
-Told = dict[str, Any]
+Message = dict[str, Any]
 MOST_LOST = 10
 """Hosts that may die under one request; a candidate that takes nodes down must end some time."""
 MOST_FAULTS = 3
 """Devices that may fail to carry out one request, each by a judge that is new."""
 
 
-class RemoteJudge:
+class RemoteJudge(Closing):
     """As `JudgeProcess`; a context manager. Raises what the judge could not do on any device."""
 
     def __init__(self, cluster: Cluster, settings: JudgeSettings, say: Say) -> None:
@@ -72,17 +72,6 @@ class RemoteJudge:
                 self._forget(device)
         self._used.clear()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
-
     def _forget(self, device: Device) -> None:
         device.open.discard(self._key)
         # A host that is gone has forgotten already.
@@ -99,7 +88,7 @@ class RemoteJudge:
         reported = self._ask(f"the evaluation of {candidate.id}", request, on_stage)
         return from_data(reported["evaluation"], Evaluation)
 
-    def _ask(self, what: str, request: Told, on_stage: Callable[[Stage], None]) -> Told:
+    def _ask(self, what: str, request: Message, on_stage: Callable[[Stage], None]) -> Message:
         lost = 0
         failed: list[Device] = []
         while True:
@@ -119,7 +108,7 @@ class RemoteJudge:
                 )
                 continue
             except BaseException:
-                # A fault of ours or the user's interrupt: what the host still does is nobody's.
+                # A fault of ours or the user's interrupt: what the host still does is dropped.
                 self._cluster.lost(device)
                 raise
             fault = _fault_of_the_machine(reported)
@@ -135,7 +124,7 @@ class RemoteJudge:
                 "warning", f"{device.name} could not do its part ({fault}); {what} runs again"
             )
 
-    def _on(self, device: Device, request: Told, on_stage: Callable[[Stage], None]) -> Told:
+    def _on(self, device: Device, request: Message, on_stage: Callable[[Stage], None]) -> Message:
         parcel = None if self._key in device.open else self._parcel
         reported = self._listen(device, parcel, request, on_stage)
         if reported["kind"] == "unknown":
@@ -147,8 +136,8 @@ class RemoteJudge:
         return reported
 
     def _listen(
-        self, device: Device, parcel: Any, request: Told, on_stage: Callable[[Stage], None]
-    ) -> Told:
+        self, device: Device, parcel: Any, request: Message, on_stage: Callable[[Stage], None]
+    ) -> Message:
         for reported in device.host.run(self._key, self._settings, parcel, request):
             if reported["kind"] == "stage":
                 on_stage(from_data(reported["stage"], Stage))
@@ -159,22 +148,22 @@ class RemoteJudge:
         raise HostLost("its answer broke off")
 
 
-def _fault_of_the_machine(told: Told) -> str | None:
+def _fault_of_the_machine(message: Message) -> str | None:
     """Why another device should try; None for an answer, also one that the user has to mend."""
-    if told["kind"] == "fault":
-        is_machine = told["class"] == EnvironmentFault.__name__
-        return str(told["message"]).partition("\n")[0] if is_machine else None
-    if told["kind"] == "evaluation" and told["evaluation"]["verdict"] == "error":
-        reason = told["evaluation"].get("reason") or {}
+    if message["kind"] == "fault":
+        is_machine = message["class"] == EnvironmentFault.__name__
+        return str(message["message"]).partition("\n")[0] if is_machine else None
+    if message["kind"] == "evaluation" and message["evaluation"]["verdict"] == "error":
+        reason = message["evaluation"].get("reason") or {}
         return str(reason.get("message", "no verdict"))
     return None
 
 
-def _unless_fault(told: Told) -> Told:
-    if told["kind"] != "fault":
-        return told
-    kind = getattr(errors, str(told["class"]), KernelAgentError)
-    raise kind(str(told["message"]))
+def _unless_fault(message: Message) -> Message:
+    if message["kind"] != "fault":
+        return message
+    kind = getattr(errors, str(message["class"]), KernelAgentError)
+    raise kind(str(message["message"]))
 
 
 def _ignore(_: Stage) -> None:

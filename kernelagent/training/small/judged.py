@@ -1,7 +1,7 @@
 """Verdicts kept on disk: each program of the language is judged once, however often it is written.
 
 A verdict holds for the text of one problem and of one candidate: edit either, and it is judged again.
-The judge itself may change too; `benchmarks.small_training --recheck` judges a sample anew.
+The judge itself may change too; `benchmarks.small_training --recheck` judges a sample again.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class Verdicts:
         return len(self._known)
 
     def judge(self, task: str) -> JudgedOnce:
-        """A judge of the task that asks the real one only for what nobody asked before."""
+        """A judge of the task that asks the real one only for what was not asked before."""
         described = self._tasks.get(task)
         if described is None:
             real = self._real(task)

@@ -84,7 +84,7 @@ def train(recipe: Recipe, seed: int, envs: Sequence[KernelEnv]) -> Learnt:
 
 
 def examine(policy: Policy, recipe: Recipe, seed: int, envs: Sequence[KernelEnv]) -> Outcome:
-    """Sampled as in training, with dice of its own; nothing is learnt."""
+    """Sampled as in training, with its own random generator; nothing is learnt."""
     dice = torch.Generator().manual_seed(1_000_003 + seed)
     tasks = [task for task in TASKS for _ in range(EXAMINED)]
     episodes = play(policy, envs[: len(tasks)], tasks, recipe, dice)

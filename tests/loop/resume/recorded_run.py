@@ -23,7 +23,7 @@ from kernelagent.domain.config import RunConfig
 from kernelagent.domain.evaluation import Evaluation, InputSetResult, Stage
 from kernelagent.domain.events import ProblemDescribed
 from kernelagent.domain.problem import ProblemSpec
-from kernelagent.loop.run import _Run
+from kernelagent.loop.run import Run
 from kernelagent.models import Exhausted, ModelQuery, Reply
 from kernelagent.report.files import write_reports
 from kernelagent.storage.run_log import EventLog, RunFolder, read_events
@@ -158,15 +158,15 @@ def conduct(
     state = fold(read_events(folder.log))
     log.subscribe(lambda _: pause())
     problem = ProblemSpec(path="toy.py")
-    run = _Run(problem, config, folder, log, Path(EMITTED), lambda: False, state)
+    run = Run(problem, config, folder, log, Path(EMITTED), lambda: False, state)
     judge = RecordedJudge(path / "evaluations.log", pause)
     model = RecordedModel(path / "asks.log", pause)
     try:
         run.begin(resumed=resume)
         if state.facts is None:
             log.publish(ProblemDescribed(judge.facts, judge.device, judge.sandbox))
-        history, why = run._search(judge, judge, [model])
-        return run._finish(judge, judge, history, why).state
+        history, why = run.search(judge, judge, [model])
+        return run.finish(judge, judge, history, why).state
     finally:
         log.close()
         write_reports(folder)

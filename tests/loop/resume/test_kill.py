@@ -20,7 +20,8 @@ from tests.loop.resume.same_run import RUN, answered, asked, differences
 ROOT = Path(__file__).resolve().parents[3]
 SCRIPT = ("-m", "tests.loop.resume.recorded_run")
 PAUSE = 0.002
-SHORT, LONG = 12, 200
+OFTEN, SELDOM, BY_HAND = (range(first, last) for first, last in ((0, 7), (7, 12), (12, 212)))
+"""Seeds: one for each strategy on every commit, five more in the long lane, the rest in the soak."""
 
 
 def lines_in(log: Path) -> int:
@@ -96,7 +97,9 @@ def kill_and_resume(seed: int, wholes: dict[str, Path], where: Path) -> None:
         assert times == 1 + killed.in_flight[turn], f"turn {turn} was asked {times} times"
 
 
-@pytest.mark.parametrize("seed", range(SHORT))
+@pytest.mark.parametrize(
+    "seed", [*OFTEN, *(pytest.param(seed, marks=pytest.mark.long) for seed in SELDOM)]
+)
 def test_a_run_killed_at_a_random_moment_goes_on_as_if_it_had_not_been(
     seed: int, wholes: dict[str, Path], tmp_path: Path
 ) -> None:
@@ -104,7 +107,7 @@ def test_a_run_killed_at_a_random_moment_goes_on_as_if_it_had_not_been(
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("seed", range(SHORT, SHORT + LONG))
+@pytest.mark.parametrize("seed", BY_HAND)
 def test_two_hundred_runs_killed_at_random_moments_go_on_as_if_they_had_not_been(
     seed: int, wholes: dict[str, Path], tmp_path: Path
 ) -> None:

@@ -12,7 +12,13 @@ from kernelagent.domain.errors import UsageError
 from kernelagent.report.charts.anytime import Labels, anytime_svg, anytime_text
 from kernelagent.report.charts.bars import Bar, bars_svg, bars_text
 from kernelagent.report.charts.png import FONT_FOLDERS, to_png
-from kernelagent.report.charts.roofline import Ceilings, Work, roofline_svg, roofline_text, said
+from kernelagent.report.charts.roofline import (
+    Ceilings,
+    Work,
+    roofline_svg,
+    roofline_text,
+    work_text,
+)
 from kernelagent.report.charts.series import Frame, Point, Series, spelled, ticks, with_prefix
 from kernelagent.report.charts.svg import inline
 from kernelagent.report.charts.tree import VERDICT_MARKS, Node, lanes_of, tree_svg, tree_text
@@ -176,7 +182,7 @@ def test_every_point_lies_inside_the_roofline_plot(intensity, rate):
     (circle, _) = ElementTree.fromstring(drawing).iter(f"{SVG}circle")
     assert 76 <= float(circle.get("cx")) <= 560
     assert 52 <= float(circle.get("cy")) <= 360
-    assert said(work, CEILINGS) in roofline_text((work,), CEILINGS)
+    assert work_text(work, CEILINGS) in roofline_text((work,), CEILINGS)
 
 
 @pytest.mark.parametrize("numbers", [(0.0, 1.0), (1.0, -1.0), (float("nan"), 1.0)])

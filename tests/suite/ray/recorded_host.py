@@ -12,7 +12,7 @@ from pathlib import Path
 
 import kernelagent
 from kernelagent.domain.serialization import to_data
-from kernelagent.suite.ray.host import DeviceHost, Told, _Opened
+from kernelagent.suite.ray.host import DeviceHost, Message, _Opened
 from kernelagent.suite.ray.packaging import Parcel
 from tests.evaluations import DEVICE
 from tests.loop.resume.recorded_run import RecordedJudge
@@ -24,7 +24,7 @@ PAUSE = "RECORDED_PAUSE"
 class RecordedHost(DeviceHost):
     """Every candidate gets the verdict that was recorded for it, after a while."""
 
-    def describe(self) -> Told:
+    def describe(self) -> Message:
         (Path(os.environ[HOSTS]) / str(os.getpid())).touch()
         return {
             "kernelagent": kernelagent.__version__,
@@ -33,7 +33,7 @@ class RecordedHost(DeviceHost):
             "device": to_data(DEVICE),
         }
 
-    def _opened(self, key: str, settings: Told, parcel: Parcel | None) -> _Opened:
+    def _opened(self, key: str, settings: Message, parcel: Parcel | None) -> _Opened:
         if key not in self._open:
             assert parcel is not None
             folder = Path(os.environ[HOSTS]).with_name("unpacked") / f"{os.getpid()}-{key[:8]}"

@@ -78,7 +78,7 @@ def main() -> None:
     with Cluster(given.address, "virtual", "sm_90", host=RecordedHost) as cluster:
 
         def opening(log: SuiteLog) -> None:
-            cluster.tell(lambda message: log.publish(ClusterChanged(message)))
+            cluster.on_message(lambda message: log.publish(ClusterChanged(message)))
 
         whole = conduct(folder, Silent(), run_one=partial(run_one, cluster), opening=opening)
     sys.exit(0 if whole else 1)

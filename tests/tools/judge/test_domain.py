@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kernelagent.tools.judge.problem.input_domain import fresh_like, laid_out_like, observe
+from tests.lanes import examples
 
 
 def seeded(seed=0):
@@ -104,7 +105,7 @@ def test_infinities_keep_their_places():
 
 
 @given(st.integers(0, 10**6))
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 def test_the_same_seed_draws_the_same_values(seed):
     tensor = normal(8, 8)
     first, again = fresh_like(tensor, seeded(seed)), fresh_like(tensor, seeded(seed))

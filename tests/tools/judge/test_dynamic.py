@@ -11,10 +11,12 @@ import torch
 from kernelagent.domain.errors import ProblemError, UsageError
 from kernelagent.domain.judge_settings import DynamicDimension
 from kernelagent.domain.problem import ProblemSpec
-from kernelagent.tools.judge.problem.dynamic import dynamic_of, hidden
+from kernelagent.tools.judge.envelope.envelope import open_sizes
+from kernelagent.tools.judge.problem.dynamic import dynamic_of, hidden, resizing
 from kernelagent.tools.judge.problem.inputs import InputSource, input_sources
 from kernelagent.tools.judge.problem.load import load_problem
 from kernelagent.tools.judge.problem.oracle import Oracle
+from kernelagent.tools.judge.problem.probes import named_tensors
 
 PROBLEM = """
 import torch
@@ -94,3 +96,21 @@ def test_rows_beyond_the_known_size_are_fresh_draws(opened):
     for other in hidden(source, (found(opened, "0"),), random.Random(1)):
         (x, _), _ = other.draw(3)
         assert len(torch.unique(x, dim=0)) == len(x)
+
+
+def test_every_judging_tries_the_farthest_size(opened):
+    source, _ = opened
+    item = found(opened, "0")
+    assert item.farthest > 8 * item.size
+    for seed in range(5):
+        names = [other.name for other in hidden(source, (item,), random.Random(seed))]
+        assert f"default with 0 = {item.farthest}" in names
+
+
+def test_the_emitted_module_takes_no_size_beyond_those_tried(opened):
+    source, _ = opened
+    item = found(opened, "0")
+    rules = open_sizes((item,), named_tensors(source.full))
+    assert {rule["max"] for rule in rules.values()} == {item.farthest}
+    larger = named_tensors(resizing(source.draw, item.places, 1000)(0))
+    assert {rule["max"] for rule in open_sizes((item,), larger).values()} == {1000}

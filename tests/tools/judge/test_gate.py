@@ -15,6 +15,7 @@ from kernelagent.tools.judge.verify.regions import (
     region_norms,
     regions_of,
 )
+from tests.lanes import examples
 
 FLOATS = (torch.float64, torch.float32, torch.bfloat16, torch.float16, torch.float8_e4m3fn)
 SHAPES = st.lists(st.integers(0, 40), max_size=4).map(tuple)
@@ -47,14 +48,14 @@ def test_unit_roundoff_is_half_an_ulp_at_one(dtype, expected):
 
 
 @given(SHAPES, st.sampled_from(FLOATS), st.integers(0, 99))
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_the_rounded_oracle_always_passes(shape, dtype, seed):
     oracle = normal(*shape, seed=seed)
     assert judged(oracle.to(dtype), oracle).passed
 
 
 @given(st.lists(st.integers(1, 30), min_size=1, max_size=3), st.integers(0, 10**6))
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_one_element_far_off_is_refused_and_named(shape, place):
     oracle = normal(*shape)
     place %= oracle.numel()
@@ -73,7 +74,7 @@ def test_one_element_far_off_is_refused_and_named(shape, place):
     st.sampled_from(FLOATS[:4]),
     st.integers(0, 23),
 )
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_a_nonfinite_value_where_the_oracle_is_finite_is_refused(value, dtype, place):
     oracle = normal(4, 6)
     wrong = oracle.to(dtype, copy=True)
@@ -86,7 +87,7 @@ def test_a_nonfinite_value_where_the_oracle_is_finite_is_refused(value, dtype, p
 
 
 @given(st.sampled_from([math.nan, math.inf, -math.inf]), st.integers(0, 23))
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 def test_a_nonfinite_value_of_the_oracle_is_demanded_and_accepted(value, place):
     oracle = normal(4, 6)
     oracle.view(-1)[place] = value
@@ -157,7 +158,7 @@ def test_eagers_own_error_widens_the_budget():
 
 
 @given(st.floats(-290, 300), st.integers(0, 50))
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_the_verdict_does_not_depend_on_the_scale_of_float64(exponent, seed):
     oracle = normal(16, 16, seed=seed) * 10.0**exponent
     right, wrong = oracle.clone(), oracle * (1 + 1e-9)

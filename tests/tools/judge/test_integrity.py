@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import _thread
+import gc
 import os
+import random
+import signal
+import sys
 import threading
 import time
 
@@ -14,9 +19,9 @@ from kernelagent.tools.candidate_runner.integrity import Integrity
 from kernelagent.tools.candidate_runner.watch import Reach
 
 
-def left_by(act, *, keeps_random_state=True):
+def left_by(act, *, keeps_random_state=True, may_compile=False):
     """The failure that `act` ends in, None when it leaves everything as it was."""
-    integrity = Integrity()
+    integrity = Integrity(may_compile=may_compile)
     try:
         with integrity.kept("the forward", keeps_random_state=keeps_random_state):
             act()
@@ -93,14 +98,125 @@ def test_drawing_random_numbers_is_seen_only_where_the_reference_draws_none():
     assert "random generator" in failure.message
 
 
-def test_threads_of_a_library_are_no_matter():
+@pytest.mark.parametrize(("may_compile", "code"), [(True, None), (False, "tampering")])
+def test_threads_of_a_library_are_no_matter_where_a_compiler_may_work(may_compile, code):
     done = threading.Event()
     thread = threading.Thread(target=done.wait, daemon=True)
     try:
-        assert left_by(thread.start) is None
+        failure = left_by(thread.start, may_compile=may_compile)
     finally:
         done.set()
         thread.join()
+    assert (failure and failure.code) == code
+
+
+def test_a_thread_started_below_threading_is_seen():
+    done = threading.Event()
+    try:
+        failure = left_by(lambda: _thread.start_new_thread(done.wait, ()))
+    finally:
+        done.set()
+    assert failure is not None
+    assert "thread" in failure.message
+
+
+def test_a_thread_that_ends_with_the_call_is_no_matter():
+    def act():
+        thread = threading.Thread(target=time.sleep, args=(0.01,))
+        thread.start()
+        thread.join()
+
+    assert left_by(act) is None
+
+
+def set_timer():
+    signal.setitimer(signal.ITIMER_VIRTUAL, 1000.0)
+    return lambda: signal.setitimer(signal.ITIMER_VIRTUAL, 0.0)
+
+
+def add_callback():
+    gc.callbacks.append(print)
+    return lambda: gc.callbacks.remove(print)
+
+
+def add_importer():
+    sys.meta_path.append(os)
+    return lambda: sys.meta_path.remove(os)
+
+
+def trace_new_threads():
+    threading.settrace(print)
+    return lambda: threading.settrace(None)
+
+
+def hook_modules():
+    return torch.nn.modules.module.register_module_forward_hook(lambda *_: None).remove
+
+
+def replace_a_forward():
+    kept = torch.nn.Hardswish.forward
+    torch.nn.Hardswish.forward = lambda self, x: x
+    return lambda: setattr(torch.nn.Hardswish, "forward", kept)
+
+
+def override_an_operation():
+    library = torch.library.Library("aten", "IMPL")
+    library.impl("hardswish", lambda x: x, "CPU")
+    return library._destroy
+
+
+def override_below_python():
+    library = torch._C._dispatch_library("IMPL", "aten", "CPU", __file__)
+    library.impl("silu", "CPU", lambda x: x)
+    return lambda: library.reset()
+
+
+def move_pythons_generator():
+    kept = random.getstate()
+    random.random()
+    return lambda: random.setstate(kept)
+
+
+@pytest.mark.filterwarnings("ignore:Warning only once for all operators")
+@pytest.mark.parametrize(
+    "register",
+    [
+        set_timer,
+        add_callback,
+        add_importer,
+        trace_new_threads,
+        hook_modules,
+        replace_a_forward,
+        override_an_operation,
+        override_below_python,
+        move_pythons_generator,
+    ],
+)
+def test_what_stays_registered_is_tampering(register):
+    undo = []
+
+    def act():
+        undo.append(register())
+
+    integrity = Integrity()
+    looks = [nothing] * 7
+    looks[0] = act
+    failures = []
+    try:
+        # Operations are compared a few after each request.
+        for look in looks:
+            try:
+                with integrity.kept("the forward", keeps_random_state=True):
+                    look()
+            except CandidateFailure as failure:
+                failures.append(failure.code)
+    finally:
+        undo[0]()
+    assert "tampering" in failures
+
+
+def nothing():
+    """Honest work."""
 
 
 @pytest.mark.parametrize(

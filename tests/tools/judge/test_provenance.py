@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kernelagent.tools.judge.contribution.left_to_kernels import require_part_of_the_work
@@ -12,7 +12,7 @@ from kernelagent.tools.judge.contribution.provenance import Provenance
 from kernelagent.tools.judge.verify.bias import slope_beyond
 from kernelagent.tools.judge.verify.rejection import Rejected
 from kernelagent.tools.virtual.eager import EagerRow
-from kernelagent.tools.virtual.marking import MARKED, Marks
+from kernelagent.tools.virtual.marking import FOREIGN_SHARE, MARKED, Marks
 
 FLOATS = st.sampled_from(MARKED)
 
@@ -23,10 +23,12 @@ def pair(dtype, secret):
     return marks, *(marks.mark(torch.randn(40, 50, generator=drawn).to(dtype)) for _ in range(2))
 
 
+# Next to a power of two a secret may leave a form none of the few neighbours that it has there.
+@example(torch.float16, 2_174_725_934)
 @given(FLOATS, st.integers(0, 1 << 61))
 def test_marking_moves_a_value_by_little_and_a_copy_keeps_the_mark(dtype, secret):
     marks, first, second = pair(dtype, secret)
-    assert bool(marks.marked(first).all())
+    assert float((~marks.marked(first)).float().mean()) < FOREIGN_SHARE / 20
     assert not marks.is_foreign(first.t().contiguous(), second.t().contiguous())
     assert not marks.is_foreign(first[:, 3:9], second[:, 3:9])
     near = marks.mark(torch.full((100,), 3.0, dtype=dtype))
@@ -61,7 +63,7 @@ REFERENCE = [row("addmm", flops=1000, elements=50), row("gelu", elements=50)]
 
 def test_torch_that_does_all_of_the_work_leaves_nothing_to_a_kernel():
     with pytest.raises(Rejected, match="nothing of it is left"):
-        require_part_of_the_work(REFERENCE, REFERENCE, None)
+        require_part_of_the_work(REFERENCE, REFERENCE, ())
 
 
 @pytest.mark.parametrize(
@@ -74,13 +76,13 @@ def test_torch_that_does_all_of_the_work_leaves_nothing_to_a_kernel():
     ],
 )
 def test_a_library_product_or_a_library_epilogue_is_a_part(beside):
-    require_part_of_the_work(beside, REFERENCE, None)
+    require_part_of_the_work(beside, REFERENCE, ())
 
 
 def test_data_that_nobody_visible_computed_is_refused_even_where_torch_seems_idle():
     seen = Provenance(8, False, ("k.x_ptr",), (), True)
     with pytest.raises(Rejected, match=r"k\.x_ptr"):
-        require_part_of_the_work([row("empty")], REFERENCE, seen)
+        require_part_of_the_work([row("empty")], REFERENCE, seen.foreign)
 
 
 @pytest.mark.parametrize("factor", [0.994, 1.006])

@@ -20,15 +20,16 @@ from kernelagent.tools.judge.problem.inputs import input_sources
 from kernelagent.tools.judge.problem.load import load_problem
 from kernelagent.tools.judge.problem.oracle import Oracle
 from kernelagent.tools.judge.problem.training import require_trainable
+from kernelagent.tools.sandbox.spawn import ForkServer
 
 BASE = "relu_affine_trained"
 HONEST = honest_kernel(BASE)
 
 
 @pytest.fixture(scope="module")
-def judge() -> Iterator[Judge]:
+def judge(fork_server: ForkServer) -> Iterator[Judge]:
     problem = ProblemSpec(path=str(problem_path(BASE)))
-    made = Judge(JudgeSettings(problem, device="virtual", mode="train"))
+    made = Judge(JudgeSettings(problem, device="virtual", mode="train"), fork_server)
     yield made
     made.close()
 

@@ -13,6 +13,7 @@ from kernelagent.domain.evaluation import Evaluation
 from kernelagent.domain.judge_settings import JudgeSettings
 from kernelagent.domain.problem import ProblemSpec
 from kernelagent.tools.judge.judge import Judge
+from kernelagent.tools.sandbox.spawn import ForkServer
 
 PROBLEM = """
 import torch
@@ -69,10 +70,12 @@ class ModelNew(nn.Module):
 
 
 @pytest.fixture(scope="module")
-def judge(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Judge]:
+def judge(tmp_path_factory: pytest.TempPathFactory, fork_server: ForkServer) -> Iterator[Judge]:
     path = tmp_path_factory.mktemp("problem") / "affine.py"
     path.write_text(PROBLEM, encoding="utf-8")
-    made = Judge(JudgeSettings(ProblemSpec(path=str(path)), device="virtual"))
+    # As much as a candidate that takes all it gets is let have before it is stopped.
+    settings = JudgeSettings(ProblemSpec(path=str(path)), device="virtual", memory_limit="6G")
+    made = Judge(settings, fork_server)
     yield made
     made.close()
 

@@ -12,6 +12,7 @@ from kernelagent.domain.problem import ProblemSpec
 from kernelagent.tools.judge.envelope.neighbours import neighbours
 from kernelagent.tools.judge.judge import Judge
 from kernelagent.tools.judge.problem.context import JudgeContext
+from kernelagent.tools.sandbox.spawn import ForkServer
 
 PROBLEM = """\
 import torch
@@ -57,10 +58,10 @@ class ModelNew(torch.nn.Module):
 
 
 @pytest.fixture(scope="module")
-def judge(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Judge]:
+def judge(tmp_path_factory: pytest.TempPathFactory, fork_server: ForkServer) -> Iterator[Judge]:
     path = tmp_path_factory.mktemp("widening") / "toy.py"
     path.write_text(PROBLEM, encoding="utf-8")
-    opened = Judge(JudgeSettings(ProblemSpec(path=str(path)), device="virtual"))
+    opened = Judge(JudgeSettings(ProblemSpec(path=str(path)), device="virtual"), fork_server)
     yield opened
     opened.close()
 

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kernelagent.tools.sandbox.capture import HEAD_BYTES, TAIL_BYTES, Capture
+from tests.lanes import examples
 
 SIZES = st.lists(st.integers(0, 40_000), max_size=8)
 
@@ -21,7 +22,7 @@ def _printed(sizes):
     return text, chunks
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(SIZES)
 def test_the_kept_text_is_the_true_beginning_and_the_true_end(sizes):
     text, chunks = _printed(sizes)

@@ -117,8 +117,8 @@ def _row(ground, count):
     assert ground.run("return_at_once").code == 0
 
 
-def test_twenty_hostile_processes_in_a_row_leave_nothing(ground):
-    _row(ground, 20)
+def test_one_hostile_process_of_each_kind_after_the_other_leaves_nothing(ground):
+    _row(ground, len(HOSTILE))
 
 
 @pytest.mark.long

@@ -16,6 +16,7 @@ from kernelagent.tools.virtual.bounds import BoundsChecker
 from kernelagent.tools.virtual.launch import Launch, MemoryFault, TensorArgument
 from kernelagent.tools.virtual.races import RaceChecker
 from kernelagent.tools.virtual.traffic import TrafficCounter
+from tests.lanes import examples
 from tests.tools.virtual import batched_kernels as kernels
 
 FLOAT, BF16, HALF, INT = torch.float32, torch.bfloat16, torch.float16, torch.int32
@@ -311,7 +312,7 @@ def test_programs_that_are_run_one_by_one_are_counted_with_the_reason(what, why)
     assert seen.how.together == 0
 
 
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=examples(25))
 @given(
     what=st.sampled_from(["softmax", "divergent", "matmul", "add_up", "flagged", "attention"]),
     dtype=st.sampled_from([FLOAT, BF16, HALF]),

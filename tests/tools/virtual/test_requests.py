@@ -28,6 +28,7 @@ def request(argument=None, **changed):
         "args": [{"tensor": argument or tensor()}],
         "storages": [{"at": GAP, "bytes": 16, "empty": False, "identity": 1}],
         "arena_bytes": GAP + 16,
+        "pointees": [],
     } | changed
 
 
@@ -53,6 +54,11 @@ def test_a_plain_launch_is_taken():
         request(arena_bytes=1 << 40),
         request(args=[]),
         request(storages="all"),
+        request(pointees=None),
+        request(pointees=[{"address": 4096, "tensor": tensor(storage=1)}]),
+        request(pointees=[{"address": 4096, "tensor": tensor(shape=[5])}]),
+        request(pointees=[{"address": -1, "tensor": tensor()}]),
+        request(pointees=[{"address": low, "tensor": tensor()} for low in (4096, 4100)]),
     ],
 )
 def test_a_launch_that_reaches_beyond_its_storages_is_forged(forged):

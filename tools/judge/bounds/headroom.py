@@ -26,6 +26,7 @@ from kernelagent.tools.judge.bounds.operation_needs import (
     tensors_of,
 )
 from kernelagent.tools.judge.problem.inputs import meta_twin
+from kernelagent.tools.torch_dtypes import allowed_product
 from kernelagent.tools.virtual.ceilings import DeviceCeilings
 
 _HARD_SHARE = 0.95
@@ -192,7 +193,7 @@ def _flops(found: Necessary) -> dict[str, int]:
     for operation in found.operations:
         count = _flops_of(operation)
         if count:
-            kind = _kind(operation.name, tensors_of(operation.args)[-1].dtype)
+            kind = allowed_product(operation.name, tensors_of(operation.args)[-1].dtype)
             flops[kind] = flops.get(kind, 0) + count
     return flops
 
@@ -219,21 +220,6 @@ def _attention_flops(
     if attn_mask is not None:
         return 0
     return 2 * attention_pairs(query, key, is_causal) * (query.shape[-1] + value.shape[-1])
-
-
-def _kind(name: str, dtype: torch.dtype) -> str:
-    if dtype == torch.float32:
-        rounded = (
-            torch.backends.cudnn.allow_tf32
-            if name == "convolution"
-            else torch.get_float32_matmul_precision() != "highest"
-        )
-        return "tf32" if rounded else "fp32"
-    spelled = str(dtype).removeprefix("torch.")
-    if spelled.startswith("float8"):
-        return "fp8"
-    names = {"bfloat16": "bf16", "float16": "fp16", "float64": "fp64"}
-    return names.get(spelled, spelled)
 
 
 def _peak(kind: str, ceilings: DeviceCeilings) -> float:

@@ -32,6 +32,11 @@ from kernelagent.tools.judge.verify.candidate_process import CandidateProcess
 from kernelagent.tools.judge.verify.rejection import Rejected, compiled_by_torch
 from kernelagent.tools.judge.verify.verify import Findings
 
+_TABLES = Disclosure(
+    "not_estimated",
+    "no estimate: a kernel reads addresses from a table, and what is counted on tensors without "
+    "contents has none",
+)
 Start = Callable[[], CandidateProcess]
 
 
@@ -83,6 +88,8 @@ def check_contribution(
         account = _account(context, process, idle, judged)
     if result is not None:
         account = _told_alike(account, result)
+    if any(row.get("tables") for row in findings.launches):
+        account = accounting.Account(disclosures=(_TABLES,))
     _policy_holds(context.settings.policy, account)
     return Report(
         kernels=account.kernels or accounting.kernels_of(findings.launches),
@@ -149,8 +156,7 @@ def _on_cuda(
 
 def _something_is_left(context: JudgeContext, found: knock_out.KnockedOut) -> None:
     for source in context.sources:
-        item = knock_out.Evidence(found.seen[source.name], found.torch_rows[source.name])
-        _part_is_left(context, source, item)
+        _part_is_left(context, source, found.evidence[source.name])
 
 
 def proof_at_the_end(context: JudgeContext, process: CandidateProcess) -> None:
@@ -167,15 +173,15 @@ def proof_at_the_end(context: JudgeContext, process: CandidateProcess) -> None:
 def _part_is_left(context: JudgeContext, source: InputSource, one: knock_out.Evidence) -> None:
     """Raises `Rejected` where the kernels are left no part of the work, or under `pure` not all of it."""
     if context.settings.policy == "pure":
-        require_nothing_foreign(one.seen)
+        require_nothing_foreign(one.foreign)
         return
     arguments = draw(source, constant=context.problem.constant_inputs)
-    require_part_of_the_work(one.torch_rows, reference_rows(context, arguments), one.seen)
+    require_part_of_the_work(one.torch_rows, reference_rows(context, arguments), one.foreign)
 
 
 def _told_alike(account: accounting.Account, found: knock_out.KnockedOut) -> accounting.Account:
     """No estimate where torch computes other things on tensors without contents than in a real call."""
-    real = {row.name for rows in found.torch_rows.values() for row in computing(rows)}
+    real = {row.name for item in found.evidence.values() for row in computing(item.torch_rows)}
     if account.torch_operations is None or real <= set(account.torch_operations):
         return account
     more = ", ".join(sorted(real - set(account.torch_operations)))

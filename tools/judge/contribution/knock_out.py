@@ -8,6 +8,10 @@ from dataclasses import dataclass
 
 import torch
 
+from kernelagent.tools.judge.contribution.integers import (
+    has_integer_outputs,
+    look_at_integers,
+)
 from kernelagent.tools.judge.contribution.provenance import SAYS_NOTHING, Provenance, look
 from kernelagent.tools.judge.problem.context import JudgeContext
 from kernelagent.tools.judge.problem.inputs import InputSource
@@ -27,22 +31,27 @@ _MOST_BEFORE = 3
 
 
 @dataclass(frozen=True)
-class KnockedOut:
-    """Result of the knock-out test."""
-
-    idle: dict[str, frozenset[int]]
-    """Launches of each input set that change nothing, by their place in one forward (and its backward)."""
-    seen: dict[str, Provenance | None]
-    torch_rows: dict[str, list[EagerRow]]
-    """What torch computed in an ordinary call."""
-
-
-@dataclass(frozen=True)
 class Evidence:
     """Of one input set: what the values say, and what torch computed in an ordinary call."""
 
     seen: Provenance | None
     torch_rows: list[EagerRow]
+    integers: tuple[str, ...] = ()
+    """Outputs and operands whose integers something else than a kernel made."""
+
+    @property
+    def foreign(self) -> tuple[str, ...]:
+        """All that neither the caller nor a kernel made."""
+        return (*(() if self.seen is None else self.seen.foreign), *self.integers)
+
+
+@dataclass(frozen=True)
+class KnockedOut:
+    """Result of the knock-out test."""
+
+    idle: dict[str, frozenset[int]]
+    """Launches of each input set that change nothing, by their place in one forward (and its backward)."""
+    evidence: dict[str, Evidence]
 
 
 def evidence(context: JudgeContext, process: CandidateProcess, source: InputSource) -> Evidence:
@@ -56,22 +65,32 @@ def evidence(context: JudgeContext, process: CandidateProcess, source: InputSour
             "other values, so their work does not reach the result",
             {"input_set": source.name},
         )
+    if context.settings.policy == "pure" or has_integer_outputs(context, source):
+        integers = look_at_integers(context, process, source)
+        if integers is not None and integers.right and integers.altered_bytes:
+            raise Rejected(
+                "kernel_not_contributing",
+                "the result stays correct when every integer the Triton kernels store is exchanged "
+                "for another, so their work does not reach the result",
+                {"input_set": source.name},
+            )
+        return Evidence(seen, rows, () if integers is None else integers.foreign)
     return Evidence(seen, rows)
 
 
 def knock_out(context: JudgeContext, process: CandidateProcess) -> KnockedOut:
     """On `virtual`: require that the kernels matter. Raises `Rejected`."""
-    seen, rows, idle = {}, {}, {}
+    seen: dict[str, Evidence] = {}
+    idle = {}
     for source in context.sources:
         for _ in range(secrets.randbelow(_MOST_BEFORE)):
             process.call(draw(source, constant=context.problem.constant_inputs))
-        item = evidence(context, process, source)
-        seen[source.name], rows[source.name] = item.seen, item.torch_rows
+        seen[source.name] = evidence(context, process, source)
     process.command_executor({"kind": "mode", "mode": "poison"})
     require_wrong(context, process)
     for source in context.sources:
         idle[source.name] = _idle(context, process, source)
-    return KnockedOut(idle, seen, rows)
+    return KnockedOut(idle, seen)
 
 
 def require_wrong(context: JudgeContext, process: CandidateProcess) -> None:

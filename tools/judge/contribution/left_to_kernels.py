@@ -13,7 +13,6 @@ import torch
 from torch.utils._pytree import tree_map
 
 from kernelagent.tools.candidate_runner.forbidding import LIGHT
-from kernelagent.tools.judge.contribution.provenance import Provenance
 from kernelagent.tools.judge.problem.context import JudgeContext
 from kernelagent.tools.judge.problem.inputs import meta_twin
 from kernelagent.tools.judge.problem.load import Arguments
@@ -64,20 +63,20 @@ def reference_rows(context: JudgeContext, arguments: Arguments) -> list[EagerRow
 
 
 def require_part_of_the_work(
-    beside: Sequence[EagerRow], reference: Sequence[EagerRow], seen: Provenance | None
+    beside: Sequence[EagerRow], reference: Sequence[EagerRow], foreign: Sequence[str]
 ) -> None:
     """Under the policy `triton`; raises `Rejected` when nothing of the main work is the kernels'.
 
-    `beside`: what torch was seen to compute; `seen`: what the values say.
+    `beside`: what torch was seen to compute; `foreign`: what the values say was computed elsewhere.
     """
     own, wanted = computing(beside), computing(reference)
-    if seen is not None and seen.foreign and not own:
+    if foreign and not own:
         raise Rejected(
             "kernel_not_contributing",
-            f"{', '.join(seen.foreign)} was computed neither by the candidate's kernels nor by any "
+            f"{', '.join(foreign)} was computed neither by the candidate's kernels nor by any "
             f"operation of torch's that could be seen (a thread, numpy, an operator of its own?); "
             f"compute it in a kernel, or by plain torch operations in the forward",
-            {"foreign": list(seen.foreign)},
+            {"foreign": list(foreign)},
         )
     if not own or not wanted:
         return
@@ -96,15 +95,15 @@ def require_part_of_the_work(
         )
 
 
-def require_nothing_foreign(seen: Provenance | None) -> None:
+def require_nothing_foreign(foreign: Sequence[str]) -> None:
     """Under the policy `pure`; raises `Rejected` when values came from anything but kernels and inputs."""
-    if seen is None or not seen.foreign:
+    if not foreign:
         return
     raise Rejected(
         "kernel_not_contributing",
-        f"the policy pure leaves nothing but Triton to compute; {', '.join(seen.foreign)} was "
+        f"the policy pure leaves nothing but Triton to compute; {', '.join(foreign)} was "
         f"computed by something else",
-        {"foreign": list(seen.foreign)},
+        {"foreign": list(foreign)},
     )
 
 

@@ -26,6 +26,9 @@ from kernelagent.tools.judge.verify.candidate_process import Answer, CandidatePr
 from kernelagent.tools.judge.verify.rejection import Rejected
 from kernelagent.tools.virtual.marking import MARKED, Marks
 
+_BUFFERS_IN_TURN = 3
+"""Scratch of so many calls may be used in turn before stale data in it is taken for foreign."""
+
 
 @dataclass(frozen=True)
 class Provenance:
@@ -50,7 +53,7 @@ class Provenance:
 def look(
     context: JudgeContext, process: CandidateProcess, source: InputSource
 ) -> Provenance | None:
-    """Two calls on marked inputs, after one that is not looked at; None where the inputs hold nothing to mark or the forward stops.
+    """Two calls on marked inputs, after some that are not looked at; None where the inputs hold nothing to mark or the forward stops.
 
     The weights are the given ones. Raises `Rejected` for what the process itself does wrong.
     """
@@ -63,9 +66,10 @@ def look(
     process.take_launches()
     process.command_executor(altering)
     try:
-        # What a candidate keeps from call to call, such as a scratch, holds exchanged values from here on.
-        process.use_weights(context.oracle.given_weights)
-        process.call(first)
+        # What a candidate keeps from call to call, such as buffers in turn, holds exchanged values after these.
+        for _ in range(_BUFFERS_IN_TURN):
+            process.use_weights(context.oracle.given_weights)
+            process.call(first)
         process.command_executor(altering)
         answers, rows = [], []
         for arguments in (first, second):
@@ -146,7 +150,8 @@ def _foreign_outputs(answers: list[Answer], marks: Marks) -> tuple[tuple[str, ..
             continue
         first, second = first.detach().cpu(), second.detach().cpu()
         seen = seen or not torch.equal(first, second)
-        if marks.is_foreign(first, second):
+        # Negated as a whole: a view may carry the sign (`Tensor.is_neg`), and kernels stored the rest.
+        if marks.is_foreign(first, second) and marks.is_foreign(-first, -second):
             result.append(name)
     return tuple(result), seen
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -15,13 +16,26 @@ from kernelagent.tools.judge.problem.probes import named_tensors
 from kernelagent.tools.tensors import spec_of
 
 
-def verified(context: JudgeContext, declared: dict[str, object] | None) -> dict[str, Any]:
+def verified(
+    context: JudgeContext,
+    declared: dict[str, object] | None,
+    fixed: Mapping[tuple[str, str], str | None],
+) -> dict[str, Any]:
     """The given input sets, with a name in place of each size that was declared dynamic.
 
-    `declared` is what the candidate says of itself, kept beside.
+    `declared` is what the candidate says of itself, kept beside; `fixed`: digests of tensors whose
+    values are part of what was verified, by input set and place.
     """
     result: dict[str, Any] = {
-        "input_sets": [input_set(context, source.name, source.full) for source in context.sources],
+        "input_sets": [
+            input_set(
+                context,
+                source.name,
+                source.full,
+                {place: digest for (name, place), digest in fixed.items() if name == source.name},
+            )
+            for source in context.sources
+        ],
         "modes": ["eval", "train"] if context.trains else ["eval"],
         "mode_independent": context.mode_independent,
         "contiguous": True,
@@ -32,50 +46,85 @@ def verified(context: JudgeContext, declared: dict[str, object] | None) -> dict[
     return result
 
 
-def input_set(context: JudgeContext, name: str, arguments: Arguments) -> dict[str, Any]:
+def input_set(
+    context: JudgeContext,
+    name: str,
+    arguments: Arguments,
+    fixed: Mapping[str, str | None] | None = None,
+) -> dict[str, Any]:
     """One input set in the form the guard reads (`kernelagent.dropin.emit`)."""
     args, kwargs = arguments
-    sizes = _open_sizes(context.dynamic.get(name, ()), named_tensors(arguments))
+    fixed = fixed or {}
+    # Values have a size: what changes with a tensor that is compared cannot be open.
+    dynamic = [
+        item
+        for item in context.dynamic.get(name, ())
+        if not any(fixed.get(place) for place, _ in item.places)
+    ]
+    at = _At(open_sizes(dynamic, named_tensors(arguments)), fixed)
     return {
         "name": name,
-        "args": [_facts(v, f"arguments[0][{at}]", sizes) for at, v in enumerate(args)],
-        "kwargs": {key: _facts(v, f"arguments[1][{key!r}]", sizes) for key, v in kwargs.items()},
+        "args": [_facts(v, f"arguments[0][{n}]", at) for n, v in enumerate(args)],
+        "kwargs": {key: _facts(v, f"arguments[1][{key!r}]", at) for key, v in kwargs.items()},
     }
 
 
-_MOST_ELEMENTS = (1 << 31) - 1
-"""Beyond it the offsets of a kernel may overflow, and no such size was tried."""
+@dataclass(frozen=True)
+class _At:
+    """What is known of places among the arguments."""
+
+    sizes: Mapping[Place, dict[str, Any]]
+    digests: Mapping[str, str | None]
 
 
-def _open_sizes(
+def open_sizes(
     dynamic: Sequence[Dynamic], tensors: Mapping[str, torch.Tensor]
 ) -> dict[Place, dict[str, Any]]:
-    """A rule for every place whose size may change; those of one dimension share a name."""
+    """A rule for every place whose size may change; those of one dimension share a name.
+
+    Nothing beyond the largest size that was tried, or the user's own where that is larger.
+    """
     rules: dict[Place, dict[str, Any]] = {}
     for number, item in enumerate(dynamic):
-        rest = max(tensors[name].numel() // max(item.size, 1) for name, _ in item.places)
-        rule = {"name": f"size{number}", "min": 1, "max": _MOST_ELEMENTS // max(rest, 1)}
+        given = max(tensors[name].shape[axis] for name, axis in item.places)
+        most = max(item.farthest, item.size, int(given))
+        rule = {"name": f"size{number}", "min": 1, "max": most}
         rules |= dict.fromkeys(item.places, rule)
     return rules
 
 
-def _facts(value: Any, path: str, sizes: Mapping[Place, dict[str, Any]]) -> dict[str, Any]:
+def bounds_said(context: JudgeContext) -> str | None:
+    """One sentence on how far sizes may change; None where none may."""
+    parts = []
+    for source in context.sources:
+        tensors = named_tensors(source.full)
+        rules = open_sizes(context.dynamic.get(source.name, ()), tensors)
+        for item in context.dynamic.get(source.name, ()):
+            parts.append(
+                f"{item.written_out} of {source.name}: 1 to {rules[item.places[0]]['max']}"
+            )
+    if not parts:
+        return None
+    return f"sizes the emitted module takes, the largest tried: {'; '.join(parts)}"
+
+
+def _facts(value: Any, path: str, at: _At) -> dict[str, Any]:
     if isinstance(value, torch.Tensor):
-        return _tensor(value, path, sizes)
+        return _tensor(value, path, at)
     if type(value) is list:
-        return {"list": [_facts(v, f"{path}[{at}]", sizes) for at, v in enumerate(value)]}
+        return {"list": [_facts(v, f"{path}[{n}]", at) for n, v in enumerate(value)]}
     if type(value) is tuple:
-        return {"tuple": [_facts(v, f"{path}[{at}]", sizes) for at, v in enumerate(value)]}
+        return {"tuple": [_facts(v, f"{path}[{n}]", at) for n, v in enumerate(value)]}
     if type(value) is dict:
-        return {"dict": {k: _facts(v, f"{path}[{k!r}]", sizes) for k, v in value.items()}}
+        return {"dict": {k: _facts(v, f"{path}[{k!r}]", at) for k, v in value.items()}}
     return {"literal": literal(value)}
 
 
-def _tensor(
-    value: torch.Tensor, path: str, sizes: Mapping[Place, dict[str, Any]]
-) -> dict[str, Any]:
+def _tensor(value: torch.Tensor, path: str, at: _At) -> dict[str, Any]:
     spec = spec_of(value)
-    shape = [sizes.get((path, axis), size) for axis, size in enumerate(spec.shape)]
-    facts = {"dtype": spec.dtype, "shape": shape}
+    shape = [at.sizes.get((path, axis), size) for axis, size in enumerate(spec.shape)]
+    facts: dict[str, Any] = {"dtype": spec.dtype, "shape": shape}
+    if digest := at.digests.get(path):
+        facts["values"] = digest
     # Strides follow from sizes: with one of them open only contiguous tensors were tried.
     return facts if shape != list(spec.shape) else facts | {"strides": list(spec.strides)}

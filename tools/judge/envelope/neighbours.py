@@ -18,8 +18,9 @@ from kernelagent.tools.judge.problem.inputs import INTERPRETED_BYTES, InputSourc
 from kernelagent.tools.judge.problem.load import Arguments
 from kernelagent.tools.judge.problem.oracle import Oracle
 from kernelagent.tools.judge.problem.probes import named_tensors, with_tensors
+from kernelagent.tools.torch_dtypes import HALVES
 
-_TYPES = (torch.float16, torch.bfloat16, torch.float32)
+_TYPES = (*HALVES, torch.float32)
 _REFUSALS = (ProblemError, RuntimeError, ValueError, IndexError, TypeError, ArithmeticError)
 _ODD = 7
 Change = Callable[[dict[str, torch.Tensor]], dict[str, torch.Tensor]]

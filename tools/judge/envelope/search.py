@@ -49,17 +49,23 @@ class Widened:
 
 
 def widen(
-    context: JudgeContext, ready: Ready, seconds: float, clock: Callable[[], float] = time.monotonic
+    context: JudgeContext,
+    ready: Ready,
+    seconds: float,
+    clock: Callable[[], float] = time.monotonic,
+    *,
+    closed: frozenset[str] = frozenset(),
 ) -> Widened:
     """Judge neighbours of each input set until `seconds` are over; never raises for a candidate.
 
+    `closed`: input sets whose neighbours are not asked for.
     `ready`: a fresh process of the candidate, loaded and constructed.
     """
     end = clock() + seconds
     result = Widened()
     process: CandidateProcess | None = None
     try:
-        for item in _all(context):
+        for item in _all(context, closed):
             if clock() >= end:
                 result.out_of_time = True
                 break
@@ -85,8 +91,10 @@ def widen(
     return result
 
 
-def _all(context: JudgeContext) -> Any:
+def _all(context: JudgeContext, closed: frozenset[str]) -> Any:
     for source in context.sources:
+        if source.name in closed:
+            continue
         yield from neighbours(
             source,
             context.dynamic.get(source.name, ()),

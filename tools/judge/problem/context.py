@@ -4,39 +4,43 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch.utils._pytree import keystr, tree_flatten_with_path
 
-from kernelagent.domain.errors import KernelAgentError, ProblemError
+from kernelagent.domain.errors import KernelAgentError
 from kernelagent.domain.evaluation import DeviceFacts
 from kernelagent.domain.judge_settings import DynamicDimension, JudgeSettings, SandboxChoice
 from kernelagent.domain.problem import ProblemFacts, Remark
 from kernelagent.tools.candidate_runner import shell
 from kernelagent.tools.cuda.helper import compiled_helpers
 from kernelagent.tools.judge.admission.admit import admission_of
-from kernelagent.tools.judge.bounds.headroom import Headroom, headroom_of
+from kernelagent.tools.judge.bounds.headroom import Headroom
 from kernelagent.tools.judge.canary import ConfinedCanary, examine, require_kernel
 from kernelagent.tools.judge.problem import describe
 from kernelagent.tools.judge.problem.devices import JudgeDevice, open_device
 from kernelagent.tools.judge.problem.dynamic import Dynamic, dynamic_of
-from kernelagent.tools.judge.problem.inputs import InputSource, input_sources, meta_twin
+from kernelagent.tools.judge.problem.first_look import (
+    described,
+    least_of_each,
+    output_at_full_size,
+    require_portable,
+    tried,
+)
+from kernelagent.tools.judge.problem.inputs import InputSource, input_sources
 from kernelagent.tools.judge.problem.load import LoadedProblem, load_problem
 from kernelagent.tools.judge.problem.memory_limit import hold_to, memory_limit
 from kernelagent.tools.judge.problem.memory_plan import LEVELS, plan
 from kernelagent.tools.judge.problem.oracle import Oracle
 from kernelagent.tools.judge.problem.training import require_trainable
-from kernelagent.tools.judge.verify import compare
 from kernelagent.tools.judge.verify.candidate_process import CandidateProcess
 from kernelagent.tools.judge.verify.rejection import Rejected
 from kernelagent.tools.sandbox.confinement import require
 from kernelagent.tools.sandbox.spawn import ForkServer
-from kernelagent.tools.tensors import NotPortable, pack
 from kernelagent.tools.virtual.compiling import gpu_target
 
 _OF_EVERY_RUNNER = (
@@ -96,6 +100,8 @@ class JudgeContext:
     """How small it is executed: 0 as usual, then for candidates that took too long."""
     of_the_machine: tuple[Remark, ...] = ()
     """What this machine lacks, whatever the problem."""
+    closes_fork_server: bool = False
+    """Whether `warm` goes with this context."""
 
     @property
     def module_at_full_size(self) -> torch.nn.Module:
@@ -124,22 +130,31 @@ class JudgeContext:
         return made
 
     @classmethod
-    def open(cls, settings: JudgeSettings) -> JudgeContext:
-        """Read the problem and try it; raises `ProblemError` or `EnvironmentFault`."""
+    def open(cls, settings: JudgeSettings, fork_server: ForkServer | None = None) -> JudgeContext:
+        """Read the problem and try it; raises `ProblemError` or `EnvironmentFault`.
+
+        `fork_server`: of `open_fork_server` for this device, which several judges share and the caller
+        closes; without it the context has its own.
+        """
         folder = Path.cwd()
         device = open_device(settings.device, settings.target)
         if device.kind == "virtual":
             gpu_target(device.facts.target)
         # Both need it before the first stand-in for CUDA's names, and it takes long to import.
-        warm = open_fork_server(device, meanwhile=partial(import_module, "torch._dynamo"))
+        warm = fork_server or open_fork_server(
+            device, meanwhile=partial(import_module, "torch._dynamo")
+        )
+        closes = fork_server is None
         scratch = tempfile.TemporaryDirectory(prefix="kernelagent-context-")
         try:
             if settings.sandbox == "require":
                 require(warm.sandbox)
             remarks = make_ready(device, warm, settings.sandbox, Path(scratch.name))
-            return cls._opened(settings, device, warm, remarks, folder=folder, scratch=scratch)
+            made = cls._opened(settings, device, warm, remarks, folder=folder, scratch=scratch)
+            return replace(made, closes_fork_server=closes)
         except BaseException:
-            warm.close()
+            if closes:
+                warm.close()
             scratch.cleanup()
             raise
 
@@ -158,11 +173,13 @@ class JudgeContext:
         with device.scope():
             problem = whole = load_problem(settings.problem)
         whole_module: torch.nn.Module | None = None
+        renamed: tuple[tuple[int, int], ...] = ()
         if device.kind == "virtual":
             limit = memory_limit(settings)
             planned = plan(whole, device.torch_device, device.scope, limit, level=level)
             problem, sources = planned.problem, planned.sources
             whole_module = planned.whole if planned.inner else None
+            renamed = tuple(sorted(planned.arguments.items()))
             hold_to(limit)
         with device.scope():
             oracle = Oracle(problem, device.torch_device, scope=device.scope)
@@ -170,9 +187,9 @@ class JudgeContext:
             sources = input_sources(
                 problem, oracle.module, device.torch_device, device.scope, may_shrink=False
             )
-        _require_portable(sources, problem)
+        require_portable(sources, problem)
         at_full_size = oracle.module if whole_module is None else whole_module
-        output, remarks = _tried(oracle, sources, problem)
+        output, remarks = tried(oracle, sources, problem)
         remarks += of_the_machine
         trains = settings.mode == "train"
         if trains:
@@ -181,7 +198,7 @@ class JudgeContext:
             admitted = admission_of(oracle, source, constant=problem.constant_inputs)
             remarks += tuple(Remark(d.code, d.message) for d in admitted.disclosures)
         headroom, unknown = (
-            ({}, _OF_FORWARDS) if trains else _headroom(at_full_size, sources, device)
+            ({}, _OF_FORWARDS) if trains else least_of_each(at_full_size, sources, device)
         )
         remarks += unknown
         declared = [DynamicDimension.read(text) for text in settings.dynamic]
@@ -189,11 +206,12 @@ class JudgeContext:
         facts = describe.problem_facts(
             whole,
             at_full_size,
-            tuple(_described(source, oracle.module) for source in sources),
-            _output_at_full_size(at_full_size, sources, device, output),
+            tuple(described(source, oracle.module) for source in sources),
+            output_at_full_size(at_full_size, sources, device, output),
             mode=settings.mode,
             precision=f"float32 matmuls at precision {torch.get_float32_matmul_precision()!r}",
             dynamic=tuple(dict.fromkeys(item.written_out for d in dynamic.values() for item in d)),
+            executed_arguments=renamed,
             disclosures=tuple(dict.fromkeys(remarks)),
         )
         return cls(
@@ -234,7 +252,8 @@ class JudgeContext:
         return folder
 
     def close(self) -> None:
-        self.warm.close()
+        if self.closes_fork_server:
+            self.warm.close()
         self.scratch.cleanup()
 
     @property
@@ -321,92 +340,3 @@ def make_ready(
         warm.go_on_without(without, why)
         remarks.append(Remark("weaker_sandbox", why))
     return tuple(remarks)
-
-
-def _require_portable(sources: tuple[InputSource, ...], problem: LoadedProblem) -> None:
-    """A candidate is called with tensors and plain values; raises `ProblemError` naming anything else."""
-    for source in sources:
-        for path, leaf in tree_flatten_with_path(source.full)[0]:
-            try:
-                pack(leaf, [])
-            except NotPortable:
-                kind = type(leaf)
-                raise ProblemError(
-                    f"the forward of {problem.entry_point} is called with a "
-                    f"{kind.__module__}.{kind.__qualname__} (input set {source.name!r}, "
-                    f"{keystr(path)}), which cannot cross to a candidate's process; wrap the module in "
-                    f"one whose forward takes tensors and plain values and makes the "
-                    f"{kind.__name__} itself"
-                ) from None
-
-
-def _described(source: InputSource, module: torch.nn.Module) -> Any:
-    executed = source.draw(0) if source.shrunk is not None else None
-    return describe.input_set(source.name, source.full, module, executed)
-
-
-def _output_at_full_size(
-    module: torch.nn.Module, sources: tuple[InputSource, ...], device: JudgeDevice, executed: Any
-) -> Any:
-    """What the first input set gives at the user's sizes; as executed where that needs values."""
-    if all(source.shrunk is None for source in sources):
-        return executed
-    args, kwargs = sources[0].full
-    try:
-        with device.scope(), torch.no_grad():
-            return meta_twin(module)(*args, **kwargs)
-    except Exception:  # noqa: BLE001 - the user's own forward, without contents
-        return executed
-
-
-def _headroom(
-    module: torch.nn.Module, sources: tuple[InputSource, ...], device: JudgeDevice
-) -> tuple[dict[str, Headroom], tuple[Remark, ...]]:
-    result: dict[str, Headroom] = {}
-    remarks: list[Remark] = []
-    for source in sources:
-        args, kwargs = source.full
-        try:
-            with device.scope():
-                result[source.name] = headroom_of(
-                    module, args, kwargs, device.ceilings, device.promised
-                )
-        except Exception as error:  # noqa: BLE001 - the user's own forward, without contents
-            message = str(error).strip().splitlines() or [type(error).__name__]
-            text = f"no lower bound of the time for input set {source.name!r}: {message[0][:200]}"
-            remarks.append(Remark("no_headroom", text))
-    return result, tuple(remarks)
-
-
-def _tried(
-    oracle: Oracle, sources: tuple[InputSource, ...], problem: LoadedProblem
-) -> tuple[Any, tuple[Remark, ...]]:
-    """Run the reference twice on each input set; returns the first set's output and remarks."""
-    first: Any = None
-    remarks = [Remark("problem", text) for text in problem.disclosures]
-    for source in sources:
-        arguments = source.draw(1)
-        output, again = oracle.eager(arguments), oracle.eager(arguments)
-        _require_deterministic(output, again, source.name, problem)
-        if not any(isinstance(leaf, torch.Tensor) for _, leaf in compare.leaves(output)):
-            raise ProblemError(f"the forward of {problem.entry_point} returns no tensor")
-        first = output if first is None else first
-        if source.shrunk is not None:
-            message = f"input set {source.name!r} was executed with {source.shrunk}"
-            remarks.append(Remark("executed_smaller", message))
-    if problem.constant_inputs:
-        message = "inputs were drawn like the example tensors: there is no input generator"
-        remarks.append(Remark("no_input_generator", message))
-    return first, tuple(remarks)
-
-
-def _require_deterministic(one: Any, two: Any, name: str, problem: LoadedProblem) -> None:
-    for (where, left), (_, right) in zip(compare.leaves(one), compare.leaves(two), strict=True):
-        if isinstance(left, torch.Tensor) and not torch.allclose(
-            left.double(), right.double(), rtol=1e-3, atol=1e-5, equal_nan=True
-        ):
-            raise ProblemError(
-                f"the forward of {problem.entry_point} is not deterministic: {where} differs "
-                f"between two calls with the same inputs (set {name!r}). Put it into eval mode, "
-                f"or pass its randomness in as an argument"
-            )

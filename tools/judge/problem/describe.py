@@ -38,6 +38,7 @@ def problem_facts(
     mode: Mode,
     precision: str,
     dynamic: tuple[str, ...],
+    executed_arguments: tuple[tuple[int, int], ...],
     disclosures: tuple[Remark, ...],
 ) -> ProblemFacts:
     """Everything the judge says about the problem; its hash covers source, shapes and state."""
@@ -59,6 +60,7 @@ def problem_facts(
         sha256=hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest(),
         precision=precision,
         dynamic=dynamic,
+        executed_arguments=executed_arguments,
         disclosures=disclosures,
     )
 

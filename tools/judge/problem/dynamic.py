@@ -12,17 +12,22 @@ import torch
 
 from kernelagent.domain.errors import ProblemError
 from kernelagent.domain.judge_settings import DynamicDimension
-from kernelagent.tools.judge.problem.inputs import InputSource
+from kernelagent.tools.judge.problem.inputs import InputSource, work_of
 from kernelagent.tools.judge.problem.load import Arguments
 from kernelagent.tools.judge.problem.oracle import Oracle
 from kernelagent.tools.judge.problem.probes import named_tensors, with_tensors
+from kernelagent.tools.judge.problem.smaller_sizes import on_meta
 
 _PRIMES = (2, 3, 5, 7, 13, 17, 31, 37, 61, 67, 97, 127, 131, 251, 257, 509, 521, 1021, 1031)
 _BLOCKS = (16, 32, 64, 128, 256, 512, 1024)
 _SIZES = 4
 """Hidden sizes a dimension is tried at, in each judging."""
 _GROWTH = 2
-"""How much larger than the executed size a hidden one may be."""
+"""How much larger than the executed size a hidden one may be, the farthest excepted."""
+_FARTHEST = (64, 32, 16, 8, 4, 2)
+"""How many times the executed size is tried in every judging: the first that is little work."""
+_LITTLE_WORK = 0.25
+"""In units of what is executed in about a second."""
 
 Place = tuple[str, int]
 """A tensor, by its name in the arguments, and one of its axes."""
@@ -39,6 +44,8 @@ class Dynamic:
     """What it is in the inputs that are executed."""
     arguments: tuple[str, ...]
     """The places as the forward names them, for example `x.shape[0]`."""
+    farthest: int = 0
+    """The largest size that every candidate is tried at; the emitted module takes none beyond it."""
 
     @property
     def written_out(self) -> str:
@@ -58,20 +65,22 @@ def hidden(
 ) -> Iterator[InputSource]:
     """The input set at sizes the candidate is not told, one dimension after the other."""
     for item in dynamic:
-        for size in _sizes(item.size, chance):
+        for size in _sizes(item, chance):
             name = f"{source.name} with {item.label} = {size}"
             yield InputSource(name, source.full, resizing(source.draw, item.places, size))
 
 
-def _sizes(usual: int, chance: random.Random) -> list[int]:
-    """One, a prime, a neighbour of a block multiple, one beyond the block that holds the known size."""
+def _sizes(item: Dynamic, chance: random.Random) -> list[int]:
+    """One, a prime, a neighbour of a block multiple, one beyond the block that holds the known size, the farthest."""
+    usual = item.size
     most = max(_GROWTH * usual, 8)
     primes = [p for p in _PRIMES if p <= most]
     edges = [b + d for b in _BLOCKS for d in (-1, 1) if b + d <= most] or [usual + 1]
     # A block that was chosen for the known size is a power of two that holds it.
     beyond = min(1 << (usual - 1).bit_length(), most - 1) + 1
     chosen = [1, chance.choice(primes), chance.choice(edges), chance.randint(beyond, most)]
-    return [size for size in dict.fromkeys(chosen) if size != usual][:_SIZES]
+    hidden_ones = [size for size in dict.fromkeys(chosen) if size != usual][:_SIZES]
+    return list(dict.fromkeys([*hidden_ones, item.farthest] if item.farthest else hidden_ones))
 
 
 def _found(source: InputSource, declared: DynamicDimension, oracle: Oracle) -> Dynamic:
@@ -91,11 +100,26 @@ def _found(source: InputSource, declared: DynamicDimension, oracle: Oracle) -> D
         if _accepted(source, those, size + 1, oracle):
             own = {name: argument for argument, name in names.items()}
             shown = tuple(f"{own.get(n, n)}.shape[{axis}]" for n, axis in those)
-            return Dynamic(declared.text, those, size, shown)
+            return Dynamic(
+                declared.text, those, size, shown, _farthest(source, those, size, oracle)
+            )
     raise ProblemError(
         f"--dynamic {declared.text}: the forward refuses {size + 1} in place of {size} there. Name "
         f"every place that changes with it, as in --dynamic x:1=mask:2"
     )
+
+
+def _farthest(source: InputSource, places: tuple[Place, ...], size: int, oracle: Oracle) -> int:
+    """One beyond a multiple of the executed size, so that no block of a power of two holds it alone."""
+    for times in _FARTHEST:
+        far = times * size + 1
+        try:
+            enlarged = resizing(source.draw, places, far)(0)
+        except (RuntimeError, MemoryError):
+            continue
+        if work_of(on_meta(enlarged), oracle.module) <= _LITTLE_WORK or times == _FARTHEST[-1]:
+            return far if _accepted(source, places, far, oracle) else size + 1
+    return size + 1
 
 
 def _accepted(source: InputSource, places: tuple[Place, ...], size: int, oracle: Oracle) -> bool:

@@ -87,6 +87,8 @@ class Executed:
     """At the user's sizes, on the meta device; None where it cannot be built without contents."""
     need: Need
     inner: Mapping[int, int] = field(default_factory=dict)
+    arguments: Mapping[int, int] = field(default_factory=dict)
+    """Of `inner`, what was replaced among the constructor's arguments."""
 
 
 def plan(
@@ -113,7 +115,7 @@ def plan(
         )
     if best.need.total > limit:
         raise too_large(best.need, limit)
-    return Executed(best.problem, best.sources, whole, best.need, best.inner)
+    return Executed(best.problem, best.sources, whole, best.need, best.inner, best.arguments)
 
 
 def too_large(need: Need, limit: int) -> EnvironmentFault:
@@ -133,6 +135,7 @@ class _Choice:
     need: Need
     work: float
     inner: Mapping[int, int]
+    arguments: Mapping[int, int]
 
 
 @dataclass(frozen=True)
@@ -183,7 +186,8 @@ class _Planner:
         need = max(needs, key=lambda one: one.total, default=Need())
         work = max(work_of(arguments, module) for arguments in executed)
         work = max(work, need.weights / _WEIGHTS_BYTES)
-        return _Choice(problem, module, sources, need, work, dict(inner) | dict(arguments))
+        replaced = dict(inner) | dict(arguments)
+        return _Choice(problem, module, sources, need, work, replaced, dict(arguments))
 
     def smaller(self, best: _Choice | None, full: Mapping[str, Arguments]) -> _Choice | None:
         """Inner sizes made smaller one after another, each time where it helps most."""
@@ -299,12 +303,21 @@ class _Meter(TorchDispatchMode):
         if not func.is_view:
             moved = sum(_size(t) for t in (*_tensors(args), *_tensors(result)))
             self.largest = max(self.largest, moved)
-        if "convolution" in func.__name__ and len(args) > 1 and isinstance(result, torch.Tensor):
-            weight = args[1]
-            per_place = weight.numel() // max(1, weight.shape[0])
-            places = max(result.numel(), args[0].numel()) // max(1, min(weight.shape[:2]))
-            self.columns = max(self.columns, 8 * per_place * places)
+        if func is torch.ops.aten.convolution.default:
+            self.columns = max(self.columns, _columns(args[0], args[1], result, transposed=args[6]))
         return result
+
+
+def _columns(
+    given: torch.Tensor, weight: torch.Tensor, result: torch.Tensor, *, transposed: bool
+) -> int:
+    """torch unfolds a whole batch in float64, and for a transposed convolution a sample at a time."""
+    per_place = weight.numel() // max(1, weight.shape[0])
+    if transposed:
+        places = given.numel() // max(1, given.shape[0] * given.shape[1])
+    else:
+        places = result.numel() // max(1, weight.shape[0])
+    return 8 * per_place * places
 
 
 def _tensors(value: Any) -> list[torch.Tensor]:

@@ -20,13 +20,11 @@ from kernelagent.domain.errors import ProblemError
 from kernelagent.tools.judge.problem.load import Arguments, LoadedProblem, users_traceback
 from kernelagent.tools.judge.problem.lowered_precision import as_allowed
 from kernelagent.tools.judge.problem.memory_limit import is_lack_of_memory
+from kernelagent.tools.torch_dtypes import FLOAT_TYPES
 from kernelagent.tools.training_step import TrainingStep, differentiable, take
 
 Scope = Callable[[], AbstractContextManager[Any]]
-_FLOATS = frozenset(
-    {torch.float16, torch.bfloat16, torch.float32, torch.float64}
-    | {getattr(torch, name) for name in dir(torch) if name.startswith("float8_")}
-)
+_FLOATS = frozenset(FLOAT_TYPES)
 _CASTS = {"float", "half", "bfloat16"}
 _NO_FLOAT64 = (RuntimeError, TypeError, NotImplementedError)
 """What torch raises for an operation without a float64 path."""

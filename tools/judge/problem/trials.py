@@ -31,6 +31,7 @@ from kernelagent.tools.judge.problem.probes import (
 )
 from kernelagent.tools.judge.verify import compare
 from kernelagent.tools.judge.verify.ties import index_rule
+from kernelagent.tools.torch_dtypes import RANGE_OF_FLOAT32
 from kernelagent.tools.training_step import TrainingStep
 
 _SEEDS = 1 << 62
@@ -219,7 +220,9 @@ def _of_source(
     natural = draw(source, constant=constant)
     scale = compare.scales_of(oracle.in_float64_or_eager(natural))
     usual = share_nonfinite(oracle.in_float64_or_eager(natural))
-    kinds = {n: t.dtype for n, t in compare.leaves(oracle.eager(natural)) if _is_float32(t)}
+    kinds = {
+        n: t.dtype for n, t in compare.leaves(oracle.eager(natural)) if _has_range_of_float32(t)
+    }
 
     def reference(tensors: Mapping[str, torch.Tensor]) -> Any:
         answer = oracle.in_float64_or_eager(_pair(with_tensors(natural, tensors)))
@@ -243,8 +246,8 @@ def _of_source(
         yield trial
 
 
-def _is_float32(leaf: Any) -> bool:
-    return isinstance(leaf, torch.Tensor) and leaf.dtype in (torch.float32, torch.bfloat16)
+def _has_range_of_float32(leaf: Any) -> bool:
+    return isinstance(leaf, torch.Tensor) and leaf.dtype in RANGE_OF_FLOAT32
 
 
 def _beyond_float32(answer: Any, names: Collection[str]) -> Any:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import torch
 
+from kernelagent.tools.torch_dtypes import HALVES
+
 _FEWEST = 256
 _OWN = 4.0
 _CHANCE = 8.0
@@ -20,7 +22,7 @@ def slope_beyond(
 
     Only for 16-bit outputs of 256 elements or more; in float32 the gate itself is as narrow.
     """
-    if eager.dtype not in (torch.float16, torch.bfloat16) or eager.numel() < _FEWEST:
+    if eager.dtype not in HALVES or eager.numel() < _FEWEST:
         return None
     right = oracle64.reshape(-1).to(torch.float64)
     ours = candidate.reshape(-1).to(right)

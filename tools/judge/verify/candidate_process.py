@@ -10,22 +10,22 @@ import os
 import socket
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import Any, NoReturn, Self
+from typing import Any, NoReturn
 
 from msgspec import ValidationError
 
-from kernelagent.domain.judge_settings import JudgeSettings
 from kernelagent.domain.rejection_codes import CODES
 from kernelagent.domain.serialization import from_data
+from kernelagent.tools.closing import Closing
 from kernelagent.tools.judge.problem.load import Arguments
-from kernelagent.tools.judge.problem.memory_limit import memory_limit
 from kernelagent.tools.judge.timing.observed import LaunchRow, rows_of
+from kernelagent.tools.judge.verify.deaths import DOING, death_of
+from kernelagent.tools.judge.verify.limits import Deadline, Limits
 from kernelagent.tools.judge.verify.rejection import Rejected
 from kernelagent.tools.sandbox.confinement import Confinement
-from kernelagent.tools.sandbox.spawn import Child, Exit, ForkServer
+from kernelagent.tools.sandbox.spawn import Child, ForkServer
 from kernelagent.tools.sandbox.sweeping import sweep
 from kernelagent.tools.tensors import Malformed, Parcel, open_parcel, parcel
 from kernelagent.tools.training_step import TrainingStep
@@ -47,49 +47,6 @@ _HANGS_S = 30.0
 _AT_WORK_S = 2.0
 
 
-class Deadline:
-    """The end of one whole judging, shared by all its processes."""
-
-    def __init__(self, seconds: float) -> None:
-        self.seconds = seconds
-        self._end = time.monotonic() + seconds
-
-    @property
-    def left_s(self) -> float:
-        return max(0.0, self._end - time.monotonic())
-
-
-@dataclass(frozen=True)
-class Limits:
-    """What one candidate may use."""
-
-    load_s: float = 60.0
-    call_s: float = 120.0
-    measure_s: float = 600.0
-    """One block of timed calls, compiling and tuning in its first."""
-    launch_s: float = 60.0
-    """Interpretation budget of one process on `virtual`."""
-    judging_s: float = 120.0
-    """All of one candidate's judging on `virtual`."""
-    memory_bytes: int = 8 << 30
-    cpu_s: int = 600
-    file_bytes: int = 1 << 30
-    processes: int = 256
-    answer_bytes: int = 1 << 34
-
-
-_LEAST_MEMORY = 1 << 30
-
-
-def limits_for(settings: JudgeSettings, device: str) -> Limits:
-    """The usual limits; on `virtual` a process of a candidate has half of the judge's memory at most."""
-    usual = Limits()
-    if device != "virtual":
-        return usual
-    half = max(_LEAST_MEMORY, memory_limit(settings) // 2)
-    return replace(usual, memory_bytes=min(usual.memory_bytes, half))
-
-
 @dataclass(frozen=True)
 class Answer:
     """What came back from one call."""
@@ -104,7 +61,7 @@ class Answer:
     """On `cuda`: the candidate's own, as its process tells of them."""
 
 
-class CandidateProcess:
+class CandidateProcess(Closing):
     """A fresh runner (and executor) for one candidate; a context manager that leaves nothing behind."""
 
     def __init__(
@@ -281,6 +238,10 @@ class CandidateProcess:
         frame = self._ask({"kind": "held", "call": call}, None, self._limits.call_s)
         return self._open(frame), frame.header.get("inputs_kept") is True
 
+    def forget(self) -> None:
+        """Free what is held of all calls but the last."""
+        self._ask({"kind": "forget"}, None, self._limits.call_s)
+
     def state(self) -> dict[str, Any]:
         """Parameters and buffers as they are now."""
         value = self._open(self._ask({"kind": "state"}, None, self._limits.call_s))
@@ -357,17 +318,6 @@ class CandidateProcess:
         # The next process must not see how many there were before it.
         sweep(self._scratch)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
-
     def _ask(self, header: dict[str, Any], body: Parcel | None, seconds: float) -> Frame:
         payload: tuple[memoryview, ...] = ()
         if body is not None:
@@ -386,12 +336,12 @@ class CandidateProcess:
                 raise Rejected(
                     "unverifiable",
                     f"judging it took longer than the {self._deadline.seconds:g} s that all of it may "
-                    f"take ({_DOING[header['kind']]}): give smaller inputs with --inputs FUNCTION",
+                    f"take ({DOING[header['kind']]}): give smaller inputs with --inputs FUNCTION",
                     {"limit_s": self._deadline.seconds},
                 ) from error
             raise Rejected(
                 "timeout",
-                f"no answer within {min(seconds, _HANGS_S) if self._executor else seconds:g} s ({_DOING[header['kind']]})",
+                f"no answer within {min(seconds, _HANGS_S) if self._executor else seconds:g} s ({DOING[header['kind']]})",
                 {"limit_s": seconds},
             ) from error
         except ChannelViolation as error:
@@ -452,7 +402,7 @@ class CandidateProcess:
         if self._executor_child is not None and not self._executor_alive():
             return self._executor_failure("its process ended")
         ended = self._runner.wait(5.0) or self._runner.kill()
-        return death_of(ended, _DOING[doing], self._runner.output())
+        return death_of(ended, DOING[doing], self._runner.output())
 
     def _executor_alive(self) -> bool:
         return self._executor_child is not None and self._executor_child.wait(0.0) is None
@@ -466,34 +416,3 @@ class CandidateProcess:
 
 def _call(arguments: Arguments, step: TrainingStep | None) -> Parcel:
     return parcel((arguments, None if step is None else step.as_value()))
-
-
-_DOING = {
-    "load": "while importing the file",
-    "construct": "while constructing ModelNew",
-    "weights": "while loading the weights",
-    "call": "in the forward",
-    "held": "after the forward",
-    "state": "after the forward",
-    "account": "in the forward on tensors without contents",
-    "suppress": "before the knock-out",
-    "trace": "in the traced forward",
-    "graph": "while a graph of the forward was made",
-    "facts": "after the forward",
-    "prepare": "in the warm-up",
-    "time": "in the timed calls",
-    "chain": "in the chained calls",
-}
-
-
-def death_of(ended: Exit, doing: str, printed: str) -> Rejected:
-    """The rejection for a runner that is gone, by how it went."""
-    code = {
-        "memory": "out_of_memory",
-        "flood": "output_flood",
-        "cpu": "timeout",
-        "processes": "forbidden_access",
-        "disk": "forbidden_access",
-    }.get(ended.why or "", "crash")
-    detail = {"exit": ended.describe(), "printed": printed[-800:]}
-    return Rejected(code, f"the candidate's process {ended.describe()} {doing}", detail)

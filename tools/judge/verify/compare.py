@@ -18,6 +18,7 @@ from kernelagent.tools.judge.verify.bias import slope_beyond
 from kernelagent.tools.judge.verify.exact import IndexRule, exact_difference
 from kernelagent.tools.judge.verify.gate import GateResult
 from kernelagent.tools.judge.verify.regions import Noise, natural_rms
+from kernelagent.tools.torch_dtypes import name_of
 
 MeasureNoise = Callable[[str], tuple[Noise, Noise | None]]
 """Called with an output's name only when its gate refused it: raised floor, long-sum allowance."""
@@ -197,7 +198,7 @@ def _form_mismatch(name: str, got: Any, want: Any, device: str | None) -> Reason
 
 
 def _spelt(dtype: torch.dtype) -> str:
-    return str(dtype).removeprefix("torch.")
+    return name_of(dtype)
 
 
 def _judge(name: str, got: Any, eager: Any, oracle: Any, expected: Expected) -> _Judged:

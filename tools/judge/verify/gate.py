@@ -24,6 +24,7 @@ from kernelagent.tools.judge.verify.regions import (
     norms,
     with_the_whole,
 )
+from kernelagent.tools.torch_dtypes import FLOAT_TYPES, RANGE_OF_FLOAT32
 
 RMS_FACTOR = 4.0
 MAX_FACTOR = 8.0
@@ -73,18 +74,19 @@ class GateResult:
         return max(_ratio(self.rms_error, self.rms_budget), _ratio(self.max_error, self.max_budget))
 
 
+_OUTPUT_UNITS = {
+    dtype: row.output_unit for dtype, row in FLOAT_TYPES.items() if row.output_unit is not None
+}
+
+
 def unit_roundoff(dtype: torch.dtype) -> float:
     """Half an ulp at 1: 2**-53, 2**-24, 2**-8 (bfloat16), 2**-11 (float16), 2**-4 and 2**-3 (fp8)."""
     return float(torch.finfo(dtype).eps) / 2
 
 
 def output_unit(dtype: torch.dtype) -> float:
-    """The rounding error every output of `dtype` may have: `u_out` of the gate, half an ulp.
-
-    For bfloat16 it is 2**-9, the RMS of its rounding errors: a full half ulp would double budgets
-    that are wide already, and let tail errors of a reduction through.
-    """
-    return 2.0**-9 if dtype == torch.bfloat16 else unit_roundoff(dtype)
+    """The rounding error every output of `dtype` may have: `u_out` of the gate, mostly half an ulp."""
+    return _OUTPUT_UNITS.get(dtype) or unit_roundoff(dtype)
 
 
 def gate(
@@ -242,7 +244,7 @@ def _floor(dtype: torch.dtype, natural: float) -> float:
     if dtype == torch.float64:
         return max(_FP64_FLOOR_UNITS * 2.0**-53 * natural, float(facts.smallest_normal))
     # Kernels may flush subnormals of the 8-bit exponent to zero; narrower formats hold values there.
-    wide = dtype in (torch.float32, torch.bfloat16)
+    wide = dtype in RANGE_OF_FLOAT32
     spacing = 1.0 if wide else float(facts.eps) / 2
     return max(_FLOOR_UNITS * 2.0**-24 * natural, float(facts.smallest_normal) * spacing)
 

@@ -13,6 +13,7 @@ import torch
 
 from kernelagent.domain.evaluation import Case, Correctness, Disclosure
 from kernelagent.domain.serialization import to_data
+from kernelagent.tools.judge.problem.probes import named_tensors
 from kernelagent.tools.judge.problem.trials import Round, Trial
 from kernelagent.tools.judge.verify import compare
 from kernelagent.tools.judge.verify.candidate_process import Answer, CandidateProcess
@@ -46,6 +47,15 @@ class Findings:
     """Time the candidate's process needed for its answers."""
     memory: Memory = field(default_factory=Memory)
     """What a wrong answer may repeat."""
+    constant: dict[tuple[str, str], torch.Tensor | None] = field(default_factory=dict)
+    """By input set and place: the values that every call had so far; None: they differed."""
+
+    def note_values(self, input_set: str, arguments: Any) -> None:
+        """Remember which inputs have had more than one value."""
+        for name, tensor in named_tensors(arguments).items():
+            known = self.constant.setdefault((input_set, name), tensor)
+            if known is not None and not _same_bits(known, tensor):
+                self.constant[input_set, name] = None
 
     def disclose(self, code: str, message: str) -> None:
         self.disclosures.setdefault(code, Disclosure(code, message))
@@ -110,6 +120,9 @@ class Verifier:
                 self._step(trial.then, trial.expected.state, held)
         for call, output in held.earlier:
             self._still_the_same(call, output)
+        if len(held.earlier) > 1:
+            self.process.forget()
+            self._still_the_same(*held.earlier[-1])
         if one.repeats:
             self._repeat(one.trials[0], one.weights)
         if not any(_changes_state(trial, one.weights) for trial in one.trials):
@@ -147,6 +160,8 @@ class Verifier:
                 raise Rejected(fault["code"], fault["message"], fault.get("detail", {}))
         self._compare(trial, answer)
         self._launched(trial, rows)
+        if trial.step is None and not trial.hidden:
+            self.findings.note_values(trial.input_set, trial.arguments)
         self.findings.memory.keep(answer.output)
         return answer
 

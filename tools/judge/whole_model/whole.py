@@ -21,7 +21,8 @@ from kernelagent.domain.whole_model import WholeModel
 from kernelagent.tools.candidate_runner import shell
 from kernelagent.tools.judge.problem.context import make_ready, open_fork_server
 from kernelagent.tools.judge.verify import compare
-from kernelagent.tools.judge.verify.candidate_process import CandidateProcess, Limits
+from kernelagent.tools.judge.verify.candidate_process import CandidateProcess
+from kernelagent.tools.judge.verify.limits import Limits
 from kernelagent.tools.judge.verify.rejection import Rejected
 from kernelagent.tools.judge.whole_model.scan import scan
 from kernelagent.tools.judge.whole_model.submodules import Whole

@@ -91,6 +91,7 @@ class BatchedInterpreter:
 
         `enough_s`: after so many seconds no further program is begun; the first runs in any case.
         """
+        self.reference.builder.pointees = self._language.builder.pointees = launch.pointees
         job = _Job(self, function, arguments, launch, observers, enough_s)
         self.how = job.how
         waiting = list(programs) if programs is not None else all_programs(launch.grid)

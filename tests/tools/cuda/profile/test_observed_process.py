@@ -15,8 +15,10 @@ from kernelagent.tools.judge.problem.context import JudgeContext
 from kernelagent.tools.judge.timing import device_profile
 from kernelagent.tools.judge.timing.observed import graph_time, observe, suppress
 from kernelagent.tools.judge.timing.tracing import traced_forward
-from kernelagent.tools.judge.verify.candidate_process import CandidateProcess, Limits
+from kernelagent.tools.judge.verify.candidate_process import CandidateProcess
+from kernelagent.tools.judge.verify.limits import Limits
 from kernelagent.tools.judge.verify.rejection import Rejected
+from kernelagent.tools.sandbox.spawn import ForkServer
 
 PROBLEM = """
 import torch
@@ -34,12 +36,12 @@ BROKEN = CANDIDATE.replace("torch.tanh(x)", "torch.tanh(x[:, :3] @ x)")
 
 
 @pytest.fixture(scope="module")
-def context() -> Iterator[JudgeContext]:
+def context(fork_server: ForkServer) -> Iterator[JudgeContext]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "problem.py"
         path.write_text(PROBLEM, encoding="utf-8")
         settings = JudgeSettings(ProblemSpec(path=str(path)), device="virtual", policy="any")
-        opened = JudgeContext.open(settings)
+        opened = JudgeContext.open(settings, fork_server)
         yield opened
         opened.close()
 

@@ -13,6 +13,7 @@ from kernelagent.domain.judge_settings import JudgeSettings
 from kernelagent.domain.problem import ProblemSpec
 from kernelagent.tools.judge.problem.context import JudgeContext
 from kernelagent.tools.judge.timing.clock import BaselineTimed, Side
+from kernelagent.tools.sandbox.spawn import ForkServer
 
 PROBLEM = """
 from pathlib import Path
@@ -35,7 +36,9 @@ def get_inputs():
 
 
 @pytest.fixture(scope="module")
-def context(tmp_path_factory: pytest.TempPathFactory) -> Iterator[JudgeContext]:
+def context(
+    tmp_path_factory: pytest.TempPathFactory, fork_server: ForkServer
+) -> Iterator[JudgeContext]:
     """Opened by a relative path, as `kernelagent optimize models/problem.py` does it."""
     folder = tmp_path_factory.mktemp("users")
     (folder / "models").mkdir()
@@ -44,7 +47,7 @@ def context(tmp_path_factory: pytest.TempPathFactory) -> Iterator[JudgeContext]:
     settings = JudgeSettings(ProblemSpec(path="models/problem.py"), device="virtual")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        opened = JudgeContext.open(settings)
+        opened = JudgeContext.open(settings, fork_server)
     yield opened
     opened.close()
 

@@ -22,8 +22,10 @@ from kernelagent.tools.judge.problem.context import JudgeContext
 from kernelagent.tools.judge.timing import chained, clock, measuring
 from kernelagent.tools.judge.timing.blocks import Running, silent
 from kernelagent.tools.judge.timing.measuring import Measured, measure
-from kernelagent.tools.judge.verify.candidate_process import CandidateProcess, Limits
+from kernelagent.tools.judge.verify.candidate_process import CandidateProcess
+from kernelagent.tools.judge.verify.limits import Limits
 from kernelagent.tools.judge.verify.rejection import Rejected
+from kernelagent.tools.sandbox.spawn import ForkServer
 
 PROBLEM = """
 import torch
@@ -60,12 +62,12 @@ REMEMBERING = HONEST.replace(
 
 
 @pytest.fixture(scope="module")
-def context() -> Iterator[JudgeContext]:
+def context(fork_server: ForkServer) -> Iterator[JudgeContext]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "problem.py"
         path.write_text(PROBLEM, encoding="utf-8")
         settings = JudgeSettings(ProblemSpec(path=str(path)), device="virtual", policy="any")
-        opened = JudgeContext.open(settings)
+        opened = JudgeContext.open(settings, fork_server)
         yield opened
         opened.close()
 

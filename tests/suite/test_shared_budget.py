@@ -18,7 +18,7 @@ from kernelagent.domain.problem import ProblemSpec
 from kernelagent.domain.serialization import to_data
 from kernelagent.storage.run_log import EventLog, RunFolder
 from kernelagent.suite.log import SuiteFolder
-from kernelagent.suite.problems import Found, SuiteProblem
+from kernelagent.suite.problems import FoundProblems, SuiteProblem
 from kernelagent.suite.run_suite import begin, conduct
 from kernelagent.suite.shared_budget import SharedBudget, most_for_one
 from kernelagent.suite.summary import report_of
@@ -33,7 +33,7 @@ def never() -> bool:
 def suite(folder: Path, problems: int, total: float | None, **options) -> SuiteFolder:
     named = tuple(SuiteProblem(f"p{n}", ProblemSpec(path="toy.py")) for n in range(problems))
     config = resolve({"model": ["openai/gpt-5"], "budget_usd": 1.0, **options})
-    return begin(folder, Found(named), config, 1, total)
+    return begin(folder, FoundProblems(named), config, 1, total)
 
 
 def costing(dollars: float | None, seen: list[float] | None = None, tokens: int = 10):

@@ -1,0 +1,114 @@
+"""A turn from its reply to its outcome: the candidate is read, refused if repeated, evaluated, rewarded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from kernelagent.domain.candidate import Candidate, NoCandidate, parse_reply
+from kernelagent.domain.evaluation import Evaluation, Stage
+from kernelagent.domain.events import BestChanged, Evaluated, ReplyReceived, TurnVoid, stage_event
+from kernelagent.domain.history import Turn
+from kernelagent.domain.rewards import RewardWeights, reward
+from kernelagent.loop.loop_state import LoopState
+from kernelagent.prompts.feedback import feedback_for, void_feedback
+from kernelagent.prompts.repeats import came_back, same_as, summary
+
+_CHARACTERS_PER_TOKEN = 4
+"""Estimates the tokens of a reply whose end was lost, and with it the reported count."""
+
+
+class Evaluator(Protocol):
+    """Judges candidates; a failed candidate is a value, a failed judge raises."""
+
+    def evaluate(self, candidate: Candidate, on_stage: Callable[[Stage], None]) -> Evaluation: ...
+
+
+@dataclass(frozen=True)
+class TurnOutcome:
+    """Finishes turns; the history and the log have each outcome before the next turn is asked."""
+
+    state: LoopState
+    evaluator: Evaluator
+    keep_candidate: Callable[[int, Candidate], object]
+    weights: RewardWeights
+
+    def finish(self, turn: Turn) -> None:
+        """Give a turn with a reply its outcome; a reply cut off by a kill counts as far as it came."""
+        if turn.reply is None:
+            turn = self._with_lost_end(turn)
+        self.state.history = self.state.history.with_turn(turn)
+        parsed = self._candidate(turn)
+        if isinstance(parsed, NoCandidate):
+            self._void(turn, parsed.why)
+        else:
+            self._evaluated(replace(turn, candidate=parsed), parsed)
+
+    def _with_lost_end(self, turn: Turn) -> Turn:
+        tokens = len(turn.arrived) // _CHARACTERS_PER_TOKEN
+        model = turn.request.model
+        self.state.publish(
+            ReplyReceived(turn.index, model, turn.arrived, tokens_out=tokens, finish="lost")
+        )
+        return replace(turn, reply=turn.arrived, finish="lost", arrived="")
+
+    def _candidate(self, turn: Turn) -> Candidate | NoCandidate:
+        parsed = parse_reply(turn.reply or "", turn.finish)
+        if isinstance(parsed, NoCandidate):
+            return parsed
+        earlier = same_as(self.state.history, parsed)
+        if earlier is None:
+            return parsed
+        return NoCandidate(
+            f"repeated: this is the candidate of turn {earlier.index} again, but for names, "
+            f"comments or layout, and nothing new can come of it ({summary(earlier)}); change "
+            f"what it does"
+        )
+
+    def _void(self, turn: Turn, why: str) -> None:
+        self.state.publish(TurnVoid(turn.index, why))
+        void = Turn(
+            turn.index,
+            turn.request,
+            turn.reply,
+            turn.finish,
+            feedback=void_feedback(why),
+            void=why,
+        )
+        self.state.history = self.state.history.with_turn(void)
+
+    def _evaluated(self, turn: Turn, candidate: Candidate) -> None:
+        self.keep_candidate(turn.index, candidate)
+        before = self.state.history.best
+        evaluation = self.evaluator.evaluate(
+            candidate, lambda stage: self.state.publish(stage_event(turn.index, stage))
+        )
+        done = Turn(
+            index=turn.index,
+            request=turn.request,
+            reply=turn.reply,
+            finish=turn.finish,
+            candidate=candidate,
+            evaluation=evaluation,
+            feedback=self._feedback(evaluation, turn),
+            reward=reward(evaluation, self.weights),
+        )
+        self.state.history = self.state.history.with_turn(done)
+        self.state.publish(
+            Evaluated(
+                turn.index,
+                candidate.id,
+                candidate.source,
+                evaluation,
+                done.reward,
+                done.feedback,
+            )
+        )
+        best = self.state.history.best
+        if best is not None and (before is None or best.index != before.index):
+            self.state.publish(BestChanged(best.index, best.score))
+
+    def _feedback(self, evaluation: Evaluation, turn: Turn) -> str:
+        again = came_back(self.state.history, turn)
+        return feedback_for(evaluation) + (f"\n{again}" if again is not None else "")

@@ -1,0 +1,175 @@
+"""The end of a run: the best candidates are judged again with fresh inputs, and one is written out."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Literal
+
+import kernelagent
+from kernelagent.domain.better import standing
+from kernelagent.domain.candidate import Candidate
+from kernelagent.domain.config import RunConfig
+from kernelagent.domain.errors import EnvironmentFault, ExitStatus
+from kernelagent.domain.evaluation import Evaluation, Stage
+from kernelagent.domain.events import ModuleEmitted, WinnerMeasured, stage_event
+from kernelagent.domain.history import History, Turn
+from kernelagent.domain.problem import ProblemSpec
+from kernelagent.dropin.emit import Certificate, emit_module, review
+from kernelagent.loop.exclusive_gpu import Judge, OpenedJudge
+from kernelagent.loop.run_setup import asked_of
+from kernelagent.report.reproduce import recheck_command
+from kernelagent.storage.output_file import write_atomically
+from kernelagent.storage.run_log import EventLog, RunFolder
+from kernelagent.storage.run_state import RunState
+
+Outcome = Literal["better", "not_faster", "none", "interrupted", "failed"]
+_TRIED_WINNERS = 3
+
+
+@dataclass(frozen=True)
+class Ending:
+    """What the second measurement came to."""
+
+    outcome: Outcome
+    status: ExitStatus
+    why: str
+    path: Path | None = None
+    """The emitted module, when one was written."""
+    winner: Evaluation | None = None
+    """Its second evaluation."""
+    turn: Turn | None = None
+
+
+def why_not_faster(winner: Evaluation) -> str | None:
+    """Why an accepted winner is not written as a better module; None where it is faster."""
+    match standing(winner):
+        case "faster":
+            return None
+        case "slower" if winner.timing is None:
+            return "by its estimate it is slower than the eager module"
+        case "slower":
+            return "it is slower than the eager module"
+    if winner.timing is not None:
+        return "it is not faster than the baseline"
+    if winner.estimate is None:
+        return "there is no estimate, so nothing says that it is faster"
+    return (
+        f"its estimate cannot be told apart from the eager module's "
+        f"({winner.estimate.ratio:.2f} of its speed, and estimates are that uncertain)"
+    )
+
+
+@dataclass(frozen=True)
+class Winner:
+    """Chooses among a run's accepted turns and writes the module.
+
+    `judge` knows the problem, `quiet` is the same judge with the GPU to itself.
+    """
+
+    problem: ProblemSpec
+    config: RunConfig
+    folder: RunFolder
+    log: EventLog
+    out: Path
+    state: RunState
+    """What the log held when this part of the run began."""
+    judge: OpenedJudge
+    quiet: Judge
+    warn_once: Callable[[str], None]
+
+    def emit_best(self, history: History, why: str, *, interrupted: bool) -> Ending:
+        """The best turn that holds when it is judged again, written out; else why there is none."""
+        ranked = sorted((t for t in history.turns if t.accepted), key=lambda t: (-t.score, t.index))
+        shortfall = "no candidate was accepted"
+        kept: tuple[Turn, Evaluation] | None = None
+        for turn in ranked[:_TRIED_WINNERS]:
+            if turn.candidate is None:
+                continue
+            winner = self._measured(turn.index, turn.candidate)
+            fault = _why_not(winner)
+            if fault is None:
+                return self._emit(turn, winner, why)
+            seen = self.config.force or not review(turn.candidate.source)
+            if kept is None and winner.accepted and standing(winner) == "not told apart" and seen:
+                kept = turn, winner
+            shortfall = f"turn {turn.index}, judged again: {fault}"
+            self.warn_once(shortfall)
+        status = ExitStatus.INTERRUPTED if interrupted else ExitStatus.NOT_FOUND
+        outcome: Outcome = "interrupted" if interrupted else "none"
+        if kept is not None and not interrupted:
+            turn, winner = kept
+            text = self._module_text(turn, winner)
+            write_atomically(self.folder.path / "module.py", text, force=True)
+            outcome = "not_faster"
+            shortfall += (
+                f"; the verified module is kept in the run's folder, and `kernelagent apply "
+                f"--run {self.folder.id}` takes it on request"
+            )
+        return Ending(outcome, status, f"{why}; {shortfall}")
+
+    def _measured(self, turn: int, candidate: Candidate) -> Evaluation:
+        """The second measurement, made once: an earlier part's holds on the same device."""
+        known = self.state.measured.get(turn)
+        if known is not None and known.device == self.judge.device:
+            return known
+        winner = self.quiet.certify(candidate, partial(self._progress, turn))
+        if _why_not(winner) is None:
+            winner = self._widened(candidate, winner)
+        self.log.publish(WinnerMeasured(turn, winner))
+        return winner
+
+    def _widened(self, candidate: Candidate, winner: Evaluation) -> Evaluation:
+        if self.config.envelope_seconds <= 0:
+            return winner
+        try:
+            return self.judge.widen(candidate, winner, self.config.envelope_seconds)
+        except EnvironmentFault as error:
+            # The verdict on the given inputs stands without it.
+            self.warn_once(f"no inputs near yours were tried: {error}")
+            return winner
+
+    def _progress(self, turn: int, stage: Stage) -> None:
+        self.log.publish(stage_event(turn, stage))
+
+    def _emit(self, turn: Turn, winner: Evaluation, why: str) -> Ending:
+        assert turn.candidate is not None
+        findings = review(turn.candidate.source)
+        for finding in findings:
+            self.warn_once(f"line {finding.line}: {finding.what}: {finding.why}")
+        if findings and not self.config.force:
+            text = "the winner needs your eyes before it is written (see above); use --force"
+            return Ending("none", ExitStatus.NOT_FOUND, f"{why}; {text}", None, winner, turn)
+        text = self._module_text(turn, winner)
+        kept = self.folder.path / "module.py"
+        write_atomically(kept, text, force=True, advice="free space there, or change --runs")
+        write_atomically(self.out, text, force=self.config.force)
+        sha = hashlib.sha256(text.encode()).hexdigest()
+        self.log.publish(ModuleEmitted(turn.index, str(self.out), sha))
+        return Ending("better", ExitStatus.OK, why, self.out, winner, turn)
+
+    def _module_text(self, turn: Turn, winner: Evaluation) -> str:
+        """The emitted module with its certificate."""
+        assert turn.candidate is not None
+        certificate = Certificate(
+            run=self.folder.id,
+            date=time.strftime("%Y-%m-%d", time.gmtime()),
+            policy=winner.policy,
+            baseline=winner.baseline,
+            reproduce=recheck_command(self.problem, self.config, self.out),
+            kernelagent=kernelagent.__version__,
+            asked=asked_of(self.problem, self.config),
+        )
+        return emit_module(
+            turn.candidate, self.judge.facts, winner, certificate, self.config.runtime
+        )
+
+
+def _why_not(winner: Evaluation) -> str | None:
+    if winner.reason is not None:
+        return f"{winner.reason.code}: {winner.reason.message}"
+    return why_not_faster(winner)

@@ -1,0 +1,108 @@
+"""Torch functions that would turn a variable size into a number, in words that leave it one."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch.nn import functional
+from torch.overrides import TorchFunctionMode
+
+CONVOLUTION = "torch.ops.kernelagent.convolution.default"
+"""How Inductor spells a convolution whose sizes it does not fix."""
+
+
+@torch.library.custom_op(
+    "kernelagent::convolution",
+    mutates_args=(),
+    schema=(
+        "(Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] padding, "
+        "SymInt[] dilation, bool transposed, SymInt[] output_padding, SymInt groups) -> Tensor"
+    ),
+)
+def _convolution(*given: Any) -> Any:
+    return torch.convolution(*given).contiguous()
+
+
+@_convolution.register_fake
+def _(*given: Any) -> Any:
+    made = torch.ops.aten.convolution.default(*given)
+    return made.new_empty(made.shape)
+
+
+def _opaque(*given: Any) -> Any:
+    return _convolution(*given)
+
+
+OPAQUE: Mapping[Any, Callable[..., Any]] = {torch.ops.aten.convolution.default: _opaque}
+"""What tracing puts in the place of convolutions: Inductor's own lowering wants numbers."""
+
+
+def convolution_spelled_out(call: ast.Call) -> ast.expr:
+    """The step in a candidate's own words."""
+    given = ", ".join(ast.unparse(argument) for argument in call.args)
+    return ast.parse(f"torch.convolution({given})", mode="eval").body
+
+
+class SymbolicFunctions(TorchFunctionMode):
+    """Entered while a module is traced with symbols for sizes."""
+
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        named = dict(kwargs or {})
+        instead = _INSTEAD.get(func)
+        return func(*args, **named) if instead is None else instead(*args, **named)
+
+
+def _group_norm(
+    input: torch.Tensor,  # noqa: A002 - as torch calls it
+    num_groups: int,
+    weight: torch.Tensor | None = None,
+    bias: torch.Tensor | None = None,
+    eps: float = 1e-5,
+) -> torch.Tensor:
+    if not isinstance(num_groups, torch.SymInt):
+        return functional.group_norm(input, num_groups, weight, bias, eps)
+    rows, channels = input.shape[:2]
+    grouped = input.reshape(rows, num_groups, -1)
+    variance, mean = torch.var_mean(grouped, dim=2, correction=0, keepdim=True)
+    normed = ((grouped - mean) * torch.rsqrt(variance + eps)).reshape(input.shape)
+    across = (1, channels, *(1 for _ in input.shape[2:]))
+    if weight is not None:
+        normed = normed * weight.reshape(across)
+    return normed if bias is None else normed + bias.reshape(across)
+
+
+def _max_pool1d(
+    input: torch.Tensor,  # noqa: A002 - as torch calls it
+    kernel_size: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    dilation: Any = 1,
+    ceil_mode: bool = False,
+) -> torch.Tensor:
+    kernel, steps, border, apart = (
+        (1, _one(size)) for size in (kernel_size, stride or kernel_size, padding, dilation)
+    )
+    pooled = functional.max_pool2d(
+        input.unsqueeze(-2), kernel, steps, (0, border[1]), apart, ceil_mode
+    )
+    return pooled.squeeze(-2)
+
+
+def _one(size: Any) -> Any:
+    return size[0] if isinstance(size, tuple | list) else size
+
+
+_INSTEAD: Mapping[Any, Callable[..., Any]] = {
+    torch.group_norm: _group_norm,
+    functional.group_norm: _group_norm,
+    torch.max_pool1d: _max_pool1d,
+}

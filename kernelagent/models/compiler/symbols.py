@@ -1,0 +1,136 @@
+"""Sizes as variables: tensors without contents whose dimensions the compiler must not fix.
+
+A problem that is executed at smaller sizes than the user's needs a program that holds for both. The
+dimensions in which the two differ become symbols; one that the forward fixes all the same is named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch._dynamo.source import ConstantSource
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx.experimental.symbolic_shapes import (
+    DimDynamic,
+    ShapeEnv,
+    StatelessSymbolicContext,
+)
+
+
+class SizeIsFixed(Exception):
+    """A size that must be a variable is a number in the program; the message says which."""
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """What the symbols of one program mean."""
+
+    shapes: tuple[tuple[str, ...], ...] = ()
+    """By tensor, each dimension as Python text: `3`, `s0`, `2*s0`."""
+    full: Mapping[str, int] = field(default_factory=dict)
+    """Each symbol at the user's sizes."""
+    small: Mapping[str, int] = field(default_factory=dict)
+    """Each symbol at the sizes that are executed."""
+
+
+class SymbolicTensors:
+    """Fake twins of the tensors a program takes, with symbols where the smaller ones differ."""
+
+    def __init__(self, tensors: Sequence[torch.Tensor], smaller: Sequence[torch.Tensor]) -> None:
+        """Raises `SizeIsFixed` where the two have not even the same number of dimensions."""
+        self._env = ShapeEnv()
+        self.mode = FakeTensorMode(shape_env=self._env, allow_non_fake_inputs=True)
+        self._smaller = smaller
+        self.tensors = [
+            self._twin(at, *pair) for at, pair in enumerate(zip(tensors, smaller, strict=True))
+        ]
+
+    def _twin(self, at: int, tensor: torch.Tensor, small: torch.Tensor) -> torch.Tensor:
+        if tensor.dim() != small.dim():
+            raise SizeIsFixed(
+                f"a tensor has {tensor.dim()} dimensions, and {small.dim()} where it is executed"
+            )
+        dynamic = [
+            DimDynamic.STATIC if big == few else DimDynamic.DYNAMIC
+            for big, few in zip(tensor.shape, small.shape, strict=True)
+        ]
+        context: Any = StatelessSymbolicContext(dynamic_sizes=dynamic)
+        made: torch.Tensor = self.mode.from_tensor(
+            tensor, symbolic_context=context, source=ConstantSource(f"t{at}")
+        )
+        return made
+
+    def sizes(self) -> Iterator[tuple[int, int, Any]]:
+        """Each variable dimension: its size, the smaller one, and its symbol as an integer."""
+        for tensor, small in zip(self.tensors, self._smaller, strict=True):
+            for size, few in zip(tensor.shape, small.shape, strict=True):
+                if isinstance(size, torch.SymInt):
+                    yield int(size.node.hint), int(few), size
+
+    def settled(self) -> Sizes:
+        """What was learnt while the program was made; raises `SizeIsFixed`."""
+        full: dict[str, int] = {}
+        small: dict[str, int] = {}
+        shapes = []
+        for tensor, few in zip(self.tensors, self._smaller, strict=True):
+            shape = []
+            for size, fewer in zip(tensor.shape, few.shape, strict=True):
+                if not isinstance(size, torch.SymInt):
+                    shape.append(str(int(size)))
+                    continue
+                formula = self._env.replace(size.node.expr)
+                hint = int(size.node.hint)
+                if formula.is_number:
+                    raise SizeIsFixed(
+                        f"its forward holds for a size of {hint} alone, and it is executed with {fewer}"
+                    )
+                if formula.is_Symbol:
+                    full[str(formula)], small[str(formula)] = hint, int(fewer)
+                shape.append(str(formula))
+            shapes.append(tuple(shape))
+        return Sizes(tuple(shapes), full, small)
+
+
+@contextmanager
+def sizes_as_variables(
+    module: torch.nn.Module, smaller: torch.nn.Module, sizes: Sequence[tuple[int, int, Any]]
+) -> Iterator[None]:
+    """While it is traced, the module's own numbers follow the symbols: the groups of a convolution."""
+    kept: list[tuple[torch.nn.Module, str, Any]] = []
+    others = dict(smaller.named_modules())
+    for path, part in module.named_modules():
+        few = vars(others[path]) if path in others else {}
+        for name, value in list(vars(part).items()):
+            replaced = _followed(value, few.get(name), sizes)
+            if replaced is not value:
+                kept.append((part, name, value))
+                part.__dict__[name] = replaced
+    try:
+        yield
+    finally:
+        for part, name, value in kept:
+            part.__dict__[name] = value
+
+
+def _followed(value: Any, few: Any, sizes: Sequence[tuple[int, int, Any]]) -> Any:
+    if isinstance(value, tuple | list) and isinstance(few, tuple | list) and len(value) == len(few):
+        parts = [_followed(v, f, sizes) for v, f in zip(value, few, strict=True)]
+        same = all(part is v for part, v in zip(parts, value, strict=True))
+        return value if same else type(value)(parts) if type(value) in (tuple, list) else value
+    if type(value) is not int or type(few) is not int or value == few:
+        return value
+    for big, small, symbol in sizes:
+        if (big, small) == (value, few):
+            return symbol
+    for big, small, symbol in sizes:
+        times, rest = divmod(value, big)
+        if times and not rest and times * small == few:
+            return times * symbol
+        share, rest = divmod(big, value)
+        if share and not rest and share * few == small:
+            return symbol // share
+    return value

@@ -1,0 +1,46 @@
+"""Judges in the test's own process, with a fork server that they share; their verdicts are the real ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from kernelagent.domain.candidate import Candidate
+from kernelagent.domain.evaluation import Evaluation, Stage
+from kernelagent.domain.judge_settings import JudgeSettings
+from kernelagent.tools.judge.judge import Judge
+from kernelagent.tools.sandbox.spawn import ForkServer
+
+
+class JudgeHere:
+    """As `JudgeProcess` has it, without the process."""
+
+    def __init__(self, judge: Judge) -> None:
+        self._judge = judge
+        self.facts, self.device, self.sandbox = judge.facts, judge.device, judge.sandbox
+
+    def evaluate(self, candidate: Candidate, on_stage: Callable[[Stage], None]) -> Evaluation:
+        return self._judge.evaluate(candidate.source, "turn", on_stage)
+
+    def certify(self, candidate: Candidate, on_stage: Callable[[Stage], None]) -> Evaluation:
+        return self._judge.evaluate(candidate.source, "certificate", on_stage)
+
+    def widen(self, candidate: Candidate, evaluation: Evaluation, seconds: float) -> Evaluation:
+        return self._judge.widen(candidate.source, evaluation, seconds)
+
+
+class JudgesHere:
+    """For `optimize(..., judges=...)`: a run starts neither a judge's process nor a fork server."""
+
+    here = True
+
+    def __init__(self, fork_server: ForkServer) -> None:
+        self._fork_server = fork_server
+
+    @contextmanager
+    def open(self, settings: JudgeSettings, say: Callable[[str, str], None]) -> Iterator[JudgeHere]:
+        judge = Judge(settings, self._fork_server)
+        try:
+            yield JudgeHere(judge)
+        finally:
+            judge.close()

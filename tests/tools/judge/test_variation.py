@@ -1,0 +1,69 @@
+"""Extreme values and other values of what never changes."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from kernelagent.tools.judge.problem.variation import EXTREMES, varied, with_extremes
+
+
+@pytest.fixture
+def generator():
+    return torch.Generator().manual_seed(7)
+
+
+@pytest.mark.parametrize("kind", EXTREMES)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_few_rows_hold_an_extreme_value_and_the_others_are_kept(kind, dtype, generator):
+    x = torch.randn(21, 33).to(dtype)
+    (made,) = with_extremes({"x": x}, kind, generator).values()
+    rows = ((made != x) | made.isnan()).any(-1)
+    assert rows.sum() == 3
+    assert torch.equal(made[~rows], x[~rows])
+
+
+def test_the_extremes_are_what_they_are_called(generator):
+    x = {"x": torch.randn(70, 5)}
+    assert with_extremes(x, "nan", generator)["x"].isnan().any()
+    assert with_extremes(x, "infinity", generator)["x"].isneginf().any()
+    largest = with_extremes(x, "largest", generator)["x"]
+    assert largest.max() == torch.finfo(torch.float32).max
+    assert ((largest != 0) & (largest.abs() < torch.finfo(torch.float32).tiny)).any()
+
+
+def test_masks_and_integers_get_no_extreme_values(generator):
+    given = {"i": torch.arange(9), "m": torch.ones(3, 3).triu(1) * -torch.inf}
+    assert with_extremes({"i": given["i"]}, "nan", generator) == {}
+
+
+@pytest.mark.parametrize(
+    "tensor",
+    [
+        torch.ones(9, 9, dtype=torch.bool).tril(),
+        torch.tensor([0, 4, 9, 17, 30]),
+        torch.arange(40),
+        torch.full((6,), 12),
+        torch.tensor(5),
+        torch.zeros(9, 9).masked_fill(torch.ones(9, 9, dtype=torch.bool).triu(1), -torch.inf),
+    ],
+)
+def test_other_values_stay_in_the_range_seen(tensor, generator):
+    other = varied(tensor, generator)
+    assert other is not None
+    assert not torch.equal(other, tensor)
+    assert other.dtype == tensor.dtype
+    assert other.shape == tensor.shape
+    assert other.max() <= tensor.max()
+
+
+def test_offsets_end_where_they_ended(generator):
+    other = varied(torch.tensor([0, 4, 9, 17, 30]), generator)
+    assert other[0] == 0
+    assert other[-1] == 30
+    assert bool((other[1:] >= other[:-1]).all())
+
+
+def test_a_mask_never_hides_a_whole_row(generator):
+    other = varied(torch.ones(50, 3, dtype=torch.bool).tril(), generator)
+    assert bool(other.any(-1).all())

@@ -1,0 +1,28 @@
+"""All that was written by somebody who had read the judge: cheats and their honest twins, by threat."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from kernelagent.tools.corpus import (
+    whitebox,
+    whitebox_inputs,
+    whitebox_integers,
+    whitebox_left,
+)
+from kernelagent.tools.corpus.fixture import Fixture
+
+ByThreat = Mapping[int, tuple[Fixture, ...]]
+
+
+def _together(parts: Iterable[ByThreat]) -> dict[int, tuple[Fixture, ...]]:
+    result: dict[int, tuple[Fixture, ...]] = {}
+    for part in parts:
+        for number, fixtures in part.items():
+            result[number] = (*result.get(number, ()), *fixtures)
+    return result
+
+
+_PARTS = (whitebox, whitebox_inputs, whitebox_integers, whitebox_left)
+ATTACKS: ByThreat = _together(part.CHEATS for part in _PARTS)
+LIKENESSES: ByThreat = _together(part.TWINS for part in _PARTS)

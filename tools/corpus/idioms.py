@@ -1,0 +1,21 @@
+"""Kernels as real projects have them, written anew: one problem and one honest kernel for each idiom.
+
+Their files are `bases/i_<name>.py` and `bases/i_<name>_kernel.py`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from kernelagent.tools.corpus.fixture import Fixture, honest_kernel
+
+_PREFIX = "i_"
+_NAMES = sorted(
+    path.stem
+    for path in (Path(__file__).parent / "bases").glob(f"{_PREFIX}*.py")
+    if not path.stem.endswith("_kernel")
+)
+IDIOMS: tuple[Fixture, ...] = tuple(
+    Fixture(name.removeprefix(_PREFIX).replace("_", "-"), name, honest_kernel(name))
+    for name in _NAMES
+)

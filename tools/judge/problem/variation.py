@@ -1,0 +1,117 @@
+"""Inputs beyond what the user's own show: NaN and infinities, and other values of what never changed.
+
+No candidate is refused for them. Where it answers otherwise than the reference the verdict says so, and
+what never changed is compared at every call of the emitted module.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+import torch
+
+from kernelagent.tools.judge.problem.input_domain import Tensors, laid_out_like, observe
+
+Extreme = Literal["nan", "infinity", "largest"]
+EXTREMES: Mapping[Extreme, str] = {
+    "nan": "NaN",
+    "infinity": "infinities",
+    "largest": "the largest and the smallest numbers of their type",
+}
+_FREE = ("real", "positive")
+_EVERY = 7
+"""One row in so many holds an extreme value, and always one."""
+
+
+def with_extremes(
+    tensors: Tensors, kind: Extreme, generator: torch.Generator
+) -> dict[str, torch.Tensor]:
+    """The tensors with a few elements of the free floating ones exchanged; empty where there are none."""
+    result = dict(tensors)
+    some = False
+    for name, tensor in tensors.items():
+        if (
+            not tensor.is_floating_point()
+            or not tensor.numel()
+            or observe(tensor).kind not in _FREE
+        ):
+            continue
+        some = True
+        flat = tensor.detach().clone(memory_format=torch.contiguous_format).reshape(-1)
+        columns = tensor.shape[-1] if tensor.dim() else 1
+        rows = flat.numel() // columns
+        chosen = torch.randperm(rows, generator=generator)[: max(1, rows // _EVERY)]
+        at = torch.randint(columns, (len(chosen),), generator=generator)
+        values = _extreme(kind, tensor.dtype)
+        put = [values[n % len(values)] for n in range(len(chosen))]
+        places = (chosen * columns + at).to(flat.device)
+        flat[places] = torch.tensor(put, dtype=torch.float64).to(flat)
+        result[name] = laid_out_like(flat.reshape(tensor.shape), tensor)
+    return result if some else {}
+
+
+def _extreme(kind: Extreme, dtype: torch.dtype) -> tuple[float, ...]:
+    limits = torch.finfo(dtype)
+    if kind == "nan":
+        return (float("nan"),)
+    if kind == "infinity":
+        return float("inf"), float("-inf")
+    # Half of the smallest normal number is denormal in every format.
+    return limits.max, limits.min, limits.tiny / 2, -limits.tiny / 2
+
+
+def varied(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor | None:
+    """Other values for a tensor that always held the same; None where none can be thought of."""
+    if not tensor.numel() or tensor.is_complex():
+        return None
+    if tensor.dtype == torch.bool:
+        values = _other_mask(tensor, generator)
+    elif not tensor.is_floating_point():
+        values = _other_integers(tensor, generator)
+    elif (blocked := _blocked(tensor)) is not None:
+        open_ = _other_mask(torch.zeros_like(tensor, dtype=torch.bool), generator)
+        values = torch.where(open_, torch.zeros_like(tensor), blocked)
+    else:
+        order = torch.randperm(tensor.numel(), generator=generator).to(tensor.device)
+        values = tensor.detach().reshape(-1)[order].reshape(tensor.shape)
+    values = laid_out_like(values, tensor)
+    return None if torch.equal(values, tensor) else values
+
+
+def _other_mask(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    """Any places, but never a row without a single True."""
+    drawn = (torch.rand(tensor.shape, generator=generator) < 0.5).to(tensor.device)
+    if tensor.dim():
+        rows = drawn.reshape(-1, tensor.shape[-1])
+        at = torch.arange(len(rows), device=rows.device)
+        rows[at, at % tensor.shape[-1]] = True
+        return rows.reshape(tensor.shape)
+    return ~tensor
+
+
+def _other_integers(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    wide = tensor.detach().to(torch.int64)
+    low, high = int(wide.min()), int(wide.max())
+    if low == high:
+        if tensor.numel() == 1:
+            return wide - 1 if high > 0 else wide + 1
+        least, most = (0, high) if high > 0 else (low, max(low + 1, 0))
+        return torch.randint(least, most + 1, tensor.shape, generator=generator)
+    ascends = tensor.dim() == 1 and bool((wide[1:] >= wide[:-1]).all())
+    if ascends and low == 0 and not bool((wide[1:] - wide[:-1] == 1).all()):
+        # Offsets: they end where they ended, the lengths between them differ.
+        inner = torch.randint(low, high + 1, (tensor.numel() - 2,), generator=generator)
+        ends = torch.tensor([low]), inner.sort().values, torch.tensor([high])
+        return torch.cat(ends)
+    order = torch.randperm(tensor.numel(), generator=generator)
+    return wide.reshape(-1)[order.to(wide.device)].reshape(tensor.shape)
+
+
+def _blocked(tensor: torch.Tensor) -> torch.Tensor | None:
+    """What an additive mask has where it hides; None for other tensors."""
+    values = tensor.detach()
+    hidden = values <= -1e4
+    if not bool(hidden.any()) or not bool((hidden | (values == 0)).all()):
+        return None
+    return values[hidden].reshape(-1)[0]

@@ -1,0 +1,198 @@
+"""Calls after the verdict's own that ask what lies beyond the user's inputs; the answer is told, never a refusal.
+
+What a candidate does wrong there is a disclosure. A fault that would corrupt memory, or that would never
+end, where the reference has an answer, is still one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from kernelagent.domain.errors import ProblemError
+from kernelagent.tools.judge.problem.context import JudgeContext
+from kernelagent.tools.judge.problem.dynamic import names_of_inputs
+from kernelagent.tools.judge.problem.inputs import InputSource
+from kernelagent.tools.judge.problem.load import Arguments
+from kernelagent.tools.judge.problem.probes import named_tensors, share_nonfinite, with_tensors
+from kernelagent.tools.judge.problem.trials import draw, fresh_seed
+from kernelagent.tools.judge.problem.variation import EXTREMES, varied, with_extremes
+from kernelagent.tools.judge.verify import compare
+from kernelagent.tools.judge.verify.candidate_process import CandidateProcess
+from kernelagent.tools.judge.verify.rejection import Rejected
+from kernelagent.tools.judge.verify.verify import Findings
+
+Fixed = Mapping[tuple[str, str], str | None]
+"""By input set and place: a digest of the values that every call had; None: they cannot be compared."""
+_MOST_BYTES = 256 << 20
+"""Of inputs that are drawn at full size to know what a mask holds there."""
+_TOLD = frozenset({"runtime_error", "out_of_bounds", "unverifiable", "data_race", "crash"})
+_TRIES = 3
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """How one call went; `wrong`: None where the answers agree."""
+
+    code: str | None = None
+    wrong: str | None = None
+
+
+def beyond(context: JudgeContext, process: CandidateProcess, findings: Findings) -> Fixed:
+    """Adds disclosures to `findings`; returns what the emitted module has to compare."""
+    generator = torch.Generator().manual_seed(fresh_seed())
+    context.oracle.use_weights(context.oracle.given_weights)
+    for source in context.sources:
+        _extremes(context, process, findings, source, generator)
+    fixed: dict[tuple[str, str], str | None] = {}
+    for source in context.sources:
+        never = [
+            name
+            for (of, name), value in findings.constant.items()
+            if of == source.name and value is not None
+        ]
+        for name in never:
+            wrong = _with_other_values(context, process, source, name, generator)
+            if wrong is None:
+                continue
+            digest = _digest_at_full_size(context, source, name)
+            fixed[source.name, name] = digest
+            label = _argument(context, source, name)
+            compared = (
+                "the emitted module compares them and calls the original where they differ"
+                if digest is not None
+                else "at full size they are not compared: they are too large to be drawn here"
+            )
+            findings.disclose(
+                f"values_never_varied_{label}",
+                f"{label} held the same values in every call of input set {source.name} ({wrong}); "
+                f"{compared}",
+            )
+    return fixed
+
+
+def digest_of(tensor: torch.Tensor) -> str:
+    """Of type, shape and values; as the emitted module's guard makes it."""
+    flat = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8)
+    return hashlib.sha256(flat.numpy().tobytes()).hexdigest()
+
+
+def _extremes(
+    context: JudgeContext,
+    process: CandidateProcess,
+    findings: Findings,
+    source: InputSource,
+    generator: torch.Generator,
+) -> None:
+    for kind, what in EXTREMES.items():
+        natural = draw(source, constant=context.problem.constant_inputs)
+        tensors = with_extremes(named_tensors(natural), kind, generator)
+        if not tensors:
+            return
+        arguments = _pair(with_tensors(natural, tensors))
+        asked = _ask(context, process, source, arguments, f"inputs with {what}")
+        if asked is None or asked.wrong is None:
+            continue
+        if asked.code == "out_of_bounds":
+            raise Rejected(
+                "out_of_bounds", f"on inputs that hold {what}: {asked.wrong}", {"probe": kind}
+            )
+        findings.disclose(
+            f"differs_on_{kind}",
+            f"on inputs that hold {what} it answers otherwise than your module: {asked.wrong}",
+        )
+
+
+def _with_other_values(
+    context: JudgeContext,
+    process: CandidateProcess,
+    source: InputSource,
+    name: str,
+    generator: torch.Generator,
+) -> str | None:
+    """None where the candidate is right with other values as well; else why that is not known."""
+    usual: float | None = None
+    for _ in range(_TRIES):
+        natural = draw(source, constant=context.problem.constant_inputs)
+        other = varied(named_tensors(natural)[name], generator)
+        if other is None:
+            return "no others could be thought of"
+        if usual is None:
+            usual = share_nonfinite(context.oracle.eager(natural))
+        arguments = _pair(with_tensors(natural, {name: other}))
+        try:
+            if share_nonfinite(context.oracle.eager(arguments)) > usual:
+                continue
+        except ProblemError:
+            continue
+        asked = _ask(context, process, source, arguments, "other values")
+        if asked is not None:
+            return None if asked.wrong is None else f"with others: {asked.wrong:.200}"
+    return "your module takes no others that were tried"
+
+
+def _ask(
+    context: JudgeContext,
+    process: CandidateProcess,
+    source: InputSource,
+    arguments: Arguments,
+    probe: str,
+) -> _Asked | None:
+    """None where the reference itself has no answer, or not the same one twice."""
+    oracle = context.oracle
+    try:
+        expected, again = oracle.expect(arguments), oracle.eager(arguments)
+    except (ProblemError, RuntimeError, ValueError, ArithmeticError):
+        return None
+    if not _same(expected.output, again):
+        return None
+    process.use_weights(oracle.given_weights)
+    try:
+        answer = process.call(arguments)
+        rows = process.take_launches() if context.device.kind == "virtual" else []
+    except Rejected as refused:
+        if refused.reason.code not in _TOLD:
+            raise
+        return _Asked(refused.reason.code, refused.reason.message[:300])
+    for row in rows:
+        if fault := row.get("fault"):
+            return _Asked(str(fault["code"]), str(fault["message"])[:300])
+    wanted = compare.Expected(expected.output, expected.output64, {})
+    reason = compare.compare(answer.output, wanted, input_set=source.name, probe=probe).reason
+    return _Asked() if reason is None else _Asked(reason.code, reason.message[:300])
+
+
+def _same(left: object, right: object) -> bool:
+    pairs = zip(compare.leaves(left), compare.leaves(right), strict=True)
+    return all(
+        torch.equal(a.nan_to_num(), b.nan_to_num()) and torch.equal(a.isnan(), b.isnan())
+        for (_, a), (_, b) in pairs
+        if isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor) and not a.is_complex()
+    )
+
+
+def _digest_at_full_size(context: JudgeContext, source: InputSource, name: str) -> str | None:
+    whole = source.full
+    if source.shrunk is None:
+        whole = draw(source, constant=context.problem.constant_inputs)
+    else:
+        if sum(t.numel() * t.element_size() for t in named_tensors(whole).values()) > _MOST_BYTES:
+            return None
+        with context.judge_device.scope():
+            whole = (context.whole or context.problem).input_sets()[source.name]
+    return digest_of(named_tensors(whole)[name])
+
+
+def _argument(context: JudgeContext, source: InputSource, name: str) -> str:
+    """As the forward names it."""
+    reported = names_of_inputs(context.oracle.module, source.full)
+    return next((own for own, place in reported.items() if place == name), name)
+
+
+def _pair(value: Any) -> Arguments:
+    args, kwargs = value
+    return args, kwargs

@@ -1,0 +1,37 @@
+"""How a candidate's process ended, as a rejection in words."""
+
+from __future__ import annotations
+
+from kernelagent.tools.judge.verify.rejection import Rejected
+from kernelagent.tools.sandbox.spawn import Exit
+
+DOING = {
+    "load": "while importing the file",
+    "construct": "while constructing ModelNew",
+    "weights": "while loading the weights",
+    "call": "in the forward",
+    "held": "after the forward",
+    "state": "after the forward",
+    "account": "in the forward on tensors without contents",
+    "suppress": "before the knock-out",
+    "trace": "in the traced forward",
+    "graph": "while a graph of the forward was made",
+    "facts": "after the forward",
+    "prepare": "in the warm-up",
+    "time": "in the timed calls",
+    "chain": "in the chained calls",
+}
+"""What it was doing, by the judge's request."""
+
+
+def death_of(ended: Exit, doing: str, printed: str) -> Rejected:
+    """The rejection for a runner that is gone, by how it went."""
+    code = {
+        "memory": "out_of_memory",
+        "flood": "output_flood",
+        "cpu": "timeout",
+        "processes": "forbidden_access",
+        "disk": "forbidden_access",
+    }.get(ended.why or "", "crash")
+    detail = {"exit": ended.describe(), "printed": printed[-800:]}
+    return Rejected(code, f"the candidate's process {ended.describe()} {doing}", detail)

@@ -1,0 +1,52 @@
+"""What one candidate may use: time, memory, processes, files."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+
+from kernelagent.domain.judge_settings import JudgeSettings
+from kernelagent.tools.judge.problem.memory_limit import memory_limit
+
+
+class Deadline:
+    """The end of one whole judging, shared by all its processes."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self._end = time.monotonic() + seconds
+
+    @property
+    def left_s(self) -> float:
+        return max(0.0, self._end - time.monotonic())
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one candidate may use."""
+
+    load_s: float = 60.0
+    call_s: float = 120.0
+    measure_s: float = 600.0
+    """One block of timed calls, compiling and tuning in its first."""
+    launch_s: float = 60.0
+    """Interpretation budget of one process on `virtual`."""
+    judging_s: float = 120.0
+    """All of one candidate's judging on `virtual`."""
+    memory_bytes: int = 8 << 30
+    cpu_s: int = 600
+    file_bytes: int = 1 << 30
+    processes: int = 256
+    answer_bytes: int = 1 << 34
+
+
+_LEAST_MEMORY = 1 << 30
+
+
+def limits_for(settings: JudgeSettings, device: str) -> Limits:
+    """The usual limits; on `virtual` a process of a candidate has half of the judge's memory at most."""
+    usual = Limits()
+    if device != "virtual":
+        return usual
+    half = max(_LEAST_MEMORY, memory_limit(settings) // 2)
+    return replace(usual, memory_bytes=min(usual.memory_bytes, half))

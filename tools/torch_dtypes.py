@@ -1,0 +1,31 @@
+"""The rows of `dtypes` by `torch.dtype`."""
+
+from __future__ import annotations
+
+import torch
+
+from kernelagent.tools.dtypes import FLOATS, product_kind
+
+FLOAT_TYPES = {getattr(torch, row.name): row for row in FLOATS}
+HALVES: tuple[torch.dtype, ...] = tuple(t for t, row in FLOAT_TYPES.items() if row.bits == 16)
+"""The types of 16 bits."""
+RANGE_OF_FLOAT32: tuple[torch.dtype, ...] = tuple(
+    t for t, row in FLOAT_TYPES.items() if row.range_of_float32
+)
+
+
+def name_of(dtype: torch.dtype) -> str:
+    """As torch spells it without the prefix: `bfloat16`."""
+    return str(dtype).removeprefix("torch.")
+
+
+def allowed_product(operation: str, dtype: torch.dtype) -> str:
+    """How torch's settings let an operation compute its products: float32 may be rounded to tf32."""
+    if dtype == torch.float32:
+        rounded = (
+            torch.backends.cudnn.allow_tf32
+            if "convolution" in operation
+            else torch.get_float32_matmul_precision() != "highest"
+        )
+        return "tf32" if rounded else "fp32"
+    return product_kind(name_of(dtype))
