@@ -90,6 +90,8 @@ class Findings:
 def examine() -> Findings:
     """Look at everything `optimize` may need."""
     result = [_python(), _package("torch", required=True), _package("triton", required=True)]
+    if any(item.status == "missing" for item in result):
+        return Findings(False, (*result, *_models()))
     probed = _probe()
     if isinstance(probed, str):
         result.append(Finding("device", "missing", probed, "reinstall torch and triton"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -49,19 +50,32 @@ def test_a_torch_out_of_range_is_named() -> None:
         require_supported({"torch": "2.10.0", "triton": "3.6.0"}.__getitem__)
 
 
-def test_a_command_ends_with_that_sentence_alone(tmp_path: Path) -> None:
-    installed = tmp_path / "torch-2.10.0.dist-info"
+def with_old_torch(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """The command where torch says that it is 2.10.0."""
+    installed = folder / "torch-2.10.0.dist-info"
     installed.mkdir()
     (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: torch\nVersion: 2.10.0\n")
-    example = str(EXAMPLES / "rms_norm_residual.py")
-    done = subprocess.run(
-        [sys.executable, "-m", "kernelagent", "scan", example],
-        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+    return subprocess.run(
+        [sys.executable, "-m", "kernelagent", *words],
+        env={**os.environ, "PYTHONPATH": str(folder)},
         capture_output=True,
         text=True,
         timeout=60,
         check=False,
     )
+
+
+def test_doctor_looks_no_further_and_says_which_are_taken(tmp_path: Path) -> None:
+    done = with_old_torch(tmp_path, "doctor", "--json")
+    assert done.returncode == 3
+    findings = {row["code"]: row for row in json.loads(done.stdout)["findings"]}
+    assert findings["torch"]["status"] == "missing"
+    assert "torch 2.11 to 2.13" in findings["torch"]["advice"]
+    assert "device" not in findings
+
+
+def test_a_command_ends_with_that_sentence_alone(tmp_path: Path) -> None:
+    done = with_old_torch(tmp_path, "scan", str(EXAMPLES / "rms_norm_residual.py"))
     assert done.returncode == 3
     assert done.stderr.strip() == (
         "kernelagent: torch 2.11 to 2.13 is needed, and 2.10.0 is installed"

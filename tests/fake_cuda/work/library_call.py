@@ -17,4 +17,6 @@ if __name__ == "__main__":
         module, get_inputs(), model=sys.argv[1], turns=1, device="cuda", runs="library_runs"
     )
     print("faster:", result.faster, "torch", torch.__version__)
+    if result.evaluation is not None:
+        print(result.evaluation.verdict, result.evaluation.reason)
     sys.exit(0 if result.faster else 1)
