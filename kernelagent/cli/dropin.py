@@ -1,4 +1,4 @@
-"""Commands around what a user takes home: `recheck`, `apply`; and where the time goes: `profile`, `scan`."""
+"""Commands around what a user takes home: `recheck`, `apply`, `import`; and where the time goes: `profile`, `scan`."""
 
 from __future__ import annotations
 
@@ -13,10 +13,12 @@ from kernelagent.cli.options import (
     Check,
     Config,
     Device,
+    Force,
     Init,
     Inputs,
     MemoryLimit,
     ModuleName,
+    Out,
     Policy,
     Problem,
     Runs,
@@ -31,6 +33,7 @@ def add_dropin_commands(app: typer.Typer) -> None:
     """Put them into the program."""
     app.command()(recheck)
     app.command()(apply)
+    app.command("import")(import_)
     app.command()(profile)
     app.command()(scan)
 
@@ -85,6 +88,39 @@ def apply(
     status = commands_dropin.apply(
         model, run, runs, branch=branch, commit=commit, force=force, as_json=as_json
     )
+    raise typer.Exit(int(status))
+
+
+def import_(
+    kernels: Annotated[Path, typer.Argument(help="A Python file, or a folder of HF kernels.")],
+    problem: Problem,
+    class_: Annotated[
+        str | None,
+        typer.Option("--class", help="Constructed like the reference.", show_default="ModelNew"),
+    ] = None,
+    module: ModuleName = None,
+    inputs: Inputs = None,
+    init: Init = None,
+    check: Check = None,
+    device: Device = None,
+    target: Target = None,
+    policy: Policy = None,
+    baseline: BaselineOption = None,
+    sandbox: Sandbox = None,
+    out: Out = None,
+    force: Force = False,
+    as_json: AsJson = False,
+) -> None:
+    """Judge kernels of anybody against your module, and write them with a certificate.
+
+    0 accepted and written, 1 rejected, 3 cannot judge here. What needs your eyes is shown first, and is
+    written with --force only. Example: kernelagent import kernels/swiglu examples/swiglu.py
+    """
+    from kernelagent.cli.commands import kernels as commands_kernels
+
+    flags = flags_of(locals())
+    names = names_of(locals())
+    status = commands_kernels.import_(kernels, problem, class_, names, flags, as_json=as_json)
     raise typer.Exit(int(status))
 
 

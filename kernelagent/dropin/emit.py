@@ -40,8 +40,10 @@ __all__ = ["Certificate", "Finding", "emit_module", "review"]
 
 WIDTH = 98
 _NAMES_BESIDE = {"torch", "Any", "_construct", "ENVELOPE_VERIFIED", certificates.NAME}
+SECTION_BEGINS = f"# The drop-in. Above stands {ENTRY_POINT} as it was verified;"
+"""The line of an emitted file at which the candidate's own text is over."""
 _SECTION = f"""\
-# The drop-in. Above stands {ENTRY_POINT} as it was verified; what follows puts it in place of a
+{SECTION_BEGINS} what follows puts it in place of a
 # live module and keeps it to what was verified. Nothing runs when this file is imported.
 
 from typing import Any
