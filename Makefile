@@ -6,7 +6,7 @@ BIN := .venv/bin
 SIDE_BY_SIDE := -n 2 --dist loadfile --no-loadscope-reorder -p no:warnings
 PINNED := pyproject.toml constraints.txt .ci/environment.py
 
-.PHONY: demo test short quick slowest check long soak gpu gpu-bundle gpu-first fake-gpu matrix clean distclean
+.PHONY: demo test short quick slowest check long soak gpu gpu-bundle gpu-first fake-gpu matrix site clean distclean
 
 demo: .venv/installed
 	@folder=$$(mktemp -d) && $(BIN)/kernelagent optimize examples/rms_norm_residual.py \
@@ -54,6 +54,10 @@ gpu-bundle: .venv/installed-dev
 # The examples under each torch with the triton it brings, and each Python: gigabytes, half an hour.
 matrix: .venv/installed-dev
 	$(BIN)/python -m benchmarks.versions
+
+# The documentation as a site in build/site, with a search that works from disk; no network.
+site: .venv/installed-dev
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 
 # By hand: gigabytes and hours on a busy machine; see tests/fake_cuda/README.md.
 fake-gpu: .venv/installed-dev

@@ -1,4 +1,4 @@
-"""Commands around what a user takes home: `recheck`, `apply`; and where the time goes: `profile`, `scan`."""
+"""Commands around what a user takes home: `recheck`, `apply`, `import`; and where the time goes: `profile`, `scan`."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ def add_dropin_commands(app: typer.Typer) -> None:
     """Put them into the program."""
     app.command()(recheck)
     app.command()(apply)
+    app.command("import")(import_)
     app.command()(profile)
     app.command()(scan)
 
@@ -82,6 +83,34 @@ def apply(
         commit=commit,
         force=force,
         as_json=as_json,
+    )
+    raise typer.Exit(int(status))
+
+
+@takes(
+    *("module", "inputs", "init", "check", "device", "target", "memory_limit", "policy"),
+    *("baseline", "sandbox", "out", "force"),
+)
+def import_(
+    kernels: Annotated[Path, typer.Argument(help="A Python file, or a folder of HF kernels.")],
+    problem: Problem,
+    class_: Annotated[
+        str | None,
+        typer.Option("--class", help="Constructed like the reference.", show_default="ModelNew"),
+    ] = None,
+    as_json: AsJson = False,
+    *,
+    options: Options,
+) -> None:
+    """Judge kernels of anybody against your module, and write them with a certificate.
+
+    0 accepted and written, 1 rejected, 3 cannot judge here. What needs your eyes is shown first, and is
+    written with --force only. Example: kernelagent import kernels/swiglu examples/swiglu.py
+    """
+    from kernelagent.cli.commands import kernels as commands_kernels
+
+    status = commands_kernels.import_(
+        kernels, problem, class_, options.names, options.flags, as_json=as_json
     )
     raise typer.Exit(int(status))
 

@@ -7,7 +7,7 @@ import typer
 GROUPS: dict[str, tuple[str, ...]] = {
     "Before": ("doctor", "keys", "scan", "profile"),
     "Optimize": ("optimize", "tui", "steer", "runs", "show", "diff", "report"),
-    "Take it home": ("apply", "evaluate", "recheck"),
+    "Take it home": ("apply", "evaluate", "recheck", "import"),
     "Many runs": ("bench", "compare", "memory"),
     "Other writers and trainers": ("mcp", "prompt", "record", "export"),
 }

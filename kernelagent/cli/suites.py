@@ -80,8 +80,12 @@ def bench(
 @takes("runs")
 def export(
     run: Annotated[list[str], typer.Argument(help="Ids or folders of runs, or of suites.")],
-    format_: Annotated[str, typer.Option("--format", help="jsonl, trl or verl.")] = "jsonl",
-    out: Annotated[Path | None, typer.Option(help="A file; .parquet needs pyarrow.")] = None,
+    format_: Annotated[
+        str, typer.Option("--format", help="jsonl, trl, verl or hf-kernels.")
+    ] = "jsonl",
+    out: Annotated[
+        Path | None, typer.Option(help="A file (.parquet: needs pyarrow); for hf-kernels a folder.")
+    ] = None,
     prs: Annotated[bool, typer.Option("--prs", help="Mask lazy turns by PRS.")] = False,
     near_duplicates: Annotated[
         float | None, typer.Option(help="Drop trajectories this similar (0 to 1).", min=0, max=1)
@@ -95,8 +99,13 @@ def export(
 ) -> None:
     """Turn runs into training data; what was dropped, and why, is said on stderr.
 
-    Example: kernelagent export RUN --format trl --out turns.jsonl
+    `--format hf-kernels` writes a run's module (or an emitted file) as a folder that Hugging Face's
+    `kernels` loads. Example: kernelagent export RUN --format trl --out turns.jsonl
     """
+    if format_ == "hf-kernels":
+        from kernelagent.cli.commands import kernels as commands_kernels
+
+        raise typer.Exit(int(commands_kernels.export(run, out, options.flags["runs"])))
     from kernelagent.cli.commands import export as commands_export
     from kernelagent.training.export import Choice
 

@@ -1,7 +1,7 @@
 """Writes the accepted candidate as one Python file that a user can import without kernelagent.
 
 The file is a header that says what was verified, the candidate's own text, and the drop-in section
-(the files of `template`), whose guard reads `ENVELOPE_VERIFIED`:
+(`template/dropin.py`), whose guard reads `ENVELOPE_VERIFIED`:
 
     input_sets       list of {name, args: [value...], kwargs: {name: value}}
     contiguous       True: besides the strides listed, row-major tensors were verified
@@ -33,7 +33,7 @@ from kernelagent.domain.evaluation import Evaluation
 from kernelagent.domain.parsing import parse, parse_expression
 from kernelagent.domain.problem import ProblemFacts
 from kernelagent.dropin.header import Certificate, header
-from kernelagent.dropin.parts import joined_parts
+from kernelagent.dropin.parts import blocks_for, dropin_text
 from kernelagent.dropin.review import Finding, bound_names, review
 from kernelagent.dropin.runtime_package import NAMES, SECTION, Runtime
 
@@ -41,8 +41,10 @@ __all__ = ["Certificate", "Finding", "emit_module", "review"]
 
 WIDTH = 98
 _NAMES_BESIDE = {"torch", "Any", "_construct", "ENVELOPE_VERIFIED", certificates.NAME}
+SECTION_BEGINS = f"# The drop-in. Above stands {ENTRY_POINT} as it was verified;"
+"""The line of an emitted file at which the candidate's own text is over."""
 _SECTION = f"""\
-# The drop-in. Above stands {ENTRY_POINT} as it was verified; what follows puts it in place of a
+{SECTION_BEGINS} what follows puts it in place of a
 # live module and keeps it to what was verified. Nothing runs when this file is imported.
 
 from typing import Any
@@ -68,13 +70,17 @@ def emit_module(
         raise ValueError("the evaluation does not say on which inputs the candidate was verified")
     tree = parse(candidate.source)
     futures, body = _without_futures(candidate.source, tree)
+    envelope = _envelope(facts, evaluation)
+    imports, dropin = (
+        _dropin_text(tree, envelope) if runtime == "inline" else ("", _asked_of_package(tree))
+    )
     code = [
         header(facts, evaluation, certificate, runtime) + futures + "\n\n" + body.strip("\n"),
-        _SECTION,
-        _data("ENVELOPE_VERIFIED", _envelope(facts, evaluation)),
+        _SECTION.replace("from typing", f"{imports}from typing"),
+        _data("ENVELOPE_VERIFIED", envelope),
         _data(certificates.NAME, _certified(evaluation, certificate)),
         _constructor(facts),
-        _dropin_text(tree) if runtime == "inline" else _asked_of_package(tree),
+        dropin,
     ]
     return "\n\n\n".join(code) + "\n"
 
@@ -111,22 +117,28 @@ def _data(name: str, value: dict[str, Any]) -> str:
 
 
 def _written(value: Any, *, indent: int, used: int) -> str:
-    """`value` as Python text, broken into one entry a line where it would be too wide."""
+    """`value` as Python text; what is too wide for a line is broken, short entries side by side."""
     if isinstance(value, str):
         return json.dumps(value, ensure_ascii=False)
     line = _on_one_line(value)
     if not isinstance(value, dict | list | tuple) or used + len(line) < WIDTH:
         return line
     begin = " " * (indent + 4)
-    rows = []
+    rows: list[str] = []
     keyed = isinstance(value, dict)
     for entry in value:
         key = f"{_on_one_line(entry)}: " if keyed else ""
         item = value[entry] if keyed else entry
-        text = _written(item, indent=indent + 4, used=len(begin) + len(key) + 1)
-        rows.append(f"{begin}{key}{text},\n")
+        text = key + _written(item, indent=indent + 4, used=len(begin) + len(key) + 1) + ","
+        fits = rows and len(rows[-1]) + len(text) < WIDTH and "\n" not in rows[-1] + text
+        # Tensors and input sets keep a line each, for whoever compares them.
+        if fits and not isinstance(item, dict | list | tuple):
+            rows[-1] += f" {text}"
+        else:
+            rows.append(begin + text)
     brackets = {dict: "{}", list: "[]", tuple: "()"}[type(value)]
-    return f"{brackets[0]}\n{''.join(rows)}{' ' * indent}{brackets[1]}"
+    body = "\n".join(rows)
+    return f"{brackets[0]}\n{body}\n{' ' * indent}{brackets[1]}"
 
 
 def _on_one_line(value: Any) -> str:
@@ -204,21 +216,23 @@ def _argument(argument: ast.expr | ast.keyword) -> str:
 
 
 @cache
-def _dropin_names() -> frozenset[str]:
-    return frozenset(bound_names(parse(joined_parts())).keys() | _NAMES_BESIDE)
+def _dropin_names(blocks: frozenset[str]) -> tuple[str, ...]:
+    return tuple(sorted(bound_names(parse(dropin_text(blocks))).keys() | _NAMES_BESIDE))
 
 
-def _dropin_text(candidate: ast.Module) -> str:
-    """The drop-in section; where the candidate uses one of its private names, that is changed."""
-    text = joined_parts()
+def _dropin_text(candidate: ast.Module, envelope: dict[str, Any]) -> tuple[str, str]:
+    """The drop-in's imports and itself; a private name of its that the candidate uses is changed."""
+    blocks = blocks_for(envelope)
+    text = dropin_text(blocks)
     taken = bound_names(candidate)
-    for name in sorted(_dropin_names()):
+    for name in _dropin_names(blocks):
         if name not in taken or _imports_alike(candidate, name):
             continue
         if not name.startswith("_") or name == "_construct":
             raise UsageError(_needed_twice(taken[name], name))
         text = re.sub(rf"(?<![\w.]){name}\b", f"_dropin{name}", text)
-    return text
+    imports, _, rest = text.partition("\n\n\n")
+    return f"{imports}\n", rest
 
 
 def _asked_of_package(candidate: ast.Module) -> str:

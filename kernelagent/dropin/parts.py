@@ -1,34 +1,67 @@
-"""The text of the drop-in, from the files that hold it as code."""
+"""The text of the drop-in, from the file that holds it as code."""
 
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator, Set
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from kernelagent.domain.parsing import parse
 
-PARTS = ("module.py", "guard.py", "graph.py", "state.py", "inputs.py")
+TEMPLATE = Path(__file__).parent / "template" / "dropin.py"
+BLOCKS = frozenset({"live", "attributes", "mode", "literal", "names", "nest", "rules", "values"})
+"""What a file may need or not: the template's lines between `# if NAME:` and `# end`."""
 
 
 @cache
-def joined_parts() -> str:
-    """All parts in order, each without its docstring, its imports and what a type checker reads."""
-    return "\n\n\n".join(_section_of(_source(part)) for part in PARTS)
-
-
-def _section_of(source: str) -> str:
+def dropin_text(blocks: frozenset[str] = BLOCKS) -> str:
+    """The drop-in with the imports it needs beside torch's and `Any`, without the blocks not named."""
+    source = TEMPLATE.read_text(encoding="utf-8")
     tree = parse(source)
-    first = next(
-        node for node in tree.body[1:] if not isinstance(node, ast.Import | ast.ImportFrom | ast.If)
-    )
-    decorators = getattr(first, "decorator_list", [])
-    begin = decorators[0].lineno if decorators else first.lineno
-    lines = source.splitlines()
-    while lines[begin - 2].startswith("#"):
-        begin -= 1
-    return "\n".join(lines[begin - 1 :]).rstrip()
+    imports = [ast.unparse(n) for n in tree.body if isinstance(n, ast.Import) and n.names[0].asname]
+    first = next(node for node in tree.body if isinstance(node, ast.ClassDef))
+    lines = _chosen(source.splitlines()[first.lineno - 1 :], blocks)
+    # What a linter of ours is told is nothing to the file's reader.
+    text = "\n".join(line.split("  # noqa")[0] for line in lines)
+    return "\n".join(imports) + "\n\n\n" + text
 
 
-def _source(part: str) -> str:
-    return (Path(__file__).parent / "template" / part).read_text(encoding="utf-8")
+def blocks_for(envelope: dict[str, Any]) -> frozenset[str]:
+    """The blocks that an emitted file with this envelope needs."""
+    leaves = list(_leaves(envelope["input_sets"]))
+    asked = {
+        "live": envelope["constructor"] == "from_reference",
+        "attributes": bool(envelope.get("attributes")),
+        "mode": not envelope.get("mode_independent"),
+        "literal": any("literal" in leaf for leaf in leaves),
+        "names": any(item.get("kwargs") for item in envelope["input_sets"]),
+        "nest": any(kind in leaf for leaf in leaves for kind in ("list", "tuple", "dict")),
+        "values": any("values" in leaf for leaf in leaves),
+        "rules": any(not isinstance(n, int) for leaf in leaves for n in leaf.get("shape", ())),
+    }
+    return frozenset(name for name, needed in asked.items() if needed)
+
+
+def _chosen(lines: list[str], blocks: Set[str]) -> list[str]:
+    """The lines outside blocks and of the blocks asked for."""
+    result, keep = [], True
+    for line in lines:
+        match line.split():
+            case ["#", "if", name]:
+                keep = name.rstrip(":") in blocks
+            case ["#", "end"]:
+                keep = True
+            case _ if keep:
+                result.append(line)
+    return result
+
+
+def _leaves(facts: Any) -> Iterator[dict[str, Any]]:
+    """Every value's facts, those of nests and of what is inside them too."""
+    if isinstance(facts, dict):
+        yield facts
+    for inner in facts.values() if isinstance(facts, dict) else facts:
+        if isinstance(inner, dict | list):
+            yield from _leaves(inner)

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Literal
 
 from kernelagent.domain.errors import UsageError
-from kernelagent.dropin.parts import joined_parts
 
 Runtime = Literal["inline", "package"]
 PACKAGE = "kernelagent_runtime"
@@ -50,18 +49,6 @@ def __getattr__(name: str) -> Any:
     if name == "OutsideEnvelopeWarning":
         return _dropin().OutsideEnvelopeWarning
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")"""
-_HEAD = '''\
-"""The drop-in's guard. Made by `python runtime/build_section.py` from kernelagent; change it there."""
-# ruff: noqa: F821, I002 - `dropin_of` puts ENVELOPE_VERIFIED and _construct here before this is executed.
-
-from typing import Any
-
-import torch'''
-
-
-def section_text() -> str:
-    """The text of `kernelagent_runtime/section.py`."""
-    return f"{_HEAD}\n\n\n{joined_parts()}\n"
 
 
 def require_package() -> None:

@@ -211,7 +211,7 @@ def number(evaluation: Evaluation) -> str:
 
 
 def outcome_text(outcome: str, winner: Evaluation | None, path: Path | None, why: str) -> str:
-    """The closing line of a run: what was written, what was verified, and the number."""
+    """The last screen of a run: what was written and its number, how sure that is, and what is next."""
     if path is None or winner is None:
         return f"no better module: {why}\n"
     kernels = ", ".join(dict.fromkeys(k.name for k in winner.kernels))
@@ -222,9 +222,29 @@ def outcome_text(outcome: str, winner: Evaluation | None, path: Path | None, why
     word = "verified, not timed" if winner.timing is None else "verified and certified faster"
     lines = [
         f"{word}: {path}",
-        f"  kernels: {kernels}",
-        f"  verified: {summary(winner).partition(';')[0]}, on {sets}",
-        f"  number: {number(winner)}",
+        f"  what: {kernels}; {number(winner)}",
+        f"  how sure: {_how_sure(winner)}, on {sets}",
+        f"  next: from {path.stem} import optimized; model.part = optimized(model.part)",
     ]
-    lines += [f"  note: {d.message}" for d in winner.disclosures]
+    if winner.timing is None:
+        lines.append(
+            f"        where there is a GPU, `kernelagent evaluate PROBLEM {path}` times it"
+        )
+    if winner.disclosures:
+        count = len(winner.disclosures)
+        lines.append(
+            f"  to know: {count} remark{'s' * (count > 1)}, in the file's header and the report"
+        )
     return "\n".join(lines) + "\n"
+
+
+def _how_sure(winner: Evaluation) -> str:
+    result = winner.correctness
+    if result is None:
+        return summary(winner).partition(";")[0]
+    share = (
+        f", the worst error {result.error / result.budget:.0%} of its budget"
+        if result.budget
+        else ""
+    )
+    return f"{result.trials} trials against a float64 reference{share}"

@@ -12,6 +12,9 @@ from typing import Any
 
 __version__ = "0.1.0"
 _SECTION = Path(__file__).with_name("section.py")
+if not _SECTION.is_file():
+    # A checkout, where nothing is built: the file it is built from.
+    _SECTION = Path(__file__).parents[2] / "kernelagent" / "dropin" / "template" / "dropin.py"
 _bound: dict[int, tuple[Any, ModuleType]] = {}
 _numbers = itertools.count()
 

@@ -157,3 +157,7 @@ def test_arguments_that_cannot_be_written_are_asked_of_the_user(tmp_path: Path) 
     with pytest.raises(TypeError, match="fast=ModelNew"):
         emitted.optimized(Block())
     assert isinstance(emitted.optimized(Block(), fast=emitted.ModelNew(8)), Block)
+
+
+def test_the_file_has_not_grown_beyond_the_kernels() -> None:
+    assert len(text_for().splitlines()) - len(CANDIDATE.splitlines()) < 440

@@ -12,7 +12,7 @@ import pytest
 from kernelagent.domain.candidate import Candidate
 from kernelagent.domain.errors import UsageError
 from kernelagent.dropin.emit import emit_module
-from kernelagent.dropin.runtime_package import section_text
+from kernelagent.dropin.parts import TEMPLATE
 from tests.dropin.emitted import CANDIDATE, CERTIFICATE, Block, estimated, facts_of
 
 RUNTIME = Path(__file__).resolve().parents[2] / "runtime"
@@ -29,9 +29,12 @@ def test_the_file_is_short_enough_to_be_reviewed() -> None:
     assert len(short().splitlines()) - len(CANDIDATE.splitlines()) < MOST_LINES
 
 
-def test_the_package_holds_what_the_long_form_holds() -> None:
-    kept = (RUNTIME / "kernelagent_runtime" / "section.py").read_text(encoding="utf-8")
-    assert kept == section_text(), "run: python runtime/build_section.py"
+def test_the_package_is_built_by_itself_with_what_the_long_form_holds(tmp_path: Path) -> None:
+    build = [sys.executable, "setup.py", "-q", "build", "--build-base", str(tmp_path)]
+    subprocess.run(build, cwd=RUNTIME, check=True, timeout=100)
+    kept = tmp_path / "lib" / "kernelagent_runtime" / "section.py"
+    assert kept.read_text(encoding="utf-8") == TEMPLATE.read_text(encoding="utf-8")
+    assert not (RUNTIME / "kernelagent_runtime" / "section.py").exists()
 
 
 def test_the_kernels_can_be_imported_without_the_package(tmp_path: Path) -> None:
@@ -46,7 +49,7 @@ def test_the_kernels_can_be_imported_without_the_package(tmp_path: Path) -> None
 
 
 def test_the_package_imports_torch_and_nothing_else() -> None:
-    for path in (RUNTIME / "kernelagent_runtime").glob("*.py"):
+    for path in (TEMPLATE, *(RUNTIME / "kernelagent_runtime").glob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             names = [a.name for a in node.names] if isinstance(node, ast.Import) else []
             names += [str(node.module)] if isinstance(node, ast.ImportFrom) else []

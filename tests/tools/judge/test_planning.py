@@ -184,6 +184,8 @@ def test_inputs_that_do_not_fit_the_forward_are_not_called_too_large(
 def test_a_small_forward_that_reads_values_is_planned_with_its_contents(tmp_path: Path) -> None:
     text = LINEAR.replace("4, 8", "4, 16").replace("(x)\n\n\ndef", "(x) * float(x.max())\n\n\ndef")
     assert planned(tmp_path, text).sources[0].shrunk is None
+
+
 COUNTED = """
 class Model(nn.Module):
     def forward(self, labels):

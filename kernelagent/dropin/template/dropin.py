@@ -1,0 +1,471 @@
+"""The last section of every emitted file: `optimized`, the module it returns, and its guard.
+
+`parts` copies this text, from the first class on, to the end of each emitted file, and leaves out the
+blocks between `# if NAME:` and `# end` that the file's envelope has no use for. The package
+kernelagent-runtime is built with this file and executes it as it is. What it imports has private names,
+so that it shadows no name of the candidate's.
+"""
+
+from __future__ import annotations
+
+import copy as _copy
+import inspect as _inspect
+import itertools as _itertools
+import warnings as _warnings
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+if TYPE_CHECKING:
+    # In an emitted file they stand above, with what was verified.
+    ENVELOPE_VERIFIED: dict[str, Any] = {}
+
+    def _construct(module: torch.nn.Module) -> torch.nn.Module: ...
+
+
+class OutsideEnvelopeWarning(UserWarning):
+    """A call was outside what had been verified; the original forward answered it."""
+
+
+def optimized(module: torch.nn.Module, fast: torch.nn.Module | None = None) -> torch.nn.Module:
+    """A drop-in for `module` that runs `ModelNew` wherever that was verified.
+
+    It is an instance of `type(module)` and lives on the same state, object for object. Calls
+    outside `ENVELOPE_VERIFIED` run the original forward, with one warning for each reason;
+    `.original` gives `module` back. `fast`: a `ModelNew` you constructed yourself.
+    Raises TypeError when `module` is not what was verified.
+    """
+    if isinstance(module, _DropIn):
+        module = module._dropin.original
+    if not isinstance(module, torch.nn.Module) or isinstance(module, torch.jit.ScriptModule):
+        raise TypeError(f"optimized() takes an nn.Module in eager mode, not {type(module)}")
+    if "forward" in vars(module):
+        raise TypeError("the module's forward was replaced on the instance; undo that first")
+    verified = {name: tuple(facts["shape"]) for name, facts in ENVELOPE_VERIFIED["state"].items()}
+    given = {name: tuple(tensor.shape) for name, tensor in _state(module).items()}
+    if verified != given:
+        names = [n for n in sorted(verified | given) if verified.get(n) != given.get(n)][:5]
+        shown = ", ".join(f"{n}: {given.get(n)}, not {verified.get(n)}" for n in names)
+        raise TypeError(f"not the verified module: parameters or buffers differ ({shown})")
+    if fast is None:
+        devices = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else []
+        with torch.random.fork_rng(devices=devices), _Unfilled():
+            fast = _construct(module)
+    # if live:
+    if ENVELOPE_VERIFIED["constructor"] == "from_reference":
+        strides = {n: tuple(facts["strides"]) for n, facts in ENVELOPE_VERIFIED["state"].items()}
+        return _assembled(module, fast, _described(module), strides)
+    # end
+    strides = {name: tensor.stride() for name, tensor in _state(fast).items()}
+    return _assembled(module, fast, _described(module), strides)
+
+
+class _Unfilled(torch.overrides.TorchFunctionMode):
+    """Leaves new parameters unfilled: the original's take their place at once."""
+
+    def __torch_function__(
+        self, function: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        target = args[0] if args else (kwargs or {}).get("tensor")
+        fills = function in _FILLS or getattr(function, "__module__", None) == "torch.nn.init"
+        left = fills and isinstance(target, torch.nn.Parameter)
+        return target if left else function(*args, **(kwargs or {}))
+
+
+class _DropIn(torch.nn.Module):
+    """Shares its whole `__dict__` with the original; the one slot holds what is not shared."""
+
+    __slots__ = ("_dropin",)
+    _dropin: Any
+    __deepcopy__ = None  # by __reduce_ex__
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        guard = self._dropin
+        call = guard.in_verified_form(args, kwargs)
+        refusal = (guard.refusal_in_graph if _is_traced() else guard.refusal)(*call)
+        if refusal is None:
+            return guard.fast(*call[0], **call[1])
+        guard.warn(*refusal)
+        return super().forward(*args, **kwargs)
+
+    def __copy__(self) -> torch.nn.Module:
+        return optimized(_copy.copy(self._dropin.original))
+
+    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
+        guard = self._dropin
+        return _assembled, (guard.original, guard.fast, guard.described, guard.strides)
+
+
+def _assembled(original: Any, fast: Any, described: Any, strides: Any) -> Any:
+    kind = type(original)
+    members: dict[str, Any] = {"__slots__": (), "__module__": kind.__module__}
+    if not hasattr(original, "original"):
+        members["original"] = property(lambda self: self._dropin.original)
+    dropin = object.__new__(type(f"Optimized{kind.__name__}", (_DropIn, kind), members))
+    object.__setattr__(dropin, "__dict__", vars(original))
+    object.__setattr__(dropin, "_dropin", _Guard(original, fast, described, strides))
+    return dropin
+
+
+class _Guard:
+    """Says of each call whether what was verified covers it; a refusal is `(reason, sentence)`."""
+
+    def __init__(self, original: Any, fast: Any, described: Any, strides: Any) -> None:
+        self.original, self.fast, self.described, self.strides = original, fast, described, strides
+        self.signature = _inspect.signature(type(original).forward)
+        self.device, self._warned = None, set[str]()
+        self._shared, self._alone = [], []
+        self._look()
+
+    def in_verified_form(self, args: Any, kwargs: Any) -> tuple[Any, Any]:
+        """The same call with by position and by name what was so when it was verified."""
+        if (len(args), {*kwargs}) in _FORMS:
+            return args, kwargs
+        try:
+            call, bare = self.signature.bind(self, *args, **kwargs), self.signature.bind_partial()
+        except TypeError:
+            return args, kwargs
+        call.apply_defaults()
+        bare.apply_defaults()
+        (_, *names), values = call.arguments, call.arguments
+        usual = {n for n, v in bare.arguments.items() if _spelled(v) == _spelled(values[n])}
+        for count, named in _FORMS:
+            if named <= {*names[count:]} <= named | usual:
+                return tuple(values[n] for n in names[:count]), {n: values[n] for n in named}
+        return args, kwargs
+
+    def refusal(self, args: Any, kwargs: Any) -> tuple[str, str] | None:
+        """None when the call is covered; a few microseconds for a call like the one before."""
+        given, watch = (*args, *kwargs.values()) if kwargs else args, self._watch
+        if (
+            watch.is_quiet()
+            and self._like == (len(args), *kwargs)
+            and _forward_ad._current_level < 0
+            and self._is_accepted(*given, *watch.tensors)
+            and not (self._needs_no_grad and torch.is_grad_enabled())
+            and (self._index is None or torch.cuda.current_device() == self._index)
+            and not any([tensor.data_ptr() % 16 for tensor in given])  # noqa: C419 - twice as quick
+        ):
+            return None
+        refusal = self.refusal_around(eager=True) or self._refusal_of(args, kwargs)
+        tensors = (*given, *self._watch.tensors)
+        if given and not refusal and _TensorGuards and all(type(t) in _PLAIN for t in tensors):
+            # torch's own comparison of type, dtype, device, sizes, strides, requires_grad and the
+            # dispatch keys in force, in which autocast, transforms, tracers and conjugation show.
+            guards = _TensorGuards(*tensors, dynamic_dims_sizes=None, dynamic_dims_strides=None)
+            self._is_accepted, self._like = guards.check, (len(args), *kwargs)
+            self._needs_no_grad = not _TRAINED and any(t.requires_grad for t in tensors)
+            # if values:
+            if _VALUES_VERIFIED:
+                # What a tensor holds does not show in torch's own comparison: it is asked each time.
+                self._like = None
+            # end
+        return refusal
+
+    def refusal_in_graph(self, args: Any, kwargs: Any) -> tuple[str, str] | None:
+        """The same where Dynamo traces: what is read here becomes a guard of the graph."""
+        refusal = self.refusal_around()
+        for part, name, value in self._watch.read:
+            now = getattr(part, name)
+            if now is not value if isinstance(value, torch.nn.Module) else now != value:
+                refusal = refusal or ("attribute", f"{name} has changed")
+        for own, theirs, name in self._shared:
+            if own[name] is not theirs[name]:
+                refusal = refusal or ("structure", f"{name} has changed")
+        if torch.is_autocast_enabled("cuda") or torch.is_autocast_enabled("cpu"):
+            refusal = refusal or ("autocast", "autocast is enabled")
+        return refusal or self._refusal_of(args, kwargs)
+
+    def refusal_around(self, *, eager: bool = False) -> tuple[str, str] | None:
+        """What does not depend on the arguments; where the state has changed, it is looked at."""
+        transform = torch._C._functorch.peek_interpreter_stack() is not None
+        tracer = torch._C._len_torch_dispatch_stack() or torch._C._get_tracing_state()
+        for reason, at_work, what in (
+            ("autocast", eager and torch._C._is_any_autocast_enabled(), "autocast"),
+            ("transform", transform or _forward_ad._current_level >= 0, "a torch.func transform"),
+            ("tracing", eager and tracer, "a tracer or a dispatch mode"),
+            ("hooks", any(self._watch.hooks), "a hook on a submodule or on all modules"),
+        ):
+            if at_work:
+                return reason, f"{what} is at work, which does not reach into the kernels"
+        if not (self._watch.is_quiet() and self._watch.storage() == self._storage):
+            self._look()
+        return self._state_refusal
+
+    def warn(self, reason: str, sentence: str) -> None:
+        if reason not in self._warned:
+            self._warned.add(reason)
+            remedy = _REMEDIES.get(reason, "Optimize again with such a call among the inputs.")
+            text = f"{type(self.original).__name__}: outside what was verified ({reason}): "
+            text += f"{sentence}. The original forward runs instead. {remedy} "
+            text += "This reason is not reported again."
+            _warnings.warn(text, OutsideEnvelopeWarning, stacklevel=5)
+
+    # Dynamo asks these two while it makes a graph, and keeps the answer in it.
+    refusal_around._dynamo_marked_constant = warn._dynamo_marked_constant = True
+
+    def _refusal_of(self, args: Any, kwargs: Any) -> tuple[str, str] | None:
+        sets = ENVELOPE_VERIFIED["input_sets"]
+        refusals = [_first(_set_questions(item, args, kwargs)) for item in sets]
+        if None not in refusals:
+            # The set with the right number of arguments says more than one with another number.
+            return min(refusals, key=lambda refusal: refusal[0] == "arguments")
+        tensors = [t for t in _leaves((args, kwargs)) if isinstance(t, torch.Tensor)]
+        tensors += self._watch.tensors
+        if not _TRAINED and torch.is_grad_enabled() and any(t.requires_grad for t in tensors):
+            return "gradient", "gradients are recorded, and an input or a parameter requires them"
+        devices = {tensor.device for tensor in tensors}
+        if len(devices) > 1:
+            return "device", f"arguments and parameters are on {sorted(map(str, devices))}"
+        if devices and not _is_traced():
+            self._move(*devices)
+            if self._index is not None and self._index != torch.cuda.current_device():
+                return "device", f"the tensors are on {self.device}, not on the current device"
+        return None
+
+    def _look(self) -> None:
+        """See whether the state is the verified one; if so, give it to the kernels' module."""
+        self._watch, self._like = _Watch(self.original), None
+        self._storage = self._watch.storage()
+        self._state_refusal = _first(_state_questions(self.original, self.described, self.strides))
+        if self._state_refusal is None:
+            held = _held(self.original)
+            self._shared, self._alone = [], []
+            for place, (own, name) in _held(self.fast).items():
+                if place in self.strides:
+                    own[name] = held[place][0][name]
+                    self._shared.append((own, *held[place]))
+                else:
+                    self._alone.append((own, name))
+            self._move(next((tensor.device for tensor in self._watch.tensors), self.device))
+            # Where the flag means nothing to the original, `fast` keeps the one verified.
+            self.fast.train(self.original.training and _TRAINED)
+
+    def _move(self, device: Any) -> None:
+        """Take what the kernels' module has of its own, such as tables, to where the call is."""
+        for own, name in self._alone if device is not None else ():
+            own[name] = own[name].to(device)
+        several = getattr(device, "type", "") == "cuda" and torch.cuda.device_count() > 1
+        self.device, self._index = device, device.index if several else None
+
+
+class _Watch:
+    """Notices in a microsecond or two that the state is not the one last looked at."""
+
+    def __init__(self, module: torch.nn.Module) -> None:
+        parts, every = [*module.modules()], torch.nn.modules.module
+        self.hooks = [vars(part)[name] for part in parts[1:] for name in _HOOKS]
+        self.hooks += [every._global_forward_hooks, every._global_forward_pre_hooks]
+        plain = [(p, n, v) for p in parts for n, v in vars(p).items() if _is_plain(v)]
+        holders, names = [vars(p) for p, _, _ in plain], [n for _, n, _ in plain]
+        settings = [v[:] if isinstance(v, list) else v for _, _, v in plain]
+        held = [vars(p)[kind] for p in parts for kind in ("_parameters", "_buffers", "_modules")]
+        values_of = _itertools.chain.from_iterable
+        self.objects = [*values_of(map(dict.values, held))]
+        # They are kept, because the id of an object that is gone is given to another.
+        ids = [*map(id, self.objects)]
+        self.is_quiet = lambda: (
+            not any(self.hooks)
+            and [*map(id, values_of(map(dict.values, held)))] == ids
+            and [*map(dict.get, holders, names)] == settings
+        )
+        self.read = [row for row in plain if row[1] == "training" or row[1][0] != "_"]
+        self.read += [(p, n, v) for p in parts for n, v in p._modules.items() if v is not None]
+        self.tensors = tuple(t for t in _state(module).values() if type(t) in _PLAIN)
+
+    def storage(self) -> list[Any]:
+        """Of each tensor; `.half()` and `.to()` exchange it behind the parameter."""
+        return [(tensor.dtype, tensor.data_ptr()) for tensor in self.tensors]
+
+
+def _held(module: torch.nn.Module) -> dict[str, Any]:
+    """Where each parameter and buffer is: a dict, and the name in it."""
+    return {
+        f"{path}.{name}".strip("."): (held, name)
+        for path, part in module.named_modules(remove_duplicate=False)
+        for held in (part._parameters, part._buffers)
+        for name, tensor in held.items()
+        if tensor is not None
+    }
+
+
+def _state(module: torch.nn.Module) -> dict[str, torch.Tensor]:
+    every = module.state_dict(keep_vars=True)
+    return {name: value for name, value in every.items() if isinstance(value, torch.Tensor)}
+
+
+def _described(module: torch.nn.Module) -> dict[tuple[str, str], str]:
+    """Class and plain attributes of every part: what `ModelNew` took over when it was built."""
+    parts = dict(module.named_modules(remove_duplicate=False))
+    kinds = {("structure", f"the class of {p}"): type(parts[p]).__qualname__ for p in parts}
+    return kinds | {
+        ("attribute", f"the attribute {path}.{name}".replace(" .", " ")): _spelled(value)
+        for path, part in parts.items()
+        for name, value in vars(part).items()
+        if name not in _INTERNAL and _is_plain(value)
+    }
+
+
+def _first(questions: Any) -> tuple[str, str] | None:
+    """The refusal of the first question whose answer is not the verified one."""
+    for reason, what, now, verified in questions:
+        if now != verified:
+            return reason, f"{what} {now}, verified: {verified}"
+    return None
+
+
+def _state_questions(module: Any, described: Any, strides: Any) -> Any:
+    now = _described(module)
+    # if attributes:
+    for path, attributes in ENVELOPE_VERIFIED.get("attributes", {}).items():
+        for name, text in attributes.items():
+            what = f"the attribute {path}.{name}".replace(" .", " ")
+            yield "attribute", f"{what} is", now.get(("attribute", what)), text
+    # end
+    for at in now | described:
+        yield at[0], f"{at[1]} is", now.get(at, "gone"), described.get(at, "not there")
+    # if mode:
+    if not ENVELOPE_VERIFIED.get("mode_independent"):
+        flags = {"train" if part.training else "eval" for part in module.modules()}
+        right = len(flags) == 1 and flags <= {*ENVELOPE_VERIFIED["modes"]}
+        yield "mode", f"all parts are in a mode of {ENVELOPE_VERIFIED['modes']}:", right, True
+    # end
+    state = _state(module)
+    yield "structure", "the parameters and buffers are", sorted(state), sorted(strides)
+    for name, facts in ENVELOPE_VERIFIED["state"].items():
+        yield from _value_questions(name, state[name], facts | {"strides": strides[name]}, None)
+
+
+def _set_questions(item: Any, args: Any, kwargs: Any) -> Any:
+    named, sizes = item.get("kwargs", {}), {}
+    verified = len(item["args"]), sorted(named)
+    yield "arguments", "those by position and by name are", (len(args), sorted(kwargs)), verified
+    for at, facts in enumerate(item["args"]):
+        yield from _value_questions(f"argument {at}", args[at], facts, sizes)
+    # if names:
+    for name, facts in named.items():
+        yield from _value_questions(name, kwargs[name], facts, sizes)
+    # end
+
+
+def _value_questions(label: str, value: Any, facts: Any, sizes: Any) -> Any:
+    """Of an argument or, without `sizes`, of the state: there strides must be the very same."""
+    # if literal:
+    if "literal" in facts:
+        text = str(value) if isinstance(value, torch.device) else _spelled(value)
+        text = f"torch.device({text!r})" if isinstance(value, torch.device) else text
+        text = f"float('{text}')" if text in ("inf", "-inf", "nan") else text
+        yield "value", f"{label} is", text, facts["literal"]
+        return
+    # end
+    # if nest:
+    for kind in (list, tuple, dict):
+        if kind.__name__ in facts:
+            inner = facts[kind.__name__]
+            keys = [*inner] if kind is dict else [*range(len(inner))]
+            same = type(value) is kind and len(value) == len(keys)
+            same = same and (kind is not dict or value.keys() == inner.keys())
+            yield "arguments", f"{label} is a {kind.__name__} of {keys}:", same, True
+            for key in keys:
+                yield from _value_questions(f"{label}[{key!r}]", value[key], inner[key], sizes)
+            return
+    # end
+    plain = type(value) in _PLAIN and value.layout is torch.strided
+    plain = plain and not (value.is_nested or value.is_quantized)
+    lazy = plain and (value.is_complex() if _is_traced() else value.is_conj() or value.is_neg())
+    yield "tensor type", f"{label} is a plain dense tensor:", plain and not lazy, True
+    yield "dtype", f"{label} is", value.dtype, getattr(torch, facts["dtype"])
+    kind, kinds = value.device.type, ENVELOPE_VERIFIED["device_types"]
+    yield "device", f"{label} is on", kind, kind if kind in kinds else " or ".join(kinds)
+    shape, rules, strides = tuple(value.shape), facts["shape"], facts.get("strides")
+    yield "rank", f"{label} has dimensions:", len(shape), len(rules)
+    # if rules:
+    if all(_fits(size, rule, sizes) for size, rule in zip(shape, rules, strict=True)):
+        rules = shape
+    # end
+    yield "shape", f"{label} has the shape", shape, tuple(rules)
+    if not _is_traced():
+        yield "alignment", f"{label} begins, modulo 16, at byte", value.data_ptr() % 16, 0
+    now = value.stride()
+    # The stride of a dimension of one element means nothing.
+    fits = strides and all(n == 1 or a == b for n, a, b in zip(shape, now, strides, strict=True))
+    if sizes is not None and ENVELOPE_VERIFIED["contiguous"]:
+        fits = fits or value.is_contiguous()
+    yield "strides", f"{label} has strides", now, now if fits else strides or "contiguous"
+    # if values:
+    if "values" in facts:
+        # A graph cannot read them.
+        same = not _is_traced() and _digest(value) == facts["values"]
+        yield "values", f"{label} holds what it held in every verified call:", same, True
+    # end
+
+
+# if rules:
+def _fits(size: int, rule: Any, sizes: dict[str, int]) -> bool:
+    """`rule`: a number, "any", or a dict of min, max, multiple_of, name (one name, one size)."""
+    if isinstance(rule, dict):
+        return (
+            rule.get("min", 0) <= size <= rule.get("max", size)
+            and size % rule.get("multiple_of", 1) == 0
+            and sizes.setdefault(rule.get("name", str(id(rule))), size) == size
+        )
+    return bool(rule == "any" or rule == size)
+
+
+# end
+# if values:
+def _digest(tensor: torch.Tensor) -> str:
+    """Of what it holds: hashed once for each tensor and version, unknown in a graph capture."""
+    import hashlib
+    import weakref
+
+    version = None if tensor.is_inference() else tensor._version
+    known, seen, digest = _DIGESTS.get(id(tensor), (None, None, ""))
+    if known is None or known() is not tensor or version is None or seen != version:
+        if tensor.is_cuda and torch.cuda.is_current_stream_capturing():
+            return "unknown"
+        if len(_DIGESTS) > 64:
+            _DIGESTS.clear()
+        flat = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8)
+        digest = hashlib.sha256(flat.numpy().tobytes()).hexdigest()
+        _DIGESTS[id(tensor)] = weakref.ref(tensor), version, digest
+    return digest
+
+
+_DIGESTS: dict[int, tuple[Any, Any, str]] = {}
+_VALUES_VERIFIED = "'values':" in repr(ENVELOPE_VERIFIED["input_sets"])
+
+
+# end
+def _is_plain(value: Any) -> bool:
+    """Whether a change of this attribute can be seen by comparing values."""
+    if isinstance(value, list | tuple):
+        return all(map(_is_plain, value))
+    return value is None or isinstance(value, _VALUES) or hasattr(value, "__qualname__")
+
+
+def _spelled(value: Any) -> str:
+    """`value` as text, the same for equal values of one type; what has none is equal to itself."""
+    name = getattr(value, "__qualname__", "<")
+    if "<" not in name:
+        return f"{value.__module__}.{name}"
+    return repr(value) if _is_plain(value) else f"<{type(value).__name__} {id(value):#x}>"
+
+
+_is_traced, _forward_ad = torch.compiler.is_dynamo_compiling, torch.autograd.forward_ad
+_TensorGuards = getattr(getattr(torch._C._dynamo, "guards", None), "TensorGuards", None)
+_leaves = torch.utils._pytree.tree_leaves
+_FORMS = [(len(s["args"]), {*s.get("kwargs", {})}) for s in ENVELOPE_VERIFIED["input_sets"]]
+_TRAINED = "train" in ENVELOPE_VERIFIED["modes"]
+_PLAIN = frozenset({torch.Tensor, torch.nn.Parameter})
+_VALUES = (bool, int, float, str, torch.dtype, torch.device)
+_INTERNAL = frozenset({*vars(torch.nn.Module()), "forward"})
+_HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+_FILLING = ("normal_", "uniform_", "fill_", "zero_", "bernoulli_", "erfinv_", "copy_")
+_FILLS = {getattr(torch.Tensor, name) for name in _FILLING}
+_REMEDIES = {
+    "gradient": "Call it under torch.no_grad(), or verify it with --train.",
+    "mode": "Call .eval(), or verify it with --train.",
+    "autocast": "Leave autocast for this call, or give the module the dtype itself.",
+    "hooks": "Remove the hook, or keep the original for such calls.",
+}

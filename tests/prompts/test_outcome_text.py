@@ -1,0 +1,41 @@
+"""The last screen of a run: what, how sure, what next."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from kernelagent.domain.evaluation import Correctness, Disclosure
+from kernelagent.prompts.wording import outcome_text
+from tests.dropin.emitted import estimated, measured
+
+OUT = Path("norm_optimized.py")
+
+
+def labels(text: str) -> list[str]:
+    return [line.strip().partition(":")[0] for line in text.splitlines()[1:] if ": " in line]
+
+
+def test_what_how_sure_and_what_next_stand_in_this_order() -> None:
+    text = outcome_text("better", estimated(), OUT, "")
+    assert labels(text)[:3] == ["what", "how sure", "next"]
+    assert "from norm_optimized import optimized; model.part = optimized(model.part)" in text
+
+
+def test_an_estimate_is_called_so_and_how_to_time_it_is_said() -> None:
+    assert "not timed; estimate" in outcome_text("better", estimated(), OUT, "")
+    assert "where there is a GPU" in outcome_text("better", estimated(), OUT, "")
+    assert "where there is a GPU" not in outcome_text("better", measured(), OUT, "")
+
+
+def test_remarks_are_counted_and_their_place_is_named() -> None:
+    remark = Disclosure("envelope", "neighbouring inputs: " + "a long list; " * 20)
+    text = outcome_text("better", replace(estimated(), disclosures=(remark,)), OUT, "")
+    assert "1 remark, in the file's header and the report" in text
+    assert "a long list" not in text
+
+
+def test_how_near_the_answers_came_to_their_budget_is_said() -> None:
+    result = Correctness(trials=18, cases=(), error=0.02, budget=0.1)
+    text = outcome_text("better", replace(estimated(), correctness=result), OUT, "")
+    assert "18 trials against a float64 reference, the worst error 20% of its budget" in text
