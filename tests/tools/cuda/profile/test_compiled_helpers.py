@@ -25,12 +25,12 @@ cache = pathlib.Path(os.environ["TRITON_CACHE_DIR"])
 class ModelNew(torch.nn.Module):
     def forward(self, x):
         names = sorted(path.name for path in cache.rglob("*") if path.is_file())
-        bad = [path for path in cache.rglob("*") if path.is_file() and "bad" in path.read_text()]
+        bad = [path for path in cache.rglob("*") if path.is_file() and "spoilt" in path.read_text()]
         for path in cache.rglob("*"):
             if path.is_file():
-                path.write_text("bad")
+                path.write_text("spoilt")
         (cache / "added").mkdir()
-        (cache / "added" / "__triton_launcher.so").write_text("bad")
+        (cache / "added" / "__triton_launcher.so").write_text("spoilt")
         return torch.tensor([len(names), len(bad)], dtype=torch.float32)
 """
 
