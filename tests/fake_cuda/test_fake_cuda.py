@@ -171,6 +171,6 @@ def test_a_command_that_ends_otherwise_is_a_fault(ended: harness.Ended, faults: 
 
 
 def test_a_machine_is_described_as_the_driver_reads_it() -> None:
-    text = Machine(exclusive=True).text(2.0)
+    text = Machine(exclusive=True).text()
     assert "exclusive 1" in text.splitlines()
     assert all(len(line.split(" ", 1)) == 2 for line in text.splitlines())

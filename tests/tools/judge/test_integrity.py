@@ -177,7 +177,6 @@ def move_pythons_generator():
     return lambda: random.setstate(kept)
 
 
-@pytest.mark.filterwarnings("ignore:Warning only once for all operators")
 @pytest.mark.parametrize(
     "register",
     [

@@ -7,12 +7,8 @@ import pytest
 from kernelagent.domain.errors import UsageError
 from kernelagent.domain.judge_settings import JudgeSettings
 from kernelagent.domain.problem import ProblemSpec
-from kernelagent.tools.judge.verify.candidate_process import (
-    CandidateProcess,
-    Deadline,
-    Limits,
-    limits_for,
-)
+from kernelagent.tools.judge.verify.candidate_process import CandidateProcess
+from kernelagent.tools.judge.verify.limits import Deadline, Limits, limits_for
 from kernelagent.tools.judge.verify.rejection import Rejected, beyond_means
 from kernelagent.tools.wire import pair
 
