@@ -1,4 +1,4 @@
-"""The default worth defending: chains until a kernel is correct, then a tree while it pays.
+"""The default strategy: chains until a kernel is correct, then a tree while turns bring a gain.
 
 Independent chains find the first correct kernel, a tree improves on it, and the run ends by itself:
 when the last few turns gained less than 1 %, or when so little headroom is left below the device's

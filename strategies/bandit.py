@@ -1,7 +1,7 @@
 """A bandit: which request to which model pays, learnt during the run for each kind of bottleneck.
 
 An arm is a kind of request, a model, and what the candidate to be refined is bound by. Pulling it
-takes a turn; it pays what the turn gained over its parent, from 0 to 1. The next arm is the one of
+takes a turn; its reward is the gain over the parent, from 0 to 1. The next arm is the one of
 highest upper confidence bound, or of the highest draw from its posterior.
 
 Sources: UCB1 (Auer, Cesa-Bianchi, Fischer: "Finite-time Analysis of the Multiarmed Bandit Problem",
@@ -126,7 +126,7 @@ def payoffs(history: History, lineage: Lineage) -> Known:
 class _Remembered:
     """Forest and payoffs, without walking again the turns that were settled when it was asked last.
 
-    A turn that is settled never changes, so neither does what is known of the turns up to the first
+    A finished turn never changes, so results for the turns before the first pending turn are cached;
     pending one; another history is begun from the start.
     """
 

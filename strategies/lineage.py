@@ -1,4 +1,4 @@
-"""What the strategies ask of a history: who is left to ask, who refined whom, and did it pay."""
+"""Queries on a history: which models are left, which turn refined which, and whether it was faster."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Which accepted candidate to refine: a draw from each one's interval, less for each child it has.
 
 A point estimate of a noisy speed misranks; drawing from the interval gives every candidate the turns
-its chance of being the fastest deserves. Source: uncertainty-aware choice in verifier-guided search
+that match its probability of being the fastest. Source: uncertainty-aware choice in verifier-guided search
 (UVM, group Thompson sampling). The penalty for children is what keeps a beam from filling with
 siblings, in the place of the visit count of a tree search.
 """
@@ -20,7 +20,7 @@ UNSURE = 0.2
 
 
 def draw_parent(lineage: Lineage, beam: int, penalty: float, draw: Random) -> Turn | None:
-    """One of the `beam` best accepted turns; each child it has takes the share `penalty` off it."""
+    """Draws one of the `beam` best accepted turns; each child multiplies its draw by 1 - `penalty`."""
     fastest = best_accepted(tuple(lineage.nodes.values()), beam)
     drawn = [_speed(turn, draw) * (1 - penalty) ** len(lineage.children(turn)) for turn in fastest]
     chosen = max(range(len(fastest)), key=drawn.__getitem__, default=None)

@@ -1,4 +1,4 @@
-"""The process that conducts a run which a screen watches: its orders on stdin, its folder on stdout.
+"""The process that executes a run shown in the TUI: reads `Orders` from stdin, prints the run's folder.
 
 `python -m kernelagent.tui.conduct`; a separate process, so that the run outlives the screen.
 """

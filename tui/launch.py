@@ -97,7 +97,7 @@ def optimize(spec: ProblemSpec, config: RunConfig, folder: RunFolder | None) -> 
     controller = Controller.start(Orders(spec, config, resume))
     result = controller.wait_for_folder()
     KernelAgentApp(RunScreen(result, lambda: controller.going_on)).run()
-    # Asked before the log is read: who was gone by then has written all that is to be written.
+    # Check before reading the log: if the controller has ended by now, the log is complete.
     still_there = controller.going_on
     state = fold(read_events(result.log))
     end = state.finished

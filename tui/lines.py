@@ -79,5 +79,5 @@ def strip_of(line: Text, base: Style, widget: Widget) -> Strip:
 
 
 def _same(old: Text | None, new: Text | None) -> bool:
-    """`==` of texts does not look at the style of the whole."""
+    """Compares the base style too, which `Text.__eq__` ignores."""
     return old == new and (old is None or new is None or old.style == new.style)

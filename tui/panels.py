@@ -21,7 +21,7 @@ _STAGE_MARKS = {"passed": "✓", "failed": "✗", "skipped": "–"}
 
 
 def large_number(view: View) -> str:
-    """The number to be read from across the room; `-` while there is none."""
+    """The best speedup or estimate in large type; `-` while there is none."""
     shown = view.shown
     if shown is None:
         return "-"

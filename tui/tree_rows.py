@@ -34,7 +34,7 @@ class TreeRow:
 
     @cached_property
     def text(self) -> Text:
-        """Written when somebody looks at the row: of a thousand, a screen shows thirty."""
+        """Rendered only when the row is visible: a screen shows about thirty of a thousand rows."""
         return self.write()
 
 

@@ -1,4 +1,4 @@
-"""The list of turns: draws only the lines in sight, so a thousand turns cost what thirty do."""
+"""The list of turns: renders only visible lines, so the cost does not grow with the number of turns."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ class View:
     steered: list[Steered] = field(default_factory=list)
     events: int = 0
     turns_changed: int = 0
-    """Goes up with every change of a turn: what was drawn of the tree is old then."""
+    """Incremented when a turn changes, so that the tree is drawn again."""
 
     def take_all(self, events: Iterable[Logged]) -> None:
         """Events that were read together; the pieces of a reply are taken as one."""

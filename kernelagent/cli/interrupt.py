@@ -1,4 +1,4 @@
-"""Ctrl-C as a wish that the loop looks for, rather than an exception in the middle of a turn."""
+"""Ctrl-C sets a flag that the loop checks, instead of raising an exception during a turn."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class StopOnInterrupt:
     def asked(self) -> bool:
         """Whether to stop after this turn; raises `KeyboardInterrupt` when it was asked for twice.
 
-        The second Ctrl-C may arrive where Python drops exceptions, in a destructor for one.
+        Asked again here because Python drops an exception raised in, for example, a destructor.
         """
         if self._times > 1:
             raise KeyboardInterrupt
@@ -38,7 +38,7 @@ class StopOnInterrupt:
 
     def _hung_up(self, signum: int, frame: FrameType | None) -> None:
         self._times = max(self._times, 1)
-        # Nobody reads any more, and a terminal that is gone answers each word with an error.
+        # Writing to a closed terminal raises an error, so output goes to os.devnull from now on.
         silent = os.open(os.devnull, os.O_RDWR)
         for stream in (sys.stdin, sys.stdout, sys.stderr):
             with contextlib.suppress(OSError, ValueError):

@@ -1,4 +1,4 @@
-"""The command `kernelagent`: flags in, exit status out; what it does is in `run`, `doctor`, `verdict`."""
+"""The command `kernelagent`: parses flags and returns exit statuses; the work is done in `commands`."""
 
 from __future__ import annotations
 

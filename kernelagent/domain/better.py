@@ -18,7 +18,7 @@ Standing = Literal["faster", "not told apart", "slower"]
 
 @dataclass(frozen=True)
 class Span:
-    """A ratio, measured or estimated, and between what it lies."""
+    """A measured or estimated ratio with the bounds of its interval."""
 
     value: float
     low: float

@@ -69,7 +69,7 @@ class Spent:
 
 
 def why_too_dear(budget: Budget, spent: Spent, ask: Cost) -> str | None:
-    """A sentence when the worst case of the next ask does not fit into what is left, else None."""
+    """A sentence if the worst-case cost of the next request exceeds the remaining budget, else None."""
     used: tuple[tuple[float | None, float | None, float, str], ...] = (
         (ask.tokens, budget.tokens, spent.tokens, "tokens"),
         (ask.dollars, budget.dollars, spent.dollars, "dollars"),

@@ -203,7 +203,7 @@ class Estimate:
 
 @dataclass(frozen=True)
 class HeadroomFacts:
-    """How near a candidate came to the least time its problem needs on this device.
+    """How close a candidate is to the lower bound of its problem's time on this device.
 
     The least time trusts no candidate: the fewest bytes and operations of the reference over the
     device's ceilings. Beside an estimate it has the estimate's own assumptions, and one launch.

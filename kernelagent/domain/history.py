@@ -26,7 +26,7 @@ class Message:
 
 @dataclass(frozen=True)
 class Recalled:
-    """A lesson of earlier runs as a turn's model was told it; the library may change, this does not."""
+    """A lesson as it stood in a turn's prompt; later changes of the library do not change it."""
 
     lesson: str
     """Its id in the library."""

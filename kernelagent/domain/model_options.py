@@ -29,7 +29,7 @@ class VllmOptions:
     gpu_memory_utilization: float | None = None
     """The model's share of the GPU; None: computed, where module and model share one."""
     start_minutes: float = 20.0
-    """How long a start may take: a large checkpoint is read, compiled for and captured."""
+    """Start timeout: vLLM loads a large checkpoint, compiles and captures CUDA graphs."""
 
     def __post_init__(self) -> None:
         share = self.gpu_memory_utilization

@@ -61,7 +61,7 @@ class ForwardEstimate:
 
     us: Estimated
     bound: str
-    """`launch`: the host, not the device, is what takes the time."""
+    """`launch`: the forward is bound by the host's kernel launches, not by the device."""
     operations: tuple[PartEstimate, ...]
 
 

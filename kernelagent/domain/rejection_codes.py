@@ -15,9 +15,9 @@ class RejectionCode:
     remedy: str
     """What usually mends it."""
     teaches: bool = False
-    """The message holds for the next candidate too; a wrong output's is about its own numbers."""
+    """Whether the message is useful for later candidates too (that of `wrong_output` is not)."""
     of_the_place: bool = False
-    """The message is about one place in this candidate's code, and is kept without its numbers."""
+    """Whether the message names a place in the candidate's code; numbers are removed from its lesson."""
 
 
 REJECTION_CODES = (

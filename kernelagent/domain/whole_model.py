@@ -29,7 +29,7 @@ class ScanRow:
     gain_at_most: float | None
     """Speedup of the whole model were this submodule alone at its bound (Amdahl)."""
     alike: tuple[str, ...] = ()
-    """Other submodules of its class with the same shapes: what fits it fits them."""
+    """Other submodules of the same class and shapes, for which the same kernels can be used."""
     cannot: str | None = None
     """Why it cannot be captured; None where it can."""
 

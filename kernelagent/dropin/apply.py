@@ -132,7 +132,7 @@ def _commit(
 
 
 def _require_clean(repo: Repo, model: str, target: str) -> None:
-    """The certificate is about the committed text, and nothing uncommitted is overtaken."""
+    """Refuse uncommitted changes of the module's file or the target, and a target that is not ours."""
     tracked = repo.git.ls_files("--", model)
     if not tracked:
         raise UsageError(f"{model} is not committed yet: commit it first, then apply --commit")

@@ -59,7 +59,7 @@ def emit_module(
     certificate: Certificate,
     runtime: Runtime = "inline",
 ) -> str:
-    """The text of the emitted file; `runtime`: whether it carries the drop-in or asks a package for it.
+    """The text of the emitted file; `runtime`: whether the guard is inlined or imported from a package.
 
     Raises ValueError for an evaluation that was not accepted or carries no envelope, and
     `UsageError` when the candidate takes a name the file needs (`review` tells beforehand).

@@ -1,7 +1,7 @@
 """What in a candidate's text a user should look at before it is written among their files.
 
-It explains and decides nothing about a verdict: the judge watches what a candidate does, this reads
-what it says.
+It has no influence on the verdict: the judge checks what a candidate does, this module reads
+its source text.
 """
 
 from __future__ import annotations

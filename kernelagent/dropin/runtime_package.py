@@ -1,4 +1,4 @@
-"""`--runtime package`: the emitted file asks the package `kernelagent-runtime` for its drop-in.
+"""`--runtime package`: the emitted file imports its guard from the package `kernelagent-runtime`.
 
 What stays in the file is the candidate, what was verified, and how `ModelNew` is made. The package is
 asked when `optimized` is called, so that the kernels can be read, judged and used without it.

@@ -27,7 +27,7 @@ class Attached:
 
     @classmethod
     def to(cls, folder: str, *, learns: bool = True) -> Attached:
-        """The memory in a folder, which is made where it is to learn; raises `UsageError`."""
+        """The memory in a folder, created if `learns` is true; raises `UsageError`."""
         library = Library.at(Path(folder), make=learns)
         return cls(library, Memory(library.lessons(), harness_sha256()[:12]), learns)
 

@@ -19,7 +19,7 @@ class ConcurrentQuery(Generic[T]):
         self._places = places
         self._value: list[T] = []
         self._error: BaseException | None = None
-        # A daemon: a second Ctrl-C must not wait for an answer that may take minutes.
+        # A daemon thread, so that a second Ctrl-C does not wait minutes for a reply.
         Thread(target=self._run, daemon=True).start()
 
     def result(self) -> T:

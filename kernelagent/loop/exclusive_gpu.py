@@ -1,6 +1,6 @@
 """Exclusive use of a GPU that local models generate on and candidates are timed on.
 
-Before an evaluation on `cuda`: no ask begins, those in flight end, models give their memory back,
+Before an evaluation on `cuda`: no model request starts, running ones finish, models free their memory,
 and the GPU's lock is held alone. On `virtual` nothing is shared, and none of this happens.
 """
 
@@ -19,7 +19,7 @@ from kernelagent.models.draining import Pausable
 from kernelagent.tools.gpu_lock import GpuLock, gpu_of
 
 Say = Callable[[Literal["info", "warning"], str], None]
-"""Tells the run's log what is no step of the run."""
+"""Writes a message into the run's log that is not an event of a step."""
 
 
 class Judge(Protocol):
@@ -82,7 +82,7 @@ class QuietJudge:
 
     @contextmanager
     def quiet(self) -> Iterator[None]:
-        """Models paused and the lock held alone, in this order: their generation shares the lock."""
+        """Pause the models, then take the lock exclusively: generating models hold it as a shared lock."""
         with ExitStack() as after:
             for model in self.models:
                 after.callback(model.resume)

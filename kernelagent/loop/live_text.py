@@ -1,4 +1,4 @@
-"""A reply on its way: its text is passed on clean, and published in pieces, two a second at most."""
+"""A streaming reply: secrets are removed, and its text is published at most twice a second."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ EVERY_S = 0.5
 
 @dataclass
 class LiveText:
-    """Takes the text of one reply as it arrives; what is not published is in the reply in the end."""
+    """Takes the text of one reply as it arrives; the final `ReplyReceived` holds any text not yet published."""
 
     publish: Callable[[str, int], None]
     """Receives a piece, and how many characters there are with it."""
@@ -20,7 +20,7 @@ class LiveText:
     redact: Redactor
     clock: Callable[[], float]
     _held: str = ""
-    """The end of the text while it may be the beginning of a key."""
+    """Text held back because it may be the beginning of a secret."""
     _waiting: list[str] = field(default_factory=list)
     _characters: int = 0
     _published_s: float | None = None

@@ -26,7 +26,7 @@ from kernelagent.prompts import (
 from kernelagent.storage.secrets import Redactor
 
 _LESS_AFTER_REFUSAL = 0.75
-"""Of the tokens that were too many, where the endpoint did not say how many it takes."""
+"""The next prompt gets this share of the refused prompt's tokens if the endpoint named no limit."""
 
 
 @dataclass
@@ -45,10 +45,10 @@ class QueryRunner:
     prompts: Style = "strong"
     redact: Redactor = field(default_factory=Redactor)
     _refused: dict[str, int] = field(default_factory=dict)
-    """Tokens of a prompt that each model's endpoint will take, as its refusals taught."""
+    """Prompt limit in tokens of each model, learnt from the endpoint's refusals."""
 
     def rendered(self, ask: ModelQuery) -> ModelQuery:
-        """`ask` with its prompt: what fits, else the shortest there is, for tokens are estimated here."""
+        """`ask` with its prompt: cut to fit, or the shortest possible one, since token counts are only estimates."""
         room = self._room(ask.request.model)
         if room is not None:
             room -= estimate_tokens(ask.added)
@@ -97,7 +97,7 @@ class QueryRunner:
 
     def logged(self, ask: ModelQuery, answer: Reply, seconds: float) -> Turn:
         """The turn that a reply makes, once the log has it."""
-        # What no file can hold must not be in memory either: a resumed run reads it from the log.
+        # Remove lone surrogates, which a file cannot hold, so that a resumed run sees the same text.
         text = without_surrogates(self.redact(answer.text))
         self.publish(
             ReplyReceived(

@@ -95,7 +95,7 @@ def optimize(
     ready: Mapping[str, Model] = MappingProxyType({}),
     judges: Judges = HERE,
 ) -> RunResult:
-    """Run to the end; raises what stops a run before it began, returns what it came to otherwise.
+    """Run to the end and return the outcome; raises if the run cannot start.
 
     `folder`: an existing run's, to go on where it ended. `ready`: models that are made already, by the
     name under which the configuration has them. `judges`: who evaluates, if not this machine.
@@ -198,7 +198,7 @@ class Run:
             )
 
     def _models(self, judge: OpenedJudge, gpu: Gpu | None, started: ExitStack) -> list[Model]:
-        """The models in the order given; whichever started is closed, also when a later one cannot."""
+        """The models in the order given; started ones are closed even if a later one fails to start."""
         settings = ModelSettings(
             problem=self.problem,
             facts=judge.facts,
@@ -289,7 +289,7 @@ class Run:
         )
 
     def _learn(self) -> None:
-        """What the run taught goes into its memory; one that cannot be written spoils no run."""
+        """Add the run's lessons to its memory; a failure to write them is only a warning."""
         try:
             message = None if self.memory is None else self.memory.learn(self.folder.log)
         except KernelAgentError as error:

@@ -73,7 +73,7 @@ def scanned(problem: ProblemSpec, config: RunConfig) -> Scan:
 def following(
     scan: Scan, taken: Sequence[ScanRow], failed: Sequence[ScanRow] = ()
 ) -> ScanRow | None:
-    """The part with most to gain besides those `taken`; what is inside one that `failed` may be it."""
+    """The part with most to gain outside those `taken`; it may lie inside a part that `failed`."""
     gone = {path for row in failed for path in (row.path, *row.alike)}
     return next(
         (r for r in scan.rows if _can(r) and r.path not in gone and not _overlaps(r.path, taken)),
@@ -93,7 +93,7 @@ def optimize_top(
 ) -> PartsResult:
     """The `top` parts with most to gain; a part without an accepted candidate is replaced by the next.
 
-    At most as many again are tried in vain. Raises what went wrong when not one could be tried.
+    Gives up after more than `top` failures. Raises the last error if no part could be optimized.
     """
     if top > 1 and config.out is not None:
         raise UsageError("--out names one file; leave it out with several submodules")
@@ -177,7 +177,7 @@ def _one(
         whole = judge.verify(places, _candidate_of(result), _ratio(result))
     (result.run / "whole_model.json").write_bytes(to_json(to_data(whole)))
     if not whole.right:
-        # Right alone and wrong in its place: the run keeps its copy, the user's folder does not.
+        # Correct alone but wrong in the whole model: delete the output file; the run's copy is kept.
         result.path.unlink()
         return PartResult(path, str(result.run), whole.why, None, whole)
     return PartResult(path, str(result.run), result.why, str(result.path), whole, alike)

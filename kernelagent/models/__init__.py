@@ -23,7 +23,7 @@ FORWARD_ONLY = (
     "with --model; without --train the emitted module runs the original wherever a gradient is needed"
 )
 Finish = Literal["stop", "length", "refused", "lost", "budget"]
-"""How a reply ended: by itself, at its limit, not at all, with its connection, or by our budget."""
+"""How a reply ended: complete, at the token limit, refused, connection lost, or budget spent."""
 _ROOM_TO_ANSWER = 8192
 """Tokens kept free for the answer in a large window: some kernels, and the thoughts before them."""
 

@@ -70,7 +70,7 @@ class AgentModel:
     def _hand_in(self, answer: Reply | Exhausted) -> ModelQuery | None:
         ask = self.open_ask()
         with self._changed:
-            # Another call may have answered between the two looks: one question, one answer.
+            # Check again under the lock: another call may have answered this question meanwhile.
             if ask is None or self._asked is not ask or self._answer is not None:
                 return None
             self._answer = answer

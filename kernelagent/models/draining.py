@@ -1,4 +1,4 @@
-"""A gate before a model on the GPU that candidates are timed on: it closes, and what runs, ends."""
+"""Stops a model from using the GPU while candidates are timed: running requests end, new ones wait."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ class Pausable(Protocol):
         ...
 
     def resume(self) -> None:
-        """Asks go on; raises nothing, so that no evaluation is lost by it."""
+        """Allow requests again; raises nothing, so that no evaluation is lost."""
         ...
 
 
 class Gate:
-    """Counts what is being generated; closed, it lets nothing begin."""
+    """Counts running requests; while it is closed, no request can start."""
 
     def __init__(
         self,
@@ -100,7 +100,7 @@ class Gate:
 
 
 class DrainedModel:
-    """A model on this machine that somebody else started: it can be waited for, not put to sleep."""
+    """A local model that we did not start: requests can be drained, but its memory cannot be freed."""
 
     def __init__(self, model: Model, gate: Gate) -> None:
         self._model = model

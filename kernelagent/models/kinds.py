@@ -88,7 +88,7 @@ def stays_on_this_machine(name: str) -> bool:
 
 
 def _installed() -> tuple[ModelKind, ...]:
-    # What a stranger's model does with the source is not known: it counts as sending it elsewhere.
+    # A plug-in's model may send the source anywhere, so it is treated as remote.
     return tuple(ModelKind(point.name, point.value) for point in entry_points(group=ENTRY_POINTS))
 
 

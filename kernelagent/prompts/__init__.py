@@ -1,4 +1,4 @@
-"""The words a model is sent: templates beside this file, rendered strictly from the run's facts."""
+"""The prompts: templates beside this file, rendered from the run's facts; a missing value is an error."""
 
 from __future__ import annotations
 

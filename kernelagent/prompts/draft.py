@@ -17,7 +17,7 @@ from kernelagent.prompts.repeats import lessons, summary
 
 _TEMPLATES = Path(__file__).parent
 _WORDING = 2
-"""Raised when the words change on purpose; the hash beside it sees every change."""
+"""Increment it when the wording changes on purpose; the hash detects every change."""
 _SUMMARIES = 12
 """Turns outside the window that are still told in one line each."""
 

@@ -13,7 +13,7 @@ from kernelagent.domain.parsing import parse
 from kernelagent.domain.rejection_codes import TEACHING
 
 REPEATED = "repeated"
-"""How the reason of a void turn begins whose program had been tried before; a code of the contract."""
+"""Prefix of the reason of a void turn whose program was tried before; a documented rejection code."""
 _MOST_LESSONS = 6
 _LONGEST = 200
 _FEWEST_LINES = 3
@@ -52,7 +52,7 @@ def came_back(history: History, turn: Turn) -> str | None:
     added = _taken_out(turn.candidate.source, parent)
     if len(added) < _FEWEST_LINES:
         return None
-    # Whoever has that share of all lines has at least one of any that are more than the rest.
+    # Pigeonhole: a source with `_SHARE` of the added lines has at least one line of any set this large.
     few = frozenset(sorted(added)[: int((1 - _SHARE) * len(added)) + 1])
     for step in reversed(history.turns):
         before = sources.get(step.request.parent)

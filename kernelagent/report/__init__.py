@@ -1,3 +1,3 @@
-"""The run for a reader who was not there: `report.md`, `report.html` and `report.json`, from its log."""
+"""The reports of a run: `report.md`, `report.html` and `report.json`, from its log."""
 
 from __future__ import annotations

@@ -136,7 +136,7 @@ class DiffView:
 
 @dataclass(frozen=True)
 class LogContents:
-    """What a log holds as of now, and whether its last line is whole."""
+    """The events and state of a log at the time of reading, and whether its last line is incomplete."""
 
     events: tuple[Logged, ...]
     torn: bool

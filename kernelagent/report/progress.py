@@ -73,7 +73,7 @@ def curve(moments: Iterable[Moment], name: str, axis: Axis) -> Series:
 
 
 def _rises(shown: Evaluation | None, evaluation: Evaluation) -> bool:
-    """Only beyond doubt: over the eager module at first, then over the best so far."""
+    """Whether it is better beyond its interval: than eager first, then than the best so far."""
     if shown is None:
         return evaluation.accepted and standing(evaluation) == "faster"
     return better(evaluation, shown)

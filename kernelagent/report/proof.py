@@ -142,7 +142,7 @@ def _stages(winner: Evaluation) -> Table | None:
 
 
 def work_is_proved(winner: Evaluation) -> bool:
-    """Whether the result was seen to go wrong without what the kernels store."""
+    """Whether the output became wrong when the kernels' stored values were replaced."""
     passed = {stage.name for stage in winner.stages if stage.status == "passed"}
     return winner.policy != "any" and "audit" in passed
 

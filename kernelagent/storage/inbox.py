@@ -1,6 +1,6 @@
 """The run's `inbox/`: one atomic JSON file a command, written by anybody, taken by the controller.
 
-The log keeps its one writer: who steers a run from outside only ever adds a file here.
+Only the controller writes the log; a user who steers the run only adds files here.
 """
 
 from __future__ import annotations

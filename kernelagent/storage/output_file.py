@@ -66,7 +66,7 @@ def write_atomically(
     target = path.resolve()
     try:
         kept = target.stat().st_mode & 0o777 if target.exists() else None
-        # Made by `open`, which minds the umask: reading that means setting it, for all threads.
+        # Created by `open`, which applies the umask; reading the umask would mean changing it for all threads.
         part = target.parent / f".kernelagent-{secrets.token_hex(8)}.part"
         try:
             with part.open("x", encoding="utf-8", newline="\n") as file:

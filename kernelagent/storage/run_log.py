@@ -159,7 +159,7 @@ class EventLog:
         self._next += 1
 
     def _take_stock(self) -> int:
-        """Mend the end of the file and find where it goes on; returns the length of what was torn."""
+        """Cut off an incomplete last line and find the next sequence number; returns the bytes removed."""
         data = self._log.read_bytes()
         whole, torn = whole_lines(data)
         self._file.truncate(len(whole))

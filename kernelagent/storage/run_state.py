@@ -51,21 +51,21 @@ class RunState:
     emitted: str | None = None
     remarks: tuple[str, ...] = ()
     measured: dict[int, Evaluation] = field(default_factory=dict)
-    """By turn: the second, decisive measurement of those that were best when a part of it ended."""
+    """By turn: the second evaluation of the candidates that were tried as winner."""
     begun: tuple[TurnStarted, ...] = ()
-    """The turns that have begun and have no outcome yet, each with those of its batch like it."""
+    """The turns without an outcome yet; `batch` of each lists those of its batch also without one."""
     steering: Steering = field(default_factory=Steering)
     finished: RunFinished | None = None
     """None: it is still going, was killed, or goes on after its end."""
     started_s: float = 0.0
     last_s: float = 0.0
     elapsed_s: float = 0.0
-    """Seconds in which somebody worked on the run: without those between its parts."""
+    """Seconds of active time, without pauses and the time between an end and a resume."""
 
     def after(self, logged: Logged) -> RunState:
         """This state once `logged` has happened."""
         event, now = logged.event, logged.time_s
-        # Logs of before `RunResumed` show a later part by what follows the end.
+        # Logs older than the event `RunResumed` show a resume only by events after `RunFinished`.
         idle = not self.last_s or self.finished is not None or isinstance(event, RunResumed)
         idle = idle or self.steering.paused
         return replace(
@@ -181,7 +181,7 @@ def to_continue(state: RunState) -> tuple[History, tuple[Unfinished, ...]]:
         (begun, Unfinished(state.history.turn(begun.turn), begun.prompt_sha256))
         for begun in sorted(state.begun, key=lambda begun: begun.turn)
     )
-    # In logs without batches a turn began with its answer: there is nothing to ask again.
+    # Older logs without batches have `TurnStarted` only after the reply: nothing to ask again.
     kept = (
         item
         for begun, item in left

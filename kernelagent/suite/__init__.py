@@ -1,5 +1,5 @@
 """Suites: one ordinary, resumable run for each of many problems, and the table over all of them.
 
-`problems` finds them, `log` is the suite's own append-only log, `conduct` runs what is not done yet,
+`problems` finds them, `log` is the suite's append-only log, `run_suite` runs the unfinished problems,
 `results` folds each run's log, `summary` adds them up, `pairs` compares two suites, `text` writes.
 """

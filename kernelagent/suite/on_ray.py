@@ -35,7 +35,7 @@ def conduct_on(
     total_usd: float | None = None,
     stop_asked: Callable[[], bool] = lambda: False,
 ) -> bool:
-    """As `conduct`; what the cluster is, and what becomes of it, stands in the suite's log."""
+    """Like `conduct`; the cluster and its later changes are recorded in the suite's log."""
 
     def opening(log: SuiteLog) -> None:
         joined = cluster.joined

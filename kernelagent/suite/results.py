@@ -82,7 +82,7 @@ def results_of(folder: SuiteFolder) -> tuple[ProblemResult, ...]:
 
 
 def devices_of(folder: SuiteFolder) -> tuple[DeviceFacts, ...]:
-    """The devices that the suite's verdicts hold for, in order; more than one if it went elsewhere."""
+    """The devices the verdicts were made on, in order; several if the suite was resumed on another one."""
     runs = [run_folder(folder.runs_of(problem.key)) for problem in started(folder).problems]
     reported = [contents_of(run.log).state.device for run in runs if run is not None]
     return tuple(dict.fromkeys(device for device in reported if device is not None))
@@ -139,7 +139,7 @@ def _last(state: RunState) -> Score:
 
 
 def _best(state: RunState) -> Score:
-    """The second judging decides: the best of noisy first measurements is flattered by chance."""
+    """Uses the second evaluation: the maximum of noisy first measurements is biased upwards."""
     if state.winner is not None:
         return _score(state.winner_turn, state.winner, certified=True)
     best = state.history.best

@@ -37,9 +37,9 @@ class Spend:
     dollars: float
     unpriced_tokens: int
     run_wall_s: float
-    """Added over runs; with several jobs more than the clock on the wall shows."""
+    """Sum over runs; with several jobs it exceeds the elapsed time."""
     suite_wall_s: float
-    """Sum over the suite's own beginnings and resumptions that ended; killed ones are not in it."""
+    """Sum over the calls of `bench` that ended; the time of a killed call is not included."""
     device_s: float
 
 

@@ -56,7 +56,7 @@ def grpo(
 
     `by_std` False leaves the division out; then E[g] = (1 − 1/N) ∇J for groups of N, because each
     baseline contains the very return it is subtracted from. std is the sample's (N − 1); N_t = 1
-    gives 0 here, where TRLOO gives G.
+    gives 0 here; TRLOO gives G.
     """
     gains = [returns(rewards, gamma) for rewards in group]
     kept = _kept(group, mask)

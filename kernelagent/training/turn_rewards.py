@@ -48,7 +48,7 @@ def pr_reward(outcome: Outcome, weights: RewardWeights = PAPER) -> float:
 def keep_probability(outcome: Outcome, *, threshold: float = 0.3, width: float = 0.1) -> float:
     """p = clip((PR − threshold) / width, 0, 1) for a correct turn; 1 for any other.
 
-    A failed turn is kept: PRS acts against lazy successes only. `width` 0 is a step at `threshold`.
+    Failed turns are kept: PRS only masks correct turns of low PR. `width` 0 is a step at `threshold`.
     """
     if not outcome.correct:
         return 1.0

@@ -1,1 +1,1 @@
-"""The runner: the one process that imports a candidate; everything it says is evidence, never the verdict."""
+"""The runner: the one process that imports a candidate; nothing it reports about itself decides the verdict."""

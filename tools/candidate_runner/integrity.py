@@ -1,6 +1,6 @@
 """Did the candidate change what others rely on: torch's functions and settings, clocks, random state?
 
-Looked at around every request. It cannot change a verdict, which is made elsewhere; it would change
+Compared before and after every request. Such changes cannot affect the verdict, but would break
 the program the emitted module is put into.
 """
 
@@ -56,7 +56,7 @@ Codes = list[tuple[str, FunctionType, Any]]
 
 
 class Integrity:
-    """Knows the code of everybody's functions from before the candidate was imported."""
+    """Remembers the functions of torch, Triton and the standard library as they were before the import."""
 
     def __init__(self, *, may_compile: bool = False, native_threads: bool = True) -> None:
         """`may_compile`: variables that torch.compile sets for itself may change, and its threads stay.
@@ -125,13 +125,13 @@ class Integrity:
         if replaced:
             raise CandidateFailure(
                 "tampering",
-                f"{doing} replaces {replaced[0]}, which belongs to everybody",
+                f"{doing} replaces {replaced[0]}, which other code uses too",
                 {"names": replaced[:10]},
             )
 
 
 def let_torch_compile() -> None:
-    """Do now what torch.compile does to everybody's classes at its first use in a process.
+    """Do now what torch.compile changes in torch's classes at its first use in a process.
 
     Before an `Integrity` is made: else it would look as if the candidate had done it.
     """

@@ -1,8 +1,8 @@
 """Records the candidate's Triton launches inside a runner on `cuda`, and suppresses them on request.
 
-While anything is timed nothing of it is in the way. A launch is the candidate's own when its kernel was
+It is switched off while anything is timed. A launch is the candidate's own when its kernel was
 written in the candidate's file: what torch.compile or a library launches is not. It is evidence from
-the candidate's own process: it explains, and with the knock-out's wrong result it convinces; on
+the candidate's own process: it explains, and is trusted only with the knock-out's wrong result; on
 `virtual` the executor's log takes its place. What it costs: benchmarks/results/recorder_cost.md. Triton's launcher never ran on a GPU so far; it is
 tried with a driver that does nothing.
 """

@@ -81,7 +81,7 @@ Scope = Callable[[], AbstractContextManager[Any]]
 
 
 def _gpu(settings: dict[str, Any]) -> tuple[str, Scope, Launches]:
-    """The context is made before anyone looks at what the candidate changes: it sets variables itself."""
+    """Create the CUDA context before the integrity snapshot, because creating it sets variables."""
     torch.cuda.set_device(int(settings["index"]))
     torch.cuda.init()  # type: ignore[no-untyped-call]
     launches = Launches(str(candidate_file()))
@@ -221,7 +221,7 @@ class Runner:
         if not held.inputs_kept or not _can_take(held, fresh):
             return fresh
         for old, new in zip(_tensors(held.arguments), _tensors(fresh), strict=True):
-            # Not through the tensor itself: its version would tell that it was written to.
+            # Through `.data`, so that the tensor's version counter does not reveal the write.
             old.data.copy_(new)
         self._held[number] = replace(held, arguments=(), pristine=())
         return held.arguments

@@ -1,6 +1,6 @@
 """The time of a forward without the cost of launching it: a CUDA graph of it, replayed.
 
-The clock stands in the candidate's process, so the number is shown beside the deciding one, never
+The candidate's own process measures it, so the number is shown next to the deciding one, never
 instead of it. The capture never ran on a GPU so far; what is done around it is tried on the CPU.
 """
 

@@ -1,6 +1,6 @@
-"""What the candidate's code asks of the interpreter that no kernel needs: network, processes, other files.
+"""Detects, with Python's audit hooks, use of the network, other processes and files outside the scratch.
 
-Python's audit hooks tell of it and cannot be taken off again. They live in the candidate's own process,
+Audit hooks cannot be removed. They run in the candidate's own process,
 so what they see explains a rejection; what keeps the candidate from it is the sandbox.
 """
 
@@ -144,7 +144,7 @@ class Reach:
 
 
 _FOLDERS_OF_THE_PATH = frozenset({"/", "/etc/os-release", "/etc/passwd", "/etc/nsswitch.conf"})
-"""Read by the standard library for honest reasons."""
+"""Read by the standard library in ordinary use."""
 
 
 def _absolute(path: Any) -> str | None:
@@ -201,7 +201,9 @@ def _change(reach: Reach, arguments: tuple[Any, ...]) -> Sighting | None:
 
 
 def _objects(_: Reach, arguments: tuple[Any, ...]) -> Sighting:
-    return Sighting("calls_reference", "searches the interpreter's objects for somebody else's")
+    return Sighting(
+        "calls_reference", "searches the interpreter's objects (gc.get_objects or the like)"
+    )
 
 
 def _frames(_: Reach, arguments: tuple[Any, ...]) -> Sighting:

@@ -173,7 +173,7 @@ THREATS: tuple[Threat, ...] = (
         72,
         "one call computing many",
         "refused",
-        "each input is revealed after the last output was taken, so there is nothing to batch",
+        "each input is sent after the previous output was read, so there is nothing to batch",
         (
             _relu(
                 "answers-every-second-call-from-the-first",

@@ -213,7 +213,7 @@ THREATS: tuple[Threat, ...] = (
         12,
         "a part of a reduction left out",
         "refused",
-        "in one probe every row hangs on a single element at a place nobody knows",
+        "in one probe a single element at a random position dominates every row",
         (
             _of(
                 _SUM,

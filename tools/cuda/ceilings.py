@@ -137,7 +137,7 @@ def _product_rate(
 ) -> float | None:
     """None where the device has no product of this type."""
     side = sizes.fp32_side if kind == "fp32" else sizes.side
-    # Not zeros: those draw less power, and the clock stays higher than in earnest.
+    # Not zeros: they draw less power, so that the clock would be higher than under real data.
     left, right = (torch.randn(side, side, device=device).to(dtype) for _ in range(2))
     out = torch.empty(side, side, dtype=dtype, device=device)
     with _float32_as("high" if kind == "tf32" else "highest"):

@@ -1,4 +1,4 @@
-"""The certificate of a winner: launches of fresh processes, blocks read there and back, an interval.
+"""The final measurement of a winner: rounds of fresh processes, blocks timed in A/B/B/A order, an interval.
 
 A launch is one new process per side. In it every input set is timed in blocks A/B/B/A, in which
 steady warming cancels; the launch's ratio is the median over its blocks. Launches, not blocks, are
@@ -24,7 +24,7 @@ from kernelagent.tools.cuda.statistics import (
 )
 
 Block = Mapping[str, tuple[float, float]]
-"""Per-call microseconds by side: read on the way there and on the way back."""
+"""Per-call microseconds by side: from the forward and from the reverse half of an A/B/B/A block."""
 Launch = Mapping[str, Sequence[Block]]
 """The blocks by input set, measured by one process per side."""
 

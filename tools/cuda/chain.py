@@ -1,6 +1,6 @@
-"""Calls that cannot be answered ahead: the bytes of one answer pick the inputs of the next call.
+"""Calls that cannot be computed in advance: a hash of each output selects the inputs of the next call.
 
-Two draws stand behind every call. Row by row, a digest of the answer before says from which of them
+Every call has two draws of inputs. A digest of the previous output decides for each row from which of them
 the row is taken, so the inputs are natural, and nobody knows them before that answer is there.
 Everything stays on the device; the judge picks the same inputs again from the digests it is told.
 Tensors that are no floats are taken from one draw together: lengths, offsets and masks belong together.

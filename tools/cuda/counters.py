@@ -1,7 +1,7 @@
-"""Tier c: a handful of hardware counters per kernel from Nsight Compute, where it may read them.
+"""A few hardware counters per kernel from Nsight Compute, where the permissions allow reading them.
 
 Reading its output is pure; starting it is `count`, which never ran on a GPU so far. Nothing depends
-on it: without ncu, or without the permission, there is one line why, and tier b stays.
+on it: without ncu, or without the permission, one line says why and the traced times remain.
 """
 
 from __future__ import annotations

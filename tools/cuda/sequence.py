@@ -1,9 +1,9 @@
-"""An interval for a median that holds whenever one looks and whenever one stops.
+"""A confidence sequence for a median: the interval is valid at every sample size and under optional stopping.
 
-Of n independent values, the number below the true median is a fair coin's count of heads, whatever
+Of n independent values, the number below the true median is Binomial(n, 1/2), whatever
 the values' distribution. An interval from the k-th smallest to the k-th largest value misses the
-median only when that count is below k or above n - k. The ranks are chosen so that a path of coin
-tosses crosses either line at ANY n with at most 2.5 % probability, counted exactly, path by path.
+median only when that count is below k or above n - k. The ranks are chosen so that a random walk of
+coin tosses crosses either line at any n with at most 2.5 % probability, computed exactly.
 So the interval may be read after every value, and reading on until it is narrow costs no validity.
 """
 
@@ -18,7 +18,7 @@ FEWEST = 6
 _TAIL = Fraction(25, 1000)
 """Chance to miss on one side, over all looks together."""
 _KEPT_AT_FIRST = Fraction(3, 8)
-"""Share of the tail kept for later looks: six values spend (1/2)**6, five eighths of 2.5 %."""
+"""Share of the error probability kept for later looks; the first look, at six values, spends (1/2)**6."""
 
 
 def bounds_of(values: Sequence[float]) -> tuple[float, float]:

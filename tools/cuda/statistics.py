@@ -14,7 +14,7 @@ def interval_of(ratios: Sequence[float]) -> Interval:
     """Median of independent ratios with a 95 % interval that holds under optional stopping.
 
     Raises ValueError on fewer than six ratios and on one that is not finite and positive. Ratios of
-    blocks that one process measured share its luck: over them the interval says nothing about the
+    blocks measured by one process are correlated: over them the interval says nothing about the
     next process, and a certificate asks `certificate.certify` instead.
     """
     if any(not math.isfinite(ratio) or ratio <= 0 for ratio in ratios):

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from kernelagent.tools.estimates.operations import Operation
 
 _KEPT_SHARE = 0.5
-"""A tensor up to this share of the cache is found there by the next operation (assumption)."""
+"""A tensor up to this share of the L2 capacity is still cached for the next operation (assumption)."""
 
 
 def cold_shares(operations: Sequence[Operation], l2_bytes: int) -> list[float]:

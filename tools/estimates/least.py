@@ -1,7 +1,7 @@
 """The least time in which a module's formula can be computed: its inputs, weights, outputs, operations.
 
-Unlike the hard floor of `tools/judge/bounds/headroom.py`, which refuses nobody wrongly, this counts what the
-reference's own operators do: algebra may need less. It is told, it decides nothing.
+Unlike the hard floor of `tools/judge/bounds/headroom.py`, by which candidates are refused, this counts what the
+reference's own operators do: algebra may need less. It is reported only and decides nothing.
 """
 
 from __future__ import annotations

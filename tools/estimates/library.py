@@ -27,7 +27,7 @@ Way = Literal["eager", "compiled"]
 _FILE = Path(__file__).parent / "library.toml"
 _LAUNCHES = Path(__file__).with_name("launches.toml")
 _SHARPNESS, _HOST_SHARPNESS = 3.0, 4.0
-"""How abruptly the longer of two times that overlap wins; the fit assumes the same numbers."""
+"""Exponents p of the p-norm that combines two overlapping times; the fit assumes the same values."""
 _MOST = 7.0
 
 
@@ -193,7 +193,7 @@ def on_tensor_cores(term: Term) -> bool:
 
 
 def launches_of(operations: Sequence[Operation], later_share: float) -> float:
-    """How many calls' worth of host work the operations are."""
+    """Host work of the operations, in units of one call."""
     later = sum(operation.later for operation in operations)
     return len(operations) - later + later_share * later
 

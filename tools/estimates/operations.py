@@ -45,7 +45,7 @@ class Operation:
     facts: Mapping[str, float] = field(default_factory=dict)
     """Sizes by name; which ones depends on the kind."""
     later: bool = False
-    """Launched by a call that launched another operation before it: that costs the host less."""
+    """Not the first operation that one call launched, which costs less host time."""
 
     @property
     def bytes(self) -> int:

@@ -12,7 +12,7 @@ _GATES = {"lstm": 4, "gru": 3, "rnn_tanh": 1, "rnn_relu": 1}
 
 
 def understood(args: tuple[Any, ...]) -> bool:
-    """True for the call of a padded batch; the one of a packed sequence is left to torch."""
+    """True for a call on a padded batch; calls on a packed sequence are not handled here."""
     return len(args) == 9 and isinstance(args[3], bool)
 
 

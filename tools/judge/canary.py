@@ -44,7 +44,7 @@ class ModelNew(torch.nn.Module):
 _SIZE = 256
 _LIMITS = Limits(load_s=60.0, call_s=60.0)
 _LEAST_MISSED_FIRST = ("ipcns", "signal scope", "netns", "pidns", "seccomp", "landlock")
-"""The tiers that can be left out, in the order in which a candidate would reach more without them."""
+"""The sandbox tiers that can be left out, the least important first."""
 
 
 @dataclass(frozen=True)
@@ -119,13 +119,13 @@ def examine(device: CanaryDevice, *, sandboxed: bool = True) -> Matrix:
 
 
 def _fewer_and_fewer(device: CanaryDevice, tiers: list[str]) -> Iterator[Try]:
-    """Without all tiers; if that helps, each is put back that is not in the way."""
+    """Run without any tier; if that works, enable again each tier under which the kernel still runs."""
     without = list(tiers)
     first = device.run_kernel(tuple(without), sandboxed=True)
     yield first
     if not first.ran:
         return
-    # What a candidate would reach most without comes back first.
+    # The most important tier is enabled again first.
     for tier in reversed(tiers):
         fewer = tuple(item for item in without if item != tier)
         again = device.run_kernel(fewer, sandboxed=True)

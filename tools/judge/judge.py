@@ -230,7 +230,7 @@ class Judge:
     def _start(
         self, source: str, scratch: Path, deadline: Deadline | None = None
     ) -> CandidateProcess:
-        """A process of the candidate's; nothing it can see tells what it is for."""
+        """Start a process of the candidate; nothing it can see tells it which check it runs in."""
         return CandidateProcess(
             self._context.warm,
             source=source,
@@ -275,7 +275,7 @@ class Judge:
             findings.disclose(*_FIRST_ORDER)
 
     def _blank(self, source: str, context: JudgeContext) -> Evaluation:
-        """What every verdict of this judge says, whatever it will be."""
+        """An `Evaluation` with the fields that do not depend on the verdict."""
         settings = self._settings
         return Evaluation(
             verdict="rejected",
@@ -295,7 +295,7 @@ class Judge:
     ) -> Evaluation:
         return replace(
             blank,
-            # What the device has no means for is no fault of the candidate.
+            # Running out of the interpreter's time budget is not the candidate's fault.
             verdict="error" if beyond_means(refused) else "rejected",
             reason=refused.reason,
             stages=tuple(stages.done),

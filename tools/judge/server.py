@@ -33,9 +33,9 @@ _MAX_HEADER = 1 << 28
 def main(fd: int) -> None:
     """Serve requests on the socket `fd` until its other end is closed."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
-    # Inherited by all that this process starts: should memory run out, these go before others.
+    # Inherited by child processes: when memory runs out, the OOM killer ends these first.
     first_to_go()
-    # One folder for everything temporary: it goes with the judge, also when that is sent away.
+    # One folder for all temporary files: removed when the judge ends, also by SIGTERM.
     tempfile.tempdir = folder = tempfile.mkdtemp(prefix="kernelagent-judge-")
     signal.signal(signal.SIGTERM, partial(_sent_away, folder))
     server = _Server(Channel(socket.socket(fileno=fd)))

@@ -83,7 +83,7 @@ class SandboxReport:
 
     tiers: tuple[str, ...]
     missing: dict[str, str] = field(default_factory=dict)
-    """Tier to one sentence: what is weaker for it, why, and how to get it."""
+    """By tier, one sentence: what is weaker without it, why it is missing and how to enable it."""
 
     @property
     def summary(self) -> str:

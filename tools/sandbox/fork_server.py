@@ -126,7 +126,7 @@ class WarmLoop:
             self._end_strays()
 
     def _end_strays(self) -> None:
-        """Kill what descends from here and from no living supervisor."""
+        """Kill descendants of this process that have no living supervisor."""
         while True:
             ours = {
                 pid
@@ -174,7 +174,7 @@ def _import(modules: Sequence[str]) -> None:
 
 
 def _poisoned() -> int:
-    """In a fork: 1 when CUDA was begun before it, as torch tells."""
+    """In a fork: 1 if CUDA was initialised before the fork, according to torch."""
     torch = sys.modules.get("torch")
     return int(torch is not None and torch.cuda._is_in_bad_fork())
 

@@ -1,4 +1,4 @@
-"""The first steps of a candidate's process: a fork of the fork server becomes a confined stranger."""
+"""Set-up of a candidate's process: applies the sandbox to a fork of the fork server and runs the entry."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def become(
 
     `output`: where it prints; `tell`: gets `SET_UP`, or the reason why it cannot run confined.
     """
-    # A candidate may replace it in its module.
+    # Bound now: a candidate may replace `os._exit`.
     leave = os._exit
     try:
         _set_up(order.confinement, fds, output, tell, mechanisms)
@@ -111,7 +111,7 @@ def _confine(confinement: Confinement, mechanisms: Mechanisms) -> None:
     uses_gpu = bool(reach.gpu_nodes() if confinement.devices is None else confinement.devices)
     limits.apply(confinement, own_user=mechanisms.namespaces.user, uses_gpu=uses_gpu)
     version = mechanisms.landlock_abi
-    # Root loses the right to read other owners' files, the interpreter's perhaps; Landlock bounds it.
+    # Root may need CAP_DAC_READ_SEARCH to read the interpreter's files; kept only where Landlock limits access.
     kernel.drop_capabilities(keep_reading=version > 0)
     kernel.forbid_new_privileges()
     if version:
@@ -125,7 +125,7 @@ def _take_streams(output: int) -> None:
     empty = os.open(os.devnull, os.O_RDONLY)
     for stream, source in ((0, empty), (1, output), (2, output)):
         os.dup2(source, stream)
-    # The inherited objects believe that they write to the fork server's /dev/null.
+    # sys.stdout and sys.stderr were inherited and still refer to the fork server's /dev/null.
     sys.stdout = _line_writer(1)
     sys.stderr = _line_writer(2)
     faulthandler.enable(all_threads=False)

@@ -1,6 +1,6 @@
 """Limits of one process tree: what the kernel enforces at once, and what is watched for.
 
-The kernel's own limits are per process, and one of them does not bind root; so the supervisor also counts
+The operating system's limits are per process, and one does not apply to root; so the supervisor also counts
 processes, memory and processor time of the whole tree, some twenty times a second.
 """
 

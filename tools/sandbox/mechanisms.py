@@ -121,7 +121,7 @@ def _seccomp(missing: dict[str, str]) -> bool:
 def _namespaces(missing: dict[str, str]) -> Namespaces:
     own = Namespaces(user=not _makes("ipc"))
     meaning = {
-        "pid": "other processes stay visible, and what a candidate leaves behind is hunted down",
+        "pid": "other processes stay visible, and processes that a candidate leaves behind are searched for and killed",
         "net": "the network is closed by the system call filter alone",
         "ipc": "System V shared memory is not separate",
     }

@@ -1,4 +1,4 @@
-"""A system call filter: refuses, with EPERM, what a kernel or its compiler never needs.
+"""A system call filter: refuses, with EPERM, what a Triton kernel or its compiler never needs.
 
 Refused are the ways into other processes, into the kernel and out of the sandbox; io_uring, which
 would do the rest unseen; and, unless the network is allowed, every socket but a connected pair.

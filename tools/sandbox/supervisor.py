@@ -28,7 +28,7 @@ FLOOD_BYTES = 16 << 20
 
 _CENSUS_S = 0.05
 _CENSUS_SHARE = 0.05
-"""Of the time, at most, goes into counting; a long process list is then counted less often."""
+"""Largest share of the time spent on counting; with a long process list it counts less often."""
 _COUNTS_PER_SCRATCH_CHECK = 20
 _CHUNK = 1 << 16
 
@@ -63,7 +63,7 @@ class SetUpFailed(Exception):
 
 
 class Supervisor:
-    """One tree of processes, from its first to its last."""
+    """Starts, watches and ends one process tree."""
 
     def __init__(
         self, order: Order, capture: Capture, fds: Sequence[int], mechanisms: Mechanisms

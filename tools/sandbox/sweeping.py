@@ -11,7 +11,7 @@ from pathlib import Path
 def sweep(path: Path | str) -> None:
     """Remove the folder and everything in it; does nothing where there is none.
 
-    Folders are moved up and emptied one by one, so neither the depth nor the length of a path counts.
+    Subfolders are moved up and emptied one by one, so neither nesting depth nor path length is a limit.
     Follows no link. What cannot be removed is left where it is.
     """
     top = os.fspath(path)

@@ -1,1 +1,1 @@
-"""The `virtual` device: a GPU that is not there. Kernels are compiled for it for real and executed on the CPU."""
+"""The `virtual` device, a simulated GPU: kernels are really compiled for it and interpreted on the CPU."""

@@ -135,7 +135,7 @@ def others_in_range(values: torch.Tensor, generator: np.random.Generator) -> tor
 
 
 def _other_integers(values: torch.Tensor) -> torch.Tensor:
-    """The same integers in other places; where all are alike, another."""
+    """The integers shifted by one place; where neighbours are equal, the lowest bit is flipped."""
     if values.dtype == torch.bool:
         return ~values
     rolled = values.roll(1)

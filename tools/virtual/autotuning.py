@@ -28,7 +28,7 @@ class Turn:
         self._tuners.add(tuner)
 
     def take(self, number: int) -> None:
-        """From now on the `number`-th fitting configuration, counted around."""
+        """Use the `number`-th fitting configuration (modulo their number) from now on."""
         if number != self._number:
             self._number = number
             for tuner in self._tuners:

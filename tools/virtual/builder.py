@@ -187,7 +187,7 @@ class RepairedBuilder(triton_versions.InterpreterBuilder):  # type: ignore[misc]
     ) -> Handle:
         element = ptrs.get_element_ty()
         kind = stock._get_np_dtype(element)
-        # Without `other` the lanes that are switched off hold anything at all: here what shows most.
+        # Without `other` masked lanes are undefined: filled with all ones (NaN), which is easiest to notice.
         filler = all_ones(ptrs.data.shape, kind) if other is None else other.data
         return make(self.memory.load(ptrs.data, mask.data, filler, kind), element)
 

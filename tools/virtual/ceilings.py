@@ -86,7 +86,7 @@ class DeviceCeilings:
     atomics_per_s: float = 1e12
     """Atomics on scattered addresses, whole device (assumption)."""
     same_address_atomics_per_s: float = 1e9
-    """Atomics on one and the same address (assumption)."""
+    """Atomics per second on one address (assumption)."""
     program_us: float = 0.7
     """Least time a wave of programs takes: one trip to memory and back, microseconds (assumption)."""
     launch_us: float = 4.0

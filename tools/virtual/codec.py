@@ -9,7 +9,7 @@ from triton.runtime.jit import JITFunction
 
 
 class NotEncodable(Exception):
-    """A value that a kernel may hold but that cannot be told to the executor; the message names it."""
+    """A value used by a kernel that cannot be serialised for the executor; the message names its type."""
 
 
 def encode(value: Any) -> Any:

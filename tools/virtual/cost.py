@@ -126,7 +126,7 @@ def _stalled_by_spills(machine: MachineFacts | None) -> float:
 def estimate_eager(rows: Iterable[EagerRow], ceilings: DeviceCeilings) -> ForwardEstimate:
     """The predicted time of torch's own operations one after another, the host's share included.
 
-    Backwards, and operations a table of another maker knows nothing of, are priced at the ceilings.
+    Operations without fitted constants, such as backwards, are priced at the device's peak rates.
     """
     result = tuple(rows)
     return whole_forward((), result, ceilings)

@@ -15,7 +15,7 @@ from kernelagent.tools.virtual.launch import AccessKind, Launch, OperationKind
 
 _PROBED_PROGRAMS = (4, 64, 1024)
 _TRIED_SECONDS = 1.0
-"""A shorter trial says more about getting ready than about programs."""
+"""Do not extrapolate before this many seconds: start-up would dominate."""
 
 
 class TimeIsUp(Exception):
@@ -29,11 +29,11 @@ class TimeIsUp(Exception):
 
 
 class Clock:
-    """An observer that ends a launch which will be too long; one that spins meets the deadline.
+    """An observer that ends a launch predicted to exceed the budget; an endless program hits the deadline.
 
     Programs that come back are work that the interpreter has no time for, which is no fault of the
     candidate: `unverifiable`, and smaller inputs may do. Where none came back, though nearly all of
-    the time was this launch's, it waits for something that never happens: `timeout`.
+    the time was spent in this launch, it is probably an endless loop: `timeout`.
     """
 
     ignores_accesses = ignores_operations = True
@@ -99,7 +99,7 @@ class Clock:
     def _beyond(self, what: str) -> TimeIsUp:
         return TimeIsUp(
             "unverifiable",
-            f"the device's means: `{self._name}` on grid {self._grid} {what} in the interpreter, and "
+            f"beyond the time budget: `{self._name}` on grid {self._grid} {what} in the interpreter, and "
             f"{self._seconds:.0f} s are left; raise --judging-seconds, give smaller inputs with "
             f"--inputs FUNCTION, or use --device cuda",
             {"means": "time"},

@@ -118,7 +118,7 @@ class VirtualDriver(DriverBase):  # type: ignore[misc]
         """Nothing is cached."""
 
     def get_benchmarker(self) -> Callable[..., list[float]]:
-        """Ascending times, for code that measures by itself: nothing runs."""
+        """Returns made-up ascending times for code that benchmarks by itself; nothing is run."""
         numbers = itertools.count(1.0)
         return lambda call, quantiles=None, **_: [next(numbers)] * 3
 

@@ -74,7 +74,7 @@ class Executor:
         self._launcher.idle_atomics = idle_atomics(str(settings["source"]))
         self._by_request: dict[str, int] = {}
         self._failures: list[dict[str, Any]] = []
-        """Kernels that did not compile, whether or not the candidate let it be known."""
+        """Kernels that did not compile, even if the candidate caught the exception."""
         self._forged: str | None = None
         """The first request that the runner's own code never makes."""
 
@@ -113,7 +113,7 @@ class Executor:
             what = f"{type(error).__name__}: {error}"
             if request.get("kind") == "compile":
                 return _failed("unverifiable", f"the kernel cannot be compiled here: {what}"[:2000])
-            # Only a request is read outside a kernel's run, and ours are always well formed.
+            # Such an error can only come from reading the request, and the runner's own requests are always valid.
             return self._refused(what)
         if request["kind"] == "compile" and answer["kind"] == "failed":
             self._failures.append(answer)

@@ -104,7 +104,7 @@ def _on_meta(device: Any) -> Any:
 
 
 class _Inert:
-    """Streams, contexts and the like: everything can be done with them and nothing happens."""
+    """A stub for streams, contexts and the like: every method can be called and does nothing."""
 
     cuda_stream = 0
 

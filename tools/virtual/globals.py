@@ -1,4 +1,4 @@
-"""The runner's side of a kernel's globals: their values, told as data to whoever compiles the kernel."""
+"""Collects the global values that a kernel uses and serialises them for the executor, which compiles it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kernelagent.tools.virtual.codec import NotEncodable, encode
 def constants_of(values: Iterable[Any]) -> dict[str, Any]:
     """Everything that jit functions among `values`, and those they call, read from outside.
 
-    Modules, Triton's own functions and what cannot be told are left out: the executor has the
+    Modules, Triton's own functions and values that cannot be serialised are left out: the executor has the
     former, and its compiler names the latter. Raises `NotEncodable` when one name has two values.
     """
     reported: dict[str, Any] = {}

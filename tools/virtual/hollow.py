@@ -1,6 +1,6 @@
-"""Addresses for tensors without contents: ranges of any size over a small piece of real memory.
+"""Address ranges of any size for tensors without contents, backed by one small window of memory.
 
-An accounting run needs to know where accesses go, not what they bring. A range is one window of
+A cost-estimate run needs the addresses of accesses, not the values. A range is one window of
 memory mapped again and again, end to end: every address in it can be read and written, whoever does
 it, and however large the tensor, only the window is ever allocated. Tensors that fit in the window
 are ordinary memory.

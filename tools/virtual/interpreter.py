@@ -114,7 +114,7 @@ def untraced() -> Iterator[None]:
 
 @contextlib.contextmanager
 def quiet() -> Iterator[Capped]:
-    """What kernels print goes into what is given."""
+    """Capture what kernels print in the object that is yielded."""
     capped = Capped()
     with contextlib.redirect_stdout(capped):
         yield capped
@@ -129,7 +129,7 @@ def argument_values(function: JITFunction[Any], arguments: Mapping[str, Any]) ->
 
 
 def _deaf(observer: Observer, what: str) -> bool:
-    """Instruments may say what they have no use for, which spares the work of telling them."""
+    """Whether the observer ignores this kind of event; it is then not called for it."""
     return bool(getattr(observer, f"ignores_{what}", False))
 
 

@@ -73,7 +73,7 @@ class Logged:
     how: HowRun | None = None
     """Which of its programs were interpreted together, and why not all."""
     altered: dict[str, Any] | None = None
-    """Under `alter`: the bytes that were exchanged, and operands that nobody known made."""
+    """Under `alter`: how many bytes were replaced, and operands of unknown origin."""
 
 
 class Launcher:
@@ -85,7 +85,7 @@ class Launcher:
         self.log: list[Logged] = []
         self.mode: Mode = "execute"
         self.only: frozenset[int] | None = None
-        """The launches since the last reset that `poison` and `alter` mean; None: all of them."""
+        """Indices of the launches, since the last reset, to which `poison` and `alter` apply; None: all."""
         self.altering: Altering | None = None
         """What `alter` does; set with the mode."""
         self.idle_atomics: frozenset[int] = frozenset()

@@ -1,7 +1,7 @@
-"""Values that say whose they are: a secret choice of bit patterns which copies keep and arithmetic loses.
+"""A secret watermark in floating values: copies keep it, arithmetic destroys it.
 
-A value is moved by a few units in its last place until a keyed hash of its bits has a chosen form. Who
-has not the key sees ordinary numbers. A copy, a view, a transposition or a cast to a narrower type
+A value is moved by a few units in its last place until a keyed hash of its bits is below a threshold. Code
+without the key sees ordinary numbers. A copy, a view, a transposition or a cast to a narrower type
 keeps the form in every element; what arithmetic makes of such numbers has it in a quarter (float32) or
 half of them (float16, bfloat16). So it shows which data a kernel was handed and which came from elsewhere,
 whatever Python code moved them.
@@ -30,7 +30,7 @@ MARKED = (*HALVES, torch.float32, torch.float64)
 
 @dataclass(frozen=True)
 class Marks:
-    """The forms that belong to one secret."""
+    """Marks values with one secret and recognises them."""
 
     secret: int
 
@@ -60,7 +60,7 @@ class Marks:
             if not waiting.size:
                 break
             tried = (bits[waiting].astype(np.int32) + step).astype(np.uint16)
-            # Neither through zero nor into infinity.
+            # Only the low byte may change, so the value crosses neither zero nor infinity.
             good = self._hash(tried, size) & ((tried ^ bits[waiting]) < 0x100)
             chosen[waiting[good]] = tried[good]
             waiting = waiting[~good]
@@ -93,7 +93,7 @@ class Marks:
         return places[waiting]
 
     def _narrowed(self, bits: Bits) -> NDArray[np.bool_]:
-        """Whether float16 can hold nothing of it, or a marked value."""
+        """Whether the float16 cast is marked, or outside the range of normal float16 values."""
         with np.errstate(over="ignore"):
             half = bits.view(np.float32).astype(np.float16)
         plain = ~np.isfinite(half) | (np.abs(half) < 6.2e-5)

@@ -62,7 +62,7 @@ class Memory:
             return _read(pointers, mask, values.dtype)
         exchange = operation is not None and operation == _native.RMW_OP.XCHG
         if self.mode == "poison" and not (exchange and kind.is_int()):
-            # An integer exchange releases a lock as often as it stores a result; spinning forever
+            # An integer exchange may release a lock as well as store a result; a kernel that spins forever
             # on a poisoned lock would say nothing.
             old = _read(pointers, mask, values.dtype)
             _native.store(pointers, poisoned(np.array(values), kind), mask)

@@ -1,4 +1,4 @@
-"""Watches for programs of one launch that disturb each other: what a GPU runs at the same time."""
+"""Detects data races between programs of one launch, which a GPU may run at the same time."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FLAG_LANES = 32
 
 @dataclass(frozen=True)
 class Touched:
-    """What programs did that had no part in each other's places: stretches of `length` bytes."""
+    """Accesses of programs that did not conflict, as ranges of `length` bytes."""
 
     kind: AccessKind
     program: NDArray[np.int64]
@@ -66,7 +66,7 @@ class _Region:
 
 @dataclass(frozen=True)
 class _Pending:
-    """Bytes that another program cares about, as they were before the store now under way."""
+    """Bytes that another program accessed, as they were before the current store."""
 
     region: _Region
     addresses: Addresses
@@ -127,7 +127,7 @@ class RaceChecker:
         else:
             self._watch(kind, region, addresses, item_bytes)
         if kind == "atomic":
-            # Afterwards: only what was met before this very access puts it in order.
+            # After the check: an atomic orders only later accesses, not itself.
             self._meet(addresses)
 
     def operation(self, kind: OperationKind, count: int, dtype: str) -> None:
@@ -230,7 +230,7 @@ class RaceChecker:
             self._met |= visitors
             visitors.add(own)
         if self._met:
-            # Whoever met us now has met all that we had met.
+            # From now on pieces that several programs accessed (_MANY) count as accessed by programs it has met.
             self._met.discard(own)
             self._met.add(_MANY)
 

@@ -185,7 +185,7 @@ def _combined(
 
 @lru_cache(maxsize=256)
 def branches(combine: Any) -> bool:
-    """Whether the combine function decides on single values, so that it must see one at a time."""
+    """Whether the combine function branches on scalar values, so that it must be called element by element."""
     return any(isinstance(node, _BRANCHES) for node in ast.walk(combine.parse()))
 
 

@@ -27,7 +27,7 @@ _PIECES_PER_REGION = 8192
 _FIRST_RESERVED = 1 << 56
 """Above every address a process can have."""
 _STEPS_PER_CACHE = 16
-"""Operands that stream side by side take turns at least this often in one filling of the cache."""
+"""Operands streamed concurrently alternate at least this many times per cache capacity."""
 _FULL = (1 << SECTORS_PER_PIECE) - 1
 
 
@@ -184,10 +184,10 @@ class L2Cache:
         return moved
 
     def _fits(self, slots: Slots, masks: Masks) -> bool:
-        """Whether these can all come before anything leaves: what leaves is then the same."""
+        """Whether all of these can be added before any eviction, so that the same sectors are evicted."""
         wanted = np.unique(slots)
         held = self._held.masks()
-        # At most this many sectors are new; counting each of them once would take a pass more.
+        # An upper bound of the new sectors; an exact count would need another pass.
         room = self._capacity - self._used
         new = count_sectors(masks & ~held[slots])
         if new <= room:

@@ -1,4 +1,4 @@
-"""Cheaper ways to what the interpreter does by the thousand: making tensors and types, comparing shapes."""
+"""Faster versions of frequent interpreter operations: making tensors and types, comparing shapes."""
 
 from __future__ import annotations
 

@@ -149,7 +149,7 @@ def _made(one: Definition, imports: Mapping[str, Any], space: dict[str, Any]) ->
     made: JITFunction[Any] = triton.jit(space[one.name], noinline=_is_noinline(one.node))
     text = made.parse().body[0]
     if ast.dump(ast.Module(text.body, [])) != ast.dump(ast.Module(one.node.body, [])):
-        # Triton finds the text again by its own means; it must have found what was checked.
+        # Triton looks up the source text itself; it must have found the text that was checked.
         raise Refused(f"line {one.node.lineno}: the text of `{one.name}` is ambiguous")
     if ast.dump(text.args) != ast.dump(one.node.args):
         raise Refused(f"line {one.node.lineno}: the parameters of `{one.name}` are ambiguous")

@@ -1,6 +1,6 @@
 """Which atomics of a kernel put programs in order: those whose returned value decides what is done next.
 
-An atomic that only adds does not make anybody wait. Read from the text: names that hold an atomic's
+An atomic that only adds does not order programs. Found in the source: names that hold an atomic's
 value, or are computed from one, in the test of a branch or loop or in the mask of an access.
 """
 
@@ -29,7 +29,7 @@ def idle_atomics(source: str) -> frozenset[int]:
     for function in functions:
         every |= {line for node in ast.walk(function) for line in _lines(node, frozenset())}
         deciding |= _deciding(function, returning)
-    # What a function that returns an atomic's value is called for is decided where it is called.
+    # Atomics in a helper that returns their value never count as idle here: it depends on the caller.
     helpers = {
         line
         for function in functions
@@ -91,7 +91,7 @@ def _tests(function: ast.FunctionDef) -> Iterator[ast.expr]:
             yield node.iter
         elif isinstance(node, ast.Call):
             yield from (word.value for word in node.keywords if word.arg == "mask")
-            # Where it goes next, as a ticket says: addresses made of it.
+            # Addresses computed from an atomic's value, as with a ticket counter.
             if _called(node) in _MASK_AT:
                 yield from node.args[:1]
                 yield from node.args[_MASK_AT[_called(node)] : _MASK_AT[_called(node)] + 1]

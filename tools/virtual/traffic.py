@@ -343,7 +343,7 @@ def _dram_and_distinct(
 ) -> tuple[int, int]:
     """Bytes that crossed to or from DRAM, and bytes touched at all, in the whole grid.
 
-    What several programs share, a sample meets for the first time as often as the grid does: first
+    Data shared by several programs is first touched as often in the sample as in the whole grid, so first
     touches are bounded by the tensor. What exceeds it is a further sweep over the same tensor; it
     finds the tensor in L2 if all that moves in one sweep fits there.
     """

@@ -1,7 +1,7 @@
 """What a kernel's text may say, so that none of a candidate's Python runs in the executor.
 
 Triton's front end calls whatever Python object a kernel's text reaches, and `tl.core.builtins.exec`
-is such an object. Compiling for the judge therefore takes a list of what may be reached.
+is such an object. So kernels may only reach the objects on an allow-list.
 """
 
 from __future__ import annotations

@@ -29,6 +29,6 @@ def check_before_start(problem: ProblemSpec, config: RunConfig, ready: Container
 def check_reachable(config: RunConfig, ready: Container[str] = ()) -> None:
     """Whether the endpoint answers and takes the key; nothing of the user's is sent.
 
-    `ready`: models that need no look, because they are made already. Raises `ModelError`.
+    `ready`: models that are not checked, because they already exist. Raises `ModelError`.
     """
     check_endpoint(config, ready)

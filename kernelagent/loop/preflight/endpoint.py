@@ -21,7 +21,7 @@ from kernelagent.models.kinds import needs_no_endpoint, stays_on_this_machine
 from kernelagent.storage.secrets import MARK, Redactor
 
 _ANSWER_S = 0.8
-"""A server that is slower than this may still be right: the first ask will tell."""
+"""A server that answers more slowly is not an error: the first request will show."""
 KEYS: dict[str, tuple[str, ...]] = {
     "openai": ("OPENAI_API_KEY",),
     "anthropic": ("ANTHROPIC_API_KEY",),

@@ -1,6 +1,6 @@
 """Attention as one step that torch does itself, where a module is traced on a CPU.
 
-Left alone, tracing there ends in the kernel that torch has for CPUs, which no GPU has.
+Otherwise the trace would contain torch's CPU-only attention kernel, which does not exist on a GPU.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def _(query: Any, key: Any, value: Any, mask: Any, causal: Any, scale: Any, gqa:
 
 
 def _laid_out(out: torch.Tensor) -> torch.Tensor:
-    """Heads inside tokens: as torch's fused kernels leave it, and as the layer after it wants it."""
+    """Memory order (batch, token, head, dim): what torch's fused kernels return and the next layer reads."""
     return out.transpose(1, 2).contiguous().transpose(1, 2)
 
 
@@ -54,7 +54,7 @@ def _instead_of_the_cpus(
 ) -> Any:
     if dropout_p:
         return NotImplemented
-    # Heads that are shared reach torch's kernel as they are.
+    # Grouped-query attention: key and value heads are passed without being repeated.
     shared = key.shape[1] != query.shape[1]
     out = _attention(query, key, value, attn_mask, is_causal, scale, shared)
     # What only a backward pass reads.
@@ -69,7 +69,7 @@ WHOLE: dict[Any, Callable[..., Any]] = {
 
 @contextmanager
 def layers_unfused() -> Iterator[None]:
-    """Within it torch's own transformer layers go the way of any module, not of their fused code."""
+    """Disables the fused fast path of torch's transformer layers, so that they are traced normally."""
     fused = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)
     try:
@@ -79,7 +79,7 @@ def layers_unfused() -> Iterator[None]:
 
 
 def spelled_out(call: ast.Call) -> ast.expr:
-    """The step in a candidate's own words; laid out as traced, which copies nothing on a GPU."""
+    """The call as candidate source, with the traced memory layout, which needs no copy on a GPU."""
     tensors, rest = call.args[:3], call.args[3:]
     words = [ast.unparse(tensor) for tensor in tensors]
     for (name, left_out), value in zip(_LEFT_OUT.items(), rest, strict=True):

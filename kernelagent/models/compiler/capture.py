@@ -194,7 +194,7 @@ def _inputs(module: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, A
 
 
 class _Got(Exception):
-    """The source is in hand; nothing needs to be compiled."""
+    """Stops Inductor once its source was recorded; nothing is compiled."""
 
 
 class _Choices(InductorChoices):
@@ -244,7 +244,7 @@ def _source_of(graph: Any, tensors: Sequence[torch.Tensor], *, persistent: bool)
 
 @contextmanager
 def _recording(got: list[str]) -> Iterator[None]:
-    """Keep what Inductor generates and stop it there; a stand-in answers for the driver."""
+    """Record the source that Inductor generates and stop there; `StandInDriver` replaces Triton's driver."""
     original: Callable[[Any], Any] = GraphLowering.codegen
 
     def codegen(self: Any) -> Any:
@@ -256,7 +256,7 @@ def _recording(got: list[str]) -> Iterator[None]:
     triton.runtime.driver.set_active(StandInDriver())
     GraphLowering.codegen = codegen  # type: ignore[method-assign]
     constant_mask, held = TritonKernel._has_constant_mask, TritonKernel._get_persistent_RBLOCK
-    # Inductor leaves out masks its own block sizes never need; ours are others.
+    # Inductor omits masks that its block sizes do not need; ours differ, so all masks are kept.
     TritonKernel._has_constant_mask = lambda self, tree: False  # type: ignore[method-assign]
     # It holds rows of a fixed length only; a mask makes the block right for shorter ones.
     TritonKernel._get_persistent_RBLOCK = staticmethod(_block_for)  # type: ignore[method-assign]

@@ -77,7 +77,7 @@ def _reads(body: Iterable[ast.stmt]) -> Counter[str]:
 
 
 def inlined(body: Sequence[ast.stmt], reads: Mapping[str, int] | None = None) -> list[ast.stmt]:
-    """Temporaries that are set once and read once, put where they are read; memory keeps its order."""
+    """Inlines temporaries that are set once and read once; loads and stores are not reordered."""
     counts = reads if reads is not None else _reads(body)
     sets = Counter(name for s in _walk(body) if (name := target_of(s)) is not None)
     waiting: dict[str, ast.expr] = {}
@@ -97,7 +97,7 @@ def inlined(body: Sequence[ast.stmt], reads: Mapping[str, int] | None = None) ->
 
 
 def _read_later(name: str, body: Sequence[ast.stmt], statement: ast.stmt) -> bool:
-    """True when the one reader stands in this very block, not inside a loop of it."""
+    """True if the only read is in this block itself and not in a nested loop."""
     after = list(body)[list(body).index(statement) + 1 :]
     return any(name in names_in(s) for s in after if not isinstance(s, ast.For))
 

@@ -16,18 +16,18 @@ from torch.utils._pytree import tree_leaves, tree_map
 from kernelagent.tools.virtual.hollow import Hollow
 
 _LARGE = 1 << 22
-"""Elements from which on a tensor has no contents."""
+"""Tensors with at least this many elements are created without contents."""
 _FACTORIES = frozenset(
     "rand randn randint empty zeros ones full normal arange linspace randperm eye".split()
 )
 
 
 _KEPT = frozenset({"requires_grad_", "detach", "as_subclass", "cpu", "to", "numel", "size"})
-"""What copies nothing where nothing changes."""
+"""Methods that run on the tensor itself: they allocate nothing when they have nothing to change."""
 
 
 class HollowTensors(TorchFunctionMode):
-    """Entered around a constructor or an input function; keeps the addresses it gave away."""
+    """Active around a constructor or input function; keeps the address ranges it reserved alive."""
 
     def __init__(self) -> None:
         super().__init__()

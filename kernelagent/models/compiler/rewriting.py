@@ -292,7 +292,7 @@ class _Expressions(ast.NodeTransformer):
         mask = self._rewriter.masks_for(parts[0], None if given is None else self.visit(given))
         keywords = [] if mask is None else [ast.keyword("mask", mask)]
         if mask is not None and function == "tl.load":
-            # A reduction may rely on what stands in the lanes that are switched off.
+            # A reduction may depend on the value of masked-off lanes (`other`).
             filled = next((k.value for k in node.keywords if k.arg == "other"), ast.Constant(0))
             keywords.append(ast.keyword("other", filled))
         return ast.Call(func=node.func, args=parts, keywords=keywords)
@@ -307,7 +307,7 @@ class _Expressions(ast.NodeTransformer):
     def _where(self, node: ast.Call) -> ast.expr:
         condition, *sides = node.args
         if all(map(_is_mask, _conjuncts(condition))):
-            # Kept out of a reduction: by every mask there is, those Inductor left out included.
+            # Excludes lanes from a reduction: use every mask, including those that Inductor omitted.
             whole = self._rewriter.all_masks()
             if whole is None:
                 return sides[0]

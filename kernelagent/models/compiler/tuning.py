@@ -52,12 +52,12 @@ def next_hypothesis(attempts: Sequence[Attempt]) -> Hypothesis | None:
 
 
 def _key(choice: Choice, configs: Mapping[str, Config]) -> str:
-    """What was really in force: two choices that come to the same are the same."""
+    """Key of the configurations used: choices with equal effective settings get equal keys."""
     return f"{choice.persistent} {sorted(configs.items(), key=lambda item: item[0])}"
 
 
 def _asked(choice: Choice) -> str:
-    """The choice itself: one whose kernels are not known before it is written is found by it."""
+    """Key of the requested choice, for choices whose kernels are only known once they are written."""
     return f"asked {_key(choice, choice.configs)}"
 
 

@@ -71,7 +71,7 @@ class Capabilities:
         return None
 
     def plainest(self) -> tuple[Capabilities, str] | None:
-        """For a refusal without a reason: nothing optional at all; None: that is what was asked."""
+        """For a refusal without a reason: no optional parameters; None if the request already had none."""
         plain = Capabilities(
             system_role=False, temperature=False, stream=False, stream_options=False, limit=None
         )

@@ -67,7 +67,7 @@ class Connection:
             api_base=self.api_base,
             timeout=timeout_s,
             drop_params=True,
-            # We wait and ask again ourselves; two who do so multiply.
+            # No retries in litellm: we retry ourselves, and the two would multiply.
             num_retries=0,
             max_retries=0,
             **parameters,

@@ -77,7 +77,7 @@ class Arrived:
 
     @property
     def any(self) -> bool:
-        """Whether there is text; thinking alone is nothing that could be kept."""
+        """Whether there is answer text; thinking alone does not count."""
         return any(text.strip() for text in self.texts)
 
     def parts(self) -> tuple[str, str]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from kernelagent.models.endpoint.faults import WORTH_WAITING, Fault
 
 _GOLDEN = 0.618034
-"""Multiples of it fall evenly between 0 and 1."""
+"""Golden ratio: the fractional parts of its multiples are spread evenly over 0 to 1."""
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class Patience:
     unreachable_s: float = 15.0
     """In all, where nothing listens: a server that starts may need a moment, a wrong URL never ends."""
     spread: float = 0.25
-    """Asks side by side wait differently long, by up to this share."""
+    """Jitter: concurrent requests wait up to this share longer."""
 
     def wait(self, fault: Fault, attempt: int, waited_s: float, turn: int) -> float | None:
         """Seconds to wait after failed `attempt` (from 0); None: it is not worth waiting longer."""

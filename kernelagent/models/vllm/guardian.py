@@ -1,7 +1,7 @@
 """Starts one command and ends it, with all it started, when the holder of the lifeline is gone.
 
-Run as a file by `vllm_server`, on the standard library alone:
-`python -I vllm_guardian.py LIFELINE_FD GRACE_S COMMAND...`. The lifeline is the reading end of a
+Run as a file by `server.py`; uses the standard library only:
+`python -I guardian.py LIFELINE_FD GRACE_S COMMAND...`. The lifeline is the reading end of a
 pipe: a controller that closes it, exits or is killed with SIGKILL looks the same from here. Being
 the subreaper of its descendants, this process also finds those that left the process group.
 """

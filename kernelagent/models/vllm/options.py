@@ -13,7 +13,7 @@ from kernelagent.domain.model_options import PYTHON, VllmOptions
 _FIND_VLLM = "import importlib.util, sys; sys.exit(importlib.util.find_spec('vllm') is None)"
 _FIND_S = 60.0
 _SAFE_PATH = {"PYTHONSAFEPATH": "1"}
-"""Nothing of the folder the command runs in is imported; older interpreters know no flag for it."""
+"""Keeps the working directory out of `sys.path`; older interpreters do not know the flag `-P`."""
 _SECRETS = ("_API_KEY", "_API_TOKEN")
 
 
@@ -60,7 +60,7 @@ def command_for(
 def environment_for(
     checkpoint: str, key: str, environment: Mapping[str, str], *, sleeps: bool
 ) -> dict[str, str]:
-    """What the server gets: its own key, no provider's, and no reason to call anybody."""
+    """The server's environment: its own key, no provider's keys, no telemetry, offline for a folder."""
     kept = {name: value for name, value in environment.items() if not name.endswith(_SECRETS)}
     kept.setdefault("VLLM_NO_USAGE_STATS", "1")
     if Path(checkpoint).is_dir():

@@ -28,7 +28,7 @@ _SLEEP_S = 600.0
 """Level 1 copies the weights to the host's memory and back."""
 _POLL_S = 0.1
 _TELL_S = 5.0
-"""A new line of the server's log is told after so long, an old one six times as seldom."""
+"""Seconds between reports of a new log line; an unchanged line is reported six times less often."""
 _SHOWN_LINES = 20
 _PORTS_TRIED = 3
 _PORT_TAKEN = "address already in use"

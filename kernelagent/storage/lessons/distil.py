@@ -22,7 +22,7 @@ from kernelagent.storage.run_state import RunState
 from kernelagent.storage.scrubbing import Scrubber
 
 _OF_THE_DAY = frozenset({"timeout"})
-"""How long an interpreter takes depends on what else the machine does: no rule for anybody."""
+"""Codes that give no lesson: whether a candidate times out depends on the load of the machine."""
 _NOISE = 1.2
 """Estimates nearer to each other than this say nothing."""
 

@@ -96,7 +96,7 @@ def moves(before: Evaluation, after: Evaluation) -> Iterator[str]:
 
 
 def closed(version: Evaluation) -> frozenset[str]:
-    """The moves of which a version has nothing left to win."""
+    """The changes that can no longer improve this version."""
     kernels = by_cost(version)
     if not kernels:
         return frozenset()

@@ -65,7 +65,7 @@ class Lesson:
     bound: str = ""
     """Of `helps`: what limited the version before."""
     off: bool = False
-    """A person's word: never recall it."""
+    """Set by the user: never put this lesson into a prompt."""
     evidence: tuple[Evidence, ...] = ()
     id: str = ""
 

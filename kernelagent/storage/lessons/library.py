@@ -149,7 +149,7 @@ class Library:
             path = self.lesson(lesson.id)[1]
             text = path.read_text(encoding="utf-8").rstrip("\n") + "\n"
         _write(path, text + "".join(map(_block, fresh)))
-        # After the file: a kill between the two leaves evidence that is found in the file itself.
+        # Written after the lesson's file: if the process is killed in between, the file still has the evidence.
         with (self.path / _WRITTEN).open("a", encoding="utf-8") as file:
             file.writelines(f"{_line(lesson.id, item)}\n" for item in fresh)
             file.flush()
@@ -161,7 +161,7 @@ class Library:
             raise UsageError(f"{path}: schema {schema!r} is not {SCHEMA!r}")
         known = {item.name for item in fields(Lesson)}
         try:
-            # Keys of a person's own are a person's own.
+            # Ignore keys that the user added to the file.
             return from_data({k: v for k, v in data.items() if k in known}, Lesson)
         except (msgspec.ValidationError, ValueError) as error:
             raise UsageError(f"{path} is no lesson: {error}; mend or delete it") from error

@@ -41,7 +41,7 @@ class Situation:
     closed: frozenset[str] = frozenset()
     """Changes of which that parent has nothing left to win."""
     known: frozenset[str] = frozenset()
-    """Facts that the run has met itself and is told of anyway."""
+    """Facts from this run's own rejections, which the prompt already contains."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class Memory:
 
     def fitting(self, situation: Situation) -> tuple[Recalled, ...]:
         scored = [(fit(lesson, situation), lesson) for lesson in self.lessons if lesson.stands]
-        # Its words again from another device would tell nothing new.
+        # A lesson with the same text from another device is not shown a second time.
         reported: set[tuple[str, str, str]] = set()
         quoted: set[str] = set()
         result: list[Recalled] = []

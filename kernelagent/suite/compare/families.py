@@ -146,7 +146,7 @@ def simulated_run(
     """One run, with nothing written to disk; `time_s` is simulated seconds."""
     clock = SimulatedClock()
     writer = SimulatedWriter(problem, seed, clock)
-    # The clock of the curves starts with the first event, and a log says itself what it is.
+    # The first event starts the curves' clock; it also marks the log as simulated.
     logged = [Logged(0, clock(), Remarked("warning", NOTHING_REAL))]
 
     def publish(event: Event) -> None:

@@ -52,7 +52,7 @@ class Pitfall:
     pattern: str
     number: int
     era: int = 0
-    """Rules change with the world; one of another era is another rule."""
+    """Version of the rule: the same number with another era is a different rule."""
 
     @property
     def code(self) -> str:
@@ -82,7 +82,7 @@ class World:
     """Share of failures whose message holds for that candidate only (`wrong_output`)."""
     era: int = 0
     changed: int = 0
-    """So many of each pattern's pitfalls are of the next era."""
+    """How many pitfalls of each pattern have changed to the next era."""
 
     def pitfalls(self, pattern: str) -> tuple[Pitfall, ...]:
         """The most frequent first."""
@@ -106,7 +106,7 @@ class Heeding:
     """What lines of a memory do to the writer: ASSUMED, nothing here is measured."""
 
     heeded: float = 0.5
-    """Chance that a failure does not happen of which the turn was told."""
+    """Probability that a failure named in the prompt is avoided."""
     distraction: float = 0.01
     """Chance, for each line that names no pitfall of this problem, that a good candidate is spoilt."""
 

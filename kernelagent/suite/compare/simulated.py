@@ -83,7 +83,7 @@ class Skill:
 
 @dataclass(frozen=True)
 class SimulatedProblem:
-    """What a problem adds to a skill; the writer never sees it otherwise than through its luck."""
+    """Offsets that a problem adds to a skill; they affect the writer only through its random draws."""
 
     name: str
     skill: Skill
@@ -110,7 +110,7 @@ class Point:
     """A candidate's hidden state, written into its source."""
 
     sample: int
-    """Number of the draw it came from: equal only for repeats."""
+    """Random id of this candidate; only a repeated candidate has the same one."""
     correct: bool
     ease: float
     """The approach's share of the log-odds to be correct."""
@@ -152,7 +152,7 @@ class SimulatedClock:
 
 @dataclass(frozen=True)
 class SimulatedWriter:
-    """A model by protocol; turn n draws the same luck whatever the strategy, so runs pair.
+    """Implements `Model`; turn n uses the same random seed for every strategy, so runs are paired.
 
     Below temperature 1 a reply is, with the chance 1 - temperature, the one its question always gets.
     """
@@ -254,14 +254,14 @@ class SimulatedJudge:
 def following(
     problem: SimulatedProblem, request: TurnRequest, parent: Point | None, luck: Random, left: float
 ) -> Point:
-    """The point a reply comes to; `left` is the share of skill that the context leaves."""
+    """The candidate of a reply; `left` is the share of skill left when the prompt exceeds the context."""
     skill = problem.skill
     sample = luck.getrandbits(48)
     if parent is None or request.kind in ("write", "rethink"):
         fresh = _fresh(problem, sample, luck, left)
         if parent is None or request.kind == "write":
             return _judged(fresh, _chance(problem, skill.first_correct, fresh, request, left), luck)
-        # A rethink knows what the earlier approach taught: it starts no slower than half way to it.
+        # A rethink profits from the earlier approach: it starts at least half way up to its speed.
         start = max(fresh.speed, (fresh.speed + parent.speed) / 2)
         fresh = replace(fresh, speed=start, reach=max(fresh.reach, start))
         known = (skill.first_correct + skill.keeps_correct) / 2

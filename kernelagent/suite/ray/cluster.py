@@ -191,7 +191,7 @@ class Cluster(Closing):
             )
 
     def _rescan(self) -> None:
-        """Nodes that joined meanwhile get room, those that died lose it."""
+        """Adds devices of nodes that joined the cluster and removes those of dead nodes."""
         with self._changed:
             if time.monotonic() - self._looked_s < _LOOK_AGAIN_S:
                 return

@@ -26,7 +26,7 @@ Message = dict[str, Any]
 MOST_LOST = 10
 """Hosts that may die under one request; a candidate that takes nodes down must end some time."""
 MOST_FAULTS = 3
-"""Devices that may fail to carry out one request, each by a judge that is new."""
+"""Devices on which one request is tried, each with a new judge, before it counts as failed."""
 
 
 class RemoteJudge(Closing):

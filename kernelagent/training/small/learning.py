@@ -49,7 +49,7 @@ class Recipe:
     """
     gamma: float = 1.0
     passes: int = 2
-    """Gradient steps on one batch: from the second on, the clip has something to clip."""
+    """Gradient steps on one batch; clipping has an effect only from the second step on."""
     rate: float = 3e-3
     clip: Clip = field(default_factory=Clip)
 

@@ -1,4 +1,4 @@
-"""Checks, before any candidate is judged, that the problem can be judged at all (judge.md, section 2)."""
+"""Checks, before any candidate is judged, that the problem can be judged at all."""
 
 from __future__ import annotations
 

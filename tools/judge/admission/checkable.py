@@ -1,7 +1,7 @@
 """Is a problem checkable at all? Asked of the reference alone, before any candidate is judged.
 
 The gate must refuse every automatic mutant on some probe, and the reference must respond to every
-input and weight. What survives is said beside every acceptance.
+input and weight. Every mutant the gate accepts is disclosed with each acceptance.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from kernelagent.tools.judge.verify.compare import judge_floating, leaves
 from kernelagent.tools.judge.verify.gate import unit_roundoff
 
 _RESPONSE = 100.0
-"""A change of this many times eager's own error is a response."""
+"""An output responds to a change if it moves by at least this many times eager's own error."""
 _EXACT = 2.0**-36
 _REFUSALS = (ProblemError, RuntimeError, ValueError, IndexError, ArithmeticError, AssertionError)
 
@@ -78,7 +78,7 @@ def _survives(mutant: Mutant, cases: Sequence[Checked]) -> bool:
 
 
 def _identical(left: torch.Tensor, right: torch.Tensor) -> bool:
-    """Equal to float64 rounding: then the mutant is no mutant but the operation itself."""
+    """Equal up to float64 rounding: the mutation does not change the result on this case."""
     near = (left - right).abs() <= _EXACT * torch.nan_to_num(right).abs().amax()
     return bool((near | (left == right) | (left.isnan() & right.isnan())).all())
 
@@ -123,7 +123,7 @@ def _insensitive(
 
 
 def _can_change(tensor: torch.Tensor) -> bool:
-    """A constant integer may be a size or a count: what else it may be is not known."""
+    """False for constant integers: they may be sizes or counts, and other valid values are unknown."""
     return tensor.numel() > 0 and (
         tensor.is_floating_point() or bool((tensor != tensor.reshape(-1)[0]).any())
     )

@@ -35,7 +35,7 @@ from kernelagent.tools.virtual.sass import MachineFacts
 from kernelagent.tools.virtual.traffic import TrafficFacts
 
 _REWRITTEN = 0.6
-"""Below this share of the reference's operations a candidate must have rewritten the formula."""
+"""With less than this share of the reference's operations a candidate must have used algebra."""
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """How fast the user's module could be at most: a lower bound of its time that trusts no candidate.
 
-Bytes: every input, parameter and buffer the result cannot do without, read once, and every output,
+Bytes: every input, parameter and buffer that the result depends on, read once, and every output,
 written once, at peak DRAM bandwidth. Operations: the products of the reference, in the order it
 makes them, at dense peak. Assumed: inputs and parameters hold ordinary floats (no product with zero,
 no infinity), labels are not ignored, sums are not rearranged by algebra. Rows that indices pick, and
@@ -30,7 +30,7 @@ from kernelagent.tools.torch_dtypes import allowed_product
 from kernelagent.tools.virtual.ceilings import DeviceCeilings
 
 _HARD_SHARE = 0.95
-"""Of the time the output bytes need; what is faster is refused (judge.md, section 5)."""
+"""A measured time below this share of the time needed to write the outputs is refused."""
 _PRODUCTS_PER_FP32 = 3
 """Products of a narrower type that replace one in fp32 at about its accuracy."""
 
@@ -130,7 +130,7 @@ def facts_of(
     """What a candidate that takes `time_us` a call has left; `estimated`: the time is a prediction.
 
     A prediction assumes efficiencies and pays each launch, so its bound does the same, once. Calls
-    that are measured are queued, and then a launch is paid beside the work of the call before.
+    that are measured are queued, so that a launch overlaps with the work of the previous call.
     """
     dram, math, launch = headroom.dram_us, headroom.math_us, ceilings.launch_us
     if estimated:
@@ -138,7 +138,7 @@ def facts_of(
         math /= ceilings.dot_efficiency
         least = max(dram, math) + launch
     else:
-        # What a launch takes is assumed: a time below it shows that it takes less here.
+        # The launch overhead is an assumption: a measured time below it shows that it is smaller here.
         least = max(dram, math, min(launch, time_us))
     return HeadroomFacts(
         input_set=input_set,
@@ -182,7 +182,7 @@ def _level(values: torch.Tensor) -> int:
         return 2
     if values.is_floating_point() and not bool(torch.isfinite(values).all()):
         return 2
-    # Large negative numbers do as masks what infinities do.
+    # Large finite values, such as -1e9, mask other operands just as infinities do.
     if values.is_floating_point() and bool((values.abs() > 1e3).any()):
         return 2
     return int(bool((values == 0).any()))

@@ -1,7 +1,7 @@
 """Which bytes of its tensors a module's result cannot do without, whatever the algorithm.
 
 The module runs once on meta tensors; its operations are then followed from the outputs backwards.
-What is not known to be necessary counts nothing: the answer may be too small, not too large.
+Bytes not known to be necessary are not counted: the result is a lower bound.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Need:
     counted_bytes: int = 0
     """At least so much is, at unknown places."""
     spoiled: bool = False
-    """Part of it is overwritten later: what was there before counts nothing."""
+    """Part of it is overwritten later, so earlier contents are not counted as needed."""
 
     def bytes(self) -> int:
         """Distinct bytes that are surely needed."""

@@ -19,16 +19,16 @@ _ALL = frozenset(
     _native_batch_norm_legit_no_training _fused_rms_norm repeat add sub mul clamp_min clamp_max
     linalg_norm frobenius_norm""".split()
 )
-"""Every element of every operand takes part, as long as no operand switches another off."""
+"""The result depends on every element of every operand, unless values of one mask another (0 * x, inf + x)."""
 _NORMS = frozenset(
     """native_layer_norm native_group_norm native_batch_norm _native_batch_norm_legit
     _native_batch_norm_legit_no_training _fused_rms_norm""".split()
 )
 """Zeros in the running mean switch nothing off here."""
 _SUMS = frozenset("add sub rsub".split())
-"""Only an infinity makes the other operand cease to matter."""
+"""For these only an infinity in one operand makes the other irrelevant; a zero does not."""
 _PICKED_BY = {"embedding": (1,), "index": (1,), "index_select": (2,), "gather": (2,), "take": (1,)}
-"""Where the indices stand; of what they pick from, one element may be all that is needed."""
+"""Positions of the index arguments. The indexed tensor itself is not counted: one element of it may be enough."""
 _ZEROS, _INFINITIES = 1, 2
 
 
@@ -140,7 +140,7 @@ def _attention(
     if attn_mask is not None and _level(attn_mask, levels):
         return [Demand(attn_mask)]
     queries, keys = query.shape[-2], key.shape[-2]
-    # The first query of causal attention sees one key, whatever its values; that row is in here.
+    # With causal attention the first query sees one key only, so its scores do not matter; its row is still counted.
     scored = [query, key] if keys > 1 and (queries > 1 or not is_causal) else []
     if is_causal and keys > queries:
         share = [Demand(t, t.numel() // keys * queries * t.itemsize) for t in (key, value)]

@@ -162,7 +162,7 @@ def _something_is_left(context: JudgeContext, found: knock_out.KnockedOut) -> No
 def proof_at_the_end(context: JudgeContext, process: CandidateProcess) -> None:
     """The same proof of work where the candidate was judged, in the last calls of that process.
 
-    Who behaves from a certain call on does so here. Raises `Rejected`.
+    Finds a candidate that changes its behaviour after a certain number of calls. Raises `Rejected`.
     """
     if context.device.kind != "virtual" or context.settings.policy == "any":
         return
@@ -180,13 +180,13 @@ def _part_is_left(context: JudgeContext, source: InputSource, one: knock_out.Evi
 
 
 def _told_alike(account: accounting.Account, found: knock_out.KnockedOut) -> accounting.Account:
-    """No estimate where torch computes other things on tensors without contents than in a real call."""
+    """Drop the estimate if torch runs other operations on meta tensors than in a real call."""
     real = {row.name for item in found.evidence.values() for row in computing(item.torch_rows)}
     if account.torch_operations is None or real <= set(account.torch_operations):
         return account
     more = ", ".join(sorted(real - set(account.torch_operations)))
     message = (
-        f"no estimate: in a real call torch also computes {more}, on tensors without contents not"
+        f"no estimate: torch computes {more} in a real call, but not on tensors without contents"
     )
     return accounting.Account(disclosures=(Disclosure("not_estimated", message),))
 

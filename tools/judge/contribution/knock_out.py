@@ -27,7 +27,7 @@ from kernelagent.tools.virtual.eager import EagerRow
 _MOST_TRIALS = 12
 """Extra calls spent on finding launches that do not matter."""
 _MOST_BEFORE = 3
-"""Ordinary calls that may come before the first knock-out, so that its place says nothing."""
+"""Most ordinary calls before the first knock-out; a random number of them hides which call it is."""
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ def require_right_without_torch(context: JudgeContext, process: CandidateProcess
         if not _passes(context, source, arguments, answer, step):
             raise Rejected(
                 "kernel_not_contributing",
-                "the result is wrong where torch may compute nothing, as the policy pure has it",
+                "the result is wrong when torch may not compute anything (policy pure)",
                 {"input_set": source.name},
             )
 
@@ -177,8 +177,8 @@ def without_effect(
 ) -> frozenset[int]:
     """Launches whose loss changes nothing, by halving; those not reached in a few trials count as used.
 
-    The loss of all `launches` is known to break the result. Two that stand in for each other are
-    both used: the loss of everything that is returned is tried together.
+    Poisoning all `launches` is known to break the result. Of two redundant launches both count as
+    used: the result must stay right with all returned launches poisoned together.
     """
     idle: set[int] = set()
     waiting = [tuple(half) for half in _halves(tuple(launches))]

@@ -20,7 +20,7 @@ from kernelagent.tools.judge.verify.rejection import Rejected
 from kernelagent.tools.virtual.eager import EagerRow, eager_rows
 
 NOTHING_LEFT = 0.98
-"""From this share of each measure of the reference's work on, torch has done it all."""
+"""At or above this share of the reference's products and elementary steps, torch counts as having done it all."""
 _STEPS: Mapping[str, int] = {
     "native_layer_norm": 5,
     "native_group_norm": 5,
@@ -56,7 +56,7 @@ def reference_rows(context: JudgeContext, arguments: Arguments) -> list[EagerRow
             twin = meta_twin(context.oracle.module)
             return eager_rows(twin, args, kwargs, context.device.target)
         except (RuntimeError, NotImplementedError, ValueError, TypeError):
-            # It needs values.
+            # The forward reads tensor values, so it cannot run on the meta device.
             args, kwargs = copy.deepcopy(arguments)
             twin = copy.deepcopy(context.oracle.module)
             return eager_rows(twin, args, kwargs, context.device.target)

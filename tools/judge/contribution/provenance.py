@@ -27,7 +27,7 @@ from kernelagent.tools.judge.verify.rejection import Rejected
 from kernelagent.tools.virtual.marking import MARKED, Marks
 
 _BUFFERS_IN_TURN = 3
-"""Scratch of so many calls may be used in turn before stale data in it is taken for foreign."""
+"""Calls made before looking: a candidate may rotate this many buffers without old data in them being flagged."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Provenance:
     altered_bytes: int
     """What the kernels stored and was exchanged, in the first call."""
     right: bool
-    """The answer stayed right although everything floating that kernels stored was another."""
+    """The output stayed right although every floating value that kernels stored was replaced."""
     operands: tuple[str, ...]
     """Operands of kernels that something else computed, as `kernel.argument`."""
     outputs: tuple[str, ...]
@@ -80,7 +80,7 @@ def look(
     except Rejected as broken:
         if broken.reason.code in SAYS_NOTHING:
             raise
-        # Exchanged values may send a forward anywhere; that they did shows that they count.
+        # Replaced values may make a forward fail in any way; that it failed shows that they matter.
         return None
     finally:
         process.command_executor({"kind": "mode", "mode": "execute"})
@@ -150,7 +150,7 @@ def _foreign_outputs(answers: list[Answer], marks: Marks) -> tuple[tuple[str, ..
             continue
         first, second = first.detach().cpu(), second.detach().cpu()
         seen = seen or not torch.equal(first, second)
-        # Negated as a whole: a view may carry the sign (`Tensor.is_neg`), and kernels stored the rest.
+        # Also tried negated: the output may be a lazy negative view (`Tensor.is_neg`) of what a kernel stored.
         if marks.is_foreign(first, second) and marks.is_foreign(-first, -second):
             result.append(name)
     return tuple(result), seen

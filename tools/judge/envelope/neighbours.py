@@ -1,6 +1,6 @@
 """Input sets near the given ones: other sizes, ranks and types, where the reference has an answer.
 
-Nothing here says that a candidate has one; `widening` asks it.
+Whether the candidate supports them is tested by `search.widen`.
 """
 
 from __future__ import annotations

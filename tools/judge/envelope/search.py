@@ -24,7 +24,7 @@ from kernelagent.tools.judge.verify.verify import Findings, Verifier
 Ready = Callable[[], CandidateProcess]
 _BETWEEN = "; "
 _ENOUGH_REFUSED = 3
-"""A candidate that takes none of so many neighbours checks its sizes; the others are not asked."""
+"""Stop after this many rejected neighbours with none accepted: the candidate probably checks its sizes."""
 
 
 @dataclass
@@ -80,7 +80,7 @@ def widen(
                 _judge(context, process, item)
             except Rejected as refused:
                 result.refused[item.source.name] = refused.reason.code
-                # A wrong answer may be one of a process that is broken from now on.
+                # The process may be in a bad state after a rejection: start a new one.
                 if process is not None:
                     process.close()
                 process = None

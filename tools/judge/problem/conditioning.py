@@ -1,7 +1,7 @@
 """How far a correct output may move: the effect of rounding its inputs, and of long float32 sums.
 
-Used only after the gate refused: an eager run that happens to be exact leaves a budget no honest
-kernel can meet.
+Used only after the gate refused: if eager happens to be exact, the budget is so small that no correct
+kernel can meet it.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from kernelagent.tools.judge.verify.gate import output_unit, unit_roundoff
 from kernelagent.tools.judge.verify.regions import Noise, region_norms
 
 LONG_SUM = 4096
-"""Terms from which one sequential accumulator is visibly less exact than eager's blocked sums."""
+"""From this many terms on, a sequential float32 sum is clearly less exact than eager's blocked sum."""
 _INSIDE = 4 * 2.0**-24
-"""What float32 intermediates shared by a whole row cost, relative to the row: the gate's floor again."""
+"""Error, relative to the row, of a float32 intermediate shared by the whole row; equal to the gate's floor."""
 _DRAWS = 8
 _BUCKET_BASE = 4.0
 _FEWEST_IN_BUCKET = 64

@@ -58,7 +58,7 @@ PRELOAD = {
         "kernelagent.tools.virtual.driver",
         "kernelagent.tools.virtual.fake_cuda",
         "kernelagent.tools.virtual.executor",
-        # What compiling needs and Triton imports late, which each executor would do anew.
+        # Triton imports it lazily when it compiles; imported once here instead of in every executor.
         "triton.compiler.code_generator",
     ),
 }
@@ -313,7 +313,7 @@ def open_fork_server(
     device: JudgeDevice, meanwhile: Callable[[], object] = lambda: None
 ) -> ForkServer:
     """The process that candidates are forked from; the judge itself is held to one thread."""
-    # Judge, runner and executor take turns on few cores: a pool of threads only waits for itself.
+    # Judge, runner and executor run one at a time on few cores, so thread pools only cost time.
     torch.set_num_threads(1)
     return ForkServer.start(
         preload=PRELOAD[device.kind], environment=_ONE_THREAD, meanwhile=meanwhile

@@ -186,7 +186,7 @@ def _observe_integer(values: torch.Tensor) -> Domain:
         places = torch.arange(low, low + values.shape[-1], device=values.device)
         if bool((wide.sort(-1).values == places).all()):
             return Domain("permutation", low=low, high=high)
-    # A negative integer is often a marker (ignored label): between markers nothing is valid.
+    # A negative integer is often a sentinel (such as ignore_index): values that were not seen may be invalid.
     return Domain("observed" if low < 0 else "integer", low=low, high=high)
 
 
@@ -254,7 +254,7 @@ def _is_discrete(finite: torch.Tensor, low: float, high: float) -> bool:
 
 
 def _is_bounded_away(low: float, high: float, count: int) -> bool:
-    """False for uniform values from zero on: among that many, one comes nearer to zero."""
+    """Whether `low` is too large for a uniform distribution that starts at zero, given the number of values."""
     return 0 < low < high and count >= 16 and high < low * (4 if count < 1024 else 128)
 
 

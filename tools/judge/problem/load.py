@@ -225,7 +225,7 @@ def _as_arguments(made: Any, origin: str) -> Arguments:
 
 
 def _cross_as_data(arguments: Arguments) -> bool:
-    """Whether `ModelNew` can be constructed from these; a config object, for one, has no spelling.
+    """Whether these arguments can be serialised to construct `ModelNew`; a config object, for example, cannot.
 
     Where it cannot, `ModelNew.from_reference` receives the constructed module's state and attributes.
     """

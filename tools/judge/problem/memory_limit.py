@@ -12,7 +12,7 @@ from kernelagent.domain.judge_settings import JudgeSettings, bytes_of
 _SHARE = 0.5
 _CGROUP = Path("/sys/fs/cgroup")
 _FIRST_TO_GO = 700
-"""On the kernel's scale up to 1000: when memory runs out, it takes these processes before others."""
+"""Written to oom_score_adj (at most 1000), so that the OOM killer prefers these processes."""
 _NO_ROOM = re.compile(r"can't allocate memory|not enough memory|Cannot allocate memory", re.I)
 
 
@@ -49,7 +49,7 @@ def hold_to(limit: int) -> None:
 
 
 def first_to_go(pid: int | str = "self") -> None:
-    """Where the kernel allows it; a process may always offer itself."""
+    """Raise oom_score_adj where the kernel allows it; for its own process it always does."""
     path = Path("/proc", str(pid), "oom_score_adj")
     with contextlib.suppress(OSError, ValueError):
         if int(path.read_text()) < _FIRST_TO_GO:
@@ -64,7 +64,7 @@ def is_lack_of_memory(error: BaseException) -> bool:
 
 
 def lack_of_memory(limit: int) -> str:
-    """The sentence for a judge that met its limit."""
+    """The error message for a judge that reached its memory limit."""
     return (
         f"judging this problem needs more memory than the {limit / 1e9:.1f} GB it may have: raise "
         f"--memory-limit, give smaller inputs with --inputs FUNCTION, or use a machine with a GPU "

@@ -36,12 +36,12 @@ _TRIALS = 8
 _MOST_WORK = (24.0, 2.0, 0.25)
 """Work of one forward by level, in units of what is executed in about a second.
 
-The first is what an ordinary run may ask of patient people; the others are for candidates that the
-interpreter had no time for.
+The first is the limit of an ordinary run; the smaller ones are for candidates for which the
+interpreter ran out of time.
 """
 LEVELS = len(_MOST_WORK)
 _WEIGHTS_BYTES = 16 << 20
-"""Weights that are drawn, doubled and walked over by a tiled product in about a second."""
+"""Bytes of weights that are drawn, converted to float64 and read by a tiled product in about a second."""
 _TRIED_WITH_CONTENTS = 256 << 20
 """Of inputs and weights that are made at once to try a forward that meta tensors cannot run."""
 _SMALLEST = 32
@@ -114,7 +114,7 @@ def plan(
     planner = _Planner(problem, full, device, scope, limit, level)
     best = planner.at({}, {}, whole)
     if best is None or not planner.fits(best):
-        # Where inner sizes give way at all, they do so far enough for a quick turn.
+        # If inner sizes must shrink at all, shrink them enough for a fast turn (level 1).
         best = replace(planner, level=max(1, level)).smaller(best, full)
     if best is None:
         raise ProblemError(
@@ -168,7 +168,7 @@ def _try_with_contents(problem: LoadedProblem, name: str, device: str, scope: Sc
 
 
 def too_large(need: Need, limit: int) -> EnvironmentFault:
-    """The sentence for a problem that has no room."""
+    """The error for a problem that does not fit into the memory limit."""
     return EnvironmentFault(
         f"judging this problem needs {need.total / _GB:.1f} GB of memory and may have "
         f"{limit / _GB:.1f} GB: raise --memory-limit, give smaller inputs with --inputs FUNCTION, or "
@@ -301,7 +301,7 @@ def _variants(
 
 
 def _fraction(was: int, now: int, share: int) -> int:
-    """A share of `now` that is as far from a multiple of 16 as `was` is: tails stay tails."""
+    """A share of `now` with the same remainder modulo 16 as `was`, so that a ragged last block stays ragged."""
     fewer = now // share
     if was % 16 == 0:
         fewer = fewer // 16 * 16

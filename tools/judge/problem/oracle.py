@@ -75,7 +75,7 @@ class Expected:
 
 
 class Oracle:
-    """The user's module in the judge's hands; weights can be exchanged, state never leaks between calls."""
+    """Runs the user's module as the reference; weights can be replaced, and state is restored before each call."""
 
     def __init__(
         self, problem: LoadedProblem, device: str, scope: Scope, *, training: bool = False

@@ -40,15 +40,15 @@ _WIDEST = 4
 """Rows of `rowaffine` differ in scale by powers of two up to this one."""
 _SPIKE = 30.0
 _OVERFLOWING = 200.0
-"""An exponential of it is infinite in float32: a maximum taken over the wrong part shows."""
+"""Its exponential is infinite in float32, so a softmax with the maximum of the wrong part overflows."""
 _ONE_TRUTH: dict[Freedom, tuple[bool, ...]] = {
     "any": (True, False),
     "signs": (True,),
     "range": (False,),
 }
-"""What whole rows of a mask are set to: a row that is hidden altogether shows what pads it."""
+"""Values for whole rows of a mask: a fully masked row shows which fill value the kernel uses."""
 _UNTOLD_DENSITY = 0.75
-"""Share of True where the natural mask is constant and so says nothing about its use."""
+"""Share of True in a redrawn mask if the natural mask is constant."""
 
 
 @dataclass(frozen=True)
@@ -204,7 +204,7 @@ def _probed(
         return fresh_values(tensor, domain, generator)
     scale = domain.scale or 1.0
     if tensor.dim() == 0:
-        # A lone number is a temperature or a step: its sign is part of the problem.
+        # A 0-d tensor is often a temperature or a step size: keep its sign.
         factor = (standard_normal(tensor, generator) / 2).exp()
         return tensor * factor if domain.scale else standard_normal(tensor, generator)
     if domain.kind in ("simplex", "log_simplex"):
@@ -312,7 +312,7 @@ def _edges(values: torch.Tensor, scale: float, generator: torch.Generator) -> to
     order = torch.randperm(len(rows), generator=generator)
     if len(rows) > 3:
         made[order[0]] = 0.0
-        # A power of two: sums of it are exact in any order, so that no honest order of adding is told apart.
+        # A power of two: its sums are exact in every order, so a correct kernel gets the same result in any order.
         made[order[1]] = 2.0 ** round(math.log2(scale or 1.0))
     return made.reshape(values.shape)
 
@@ -387,7 +387,7 @@ def _perturbed(
     if not domain.constant or tensor.numel() == 0:
         return fresh_values(tensor, domain, generator)
     if domain.scale == 0:
-        # A zero matrix of full-size values would swamp what it is added to.
+        # If a matrix of zeros were redrawn at full scale, it would dominate what it is added to.
         return normal / (tensor.shape[-1] ** 0.5 if tensor.dim() > 1 else 1.0)
     if tensor.numel() == 1 or freedom != "any":
         return domain.low * (normal / 2).exp()

@@ -1,8 +1,8 @@
 """A problem at smaller sizes: sizes are replaced where its functions ask for them, never in its text.
 
 Inputs come from factories (`torch.rand(batch, n)`), weights from constructor arguments: the sizes in
-these calls are renamed, one value for another, wherever they stand. Whether the module accepts that
-is asked on tensors without contents. A size that the module's own code has written into it does not
+these calls are replaced, one number by another, wherever they occur. Whether the module accepts that
+is tried on meta tensors. A size that is hard-coded in the module does not
 change with the others; then its forward refuses, and that size stays.
 """
 
@@ -92,7 +92,7 @@ class SmallerFactories(TorchFunctionMode):
     def _labels(
         self, args: tuple[Any, ...], named: dict[str, Any]
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """An index into what a constructor argument sizes stays inside it."""
+        """Reduce the bounds of `randint` with the constructor arguments, so that indices stay in range."""
         fewer = self._sizes.arguments
         args = tuple(fewer.get(v, v) if isinstance(v, int) else v for v in args)
         if isinstance(named.get("high"), int):

@@ -39,7 +39,7 @@ _PLAN: Plan = (
 )
 """Weights, and the steps taken under them; natural ones in full, probes with a single backward."""
 AT_OTHER_SIZES: Plan = _PLAN[:1]
-"""What neighbours of a verified input set are asked."""
+"""The training steps that neighbouring input sets are tested with."""
 _HIDDEN_SIZES_IN = 1
 _SHAPES_OF_UPSTREAM = ("plain", "expanded", "transposed")
 _EVERYTHING = "everything"
@@ -169,7 +169,7 @@ def _of_source(
             arguments = made
         trial = trial_on(oracle.asking(step), source.name, name, arguments, scale, generator)
         yield replace(trial, step=step)
-    # The other half of "in training mode": its forward, where nobody asks for gradients.
+    # Also the forward in training mode without gradients.
     arguments, without = draw(source, constant=constant), TrainingStep(training=True)
     trial = trial_on(oracle.asking(without), source.name, "natural", arguments, scale, generator)
     yield replace(trial, step=without)

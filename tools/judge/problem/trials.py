@@ -36,7 +36,7 @@ from kernelagent.tools.training_step import TrainingStep
 
 _SEEDS = 1 << 62
 _NEARLY_INFINITE = 1e30
-"""Answers beyond it are not asked for in float32: one more factor on the way to them is infinite."""
+"""Probes with larger float32 or bfloat16 outputs are weakened or dropped: an intermediate may overflow."""
 _NUDGED = 0.1
 """Share of the elements that are drawn anew where nearly everything stays as it was."""
 Plan = tuple[tuple[str, tuple[str, ...]], ...]
@@ -51,7 +51,7 @@ _PLAN: Plan = (
 )
 """Weights, and the calls made under them in random order; weights are loaded in mid-run."""
 WHERE_SIZES_SHOW: Plan = _PLAN[:2]
-"""What neighbours of a verified input set are asked: the same code, at other sizes."""
+"""The calls that neighbouring input sets (same code, other sizes) are tested with."""
 _SEQUELS_IN = {0: False, 1: True}
 """The rounds in which one call is followed by another with nearly the same inputs; True: in place."""
 _HIDDEN_SIZES_IN = 1
@@ -74,7 +74,7 @@ class Trial:
     then: Trial | None = None
     """The call that follows at once, with the state this one leaves and nearly the same inputs."""
     hidden: bool = False
-    """At a size that nobody was told."""
+    """At a size that is not disclosed to the model or the candidate."""
     in_place: bool = False
     """In the memory of the call before it, so that an address says nothing about contents."""
     step: TrainingStep | None = None
@@ -281,7 +281,7 @@ def _with_sequel(
 def nudged(
     tensors: Mapping[str, torch.Tensor], names: Iterable[str], generator: torch.Generator
 ) -> dict[str, torch.Tensor]:
-    """Some elements of the named floating tensors drawn anew, never the first: what a key may be made of."""
+    """Redraw some elements of the named floating tensors, never the first, which a cache key may be built from."""
     changed = dict(tensors)
     for name in names:
         tensor = tensors[name]
@@ -289,7 +289,7 @@ def nudged(
             continue
         fresh = fresh_like(tensor, generator)
         if torch.equal(fresh, tensor):
-            # A constant draws itself again.
+            # Redrawing a constant tensor gives the same values.
             fresh = perturbed_state({name: tensor}, (name,), generator).tensors[name]
         some = torch.rand(tensor.numel(), generator=generator) < _NUDGED
         some[torch.randint(1, tensor.numel(), (1,), generator=generator)] = True
@@ -317,7 +317,7 @@ def _says_something(name: str, natural: Arguments) -> bool:
     if name == "one_truth":
         return has_masks(tensors)
     if name == "times1e5":
-        # Elsewhere it would leave the type's own range, or what float16 holds is known already.
+        # Only for bfloat16: such values overflow float16, and in float32 other probes reveal float16 intermediates.
         return any(t.dtype == torch.bfloat16 for t in tensors.values())
     return True
 

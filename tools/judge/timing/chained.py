@@ -1,7 +1,7 @@
 """Checks a measured time by chained calls: each input depends on the previous output; outputs are judged.
 
 For honest work a chain takes at most what calling and what picking inputs take by themselves, since
-either may hide behind the other: max(a+c, b+d) <= max(a, b) + max(c, d) for host and device. A
+host and device work overlap: max(a+c, b+d) <= max(a, b) + max(c, d). A
 candidate that answers late, for several calls at once, or from memory takes longer, or answers wrong.
 """
 
@@ -29,9 +29,9 @@ from kernelagent.tools.training_step import TrainingStep
 
 _LOOKS = 9
 _ENOUGH = 3
-"""Looks within the bound that clear a candidate: what else runs on the machine may spoil some."""
+"""Measurements within the bound that are enough to accept; other load on the machine may disturb some."""
 _LONGER = (1, 4, 16)
-"""Blocks of the looks, round after round: who is not cleared is asked again, on a clock less easily disturbed."""
+"""Block length by round, as a factor: a candidate out of bounds is measured again with longer blocks."""
 _REPLAYED = 4
 _TOLERANCE = 1.25
 _SLACK_US = 5.0
@@ -71,7 +71,7 @@ def cross_examine(
     asked = _Asked(oracle, partial(process.call, step=step))
     for longer in _LONGER:
         look, chain, in_bounds = _looked(sides["candidate"], sides["eager"], longer)
-        # Answers before times: they cannot be wrong because something else ran on the machine.
+        # Check outputs before times: other load on the machine can disturb a time, never an output.
         notes = _replayed(context, source, sets, chain, asked)
         if in_bounds:
             return replace(look, disclosures=notes)

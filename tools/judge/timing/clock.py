@@ -27,7 +27,7 @@ from kernelagent.tools.wire import Frame, pair
 
 _BASELINE = "kernelagent.tools.cuda.baseline:serve"
 _BLOCK_S = 0.02
-"""Half a promille of it is what the clock and the line to the process are unsure of."""
+"""The clock and the round trip to the process add an uncertainty of about 0.05 % of it (10 us)."""
 _MOST_CALLS = 1 << 16
 _TRIES = 6
 """Each with twice the calls of the one before."""
@@ -161,7 +161,7 @@ class Side:
         return self._linked(longer, empty=False)
 
     def _linked(self, longer: int, *, empty: bool) -> tuple[float, Chain]:
-        # Whose calls are quick for inputs it knows may be slow in a chain, so that has its own length.
+        # Calls on unpredictable inputs may be slower, so the number of calls per block is found separately for chains.
         if empty not in self._links:
             self._links[empty] = _filling(lambda calls: self._chain(calls, empty=empty).seconds)
         timed: list[Chain] = []
@@ -196,7 +196,7 @@ def _filling(block: Callable[[int], float]) -> int:
     """How many calls make a block long enough for the clock."""
     calls = 1
     while calls < _MOST_CALLS:
-        # The quicker of two: what else runs on the machine must not make blocks short.
+        # The faster of two runs: a run slowed by other load must not make blocks too short.
         seconds = min(block(calls), block(calls))
         if seconds >= _BLOCK_S:
             break

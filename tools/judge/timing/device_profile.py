@@ -1,4 +1,4 @@
-"""Tier a and b of a candidate's profile on a real device: one steady forward of each input set, traced.
+"""The launches, compiler facts and traced kernel times of one steady forward of each input set on a GPU.
 
 Happens in the audited process, so nothing of it enters a time. Tried on the CPU as the device; the
 tracing of a GPU's kernels never ran so far.
@@ -39,7 +39,7 @@ def look(context: JudgeContext, process: CandidateProcess) -> DeviceProfile:
     seen: list[tuple[Observed, TracedForward | None]] = []
     for source in context.sources:
         arguments = draw(source, constant=context.problem.constant_inputs)
-        # Nobody can annotate work of torch's as a launch without knowing what launches are called.
+        # A random prefix: the candidate cannot label torch's work as a launch of its own without knowing it.
         prefix = f"kernelagent {secrets.token_hex(8)} "
         result = observe(process, arguments, prefix, context.device.target)
         traced = traced_forward(result.events, result.launches, prefix, result.known)
@@ -48,7 +48,7 @@ def look(context: JudgeContext, process: CandidateProcess) -> DeviceProfile:
 
 
 def summed_up(seen: list[tuple[Observed, TracedForward | None]]) -> DeviceProfile:
-    """Of several input sets, the one whose device time is least the candidate's own."""
+    """The input set in which the candidate's kernels have the smallest share of the device time."""
     untraced = next(((result, None) for result, traced in seen if traced is None), None)
     if untraced is not None:
         why_not = untraced[0].no_trace or "torch.profiler saw no kernel (is CUPTI forbidden here?)"

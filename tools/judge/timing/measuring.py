@@ -1,7 +1,7 @@
 """Measures candidate and baselines: one clock, the judge's, in interleaved blocks of rotated inputs.
 
 The number is the time as called, launches included, on both sides. It counts only if a chain of
-calls, in which nobody knows an input before the answer before it is there, takes no longer than
+calls, in which each input depends on the previous output, takes no longer than
 calling and picking take one by one: work that was put off, or done once for many calls, would.
 A turn times one process a side; a certificate starts fresh ones, at least six times, because what a
 process keeps for its whole life is the same in all its blocks. Never run on a GPU so far.
@@ -48,7 +48,7 @@ from kernelagent.tools.training_step import TrainingStep
 Start = Callable[[], AbstractContextManager[CandidateProcess]]
 """A fresh process of the candidate, loaded, constructed and with the given weights."""
 _ROTATED_BYTES = 256 << 20
-"""Inputs are rotated over more than any GPU's cache, if they are not too small for that."""
+"""Bytes of the rotated argument sets, larger than any GPU's L2 cache unless the inputs are very small."""
 _MOST_ROTATED = 256
 _INTERVAL = 0.02
 _FEWEST_BLOCKS = 6

@@ -35,7 +35,7 @@ class TracedKernel:
 
 @dataclass(frozen=True)
 class TracedForward:
-    """One steady forward on the device, dearest kernel first."""
+    """One steady forward on the device, most expensive kernel first."""
 
     kernels: tuple[TracedKernel, ...]
     device_us: float

@@ -1,7 +1,7 @@
-"""Errors that all go one way: too small for the gate of a narrow type, and no rounding makes them.
+"""Systematic errors of one sign: small enough to pass the gate of a 16-bit type, but not caused by rounding.
 
 Rounding to nearest leaves the slope of the error on the right values near `u / sqrt(N)`. A part of a
-sum left out, or a factor of 1.005, leaves it whole.
+sum left out, or a factor of 1.005, leaves a slope far above that.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def slope_beyond(
     error = ours - right
     slope = float((error * right).sum()) / power
     own = abs(float(((theirs - right) * right).sum()) / power)
-    # A few large elements weigh most: as many as count is how far chance averages out.
+    # Few large elements dominate the slope; the fewer they are, the less its random part averages out.
     weight = float(right.pow(4).sum()) / power**2
     chance = _CHANCE * float(error.abs().amax()) / float(right.abs().amax()) * weight**0.5
     unit = float(torch.finfo(eager.dtype).eps) / 4

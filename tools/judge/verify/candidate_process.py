@@ -42,7 +42,7 @@ from kernelagent.tools.wire import (
 _RUNNER = "kernelagent.tools.candidate_runner.main:serve"
 _EXECUTOR = "kernelagent.tools.virtual.executor:serve"
 _HANGS_S = 30.0
-"""From then on a call hangs unless its executor is at work."""
+"""After this many seconds without an answer a call counts as hung, unless its executor is busy."""
 _AT_WORK_S = 2.0
 
 
@@ -101,9 +101,9 @@ class CandidateProcess(Closing):
         self.configurations = 1
         """How many an autotuned kernel has to choose from, as the process tells it."""
         self.failures: list[dict[str, Any]] = []
-        """Kernels that did not compile up to the last `take_launches`, by the executor's word."""
+        """Kernels that failed to compile before the last `take_launches`, as reported by the executor."""
         self.compiles = False
-        """The candidate has put torch.compile to work; it says so itself."""
+        """The candidate has used torch.compile, as its own process reports."""
         self._judge, theirs = pair()
         fds = [theirs.socket]
         arena: int | None = None
@@ -319,7 +319,7 @@ class CandidateProcess(Closing):
         self._judge.close()
         if self._executor is not None:
             self._executor.close()
-        # The next process must not see how many there were before it.
+        # Removed now: a later process could otherwise count how many ran before it.
         sweep(self._scratch)
 
     def _ask(self, header: dict[str, Any], body: Parcel | None, seconds: float) -> Frame:
@@ -364,7 +364,7 @@ class CandidateProcess(Closing):
         return self._judge.receive(timeout=seconds, **limits)
 
     def _executor_at_work(self) -> bool:
-        """Whether it is too busy to answer; what it answers later is left out."""
+        """Whether the executor is too busy to answer in time; a late answer is discarded."""
         assert self._executor is not None
         try:
             self._executor.send({"kind": "ask"}, timeout=_AT_WORK_S)
@@ -394,7 +394,7 @@ class CandidateProcess(Closing):
 
     def _broke_protocol(self, what: str) -> NoReturn:
         raise Rejected(
-            "tampering", f"the candidate's process wrote on the judge's line: {what}", {}
+            "tampering", f"the candidate's process sent the judge an invalid message: {what}", {}
         )
 
     def _death(self, doing: str) -> Rejected:

@@ -1,6 +1,6 @@
 """A whole result against the expected one: structure, shapes, dtypes, exact values, then the gate.
 
-The numbers of one floating output are `gate`'s; what went wrong in words is `diagnosis`'s.
+`gate` computes the errors of one floating output; `diagnosis` describes in words what went wrong.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from kernelagent.tools.judge.verify.regions import Noise, natural_rms
 from kernelagent.tools.torch_dtypes import name_of
 
 MeasureNoise = Callable[[str], tuple[Noise, Noise | None]]
-"""Called with an output's name only when its gate refused it: raised floor, long-sum allowance."""
+"""Called with an output's name after the gate refused it; returns the raised floor and the long-sum allowance."""
 _CONTAINERS = {list: "list", tuple: "tuple", dict: "dict"}
 _NO_ERROR = (0.0, 0.0, 0.0, 0.0)
 

@@ -17,7 +17,7 @@ _LOOKED_AT = 1 << 22
 _ROUNDING = (("TF32", 2.0**-13, 2.0**-10), ("bfloat16", 2.0**-10, 2.0**-6))
 _EVERYWHERE = 0.2
 _MUCH_NEARER = 0.05
-"""Share of its distance to the expected answer within which a result is another answer, rounded."""
+"""A result is another answer, up to rounding, if its distance to it is below this share of the error."""
 
 
 @dataclass(frozen=True)
@@ -128,7 +128,7 @@ class _Look:
     def answers(self, other: torch.Tensor) -> bool:
         """Whether the candidate computes `other` instead of what is expected.
 
-        Rounding counts by how far the two are apart: the tolerance is that of the block of rows that
+        Elements much nearer to `other` count as equal too: the tolerance is that of the block of rows that
         failed, and a row with hardly any variance rounds far worse.
         """
         if self.candidate.shape != other.shape or self.candidate.numel() == 0:
@@ -167,7 +167,7 @@ def _wrong(candidate: torch.Tensor, expected: torch.Tensor, close: Close) -> tor
 
 
 def _furthest(candidate: torch.Tensor, expected: torch.Tensor) -> torch.Tensor:
-    """Every element is within rounding of its own and all together are not: the worst half of them."""
+    """For an output whose elements each pass but whose RMS does not: elements with at least half the largest error."""
     error = (_wide(candidate) - _wide(expected)).abs().nan_to_num(posinf=torch.inf)
     return error >= error.amax() / 2
 
@@ -191,7 +191,7 @@ def _unwritten(look: _Look) -> Iterator[_Found]:
     if bool(item.isnan()) and bool(look.candidate[look.wrong].signbit().any()):
         # Fresh memory holds a NaN without a sign; one that arithmetic made carries it.
         where = _where(look)
-        words = "NaN came out of the arithmetic, or of a masked load without `other`"
+        words = "the NaN comes from arithmetic, or from a masked load without `other`"
         yield _Found("computed_nan", f"{words}: {where}" if where else words)
     elif bool(item.isnan()) or poisoned:
         where = _where(look)

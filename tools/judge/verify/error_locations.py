@@ -11,7 +11,7 @@ import torch
 
 Shape = Literal["tail", "head", "range", "periodic", "scattered"]
 _FILLED = 0.5
-"""A tail or tile is one when at least this share of it is wrong."""
+"""A region is reported as a tail or tile when at least this share of its elements is wrong."""
 _FEWEST_STEPS = 3
 
 
@@ -86,7 +86,7 @@ def _is_filled(wrong: torch.Tensor, found: Sequence[Along]) -> bool:
 
 
 def _only_telling(found: Sequence[Along]) -> tuple[Along, ...]:
-    """Sparse errors: a range along one dimension says little unless it is far smaller than it."""
+    """For sparse errors: keep only ranges of at most an eighth of their dimension; wider ones say little."""
     return tuple(along for along in found if along.count <= along.size // 8)
 
 

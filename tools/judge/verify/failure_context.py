@@ -1,4 +1,4 @@
-"""What a wrong answer may turn out to be: an input, an earlier answer, the answer without an operand."""
+"""Compares a wrong output with known tensors: an input, an earlier output, the output without an operand."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def _without(failure: Failure, trial: Trial, memory: Memory) -> Iterator[tuple[s
         answer = dict(compare.leaves(trial.reference(tensors))).get(failure.output)
         if not isinstance(answer, torch.Tensor) or answer.shape != failure.expected.shape:
             continue
-        # Where leaving it out changes nothing, it says nothing.
+        # An operand without effect on this output cannot explain the error.
         if not torch.equal(answer.to(failure.expected), failure.expected):
             yield name, answer
 
@@ -107,7 +107,7 @@ def refusal_of(comparison: Comparison, trial: Trial, memory: Memory) -> Rejected
     result = explain(failure, trial, memory)
     code = _CODE_OF_PATTERN.get(result.pattern or "", reason.code)
     if code == "wrong_output" and result.detail.get("share_wrong") == 1.0:
-        # Nothing but NaN may be a result as well as untouched memory.
+        # An output of NaN only may have been computed, or never written: keep the code of the comparison.
         code = reason.code
     detail = {**reason.detail, **result.detail, **where}
     if "output" in detail:

@@ -2,9 +2,9 @@
 
 `E = max(rms(e - y64), u_out * rms(y64), floor)`, `M = max(max|e - y64|, u_out * max|y64|, 4 * floor)`
 with `floor = 4 * 2**-24 * natural_rms`; accepted iff `rms(c - y64) <= 4 E` and
-`max|c - y64| <= 8 M`, on the whole output and on each block of rows with its own E and M; where a
-region's RMS hangs on a single element, that element's limit is `8 M` for both.
-Shapes, dtypes and integers are `compare`'s; sentences for a reader are `diagnosis`'s.
+`max|c - y64| <= 8 M`, on the whole output and on each block of rows with its own E and M. The RMS limit
+of a region of n elements is never below `8 M / sqrt(n)`: one element at its limit must not fail it.
+`compare` checks shapes, dtypes and integers; `diagnosis` writes the sentences for the reader.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ MAX_FACTOR = 8.0
 MOST_NOISE = 8.0
 """Measured noise raises the whole output's E to at most this many times what it was."""
 MOST_NOISE_IN_A_BLOCK = 32.0
-"""And a block's to this many times the whole's: rows differ in how much their values cancel."""
+"""Measured noise raises a block's E to at most this many times the whole output's: cancellation differs by row."""
 _FLOOR_UNITS = 4.0
 _FP64_FLOOR_UNITS = 64.0
 """The oracle of a float64 output is no more exact than the output: both carry summation noise."""

@@ -63,7 +63,7 @@ def require_fresh_gradients(trial: Trial, answer: Any) -> None:
 
 
 def _near(one: torch.Tensor, other: torch.Tensor) -> bool:
-    """Right as far as the eye sees: what was right once is remembered, anything else was never right."""
+    """Roughly equal. A repeated gradient that is right for one backward is stale, any other is insensitive."""
     return bool((one - other).double().norm() <= _VISIBLE * other.double().norm())
 
 

@@ -13,9 +13,9 @@ import torch
 
 MOST_BLOCKS = 256
 FEWEST_ELEMENTS = 512
-"""A block's own E says something only when it is taken over this many elements."""
+"""Fewest elements of a block: with fewer, its own E is too noisy to judge by."""
 FEWEST_ROWS = 16
-"""An output of fewer rows is cut within them, or a bad tile would drown in its row."""
+"""With fewer rows, blocks are parts of rows, so that the errors of one bad tile are not averaged away."""
 _CHUNK = 1 << 20
 """Elements taken to float64 at once: the gate never holds a float64 copy of a whole output."""
 

@@ -25,5 +25,5 @@ def compiled_by_torch() -> Rejected:
 
 
 def beyond_means(refused: Rejected) -> bool:
-    """Whether the device had no means (time) to execute a candidate that may be right."""
+    """Whether the interpreter ran out of its time budget, which is not the candidate's fault."""
     return refused.reason.code == "unverifiable" and "means" in refused.reason.detail

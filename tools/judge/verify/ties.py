@@ -1,4 +1,4 @@
-"""Indices that the reference leaves open: of equal values topk and sort may name any."""
+"""Indices that are not unique: among equal values, topk and sort may return any index."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class _Choice:
 
 @dataclass
 class _Recording(TorchFunctionMode):
-    """Notes every open choice made while it is entered."""
+    """While active, records every call whose index among equal values is unspecified."""
 
     choices: list[_Choice] = field(default_factory=list)
 

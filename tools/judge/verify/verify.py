@@ -40,13 +40,13 @@ class Findings:
     disclosures: dict[str, Disclosure] = field(default_factory=dict)
     calls: int = 0
     configuration: int = 0
-    """Of an autotuned kernel's configurations: which the next call takes."""
+    """Index of the autotuning configuration that the next call uses."""
     launches: list[dict[str, Any]] = field(default_factory=list)
     """Log rows of the first call of each input set: what one forward launches."""
     candidate_s: float = 0.0
     """Time the candidate's process needed for its answers."""
     memory: Memory = field(default_factory=Memory)
-    """What a wrong answer may repeat."""
+    """Earlier outputs and weights, to recognise a wrong answer that repeats one of them."""
     constant: dict[tuple[str, str], torch.Tensor | None] = field(default_factory=dict)
     """By input set and place: the values that every call had so far; None: they differed."""
 
@@ -141,7 +141,7 @@ class Verifier:
     def _step(self, trial: Trial, weights: Mapping[str, torch.Tensor], held: _Held) -> None:
         """One call with everything around it; `weights`: the state it starts from."""
         answer = self._call(trial)
-        # The next call takes the next one; a repeated call must not, or its bits would differ.
+        # The next call uses the next autotuning configuration; a repeated call keeps it, or its bits would differ.
         self.findings.configuration += 1
         self._inputs_untouched(trial, answer)
         self._state_updated(trial, weights)
@@ -181,7 +181,7 @@ class Verifier:
     def _launched(self, trial: Trial, rows: list[dict[str, Any]]) -> None:
         if self.process.compiles:
             self.findings.disclose("torch_compile", "torch.compile computes a part of the forward")
-        # A CUDA graph replays launches that nobody in its process sees: the audit decides there.
+        # Launches replayed by a CUDA graph cannot be seen in the candidate's process; the knock-out decides on `cuda`.
         if not rows and self.needs_kernel and self.device == "virtual":
             if self.process.compiles:
                 raise compiled_by_torch()
@@ -215,7 +215,7 @@ class Verifier:
         self.findings.cases += [replace(c, output=words(c.output)) for c in comparison.cases]
         for disclosure in comparison.disclosures:
             if disclosure.code == "layout_differs" and trial.step is not None:
-                # A gradient's layout follows the upstream's in torch and binds nobody.
+                # In torch a gradient's strides follow those of the upstream gradient, so a difference is not reported.
                 continue
             self.findings.disclose(disclosure.code, words(disclosure.message))
         if not trial.expected.in_float64:
@@ -290,7 +290,8 @@ class Verifier:
             got = state.get(name)
             if got is None or got.shape != wanted.shape or got.dtype != wanted.dtype:
                 raise Rejected(
-                    "state_not_updated", f"state entry {name} is gone or has another form"
+                    "state_not_updated",
+                    f"state entry {name} is missing or has another shape or dtype",
                 )
             if name in weights and _same_bits(weights[name], wanted):
                 right = _same_bits(got, wanted)

@@ -38,7 +38,7 @@ class Heard:
 
 @dataclass(frozen=True)
 class Whole:
-    """A model opened for a look at its parts; no candidate is near it."""
+    """The user's whole model and its inputs, for inspecting its submodules; runs no candidate code."""
 
     problem: LoadedProblem
     device: JudgeDevice

@@ -51,7 +51,7 @@ class Runs:
 
 @dataclass(frozen=True)
 class Regular:
-    """Runs of one length that stand for a corner of each program's block: what can be moved as rows."""
+    """An access whose active lanes are a leading sub-block of each program's block, so that rows can be copied."""
 
     corner: tuple[slice, ...]
     """The lanes that are switched on, as slices of the block's axes."""
@@ -77,7 +77,7 @@ class Access:
     shared: bool
     """The same in all programs."""
     order_free: int = 0
-    """Not 0: an atomic whose result nobody uses, and whose order among its like does not show."""
+    """Not 0: an atomic whose result is unused and which commutes with others of the same number."""
 
 
 def regular(pointers: Array, mask: Array | None, item_bytes: int) -> Regular | None:

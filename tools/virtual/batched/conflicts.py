@@ -1,4 +1,4 @@
-"""Whether programs of a launch touch each other's places, so that their order could be seen."""
+"""Whether programs of a launch access the same memory, so that their order affects the result."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def _clusters(start: Whole, end: Whole, program: Whole, tag: Whole) -> Stretches
 
 @dataclass
 class Territory:
-    """Merged stretches of memory that earlier programs of a launch stored in, or read."""
+    """Merged memory ranges that earlier programs of a launch wrote or read."""
 
     start: Whole = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     end: Whole = field(default_factory=lambda: np.empty(0, dtype=np.int64))

@@ -1,4 +1,4 @@
-"""Control flow that may differ between programs: some rest while the others go on."""
+"""Control flow that may diverge between programs: inactive ones are masked while the others continue."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class Control(Logic):
         if known and _equal(_plain(new), _plain(old)):
             return new
         if new is None or old is None or isinstance(getattr(new, "handle", None), Descriptor):
-            raise NotBatchable("programs go on with values that cannot be joined", always=True)
+            raise NotBatchable("the values of diverged programs cannot be merged", always=True)
         new, old = self.semantic.to_tensor(new), self.semantic.to_tensor(old)
         if new.type != old.type:
             raise NotBatchable("programs go on with values of different types", always=True)
@@ -148,7 +148,7 @@ class Decision:
 
 
 class _Rests:
-    """What loops share: the values of programs that have left stay as they are."""
+    """Common base of loops: variables of programs that have left the loop keep their values."""
 
     split = False
 

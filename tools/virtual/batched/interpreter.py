@@ -1,4 +1,4 @@
-"""Runs a launch with all its programs at once, chunk by chunk; what cannot be so goes program by program."""
+"""Runs all programs of a launch at once, in chunks; programs that cannot be batched run one by one."""
 
 from __future__ import annotations
 
@@ -215,7 +215,7 @@ class _Job:
             memory.take_back()
             raise
         except Exception as error:
-            # Whatever the kernel raises: the reference shows what it is, and where.
+            # Any exception: the one-by-one interpreter runs the chunk again and reports the error and its line.
             memory.take_back()
             raise NotBatchable(f"{type(error).__name__}: {error}"[:200]) from error
         finally:

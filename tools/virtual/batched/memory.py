@@ -127,7 +127,7 @@ class BatchedMemory:
     # operations; arrays are (programs or 1, *shape)
 
     def load(self, pointers: Array, mask: Array | None, other: Array | None, kind: Any) -> Array:
-        """Values of (programs or 1, *shape); nothing that means anything for programs that rest."""
+        """Values of shape (programs or 1, *shape); undefined for inactive programs."""
         filler = all_ones((1,) * pointers.ndim, kind) if other is None else other
         same = all(item is None or item.shape[0] == 1 for item in (pointers, mask, filler))
         lanes = self._lanes("load", pointers, mask, kind.itemsize, same=same)
@@ -285,7 +285,7 @@ class BatchedMemory:
 
 
 def _require_disjoint_lanes(runs: Runs) -> None:
-    """One store of a program must put one value in each place; the reference says what it breaks."""
+    """Raises `NotBatchable` if one store of a program writes an address twice; the reference then reports it."""
     same = runs.program[1:] == runs.program[:-1]
     if not (same & (runs.start[1:] < runs.end[:-1])).any():
         return

@@ -1,4 +1,4 @@
-"""The race watch over chunks of programs: what earlier programs touched, and what the reference must know."""
+"""Race detection across chunks: what earlier programs accessed, reported to the race checker when needed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _HELD_BYTES = 1 << 26
 
 @dataclass
 class OrderWatch:
-    """For one launch. Chunks that met nobody's places are told to the checker only when it must run."""
+    """For one launch. Conflict-free chunks are reported to the checker only when it has to run."""
 
     checker: RaceChecker
     _stored: Territory = field(default_factory=Territory)

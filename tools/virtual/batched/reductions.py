@@ -28,7 +28,7 @@ class _Together:
         return tl.core.tensor(make(held, kind.scalar), shaped)
 
     def one_by_one(self, slow: Callable[[], Any]) -> Any:
-        raise NotBatchable("a combine function decides on single values", always=True)
+        raise NotBatchable("a combine function branches on scalar values", always=True)
 
 
 class BatchedReduction(_Together, Reduction):
