@@ -1,4 +1,4 @@
-"""All rejection codes with their texts; the troubleshooting page, lessons and prompts read this table."""
+"""All rejection codes with their texts; the troubleshooting page and lessons read this table."""
 
 from __future__ import annotations
 

@@ -6,10 +6,12 @@ the kind's, and `NAME:REST` is given to its factory.
 
 from __future__ import annotations
 
+import difflib
 import importlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.metadata import entry_points
+from pathlib import Path
 from typing import Literal
 from urllib.parse import urlsplit
 
@@ -31,19 +33,25 @@ class ModelKind:
 
     name: str
     """What stands before the colon, or the whole name."""
+    spelling: str
+    """How a user writes it, for messages."""
     factory: str
     """`package.module:function`, imported when such a model is asked for."""
     sends_to: Literal["nobody", "this machine", "elsewhere"] = "elsewhere"
     uses_gpu: bool = False
     """Whether it may keep the GPU busy that candidates are timed on, and is told when to wait."""
+    reads: bool = False
+    """Whether the text behind the colon, up to a comma, names a file or folder that must be there."""
 
 
 BUILT_IN = (
-    ModelKind(COMPILER, "kernelagent.models.compiler_model:make", "nobody", uses_gpu=True),
-    ModelKind("replay", "kernelagent.models.replay:make", "nobody"),
-    ModelKind("files", "kernelagent.models.files_model:make", "nobody"),
+    ModelKind(
+        COMPILER, COMPILER, "kernelagent.models.compiler_model:make", "nobody", uses_gpu=True
+    ),
+    ModelKind("replay", "replay:PATH", "kernelagent.models.replay:make", "nobody", reads=True),
+    ModelKind("files", "files:DIR", "kernelagent.models.files_model:make", "nobody"),
     # It shares its GPU by itself: it is put to sleep while candidates are timed.
-    ModelKind("vllm", "kernelagent.models.vllm.model:make", "this machine"),
+    ModelKind("vllm", "vllm:CHECKPOINT", "kernelagent.models.vllm.model:make", "this machine"),
 )
 
 
@@ -87,9 +95,29 @@ def stays_on_this_machine(name: str) -> bool:
     return needs_no_endpoint(name) or (kind is not None and kind.sends_to != "elsewhere")
 
 
+def missing_file(name: str) -> str | None:
+    """The file or folder that a model of this name reads and that is not there."""
+    kind, rest = kind_of(name), name.partition(":")[2].partition(",")[0]
+    return rest if kind is not None and kind.reads and not Path(rest).exists() else None
+
+
+def unknown_model(name: str) -> UsageError:
+    """The error for a name that is neither of a kind nor of a provider."""
+    close = difflib.get_close_matches(name, [kind.name for kind in BUILT_IN], 1, 0.6)
+    hint = f"; did you mean {close[0]}?" if close else ""
+    spelled = ", ".join(f"`{kind.spelling}`" for kind in (*BUILT_IN, *_installed()))
+    return UsageError(
+        f"there is no model {name!r}{hint}; use {spelled}, or a provider's name as litellm spells it, "
+        f"for example openai/gpt-5"
+    )
+
+
 def _installed() -> tuple[ModelKind, ...]:
     # A plug-in's model may send the source anywhere, so it is treated as remote.
-    return tuple(ModelKind(point.name, point.value) for point in entry_points(group=ENTRY_POINTS))
+    return tuple(
+        ModelKind(point.name, f"{point.name}:...", point.value)
+        for point in entry_points(group=ENTRY_POINTS)
+    )
 
 
 def _endpoint(name: str, settings: ModelSettings) -> Model:
@@ -99,11 +127,7 @@ def _endpoint(name: str, settings: ModelSettings) -> Model:
             "another writer with --model"
         )
     if "/" not in name and settings.api_base is None:
-        installed = "".join(f", `{kind.name}:...`" for kind in _installed())
-        raise UsageError(
-            f"there is no model {name!r}; use `compiler`, `replay:PATH`, `files:DIR`, "
-            f"`vllm:CHECKPOINT`{installed}, or a provider's name as litellm spells it, for example openai/gpt-5"
-        )
+        raise unknown_model(name)
     if MARK in (settings.api_base or ""):
         raise UsageError(
             "the run's --api-base held a login, which is not kept; give --api-base again"

@@ -59,6 +59,7 @@ WRONG = {
     "--model opnai/gpt-5 --yes": "no provider 'opnai'",
     "--model openai/gpt-5 --yes": "set OPENAI_API_KEY in the environment",
     "--model replay:gone.jsonl": "there is no recording gone.jsonl",
+    "--model replay:gone.jsonl,match=hash": "there is no recording gone.jsonl (",
     "--model m/x --api-base localhost:8000 --yes": "write it whole",
     "--out gone/x.py": "the folder gone does not exist",
     "--runs model.py/runs": "name another with --runs",
@@ -99,6 +100,13 @@ def test_a_slip_in_the_problem_is_said_at_once_and_leaves_no_run(
     assert said in capsys.readouterr().err
     assert status == 2
     assert not list(here.glob(".kernelagent/runs/*"))
+
+
+def test_a_recording_with_an_option_is_looked_for_without_it(here: Path) -> None:
+    (here / "talk.jsonl").write_text("", encoding="utf-8")
+    check_before_start(
+        ProblemSpec(path="model.py"), RunConfig(model=("replay:talk.jsonl,match=hash",))
+    )
 
 
 def test_a_class_of_a_library_called_model_is_left_to_the_judge(here: Path) -> None:

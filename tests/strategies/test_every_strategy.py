@@ -48,6 +48,11 @@ each = pytest.mark.parametrize(
     ("name", "options"), VARIANTS, ids=["-".join((n, *o.values())) for n, o in VARIANTS]
 )
 
+
+def test_every_built_in_strategy_is_tried_here():
+    assert {name for name, _ in VARIANTS} == BUILT_IN.keys()
+
+
 speeds = st.sampled_from([0.5, 0.9, 1.0, 1.005, 1.2, 1.5, 4.0, 6.0])
 outcomes = st.one_of(
     st.none(),

@@ -17,7 +17,12 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 from kernelagent.domain.config import RunConfig
 from kernelagent.domain.errors import ModelError, UsageError
 from kernelagent.models.endpoint.keys import from_keyring
-from kernelagent.models.kinds import needs_no_endpoint, stays_on_this_machine
+from kernelagent.models.kinds import (
+    missing_file,
+    needs_no_endpoint,
+    stays_on_this_machine,
+    unknown_model,
+)
 from kernelagent.storage.secrets import MARK, Redactor
 
 _ANSWER_S = 0.8
@@ -81,9 +86,9 @@ def check_endpoint(config: RunConfig, ready: Container[str]) -> None:
 
 
 def _check_recording(name: str) -> None:
-    kind, _, place = name.partition(":")
-    if kind == "replay" and not Path(place).exists():
-        raise UsageError(f"there is no recording {place} (from --model {name})")
+    path = missing_file(name)
+    if path is not None:
+        raise UsageError(f"there is no recording {path} (from --model {name})")
 
 
 def _check_provider(name: str, api_base: str | None) -> None:
@@ -91,12 +96,7 @@ def _check_provider(name: str, api_base: str | None) -> None:
     if api_base is not None:
         return
     if not slash:
-        close = difflib.get_close_matches(name, ["compiler"], 1, 0.6)
-        hint = f"; did you mean {close[0]}?" if close else ""
-        raise UsageError(
-            f"there is no model {name!r}{hint}; use `compiler`, `replay:PATH`, `files:DIR`, "
-            f"`vllm:CHECKPOINT`, or a provider's name as litellm spells it, for example openai/gpt-5"
-        )
+        raise unknown_model(name)
     known = _providers()
     if known is None or provider in known:
         return
