@@ -25,6 +25,12 @@ def test_a_row_says_of_its_type_what_the_libraries_say(row: FloatType) -> None:
         assert torch.finfo(dtype).smallest_normal == torch.finfo(torch.float32).smallest_normal
 
 
+def test_float8_e4m3fn_is_the_one_that_nvidia_gpus_multiply() -> None:
+    row = FLOAT_TYPES[torch.float8_e4m3fn]
+    assert (row.name, row.triton, row.product) == ("float8_e4m3fn", "float8e4nv", "fp8")
+    assert str(tl.float8e4nv) == "fp8e4nv"
+
+
 def test_every_floating_type_of_one_or_more_bytes_that_torch_has_is_in_the_table() -> None:
     known = {value for value in vars(torch).values() if isinstance(value, torch.dtype)}
     floats = {dtype for dtype in known if dtype.is_floating_point}

@@ -32,6 +32,22 @@ def test_the_extremes_are_what_they_are_called(generator):
     assert ((largest != 0) & (largest.abs() < torch.finfo(torch.float32).tiny)).any()
 
 
+def test_a_type_of_eight_bits_gets_the_extremes_that_it_has(generator):
+    x = torch.randn(21, 33).to(torch.float8_e4m3fn)
+    made = {kind: with_extremes({"x": x}, kind, generator) for kind in EXTREMES}
+    assert made["infinity"] == {}
+    assert made["nan"]["x"].float().isnan().any()
+    assert made["largest"]["x"].float().max() == torch.finfo(torch.float8_e4m3fn).max
+
+
+def test_a_constant_of_eight_bits_is_taken_for_no_mask(generator):
+    x = torch.linspace(-1, 1, 40).to(torch.float8_e4m3fn)
+    other = varied(x, generator)
+    assert other is not None
+    assert other.dtype == x.dtype
+    assert torch.equal(other.float().sort().values, x.float().sort().values)
+
+
 def test_masks_and_integers_get_no_extreme_values(generator):
     given = {"i": torch.arange(9), "m": torch.ones(3, 3).triu(1) * -torch.inf}
     assert with_extremes({"i": given["i"]}, "nan", generator) == {}

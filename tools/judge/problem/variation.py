@@ -35,6 +35,7 @@ def with_extremes(
             not tensor.is_floating_point()
             or not tensor.numel()
             or observe(tensor).kind not in _FREE
+            or (kind == "infinity" and not _has_infinity(tensor.dtype))
         ):
             continue
         some = True
@@ -49,6 +50,11 @@ def with_extremes(
         flat[places] = torch.tensor(put, dtype=torch.float64).to(flat)
         result[name] = laid_out_like(flat.reshape(tensor.shape), tensor)
     return result if some else {}
+
+
+def _has_infinity(dtype: torch.dtype) -> bool:
+    """float8_e4m3fn has none: torch writes its largest number, or NaN, in the place of one."""
+    return bool(torch.tensor(torch.inf).to(dtype).float().isinf())
 
 
 def _extreme(kind: Extreme, dtype: torch.dtype) -> tuple[float, ...]:
@@ -111,7 +117,8 @@ def _other_integers(tensor: torch.Tensor, generator: torch.Generator) -> torch.T
 def _blocked(tensor: torch.Tensor) -> torch.Tensor | None:
     """What an additive mask has where it hides; None for other tensors."""
     values = tensor.detach()
-    hidden = values <= -1e4
+    # torch orders no numbers of eight bits.
+    hidden = (values.float() if values.element_size() == 1 else values) <= -1e4
     if not bool(hidden.any()) or not bool((hidden | (values == 0)).all()):
         return None
     return values[hidden].reshape(-1)[0]
