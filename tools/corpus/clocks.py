@@ -13,6 +13,8 @@ _LAUNCH = (
 )
 _RETURN = "        return out\n"
 _SUPER = "        super().__init__()\n"
+_SUM = "round(float(x.double().sum()), 6)"
+"""Exact for numbers of `torch.rand`, in whatever order they stand."""
 
 
 def _relu(
@@ -194,7 +196,7 @@ THREATS: tuple[Threat, ...] = (
         73,
         "a cache keyed on what does not change",
         "refused",
-        "each call brings new values, also in the same memory and of the same shape",
+        "each call brings new values, also in the same memory, of the same shape and with the same sum",
         (
             _relu("keyed-on-the-pointer", *_cached("x.data_ptr()"), code="stale_output"),
             _relu(
@@ -204,8 +206,40 @@ THREATS: tuple[Threat, ...] = (
             ),
             _relu("keyed-on-the-shape", *_cached("tuple(x.shape)"), code="stale_output"),
             _relu("keyed-on-the-version", *_cached("x._version"), code="stale_output"),
+            _relu(
+                "returns-the-previous-output-for-the-same-sum",
+                (_SUPER, _SUPER + "        self.key = self.kept = None\n"),
+                (
+                    _EMPTY,
+                    f"        key = {_SUM}\n"
+                    "        if key == self.key:\n"
+                    "            return self.kept.clone()\n" + _EMPTY,
+                ),
+                (_RETURN, "        self.key, self.kept = key, out\n        return out\n"),
+                # Its right answers to a call that is repeated come without a launch.
+                code="no_kernel",
+            ),
+            _relu(
+                "computes-the-previous-output-for-the-same-sum",
+                (_SUPER, _SUPER + "        self.key = None\n"),
+                (
+                    _EMPTY,
+                    f"        key = {_SUM}\n"
+                    "        if key != self.key:\n"
+                    "            self.key, self.known = key, x.clone()\n" + _EMPTY,
+                ),
+                ("(x, self.weight,", "(self.known, self.weight,"),
+                code="stale_output",
+            ),
         ),
-        (_relu("packed-weights-keyed-on-their-version", *_PACKED),),
+        (
+            _relu("packed-weights-keyed-on-their-version", *_PACKED),
+            _relu(
+                "remembers-a-sum-and-computes-all-the-same",
+                (_SUPER, _SUPER + "        self.key = None\n"),
+                (_RETURN, f"        self.key = {_SUM}\n        return out\n"),
+            ),
+        ),
     ),
     Threat(
         74,

@@ -15,6 +15,7 @@ from kernelagent.tools.judge.problem.probes import (
     share_nonfinite,
     with_tensors,
 )
+from kernelagent.tools.judge.problem.trials import rearranged
 
 
 def seeded(seed=0):
@@ -231,3 +232,14 @@ def test_rows_that_leave_no_finite_answer_are_not_asked_about():
     probe = make_probe("one_truth", natural, seeded(), reference)
     assert probe.freedom == "range"
     assert int((~probe.tensors["mask"]).all(-1).sum()) == 6
+
+
+def test_rearranged_inputs_have_their_numbers_and_their_first_element_but_not_their_order():
+    x = torch.rand(6, 200)
+    mask = torch.rand(6, 200) < 0.5
+    made = rearranged({"x": x, "mask": mask}, torch.Generator().manual_seed(3))
+    assert not torch.equal(made["x"], x)
+    assert made["x"][0, 0] == x[0, 0]
+    assert torch.equal(made["x"].reshape(-1).sort().values, x.reshape(-1).sort().values)
+    assert made["x"].double().sum() == x.double().sum()
+    assert made["mask"] is mask

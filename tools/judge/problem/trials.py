@@ -9,13 +9,13 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
 from kernelagent.tools.judge.problem.conditioning import noise_on_demand
 from kernelagent.tools.judge.problem.dynamic import Dynamic, hidden
-from kernelagent.tools.judge.problem.input_domain import fresh_like
+from kernelagent.tools.judge.problem.input_domain import fresh_like, laid_out_like, observe
 from kernelagent.tools.judge.problem.inputs import InputSource
 from kernelagent.tools.judge.problem.load import Arguments
 from kernelagent.tools.judge.problem.oracle import Expected, Oracle
@@ -52,8 +52,9 @@ _PLAN: Plan = (
 """Weights, and the calls made under them in random order; weights are loaded in mid-run."""
 WHERE_SIZES_SHOW: Plan = _PLAN[:2]
 """The calls that neighbouring input sets (same code, other sizes) are tested with."""
-_SEQUELS_IN = {0: False, 1: True}
-"""The rounds in which one call is followed by another with nearly the same inputs; True: in place."""
+Sequel = Literal["nudged", "nudged in place", "rearranged"]
+_SEQUELS_IN: dict[int, Sequel] = {0: "nudged", 1: "nudged in place", 3: "rearranged"}
+"""The rounds in which one call is followed by another with nearly the same inputs, or the same in other places."""
 _HIDDEN_SIZES_IN = 1
 """The round of the plan that also tries dynamic dimensions at hidden sizes."""
 
@@ -215,7 +216,7 @@ def _of_source(
     generator: torch.Generator,
     *,
     constant: bool,
-    sequel: bool | None,
+    sequel: Sequel | None,
 ) -> Iterator[Trial | Dropped]:
     natural = draw(source, constant=constant)
     scale = compare.scales_of(oracle.in_float64_or_eager(natural))
@@ -242,7 +243,7 @@ def _of_source(
             arguments = _pair(with_tensors(natural, probe.tensors))
         trial = trial_on(oracle, source.name, name, arguments, scale, generator)
         if sequel is not None and at == 0:
-            trial = _with_sequel(oracle, trial, scale, generator, in_place=sequel)
+            trial = _with_sequel(oracle, trial, scale, generator, sequel)
         yield trial
 
 
@@ -265,17 +266,19 @@ def _with_sequel(
     trial: Trial,
     scale: Mapping[str, float],
     generator: torch.Generator,
-    *,
-    in_place: bool,
+    sequel: Sequel,
 ) -> Trial:
     """Nothing is loaded in between, so the reference goes on from the state it left."""
     start = oracle.weights
     oracle.use_weights(trial.expected.state)
     fresh = named_tensors(trial.arguments)
-    arguments = _pair(with_tensors(trial.arguments, nudged(fresh, fresh, generator)))
+    changed = (
+        rearranged(fresh, generator) if sequel == "rearranged" else nudged(fresh, fresh, generator)
+    )
+    arguments = _pair(with_tensors(trial.arguments, changed))
     then = trial_on(oracle, trial.input_set, trial.probe, arguments, scale, generator)
     oracle.use_weights(start)
-    return replace(trial, then=replace(then, in_place=in_place))
+    return replace(trial, then=replace(then, in_place=sequel == "nudged in place"))
 
 
 def nudged(
@@ -296,6 +299,24 @@ def nudged(
         some[0] = False
         where = some.reshape(tensor.shape).to(tensor.device)
         changed[name] = torch.where(where, fresh, tensor)
+    return changed
+
+
+def rearranged(
+    tensors: Mapping[str, torch.Tensor], generator: torch.Generator
+) -> dict[str, torch.Tensor]:
+    """The same numbers in other places, but for the first: sums and extremes, which a cache key may be, stay."""
+    changed = dict(tensors)
+    for name, tensor in tensors.items():
+        if not tensor.is_floating_point() or tensor.numel() < 2:
+            continue
+        # Rows of probabilities, masks and the like would be none any more.
+        if observe(tensor).kind not in ("real", "positive"):
+            continue
+        order = 1 + torch.randperm(tensor.numel() - 1, generator=generator)
+        flat = tensor.detach().reshape(-1)
+        moved = torch.cat([flat[:1], flat[order.to(tensor.device)]]).reshape(tensor.shape)
+        changed[name] = laid_out_like(moved, tensor)
     return changed
 
 
