@@ -131,7 +131,7 @@ def _page(rows: Sequence[Row], ceilings: DeviceCeilings, gpu: torch.device | Non
         "",
         f"Predicted for {ceilings.target} ({ceilings.name}); torch {torch.__version__}, triton "
         f"{triton.__version__}. Predictions are estimates from counted traffic and machine code; "
-        "differences under 20 % mean nothing.",
+        "differences within their intervals mean nothing.",
         "",
         "| operation | variant | estimate us | bound | measured us | estimate / measured |",
         "| --- | --- | ---: | --- | ---: | ---: |",

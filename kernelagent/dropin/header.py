@@ -7,6 +7,7 @@ import textwrap
 from dataclasses import dataclass, field
 from typing import Literal
 
+from kernelagent.domain.better import ratio_interval
 from kernelagent.domain.certificate import Asked
 from kernelagent.domain.evaluation import Evaluation, Interval, Timing
 from kernelagent.domain.problem import ProblemFacts
@@ -96,8 +97,14 @@ def _result(evaluation: Evaluation, certificate: Certificate) -> str:
             f" The estimate for {device.name}, counted and not measured: "
             f"{_microseconds(estimate.candidate_us)} a call, bound by {estimate.bound}, where the "
             f"estimate for the eager module is {_microseconds(estimate.eager_us)} "
-            f"({estimate.shapes}). Differences under 20 % between estimates mean nothing."
+            f"({estimate.shapes})."
         )
+        ratio = ratio_interval(evaluation)
+        if ratio is not None:
+            text += (
+                f" That is {ratio.value:.2f} times its speed, between {ratio.low:.2f} and "
+                f"{ratio.high:.2f} as far as such estimates can be trusted."
+            )
     return text
 
 

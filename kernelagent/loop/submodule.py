@@ -214,7 +214,7 @@ def _time(whole: WholeModel) -> str:
         return "not measured, so nothing is said about its gain"
     return (
         f"not timed; estimate {whole.before_us:.1f} µs before, {whole.after_us:.1f} µs after "
-        f"(differences under 20 % between estimates mean nothing)"
+        f"(estimates of whole models: docs/how-estimates-work.md says how far they can be trusted)"
     )
 
 

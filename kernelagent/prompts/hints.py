@@ -1,7 +1,7 @@
 """What a kernel's evidence suggests to do next; nothing is suggested that no counted fact supports.
 
 Each hint names the fact it rests on. Thresholds are those from which the estimate moves by more than
-the 20 % below which its differences mean nothing, or, for compiler facts, from which a cost is plain.
+a fifth, or, for compiler facts, from which a cost is plain.
 """
 
 from __future__ import annotations

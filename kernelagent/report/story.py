@@ -77,7 +77,9 @@ def _curve(moments: Sequence[Moment], state: RunState, axis: Axis) -> Chart:
         title=f"Best so far against {axis}",
         across=_UNITS[axis],
         up="measured speed, × eager" if timed else "estimate, × eager",
-        warning="" if timed else "ESTIMATE, not timed: differences under 20 % mean nothing",
+        warning=""
+        if timed
+        else "ESTIMATE, not timed: differences within its interval mean nothing",
     )
     name = str(state.config.get("strategy") or "run")
     series = [curve(moments, name, axis)]

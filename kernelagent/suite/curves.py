@@ -78,7 +78,7 @@ def charts(curves: Sequence[Curve]) -> tuple[Chart, ...]:
 
 
 def _chart(asks: Asks, curves: Sequence[Curve]) -> Chart:
-    warning = "ESTIMATE, not timed: differences under 20 % mean nothing"
+    warning = "ESTIMATE, not timed: differences within its interval mean nothing"
     labels = Labels(
         title=_TITLES[asks],
         across="turns of each problem",

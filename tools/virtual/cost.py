@@ -1,7 +1,7 @@
 """From counted traffic and machine code to an ESTIMATE of time; nothing here was ever measured.
 
 A launch takes its overhead plus whichever of its resources is busiest. Good for ranking variants and
-for catching gross waste; differences under 20 % mean nothing.
+for catching gross waste; `tools/estimates/ratios.py` says which differences count.
 """
 
 from __future__ import annotations

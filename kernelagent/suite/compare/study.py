@@ -27,7 +27,9 @@ Take = Callable[[str, str, int], Iterable[Logged]]
 """One run: strategy, problem, seed → its logged events."""
 RESAMPLES = 400
 NOTHING_REAL = "SIMULATED: no model was asked, no kernel was run"
-NOTHING_TIMED = "ESTIMATED: nothing was timed, differences under 20 % mean nothing"
+NOTHING_TIMED = (
+    "ESTIMATED: nothing was timed, differences within an estimate's interval mean nothing"
+)
 
 
 @dataclass(frozen=True)
