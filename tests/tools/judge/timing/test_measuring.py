@@ -95,7 +95,7 @@ def measured(
     *,
     certificate: bool = False,
     running: Running = silent,
-    processes: list[int] | None = None,
+    started: list[CandidateProcess] | None = None,
 ) -> Measured:
     number = iter(range(100))
 
@@ -116,8 +116,8 @@ def measured(
             process.load()
             context.construct(process)
             process.use_weights(context.oracle.given_weights)
-            if processes is not None:
-                processes.append(process.pid)
+            if started is not None:
+                started.append(process)
             yield process
 
     return measure(context, start, running, certificate=certificate, attempts=1)
@@ -143,14 +143,12 @@ def test_a_certificate_starts_fresh_processes_and_says_what_noise_there_is(
     context: JudgeContext, tmp_path: Path
 ) -> None:
     reported: list[tuple[int, int]] = []
-    processes: list[int] = []
+    started: list[CandidateProcess] = []
     running = lambda done, of: reported.append((done, of))  # noqa: E731
-    result = measured(
-        context, FASTER, tmp_path, certificate=True, running=running, processes=processes
-    )
+    result = measured(context, FASTER, tmp_path, certificate=True, running=running, started=started)
     assert reported[0] == (3, 18)
     assert all(done <= of for done, of in reported)
-    assert len(set(processes)) == len(processes) == 6
+    assert len(started) == 6
     floor = result.timing.noise_floor
     assert floor is not None
     assert floor.low <= 1.1
