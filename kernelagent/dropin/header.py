@@ -7,7 +7,7 @@ import textwrap
 from dataclasses import dataclass, field
 from typing import Literal
 
-from kernelagent.domain.better import ratio_interval
+from kernelagent.domain.better import standing
 from kernelagent.domain.certificate import Asked
 from kernelagent.domain.evaluation import Evaluation, Interval, Timing
 from kernelagent.domain.problem import ProblemFacts
@@ -99,12 +99,9 @@ def _result(evaluation: Evaluation, certificate: Certificate) -> str:
             f"estimate for the eager module is {_microseconds(estimate.eager_us)} "
             f"({estimate.shapes})."
         )
-        ratio = ratio_interval(evaluation)
-        if ratio is not None:
-            text += (
-                f" That is {ratio.value:.2f} times its speed, between {ratio.low:.2f} and "
-                f"{ratio.high:.2f} as far as such estimates can be trusted."
-            )
+        within = standing(evaluation) == "not told apart"
+        place = "lies within" if within else "is more than"
+        text += f" The difference {place} what such estimates are uncertain by."
     return text
 
 
