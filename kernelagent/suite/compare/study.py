@@ -28,7 +28,7 @@ Take = Callable[[str, str, int], Iterable[Logged]]
 RESAMPLES = 400
 NOTHING_REAL = "SIMULATED: no model was asked, no kernel was run"
 NOTHING_TIMED = (
-    "ESTIMATED: nothing was timed, differences within an estimate's interval mean nothing"
+    "ESTIMATED: nothing was timed, differences within the interval of an estimate mean nothing"
 )
 
 
