@@ -190,11 +190,7 @@ class _Job:
         """Raises `NotBatchable` with memory as it was."""
         builder, memory = self._language.builder, self._memory
         ids = np.array(chunk, dtype=np.int32).reshape(-1, 3)
-        builder.ids = (
-            (ids[:, 0], ids[:, 1], ids[:, 2])
-            if len(chunk) > 1
-            else (ids[:1, 0], ids[:1, 1], ids[:1, 2])
-        )
+        builder.ids = (ids[:, 0], ids[:, 1], ids[:, 2])
         operations: Counter[tuple[Any, str]] = Counter()
 
         def count(kind: Any, number: int, dtype: str) -> None:
