@@ -176,7 +176,10 @@ def _part_is_left(context: JudgeContext, source: InputSource, one: knock_out.Evi
         require_nothing_foreign(one.foreign)
         return
     arguments = draw(source, constant=context.problem.constant_inputs)
-    require_part_of_the_work(one.torch_rows, reference_rows(context, arguments), one.foreign)
+    reference = reference_rows(context, arguments)
+    for rows in one.calls[:-1]:
+        require_part_of_the_work(rows, reference, ())
+    require_part_of_the_work(one.torch_rows, reference, one.foreign)
 
 
 def _told_alike(account: accounting.Account, found: knock_out.KnockedOut) -> accounting.Account:

@@ -27,17 +27,23 @@ from kernelagent.tools.virtual.eager import EagerRow
 _MOST_TRIALS = 12
 """Extra calls spent on finding launches that do not matter."""
 _MOST_BEFORE = 3
-"""Most ordinary calls before the first knock-out; a random number of them hides which call it is."""
+"""Most ordinary calls up to the first knock-out; a random number of them hides which call it is."""
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """Of one input set: what the values say, and what torch computed in an ordinary call."""
+    """Of one input set: what the values say, and what torch computed in ordinary calls."""
 
     seen: Provenance | None
-    torch_rows: list[EagerRow]
+    calls: tuple[list[EagerRow], ...]
+    """What torch computed in each ordinary call before the knock-out, the first of the process among them."""
     integers: tuple[str, ...] = ()
     """Outputs and operands whose integers something else than a kernel made."""
+
+    @property
+    def torch_rows(self) -> list[EagerRow]:
+        """Of the last ordinary call, when a candidate has prepared what it prepares once."""
+        return self.calls[-1]
 
     @property
     def foreign(self) -> tuple[str, ...]:
@@ -54,9 +60,18 @@ class KnockedOut:
     evidence: dict[str, Evidence]
 
 
-def evidence(context: JudgeContext, process: CandidateProcess, source: InputSource) -> Evidence:
-    """Raises `Rejected` when the result is right although all that kernels stored was exchanged."""
-    rows = process.account(draw(source, constant=context.problem.constant_inputs), contents=True)
+def evidence(
+    context: JudgeContext, process: CandidateProcess, source: InputSource, calls: int = 1
+) -> Evidence:
+    """Raises `Rejected` when the result is right although all that kernels stored was exchanged.
+
+    `calls`: ordinary calls before, in each of which torch is watched, so that none is free for a
+    candidate that counts them.
+    """
+    rows = tuple(
+        process.account(draw(source, constant=context.problem.constant_inputs), contents=True)
+        for _ in range(calls)
+    )
     seen = look(context, process, source)
     if seen is not None and seen.right and seen.altered_bytes:
         raise Rejected(
@@ -83,9 +98,8 @@ def knock_out(context: JudgeContext, process: CandidateProcess) -> KnockedOut:
     seen: dict[str, Evidence] = {}
     idle = {}
     for source in context.sources:
-        for _ in range(secrets.randbelow(_MOST_BEFORE)):
-            process.call(draw(source, constant=context.problem.constant_inputs))
-        seen[source.name] = evidence(context, process, source)
+        calls = 1 + secrets.randbelow(_MOST_BEFORE)
+        seen[source.name] = evidence(context, process, source, calls)
     process.command_executor({"kind": "mode", "mode": "poison"})
     require_wrong(context, process)
     for source in context.sources:
