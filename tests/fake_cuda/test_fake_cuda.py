@@ -157,10 +157,10 @@ def test_what_was_not_run_is_shown_as_such() -> None:
 @pytest.mark.parametrize(
     ("ended", "faults"),
     [
-        (harness.Ended(0, 1.0, "all went\nwell", ()), []),
-        (harness.Ended(1, 1.0, "all went well", ()), ["status 1 instead of 0"]),
-        (harness.Ended(0, 1.0, "nothing", ()), ["does not say 'went well'"]),
-        (harness.Ended(0, 1.0, "all went well", ("2 processes left",)), ["2 processes left"]),
+        (harness.Ended(0, 1.0, 1.0, "all went\nwell", ()), []),
+        (harness.Ended(1, 1.0, 1.0, "all went well", ()), ["status 1 instead of 0"]),
+        (harness.Ended(0, 1.0, 1.0, "nothing", ()), ["does not say 'went well'"]),
+        (harness.Ended(0, 1.0, 1.0, "all went well", ("2 processes left",)), ["2 processes left"]),
     ],
 )
 def test_a_command_that_ends_otherwise_is_a_fault(ended: harness.Ended, faults: list[str]) -> None:
