@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -49,15 +50,17 @@ def check(
     sandbox: SandboxChoice = "auto",
     jobs: int = 1,
     times: int = 1,
+    enough_s: float = math.inf,
 ) -> Iterator[Checked]:
     """Judge each fixture `times` times, in the order they get done; `jobs`: judges side by side.
 
-    Raises what a judge could not do. On a GPU one job at a time: they would disturb each other.
+    `enough_s`: after so many seconds none is begun any more, and those left over are not yielded. Raises what a judge could not do. On a GPU one job at a time: they would disturb each other.
     """
     groups = _groups(dict.fromkeys(fixtures), device, sandbox)
     done: SimpleQueue[Checked | None] = SimpleQueue()
+    end = time.monotonic() + enough_s
     with ThreadPoolExecutor(max_workers=jobs) as pool:
-        work = [pool.submit(_judge, group, times, done) for group in groups]
+        work = [pool.submit(_judge, group, times, end, done) for group in groups]
         for future in work:
             future.add_done_callback(lambda _: done.put(None))
         left = len(work)
@@ -98,10 +101,14 @@ def _settings(key: _Key, device: str, sandbox: SandboxChoice) -> JudgeSettings:
     )
 
 
-def _judge(group: _Group, times: int, done: SimpleQueue[Checked | None]) -> None:
+def _judge(group: _Group, times: int, end: float, done: SimpleQueue[Checked | None]) -> None:
+    if time.monotonic() > end:
+        return
     with JudgeProcess(group.settings) as judge:
         for fixture in group.fixtures * times:
             began = time.monotonic()
+            if began > end:
+                return
             result = judge.evaluate(Candidate(fixture.source), lambda _: None)
             done.put(_checked(fixture, result, time.monotonic() - began))
 

@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from kernelagent.cli.self_test import prove
+from kernelagent.cli.self_test import QUICK_S, prove, shown
 from kernelagent.domain.rejection_codes import CODES
 from kernelagent.tools.corpus.catalogue import COUNT, entries, threats
 from kernelagent.tools.corpus.check import check
 from kernelagent.tools.corpus.fixture import edited, problem_path
 from kernelagent.tools.corpus.honest import HONEST
+from kernelagent.tools.corpus.sample import expected_seconds
 from kernelagent.tools.corpus.threats_page import page
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -63,6 +64,25 @@ def test_an_edit_that_does_not_fit_is_an_error():
 
 def test_the_page_of_threats_is_the_corpus_own():
     assert (ROOT / "docs" / "threats.md").read_text(encoding="utf-8") == page()
+
+
+def test_a_quick_look_at_a_gpu_begins_few_judges_and_tries_honest_candidates_at_once():
+    # Without time nothing is begun, so that no GPU is needed to see what would be.
+    proof = prove("cuda", quick=True, enough_s=0.0)
+    own = {entry.name: entry for entry in entries("cuda")}
+    wanted = [own[name] for name in proof.not_begun]
+    assert expected_seconds(entry.fixture for entry in wanted) < QUICK_S
+    assert {entry.kind for entry in wanted} == {"cheat", "twin", "honest"}
+    assert wanted[0].kind == "twin"
+
+
+def test_a_sample_whose_time_is_up_ends_and_says_how_many_were_not_begun():
+    proof = prove("virtual", quick=True, enough_s=0.0)
+    assert proof.rows == ()
+    assert not proof.holds
+    assert len(proof.not_begun) == len(entries("virtual", quick=True))
+    message = next(line for line in shown(proof) if "not begun" in str(line))
+    assert f"a sample ends after 5 minutes: {len(proof.not_begun)} of its fixtures" in str(message)
 
 
 @pytest.mark.long
