@@ -99,7 +99,7 @@ class Bench:
         environment = dict(self.environment)
         if not command.machine.compiler:
             environment["PATH"] = f"{self.venv / 'bin'}:{self._tools()}"
-        began, used_s = time.monotonic(), _processor_s()
+        began, used_s = time.monotonic(), processor_s()
         with tempfile.TemporaryFile("w+") as output:
             process = subprocess.Popen(
                 [*self._namespace(command.machine), *self._words(command)],
@@ -114,7 +114,7 @@ class Bench:
             seconds = time.monotonic() - began
             left = [*self._processes(), *self._litter(command, before)]
             output.seek(0)
-            return Ended(status, seconds, _processor_s() - used_s, output.read(), tuple(left))
+            return Ended(status, seconds, processor_s() - used_s, output.read(), tuple(left))
 
     def _words(self, command: Command) -> list[str]:
         program = "python" if command.script else "kernelagent"
@@ -193,26 +193,27 @@ class Bench:
                     with contextlib.suppress(ProcessLookupError):
                         os.kill(pid, signal.SIGKILL)
                 return [f"{len(result)} processes left"]
-            _reap()
+            reap()
             time.sleep(POLL_S)
-        _reap()
+        reap()
         return []
 
 
-def adopt_orphans() -> None:
+def adopt_orphans(*, adopt: bool = True) -> None:
     """Whoever outlives its parent becomes this process's child, so that its processor time is counted."""
     libc = ctypes.CDLL(None, use_errno=True)
-    if libc.prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
+    if libc.prctl(_SET_CHILD_SUBREAPER, int(adopt), 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER)")
 
 
-def _reap() -> None:
+def reap() -> None:
+    """Wait for all children that have ended."""
     with contextlib.suppress(ChildProcessError):
         while os.waitpid(-1, os.WNOHANG)[0]:
             continue
 
 
-def _processor_s() -> float:
+def processor_s() -> float:
     """Of all processes that this one has waited for, and of those that they have waited for."""
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)
     return usage.ru_utime + usage.ru_stime

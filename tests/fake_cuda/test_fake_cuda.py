@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,16 @@ from kernelagent.tools.sandbox.confinement import Confinement
 from kernelagent.tools.sandbox.spawn import ForkServer
 from tests.fake_cuda import __main__ as harness
 from tests.fake_cuda.commands import Command, Machine, commands, lay_out
-from tests.fake_cuda.libraries import DRIVER, RUNTIME, SOURCES, build, describe, install_hook
+from tests.fake_cuda.libraries import (
+    BEGINNING_S,
+    DRIVER,
+    RUNTIME,
+    SOURCES,
+    build,
+    describe,
+    install_hook,
+    start_clock,
+)
 
 HERE = Path(__file__).parent
 pytestmark = pytest.mark.skipif(
@@ -123,6 +133,32 @@ def test_a_machine_whose_mode_excludes_gives_its_context_to_one_process(librarie
 
 
 @pytest.mark.long
+def test_who_waits_moves_the_machines_clock_on_for_all_processes_and_sleeps_for_nothing(
+    libraries: Path, tmp_path: Path
+) -> None:
+    install_hook(tmp_path)
+    describe(libraries, "")
+    start_clock(libraries)
+    program = (
+        "import fake_cuda_hook, ctypes, sys, time; d = ctypes.CDLL(sys.argv[1]);"
+        "queue = d.fake_cuda_queue; queue.argtypes = [ctypes.c_double]; before = time.perf_counter();"
+        "queue(3000.0); queue(600.0); unchanged = time.perf_counter();"
+        "d.fake_cuda_wait(); d.fake_cuda_wait(); print(before, unchanged, time.perf_counter())"
+    )
+    words = [sys.executable, "-c", program, str(libraries / DRIVER)]
+    environment = os.environ | {"LD_LIBRARY_PATH": str(libraries), "PYTHONPATH": str(tmp_path)}
+    printed = [
+        subprocess.run(
+            words, env=environment, capture_output=True, text=True, check=True, timeout=60
+        ).stdout
+        for _ in range(2)
+    ]
+    (libraries / "clock").unlink()
+    times = [[float(word) - BEGINNING_S for word in line.split()] for line in printed]
+    assert times == [[0.0, 0.0, 3600.0], [3600.0, 3600.0, 7200.0]]
+
+
+@pytest.mark.long
 def test_memory_that_is_not_the_devices_is_known_as_such(libraries: Path) -> None:
     describe(libraries, "memory_bytes 65536\n")
     program = (
@@ -143,6 +179,23 @@ def test_every_command_finds_its_files_where_they_are_laid_out_or_written(tmp_pa
         there.add(command.writes)
         asked = {word for word in command.words if word.endswith(".py")}
         assert asked <= there | {"resumed.py"}, command.name
+
+
+def test_the_processor_time_of_a_command_is_that_of_all_its_processes(tmp_path: Path) -> None:
+    # The one that works outlives the one that started it.
+    busy = "import time; end = time.process_time() + 0.3\nwhile time.process_time() < end: pass"
+    program = "import subprocess, sys; subprocess.Popen([sys.executable, '-c', sys.argv[1]])"
+    harness.adopt_orphans()
+    try:
+        before_s = harness.processor_s()
+        subprocess.run([sys.executable, "-c", program, busy], check=True)
+        end = time.monotonic() + 30
+        while harness.processor_s() - before_s < 0.3 and time.monotonic() < end:
+            harness.reap()
+            time.sleep(0.01)
+        assert harness.processor_s() - before_s >= 0.3
+    finally:
+        harness.adopt_orphans(adopt=False)
 
 
 def test_no_two_commands_have_one_name() -> None:
