@@ -195,7 +195,9 @@ class Bench:
                 return [f"{len(result)} processes left"]
             reap()
             time.sleep(POLL_S)
-        reap()
+        # Processes that are only just ending have no environment any more.
+        while not reap() and time.monotonic() < end:
+            time.sleep(POLL_S)
         return []
 
 
@@ -206,11 +208,14 @@ def adopt_orphans(*, adopt: bool = True) -> None:
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER)")
 
 
-def reap() -> None:
-    """Wait for all children that have ended."""
-    with contextlib.suppress(ChildProcessError):
+def reap() -> bool:
+    """Wait for all children that have ended; True when there is none any more."""
+    try:
         while os.waitpid(-1, os.WNOHANG)[0]:
             continue
+    except ChildProcessError:
+        return True
+    return False
 
 
 def processor_s() -> float:
