@@ -48,7 +48,7 @@ class Proof:
     quick: bool
     rows: tuple[Row, ...]
     not_here: tuple[str, ...]
-    """Fixtures that need a GPU."""
+    """Fixtures that need a GPU; on `cuda` those that only `virtual` is sure to see."""
     seconds: float
     not_begun: tuple[str, ...] = ()
     """Fixtures of the sample that its time did not reach."""
@@ -152,7 +152,8 @@ def shown(proof: Proof) -> Sequence[RenderableType]:
             f"begun; `kernelagent doctor --judge` judges all, however long it takes"
         )
     if proof.not_here:
-        lines.append(f"not judged, needs a GPU: {', '.join(proof.not_here)}")
+        why = "only `virtual` is sure to see it" if proof.device == "cuda" else "needs a GPU"
+        lines.append(f"not judged, {why}: {', '.join(proof.not_here)}")
     return lines
 
 

@@ -58,7 +58,7 @@ def known_tests() -> frozenset[str]:
 
 @cache
 def known_candidates() -> frozenset[str]:
-    names = {entry.fixture.name for entry in entries("cuda")}
+    names = {entry.fixture.name for entry in (*entries("cuda"), *not_here("cuda"))}
     return frozenset(names | {name.removeprefix("w-") for name in names})
 
 

@@ -123,7 +123,13 @@ def commands() -> Iterator[Command]:
         script=True,
     )
     yield Command("bench over three problems", ("bench", "suite", *cuda, *replies), limit_s=1800)
-    yield Command("doctor --judge --quick", ("doctor", "--judge", "--quick"), limit_s=1800)
+    # The fake has one stream, so that nobody need join another: this alone may go wrong.
+    yield Command(
+        "doctor --judge --quick",
+        ("doctor", "--judge", "--quick"),
+        status=1,
+        says=r"^(?!.*WRONG \w+ (?!69 stream-nobody-joins)).*WRONG cheat 69 stream-nobody-joins",
+    )
     evaluate = ("evaluate", PROBLEM, CANDIDATE, *cuda)
     yield Command(
         "no C compiler",

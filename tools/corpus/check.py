@@ -23,6 +23,8 @@ class Checked:
     """One fixture, judged."""
 
     fixture: Fixture
+    device: str
+    """The kind it was judged on."""
     code: str | None
     """What it was refused with; None: accepted."""
     message: str
@@ -32,7 +34,8 @@ class Checked:
     @property
     def as_expected(self) -> bool:
         wanted = self.fixture.discloses
-        return self.code == self.fixture.code and (wanted is None or wanted in self.disclosures)
+        expected = self.code in self.fixture.codes(self.device)
+        return expected and (wanted is None or wanted in self.disclosures)
 
 
 @dataclass(frozen=True)
@@ -110,13 +113,15 @@ def _judge(group: _Group, times: int, end: float, done: SimpleQueue[Checked | No
             if began > end:
                 return
             result = judge.evaluate(Candidate(fixture.source), lambda _: None)
-            done.put(_checked(fixture, result, time.monotonic() - began))
+            kind = group.settings.device.partition(":")[0]
+            done.put(_checked(fixture, kind, result, time.monotonic() - began))
 
 
-def _checked(fixture: Fixture, found: Evaluation, seconds: float) -> Checked:
+def _checked(fixture: Fixture, kind: str, found: Evaluation, seconds: float) -> Checked:
     reason = found.reason
     return Checked(
         fixture,
+        kind,
         code=reason.code if reason else None,
         message=reason.message if reason else "accepted",
         disclosures=tuple(d.code for d in found.disclosures),
