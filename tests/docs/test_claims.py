@@ -8,7 +8,7 @@ from functools import cache
 import pytest
 
 from kernelagent.report.proof import SHOWN_BY
-from kernelagent.tools.corpus.catalogue import entries, threats
+from kernelagent.tools.corpus.catalogue import entries, not_here, threats
 from tests.docs.pages import ROOT
 
 PAGE = (ROOT / "docs" / "how-verification-works.md").read_text(encoding="utf-8")
