@@ -106,7 +106,7 @@ THREATS: tuple[Threat, ...] = (
         1,
         "memory in which the reference left its result",
         "refused",
-        "no reference runs in that process, and fresh memory is filled with NaN",
+        "no reference runs in that process, and on `virtual` fresh memory is filled with NaN",
         (
             _of(
                 _RELU,
@@ -180,7 +180,7 @@ THREATS: tuple[Threat, ...] = (
         3,
         "a launch that does not cover the output",
         "refused",
-        "fresh memory is filled with NaN, and grids are checked as the driver checks them",
+        "on `virtual` fresh memory is filled with NaN and grids are checked as the driver checks them",
         (
             _of(
                 _RELU,
