@@ -105,8 +105,8 @@ def _wanted(kind: str, *, quick: bool) -> tuple[Entry, ...]:
         return entries(kind, quick=quick)
     # Each judge on a GPU compiles its baseline, and what is accepted is timed: few problems, few of those.
     chosen = {fixture: number for number, fixture in enumerate(sample())}
-    ours = {e.fixture: e for e in reversed(entries(kind)) if e.fixture in chosen}
-    return tuple(sorted(ours.values(), key=lambda entry: chosen[entry.fixture]))
+    ours = [entry for entry in entries(kind) if entry.fixture in chosen]
+    return tuple(sorted(ours, key=lambda entry: chosen[entry.fixture]))
 
 
 def _row(entry: Entry, checked: Checked) -> Row:

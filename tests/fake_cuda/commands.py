@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 OPERATOR_MS, KERNEL_MS = 8.0, 20.0
-"""How long the device is busy with an operator of torch, and with a kernel: more than the host needs to run it."""
+"""How long the device is busy with an operator of torch, and with a kernel: so long that few calls fill a block."""
 NODES = ("/dev/nvidiactl", "/dev/nvidia0", "/dev/nvidia-uvm")
 PROBLEM, CANDIDATE, COMPILED = (
     "problems/last_token.py",

@@ -98,7 +98,7 @@ def test_a_quick_look_at_a_gpu_begins_few_judges_and_tries_honest_candidates_at_
     proof = prove("cuda", quick=True, enough_s=0.0)
     own = {entry.name: entry for entry in entries("cuda")}
     wanted = [own[name] for name in proof.not_begun]
-    assert expected_seconds(entry.fixture for entry in wanted) < QUICK_S
+    assert expected_seconds(dict.fromkeys(entry.fixture for entry in wanted)) < QUICK_S
     assert {entry.kind for entry in wanted} == {"cheat", "twin", "honest"}
     assert wanted[0].kind == "twin"
 
