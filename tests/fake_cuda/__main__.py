@@ -201,10 +201,10 @@ class Bench:
         return []
 
 
-def adopt_orphans(*, adopt: bool = True) -> None:
+def adopt_orphans() -> None:
     """Whoever outlives its parent becomes this process's child, so that its processor time is counted."""
     libc = ctypes.CDLL(None, use_errno=True)
-    if libc.prctl(_SET_CHILD_SUBREAPER, int(adopt), 0, 0, 0) != 0:
+    if libc.prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER)")
 
 
