@@ -8,7 +8,7 @@ from functools import cache
 import pytest
 
 from kernelagent.report.proof import SHOWN_BY
-from kernelagent.tools.corpus.catalogue import entries, threats
+from kernelagent.tools.corpus.catalogue import entries, not_here, threats
 from tests.docs.pages import ROOT
 
 PAGE = (ROOT / "docs" / "how-verification-works.md").read_text(encoding="utf-8")
@@ -58,7 +58,7 @@ def known_tests() -> frozenset[str]:
 
 @cache
 def known_candidates() -> frozenset[str]:
-    names = {entry.fixture.name for entry in entries("cuda")}
+    names = {entry.fixture.name for entry in (*entries("cuda"), *not_here("cuda"))}
     return frozenset(names | {name.removeprefix("w-") for name in names})
 
 

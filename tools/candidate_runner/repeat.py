@@ -25,16 +25,15 @@ class Repeated:
     def prepare(
         self, sets: Sequence[Any], step: TrainingStep | None = None, module: Any = None
     ) -> None:
-        """Take `sets` of (args, kwargs) and call each a few times: compiling and tuning happen here.
+        """Take `sets` of (args, kwargs) and call on each in turn, a few times at least: this compiles and tunes.
 
         With a `step` each call is a forward and its backward, for that step's upstream gradients;
         `module` is then what has the parameters.
         """
         self._sets = sets
         self._step = None if step is None else Prepared(module, self._call, step)
-        for _ in range(_WARM_UP):
-            for args, kwargs in sets:
-                self._one(args, kwargs)
+        for at in range(max(_WARM_UP, len(sets))):
+            self._one(*sets[at % len(sets)])
         self._settle()
 
     def run(self, calls: int) -> None:

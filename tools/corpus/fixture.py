@@ -36,6 +36,17 @@ class Fixture:
     mode: Mode = "eval"
     needs_gpu: bool = False
     """True when what it does exists on `cuda` only."""
+    on_cuda: tuple[str, ...] = ()
+    """Codes that are as right on `cuda`, where fresh memory holds whatever was there before."""
+
+    @property
+    def needs_virtual(self) -> bool:
+        """Only the interpreter of `virtual` is sure to see a race, or an access out of bounds."""
+        return self.code in ("data_race", "out_of_bounds")
+
+    def codes(self, device: str) -> frozenset[str | None]:
+        """What it may be refused with on a device kind; None: accepted."""
+        return frozenset({self.code, *(self.on_cuda if device == "cuda" else ())})
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
@@ -169,7 +170,7 @@ def prove_judge(flags: Mapping[str, Any], *, quick: bool, as_json: bool) -> Exit
     from rich.console import Console
 
     from kernelagent.cli.doctor import best_device
-    from kernelagent.cli.self_test import Row, prove, shown
+    from kernelagent.cli.self_test import QUICK_S, Row, prove, shown
 
     talk = Console(stderr=True)
 
@@ -179,7 +180,8 @@ def prove_judge(flags: Mapping[str, Any], *, quick: bool, as_json: bool) -> Exit
 
     settings = resolve(flags)
     where = best_device() if settings.device == "auto" else settings.device
-    proof = prove(where, quick=quick, sandbox=settings.sandbox, on_row=tell)
+    limit_s = QUICK_S if quick else math.inf
+    proof = prove(where, quick=quick, sandbox=settings.sandbox, enough_s=limit_s, on_row=tell)
     if as_json:
         print_json(proof)
     else:
