@@ -201,6 +201,12 @@ class Breaks(nn.Module):
         return x * 2 if x.sum().item() > 0 else x
 
 
+class Routes(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        chosen = (x > 0).nonzero()
+        return x[chosen[:, 0]] if len(chosen) else x
+
+
 class TooMuch(nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -213,10 +219,11 @@ class TooMuch(nn.Module):
 @pytest.mark.parametrize(
     ("module", "args", "said"),
     [
-        (Breaks(), (torch.randn(4),), "cannot be traced"),
+        (Breaks(), (torch.randn(4),), r"by the values .* \(test_policy.py:\d+\)"),
+        (Routes(), (torch.randn(4),), "has one path only"),
         (TooMuch(), (torch.randn(5000),), "state_dict"),
     ],
-    ids=["data-dependent", "large constant"],
+    ids=["branches on a value", "as many rows as values say", "large constant"],
 )
 def test_what_it_cannot_rewrite_is_said_with_the_way_out(
     module: nn.Module, args: tuple[Any, ...], said: str

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from torch.nn.functional import layer_norm
 
 from kernelagent.tools.judge.problem.conditioning import (
     long_sum_noise,
@@ -10,6 +11,7 @@ from kernelagent.tools.judge.problem.conditioning import (
     noise_on_demand,
     uneven_accuracy,
 )
+from kernelagent.tools.judge.verify.compare import Expected, compare
 
 
 def seeded(seed=0):
@@ -35,7 +37,8 @@ def test_cancellation_shows_as_noise():
         return x - x.mean(-1, keepdim=True)
 
     noise = noise_of(centred, tensors)["output"]
-    assert float(noise.rms[0]) == pytest.approx(100 * 2.0**-24, rel=0.1)
+    # Each element's own rounding and, of the same size, that of its row's mean.
+    assert float(noise.rms[0]) == pytest.approx(2**0.5 * 100 * 2.0**-24, rel=0.1)
 
 
 def test_integers_and_masks_are_not_moved():
@@ -107,3 +110,36 @@ def test_an_error_in_the_tail_alone_is_disclosed():
     assert result is not None
     assert result.code == "uneven_accuracy"
     assert uneven_accuracy("output", eager, eager, oracle) is None
+
+
+def normalized_and_summed(t):
+    """Rows around 100, normalized, then summed under weights of one sign."""
+    return layer_norm(t["x"], (64,), t["weight"], None, 1e-6) @ t["summed"]
+
+
+def rows_around_100():
+    return {
+        "x": 100 + torch.randn(8, 64, generator=seeded()),
+        "weight": torch.rand(64, generator=seeded(1)),
+        "summed": torch.rand(64, 64, generator=seeded(2)),
+    }
+
+
+def test_a_mean_rounded_for_a_whole_row_counts_with_all_it_moves():
+    tensors = rows_around_100()
+    exact = {name: tensor.double() for name, tensor in tensors.items()}
+    noise = measure_noise(normalized_and_summed, tensors, normalized_and_summed(exact), seeded())
+    by_the_mean = 100 * 2.0**-24 * (tensors["weight"] @ tensors["summed"]).mean()
+    assert 0.7 * by_the_mean < float(noise["output"].rms[0]) < 4 * by_the_mean
+
+
+def test_a_variance_that_cancels_is_no_rounding_of_the_references():
+    tensors = rows_around_100()
+    exact = normalized_and_summed({name: tensor.double() for name, tensor in tensors.items()})
+    x, weight, summed = tensors.values()
+    mean = x.mean(-1, keepdim=True)
+    variance = (x * x).mean(-1, keepdim=True) - mean * mean
+    got = (x - mean) * torch.rsqrt(variance + 1e-6) * weight @ summed
+    measured = noise_on_demand(normalized_and_summed, tensors, exact, seeded())
+    expected = Expected(normalized_and_summed(tensors), exact, {}, measure_noise=measured)
+    assert not compare(got, expected, input_set="default", probe="mean100").passed

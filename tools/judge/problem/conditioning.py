@@ -1,4 +1,5 @@
-"""How far a correct output may move: the effect of rounding its inputs, and of long float32 sums.
+"""How far a correct output may move: the effect of rounding its inputs and the reference's
+intermediate results to float32, and of long float32 sums.
 
 Used only after the gate refused: if eager happens to be exact, the budget is so small that no correct
 kernel can meet it.
@@ -11,6 +12,9 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch._decomp import get_decompositions
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_map
 
 from kernelagent.domain.evaluation import Disclosure
 from kernelagent.tools.judge.problem.input_domain import Tensors
@@ -22,6 +26,13 @@ LONG_SUM = 4096
 """From this many terms on, a sequential float32 sum is clearly less exact than eager's blocked sum."""
 _INSIDE = 4 * 2.0**-24
 """Error, relative to the row, of a float32 intermediate shared by the whole row; equal to the gate's floor."""
+_FLOAT32 = 2.0**-24
+_ATEN = torch.ops.aten
+_INSIDE_OF = get_decompositions(
+    [_ATEN.native_layer_norm, _ATEN.native_group_norm, _ATEN.native_batch_norm]
+)
+"""Operations that hold intermediate results of their own: a mean, a variance."""
+_COPIES = frozenset({_ATEN.clone.default, _ATEN._to_copy.default, _ATEN.detach.default})
 _DRAWS = 8
 _BUCKET_BASE = 4.0
 _FEWEST_IN_BUCKET = 64
@@ -35,7 +46,7 @@ def measure_noise(
     generator: torch.Generator,
 ) -> dict[str, Noise]:
     """Change of each floating output when every element of every input moves by its own rounding,
-    and at least what float32 intermediates cost.
+    and every intermediate result by that of float32.
 
     `reference` is the float64 reference, `oracle64` its answer on `tensors`, whose dtypes say how
     exactly the inputs are known. One unit roundoff up or down each, drawn eight times; the largest counts.
@@ -44,7 +55,9 @@ def measure_noise(
     exact = dict(leaves(oracle64))
     for _ in range(_DRAWS):
         moved = {name: _moved(tensor, generator) for name, tensor in tensors.items()}
-        for name, answer in leaves(reference(moved)):
+        with _RoundedIntermediates(generator):
+            answers = reference(moved)
+        for name, answer in leaves(answers):
             if name in measured:
                 change = torch.as_tensor(answer) - torch.as_tensor(exact[name])
                 measured[name] = _larger(measured[name], region_norms(change, change.shape))
@@ -153,13 +166,50 @@ def uneven_accuracy(
     )
 
 
-def _moved(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+class _RoundedIntermediates(TorchDispatchMode):
+    """Moves what each operation returns by the rounding of float32.
+
+    A kernel rounds a row's mean once, and all elements of the row move to one side: in a sum of them
+    that adds up, where the inputs' own roundings cancel.
+    """
+
+    def __init__(self, generator: torch.Generator) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._generator = generator
+
+    def __torch_dispatch__(
+        self,
+        func: Any,
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        inside = _INSIDE_OF.get(func)
+        if inside is not None:
+            with self:
+                return inside(*args, **(kwargs or {}))
+        result = func(*args, **(kwargs or {}))
+        if func.is_view or func._schema.is_mutable or func in _COPIES:
+            return result
+        return tree_map(self._rounded, result)
+
+    def _rounded(self, value: Any) -> Any:
+        wide = isinstance(value, torch.Tensor) and value.dtype in (torch.float64, torch.complex128)
+        return _moved(value, self._generator, _FLOAT32) if wide else value
+
+
+def _moved(
+    tensor: torch.Tensor, generator: torch.Generator, roundoff: float | None = None
+) -> torch.Tensor:
     if not _floats(tensor):
         return tensor
+    roundoff = unit_roundoff(tensor.dtype) if roundoff is None else roundoff
     wide = tensor.to(torch.complex128 if tensor.is_complex() else torch.float64)
-    drawn = torch.randint(0, 2, tensor.shape, generator=generator, device=generator.device)
+    drawn = torch.randint(
+        0, 2, tensor.shape, generator=generator, device=generator.device, dtype=torch.int8
+    )
     signs = (2 * drawn - 1).to(device=tensor.device, dtype=torch.float64)
-    moved = wide * (1 + unit_roundoff(tensor.dtype) * signs)
+    moved = wide * (1 + roundoff * signs)
     # 0 times anything, and infinity times it, must stay what it was: masks are not rounded.
     return torch.where(wide.isfinite(), moved, wide)
 
