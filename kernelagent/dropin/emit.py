@@ -97,7 +97,7 @@ def _envelope(facts: ProblemFacts, evaluation: Evaluation) -> dict[str, Any]:
         "constructor": facts.constructor,
         "state": state,
     }
-    named = defaults | evaluation.envelope
+    named: dict[str, Any] = defaults | evaluation.envelope
     sets = [{k: v for k, v in item.items() if v or k != "kwargs"} for item in named["input_sets"]]
     return named | {"input_sets": sets}
 
