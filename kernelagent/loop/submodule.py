@@ -166,7 +166,7 @@ def _one(
     stem = Path(problem.label.partition(":")[0]).stem
     config = replace(config, out=config.out or f"{stem}_{word}_optimized.py")
     result = run_optimize(
-        ProblemSpec(bundle=str(bundle), module=word, submodule=path),
+        ProblemSpec(bundle=str(bundle), module=word, submodule=path, whole=problem),
         config,
         subscribers=subscribers,
         stop_asked=stop_asked,
