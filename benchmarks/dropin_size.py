@@ -1,8 +1,8 @@
 """How many lines an emitted file has beyond its kernels, by part, with either runtime.
 
-    python -m benchmarks.dropin_size [--only NAME...]
+    python -m benchmarks.dropin_size [--only NAME...] [--runs NAME=FOLDER...]
 
-optimizes the shipped examples and three blocks of transformers with the built-in policy, one turn each,
+takes finished runs of the built-in policy, or optimizes the shipped examples and three blocks of transformers, one turn each,
 and writes `benchmarks/results/dropin_size.md`. Nothing is timed: the number of lines does not depend on it.
 """
 
@@ -58,21 +58,27 @@ def row(name: str, problem: ProblemSpec, folder: Path) -> str:
         runs=str(folder / "runs"),
         out=str(folder / f"{name}_optimized.py"),
     )
-    result = optimize(problem, config)
-    measured = [e.event for e in read_events(result.run / LOG)]
+    return row_of(name, optimize(problem, config).run)
+
+
+def row_of(name: str, run: Path) -> str:
+    """The line of a run that is over."""
+    measured = [e.event for e in read_events(run / LOG)]
     winners = [event for event in measured if isinstance(event, WinnerMeasured)]
     if not winners:
-        return f"| {name} | no candidate was accepted: {result.why} | | | | | |"
-    state = contents_of(result.run / LOG).state
+        return f"| {name} | no candidate was accepted | | | | | |"
+    state = contents_of(run / LOG).state
     candidate = state.history.turn(winners[-1].turn).candidate
     assert candidate is not None
     assert state.facts is not None
+    assert state.problem is not None
+    module = Path(f"{name}_optimized.py")
     certificate = Certificate(
-        run=result.run.name,
+        run=run.name,
         date=time.strftime("%Y-%m-%d", time.gmtime()),
-        policy=config.policy,
-        baseline=config.baseline,
-        reproduce=recheck_command(problem, config, Path(f"{name}_optimized.py")),
+        policy="triton",
+        baseline="eager",
+        reproduce=recheck_command(state.problem, RunConfig(device="virtual"), module),
         kernelagent=kernelagent.__version__,
     )
     cells = []
@@ -105,11 +111,13 @@ def main() -> None:
     """Write the table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--only", nargs="*", default=[])
+    parser.add_argument("--runs", nargs="*", default=[], metavar="NAME=FOLDER")
     given = parser.parse_args()
+    finished = [word.partition("=") for word in given.runs]
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        rows = []
-        for label, problem in problems(folder, given.only):
+        rows = [row_of(label, Path(run)) for label, _, run in finished]
+        for label, problem in problems(folder, given.only) if not finished else ():
             rows.append(row(label, problem, folder))
             print(rows[-1], flush=True)
     text = f"""# The emitted file beyond its kernels
