@@ -190,8 +190,13 @@ def _in_the_whole(
     path = places[0]
     if result.path is None:
         return PartResult(path, str(result.run), result.why)
-    with WholeModelProcess(settings) as judge:
-        whole = judge.verify(places, _candidate_of(result), _ratio(result))
+    try:
+        with WholeModelProcess(settings) as judge:
+            whole = judge.verify(places, _candidate_of(result), _ratio(result))
+    except BaseException:
+        # Ctrl-C or a fault: nobody knows whether it is right in there. The run's copy is kept.
+        result.path.unlink(missing_ok=True)
+        raise
     (result.run / "whole_model.json").write_bytes(to_json(to_data(whole)))
     if not whole.right:
         # Correct alone but wrong in the whole model: delete the output file; the run's copy is kept.

@@ -134,6 +134,21 @@ def test_a_part_gone_on_with_and_stopped_again_is_named_with_its_reason() -> Non
     assert text_of(result) == "blocks.0: no better module: stopped by the user\n"
 
 
+@pytest.mark.long
+def test_a_file_that_could_not_be_tried_in_the_whole_model_is_taken_away(tmp_path: Path) -> None:
+    written = tmp_path / "m_blocks_0_optimized.py"
+    for path in (written, tmp_path / "module.py"):
+        path.write_text(NORM, encoding="utf-8")
+    (tmp_path / "broken.py").write_text("raise RuntimeError('gone')\n", encoding="utf-8")
+    model = ProblemSpec(path=str(tmp_path / "broken.py"))
+    part = ProblemSpec(bundle="b", module="blocks_0", submodule="blocks.0", whole=model)
+    result = RunResult(tmp_path, "better", ExitStatus.OK, "done", None, written, RunState())
+    with pytest.raises(ProblemError, match="gone"):
+        put_back(part, RunConfig(device="virtual"), result)
+    assert not written.exists()
+    assert (tmp_path / "module.py").exists()
+
+
 def test_the_parts_chosen_neither_hold_each_other_nor_repeat(whole: Whole) -> None:
     result = scan(whole)
     taken: list[ScanRow] = []

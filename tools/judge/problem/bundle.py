@@ -90,7 +90,8 @@ def load_bundle(folder: Path) -> LoadedProblem:
 def _by_value(module: torch.nn.Module) -> Iterator[None]:
     """Classes of files that no other process can import by name travel with their code."""
     kinds = {type(value) for part in module.modules() for value in (part, *vars(part).values())}
-    names = {kind.__module__ for kind in kinds} - {"__main__", "builtins"}
+    known = {"__main__", *cloudpickle.list_registry_pickle_by_value()}
+    names = {kind.__module__ for kind in kinds} - known
     homes = [sys.modules[name] for name in names if name in sys.modules and not _importable(name)]
     for home in homes:
         cloudpickle.register_pickle_by_value(home)
@@ -106,7 +107,8 @@ def _importable(name: str) -> bool:
     first = name.partition(".")[0]
     if first in sys.builtin_module_names or first in sys.stdlib_module_names:
         return True
-    return any(finder.find_spec(first, None) is not None for finder in sys.meta_path)
+    finders = [finder for finder in sys.meta_path if hasattr(finder, "find_spec")]
+    return any(finder.find_spec(first, None) is not None for finder in finders)
 
 
 class _Writer(cloudpickle.Pickler):  # type: ignore[misc]
