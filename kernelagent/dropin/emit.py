@@ -97,7 +97,9 @@ def _envelope(facts: ProblemFacts, evaluation: Evaluation) -> dict[str, Any]:
         "constructor": facts.constructor,
         "state": state,
     }
-    return defaults | evaluation.envelope
+    named: dict[str, Any] = defaults | evaluation.envelope
+    sets = [{k: v for k, v in item.items() if v or k != "kwargs"} for item in named["input_sets"]]
+    return named | {"input_sets": sets}
 
 
 def _certified(evaluation: Evaluation, certificate: Certificate) -> dict[str, Any]:
@@ -222,7 +224,7 @@ def _dropin_names(blocks: frozenset[str]) -> tuple[str, ...]:
 
 def _dropin_text(candidate: ast.Module, envelope: dict[str, Any]) -> tuple[str, str]:
     """The drop-in's imports and itself; a private name of its that the candidate uses is changed."""
-    blocks = blocks_for(envelope)
+    blocks = blocks_for(envelope, candidate)
     text = dropin_text(blocks)
     taken = bound_names(candidate)
     for name in _dropin_names(blocks):

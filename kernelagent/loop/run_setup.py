@@ -57,16 +57,20 @@ def versions() -> dict[str, str]:
 
 
 def asked_of(problem: ProblemSpec, config: RunConfig) -> Asked:
-    """What the certificate keeps of how the run was asked for, so that `recheck` asks the same."""
+    """What the certificate keeps of how the run was asked for, so that `recheck` asks the same.
+
+    Names are the whole model's, where the problem is a part of one: it is captured from there again.
+    """
+    named = problem.whole or problem
     return Asked(
         dynamic=tuple(config.dynamic),
         rtol=config.rtol,
         atol=config.atol,
         min_speedup=config.min_speedup,
-        module=problem.module if problem.bundle is None else None,
-        inputs=problem.inputs,
-        init=problem.init,
-        check=problem.check,
+        module=named.module if named.bundle is None else None,
+        inputs=named.inputs,
+        init=named.init,
+        check=named.check,
         submodule=problem.submodule,
     )
 

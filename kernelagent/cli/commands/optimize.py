@@ -49,6 +49,7 @@ def optimize(
     from rich.console import Console
 
     from kernelagent.loop.run import optimize as run_optimize
+    from kernelagent.loop.submodule import put_back, text_of
     from kernelagent.report.record import result_record
 
     if resume is not None and not quiet:
@@ -65,14 +66,22 @@ def optimize(
         )
     finally:
         progress.close()
-    if as_json:
+    status = result.exit_status
+    if spec.whole is not None:
+        parts = put_back(spec, config, result)
+        status = parts.exit_status
+        if as_json:
+            print_json(parts)
+        else:
+            sys.stdout.write(text_of(parts))
+    elif as_json:
         print_json(result_record(result.state, result.run))
     else:
         sys.stdout.write(outcome_text(result.outcome, result.winner, result.path, result.why))
         sys.stdout.write(f"report: {result.run / 'report.md'}, report.html beside it\n")
     if result.outcome == "interrupted" or stop_asked():
         sys.stderr.write(f"{resume_with(result.run)}\n")
-    return result.exit_status
+    return status
 
 
 def ordered(

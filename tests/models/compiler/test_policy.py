@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import torch
 from torch import nn
 
 from kernelagent.domain.candidate import Candidate, parse_reply
+from kernelagent.domain.evaluation import Estimate
 from kernelagent.domain.judge_settings import JudgeSettings
 from kernelagent.domain.problem import ProblemSpec
 from kernelagent.models.compiler.capture import PolicyCannot, Smaller, capture
@@ -201,6 +203,12 @@ class Breaks(nn.Module):
         return x * 2 if x.sum().item() > 0 else x
 
 
+class Routes(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        chosen = (x > 0).nonzero()
+        return x[chosen[:, 0]] if len(chosen) else x
+
+
 class TooMuch(nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -213,10 +221,11 @@ class TooMuch(nn.Module):
 @pytest.mark.parametrize(
     ("module", "args", "said"),
     [
-        (Breaks(), (torch.randn(4),), "cannot be traced"),
+        (Breaks(), (torch.randn(4),), r"by the values .* \(test_policy.py:\d+\)"),
+        (Routes(), (torch.randn(4),), "has one path only"),
         (TooMuch(), (torch.randn(5000),), "state_dict"),
     ],
-    ids=["data-dependent", "large constant"],
+    ids=["branches on a value", "as many rows as values say", "large constant"],
 )
 def test_what_it_cannot_rewrite_is_said_with_the_way_out(
     module: nn.Module, args: tuple[Any, ...], said: str
@@ -258,6 +267,15 @@ def test_it_never_repeats_itself_and_ends() -> None:
     sources = states(policy_for(module, args), scores, 60)
     assert 3 < len(sources) < 60
     assert len(set(sources)) == len(sources)
+
+
+def test_an_estimate_of_launches_alone_is_not_tuned() -> None:
+    module, args = MODULES["half precision"]()
+    policy = policy_for(module, args)
+    bound = Estimate(8.0, 24.0, "launch", 3.0, "(x: float16[8, 64])")
+    verdict = replace(evaluations.accepted(1.5), timing=None, estimate=bound)
+    assert policy.reply([Past(source_of(policy.reply([])), verdict)]) is None
+    assert "launches" in policy.why_none
 
 
 def test_the_same_history_gives_the_same_reply() -> None:

@@ -10,12 +10,19 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+from torch._decomp import get_decompositions
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 
 from kernelagent.tools.candidate_runner.forbidding import LIGHT
 
 _UNIT = 2.0**-24
+_ATEN = torch.ops.aten
+_STEPS_INSIDE = get_decompositions(
+    [_ATEN.native_layer_norm, _ATEN.native_group_norm, _ATEN.native_batch_norm]
+)
+"""Operations with steps of their own: a mean rounded once moves all of its row to one side, and in a
+sum of the row that adds up, where the roundings of single elements cancel."""
 
 
 class RoundedSteps(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -36,6 +43,10 @@ class RoundedSteps(TorchDispatchMode):  # type: ignore[no-untyped-call]
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
         kwargs = kwargs or {}
+        steps = _STEPS_INSIDE.get(func)
+        if steps is not None:
+            with self:
+                return steps(*args, **kwargs)
         if func.is_view or str(func.overloadpacket).partition(".")[2] in LIGHT:
             return func(*args, **kwargs)
         if not func._schema.is_mutable:
