@@ -9,6 +9,7 @@ import typer
 
 from kernelagent.cli.interrupt import StopOnInterrupt
 from kernelagent.cli.options import AsJson, Config, Options, takes
+from kernelagent.domain.budget import RUN_LIMITS
 from kernelagent.domain.errors import UsageError
 
 suites = typer.Typer()
@@ -16,15 +17,10 @@ suites = typer.Typer()
 
 @suites.command()
 @takes(
-    *("model", "api_base", "strategy", "set", "seed", "turns", "budget_usd", "budget_tokens"),
-    *("budget_minutes", "budget_gpu_seconds", "yes", "memory", "device", "target"),
-    *("memory_limit", "policy", "baseline", "sandbox", "runs"),
+    *("model", "api_base", "strategy", "set", "seed", *RUN_LIMITS, "yes", "memory", "device"),
+    *("target", "memory_limit", "policy", "baseline", "sandbox", "runs"),
     words={
-        "turns": "At most so many, each problem.",
-        "budget_usd": "Dollars for each problem.",
-        "budget_tokens": "Tokens for each problem.",
-        "budget_minutes": "For each problem.",
-        "budget_gpu_seconds": "For each problem.",
+        name: f"{limit.unit.capitalize()} for each problem." for name, limit in RUN_LIMITS.items()
     },
 )
 def bench(
