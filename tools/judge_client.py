@@ -99,13 +99,17 @@ class JudgeProcess(_Connection):
         """Start the process and let it read the problem; raises `ProblemError`, `EnvironmentFault`."""
         super().__init__()
         try:
-            opened = self._ask({"kind": "open", "settings": to_data(settings)}, _ignore)
-            self.facts = from_data(opened.header["facts"], ProblemFacts)
-            self.device = from_data(opened.header["device"], DeviceFacts)
-            self.sandbox = str(opened.header["sandbox"])
+            self.read(settings)
         except BaseException:
             self.close()
             raise
+
+    def read(self, settings: JudgeSettings) -> None:
+        """Judge candidates of this problem from now on; raises `ProblemError`, `EnvironmentFault`."""
+        opened = self._ask({"kind": "open", "settings": to_data(settings)}, _ignore)
+        self.facts = from_data(opened.header["facts"], ProblemFacts)
+        self.device = from_data(opened.header["device"], DeviceFacts)
+        self.sandbox = str(opened.header["sandbox"])
 
     def evaluate(self, candidate: Candidate, on_stage: Callable[[Stage], None]) -> Evaluation:
         """Judge one candidate as a turn does."""

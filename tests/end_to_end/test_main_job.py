@@ -259,6 +259,7 @@ def test_a_device_that_is_not_there_is_the_environments_fault(
 def test_a_live_module_gets_a_drop_in_that_shares_its_parameters(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    (folder / "talk.jsonl").write_text(json.dumps({"reply": reply(KERNEL, "Once.")}))
     monkeypatch.chdir(folder)
     monkeypatch.syspath_prepend(str(folder))
     import scale  # type: ignore[import-not-found]
@@ -267,7 +268,11 @@ def test_a_live_module_gets_a_drop_in_that_shares_its_parameters(
 
     module = scale.Model(90).eval()
     result = library.optimize(
-        module, (torch.randn(5, 90),), model="replay:talk.jsonl", device="virtual"
+        module,
+        (torch.randn(5, 90),),
+        model="replay:talk.jsonl",
+        device="virtual",
+        envelope_seconds=0,
     )
     assert result.path is not None
     assert result.faster is None

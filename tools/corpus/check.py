@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import groupby
 from queue import SimpleQueue
@@ -56,8 +57,9 @@ def check(
     """
     groups = _groups(dict.fromkeys(fixtures), device, sandbox)
     done: SimpleQueue[Checked | None] = SimpleQueue()
+    waiting = iter(groups)
     with ThreadPoolExecutor(max_workers=jobs) as pool:
-        work = [pool.submit(_judge, group, times, done) for group in groups]
+        work = [pool.submit(_judge, waiting, times, done) for _ in range(jobs)]
         for future in work:
             future.add_done_callback(lambda _: done.put(None))
         left = len(work)
@@ -98,12 +100,21 @@ def _settings(key: _Key, device: str, sandbox: SandboxChoice) -> JudgeSettings:
     )
 
 
-def _judge(group: _Group, times: int, done: SimpleQueue[Checked | None]) -> None:
-    with JudgeProcess(group.settings) as judge:
-        for fixture in group.fixtures * times:
-            began = time.monotonic()
-            result = judge.evaluate(Candidate(fixture.source), lambda _: None)
-            done.put(_checked(fixture, result, time.monotonic() - began))
+def _judge(groups: Iterator[_Group], times: int, done: SimpleQueue[Checked | None]) -> None:
+    """Take groups until none is left; on `virtual` one judge's process reads problem after problem."""
+    with ExitStack() as opened:
+        judge: JudgeProcess | None = None
+        # The iterator is one over a list, which several threads may share.
+        for group in groups:
+            if judge is None or group.settings.device != "virtual":
+                opened.close()
+                judge = opened.enter_context(JudgeProcess(group.settings))
+            else:
+                judge.read(group.settings)
+            for fixture in group.fixtures * times:
+                began = time.monotonic()
+                result = judge.evaluate(Candidate(fixture.source), lambda _: None)
+                done.put(_checked(fixture, result, time.monotonic() - began))
 
 
 def _checked(fixture: Fixture, found: Evaluation, seconds: float) -> Checked:
