@@ -18,7 +18,7 @@ from kernelagent.domain.events import RunFinished, WinnerMeasured
 from kernelagent.domain.probes import PROBE
 from kernelagent.report.evidence import ceilings
 from kernelagent.report.files import reports, write_for
-from kernelagent.report.markdown import _line, _plain
+from kernelagent.report.markdown import line_of, plain_text
 from kernelagent.report.progress import moments
 from kernelagent.storage.run_log import RunFolder
 from tests.lanes import examples
@@ -191,10 +191,12 @@ def test_every_kind_of_inputs_is_described_and_none_is_called_the_functions_own_
 
 
 def test_the_name_of_an_argument_is_shown_without_backslashes():
-    assert _line(_plain("no response to: arguments[1]['x'][0]")) == (
+    assert line_of(plain_text("no response to: arguments[1]['x'][0]")) == (
         "no response to: arguments[1]['x'][0]"
     )
-    assert "](" not in _line(_plain("[x](http") + _plain("[y]") + "(z)").replace("\\](", "")
+    assert "](" not in line_of(plain_text("[x](http") + plain_text("[y]") + "(z)").replace(
+        "\\](", ""
+    )
 
 
 def test_work_is_called_proved_only_where_it_was():

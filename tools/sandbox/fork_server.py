@@ -51,7 +51,7 @@ def main(fd: int, root: str) -> None:
     try:
         wanted = json.loads(line.recv(_MESSAGE_BYTES))
         enforceable = enforceable.without(wanted["forgo"])
-        _import(wanted["modules"])
+        import_all(wanted["modules"])
     except Exception:  # noqa: BLE001 - told to the starter, who raises it
         line.send(json.dumps({"fault": traceback.format_exc()[-8000:]}).encode())
         return
@@ -155,7 +155,7 @@ def _kill_and_reap(pid: int) -> None:
         return
 
 
-def _import(modules: Sequence[str]) -> None:
+def import_all(modules: Sequence[str]) -> None:
     """Raises what an import raises, and `RuntimeError` if a library leaves threads running."""
     imported = [importlib.import_module(name) for name in modules]
     _prime(imported)
