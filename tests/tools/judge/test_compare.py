@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from kernelagent.tools.judge.verify.compare import Expected, compare, leaves, scales_of
 from kernelagent.tools.judge.verify.exact import same_gathered_values
-from kernelagent.tools.judge.verify.regions import Noise
+from kernelagent.tools.judge.verify.regions import Noise, NoiseSources
 
 
 def expected(eager, oracle=None, **more):
@@ -118,7 +118,8 @@ def test_measured_noise_is_asked_for_only_after_a_refusal_and_disclosed():
 
     def measure(name):
         asked.append(name)
-        return Noise(torch.full((9,), 1e-6), torch.full((9,), 1e-6)), None
+        noise = Noise(torch.full((9,), 1e-6), torch.full((9,), 1e-6))
+        return NoiseSources(noise, Noise(torch.zeros(9), torch.zeros(9)))
 
     wanted = expected(oracle.float(), oracle, measure_noise=measure)
     assert judged(oracle.float(), wanted).disclosures == ()

@@ -10,6 +10,8 @@ from kernelagent.tools.judge.problem.conditioning import (
     noise_on_demand,
     uneven_accuracy,
 )
+from kernelagent.tools.judge.verify.gate import gate
+from kernelagent.tools.judge.verify.regions import Noise, NoiseSources
 
 
 def seeded(seed=0):
@@ -22,7 +24,7 @@ def noise_of(reference, tensors):
 
 def test_noise_of_a_product_is_the_rounding_of_its_factors():
     tensors = {"x": torch.randn(64, 64, generator=seeded()).bfloat16()}
-    noise = noise_of(lambda t: 3 * t["x"].double(), tensors)["output"]
+    noise = noise_of(lambda t: 3 * t["x"].double(), tensors)["output"].inputs
     size = float((3 * tensors["x"].double()).square().mean().sqrt())
     assert float(noise.rms[0]) == pytest.approx(2.0**-8 * size, rel=1e-6)
 
@@ -34,8 +36,36 @@ def test_cancellation_shows_as_noise():
         x = t["x"].double()
         return x - x.mean(-1, keepdim=True)
 
-    noise = noise_of(centred, tensors)["output"]
+    noise = noise_of(centred, tensors)["output"].inputs
     assert float(noise.rms[0]) == pytest.approx(100 * 2.0**-24, rel=0.1)
+
+
+def test_sums_that_cancel_exactly_leave_the_rounding_of_their_steps():
+    """As in a backward of softmax that picked one element: (dp - delta) is zero whatever the inputs."""
+    tensors = {"v": torch.randn(64, 32, generator=seeded()), "g": torch.randn(64, 32)}
+
+    def difference(t):
+        v, g = t["v"].double(), t["g"].double()
+        return (v * g).sum(-1) - (g * v).sum(-1)
+
+    noise = noise_of(difference, tensors)["output"].steps
+    size = float((tensors["v"] * tensors["g"]).sum(-1).square().mean().sqrt())
+    assert 0.5 * 2.0**-24 * size < float(noise.rms[0]) < 8 * 2.0**-24 * size
+
+
+def test_a_module_that_has_no_rounding_gets_no_noise_from_its_steps():
+    tensors = {"x": torch.randn(64, 32, generator=seeded())}
+    noise = noise_of(lambda t: t["x"].double().t().reshape(-1), tensors)["output"].steps
+    assert not noise.max.any()
+
+
+def test_steps_in_float32_excuse_no_result_in_float64():
+    right = torch.zeros(600, dtype=torch.float64)
+    steps = Noise(torch.full((3,), 1e-3), torch.full((3,), 1e-3))
+    noise = NoiseSources(Noise(torch.zeros(3), torch.zeros(3)), steps)
+    off = torch.full_like(right, 1e-3)
+    assert gate(off.float(), right.float(), right, 1.0, noise=noise).passed
+    assert not gate(off, right, right, 1.0, noise=noise).passed
 
 
 def test_integers_and_masks_are_not_moved():
@@ -65,9 +95,9 @@ def test_noise_is_measured_once_and_only_when_asked():
     tensors = {"x": torch.ones(4, 8)}
     measure = noise_on_demand(reference, tensors, reference(tensors), seeded())
     assert len(calls) == 1
-    first, _ = measure("output")
+    first = measure("output").inputs
     asked = len(calls)
-    again, _ = measure("output")
+    again = measure("output").inputs
     assert len(calls) == asked > 1
     assert torch.equal(first.rms, again.rms)
 
@@ -91,7 +121,7 @@ def test_long_sums_are_read_from_the_shapes():
 def test_only_long_sums_get_an_allowance_and_it_is_small():
     oracle = torch.full((8,), 30000.0, dtype=torch.float64)
     tensors = {"x": torch.rand(8, 65536, generator=seeded())}
-    noise = noise_of(lambda t: t["x"].double().sum(-1), tensors)["output"]
+    noise = noise_of(lambda t: t["x"].double().sum(-1), tensors)["output"].inputs
     allowed = long_sum_noise(oracle, noise, tensors, 65536)
     assert allowed is not None
     assert float(allowed.rms[0]) < 1e-4 * 30000

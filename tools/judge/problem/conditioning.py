@@ -1,4 +1,4 @@
-"""How far a correct output may move: the effect of rounding its inputs, and of long float32 sums.
+"""How far a correct output may move: the effect of rounding inputs and steps, and of long float32 sums.
 
 Used only after the gate refused: if eager happens to be exact, the budget is so small that no correct
 kernel can meet it.
@@ -8,21 +8,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import torch
 
 from kernelagent.domain.evaluation import Disclosure
 from kernelagent.tools.judge.problem.input_domain import Tensors
+from kernelagent.tools.judge.problem.rounded_steps import RoundedSteps
 from kernelagent.tools.judge.verify.compare import MeasureNoise, leaves
 from kernelagent.tools.judge.verify.gate import output_unit, unit_roundoff
-from kernelagent.tools.judge.verify.regions import Noise, region_norms
+from kernelagent.tools.judge.verify.regions import Noise, NoiseSources, region_norms
 
 LONG_SUM = 4096
 """From this many terms on, a sequential float32 sum is clearly less exact than eager's blocked sum."""
 _INSIDE = 4 * 2.0**-24
 """Error, relative to the row, of a float32 intermediate shared by the whole row; equal to the gate's floor."""
 _DRAWS = 8
+_DRAWS_OF_STEPS = 4
 _BUCKET_BASE = 4.0
 _FEWEST_IN_BUCKET = 64
 _UNEVEN = 6.0
@@ -33,22 +36,37 @@ def measure_noise(
     tensors: Tensors,
     oracle64: Any,
     generator: torch.Generator,
-) -> dict[str, Noise]:
-    """Change of each floating output when every element of every input moves by its own rounding,
-    and at least what float32 intermediates cost.
+) -> dict[str, NoiseSources]:
+    """Change of each floating output when every element of every input moves by its own rounding, and
+    when every result of an operation moves by float32's; at least what float32 intermediates cost.
 
     `reference` is the float64 reference, `oracle64` its answer on `tensors`, whose dtypes say how
-    exactly the inputs are known. One unit roundoff up or down each, drawn eight times; the largest counts.
+    exactly the inputs are known. One unit roundoff up or down each, drawn eight and four times; the
+    largest counts. The steps count because sums that cancel exactly in eager's order, as in a backward
+    of a softmax that picked one element, leave their rounding in any other order.
     """
-    measured = {name: _inside(leaf) for name, leaf in leaves(oracle64) if _counts(leaf)}
+    inputs = {name: _inside(leaf) for name, leaf in leaves(oracle64) if _counts(leaf)}
+    steps = {name: _none(noise) for name, noise in inputs.items()}
     exact = dict(leaves(oracle64))
-    for _ in range(_DRAWS):
+    for draw in range(_DRAWS):
         moved = {name: _moved(tensor, generator) for name, tensor in tensors.items()}
-        for name, answer in leaves(reference(moved)):
-            if name in measured:
-                change = torch.as_tensor(answer) - torch.as_tensor(exact[name])
-                measured[name] = _larger(measured[name], region_norms(change, change.shape))
-    return measured
+        _take_larger(inputs, reference(moved), exact)
+        if draw < _DRAWS_OF_STEPS:
+            with RoundedSteps(generator):
+                answers = reference(tensors)
+            _take_larger(steps, answers, exact)
+    return {name: NoiseSources(inputs[name], steps[name]) for name in inputs}
+
+
+def _take_larger(into: dict[str, Noise], answers: Any, exact: dict[str, Any]) -> None:
+    for name, answer in leaves(answers):
+        if name in into:
+            change = torch.as_tensor(answer) - torch.as_tensor(exact[name])
+            into[name] = _larger(into[name], region_norms(change, change.shape))
+
+
+def _none(like: Noise) -> Noise:
+    return Noise(torch.zeros_like(like.rms), torch.zeros_like(like.max))
 
 
 def _inside(leaf: Any) -> Noise:
@@ -96,15 +114,16 @@ def noise_on_demand(
     generator: torch.Generator,
 ) -> MeasureNoise:
     """What `compare.Expected.measure_noise` wants: measured at the first refusal, then remembered."""
-    measured: dict[str, Noise] = {}
+    measured: dict[str, NoiseSources] = {}
     exact = dict(leaves(oracle64))
     terms = longest_sum(tensors, oracle64)
 
-    def measure(name: str) -> tuple[Noise, Noise | None]:
+    def measure(name: str) -> NoiseSources:
         if not measured:
             measured.update(measure_noise(reference, tensors, oracle64, generator))
         right = torch.as_tensor(exact[name])
-        return measured[name], long_sum_noise(right, measured[name], tensors, terms)
+        allowed = long_sum_noise(right, measured[name].inputs, tensors, terms)
+        return replace(measured[name], long_sum=allowed)
 
     return measure
 

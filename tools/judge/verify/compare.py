@@ -17,11 +17,11 @@ from kernelagent.tools.judge.verify import gate as gates
 from kernelagent.tools.judge.verify.bias import slope_beyond
 from kernelagent.tools.judge.verify.exact import IndexRule, exact_difference
 from kernelagent.tools.judge.verify.gate import GateResult
-from kernelagent.tools.judge.verify.regions import Noise, natural_rms
+from kernelagent.tools.judge.verify.regions import NoiseSources, natural_rms
 from kernelagent.tools.torch_dtypes import name_of
 
-MeasureNoise = Callable[[str], tuple[Noise, Noise | None]]
-"""Called with an output's name after the gate refused it; returns the raised floor and the long-sum allowance."""
+MeasureNoise = Callable[[str], NoiseSources]
+"""Called with an output's name after the gate refused it."""
 _CONTAINERS = {list: "list", tuple: "tuple", dict: "dict"}
 _NO_ERROR = (0.0, 0.0, 0.0, 0.0)
 
@@ -250,19 +250,18 @@ def _with_measured_noise(
     oracle: torch.Tensor,
     scale: float,
     name: str,
-    measured: tuple[Noise, Noise | None],
+    noise: NoiseSources,
 ) -> GateResult:
-    noise, sums = measured
-    result = gates.gate(got, eager, oracle, scale, noise=noise)
+    result = gates.gate(got, eager, oracle, scale, noise=replace(noise, long_sum=None))
     if result.passed:
         message = (
-            f"{name}: judged by the effect of its inputs' own rounding, because eager happened to "
-            f"be more exact than that"
+            f"{name}: judged by the effect of rounding its inputs and steps, because eager happened "
+            f"to be more exact than that"
         )
         return replace(result, disclosures=(Disclosure("measured_conditioning", message),))
-    if sums is None:
+    if noise.long_sum is None:
         return result
-    result = gates.gate(got, eager, oracle, scale, noise=noise, sum_noise=sums)
+    result = gates.gate(got, eager, oracle, scale, noise=noise)
     message = f"{name}: less exact than eager, within the bound of one long sequential sum"
     disclosed = (Disclosure("long_sequential_sum", message),) if result.passed else ()
     return replace(result, disclosures=disclosed)

@@ -18,6 +18,7 @@ import torch
 from kernelagent.domain.evaluation import Disclosure
 from kernelagent.tools.judge.verify.regions import (
     Noise,
+    NoiseSources,
     as_real,
     block_length,
     blocks,
@@ -29,9 +30,9 @@ from kernelagent.tools.torch_dtypes import FLOAT_TYPES, RANGE_OF_FLOAT32
 RMS_FACTOR = 4.0
 MAX_FACTOR = 8.0
 MOST_NOISE = 8.0
-"""Measured noise raises the whole output's E to at most this many times what it was."""
+"""Noise of the inputs raises the whole output's E to at most this many times what it was."""
 MOST_NOISE_IN_A_BLOCK = 32.0
-"""Measured noise raises a block's E to at most this many times the whole output's: cancellation differs by row."""
+"""Noise of the inputs raises a block's E to at most this many times the whole output's: cancellation differs by row."""
 _FLOOR_UNITS = 4.0
 _FP64_FLOOR_UNITS = 64.0
 """The oracle of a float64 output is no more exact than the output: both carry summation noise."""
@@ -95,14 +96,13 @@ def gate(
     oracle64: torch.Tensor,
     natural_rms: float,
     *,
-    noise: Noise | None = None,
-    sum_noise: Noise | None = None,
+    noise: NoiseSources | None = None,
 ) -> GateResult:
     """Judge one output; all three tensors have one shape, candidate and eager one dtype.
 
     NaN and infinities must stand where the oracle has them, or where eager has them if the two
-    disagree. `noise` raises the floor of each region; `sum_noise` is accepted as it is, without a
-    factor (see `conditioning`). Raises ValueError on shapes or dtypes that `compare` must refuse.
+    disagree. `noise` raises the floor of each region; its `long_sum` is accepted as it is, without
+    a factor (see `conditioning`). Raises ValueError on shapes or dtypes that `compare` must refuse.
     """
     if candidate.shape != eager.shape or eager.shape != oracle64.shape:
         raise ValueError("gate() compares tensors of one shape; compare() refuses the others")
@@ -114,7 +114,7 @@ def gate(
         return GateResult(True, 0.0, 0.0, 0.0, 0.0, None)
     real_shape = (*shape, 2) if candidate.is_complex() else shape
     regions = _measured(parts, block_length(real_shape))
-    budgets = _budgets(regions, parts[1].dtype, natural_rms, noise, sum_noise)
+    budgets = _budgets(regions, parts[1].dtype, natural_rms, noise)
     return _verdict(regions, budgets, shape, real_shape)
 
 
@@ -219,8 +219,7 @@ def _budgets(
     regions: _Regions,
     dtype: torch.dtype,
     natural: float,
-    noise: Noise | None,
-    sum_noise: Noise | None,
+    noise: NoiseSources | None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     half_ulp = output_unit(dtype)
     floor = _floor(dtype, natural)
@@ -229,14 +228,22 @@ def _budgets(
     if noise is not None:
         most = torch.full_like(rms, MOST_NOISE_IN_A_BLOCK)
         most[0] = MOST_NOISE
-        peak = peak.maximum((4 * noise.rms).maximum(noise.max).minimum(most * peak[0]))
-        rms = rms.maximum(noise.rms.minimum(most * rms[0]))
+        inputs, steps = noise.inputs, noise.steps
+        capped = _peak(inputs).minimum(most * peak[0]), inputs.rms.minimum(most * rms[0])
+        peak, rms = peak.maximum(capped[0]), rms.maximum(capped[1])
+        if dtype != torch.float64:
+            # Steps are float32's: a result in float64 has to be more exact than that.
+            peak, rms = peak.maximum(_peak(steps)), rms.maximum(steps.rms)
     peak = MAX_FACTOR * peak
     # One element as far off as the maximum allows must not fail the RMS of its region alone.
     rms = (RMS_FACTOR * rms).maximum(peak / regions.counts.clamp(min=1).sqrt())
-    if sum_noise is not None:
-        rms, peak = rms.maximum(sum_noise.rms), peak.maximum(sum_noise.max)
+    if noise is not None and noise.long_sum is not None:
+        rms, peak = rms.maximum(noise.long_sum.rms), peak.maximum(noise.long_sum.max)
     return rms, peak
+
+
+def _peak(noise: Noise) -> torch.Tensor:
+    return (4 * noise.rms).maximum(noise.max)
 
 
 def _floor(dtype: torch.dtype, natural: float) -> float:

@@ -31,6 +31,18 @@ class Noise:
     max: torch.Tensor
 
 
+@dataclass(frozen=True)
+class NoiseSources:
+    """The noise of one output by what makes it."""
+
+    inputs: Noise
+    """Inputs known to their own rounding only; capped by the gate, as ill-conditioned inputs have no end of it."""
+    steps: Noise
+    """Each operation's result known to float32's rounding only: any order of float32 sums has it."""
+    long_sum: Noise | None = None
+    """One sequential sum of many terms; None where there is none."""
+
+
 def block_length(shape: Sequence[int]) -> int:
     """Elements in one block: at most 256 blocks, of whole rows unless there are only a few long ones."""
     count = math.prod(shape)
