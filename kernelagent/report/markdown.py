@@ -33,6 +33,7 @@ def _listing(text: str, language: str) -> str:
 
 
 def line_of(text: str) -> str:
+    """Pieces that were escaped one by one, as a line of Markdown."""
     # At the start of a line a few more characters would mean something.
     # A piece that ends in a bracket may have a `(` after it; the whole line has none.
     whole = re.sub(r"\\\]$", "]", text.strip())
@@ -45,6 +46,7 @@ def _escaped_start(start: re.Match[str]) -> str:
 
 
 def plain_text(text: str) -> str:
+    """Text in which nothing means something to Markdown."""
     return (
         _SPECIAL.sub(r"\\\1", _one_line(text)).replace("://", ":\\/\\/").replace("www.", "www\\.")
     )

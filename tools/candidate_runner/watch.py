@@ -170,6 +170,7 @@ def _socket(_: Reach, arguments: tuple[Any, ...]) -> Sighting | None:
 
 
 def starting_a_process(_: Reach, arguments: tuple[Any, ...]) -> Sighting | None:
+    """What an audit event about a new program shows; None for those that torch and triton start."""
     first = arguments[0] if arguments else ""
     program = os.fsdecode(first) if isinstance(first, str | bytes | os.PathLike) else ""
     name = os.path.basename(program)  # noqa: PTH119 - a program's name, not a file of ours

@@ -224,6 +224,7 @@ class _PortTaken(Exception):
 
 
 def free_port() -> int:
+    """A port of this machine that nothing listens on now."""
     with socket.socket() as item:
         item.bind((_HOST, 0))
         port: Any = item.getsockname()[1]

@@ -105,8 +105,10 @@ def _columns(
 
 
 def tensors_of(value: Any) -> list[torch.Tensor]:
+    """The tensors of a nest."""
     return [leaf for leaf in tree_leaves(value) if isinstance(leaf, torch.Tensor)]
 
 
 def bytes_of(tensor: torch.Tensor) -> int:
+    """The size of its elements together."""
     return tensor.numel() * tensor.element_size()

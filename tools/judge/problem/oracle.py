@@ -274,6 +274,7 @@ def copied_with(
 
 
 def same_bits(left: torch.Tensor, right: torch.Tensor) -> bool:
+    """Whether both have the same shape, type and bits."""
     if left.shape != right.shape or left.dtype != right.dtype:
         return False
     # The type first: torch compares no float8 tensor with itself.
