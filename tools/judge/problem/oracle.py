@@ -188,6 +188,17 @@ class Oracle:
         finally:
             self._weights = kept
 
+    def state_with_weights(
+        self, weights: Mapping[str, torch.Tensor], arguments: Arguments, entries: Collection[str]
+    ) -> dict[str, torch.Tensor]:
+        """What the float64 run leaves in these entries of the state, under other weights."""
+        kept = self._weights
+        self._weights = weights
+        try:
+            return self._in_float64(arguments, entries)[1]
+        finally:
+            self._weights = kept
+
     def in_float64_or_eager(self, arguments: Arguments) -> Any:
         """The float64 run; the run as given where an operation has no float64 path."""
         try:

@@ -76,6 +76,8 @@ class Trial:
     """In the memory of the call before it, so that an address says nothing about contents."""
     step: TrainingStep | None = None
     """The training step that the call is part of; None: a forward without gradients."""
+    state_noise: compare.MeasureNoise | None = None
+    """How far entries of the state after it may be off, asked for when one was refused."""
 
 
 @dataclass(frozen=True)
@@ -166,7 +168,15 @@ def trial_on(
         index_ok=index_rule(oracle, arguments),
         measure_noise=noise_on_demand(reference, tensors, expected.output64, generator),
     )
-    return Trial(input_set, probe, arguments, expected, compared, reference)
+    state_noise = noise_on_demand(
+        _state_by_name(oracle, arguments, tuple(expected.state64)),
+        tensors,
+        dict(expected.state64),
+        generator,
+    )
+    return Trial(
+        input_set, probe, arguments, expected, compared, reference, state_noise=state_noise
+    )
 
 
 STATE = "state."
@@ -189,6 +199,20 @@ def reference_by_name(
         return oracle.with_weights(weights, _pair(with_tensors(arguments, tensors)))
 
     return answer
+
+
+def _state_by_name(
+    oracle: Oracle, arguments: Arguments, entries: tuple[str, ...]
+) -> Callable[[Mapping[str, torch.Tensor]], Any]:
+    """The same of what it leaves in these entries of its state."""
+    in_use = oracle.weights
+
+    def left(tensors: Mapping[str, torch.Tensor]) -> Any:
+        weights = {name: tensors.get(STATE + name, tensor) for name, tensor in in_use.items()}
+        given = _pair(with_tensors(arguments, tensors))
+        return oracle.state_with_weights(weights, given, entries)
+
+    return left
 
 
 def _at_other_sizes(

@@ -43,6 +43,8 @@ class Findings:
     """Index of the autotuning configuration that the next call uses."""
     launches: list[dict[str, Any]] = field(default_factory=list)
     """Log rows of the first call of each input set: what one forward launches."""
+    kernels: dict[str, set[frozenset[str]]] = field(default_factory=dict)
+    """By input set: the kernels that one forward launched, for each kind of call there was."""
     candidate_s: float = 0.0
     """Time the candidate's process needed for its answers."""
     memory: Memory = field(default_factory=Memory)
@@ -195,6 +197,9 @@ class Verifier:
                 f"must do real work on every path",
                 {"input_set": trial.input_set, "probe": trial.probe},
             )
+        if trial.step is None:
+            names = frozenset(str(row["kernel"]) for row in rows)
+            self.findings.kernels.setdefault(trial.input_set, set()).add(names)
         seen = {row["input_set"] for row in self.findings.launches}
         if trial.input_set not in seen and not trial.hidden and trial.step is None:
             self.findings.launches += [row | {"input_set": trial.input_set} for row in rows]
@@ -296,7 +301,9 @@ class Verifier:
             if name in weights and _same_bits(weights[name], wanted):
                 right = _same_bits(got, wanted)
             else:
-                expected = compare.Expected(wanted, trial.expected.state64[name], {})
+                expected = compare.Expected(
+                    wanted, trial.expected.state64[name], {}, measure_noise=_noise_of(trial, name)
+                )
                 right = compare.compare(
                     got, expected, input_set=trial.input_set, probe=trial.probe
                 ).passed
@@ -361,6 +368,12 @@ def _devices(answer: Answer) -> dict[str, str] | None:
         return None
     names = [n for n, leaf in compare.leaves(answer.output) if isinstance(leaf, torch.Tensor)]
     return dict(zip(names, answer.devices, strict=False))
+
+
+def _noise_of(trial: Trial, name: str) -> compare.MeasureNoise | None:
+    """How far a right value of this entry of the state may be off; entries are named as leaves are."""
+    measure = trial.state_noise
+    return None if measure is None else lambda _: measure(f"output[{name!r}]")
 
 
 def _changes_state(trial: Trial, weights: Mapping[str, torch.Tensor]) -> bool:
