@@ -23,6 +23,7 @@ import ast
 import json
 import re
 from collections.abc import Iterable
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -40,6 +41,21 @@ from kernelagent.dropin.runtime_package import NAMES, SECTION, Runtime
 __all__ = ["Certificate", "Finding", "emit_module", "review"]
 
 WIDTH = 98
+
+
+@dataclass(frozen=True)
+class EmittedFile:
+    """An emitted file, for whatever writes it in another format."""
+
+    text: str
+    """It carries its drop-in itself."""
+    record: certificates.Certified
+    source: str
+    """The reference's text; empty where it is not known."""
+    layer: str
+    """The reference's class; empty where it is not known."""
+
+
 _NAMES_BESIDE = {"torch", "Any", "_construct", "ENVELOPE_VERIFIED", certificates.NAME}
 SECTION_BEGINS = f"# The drop-in. Above stands {ENTRY_POINT} as it was verified;"
 """The line of an emitted file at which the candidate's own text is over."""

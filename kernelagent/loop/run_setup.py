@@ -12,8 +12,7 @@ import msgspec
 
 import kernelagent
 from kernelagent.domain.certificate import Asked
-from kernelagent.domain.config import RunConfig
-from kernelagent.domain.errors import UsageError
+from kernelagent.domain.config import RunConfig, why_unfit
 from kernelagent.domain.judge_settings import JudgeSettings
 from kernelagent.domain.problem import ProblemSpec
 from kernelagent.domain.serialization import from_data, to_data
@@ -29,11 +28,7 @@ def judge_settings(problem: ProblemSpec, config: RunConfig) -> JudgeSettings:
     try:
         return from_data(values, JudgeSettings)
     except msgspec.ValidationError as error:
-        what, _, where = str(error).partition(" - at ")
-        option = where.strip("`").removeprefix("$.")
-        raise UsageError(
-            f"--{option.replace('_', '-')}: {what}; `kernelagent optimize --help` has its values"
-        ) from error
+        raise why_unfit(error) from error
 
 
 def default_strategy(models: Sequence[str]) -> str:

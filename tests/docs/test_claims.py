@@ -98,7 +98,4 @@ def test_every_threat_is_shown_by_a_candidate_or_says_that_none_can_exist_here()
 
 
 def test_what_the_report_says_of_stages_and_inputs_is_shown():
-    known = {"test": known_tests(), "corpus": known_candidates()}
-    for said, evidence in SHOWN_BY.items():
-        kind, _, name = evidence.partition(": ")
-        assert name in known[kind], said
+    assert known_candidates().issuperset(SHOWN_BY.values())

@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import groupby
 from queue import SimpleQueue
@@ -62,8 +63,9 @@ def check(
     groups = _groups(dict.fromkeys(fixtures), device, sandbox)
     done: SimpleQueue[Checked | None] = SimpleQueue()
     end = time.monotonic() + enough_s
+    waiting = iter(groups)
     with ThreadPoolExecutor(max_workers=jobs) as pool:
-        work = [pool.submit(_judge, group, times, end, done) for group in groups]
+        work = [pool.submit(_judge, waiting, times, end, done) for _ in range(jobs)]
         for future in work:
             future.add_done_callback(lambda _: done.put(None))
         left = len(work)
@@ -104,17 +106,28 @@ def _settings(key: _Key, device: str, sandbox: SandboxChoice) -> JudgeSettings:
     )
 
 
-def _judge(group: _Group, times: int, end: float, done: SimpleQueue[Checked | None]) -> None:
-    if time.monotonic() > end:
-        return
-    with JudgeProcess(group.settings) as judge:
-        for fixture in group.fixtures * times:
-            began = time.monotonic()
-            if began > end:
+def _judge(
+    groups: Iterator[_Group], times: int, end: float, done: SimpleQueue[Checked | None]
+) -> None:
+    """Take groups until none is left or it is late; on `virtual` one judge's process reads problem after problem."""
+    with ExitStack() as opened:
+        judge: JudgeProcess | None = None
+        # The iterator is one over a list, which several threads may share.
+        for group in groups:
+            if time.monotonic() > end:
                 return
-            result = judge.evaluate(Candidate(fixture.source), lambda _: None)
+            if judge is None or group.settings.device != "virtual":
+                opened.close()
+                judge = opened.enter_context(JudgeProcess(group.settings))
+            else:
+                judge.read(group.settings)
             kind = group.settings.device.partition(":")[0]
-            done.put(_checked(fixture, kind, result, time.monotonic() - began))
+            for fixture in group.fixtures * times:
+                began = time.monotonic()
+                if began > end:
+                    return
+                result = judge.evaluate(Candidate(fixture.source), lambda _: None)
+                done.put(_checked(fixture, kind, result, time.monotonic() - began))
 
 
 def _checked(fixture: Fixture, kind: str, found: Evaluation, seconds: float) -> Checked:

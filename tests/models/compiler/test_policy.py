@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -135,6 +136,14 @@ def source_of(reply: str | None) -> str:
     return parsed.source
 
 
+@cache
+def written(name: str) -> tuple[nn.Module, tuple[Any, ...], str]:
+    """A module of `MODULES` with its arguments and what the policy writes for it."""
+    torch.manual_seed(0)
+    module, args = MODULES[name]()
+    return module, args, source_of(policy_for(module, args).reply([]))
+
+
 OFTEN = {
     "pointwise chain",
     "batch norm",
@@ -144,19 +153,14 @@ OFTEN = {
     "causal attention",
 }
 """One of each kind of kernel that it writes; what is written for the others is read on every commit."""
-JUDGED = [
-    pytest.param(made, id=name, marks=[] if name in OFTEN else [pytest.mark.long])
-    for name, made in MODULES.items()
-]
+JUDGED = [pytest.param(name, marks=[] if name in OFTEN else [pytest.mark.long]) for name in MODULES]
 
 
-@pytest.mark.parametrize("made", JUDGED)
+@pytest.mark.parametrize("name", JUDGED)
 def test_what_it_writes_is_accepted_by_the_judge(
-    tmp_path: Path, fork_server: ForkServer, made: Made
+    tmp_path: Path, fork_server: ForkServer, name: str
 ) -> None:
-    torch.manual_seed(0)
-    module, args = made()
-    source = source_of(policy_for(module, args).reply([]))
+    module, args, source = written(name)
     bundle = tmp_path / "bundle"
     save_bundle(bundle, module, args)
     settings = JudgeSettings(ProblemSpec(bundle=str(bundle)), device="virtual")
@@ -168,10 +172,9 @@ def test_what_it_writes_is_accepted_by_the_judge(
     assert result.accepted, f"{result.reason}\n{source}"
 
 
-@pytest.mark.parametrize("made", MODULES.values(), ids=MODULES.keys())
-def test_what_it_writes_can_be_read(made: Made) -> None:
-    torch.manual_seed(0)
-    source = source_of(policy_for(*made()).reply([]))
+@pytest.mark.parametrize("name", MODULES)
+def test_what_it_writes_can_be_read(name: str) -> None:
+    _, _, source = written(name)
     ast.parse(source)
     for word in (
         "_inductor",

@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 import torch
 
+from kernelagent.domain.probes import names_in
 from kernelagent.tools.judge.problem.conditioning import noise_on_demand
 from kernelagent.tools.judge.problem.dynamic import Dynamic, hidden
 from kernelagent.tools.judge.problem.input_domain import fresh_like, laid_out_like, observe
@@ -21,8 +22,8 @@ from kernelagent.tools.judge.problem.load import Arguments
 from kernelagent.tools.judge.problem.oracle import Expected, Oracle
 from kernelagent.tools.judge.problem.probes import (
     Dropped,
+    applies,
     fresh_inputs,
-    has_masks,
     make_probe,
     named_tensors,
     perturbed_state,
@@ -40,14 +41,9 @@ _NEARLY_INFINITE = 1e30
 _NUDGED = 0.1
 """Share of the elements that are drawn anew where nearly everything stays as it was."""
 Plan = tuple[tuple[str, tuple[str, ...]], ...]
-_PLAN: Plan = (
-    ("given", ("natural", "natural", "edges")),
-    ("random", ("natural", "rowaffine", "onehot", "times30")),
-    (
-        "positive",
-        ("natural", "times1e-3", "mean100", "large_logits", "spikes", "times1e5", "one_truth"),
-    ),
-    ("nudged", ("natural",)),
+_PLAN: Plan = tuple(
+    (weights, names_in(number))
+    for number, weights in enumerate(("given", "random", "positive", "nudged"))
 )
 """Weights, and the calls made under them in random order; weights are loaded in mid-run."""
 WHERE_SIZES_SHOW: Plan = _PLAN[:2]
@@ -256,7 +252,7 @@ def _of_source(
     for at, name in enumerate(probes):
         if name == "natural":
             arguments = draw(source, constant=constant)
-        elif not _says_something(name, natural):
+        elif not applies(name, named_tensors(natural)):
             continue
         else:
             fresh = named_tensors(draw(source, constant=constant))
@@ -355,16 +351,6 @@ def _of_one_sign(
         else tensor
         for name, tensor in weights.items()
     }
-
-
-def _says_something(name: str, natural: Arguments) -> bool:
-    tensors = named_tensors(natural)
-    if name == "one_truth":
-        return has_masks(tensors)
-    if name == "times1e5":
-        # Only for bfloat16: such values overflow float16, and in float32 other probes reveal float16 intermediates.
-        return any(t.dtype == torch.bfloat16 for t in tensors.values())
-    return True
 
 
 def _pair(value: Any) -> Arguments:
