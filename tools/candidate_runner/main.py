@@ -196,7 +196,7 @@ class Runner:
     def _opened(self, frame: Frame) -> tuple[Any, TrainingStep | None]:
         """The arguments of a call (or sets of them) and the training step it is part of."""
         arguments, step = open_parcel(frame.header["parcel"], frame.payload, device=self._device)
-        return arguments, None if step is None else TrainingStep.from_value(step)
+        return arguments, _step_of(step)
 
     def _take_configuration(self, number: int) -> None:
         from kernelagent.tools.virtual.autotuning import TURN
@@ -253,8 +253,9 @@ class Runner:
 
         loaded, target = self._loaded(), frame.header["target"]
         if frame.header["contents"]:
+            called = partial(loaded.call_counted, args, kwargs, _step_of(given))
             with self._scope():
-                rows = eager_rows(loaded.forward_counted, args, kwargs, target)
+                rows = eager_rows(called, (), {}, target)
             return {"kind": "done", "torch": to_data(rows)}, ()
         with self._scope(), WithoutContents():
             loaded.drop_contents()
@@ -352,6 +353,10 @@ _REQUESTS: dict[str, Callable[[Runner, Frame], tuple[dict[str, Any], Any]]] = {
     "time": Runner.time,
     "chain": Runner.chain,
 }
+
+
+def _step_of(value: Any) -> TrainingStep | None:
+    return None if value is None else TrainingStep.from_value(value)
 
 
 def _can_take(held: _Held, fresh: Any) -> bool:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
+from torch.multiprocessing.reductions import StorageWeakRef
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
@@ -81,7 +82,7 @@ def eager_rows(
     `target` decides how large the L2 cache is. Raises what the function raises.
     """
     cache = L2Cache(AddressSpace(), ceilings_for(target).l2_bytes)
-    with EagerTraffic(cache) as traffic, torch.no_grad():
+    with EagerTraffic(cache, reserved=True) as traffic, torch.no_grad():
         function(*args, **kwargs)
     return traffic.rows
 
@@ -102,12 +103,14 @@ class EagerTraffic(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """While entered, appends a row per operation; shares its cache with a `TrafficCounter`.
 
     Without a cache everything is taken to cross DRAM, which costs no memory however large tensors are.
+    `reserved`: each storage has an address of its own, as tensors without memory have, even where the
+    allocator has given its memory to a later one.
     """
 
-    def __init__(self, cache: L2Cache | None) -> None:
+    def __init__(self, cache: L2Cache | None, *, reserved: bool = False) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.rows: list[EagerRow] = []
-        self._memory = _Memory(cache)
+        self._memory = _Memory(cache, reserved=reserved)
         self._fused = _FusedOnCuda(self)
         self._silent = False
         self.calls = 0
@@ -220,10 +223,11 @@ class _FusedOnCuda(TorchFunctionMode):
 class _Memory:
     """Where tensors live in the cache's address space; those without memory get a place there."""
 
-    def __init__(self, cache: L2Cache | None) -> None:
+    def __init__(self, cache: L2Cache | None, *, reserved: bool) -> None:
         self._cache = cache
         self._space = AddressSpace() if cache is None else cache.space
-        self._reserved: dict[int, tuple[int, torch.UntypedStorage]] = {}
+        self._all_reserved = reserved
+        self._reserved: dict[int, tuple[int, StorageWeakRef]] = {}
 
     def moved(self, operands: Sequence[_Operand]) -> int:
         """Bytes that cross DRAM when the operands stream through the cache."""
@@ -241,12 +245,13 @@ class _Memory:
 
     def _base(self, tensor: torch.Tensor) -> int:
         storage = tensor.untyped_storage()
-        if tensor.device.type != "meta":
+        if tensor.device.type != "meta" and not self._all_reserved:
             return storage.data_ptr()
-        # Kept alive beside its address, or a later storage could take over its identity.
+        # A weak reference keeps a later storage from taking over the identity; memory is given back.
         if storage._cdata not in self._reserved:
             address = self._space.reserve(int(storage.nbytes()))
-            self._reserved[storage._cdata] = (address, storage)
+            kept = StorageWeakRef(storage)  # type: ignore[no-untyped-call]
+            self._reserved[storage._cdata] = (address, kept)
         return self._reserved[storage._cdata][0]
 
 
