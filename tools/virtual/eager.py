@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from time import perf_counter as _now
 from typing import Any
 
 import torch
@@ -81,10 +82,20 @@ def eager_rows(
 
     `target` decides how large the L2 cache is. Raises what the function raises.
     """
+    return timed_rows(function, args, kwargs, target)[0]
+
+
+def timed_rows(
+    function: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    target: str = "sm_90",
+) -> tuple[list[EagerRow], float]:
+    """The same, and the seconds that torch's operations and counting them took."""
     cache = L2Cache(AddressSpace(), ceilings_for(target).l2_bytes)
     with EagerTraffic(cache, reserved=True) as traffic, torch.no_grad():
         function(*args, **kwargs)
-    return traffic.rows
+    return traffic.rows, traffic.clock.seconds
 
 
 @dataclass(frozen=True)
@@ -97,6 +108,25 @@ class _Work:
     """Special functions, where they are not one per element."""
     facts: Mapping[str, float] = field(default_factory=dict)
     """Shape features, where the call alone does not show them."""
+
+
+class _Clock:
+    """Adds up the seconds inside it; entered again inside itself it counts once."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self._depth = 0
+        self._began = 0.0
+
+    def __enter__(self) -> None:
+        if self._depth == 0:
+            self._began = _now()
+        self._depth += 1
+
+    def __exit__(self, *raised: object) -> None:
+        self._depth -= 1
+        if self._depth == 0:
+            self.seconds += _now() - self._began
 
 
 class EagerTraffic(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -113,6 +143,7 @@ class EagerTraffic(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._memory = _Memory(cache, reserved=reserved)
         self._fused = _FusedOnCuda(self)
         self._silent = False
+        self.clock = _Clock()
         self.calls = 0
         """Functions of torch that Python called so far; one of them may be several operations."""
         self._last_call = -1
@@ -133,7 +164,10 @@ class EagerTraffic(TorchDispatchMode):  # type: ignore[no-untyped-call]
         args: tuple[Any, ...] = (),
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
-        kwargs = kwargs or {}
+        with self.clock:
+            return self._counted(func, args, kwargs or {})
+
+    def _counted(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         result = func(*args, **kwargs)
         name = str(func.overloadpacket).partition(".")[2]
         of_torch = func.namespace in _TORCHS_OWN
@@ -205,7 +239,10 @@ class _FusedOnCuda(TorchFunctionMode):
         args: tuple[Any, ...] = (),
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
-        kwargs = kwargs or {}
+        with self._traffic.clock:
+            return self._called(func, args, kwargs or {})
+
+    def _called(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         name = getattr(func, "__name__", "")
         self._traffic.calls += 1
         if name in recurrent.NAMES and recurrent.understood(args):

@@ -64,7 +64,7 @@ class TrafficFacts:
     """Floating point, fp64 excluded; a fused multiply-add counts twice."""
     fp64_operations: int
     int_operations: int
-    """Mostly addresses; the compiler removes many, so they are told and not charged."""
+    """Mostly addresses, of which the compiler removes many: only what is beyond them is charged."""
     special_operations: int
     """exp, log, sqrt and the like; a division counts as one floating point operation."""
     dot_flops: dict[str, int] = field(default_factory=dict)

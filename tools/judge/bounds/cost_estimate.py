@@ -7,7 +7,7 @@ Its launches, the torch operations beside them and the reference's are counted b
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kernelagent.domain.evaluation import Disclosure, Estimate, HeadroomFacts, KernelFacts
@@ -55,6 +55,12 @@ class Account:
     """What torch still computes; None where it could not be counted."""
     headroom: HeadroomFacts | None = None
     disclosures: tuple[Disclosure, ...] = ()
+
+    def without_estimates(self, why: Disclosure) -> Account:
+        """The same where no time can be promised; shares of what was counted stay."""
+        kept = tuple(replace(kernel, estimate_us=None) for kernel in self.kernels)
+        disclosures = (*self.disclosures, why)
+        return replace(self, kernels=kept, estimates={}, headroom=None, disclosures=disclosures)
 
     @property
     def worst(self) -> Estimate | None:

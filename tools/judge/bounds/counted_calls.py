@@ -80,10 +80,10 @@ def count_with_contents(
     _observe_traffic(process, watched=False)
     for _ in range(1 + secrets.randbelow(_MOST_BEFORE)):
         arguments = draw(source, constant=context.problem.constant_inputs)
-        process.call(arguments, step=_step(context, arguments))
+        process.call(arguments, step=real_step(context, arguments))
     process.take_launches()
     arguments = draw(source, constant=context.problem.constant_inputs)
-    step = _step(context, arguments)
+    step = real_step(context, arguments)
     _observe_traffic(process, watched=True)
     process.call(arguments, step=step)
     launches = process.launches_with_facts()
@@ -149,7 +149,8 @@ def _observe_traffic(process: CandidateProcess, *, watched: bool) -> None:
     process.command_executor(command)
 
 
-def _step(context: JudgeContext, arguments: Arguments) -> TrainingStep | None:
+def real_step(context: JudgeContext, arguments: Arguments) -> TrainingStep | None:
+    """The training step that is counted on these inputs; None where a forward alone is."""
     if not context.trains:
         return None
     generator = torch.Generator().manual_seed(fresh_seed())

@@ -16,6 +16,7 @@ from typing import Protocol
 from kernelagent.domain.evaluation import Disclosure, Estimate, HeadroomFacts, KernelFacts, Timing
 from kernelagent.domain.judge_settings import coverage_floor
 from kernelagent.tools.judge.bounds import cost_estimate as accounting
+from kernelagent.tools.judge.bounds import host_time
 from kernelagent.tools.judge.bounds.real_work import make_ready
 from kernelagent.tools.judge.contribution import knock_out
 from kernelagent.tools.judge.contribution.left_to_kernels import (
@@ -66,11 +67,15 @@ def check_contribution(
     findings: Findings,
     step: Step,
     *,
+    slow: bool,
     declared: dict[str, object] | None,
     certificate: bool,
     attempts: int,
 ) -> Report:
-    """Knock-out, then accounts (`virtual`) or measurement (`cuda`); raises `Rejected`."""
+    """Knock-out, then accounts (`virtual`) or measurement (`cuda`); raises `Rejected`.
+
+    `slow`: `looks_slow` where it was judged.
+    """
     if context.device.kind == "cuda":
         return _on_cuda(
             context, start, step, declared=declared, certificate=certificate, attempts=attempts
@@ -87,10 +92,13 @@ def check_contribution(
     judged = Counter(str(row["input_set"]) for row in findings.launches)
     with step("account"):
         account = accounting.account(context, start, idle, judged)
-    if result is not None:
-        account = _told_alike(account, result)
-    if any(row.get("tables") for row in findings.launches):
-        account = accounting.Account(disclosures=(_TABLES,))
+        if result is not None:
+            account = _told_alike(account, result)
+        if any(row.get("tables") for row in findings.launches):
+            account = accounting.Account(disclosures=(_TABLES,))
+        taken = host_time.host_time(context, start) if slow else None
+        if taken is not None:
+            account = account.without_estimates(taken)
     _policy_holds(context.settings.policy, account)
     return Report(
         kernels=account.kernels or accounting.kernels_of(findings.launches),
@@ -158,6 +166,14 @@ def _on_cuda(
 def _something_is_left(context: JudgeContext, found: knock_out.KnockedOut) -> None:
     for source in context.sources:
         _part_is_left(context, source, found.evidence[source.name])
+
+
+def looks_slow(context: JudgeContext, process: CandidateProcess, findings: Findings) -> bool:
+    """Whether the forward took long on the host in every judged call; on `cuda` the clock tells."""
+    if context.device.kind != "virtual":
+        return False
+    per_set = Counter(str(row["input_set"]) for row in findings.launches)
+    return host_time.looks_slow(process, max(per_set.values(), default=0))
 
 
 def proof_at_the_end(context: JudgeContext, process: CandidateProcess) -> None:
