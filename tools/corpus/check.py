@@ -27,11 +27,20 @@ class Checked:
     message: str
     disclosures: tuple[str, ...]
     seconds: float
+    estimate_us: float | None = None
+    """None where there is no estimate."""
 
     @property
     def as_expected(self) -> bool:
         wanted = self.fixture.discloses
-        return self.code == self.fixture.code and (wanted is None or wanted in self.disclosures)
+        disclosed = wanted is None or wanted in self.disclosures
+        return self.code == self.fixture.code and disclosed and self._estimated_as_expected
+
+    @property
+    def _estimated_as_expected(self) -> bool:
+        if self.estimate_us is None:
+            return not self.fixture.estimated
+        return self.estimate_us >= (self.fixture.least_us or 0.0)
 
 
 @dataclass(frozen=True)
@@ -114,4 +123,5 @@ def _checked(fixture: Fixture, found: Evaluation, seconds: float) -> Checked:
         message=reason.message if reason else "accepted",
         disclosures=tuple(d.code for d in found.disclosures),
         seconds=seconds,
+        estimate_us=None if found.estimate is None else found.estimate.candidate_us,
     )

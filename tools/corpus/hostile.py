@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from kernelagent.tools.corpus import (
     whitebox,
+    whitebox_costs,
     whitebox_inputs,
     whitebox_integers,
     whitebox_left,
@@ -23,6 +24,6 @@ def _together(parts: Iterable[ByThreat]) -> dict[int, tuple[Fixture, ...]]:
     return result
 
 
-_PARTS = (whitebox, whitebox_inputs, whitebox_integers, whitebox_left)
+_PARTS = (whitebox, whitebox_inputs, whitebox_integers, whitebox_left, whitebox_costs)
 ATTACKS: ByThreat = _together(part.CHEATS for part in _PARTS)
 LIKENESSES: ByThreat = _together(part.TWINS for part in _PARTS)
