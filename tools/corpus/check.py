@@ -31,12 +31,23 @@ class Checked:
     message: str
     disclosures: tuple[str, ...]
     seconds: float
+    estimate_us: float | None = None
+    """None where there is no estimate."""
 
     @property
     def as_expected(self) -> bool:
         wanted = self.fixture.discloses
+        disclosed = wanted is None or wanted in self.disclosures
         expected = self.code in self.fixture.codes(self.device)
-        return expected and (wanted is None or wanted in self.disclosures)
+        return expected and disclosed and self._estimated_as_expected
+
+    @property
+    def _estimated_as_expected(self) -> bool:
+        if self.device != "virtual":
+            return True
+        if self.estimate_us is None:
+            return not self.fixture.estimated
+        return self.estimate_us >= (self.fixture.least_us or 0.0)
 
 
 @dataclass(frozen=True)
@@ -139,4 +150,5 @@ def _checked(fixture: Fixture, kind: str, found: Evaluation, seconds: float) -> 
         message=reason.message if reason else "accepted",
         disclosures=tuple(d.code for d in found.disclosures),
         seconds=seconds,
+        estimate_us=None if found.estimate is None else found.estimate.candidate_us,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from kernelagent.tools.corpus.catalogue import threats
-from kernelagent.tools.corpus.fixture import Threat
+from kernelagent.tools.corpus.fixture import Fixture, Threat
 
 _HEAD = """\
 # The 86 known ways to game a kernel benchmark, and how each is met
@@ -31,7 +31,7 @@ def page() -> str:
 
 
 def _row(threat: Threat) -> str:
-    codes = dict.fromkeys(_code(fixture.code, fixture.discloses) for fixture in threat.cheats)
+    codes = dict.fromkeys(map(_code, threat.cheats))
     cells = (
         str(threat.number),
         threat.title,
@@ -44,10 +44,12 @@ def _row(threat: Threat) -> str:
     return f"| {' | '.join(cells)} |\n"
 
 
-def _code(code: str | None, discloses: str | None) -> str:
-    if code is not None:
-        return f"`{code}`"
-    return f"discloses `{discloses}`" if discloses is not None else "accepted"
+def _code(cheat: Fixture) -> str:
+    if cheat.code is not None:
+        return f"`{cheat.code}`"
+    if cheat.least_us is not None:
+        return "estimated as slow as it is"
+    return f"discloses `{cheat.discloses}`" if cheat.discloses is not None else "accepted"
 
 
 if __name__ == "__main__":

@@ -29,7 +29,12 @@ from kernelagent.domain.judge_settings import JudgeSettings
 from kernelagent.domain.problem import ProblemFacts
 from kernelagent.domain.profile import ReferenceProfile
 from kernelagent.tools.judge.bounds import reference_profile
-from kernelagent.tools.judge.contribution.check import Report, check_contribution, proof_at_the_end
+from kernelagent.tools.judge.contribution.check import (
+    Report,
+    check_contribution,
+    looks_slow,
+    proof_at_the_end,
+)
 from kernelagent.tools.judge.envelope import envelope
 from kernelagent.tools.judge.envelope.search import widen
 from kernelagent.tools.judge.harness import harness_sha256
@@ -208,6 +213,7 @@ class Judge:
                 declared = _load_and_construct(context, process, stages)
                 with stages.step("verify"):
                     self._verify(context, process, findings)
+                    slow = looks_slow(context, process, findings)
                     proof_at_the_end(context, process)
                     fixed = beyond(context, process, findings)
             report = check_contribution(
@@ -215,6 +221,7 @@ class Judge:
                 start,
                 findings,
                 partial(stages.step),
+                slow=slow,
                 declared=declared,
                 certificate=purpose == "certificate",
                 attempts=self._attempts(purpose),
