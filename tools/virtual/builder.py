@@ -12,6 +12,7 @@ from triton.runtime import interpreter as stock
 
 from kernelagent.tools.virtual import libdevice, numerics, triton_versions
 from kernelagent.tools.virtual.addresses import Pointee, translated
+from kernelagent.tools.virtual.hints import Hints
 from kernelagent.tools.virtual.launch import OperationKind
 from kernelagent.tools.virtual.memory import Memory, all_ones
 from kernelagent.tools.virtual.numerics import Array
@@ -29,6 +30,8 @@ _WIDENED = frozenset({tl.bfloat16, *numerics.FP8})
 """Formats whose arithmetic is done in fp32 and then rounded."""
 
 
+_STEP_BYTES = 32
+"""How many bytes of each row of an operand the tensor cores take at once: 16 numbers of 16 bits."""
 _VECTOR = 64
 """At least the lanes of the widest vector instruction, unrolled."""
 
@@ -49,10 +52,18 @@ class RepairedBuilder(triton_versions.InterpreterBuilder):  # type: ignore[misc]
         self.grid_dim = self.grid_idx = (0, 0, 0)
         self.pointees: tuple[Pointee, ...] = ()
         """What integers that become pointers may point at."""
+        self.hints = Hints()
 
     def lanes(self, data: Array) -> int:
         """How many values of this launch's programs an array stands for."""
         return int(data.size)
+
+    def running(self, data: Array) -> Array:
+        """An array's values of the programs that run, as (programs, *shape)."""
+        return data[None]
+
+    def create_barrier(self) -> None:
+        self.memory.own.forget()
 
     def binary_op(self, lhs: Handle, rhs: Handle, op: Any) -> Handle:
         kind, left, right = lhs.dtype.scalar, lhs.data, rhs.data
@@ -176,6 +187,8 @@ class RepairedBuilder(triton_versions.InterpreterBuilder):  # type: ignore[misc]
             return make(np.matmul(a.data, b.data) + d.data, out)
         left = numerics.to_fp32(a.data, kind)
         right = numerics.to_fp32(b.data, b.dtype.scalar)
+        if out == tl.float16:
+            return make(_in_halves(left, right, d.data, kind), out)
         product = _product(left, right, input_precision, rounded=rounded, exact=kind != tl.float32)
         total = product + numerics.to_fp32(d.data, out)
         return make(numerics.convert(total, tl.float32, out), out)
@@ -243,6 +256,15 @@ def _product(left: Array, right: Array, precision: Any, *, rounded: bool, exact:
         crossed += _multiplied(high, other_high)
         return crossed
     return _multiplied(left, right)
+
+
+def _in_halves(left: Array, right: Array, total: Array, kind: Any) -> Array:
+    """A product with an accumulator in fp16, which the tensor cores round after each of their own steps."""
+    step = _STEP_BYTES * 8 // kind.primitive_bitwidth
+    for low in range(0, left.shape[-1], step):
+        part = _multiplied(left[..., low : low + step], right[..., low : low + step, :])
+        total = (part + total.astype(np.float32)).astype(np.float16)
+    return total
 
 
 def _multiplied(left: Array, right: Array) -> Array:

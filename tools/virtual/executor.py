@@ -10,6 +10,7 @@ import contextlib
 import select
 import socket
 from collections.abc import Mapping
+from functools import cache, partial
 from typing import Any
 
 import torch
@@ -22,8 +23,9 @@ from kernelagent.tools.virtual.compiling import (
     CompileFailure,
     compile_kernel,
     gpu_target,
+    needs_hints,
 )
-from kernelagent.tools.virtual.launching import Launcher, NoContents
+from kernelagent.tools.virtual.launching import Kernel, Launcher, NoContents
 from kernelagent.tools.virtual.marking import Marks
 from kernelagent.tools.virtual.requests import Forged
 from kernelagent.tools.virtual.source import KernelSource, UnknownKernel
@@ -157,7 +159,7 @@ class Executor:
             module = self._source.load(request["constants"])
             function = module.function(*request["function"])
             constants = decode_paths(request["constexprs"], module.function)
-            compiled = compile_kernel(
+            given = (
                 function,
                 {name: decode_types(kind) for name, kind in request["signature"].items()},
                 constants,
@@ -165,7 +167,10 @@ class Executor:
                 {key: request["options"][key] for key in OPTIONS if key in request["options"]},
                 self._target,
             )
-            self._by_request[key] = self._launcher.add(function, constants, compiled)
+            compiled = compile_kernel(*given)
+            needs = cache(partial(needs_hints, compiled, given))
+            kernel = Kernel(function, constants, compiled, needs)
+            self._by_request[key] = self._launcher.add(kernel)
         handle = self._by_request[key]
         return {
             "kind": "compiled",

@@ -6,7 +6,7 @@ import ctypes
 import itertools
 import time
 import traceback
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -51,6 +51,18 @@ class NoContents(Exception):
     """A launch on tensors without memory where kernels are executed."""
 
 
+class FalseHint(Exception):
+    """The compiler was told what does not hold, and made other code for it."""
+
+    def __init__(self, false: Mapping[int, str]) -> None:
+        line, hint = min(false.items())
+        super().__init__(
+            f"the hint {hint} at line {line} is false for these values, and the compiled code relies on "
+            f"it: on a GPU it loads or stores other elements; leave the hint out"
+        )
+        self.detail = {"line": line}
+
+
 @dataclass(frozen=True)
 class Kernel:
     """A compiled specialisation."""
@@ -58,6 +70,8 @@ class Kernel:
     function: JITFunction[Any]
     constants: Mapping[Any, Any]
     compiled: Compiled
+    needs_hints: Callable[[frozenset[int]], bool]
+    """Whether the machine code would be another without the compiler hints on these lines."""
 
 
 @dataclass
@@ -99,11 +113,9 @@ class Launcher:
         self._unfilled: dict[int, Hollow] = {}
         self._counter: Any = None
 
-    def add(
-        self, function: JITFunction[Any], constants: Mapping[Any, Any], compiled: Compiled
-    ) -> int:
+    def add(self, kernel: Kernel) -> int:
         """Keep a compiled specialisation; returns its handle."""
-        self.kernels.append(Kernel(function, constants, compiled))
+        self.kernels.append(kernel)
         return len(self.kernels) - 1
 
     def launch(self, request: dict[str, Any]) -> dict[str, Any]:
@@ -140,6 +152,9 @@ class Launcher:
                     f"device they run one after another; evaluate it with --device cuda"
                 )
                 logged.fault = {"code": "unverifiable", "message": message, "detail": {}}
+        except FalseHint as error:
+            message = f"`{launch.kernel}`: {error}"
+            logged.fault = {"code": "runtime_error", "message": message, "detail": error.detail}
         except Unsupported as error:
             message = f"`{launch.kernel}` cannot be executed: {error}"
             logged.fault = {"code": "unverifiable", "message": message, "detail": {}}
@@ -217,6 +232,10 @@ class Launcher:
         mode = self._mode_of(launch.index, self.mode)
         stores: StoreMode = "execute" if mode == "alter" or mode == "account" else mode
         self.interpreter.store_as(stores, one_value_each=careful)
+        hints = self.interpreter.hints
+        # Exchanged or poisoned values of earlier launches may be indices that no hint was meant for.
+        hints.watched = careful and self.mode == "execute"
+        hints.false.clear()
         programs, share = _sampled(launch) if counting else (None, 1.0)
         if counting:
             for hollow in self._unfilled.values():
@@ -250,6 +269,8 @@ class Launcher:
             self._seconds_left -= logged.seconds
             logged.printed = self.interpreter.printed
             logged.how = self.interpreter.how
+        if hints.false and logged.kernel.needs_hints(frozenset(hints.false)):
+            raise FalseHint(dict(hints.false))
         if counter is not None:
             logged.traffic = counter.result(launch)
 

@@ -11,6 +11,7 @@ from triton.runtime import interpreter as stock
 
 from kernelagent.tools.virtual.launch import AccessKind, MemoryFault, Observer
 from kernelagent.tools.virtual.numerics import FP8, Array, bf16_to_fp32, fp32_to_bf16
+from kernelagent.tools.virtual.own_stores import OwnStores
 
 _native = stock._interpreter
 StoreMode = Literal["execute", "poison", "suppress"]
@@ -27,10 +28,13 @@ class Memory:
         self.mode: StoreMode = "execute"
         self.watch_lanes = False
         """Refuse a store whose lanes put different values in one place."""
+        self.own = OwnStores()
+        """What the program that runs has stored, for its own later loads."""
 
     def load(self, pointers: Array, mask: Array, other: Array, kind: Any) -> Array:
         if self.observers:
             self._look("load", pointers, mask, kind.itemsize)
+        self.own.loaded(pointers, mask, kind.itemsize)
         values: Array = _native.load(pointers, mask, other, kind)
         return values
 
@@ -39,6 +43,7 @@ class Memory:
             self._look("store", pointers, mask, values.dtype.itemsize)
         if self.watch_lanes:
             _require_one_value_each(pointers, values, mask)
+        self.own.stored(pointers, mask, values.dtype.itemsize)
         if self.mode == "suppress":
             return
         if self.mode == "poison":
@@ -58,6 +63,8 @@ class Memory:
         """Read-modify-write; `combine` instead of `operation` for bf16. Returns what was there."""
         if self.observers:
             self._look("atomic", pointers, mask, values.dtype.itemsize)
+        if pointers.size > 1:
+            self.own.stored(pointers, mask, values.dtype.itemsize)
         if self.mode == "suppress":
             return _read(pointers, mask, values.dtype)
         exchange = operation is not None and operation == _native.RMW_OP.XCHG

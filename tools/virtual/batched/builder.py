@@ -65,6 +65,15 @@ class BatchedBuilder(RepairedBuilder):
     def lanes(self, data: Array) -> int:
         return math.prod(data.shape[1:]) * self.memory.running
 
+    def running(self, data: Array) -> Array:
+        active = self.memory.active
+        return data if active is None or data.shape[0] == 1 else data[active]
+
+    def create_barrier(self) -> None:
+        if self.memory.active is not None:
+            raise NotBatchable("a barrier that some programs do not reach", always=True)
+        self.memory.barriers += 1
+
     # programs and shapes
 
     def create_get_program_id(self, axis: int) -> Handle:

@@ -65,6 +65,8 @@ class BatchedInterpreter:
         self.printed = ""
         """The beginning of what the last launch printed."""
         self._language = BatchedLanguage()
+        self.hints = self.reference.builder.hints = self._language.builder.hints
+        """What the kernel of the last launch told the compiler."""
         self._sizes: dict[Any, int] = {}
         self._refused: dict[Any, str] = {}
 
@@ -72,6 +74,7 @@ class BatchedInterpreter:
         """What the next launches' stores do; whether lanes of one store may disagree."""
         self.reference.builder.memory.mode = self._language.builder.memory.mode = mode
         self.reference.builder.memory.watch_lanes = one_value_each
+        self.reference.builder.memory.own.watched = one_value_each
 
     def leave(self) -> None:
         """Nothing is left to put back: `run` does that itself, and compiling may follow at once."""

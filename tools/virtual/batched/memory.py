@@ -78,6 +78,8 @@ class BatchedMemory:
         self.result_unused = False
         """Whether the kernel drops the result of the atomic under way."""
         self.in_while_loop = 0
+        self.barriers = 0
+        """How many of them the chunk has passed."""
         self.accesses: list[Access] = []
         self.largest = 1
         """The most lanes that one operation of a program had so far."""
@@ -101,7 +103,7 @@ class BatchedMemory:
     def chunk_begins(self, programs: int) -> None:
         self._everybody, self.active = np.arange(programs), None
         self.accesses, self._undo = [], []
-        self.result_unused, self.in_while_loop = False, 0
+        self.result_unused, self.in_while_loop, self.barriers = False, 0, 0
 
     def take_back(self) -> None:
         """Memory as it was when the chunk began."""
@@ -235,17 +237,28 @@ class BatchedMemory:
         usable = mask is None or mask.shape[0] == 1
         rows = regular(pointers, mask, item_bytes) if usable and seen.size else None
         if rows is not None:
-            runs = runs_of_rows(rows, item_bytes, seen)
+            runs, first_lanes = runs_of_rows(rows, item_bytes, seen), None
         else:
             keep = np.ones((1, *shape), bool) if mask is None else mask
-            runs = runs_of_lanes(pointers, np.broadcast_to(keep, pointers.shape), item_bytes, seen)
+            keep = np.broadcast_to(keep, pointers.shape)
+            runs, first_lanes = runs_of_lanes(pointers, keep, item_bytes, seen)
         regions = self._check(runs)
         if kind == "store":
             _require_disjoint_lanes(runs)
         if same and places.size > 1:
             runs = runs.for_each_of(places)
         access = Access(
-            kind, len(self.accesses), runs, item_bytes, math.prod(shape), same, order_free
+            kind,
+            len(self.accesses),
+            runs,
+            item_bytes,
+            math.prod(shape),
+            same,
+            order_free,
+            self.barriers,
+            shape,
+            rows,
+            None if same else first_lanes,
         )
         self.accesses.append(access)
         region = None
