@@ -112,9 +112,7 @@ def compile_kernel(
     )
 
 
-def needs_hints(
-    compiled: Compiled, given: tuple[Any, ...], lines: frozenset[int]
-) -> bool:
+def needs_hints(compiled: Compiled, given: tuple[Any, ...], lines: frozenset[int]) -> bool:
     """Whether `compile_kernel(*given)` makes other code where the hints on these lines are left out."""
     with tempfile.TemporaryDirectory() as folder, _without_hints(lines), triton.knobs.cache.scope():
         # Of its own, because Triton's cache knows no difference between the two.

@@ -88,6 +88,11 @@ class Executor:
                 self._launcher.altering = _altering(request)
                 only = request.get("only")
                 self._launcher.only = None if only is None else frozenset(only)
+            case "turns":
+                secret = request["secret"]
+                self._launcher.in_turns = None if secret is None else int(secret)
+            case "lanes":
+                self._launcher.finite_lanes = bool(request["finite"])
             case "observe":
                 self._launcher.watch_bounds = bool(request["bounds"])
                 self._launcher.watch_races = bool(request["races"])

@@ -89,6 +89,22 @@ class Interpreter:
 
             yield run
 
+    @contextlib.contextmanager
+    def prepared_together(
+        self, function: JITFunction[Any], arguments: Mapping[str, Any], launch: Launch
+    ) -> Iterator[Callable[[], None]]:
+        """Inside, what is given runs the program that the builder's `grid_idx` names."""
+        with self._language.active():
+            kernel = self._language.function(function)
+            values = argument_values(function, arguments)
+            self.builder.set_grid_dim(*launch.grid)
+
+            def run() -> None:
+                with np.errstate(all="ignore"):
+                    kernel(**values)
+
+            yield run
+
     def leave(self) -> None:
         """Nothing is left to put back: `run` does that itself, and compiling may follow at once."""
 

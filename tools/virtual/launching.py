@@ -43,6 +43,8 @@ Mode = Literal["execute", "poison", "suppress", "alter", "account"]
 """`alter`: a launch runs as it is, and what it stored is exchanged for plausible values afterwards."""
 _RUN = 64
 _SAMPLED = 256
+_IN_TURNS_S = 10.0
+"""How long the programs of one launch may take turns."""
 _COUNTED_S = 6.0
 """How long the programs of one launch are interpreted for counting; fewer of them count as well."""
 
@@ -107,6 +109,12 @@ class Launcher:
         self.watch_bounds = True
         self.watch_races = True
         self.count_traffic = False
+        self.in_turns: int | None = None
+        """Not None: launches in which an atomic's value was used run with programs that take turns."""
+        self.finite_lanes = False
+        """What is in the lanes that a load leaves undefined: numbers, else NaN."""
+        self._order_matters: set[int] = set()
+        self._undefined_lanes: set[int] = set()
         self._arena = Arena(arena)
         self._target = target
         self._seconds = self._seconds_left = seconds
@@ -219,6 +227,10 @@ class Launcher:
             row["altered"] = logged.altered
         if launch.pointees:
             row["tables"] = True
+        if row["handle"] in self._order_matters:
+            row["order_matters"] = True
+        if row["handle"] in self._undefined_lanes:
+            row["undefined_lanes"] = True
         if logged.traffic is not None:
             row["traffic"] = to_data(logged.traffic)
         if with_facts:
@@ -232,6 +244,7 @@ class Launcher:
         mode = self._mode_of(launch.index, self.mode)
         stores: StoreMode = "execute" if mode == "alter" or mode == "account" else mode
         self.interpreter.store_as(stores, one_value_each=careful)
+        self.interpreter.fill_lanes(finite=self.finite_lanes)
         hints = self.interpreter.hints
         # Exchanged or poisoned values of earlier launches may be indices that no hint was meant for.
         hints.watched = careful and self.mode == "execute"
@@ -243,17 +256,23 @@ class Launcher:
         spent = self._seconds - self._seconds_left
         clock = Clock(launch, self._seconds_left, spent, projects=not counting)
         observers: list[Observer] = [clock]
+        races = None
         if self.watch_bounds:
             observers.append(BoundsChecker())
         if self.watch_races and self.mode != "account":
             from kernelagent.tools.virtual.races import RaceChecker
 
-            observers.append(RaceChecker(self.idle_atomics))
+            races = RaceChecker(self.idle_atomics)
+            observers.append(races)
         counter = self._traffic_counter(share) if self.count_traffic else None
         if counter is not None:
             observers.append(counter)
         began = time.perf_counter()
+        handle = self.kernels.index(logged.kernel)
         try:
+            if self.in_turns is not None and handle in self._order_matters:
+                self._run_in_turns(logged, bound, self.in_turns)
+                return
             self.interpreter.run(
                 logged.kernel.function,
                 bound.arguments,
@@ -269,10 +288,30 @@ class Launcher:
             self._seconds_left -= logged.seconds
             logged.printed = self.interpreter.printed
             logged.how = self.interpreter.how
+        if self.interpreter.order_matters or (races is not None and races.order_matters):
+            self._order_matters.add(handle)
+        if self.interpreter.undefined_lanes:
+            self._undefined_lanes.add(handle)
         if hints.false and logged.kernel.needs_hints(frozenset(hints.false)):
             raise FalseHint(dict(hints.false))
         if counter is not None:
             logged.traffic = counter.result(launch)
+
+    def _run_in_turns(self, logged: Logged, bound: _Bound, secret: int) -> None:
+        seconds = min(_IN_TURNS_S, self._seconds_left / 2)
+
+        def late() -> TimeIsUp:
+            message = f"`{logged.launch.kernel}` did not end with programs that take turns"
+            return TimeIsUp("unverifiable", message, {"means": "time"})
+
+        self.interpreter.store_as("execute", one_value_each=False)
+        self.interpreter.run_in_turns(
+            logged.kernel.function,
+            bound.arguments,
+            logged.launch,
+            secret,
+            deadline(seconds, late),
+        )
 
     def _mode_of(self, index: int, mode: Mode) -> Mode:
         return "execute" if self.only is not None and index not in self.only else mode

@@ -95,9 +95,7 @@ def _tag(one: Access) -> int:
     return _SEVERAL - one.order_free if one.order_free else one.sequence
 
 
-def _clusters(
-    start: Whole, end: Whole, program: Whole, tag: Whole, sequence: Whole
-) -> Stretches:
+def _clusters(start: Whole, end: Whole, program: Whole, tag: Whole, sequence: Whole) -> Stretches:
     order = np.argsort(start, kind="stable")
     start, end, program, tag = start[order], end[order], program[order], tag[order]
     sequence = sequence[order]

@@ -77,6 +77,8 @@ class BatchedMemory:
         """Which programs of the chunk run just now, as booleans; None: all."""
         self.result_unused = False
         """Whether the kernel drops the result of the atomic under way."""
+        self.order_matters = False
+        """Whether an atomic's value was used in this launch."""
         self.in_while_loop = 0
         self.barriers = 0
         """How many of them the chunk has passed."""
@@ -90,7 +92,7 @@ class BatchedMemory:
 
     def launch_begins(self, tensors: Sequence[TensorArgument]) -> None:
         """The storages that the launch's arguments lie in."""
-        self.largest = 1
+        self.largest, self.order_matters = 1, False
         sizes: dict[int, int] = {}
         for item in tensors:
             if item.storage_bytes:
@@ -183,6 +185,7 @@ class BatchedMemory:
         if self.in_while_loop:
             raise NotBatchable("an atomic in a while loop waits for other programs", always=True)
         poison, unused = self.mode == "poison", self.result_unused
+        self.order_matters |= not unused
         self.result_unused = False
         if poison and not unused:
             raise NotBatchable("a poisoned atomic's result shows the programs' order", always=True)
