@@ -9,6 +9,7 @@ from kernelagent.tools.corpus import (
     whitebox_inputs,
     whitebox_integers,
     whitebox_left,
+    whitebox_machine,
 )
 from kernelagent.tools.corpus.fixture import Fixture
 
@@ -23,6 +24,6 @@ def _together(parts: Iterable[ByThreat]) -> dict[int, tuple[Fixture, ...]]:
     return result
 
 
-_PARTS = (whitebox, whitebox_inputs, whitebox_integers, whitebox_left)
+_PARTS = (whitebox, whitebox_inputs, whitebox_integers, whitebox_left, whitebox_machine)
 ATTACKS: ByThreat = _together(part.CHEATS for part in _PARTS)
 LIKENESSES: ByThreat = _together(part.TWINS for part in _PARTS)
