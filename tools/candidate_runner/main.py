@@ -77,6 +77,13 @@ def serve(settings: dict[str, Any], fds: list[int]) -> None:
             pass
 
 
+def _remote_executor() -> Any:
+    """The line to the executor, taken before a candidate could put another in its place."""
+    import triton
+
+    return triton.runtime.driver.active.remote
+
+
 Scope = Callable[[], AbstractContextManager[Any]]
 
 
@@ -121,6 +128,7 @@ class Runner:
             native = device != "cuda"
             self._integrity = Integrity(may_compile=may_compile, native_threads=native)
         self._watch = Watch(may_compile=may_compile)
+        self._remote: Any = _remote_executor() if native else None
 
     def answer(self, frame: Frame) -> bool:
         """Do what `frame` asks and reply; False when asked to leave."""
@@ -225,6 +233,19 @@ class Runner:
             old.data.copy_(new)
         self._held[number] = replace(held, arguments=(), pristine=())
         return held.arguments
+
+    def replay(self, frame: Frame) -> tuple[dict[str, Any], Any]:
+        """An ordinary forward, each step of which the executor does on other values as well."""
+        from kernelagent.tools.virtual.mirroring import Mirroring
+
+        (args, kwargs), _ = self._opened(frame)
+        mirroring = Mirroring(self._remote)
+        keeps = self._keeps_random_state
+        mirroring.begin(_tensors((args, kwargs)))
+        with self._candidates_turn("the forward", keeps_random_state=keeps), mirroring:
+            output = self._loaded().forward(args, kwargs)
+        mirroring.end(_tensors(output))
+        return self._sent("output", (output, None))
 
     def held(self, frame: Frame) -> tuple[dict[str, Any], Any]:
         held = self._held.get(frame.header["call"])
@@ -343,6 +364,7 @@ _REQUESTS: dict[str, Callable[[Runner, Frame], tuple[dict[str, Any], Any]]] = {
     "construct": Runner.construct,
     "weights": Runner.weights,
     "call": Runner.call,
+    "replay": Runner.replay,
     "held": Runner.held,
     "forget": Runner.forget,
     "state": Runner.state,

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from kernelagent.tools.corpus import (
     whitebox,
+    whitebox_hidden,
     whitebox_inputs,
     whitebox_integers,
     whitebox_left,
@@ -24,6 +25,13 @@ def _together(parts: Iterable[ByThreat]) -> dict[int, tuple[Fixture, ...]]:
     return result
 
 
-_PARTS = (whitebox, whitebox_inputs, whitebox_integers, whitebox_left, whitebox_machine)
+_PARTS = (
+    whitebox,
+    whitebox_hidden,
+    whitebox_inputs,
+    whitebox_integers,
+    whitebox_left,
+    whitebox_machine,
+)
 ATTACKS: ByThreat = _together(part.CHEATS for part in _PARTS)
 LIKENESSES: ByThreat = _together(part.TWINS for part in _PARTS)

@@ -80,6 +80,7 @@ class VirtualDriver(DriverBase):  # type: ignore[misc]
     def __init__(self, target: GPUTarget) -> None:
         self.target = target
         self.utils = _Utilities(target)
+        self.remote: Remote | None = None
         self.autotuned: dict[str, int] = {}
         """Kernels whose tuning was answered without running anything: how many configurations."""
 
@@ -143,8 +144,9 @@ class _Utilities:
 
 def install(channel: Channel, arena: int, target: str) -> VirtualDriver:
     """Make this process's Triton compile and launch through `channel`; before a candidate is imported."""
-    remote = _Remote(channel, Arena(arena))
+    remote = Remote(channel, Arena(arena))
     driver = VirtualDriver(gpu_target(target))
+    driver.remote = remote
     triton.runtime.driver.set_active(driver)
     triton.compiler.compile = remote.compile
     triton.compile = remote.compile
@@ -152,12 +154,26 @@ def install(channel: Channel, arena: int, target: str) -> VirtualDriver:
     return driver
 
 
-class _Remote:
+class Remote:
     """The runner's end of the line to the executor."""
 
     def __init__(self, channel: Channel, arena: Arena) -> None:
         self._channel = channel
-        self._arena = arena
+        self.arena = arena
+        self._kept: list[Any] | None = None
+
+    def keeping(self) -> list[Any]:
+        """From now on the storages of launches are kept alive, in this list."""
+        self._kept = []
+        return self._kept
+
+    def keep_none(self) -> None:
+        self._kept = None
+
+    def replayed(self, crate: Crate, request: dict[str, Any]) -> dict[str, Any]:
+        """Tell the executor what to do as well on the values that only it holds."""
+        whole = {"storages": crate.rows, "arena_bytes": crate.size}
+        return self._ask({"kind": "replay", "what": request, **whole})
 
     def compile(self, src: Any, target: Any = None, options: Any = None, **_: Any) -> RemoteKernel:
         if not hasattr(src, "fn"):
@@ -180,8 +196,10 @@ class _Remote:
 
     def launch(self, handle: int, grid: Sequence[int], args: Sequence[Any]) -> None:
         with _disable_current_modes(), torch._C.DisableTorchFunction():
-            crate = _Crate(self._arena)
+            crate = Crate(self.arena)
             reported = [crate.encode(arg) for arg in args]
+            if self._kept is not None:
+                self._kept += crate.storages()
             crate.copy_in()
             self._ask(
                 {
@@ -219,7 +237,7 @@ def _error(answer: dict[str, Any]) -> Exception:
 class RemoteKernel:
     """What Triton's runtime holds in place of a compiled kernel."""
 
-    def __init__(self, remote: _Remote, src: Any, answer: dict[str, Any]) -> None:
+    def __init__(self, remote: Remote, src: Any, answer: dict[str, Any]) -> None:
         self._remote = remote
         self._handle = int(answer["handle"])
         self.src = src
@@ -259,7 +277,7 @@ class RemoteKernel:
         return lambda *args, **_: self._remote.launch(self._handle, sizes, args)
 
 
-class _Crate:
+class Crate:
     """The storages of one launch on their way into the shared memory and back."""
 
     def __init__(self, arena: Arena) -> None:
@@ -273,13 +291,13 @@ class _Crate:
     def encode(self, value: Any) -> Any:
         """An argument as JSON; its storage is noted."""
         if isinstance(value, TensorWrapper):
-            return {"tensor": self._tensor(value.base), "as": value.dtype.name}
+            return {"tensor": self.tensor(value.base), "as": value.dtype.name}
         if isinstance(value, torch.Tensor):
-            return {"tensor": self._tensor(value)}
+            return {"tensor": self.tensor(value)}
         if isinstance(value, TensorDescriptor):
             return {
                 "descriptor": {
-                    "base": self._tensor(value.base),
+                    "base": self.tensor(value.base),
                     "shape": [int(n) for n in value.shape],
                     "strides": [int(n) for n in value.strides],
                     "block_shape": [int(n) for n in value.block_shape],
@@ -292,14 +310,23 @@ class _Crate:
             return {"items": [self.encode(item) for item in value]}
         return encode(value)
 
-    def _tensor(self, tensor: torch.Tensor) -> dict[str, Any]:
+    def storages(self) -> list[torch.Tensor]:
+        """What was noted, as bytes: holding it keeps the storages alive."""
+        return [whole for _, whole, _ in self._storages.values()]
+
+    def tensor(self, tensor: torch.Tensor) -> dict[str, Any]:
+        """Where a tensor lies in the storages of this crate."""
         storage = tensor.untyped_storage()
         key = storage._cdata
         if key not in self._storages:
             self._note(key, tensor, storage)
             self._follow(ASKED.in_table(tensor))
+        return {"storage": self._storages[key][0], **self.described(tensor)}
+
+    @staticmethod
+    def described(tensor: torch.Tensor) -> dict[str, Any]:
+        """A tensor within its storage; `offset` in bytes."""
         return {
-            "storage": self._storages[key][0],
             "offset": tensor.storage_offset() * tensor.element_size(),
             "dtype": name_of(tensor.dtype),
             "shape": list(tensor.shape),
@@ -310,7 +337,7 @@ class _Crate:
         known = {row["address"] for row in self.pointees}
         for address, whole in pointees:
             if address not in known:
-                self.pointees.append({"address": address, "tensor": self._tensor(whole)})
+                self.pointees.append({"address": address, "tensor": self.tensor(whole)})
 
     def _note(self, key: int, tensor: torch.Tensor, storage: torch.UntypedStorage) -> None:
         empty = tensor.device.type == "meta"

@@ -9,13 +9,14 @@ from __future__ import annotations
 import contextlib
 import select
 import socket
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache, partial
 from typing import Any
 
 import torch
 
 from kernelagent.domain.serialization import to_data
+from kernelagent.tools.tensors import open_parcel, parcel
 from kernelagent.tools.virtual.altering import Altering
 from kernelagent.tools.virtual.codec import NotEncodable, decode_paths, decode_types
 from kernelagent.tools.virtual.compiling import (
@@ -27,6 +28,7 @@ from kernelagent.tools.virtual.compiling import (
 )
 from kernelagent.tools.virtual.launching import Kernel, Launcher, NoContents
 from kernelagent.tools.virtual.marking import Marks
+from kernelagent.tools.virtual.replay import Replay
 from kernelagent.tools.virtual.requests import Forged
 from kernelagent.tools.virtual.source import KernelSource, UnknownKernel
 from kernelagent.tools.virtual.synchronising import idle_atomics
@@ -34,6 +36,8 @@ from kernelagent.tools.virtual.vocabulary import Refused
 from kernelagent.tools.wire import Channel, ChannelClosed, ChannelViolation
 
 _MAX_HEADER = 1 << 26
+_MAX_PAYLOAD = 1 << 36
+_NOTHING = memoryview(b"")
 _MISSHAPEN = (KeyError, TypeError, ValueError, IndexError, AttributeError, RecursionError)
 
 
@@ -50,10 +54,10 @@ def serve(settings: dict[str, Any], fds: list[int]) -> None:
         while True:
             ready = {fd for fd, _ in poll.poll()}
             if judge.socket.fileno() in ready:
-                request = judge.receive(max_header=_MAX_HEADER).header
-                if request["kind"] == "stop":
+                frame = judge.receive(max_header=_MAX_HEADER, max_payload=_MAX_PAYLOAD)
+                if frame.kind == "stop":
                     return
-                judge.send(executor.command(request))
+                judge.send(*executor.command(frame.header, frame.payload))
             elif runner.socket.fileno() in ready:
                 try:
                     request = runner.receive(max_header=_MAX_HEADER).header
@@ -80,8 +84,10 @@ class Executor:
         self._forged: str | None = None
         """The first request that the runner's own code never makes."""
 
-    def command(self, request: dict[str, Any]) -> dict[str, Any]:
-        """What the judge asks."""
+    def command(
+        self, request: dict[str, Any], payload: memoryview = _NOTHING
+    ) -> tuple[dict[str, Any], Sequence[memoryview | bytes]]:
+        """What the judge asks; tensors come and go beside the header."""
         match request["kind"]:
             case "mode":
                 self._launcher.mode = request["mode"]
@@ -107,8 +113,25 @@ class Executor:
                     "launches": rows,
                     "failures": self._failures,
                     "forged": self._forged,
-                }
-        return {"kind": "done"}
+                }, ()
+            case "replay":
+                self._launcher.replay = Replay(open_parcel(request["parcel"], payload))
+            case "replayed":
+                return self._replayed()
+        return {"kind": "done"}, ()
+
+    def _replayed(self) -> tuple[dict[str, Any], Sequence[memoryview | bytes]]:
+        replay, self._launcher.replay = self._launcher.replay, None
+        if replay is None:
+            return {"kind": "replayed", "failure": "nothing was replayed"}, ()
+        packed = parcel(replay.outputs)
+        return {
+            "kind": "replayed",
+            "parcel": packed.header,
+            "torch": to_data(replay.rows),
+            "told": replay.told,
+            "failure": replay.failure,
+        }, packed.payload
 
     def request(self, request: dict[str, Any]) -> dict[str, Any]:
         """What the runner asks."""
@@ -146,6 +169,8 @@ class Executor:
                     return {"kind": "resources", **self._launcher.resources(handle)}
                 case "launch":
                     return self._launcher.launch(request)
+                case "replay":
+                    return self._replay_step(request)
             raise Forged(f"there is no request {request['kind']!r:.60}")
         except CompileFailure as failure:
             return _failed(failure.code, str(failure), line=failure.line, detail=failure.detail)
@@ -157,6 +182,12 @@ class Executor:
             return _failed("out_of_memory", str(error))
         except (UnknownKernel, NotEncodable) as error:
             return _failed("unverifiable", str(error))
+
+    def _replay_step(self, request: dict[str, Any]) -> dict[str, Any]:
+        replay = self._launcher.replay
+        if replay is None:
+            raise Forged("nothing is replayed now")
+        return {"kind": "done", **replay.step(request, self._launcher.arena)}
 
     def _compile(self, request: dict[str, Any]) -> dict[str, Any]:
         key = repr(request)

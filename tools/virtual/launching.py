@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import itertools
+import mmap
 import time
 import traceback
 from collections.abc import Callable, Iterable, Mapping
@@ -36,6 +37,7 @@ from kernelagent.tools.virtual.launch import (
     TensorArgument,
 )
 from kernelagent.tools.virtual.memory import StoreMode
+from kernelagent.tools.virtual.replay import Replay
 from kernelagent.tools.virtual.requests import LaunchRequest, StorageRow, launch_request
 from kernelagent.tools.virtual.source import FILE_NAME
 
@@ -115,7 +117,9 @@ class Launcher:
         """What is in the lanes that a load leaves undefined: numbers, else NaN."""
         self._order_matters: set[int] = set()
         self._undefined_lanes: set[int] = set()
-        self._arena = Arena(arena)
+        self.replay: Replay | None = None
+        """Where the forward is done once more, on values that the candidate does not hold."""
+        self.arena = Arena(arena)
         self._target = target
         self._seconds = self._seconds_left = seconds
         self._unfilled: dict[int, Hollow] = {}
@@ -137,8 +141,12 @@ class Launcher:
             raise NoContents(
                 f"`{kernel.compiled.kernel}` is launched on a tensor that holds nothing (device meta)"
             )
-        self._arena.ensure(wanted.arena_bytes)
-        bound = _Bound(self, kernel, wanted)
+        self.arena.ensure(wanted.arena_bytes)
+        bound = _Bound(self.memory_of, kernel, wanted)
+        if self.replay is not None:
+            # Before anything is stored: what is named for the first time begins as the runner has it.
+            for row in wanted.storages:
+                self.replay.know(row, self.arena.memory)
         launch = bound.record(len(self.log), (x, y, z))
         logged = Logged(launch, kernel)
         self.log.append(logged)
@@ -173,7 +181,37 @@ class Launcher:
             logged.fault = {"code": "runtime_error", "message": message[:2000], "detail": detail}
         if logged.fault is not None:
             return {"kind": "failed", **logged.fault}
+        if self.replay is not None and self.replay.failure is None:
+            self._run_hidden(self.replay, kernel, wanted, launch.index)
         return {"kind": "done"}
+
+    def _run_hidden(
+        self, replay: Replay, kernel: Kernel, wanted: LaunchRequest, index: int
+    ) -> None:
+        """The same launch in memory that no other process sees."""
+        private = mmap.mmap(-1, max(wanted.arena_bytes, mmap.PAGESIZE))
+        replay.fill(wanted.storages, private)
+        bound = _Bound(lambda row: (private, row.at), kernel, wanted)
+        launch = bound.record(index, wanted.grid)
+        spent = self._seconds - self._seconds_left
+        clock = Clock(launch, self._seconds_left, spent, projects=True)
+        self.interpreter.store_as("execute", one_value_each=False)
+        began = time.perf_counter()
+        try:
+            self.interpreter.run(
+                kernel.function,
+                bound.arguments,
+                launch,
+                programs=None,
+                observers=[clock, BoundsChecker()],
+                limit=deadline(self._seconds_left, clock.late),
+                enough_s=None,
+            )
+        except Exception as error:  # noqa: BLE001 - the interpreted kernel may raise anything
+            replay.failure = f"`{launch.kernel}`: {type(error).__name__}: {error}"[:300]
+        finally:
+            self._seconds_left -= time.perf_counter() - began
+        replay.take(wanted.storages, private)
 
     def reset(self) -> None:
         """Forget the log; the next forward finds cold caches."""
@@ -327,7 +365,7 @@ class Launcher:
     def memory_of(self, row: StorageRow) -> tuple[Any, int]:
         """The buffer a storage lives in, and its offset there."""
         if not row.empty:
-            return self._arena.memory, row.at
+            return self.arena.memory, row.at
         key, size = row.identity, max(row.bytes, 1)
         known = self._unfilled.get(key)
         if known is None or known.size < size:
@@ -340,8 +378,13 @@ class Launcher:
 class _Bound:
     """A launch's arguments as the interpreter takes them."""
 
-    def __init__(self, launcher: Launcher, kernel: Kernel, request: LaunchRequest) -> None:
-        self._launcher = launcher
+    def __init__(
+        self,
+        memory_of: Callable[[StorageRow], tuple[Any, int]],
+        kernel: Kernel,
+        request: LaunchRequest,
+    ) -> None:
+        self._memory_of = memory_of
         self._kernel = kernel
         self._storages = request.storages
         self._tensors: list[TensorArgument] = []
@@ -406,7 +449,7 @@ class _Bound:
 
     def _tensor(self, name: str, body: Mapping[str, Any]) -> torch.Tensor:
         row = self._storages[int(body["storage"])]
-        memory, at = self._launcher.memory_of(row)
+        memory, at = self._memory_of(row)
         dtype, size = dtype_of(str(body["dtype"])), row.bytes
         base = ctypes.addressof(ctypes.c_char.from_buffer(memory)) + at
         if size >= dtype.itemsize:

@@ -59,6 +59,20 @@ def launch_request(
     # What a device allows is not asked here: a grid of -1 is somebody's mistake.
     if not isinstance(grid, list) or len(grid) != 3 or not all(type(n) is int for n in grid):
         raise Forged("the grid has not three sizes")
+    storages = storage_rows(request)
+    reported = int(request["arena_bytes"])
+    args = request.get("args")
+    if not isinstance(args, list) or len(args) != parameters[handle]:
+        raise Forged(f"it has not the {parameters[handle]} arguments that the kernel has")
+    for argument in args:
+        _require_argument(argument, storages, 0)
+    x, y, z = grid
+    pointees = _pointees(request.get("pointees"), storages)
+    return LaunchRequest(handle, (x, y, z), tuple(args), storages, reported, pointees)
+
+
+def storage_rows(request: Mapping[str, Any]) -> tuple[StorageRow, ...]:
+    """The storages that a request brings, each where it must lie. Raises `Forged`."""
     rows = request.get("storages")
     if not isinstance(rows, list) or len(rows) > _MOST_ROWS:
         raise Forged("its storages are no list")
@@ -69,14 +83,7 @@ def launch_request(
         raise Forged(
             f"it says {reported} bytes of shared memory where its storages end at {needed}"
         )
-    args = request.get("args")
-    if not isinstance(args, list) or len(args) != parameters[handle]:
-        raise Forged(f"it has not the {parameters[handle]} arguments that the kernel has")
-    for argument in args:
-        _require_argument(argument, storages, 0)
-    x, y, z = grid
-    pointees = _pointees(request.get("pointees"), storages)
-    return LaunchRequest(handle, (x, y, z), tuple(args), storages, reported, pointees)
+    return storages
 
 
 def _pointees(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import secrets
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -17,6 +17,7 @@ from kernelagent.domain.evaluation import Disclosure, Estimate, HeadroomFacts, K
 from kernelagent.domain.judge_settings import coverage_floor
 from kernelagent.tools.judge.bounds import cost_estimate as accounting
 from kernelagent.tools.judge.contribution import knock_out
+from kernelagent.tools.judge.contribution.hidden_values import require_right_on_hidden_values
 from kernelagent.tools.judge.contribution.left_to_kernels import (
     computing,
     reference_rows,
@@ -31,6 +32,7 @@ from kernelagent.tools.judge.timing.blocks import Running
 from kernelagent.tools.judge.verify.candidate_process import CandidateProcess
 from kernelagent.tools.judge.verify.rejection import Rejected, compiled_by_torch
 from kernelagent.tools.judge.verify.verify import Findings
+from kernelagent.tools.virtual.eager import EagerRow
 
 _TABLES = Disclosure(
     "not_estimated",
@@ -81,7 +83,7 @@ def check_contribution(
         if context.settings.policy != "any":
             result = knock_out.knock_out(context, process)
     if result is not None:
-        _something_is_left(context, result)
+        _something_is_left(context, result, findings)
     idle = {} if result is None else result.idle
     judged = Counter(str(row["input_set"]) for row in findings.launches)
     with step("account"), start() as process:
@@ -97,7 +99,7 @@ def check_contribution(
         estimate=account.worst,
         estimates=account.estimates,
         headroom=account.headroom,
-        disclosures=account.disclosures,
+        disclosures=(*account.disclosures, *(() if result is None else result.disclosures)),
     )
 
 
@@ -154,9 +156,15 @@ def _on_cuda(
     )
 
 
-def _something_is_left(context: JudgeContext, found: knock_out.KnockedOut) -> None:
+def _something_is_left(
+    context: JudgeContext, found: knock_out.KnockedOut, findings: Findings
+) -> None:
     for source in context.sources:
         _part_is_left(context, source, found.evidence[source.name])
+        repeated = found.hidden.get(source.name)
+        if repeated is not None:
+            _torch_did_only_its_part(context, source, repeated.torch_rows)
+            _launched_what_it_was_judged_with(source, repeated.kernels, findings)
 
 
 def proof_at_the_end(context: JudgeContext, process: CandidateProcess) -> None:
@@ -168,6 +176,41 @@ def proof_at_the_end(context: JudgeContext, process: CandidateProcess) -> None:
         return
     source = secrets.choice(context.sources)
     _part_is_left(context, source, knock_out.evidence(context, process, source))
+    require_right_on_hidden_values(context, process, source)
+
+
+def _launched_what_it_was_judged_with(
+    source: InputSource, kernels: frozenset[str], findings: Findings
+) -> None:
+    """In the judged calls nothing watches torch: a candidate can tell those calls from this one."""
+    judged = findings.kernels.get(source.name, set())
+    if judged and kernels not in judged:
+        usual = max(sorted(names) for names in judged)
+        raise Rejected(
+            "kernel_not_contributing",
+            f"while the operations of torch were being watched it launched "
+            f"{', '.join(sorted(kernels)) or 'nothing'}, in no judged call just that ({', '.join(usual)}): "
+            f"launch the same kernels in every call",
+            {"input_set": source.name},
+        )
+
+
+def _torch_did_only_its_part(
+    context: JudgeContext, source: InputSource, rows: Sequence[EagerRow]
+) -> None:
+    """The same question of operations that the executor itself did."""
+    if context.settings.policy == "pure":
+        names = sorted({row.name for row in computing(rows)})
+        if names:
+            raise Rejected(
+                "kernel_not_contributing",
+                f"the policy pure leaves nothing but Triton to compute; torch computes "
+                f"{', '.join(names)}",
+                {"torch": names},
+            )
+        return
+    arguments = draw(source, constant=context.problem.constant_inputs)
+    require_part_of_the_work(rows, reference_rows(context, arguments), ())
 
 
 def _part_is_left(context: JudgeContext, source: InputSource, one: knock_out.Evidence) -> None:

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 
+from kernelagent.domain.evaluation import Disclosure
+from kernelagent.tools.judge.contribution.hidden_values import (
+    OnHiddenValues,
+    require_right_on_hidden_values,
+)
 from kernelagent.tools.judge.contribution.integers import (
     has_integer_outputs,
     look_at_integers,
@@ -58,6 +63,12 @@ class KnockedOut:
     idle: dict[str, frozenset[int]]
     """Launches of each input set that change nothing, by their place in one forward (and its backward)."""
     evidence: dict[str, Evidence]
+    hidden: dict[str, OnHiddenValues] = field(default_factory=dict)
+    """Of the input sets in which something could be hidden."""
+
+    @property
+    def disclosures(self) -> tuple[Disclosure, ...]:
+        return tuple(item for seen in self.hidden.values() for item in seen.disclosures)
 
 
 def evidence(
@@ -97,14 +108,18 @@ def knock_out(context: JudgeContext, process: CandidateProcess) -> KnockedOut:
     """On `virtual`: require that the kernels matter. Raises `Rejected`."""
     seen: dict[str, Evidence] = {}
     idle = {}
+    hidden: dict[str, OnHiddenValues] = {}
     for source in context.sources:
         calls = 1 + secrets.randbelow(_MOST_BEFORE)
         seen[source.name] = evidence(context, process, source, calls)
+        repeated = require_right_on_hidden_values(context, process, source)
+        if repeated is not None:
+            hidden[source.name] = repeated
     process.command_executor({"kind": "mode", "mode": "poison"})
     require_wrong(context, process)
     for source in context.sources:
         idle[source.name] = _idle(context, process, source)
-    return KnockedOut(idle, seen)
+    return KnockedOut(idle, seen, hidden)
 
 
 def require_wrong(context: JudgeContext, process: CandidateProcess) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import socket
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
@@ -44,6 +44,8 @@ _EXECUTOR = "kernelagent.tools.virtual.executor:serve"
 _HANGS_S = 30.0
 """After this many seconds without an answer a call counts as hung, unless its executor is busy."""
 _AT_WORK_S = 2.0
+_REPLAYED = 1 << 36
+"""Most bytes of outputs that the executor may send."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,21 @@ class Answer:
     """On `cuda`: the kind of device each tensor of the output lay on, in the order of its leaves."""
     launches: tuple[LaunchRow, ...] = ()
     """On `cuda`: the candidate's own, as its process tells of them."""
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """A forward done by the executor alone, on values that the candidate's process did not hold."""
+
+    output: Any
+    """The candidate's own, on the values it held."""
+    hidden: list[Any]
+    """The tensors of the output on the hidden values, in the order of its leaves."""
+    torch_rows: list[EagerRow]
+    told: int
+    """Hidden numbers that the forward asked for."""
+    failure: str | None
+    """Why it could not be done; then `hidden` says nothing."""
 
 
 class CandidateProcess(Closing):
@@ -262,22 +279,50 @@ class CandidateProcess(Closing):
         except ValidationError as error:
             self._broke_protocol(f"its torch operations are not rows: {error}")
 
+    def replay(self, arguments: Arguments, hidden: list[Any]) -> Replayed:
+        """Run the forward on `arguments` while the executor does it on the `hidden` tensors as well.
+
+        `hidden`: one for each tensor of the arguments, None where it is the same.
+        """
+        packed = parcel(hidden)
+        self.command_executor({"kind": "replay", "parcel": packed.header}, packed.payload)
+        try:
+            frame = self._ask({"kind": "replay"}, _call(arguments, None), self._limits.call_s)
+            value = self._open(frame)
+        finally:
+            # Also where the forward ended badly: the next call is an ordinary one again.
+            answer = self.command_executor({"kind": "replayed"})
+        if not isinstance(value, tuple) or len(value) != 2:
+            self._broke_protocol("its answer to a call is not an output")
+        header = answer.header
+        try:
+            outputs = open_parcel(header["parcel"], answer.payload)
+            rows = from_data(header["torch"], list[EagerRow])
+        except (KeyError, Malformed, ValidationError) as error:
+            raise self._executor_failure(f"what was replayed cannot be read: {error}") from error
+        failure = header.get("failure")
+        return Replayed(value[0], outputs, rows, int(header["told"]), failure)
+
     def launches_with_facts(self) -> list[dict[str, Any]]:
         """The log with what the machine code of each kernel says."""
         frame = self.command_executor({"kind": "log", "facts": True})
         return list(frame.header.get("launches", []))
 
-    def command_executor(self, command: Mapping[str, Any]) -> Frame:
+    def command_executor(
+        self, command: Mapping[str, Any], payload: Sequence[memoryview | bytes] = ()
+    ) -> Frame:
         """One command on the line that only judge and executor share."""
         if self._executor is None:
             raise Rejected("unverifiable", "there is no launch log on this device")
         seconds = self._limits.launch_s if self._deadline is None else self._deadline.left_s
         try:
-            self._executor.send(dict(command), timeout=seconds)
+            self._executor.send(dict(command), payload, timeout=seconds)
             while self._unread:
-                self._executor.receive(timeout=seconds, max_header=1 << 26)
+                self._executor.receive(timeout=seconds, max_header=1 << 26, max_payload=_REPLAYED)
                 self._unread -= 1
-            return self._executor.receive(timeout=seconds, max_header=1 << 26)
+            return self._executor.receive(
+                timeout=seconds, max_header=1 << 26, max_payload=_REPLAYED
+            )
         except ChannelTimeout as error:
             # The candidate cannot reach this line: whoever is late here is the machine.
             limit = self._limits.launch_s if self._deadline is None else self._deadline.seconds

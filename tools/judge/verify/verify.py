@@ -44,6 +44,8 @@ class Findings:
     """Index of the autotuning configuration that the next call uses."""
     launches: list[dict[str, Any]] = field(default_factory=list)
     """Log rows of the first call of each input set: what one forward launches."""
+    kernels: dict[str, set[frozenset[str]]] = field(default_factory=dict)
+    """By input set: the kernels that one forward launched, for each kind of call there was."""
     candidate_s: float = 0.0
     """Time the candidate's process needed for its answers."""
     memory: Memory = field(default_factory=Memory)
@@ -204,6 +206,9 @@ class Verifier:
                 f"must do real work on every path",
                 {"input_set": trial.input_set, "probe": trial.probe},
             )
+        if trial.step is None:
+            names = frozenset(str(row["kernel"]) for row in rows)
+            self.findings.kernels.setdefault(trial.input_set, set()).add(names)
         seen = {row["input_set"] for row in self.findings.launches}
         if trial.input_set not in seen and not trial.hidden and trial.step is None:
             self.findings.launches += [row | {"input_set": trial.input_set} for row in rows]
