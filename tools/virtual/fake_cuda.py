@@ -69,11 +69,11 @@ class _Claiming(TorchFunctionMode):
         named.pop("pin_memory", None)
         result = func(*args, **named)
         if name in _FRESH and torch.utils.deterministic.fill_uninitialized_memory:  # type: ignore[attr-defined]
-            _scramble(result)
+            scramble(result)
         return result
 
 
-def _scramble(fresh: Any) -> None:
+def scramble(fresh: Any) -> None:
     """Fresh integers hold anything on a GPU; torch's own filling gives them one value, to be relied on."""
     if not isinstance(fresh, torch.Tensor) or fresh.device.type != "cpu" or not fresh.numel():
         return

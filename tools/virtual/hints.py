@@ -43,7 +43,7 @@ class Hints:
         if data.ndim - 1 < len(numbers):
             data = data.reshape(data.shape[0], *([1] * len(numbers)))
         axes = zip(_by_axis(data, len(numbers)), numbers, strict=True)
-        if all(_holds(name, rows, number, step) for rows, number in axes):
+        if all(holds(name, rows, number, step) for rows, number in axes):
             return
         line = line_now()
         if line is not None:
@@ -59,7 +59,8 @@ def _by_axis(data: Array, rank: int) -> Sequence[Array]:
     ]
 
 
-def _holds(name: str, rows: Array, number: int, step: int) -> bool:
+def holds(name: str, rows: Array, number: int, step: int) -> bool:
+    """Whether it does for lanes along the last axis, each `step` from the next where they follow."""
     if number <= 1:
         return True
     if name == "multiple_of":

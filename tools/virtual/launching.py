@@ -282,6 +282,7 @@ class Launcher:
         mode = self._mode_of(launch.index, self.mode)
         stores: StoreMode = "execute" if mode == "alter" or mode == "account" else mode
         self.interpreter.store_as(stores, one_value_each=careful)
+        self.interpreter.reference.builder.memory.own.idle_atomics = self.idle_atomics
         self.interpreter.fill_lanes(finite=self.finite_lanes)
         hints = self.interpreter.hints
         # Exchanged or poisoned values of earlier launches may be indices that no hint was meant for.

@@ -73,6 +73,8 @@ class Memory:
             self._look("atomic", pointers, mask, values.dtype.itemsize)
         if pointers.size > 1:
             self.own.stored(pointers, mask, values.dtype.itemsize)
+        else:
+            self.own.updated()
         if self.mode == "suppress":
             return _read(pointers, mask, values.dtype)
         exchange = operation is not None and operation == _native.RMW_OP.XCHG
@@ -102,6 +104,7 @@ class Memory:
         mask = np.ones(pointers.shape, dtype=bool)
         if self.observers:
             self._look("atomic", pointers, mask, values.dtype.itemsize)
+        self.own.updated()
         if self.mode == "suppress":
             return _read(pointers, mask, values.dtype)
         result: Array = _native.atomic_cas(pointers, expected, values, order)

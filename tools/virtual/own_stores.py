@@ -1,7 +1,8 @@
 """Within one program: a lane that loads what another lane stored, with no barrier between the two.
 
 Threads of one program run at different times. What each stores in global memory the others may load
-after `tl.debug_barrier()` only; a lane that loads what it stored itself needs none.
+after `tl.debug_barrier()`, or once all have waited for the value of an atomic; a lane may always load
+what it stored itself.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import numpy as np
 
 from kernelagent.tools.virtual.launch import MemoryFault
 from kernelagent.tools.virtual.numerics import Array
+from kernelagent.tools.virtual.synchronising import line_now
 
 
 @dataclass(frozen=True)
@@ -30,6 +32,8 @@ class OwnStores:
 
     def __init__(self) -> None:
         self.watched = False
+        self.idle_atomics: frozenset[int] = frozenset()
+        """Lines of atomics whose value decides nothing."""
         self._since: list[_Stored] = []
         self._low, self._high = 1 << 64, 0
 
@@ -37,6 +41,11 @@ class OwnStores:
         """A barrier, or the next program."""
         self._since.clear()
         self._low, self._high = 1 << 64, 0
+
+    def updated(self) -> None:
+        """An atomic of one lane: all threads wait for its value, where it decides anything."""
+        if self._since and line_now() not in self.idle_atomics:
+            self.forget()
 
     def stored(self, pointers: Array, mask: Array, item_bytes: int) -> None:
         """Before or after it happens."""
