@@ -11,6 +11,7 @@ from kernelagent.tools.corpus import (
     whitebox_inputs,
     whitebox_integers,
     whitebox_left,
+    whitebox_machine,
 )
 from kernelagent.tools.corpus.fixture import Fixture
 
@@ -32,6 +33,7 @@ _PARTS = (
     whitebox_inputs,
     whitebox_integers,
     whitebox_left,
+    whitebox_machine,
 )
 ATTACKS: ByThreat = _together(part.CHEATS for part in _PARTS)
 LIKENESSES: ByThreat = _together(part.TWINS for part in _PARTS)

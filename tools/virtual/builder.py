@@ -12,6 +12,7 @@ from triton.runtime import interpreter as stock
 
 from kernelagent.tools.virtual import libdevice, numerics, triton_versions
 from kernelagent.tools.virtual.addresses import Pointee, translated
+from kernelagent.tools.virtual.hints import Hints
 from kernelagent.tools.virtual.launch import OperationKind
 from kernelagent.tools.virtual.memory import Memory, all_ones
 from kernelagent.tools.virtual.numerics import Array
@@ -29,6 +30,10 @@ _WIDENED = frozenset({tl.bfloat16, *numerics.FP8})
 """Formats whose arithmetic is done in fp32 and then rounded."""
 
 
+_UNDEFINED = 96.0
+"""One of the values that a lane may hold which a load leaves undefined."""
+_STEP_BYTES = 32
+"""How many bytes of each row of an operand the tensor cores take at once: 16 numbers of 16 bits."""
 _VECTOR = 64
 """At least the lanes of the widest vector instruction, unrolled."""
 
@@ -49,10 +54,30 @@ class RepairedBuilder(triton_versions.InterpreterBuilder):  # type: ignore[misc]
         self.grid_dim = self.grid_idx = (0, 0, 0)
         self.pointees: tuple[Pointee, ...] = ()
         """What integers that become pointers may point at."""
+        self.hints = Hints()
+        self.finite_lanes = self.undefined_lanes = False
+        """What lanes are filled with that a load leaves undefined; whether there were any."""
 
     def lanes(self, data: Array) -> int:
         """How many values of this launch's programs an array stands for."""
         return int(data.size)
+
+    def running(self, data: Array) -> Array:
+        """An array's values of the programs that run, as (programs, *shape)."""
+        return data[None]
+
+    def undefined(self, element: Any) -> Any:
+        """What a lane holds that a load leaves undefined: a number, or None for all bits set."""
+        if not self.finite_lanes:
+            return None
+        kind = np.dtype(stock._get_np_dtype(element))
+        value = np.array([_UNDEFINED if element.is_floating() else 0], np.float32)
+        if element.is_floating() and numerics.is_convertible(element):
+            return numerics.convert(value, tl.float32, element)[0]
+        return value.astype(kind)[0]
+
+    def create_barrier(self) -> None:
+        self.memory.own.forget()
 
     def binary_op(self, lhs: Handle, rhs: Handle, op: Any) -> Handle:
         kind, left, right = lhs.dtype.scalar, lhs.data, rhs.data
@@ -74,6 +99,16 @@ class RepairedBuilder(triton_versions.InterpreterBuilder):  # type: ignore[misc]
         if out.dtype.itemsize > left.dtype.itemsize:
             out = out.astype(left.dtype)
         return make(out, kind)
+
+    def create_idiv(self, lhs: Handle, rhs: Handle) -> Handle:
+        return self._divided(super().create_idiv, lhs, rhs)
+
+    def _divided(self, divide: Callable[..., Handle], lhs: Handle, rhs: Handle) -> Handle:
+        """Divided by zero an integer has all bits set on a GPU."""
+        result, zero = divide(lhs, rhs), rhs.data == 0
+        if zero.any():
+            result.data = np.where(zero, np.array(-1).astype(result.data.dtype), result.data)
+        return result
 
     def unary_op(self, arg: Handle, op: Any) -> Handle:
         kind = arg.dtype.scalar
@@ -147,6 +182,28 @@ class RepairedBuilder(triton_versions.InterpreterBuilder):  # type: ignore[misc]
             return make(numerics.convert(values, tl.float32, destination), destination)
         return super().cast_impl(src, dst_type)
 
+    def create_fp_to_si(self, src: Handle, dst_type: Any) -> Handle:
+        return self._fp_to_int(src, dst_type)
+
+    def create_fp_to_ui(self, src: Handle, dst_type: Any) -> Handle:
+        return self._fp_to_int(src, dst_type)
+
+    def _fp_to_int(self, src: Handle, dst_type: Any) -> Handle:
+        """Beyond the integers of 32 or 64 bits a GPU gives the nearest of them, and 0 for NaN."""
+        wanted = np.dtype(stock._get_np_dtype(dst_type))
+        if wanted.kind not in "iu":
+            return self.cast_impl(src, dst_type)
+        kind = src.dtype.scalar
+        values = src.data if kind in (tl.float32, tl.float64) else numerics.to_fp32(src.data, kind)
+        # Narrower ones are cut out of 32 bits.
+        wide = wanted if wanted.itemsize >= 4 else np.dtype(f"{wanted.kind}4")
+        limits = np.iinfo(wide)
+        exact = np.trunc(np.nan_to_num(values.astype(np.float64), nan=0.0))
+        low, high = exact <= float(limits.min), exact >= float(limits.max)
+        result = np.where(low | high, 0.0, exact).astype(wide)
+        result = np.where(high, limits.max, np.where(low, limits.min, result)).astype(wide)
+        return make(result.astype(wanted), dst_type.scalar)
+
     def create_int_to_ptr(self, src: Handle, dst_type: Any) -> Handle:
         addresses = src.data.astype(np.uint64)
         return make(translated(addresses, self.pointees), dst_type.scalar)
@@ -159,6 +216,10 @@ class RepairedBuilder(triton_versions.InterpreterBuilder):  # type: ignore[misc]
         if nearest and both:
             return self.cast_impl(src, dst_type)
         return super().create_fp_to_fp(src, dst_type, rounding_mode)
+
+    def create_cat(self, lhs: Handle, rhs: Handle) -> Handle:
+        """`can_reorder`: each thread puts its own elements of both together, so that they take turns."""
+        return make(np.stack([lhs.data, rhs.data], axis=1).reshape(-1), lhs.dtype.scalar)
 
     # matrix products
 
@@ -176,6 +237,8 @@ class RepairedBuilder(triton_versions.InterpreterBuilder):  # type: ignore[misc]
             return make(np.matmul(a.data, b.data) + d.data, out)
         left = numerics.to_fp32(a.data, kind)
         right = numerics.to_fp32(b.data, b.dtype.scalar)
+        if out == tl.float16:
+            return make(_in_halves(left, right, d.data, kind), out)
         product = _product(left, right, input_precision, rounded=rounded, exact=kind != tl.float32)
         total = product + numerics.to_fp32(d.data, out)
         return make(numerics.convert(total, tl.float32, out), out)
@@ -188,7 +251,14 @@ class RepairedBuilder(triton_versions.InterpreterBuilder):  # type: ignore[misc]
         element = ptrs.get_element_ty()
         kind = stock._get_np_dtype(element)
         # Without `other` masked lanes are undefined: filled with all ones (NaN), which is easiest to notice.
-        filler = all_ones(ptrs.data.shape, kind) if other is None else other.data
+        if other is None:
+            self.undefined_lanes |= not mask.data.all()
+            one = self.undefined(element)
+            filler = (
+                all_ones(ptrs.data.shape, kind) if one is None else np.full(ptrs.data.shape, one)
+            )
+        else:
+            filler = other.data
         return make(self.memory.load(ptrs.data, mask.data, filler, kind), element)
 
     def create_masked_store(
@@ -205,6 +275,8 @@ class RepairedBuilder(triton_versions.InterpreterBuilder):  # type: ignore[misc]
         combine = BF16_ATOMICS.get(op) if kind == tl.bfloat16 else None
         if rmw is None and combine is None:
             raise Unsupported(f"the atomic operation {op} on bf16 cannot be executed")
+        if scope == _ir.MEM_SYNC_SCOPE.CTA:
+            self.memory.own_only(ptr.data, mask.data, val.data.dtype.itemsize)
         old = self.memory.atomic(ptr.data, val.data, mask.data, kind, rmw, combine, order)
         return make(old, kind)
 
@@ -243,6 +315,15 @@ def _product(left: Array, right: Array, precision: Any, *, rounded: bool, exact:
         crossed += _multiplied(high, other_high)
         return crossed
     return _multiplied(left, right)
+
+
+def _in_halves(left: Array, right: Array, total: Array, kind: Any) -> Array:
+    """A product with an accumulator in fp16, which the tensor cores round after each of their own steps."""
+    step = _STEP_BYTES * 8 // kind.primitive_bitwidth
+    for low in range(0, left.shape[-1], step):
+        part = _multiplied(left[..., low : low + step], right[..., low : low + step, :])
+        total = (part + total.astype(np.float32)).astype(np.float16)
+    return total
 
 
 def _multiplied(left: Array, right: Array) -> Array:

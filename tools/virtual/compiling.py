@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import linecache
 import os
+import re
+import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,10 +16,12 @@ import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 from triton.compiler.errors import CompilationError
+from triton.language.semantic import TritonSemantic
 from triton.runtime.errors import OutOfResources, PTXASError
 from triton.runtime.jit import JITFunction
 
 from kernelagent.domain.errors import UsageError
+from kernelagent.tools.virtual.hints import NAMES
 
 # Triton 3.10 changes the default, and with it the code that is generated.
 os.environ.setdefault("TRITON_DEFAULT_FP_FUSION", "1")
@@ -29,6 +34,8 @@ OPTIONS = (
 )  # fmt: skip
 """Compiler options a launch may carry; others name files, and those the executor does not read."""
 MAX_THREADS = 1024
+_LINE = re.compile(r'":(\d+):')
+"""The line in a place as the compiler writes it."""
 _MAX_GRID = (2**31 - 1, 65535, 65535)
 
 
@@ -103,6 +110,34 @@ def compile_kernel(
         cubin=made.asm["cubin"],
         seconds=time.perf_counter() - began,
     )
+
+
+def needs_hints(compiled: Compiled, given: tuple[Any, ...], lines: frozenset[int]) -> bool:
+    """Whether `compile_kernel(*given)` makes other code where the hints on these lines are left out."""
+    with tempfile.TemporaryDirectory() as folder, _without_hints(lines), triton.knobs.cache.scope():
+        # Of its own, because Triton's cache knows no difference between the two.
+        triton.knobs.cache.dir = folder
+        return compile_kernel(*given).cubin != compiled.cubin
+
+
+@contextlib.contextmanager
+def _without_hints(lines: frozenset[int]) -> Iterator[None]:
+    kept = {name: getattr(TritonSemantic, name) for name in NAMES}
+
+    def without(original: Any) -> Any:
+        def hint(self: Any, x: Any, values: Any) -> Any:
+            place = _LINE.search(str(self.builder.get_loc()))
+            return x if place and int(place[1]) in lines else original(self, x, values)
+
+        return hint
+
+    for name, original in kept.items():
+        setattr(TritonSemantic, name, without(original))
+    try:
+        yield
+    finally:
+        for name, original in kept.items():
+            setattr(TritonSemantic, name, original)
 
 
 def check_grid(kernel: str, grid: tuple[int, int, int]) -> None:

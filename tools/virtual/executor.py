@@ -11,6 +11,7 @@ import random
 import select
 import socket
 from collections.abc import Mapping, Sequence
+from functools import cache, partial
 from typing import Any
 
 import torch
@@ -24,8 +25,9 @@ from kernelagent.tools.virtual.compiling import (
     CompileFailure,
     compile_kernel,
     gpu_target,
+    needs_hints,
 )
-from kernelagent.tools.virtual.launching import Launcher, NoContents
+from kernelagent.tools.virtual.launching import Kernel, Launcher, NoContents
 from kernelagent.tools.virtual.marking import Marks
 from kernelagent.tools.virtual.replay import Replay
 from kernelagent.tools.virtual.requests import Forged
@@ -95,6 +97,11 @@ class Executor:
                 self._launcher.only = None if only is None else frozenset(only)
                 self._launcher.places = random.Random(int(request.get("seed", 0)))
                 self._launcher.whole_grids = bool(request.get("whole_grids", False))
+            case "turns":
+                secret = request["secret"]
+                self._launcher.in_turns = None if secret is None else int(secret)
+            case "lanes":
+                self._launcher.finite_lanes = bool(request["finite"])
             case "observe":
                 self._launcher.watch_bounds = bool(request["bounds"])
                 self._launcher.watch_races = bool(request["races"])
@@ -191,7 +198,7 @@ class Executor:
             module = self._source.load(request["constants"])
             function = module.function(*request["function"])
             constants = decode_paths(request["constexprs"], module.function)
-            compiled = compile_kernel(
+            given = (
                 function,
                 {name: decode_types(kind) for name, kind in request["signature"].items()},
                 constants,
@@ -199,7 +206,10 @@ class Executor:
                 {key: request["options"][key] for key in OPTIONS if key in request["options"]},
                 self._target,
             )
-            self._by_request[key] = self._launcher.add(function, constants, compiled)
+            compiled = compile_kernel(*given)
+            needs = cache(partial(needs_hints, compiled, given))
+            kernel = Kernel(function, constants, compiled, needs)
+            self._by_request[key] = self._launcher.add(kernel)
         handle = self._by_request[key]
         return {
             "kind": "compiled",

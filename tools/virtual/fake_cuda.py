@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from types import FunctionType, SimpleNamespace
 from typing import Any, Self
 
+import numpy as np
 import torch
 from torch.overrides import TorchFunctionMode
 
@@ -21,6 +22,7 @@ _ELSEWHERE = ("cuda", "hip", "xpu")
 _MEMORY_BYTES = 80 << 30
 """What code that asks for the device's memory is told, whatever the target."""
 _MOVES = ("cuda", "cpu", "pin_memory")
+_FRESH = frozenset({"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided"})
 _CLAIMS = {
     getattr(torch.Tensor, name).__get__: name for name in ("device", "is_cuda", "is_cpu", "is_meta")
 }
@@ -65,7 +67,30 @@ class _Claiming(TorchFunctionMode):
         if name == "set_default_device":
             args = tuple(map(_on_cpu, args))
         named.pop("pin_memory", None)
-        return func(*args, **named)
+        result = func(*args, **named)
+        if name in _FRESH and torch.utils.deterministic.fill_uninitialized_memory:  # type: ignore[attr-defined]
+            scramble(result)
+        return result
+
+
+def scramble(fresh: Any) -> None:
+    """Fresh integers hold anything on a GPU; torch's own filling gives them one value, to be relied on."""
+    if not isinstance(fresh, torch.Tensor) or fresh.device.type != "cpu" or not fresh.numel():
+        return
+    if (
+        fresh.is_floating_point()
+        or fresh.is_complex()
+        or not torch.are_deterministic_algorithms_enabled()
+    ):
+        return
+    noise = torch.from_numpy(np.random.default_rng().integers(0, 256, _bytes_of(fresh), np.uint8))
+    if fresh.dtype == torch.bool:
+        noise &= 1
+    fresh.data.copy_(noise.view(fresh.dtype).view(fresh.shape))
+
+
+def _bytes_of(tensor: torch.Tensor) -> int:
+    return tensor.numel() * tensor.element_size()
 
 
 def _claimed(claim: str, real: Any) -> Any:

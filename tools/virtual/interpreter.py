@@ -82,9 +82,26 @@ class Interpreter:
 
             def run(program: Program) -> None:
                 self.builder.grid_idx = program
+                self.builder.memory.own.forget()
                 for observer in self._observers:
                     observer.program_begins(program)
                 kernel(**values)
+
+            yield run
+
+    @contextlib.contextmanager
+    def prepared_together(
+        self, function: JITFunction[Any], arguments: Mapping[str, Any], launch: Launch
+    ) -> Iterator[Callable[[], None]]:
+        """Inside, what is given runs the program that the builder's `grid_idx` names."""
+        with self._language.active():
+            kernel = self._language.function(function)
+            values = argument_values(function, arguments)
+            self.builder.set_grid_dim(*launch.grid)
+
+            def run() -> None:
+                with np.errstate(all="ignore"):
+                    kernel(**values)
 
             yield run
 

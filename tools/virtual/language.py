@@ -11,6 +11,7 @@ import inspect
 import types
 import warnings
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ import triton.language.extra.libdevice as libdevice_stubs
 from triton.runtime import interpreter as stock
 from triton.runtime.jit import JITFunction
 
-from kernelagent.tools.virtual import loops, shortcuts, triton_versions
+from kernelagent.tools.virtual import hints, loops, shortcuts, triton_versions
 from kernelagent.tools.virtual.builder import RepairedBuilder
 from kernelagent.tools.virtual.reductions import Reduction, Scan
 
@@ -114,6 +115,8 @@ class Language:
             self._builtins(language.tensor, scope)
             triton_versions.patch_tensor(language.tensor, scope)
             stock._patch_lang_core(language, scope)
+            for name in hints.NAMES:
+                scope.set_attr(language, name, partial(self._hint, name))
             scope.set_attr(language, "range", loops.counted)
             scope.set_attr(language, "static_range", loops.static)
         for owner in (tl.math, tl.core.tensor_descriptor_base, cuda_libdevice):
@@ -165,6 +168,15 @@ class Language:
     def _call(self, kernel: JITFunction[Any], *args: Any, **kwargs: Any) -> Any:
         kwargs.pop("_semantic", None)
         return self.function(kernel)(*args, **kwargs)
+
+    def _hint(self, name: str, value: Any, values: Any, **_: Any) -> Any:
+        """A hint to the compiler; of a value that Python knows it says nothing."""
+        if isinstance(value, tl.tensor):
+            data = self.builder.running(value.handle.data)
+            if not value.type.is_block():
+                data = data.reshape(data.shape[0])
+            self.builder.hints.look(name, value, values, data)
+        return value
 
     def _reduce(
         self,

@@ -46,12 +46,26 @@ Mode = Literal["execute", "poison", "suppress", "alter", "account"]
 """`alter`: a launch runs as it is, and what it stored is exchanged for plausible values afterwards."""
 _RUNS, _RUN = 8, 32
 _SAMPLED = _RUNS * _RUN
+_IN_TURNS_S = 10.0
+"""How long the programs of one launch may take turns."""
 _COUNTED_S = 6.0
 """How long the programs of one launch are interpreted for counting; fewer of them count as well."""
 
 
 class NoContents(Exception):
     """A launch on tensors without memory where kernels are executed."""
+
+
+class FalseHint(Exception):
+    """The compiler was told what does not hold, and made other code for it."""
+
+    def __init__(self, false: Mapping[int, str]) -> None:
+        line, hint = min(false.items())
+        super().__init__(
+            f"the hint {hint} at line {line} is false for these values, and the compiled code relies on "
+            f"it: on a GPU it loads or stores other elements; leave the hint out"
+        )
+        self.detail = {"line": line}
 
 
 @dataclass(frozen=True)
@@ -61,6 +75,8 @@ class Kernel:
     function: JITFunction[Any]
     constants: Mapping[Any, Any]
     compiled: Compiled
+    needs_hints: Callable[[frozenset[int]], bool]
+    """Whether the machine code would be another without the compiler hints on these lines."""
 
 
 @dataclass
@@ -96,6 +112,12 @@ class Launcher:
         self.watch_bounds = True
         self.watch_races = True
         self.count_traffic = False
+        self.in_turns: int | None = None
+        """Not None: launches in which an atomic's value was used run with programs that take turns."""
+        self.finite_lanes = False
+        """What is in the lanes that a load leaves undefined: numbers, else NaN."""
+        self._order_matters: set[int] = set()
+        self._undefined_lanes: set[int] = set()
         self.replay: Replay | None = None
         """Where the forward is done once more, on values that the candidate does not hold."""
         self.places = random.Random(0)
@@ -108,11 +130,9 @@ class Launcher:
         self._unfilled: dict[int, Hollow] = {}
         self._counter: Any = None
 
-    def add(
-        self, function: JITFunction[Any], constants: Mapping[Any, Any], compiled: Compiled
-    ) -> int:
+    def add(self, kernel: Kernel) -> int:
         """Keep a compiled specialisation; returns its handle."""
-        self.kernels.append(Kernel(function, constants, compiled))
+        self.kernels.append(kernel)
         return len(self.kernels) - 1
 
     def launch(self, request: dict[str, Any]) -> dict[str, Any]:
@@ -153,6 +173,9 @@ class Launcher:
                     f"device they run one after another; evaluate it with --device cuda"
                 )
                 logged.fault = {"code": "unverifiable", "message": message, "detail": {}}
+        except FalseHint as error:
+            message = f"`{launch.kernel}`: {error}"
+            logged.fault = {"code": "runtime_error", "message": message, "detail": error.detail}
         except Unsupported as error:
             message = f"`{launch.kernel}` cannot be executed: {error}"
             logged.fault = {"code": "unverifiable", "message": message, "detail": {}}
@@ -247,6 +270,10 @@ class Launcher:
             row["altered"] = logged.altered
         if launch.pointees:
             row["tables"] = True
+        if row["handle"] in self._order_matters:
+            row["order_matters"] = True
+        if row["handle"] in self._undefined_lanes:
+            row["undefined_lanes"] = True
         if logged.traffic is not None:
             row["traffic"] = to_data(logged.traffic)
         if with_facts:
@@ -260,6 +287,12 @@ class Launcher:
         mode = self._mode_of(launch.index, self.mode)
         stores: StoreMode = "execute" if mode == "alter" or mode == "account" else mode
         self.interpreter.store_as(stores, one_value_each=careful)
+        self.interpreter.reference.builder.memory.own.idle_atomics = self.idle_atomics
+        self.interpreter.fill_lanes(finite=self.finite_lanes)
+        hints = self.interpreter.hints
+        # Exchanged or poisoned values of earlier launches may be indices that no hint was meant for.
+        hints.watched = careful and self.mode == "execute"
+        hints.false.clear()
         sampling = counting and not self.whole_grids
         programs, share = sampled(launch, self.places) if sampling else (None, 1.0)
         if counting:
@@ -268,17 +301,23 @@ class Launcher:
         spent = self._seconds - self._seconds_left
         clock = Clock(launch, self._seconds_left, spent, projects=not counting)
         observers: list[Observer] = [clock]
+        races = None
         if self.watch_bounds:
             observers.append(BoundsChecker())
         if self.watch_races and self.mode != "account":
             from kernelagent.tools.virtual.races import RaceChecker
 
-            observers.append(RaceChecker(self.idle_atomics))
+            races = RaceChecker(self.idle_atomics)
+            observers.append(races)
         counter = self._traffic_counter(share) if self.count_traffic else None
         if counter is not None:
             observers.append(counter)
         began = time.perf_counter()
+        handle = self.kernels.index(logged.kernel)
         try:
+            if self.in_turns is not None and handle in self._order_matters:
+                self._run_in_turns(logged, bound, self.in_turns)
+                return
             self.interpreter.run(
                 logged.kernel.function,
                 bound.arguments,
@@ -294,8 +333,30 @@ class Launcher:
             self._seconds_left -= logged.seconds
             logged.printed = self.interpreter.printed
             logged.how = self.interpreter.how
+        if self.interpreter.order_matters or (races is not None and races.order_matters):
+            self._order_matters.add(handle)
+        if self.interpreter.undefined_lanes:
+            self._undefined_lanes.add(handle)
+        if hints.false and logged.kernel.needs_hints(frozenset(hints.false)):
+            raise FalseHint(dict(hints.false))
         if counter is not None:
             logged.traffic = counter.result(launch)
+
+    def _run_in_turns(self, logged: Logged, bound: _Bound, secret: int) -> None:
+        seconds = min(_IN_TURNS_S, self._seconds_left / 2)
+
+        def late() -> TimeIsUp:
+            message = f"`{logged.launch.kernel}` did not end with programs that take turns"
+            return TimeIsUp("unverifiable", message, {"means": "time"})
+
+        self.interpreter.store_as("execute", one_value_each=False)
+        self.interpreter.run_in_turns(
+            logged.kernel.function,
+            bound.arguments,
+            logged.launch,
+            secret,
+            deadline(seconds, late),
+        )
 
     def _mode_of(self, index: int, mode: Mode) -> Mode:
         return "execute" if self.only is not None and index not in self.only else mode

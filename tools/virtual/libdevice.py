@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -18,6 +19,42 @@ def _round_away(x: torch.Tensor) -> torch.Tensor:
     return torch.sign(x) * torch.floor(x.abs() + 0.5)
 
 
+# The approximations of the special function unit (CUDA C++ Programming Guide, "Intrinsic Functions"): each
+# first scales its argument in fp32, and gives its result with an absolute or relative error of about 2^-22.
+_LOG2_E, _LN_2, _LOG2_10, _LOG10_2 = (
+    1.4426950408889634,
+    0.6931471805599453,
+    3.321928094887362,
+    0.3010299956639812,
+)
+_PER_TURN = 0.15915494309189535
+_GRID = 2.0**-22
+
+
+def _turned(x: torch.Tensor, function: Function) -> torch.Tensor:
+    """Sine or cosine of a number of turns that is rounded to fp32; results lie on a coarse grid."""
+    turns = (x * _PER_TURN).double()
+    exact = function((turns - turns.round()) * (2 * math.pi))
+    return (torch.round(exact / _GRID) * _GRID).float()
+
+
+def _exp2(x: torch.Tensor) -> torch.Tensor:
+    return _coarse(torch.exp2(x.double()))
+
+
+def _log2(x: torch.Tensor) -> torch.Tensor:
+    exact = torch.log2(x.double())
+    near_one = (x > 0.5) & (x < 2)
+    return torch.where(near_one, (torch.round(exact / _GRID) * _GRID).float(), _coarse(exact))
+
+
+def _coarse(exact: torch.Tensor) -> torch.Tensor:
+    """With 22 bits of mantissa."""
+    mantissa, exponent = torch.frexp(exact)
+    rounded = torch.ldexp(torch.round(mantissa * 2.0**22) * 2.0**-22, exponent)
+    return torch.where(exact.isfinite(), rounded, exact).float()
+
+
 _BY_NAME: dict[str, Function] = {
     "ceil": torch.ceil,
     "floor": torch.floor,
@@ -27,13 +64,16 @@ _BY_NAME: dict[str, Function] = {
     "fmax": torch.fmax,
     "fmin": torch.fmin,
     "rcp_rn": torch.reciprocal,
-    "fast_exp": torch.exp,
-    "fast_log": torch.log,
-    "fast_sin": torch.sin,
-    "fast_cos": torch.cos,
-    "fast_tan": torch.tan,
-    "fast_pow": torch.pow,
-    "fast_fdivide": torch.div,
+    "fast_exp": lambda x: _exp2(x * _LOG2_E),
+    "fast_exp10": lambda x: _exp2(x * _LOG2_10),
+    "fast_log": lambda x: _log2(x) * _LN_2,
+    "fast_log2": lambda x: _log2(x),
+    "fast_log10": lambda x: _log2(x) * _LOG10_2,
+    "fast_sin": lambda x: _turned(x, torch.sin),
+    "fast_cos": lambda x: _turned(x, torch.cos),
+    "fast_tan": lambda x: _turned(x, torch.sin) / _turned(x, torch.cos),
+    "fast_pow": lambda x, y: _exp2(y * _log2(x)),
+    "fast_fdivide": lambda x, y: torch.where(y.abs() > 2.0**126, x * 0.0, x / y),
     "fdiv_rn": torch.div,
     "ddiv_rn": torch.div,
     "div_rn": torch.div,

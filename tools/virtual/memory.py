@@ -11,6 +11,7 @@ from triton.runtime import interpreter as stock
 
 from kernelagent.tools.virtual.launch import AccessKind, MemoryFault, Observer
 from kernelagent.tools.virtual.numerics import FP8, Array, bf16_to_fp32, fp32_to_bf16
+from kernelagent.tools.virtual.own_stores import OwnStores
 
 _native = stock._interpreter
 StoreMode = Literal["execute", "poison", "suppress"]
@@ -27,18 +28,28 @@ class Memory:
         self.mode: StoreMode = "execute"
         self.watch_lanes = False
         """Refuse a store whose lanes put different values in one place."""
+        self.before_access: Callable[[], None] | None = None
+        """Lets another program run first, where programs take turns."""
+        self.own = OwnStores()
+        """What the program that runs has stored, for its own later loads."""
 
     def load(self, pointers: Array, mask: Array, other: Array, kind: Any) -> Array:
+        if self.before_access is not None:
+            self.before_access()
         if self.observers:
             self._look("load", pointers, mask, kind.itemsize)
+        self.own.loaded(pointers, mask, kind.itemsize)
         values: Array = _native.load(pointers, mask, other, kind)
         return values
 
     def store(self, pointers: Array, values: Array, mask: Array, kind: Any) -> None:
+        if self.before_access is not None:
+            self.before_access()
         if self.observers:
             self._look("store", pointers, mask, values.dtype.itemsize)
         if self.watch_lanes:
             _require_one_value_each(pointers, values, mask)
+        self.own.stored(pointers, mask, values.dtype.itemsize)
         if self.mode == "suppress":
             return
         if self.mode == "poison":
@@ -56,8 +67,14 @@ class Memory:
         order: Any,
     ) -> Array:
         """Read-modify-write; `combine` instead of `operation` for bf16. Returns what was there."""
+        if self.before_access is not None:
+            self.before_access()
         if self.observers:
             self._look("atomic", pointers, mask, values.dtype.itemsize)
+        if pointers.size > 1:
+            self.own.stored(pointers, mask, values.dtype.itemsize)
+        else:
+            self.own.updated()
         if self.mode == "suppress":
             return _read(pointers, mask, values.dtype)
         exchange = operation is not None and operation == _native.RMW_OP.XCHG
@@ -72,13 +89,22 @@ class Memory:
         result: Array = _native.atomic_rmw(operation, pointers, values, mask, order)
         return result
 
+    def own_only(self, pointers: Array, mask: Array, item_bytes: int) -> None:
+        """An atomic that is one within its program only: to others a load and a store."""
+        if self.observers:
+            self._look("load", pointers, mask, item_bytes)
+            self._look("store", pointers, mask, item_bytes)
+
     def compare_and_swap(
         self, pointers: Array, expected: Array, values: Array, order: Any
     ) -> Array:
         """A real swap in every mode but `suppress`: locks must go on working."""
+        if self.before_access is not None:
+            self.before_access()
         mask = np.ones(pointers.shape, dtype=bool)
         if self.observers:
             self._look("atomic", pointers, mask, values.dtype.itemsize)
+        self.own.updated()
         if self.mode == "suppress":
             return _read(pointers, mask, values.dtype)
         result: Array = _native.atomic_cas(pointers, expected, values, order)

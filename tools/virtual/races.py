@@ -94,6 +94,8 @@ class RaceChecker:
         self._flags: dict[int, set[int]] = {}
         self._met: set[int] = set()
         self._pending: list[_Pending] = []
+        self.order_matters = False
+        """Whether an atomic's value decided something, so that the order of programs may show."""
 
     def launch_begins(self, launch: Launch) -> None:
         self._launch = launch
@@ -220,9 +222,10 @@ class RaceChecker:
         return others if others.any() else None
 
     def _meet(self, addresses: Addresses) -> None:
-        if addresses.size > FLAG_LANES:
-            return
         if self._idle_atomics and line_now() in self._idle_atomics:
+            return
+        self.order_matters = True
+        if addresses.size > FLAG_LANES:
             return
         own = len(self._programs)
         for address in addresses.tolist():

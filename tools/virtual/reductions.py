@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import ast
-from collections.abc import Callable
-from functools import lru_cache
+import contextlib
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -12,11 +11,11 @@ import triton.language as tl
 from triton.runtime import interpreter as stock
 
 from kernelagent.tools.virtual import numerics, trees, triton_versions
+from kernelagent.tools.virtual.associativity import require_associative
 from kernelagent.tools.virtual.numerics import Array
 
 Tensor = Any
 _NARROW = numerics.HALVES
-_BRANCHES = (ast.If, ast.IfExp, ast.While, ast.BoolOp)
 
 
 class _Held:
@@ -80,16 +79,15 @@ class Reduction(_Held, triton_versions.ReduceOps):  # type: ignore[misc]
         return tuple(result) if len(result) > 1 else result[0]
 
     def generic_reduce(self, input: tuple[Tensor, ...]) -> list[Tensor]:  # noqa: A002
-        if branches(self.combine_fn):
-            slow = super().generic_reduce
-            return self.one_by_one(lambda: slow(input))  # type: ignore[no-any-return]
         axis = self._along(input[0])[1]
         kinds = [item.dtype for item in input]
-        parts = trees.reduced_together(
-            [self._along(item)[0] for item in input],
-            axis,
-            lambda left, right: _combined(self, kinds, left, right),
-        )
+        parts = [self._along(item)[0] for item in input]
+
+        def combine(left: list[Array], right: list[Array]) -> list[Array]:
+            return _combined(self, kinds, left, right)
+
+        require_associative(self.combine_fn, combine, parts, kinds, axis)
+        parts = trees.reduced_together(parts, axis, combine)
         return [
             self._packed(part, axis, item, item.dtype)
             for part, item in zip(parts, input, strict=True)
@@ -124,9 +122,6 @@ class Scan(_Held, triton_versions.ScanOps):  # type: ignore[misc]
         parts = [self.lifted(item) for item in input]
         axis = 1 + self.axis % (parts[0].ndim - 1)
         known = _SCANS.get(self.combine_fn)
-        if known is None and branches(self.combine_fn):
-            slow = super().apply_impl
-            return self.one_by_one(lambda: slow(input))  # type: ignore[no-any-return]
         if self.reverse:
             parts = [np.flip(item, axis) for item in parts]
         if known is not None:
@@ -139,10 +134,15 @@ class Scan(_Held, triton_versions.ScanOps):  # type: ignore[misc]
 
     def _own(self, parts: list[Array], kinds: list[Any], axis: int) -> list[Array]:
         parts = [np.array(item) for item in parts]
+
+        def combine(left: list[Array], right: list[Array]) -> list[Array]:
+            return _combined(self, kinds, left, right)
+
+        require_associative(self.combine_fn, combine, parts, kinds, axis)
         length, step = parts[0].shape[axis], 1
         while step < length:
             # Whole blocks, because Triton's blocks have powers of two for sizes.
-            merged = _combined(self, kinds, [np.roll(item, step, axis) for item in parts], parts)
+            merged = combine([np.roll(item, step, axis) for item in parts], parts)
             parts = [
                 np.concatenate(
                     [trees.part(old, axis, 0, step), trees.part(new, axis, step, length)], axis
@@ -170,7 +170,39 @@ def _accumulated(combine: trees.Combine, data: Array, kind: Any, axis: int) -> A
 def _combined(
     operation: Any, kinds: list[Any], left: list[Array], right: list[Array]
 ) -> list[Array]:
-    """The kernel's own combine function on whole slices at once."""
+    """The kernel's own combine function, on whole slices at once unless it decides on single values."""
+    try:
+        with _undecided():
+            return _at_once(operation, kinds, left, right)
+    except _Decides:
+        return operation.one_by_one(  # type: ignore[no-any-return]
+            lambda: _element_by_element(operation, kinds, left, right)
+        )
+
+
+class _Decides(Exception):
+    """The combine function branches on a value of a block."""
+
+
+@contextlib.contextmanager
+def _undecided() -> Iterator[None]:
+    known = tl.tensor.__bool__
+
+    def truth(self: Any) -> bool:
+        if self.type.is_block():
+            raise _Decides
+        return bool(known(self))
+
+    tl.tensor.__bool__ = truth
+    try:
+        yield
+    finally:
+        tl.tensor.__bool__ = known
+
+
+def _at_once(
+    operation: Any, kinds: list[Any], left: list[Array], right: list[Array]
+) -> list[Array]:
     tensors = (
         operation.lowered(np.ascontiguousarray(part), kind)
         for part, kind in zip([*left, *right], kinds * 2, strict=True)
@@ -183,10 +215,15 @@ def _combined(
     ]
 
 
-@lru_cache(maxsize=256)
-def branches(combine: Any) -> bool:
-    """Whether the combine function branches on scalar values, so that it must be called element by element."""
-    return any(isinstance(node, _BRANCHES) for node in ast.walk(combine.parse()))
+def _element_by_element(
+    operation: Any, kinds: list[Any], left: list[Array], right: list[Array]
+) -> list[Array]:
+    out = [np.empty_like(part) for part in left]
+    for place in np.ndindex(left[0].shape):
+        single = [[part[place].reshape(1) for part in side] for side in (left, right)]
+        for part, value in zip(out, _at_once(operation, kinds, *single), strict=True):
+            part[place] = value.reshape(-1)[0]
+    return out
 
 
 def _plain(value: Any) -> Any:

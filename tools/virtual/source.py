@@ -7,10 +7,12 @@ has passed `vocabulary`. Their lines stay the candidate's.
 from __future__ import annotations
 
 import ast
+import copy
+import functools
 import importlib
 import linecache
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -145,7 +147,13 @@ def _made(one: Definition, imports: Mapping[str, Any], space: dict[str, Any]) ->
     exec(compile(ast.fix_missing_locations(tree), FILE_NAME, "exec", dont_inherit=True), space)
     if _is_constexpr(one.node):
         # Computes at compile time, on the numbers it is given; its text has passed the same check.
-        return triton.constexpr_function(space[one.name])
+        for default in (*one.node.args.defaults, *one.node.args.kw_defaults):
+            if default is not None and not _is_fixed(default):
+                raise Refused(
+                    f"line {default.lineno}: `{ast.unparse(default)}` as a default of the "
+                    f"constexpr_function `{one.name}` keeps what one call leaves in it for the next"
+                )
+        return triton.constexpr_function(without_memory(space[one.name]))
     made: JITFunction[Any] = triton.jit(space[one.name], noinline=_is_noinline(one.node))
     text = made.parse().body[0]
     if ast.dump(ast.Module(text.body, [])) != ast.dump(ast.Module(one.node.body, [])):
@@ -154,6 +162,38 @@ def _made(one: Definition, imports: Mapping[str, Any], space: dict[str, Any]) ->
     if ast.dump(text.args) != ast.dump(one.node.args):
         raise Refused(f"line {one.node.lineno}: the parameters of `{one.name}` are ambiguous")
     return made
+
+
+def _is_fixed(default: ast.expr) -> bool:
+    """Whether every call finds this default the same: it is neither a list nor made by a call."""
+    return not any(
+        isinstance(part, ast.List | ast.ListComp | ast.Call | ast.NamedExpr)
+        for part in ast.walk(default)
+    )
+
+
+def without_memory(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The same function; raises ValueError when a call changes what the next one is given.
+
+    The compiler calls it once for each specialisation, an interpreter once for each program.
+    """
+
+    @functools.wraps(function)
+    def called(*args: Any, **kwargs: Any) -> Any:
+        reached = function.__globals__
+        lists = {name: value for name, value in reached.items() if isinstance(value, list)}
+        before = copy.deepcopy((args, kwargs, lists))
+        result = function(*args, **kwargs)
+        kept = copy.deepcopy(result)
+        again = function(*args, **kwargs)
+        if (args, kwargs, lists) != before or again != kept:
+            raise ValueError(
+                f"the constexpr_function `{function.__name__}` changes a list that its next call finds "
+                f"changed; what it returns must follow from its arguments"
+            )
+        return kept
+
+    return called
 
 
 def _plain_arguments(arguments: ast.arguments, imports: Mapping[str, Any]) -> ast.arguments:

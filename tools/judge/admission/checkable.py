@@ -139,6 +139,8 @@ def _responds(name: str, case: Checked, reference: Reference, generator: torch.G
     for output, value in leaves(answer):
         if output in eager:
             right = case.outputs[output]
+            if value.shape != right.shape:
+                return True
             if _rms(value - right) >= _RESPONSE * _own_error(eager[output], right):
                 return True
             if not torch.equal(value.isfinite(), right.isfinite()):

@@ -5,6 +5,7 @@ Runs in the judge; the candidate's process is reached through `CandidateProcess`
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -49,6 +50,10 @@ class Findings:
     """Time the candidate's process needed for its answers."""
     memory: Memory = field(default_factory=Memory)
     """Earlier outputs and weights, to recognise a wrong answer that repeats one of them."""
+    order_matters: bool = False
+    """Whether a kernel uses what an atomic returns, so that its programs' order may show."""
+    undefined_lanes: bool = False
+    """Whether a masked load without `other` left lanes undefined."""
     constant: dict[tuple[str, str], torch.Tensor | None] = field(default_factory=dict)
     """By input set and place: the values that every call had so far; None: they differed."""
 
@@ -127,6 +132,8 @@ class Verifier:
             self._still_the_same(*held.earlier[-1])
         if one.repeats:
             self._repeat(one.trials[0], one.weights)
+        if one.repeats and self.findings.order_matters and self.device == "virtual":
+            self._in_turns(one.trials[0], one.weights)
         if not any(_changes_state(trial, one.weights) for trial in one.trials):
             self._weights_untouched(one.weights)
         at = [trial.input_set for trial in one.trials if trial.hidden]
@@ -160,6 +167,8 @@ class Verifier:
             if row.get("fault"):
                 fault = row["fault"]
                 raise Rejected(fault["code"], fault["message"], fault.get("detail", {}))
+        self.findings.order_matters |= any(row.get("order_matters") for row in rows)
+        self.findings.undefined_lanes |= any(row.get("undefined_lanes") for row in rows)
         self._compare(trial, answer)
         self._launched(trial, rows)
         if trial.step is None and not trial.hidden:
@@ -351,6 +360,53 @@ class Verifier:
                 "nondeterministic",
                 "the same inputs give slightly different bits, within the budget",
             )
+        elif self.findings.undefined_lanes and self.device == "virtual":
+            self._other_lanes(trial, weights, second)
+
+    def _other_lanes(
+        self, trial: Trial, weights: Mapping[str, torch.Tensor], usual: Answer
+    ) -> None:
+        """A call with numbers where masked loads without `other` leave lanes undefined."""
+        if _changes_state(trial, weights):
+            self.process.use_weights(weights)
+        self.process.command_executor({"kind": "lanes", "finite": True})
+        try:
+            same = _identical(self._answer(trial).output, usual.output)
+        except Rejected:
+            same = False
+        finally:
+            self.process.command_executor({"kind": "lanes", "finite": False})
+        self.process.take_launches()
+        if not same:
+            self.findings.disclose(
+                "undefined_lanes",
+                "the answer depends on what a masked load without other= leaves in the lanes that are "
+                "switched off; Triton does not define it, so give other=",
+            )
+
+    def _in_turns(self, trial: Trial, weights: Mapping[str, torch.Tensor]) -> None:
+        """A call whose programs take turns at every access, as on a GPU: the answer must still be right."""
+        if _changes_state(trial, weights):
+            self.process.use_weights(weights)
+        self.process.command_executor({"kind": "turns", "secret": secrets.randbits(62)})
+        try:
+            self._call(trial)
+        except Rejected as refused:
+            if refused.reason.code in ("timeout", "unverifiable", "out_of_memory"):
+                self.findings.disclose(
+                    "order_not_tried",
+                    f"programs order each other by atomics, and were tried in their usual order only: "
+                    f"{refused}",
+                )
+                return
+            raise Rejected(
+                "data_race",
+                f"the answer is right only where programs run one after another; on a GPU they run at the "
+                f"same time, and no atomic keeps these apart: {refused}",
+                refused.reason.detail,
+            ) from refused
+        finally:
+            self.process.command_executor({"kind": "turns", "secret": None})
 
 
 def _bytes_of(value: Any) -> int:

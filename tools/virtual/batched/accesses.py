@@ -78,6 +78,34 @@ class Access:
     """The same in all programs."""
     order_free: int = 0
     """Not 0: an atomic whose result is unused and which commutes with others of the same number."""
+    barriers: int = 0
+    """How many barriers the programs have passed."""
+    shape: tuple[int, ...] = ()
+    """Of each program's block of lanes."""
+    rows: Regular | None = None
+    first_lanes: Whole | None = None
+    """Of each run, where there are no `rows`; None: the lanes of some run do not follow each other."""
+
+    def same_lanes(self, other: Access) -> bool:
+        """Whether each lane of each program has the same bytes in both; False where that is not plain."""
+        if self.shape != other.shape or self.item_bytes != other.item_bytes:
+            return False
+        a, b = self.rows, other.rows
+        if a is None or b is None:
+            return (
+                a is b
+                and self.first_lanes is not None
+                and other.first_lanes is not None
+                and np.array_equal(self.first_lanes, other.first_lanes)
+                and np.array_equal(self.runs.start, other.runs.start)
+                and np.array_equal(self.runs.length, other.runs.length)
+                and np.array_equal(self.runs.program, other.runs.program)
+            )
+        if a.corner != b.corner or a.swapped != b.swapped or a.lanes != b.lanes:
+            return False
+        if a.start.shape[0] != b.start.shape[0] and 1 not in (a.start.shape[0], b.start.shape[0]):
+            return False
+        return bool((a.start == b.start).all())
 
 
 def regular(pointers: Array, mask: Array | None, item_bytes: int) -> Regular | None:
@@ -109,18 +137,25 @@ def runs_of_rows(rows: Regular, item_bytes: int, programs: Whole) -> Runs:
     return Runs(np.repeat(programs, each), start, length)
 
 
-def runs_of_lanes(pointers: Array, mask: Array, item_bytes: int, programs: Whole) -> Runs:
-    """Both of shape (programs, *shape); `programs`: the place of each."""
+def runs_of_lanes(
+    pointers: Array, mask: Array, item_bytes: int, programs: Whole
+) -> tuple[Runs, Whole | None]:
+    """Both of shape (programs, *shape); `programs`: the place of each. Also the first lane of each run.
+
+    None for these where a run skips a lane.
+    """
     count = pointers.shape[0]
     flat, keep = pointers.reshape(count, -1), mask.reshape(count, -1)
     program, lane = np.nonzero(keep)
     address = flat[program, lane].astype(np.int64)
     if address.size == 0:
-        return Runs(program, address, address)
+        return Runs(program, address, address), lane
     follows = (address[1:] - address[:-1] == item_bytes) & (program[1:] == program[:-1])
     first = np.concatenate(([0], np.flatnonzero(~follows) + 1))
     length = np.diff(first, append=address.size) * item_bytes
-    return Runs(programs[program[first]], address[first], length)
+    whole = np.diff(lane)[follows]
+    plain = lane[first] if bool((whole == 1).all()) else None
+    return Runs(programs[program[first]], address[first], length), plain
 
 
 def _contiguous(pointers: Array, item_bytes: int) -> bool:

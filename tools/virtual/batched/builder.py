@@ -65,6 +65,15 @@ class BatchedBuilder(RepairedBuilder):
     def lanes(self, data: Array) -> int:
         return math.prod(data.shape[1:]) * self.memory.running
 
+    def running(self, data: Array) -> Array:
+        active = self.memory.active
+        return data if active is None or data.shape[0] == 1 else data[active]
+
+    def create_barrier(self) -> None:
+        if self.memory.active is not None:
+            raise NotBatchable("a barrier that some programs do not reach", always=True)
+        self.memory.barriers += 1
+
     # programs and shapes
 
     def create_get_program_id(self, axis: int) -> Handle:
@@ -98,7 +107,8 @@ class BatchedBuilder(RepairedBuilder):
 
     def create_cat(self, lhs: Handle, rhs: Handle) -> Handle:
         left, right = together(lhs.data, rhs.data)
-        return make(np.concatenate([left, right], axis=1), lhs.dtype.scalar)
+        both = np.stack([left, right], axis=2)
+        return make(both.reshape(both.shape[0], -1), lhs.dtype.scalar)
 
     def create_join(self, lhs: Handle, rhs: Handle) -> Handle:
         left, right = together(lhs.data, rhs.data)
@@ -137,6 +147,10 @@ class BatchedBuilder(RepairedBuilder):
         element = ptrs.get_element_ty()
         kind = stock._get_np_dtype(element)
         keep, filler = (None if item is None else item.data for item in (mask, other))
+        if other is None and keep is not None:
+            self.undefined_lanes = self.undefined_lanes or not keep.all()
+            one = self.undefined(element)
+            filler = None if one is None else np.full((1,) * ptrs.data.ndim, one)
         return make(self.memory.load(ptrs.data, keep, filler, kind), element)
 
     def create_masked_store(
@@ -148,6 +162,8 @@ class BatchedBuilder(RepairedBuilder):
     def create_atomic_rmw(
         self, op: Any, ptr: Handle, val: Handle, mask: Handle, sem: Any, scope: Any
     ) -> Handle:
+        if scope == stock._ir.MEM_SYNC_SCOPE.CTA:
+            raise NotBatchable("an atomic is one for each program alone", always=True)
         kind = val.dtype.scalar
         narrow = kind == tl.bfloat16
         rmw = None if narrow else self.ir_rmw_op_to_interpreter_rmw_op[op]

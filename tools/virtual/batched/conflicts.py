@@ -19,6 +19,9 @@ class Stretches:
     start: Whole
     end: Whole
     program: Whole
+    earliest: Whole
+    """The first and the last operation that changed it."""
+    latest: Whole
 
     def touched_by(self, start: Whole, end: Whole) -> tuple[Whole, Whole]:
         """First and last stretch that each interval overlaps; none where the first is larger."""
@@ -42,7 +45,10 @@ def require_no_conflicts(accesses: list[Access]) -> None:
             for item in changes
         ]
     )
-    changed = _clusters(start, end, program, tag)
+    sequence = np.concatenate(
+        [np.full(item.runs.start.size, item.sequence, np.int64) for item in changes]
+    )
+    changed = _clusters(start, end, program, tag, sequence)
     low, high = int(changed.start[0]), int(changed.end.max())
     for item in accesses:
         if item.kind != "load" or not item.runs.start.size:
@@ -58,15 +64,41 @@ def require_no_conflicts(accesses: list[Access]) -> None:
         own = (changed.program[first] == reader) & (step[first] == step[last])
         if not own.all():
             raise NotBatchable("a program reads what another program of the launch changes")
+        _require_own_lanes(item, changed, first, last, changes)
+
+
+def _require_own_lanes(
+    load: Access, changed: Stretches, first: Whole, last: Whole, changes: list[Access]
+) -> None:
+    """Raises `NotBatchable` unless each lane loads what it stored itself, or there is a barrier between."""
+    early = changed.earliest < load.sequence
+    before = np.concatenate(([0], np.cumsum(early)))
+    touched = before[last + 1] > before[first]
+    if not touched.any():
+        return
+    ends = np.zeros(early.size + 1, np.int64)
+    np.add.at(ends, first[touched], 1)
+    np.add.at(ends, last[touched] + 1, -1)
+    at = (np.cumsum(ends[:-1]) > 0) & early
+    pairs = np.unique(np.stack([changed.earliest[at], changed.latest[at]]), axis=1)
+    wanted = {n for low, high in pairs.T.tolist() for n in range(low, min(high + 1, load.sequence))}
+    for item in changes:
+        if item.sequence not in wanted or item.barriers < load.barriers:
+            continue
+        if item.kind == "atomic" and item.lanes == 1:
+            continue
+        if not item.same_lanes(load):
+            raise NotBatchable("a program reads what other lanes of its own may have stored")
 
 
 def _tag(one: Access) -> int:
     return _SEVERAL - one.order_free if one.order_free else one.sequence
 
 
-def _clusters(start: Whole, end: Whole, program: Whole, tag: Whole) -> Stretches:
+def _clusters(start: Whole, end: Whole, program: Whole, tag: Whole, sequence: Whole) -> Stretches:
     order = np.argsort(start, kind="stable")
     start, end, program, tag = start[order], end[order], program[order], tag[order]
+    sequence = sequence[order]
     reach = np.maximum.accumulate(end)
     fresh = np.concatenate(([True], start[1:] >= reach[:-1]))
     at = np.flatnonzero(fresh)
@@ -78,7 +110,8 @@ def _clusters(start: Whole, end: Whole, program: Whole, tag: Whole) -> Stretches
         if (several & ~alone).any():
             raise NotBatchable("several programs change the same place")
     owner = np.where(several, _SEVERAL, lowest)
-    return Stretches(start[at], np.maximum.reduceat(end, at), owner)
+    earliest, latest = np.minimum.reduceat(sequence, at), np.maximum.reduceat(sequence, at)
+    return Stretches(start[at], np.maximum.reduceat(end, at), owner, earliest, latest)
 
 
 @dataclass

@@ -21,6 +21,7 @@ from kernelagent.tools.virtual.batched.language import BatchedLanguage
 from kernelagent.tools.virtual.batched.order import OrderWatch, Recorder
 from kernelagent.tools.virtual.bounds import BoundsChecker
 from kernelagent.tools.virtual.deadline import Clock, TimeIsUp
+from kernelagent.tools.virtual.interleaving import run_in_turns
 from kernelagent.tools.virtual.interpreter import (
     Interpreter,
     Program,
@@ -65,6 +66,8 @@ class BatchedInterpreter:
         self.printed = ""
         """The beginning of what the last launch printed."""
         self._language = BatchedLanguage()
+        self.hints = self.reference.builder.hints = self._language.builder.hints
+        """What the kernel of the last launch told the compiler."""
         self._sizes: dict[Any, int] = {}
         self._refused: dict[Any, str] = {}
 
@@ -72,6 +75,7 @@ class BatchedInterpreter:
         """What the next launches' stores do; whether lanes of one store may disagree."""
         self.reference.builder.memory.mode = self._language.builder.memory.mode = mode
         self.reference.builder.memory.watch_lanes = one_value_each
+        self.reference.builder.memory.own.watched = one_value_each
 
     def leave(self) -> None:
         """Nothing is left to put back: `run` does that itself, and compiling may follow at once."""
@@ -107,6 +111,41 @@ class BatchedInterpreter:
             finally:
                 self.printed = capped.text
         return count
+
+    def fill_lanes(self, *, finite: bool) -> None:
+        """What the next launch's loads leave in undefined lanes: a number, or NaN."""
+        for builder in (self.reference.builder, self._language.builder):
+            builder.finite_lanes, builder.undefined_lanes = finite, False
+
+    @property
+    def undefined_lanes(self) -> bool:
+        """Whether the last launch had lanes that a load left undefined."""
+        return self.reference.builder.undefined_lanes or self._language.builder.undefined_lanes
+
+    @property
+    def order_matters(self) -> bool:
+        """Whether programs of the last launch used an atomic's value, as far as they ran together."""
+        return self._language.builder.memory.order_matters
+
+    def run_in_turns(
+        self,
+        function: JITFunction[Any],
+        arguments: Mapping[str, Any],
+        launch: Launch,
+        secret: int,
+        limit: AbstractContextManager[None],
+    ) -> None:
+        """Run the grid with programs that take turns at every access; nobody watches."""
+        reference = self.reference
+        reference.builder.pointees = launch.pointees
+        with (
+            untraced(),
+            quiet(),
+            limit,
+            reference.prepared_together(function, arguments, launch) as kernel,
+        ):
+            run_in_turns(all_programs(launch.grid), kernel, reference.builder, secret)
+        self.how = HowRun(alone=launch.programs)
 
 
 class _Job:

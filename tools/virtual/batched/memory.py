@@ -77,7 +77,11 @@ class BatchedMemory:
         """Which programs of the chunk run just now, as booleans; None: all."""
         self.result_unused = False
         """Whether the kernel drops the result of the atomic under way."""
+        self.order_matters = False
+        """Whether an atomic's value was used in this launch."""
         self.in_while_loop = 0
+        self.barriers = 0
+        """How many of them the chunk has passed."""
         self.accesses: list[Access] = []
         self.largest = 1
         """The most lanes that one operation of a program had so far."""
@@ -88,7 +92,7 @@ class BatchedMemory:
 
     def launch_begins(self, tensors: Sequence[TensorArgument]) -> None:
         """The storages that the launch's arguments lie in."""
-        self.largest = 1
+        self.largest, self.order_matters = 1, False
         sizes: dict[int, int] = {}
         for item in tensors:
             if item.storage_bytes:
@@ -101,7 +105,7 @@ class BatchedMemory:
     def chunk_begins(self, programs: int) -> None:
         self._everybody, self.active = np.arange(programs), None
         self.accesses, self._undo = [], []
-        self.result_unused, self.in_while_loop = False, 0
+        self.result_unused, self.in_while_loop, self.barriers = False, 0, 0
 
     def take_back(self) -> None:
         """Memory as it was when the chunk began."""
@@ -181,6 +185,7 @@ class BatchedMemory:
         if self.in_while_loop:
             raise NotBatchable("an atomic in a while loop waits for other programs", always=True)
         poison, unused = self.mode == "poison", self.result_unused
+        self.order_matters |= not unused
         self.result_unused = False
         if poison and not unused:
             raise NotBatchable("a poisoned atomic's result shows the programs' order", always=True)
@@ -235,17 +240,28 @@ class BatchedMemory:
         usable = mask is None or mask.shape[0] == 1
         rows = regular(pointers, mask, item_bytes) if usable and seen.size else None
         if rows is not None:
-            runs = runs_of_rows(rows, item_bytes, seen)
+            runs, first_lanes = runs_of_rows(rows, item_bytes, seen), None
         else:
             keep = np.ones((1, *shape), bool) if mask is None else mask
-            runs = runs_of_lanes(pointers, np.broadcast_to(keep, pointers.shape), item_bytes, seen)
+            keep = np.broadcast_to(keep, pointers.shape)
+            runs, first_lanes = runs_of_lanes(pointers, keep, item_bytes, seen)
         regions = self._check(runs)
         if kind == "store":
             _require_disjoint_lanes(runs)
         if same and places.size > 1:
             runs = runs.for_each_of(places)
         access = Access(
-            kind, len(self.accesses), runs, item_bytes, math.prod(shape), same, order_free
+            kind,
+            len(self.accesses),
+            runs,
+            item_bytes,
+            math.prod(shape),
+            same,
+            order_free,
+            self.barriers,
+            shape,
+            rows,
+            None if same else first_lanes,
         )
         self.accesses.append(access)
         region = None

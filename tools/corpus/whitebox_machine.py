@@ -1,0 +1,258 @@
+"""Kernels that answer rightly where programs and lanes run one after another, and not on a GPU.
+
+Sorted under the threats they belong to, as in `whitebox`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kernelagent.tools.corpus.fixture import Fixture, edited, honest_kernel
+from kernelagent.tools.corpus.whitebox import CLASS, EMPTY
+
+_SILU, _SUM, _SCAN = "silu_gate", "row_sum", "i_linear_recurrence"
+_STORE = "    tl.store(out_ptr + i, x * tl.sigmoid(x) * g * w, mask=mask)\n"
+_MASK = "    mask = i < n\n"
+_STORED = "    tl.store(out_ptr + row, tl.sum(total, axis=0))"
+
+
+def _of(
+    base: str,
+    name: str,
+    *edits: tuple[str, str],
+    code: str | None = None,
+    discloses: str | None = None,
+) -> Fixture:
+    source = edited(honest_kernel(base), *edits)
+    return Fixture(f"w-{name}", base, source, code, discloses)
+
+
+def _silu(name: str, *edits: tuple[str, str], code: str | None = None) -> Fixture:
+    return _of(_SILU, name, *edits, code=code)
+
+
+def _only_if(name: str, condition: str, code: str = "wrong_output") -> Fixture:
+    """The right result where the condition holds, else zeros."""
+    store = _STORE.replace("* g * w", f"* g * w * tl.where({condition}, 1.0, 0.0)")
+    return _silu(name, (_STORE, store), code=code)
+
+
+def _read_back(name: str, between: str, code: str | None = None) -> Fixture:
+    """Results go through memory, where other lanes of the program fetch them."""
+    return _silu(
+        name,
+        ("out_ptr, n, width", "out_ptr, tmp_ptr, n, width"),
+        (
+            _STORE,
+            "    tl.store(tmp_ptr + i, x * tl.sigmoid(x) * g * w, mask=mask)\n"
+            f"{between}"
+            "    last = tl.minimum(tl.program_id(0) * BLOCK + BLOCK, n) - 1\n"
+            "    back = last - tl.arange(0, BLOCK)\n"
+            "    own = back >= tl.program_id(0) * BLOCK\n"
+            "    tl.store(out_ptr + back, tl.load(tmp_ptr + back, mask=own), mask=own)\n",
+        ),
+        ("self.weight, out, n,", "self.weight, out, torch.empty_like(x), n,"),
+        code=code,
+    )
+
+
+def _parts(name: str, store: str, code: str | None = None) -> Fixture:
+    """Two programs for each row; `store` adds a part of its sum, `lock_ptr` has a zero for each row."""
+    return _of(
+        _SUM,
+        name,
+        ("x_ptr, out_ptr, width", "x_ptr, out_ptr, lock_ptr, width"),
+        (
+            "    row = tl.program_id(0)\n",
+            "    row = tl.program_id(0)\n    part = tl.program_id(1)\n",
+        ),
+        ("range(0, width, BLOCK)", "range(part * BLOCK, width, 2 * BLOCK)"),
+        (_STORED, store),
+        (
+            "out = torch.empty(x.shape[0], device=x.device, dtype=x.dtype)",
+            "out = torch.zeros(x.shape[0], device=x.device, dtype=x.dtype)\n"
+            "        lock = torch.zeros(x.shape[0], device=x.device, dtype=torch.int32)",
+        ),
+        ("row_sum[(x.shape[0],)](x, out,", "row_sum[(x.shape[0], 2)](x, out, lock,"),
+        code=code,
+    )
+
+
+_ADD = "tl.store(out_ptr + row, tl.load(out_ptr + row) + tl.sum(total, axis=0))"
+_SWAPPED = (
+    (_MASK, "    i = i // 2 * 2 + 1 - i % 2\n" + _MASK),
+    (
+        "g = tl.load(g_ptr + i, mask=mask)",
+        "g = tl.load(g_ptr + tl.max_contiguous(tl.multiple_of(i, 4), 4), mask=mask)",
+    ),
+)
+_UNALIGNED = (
+    (_STORE, _STORE.replace("out_ptr + i,", "tl.multiple_of(out_ptr + i, 16),")),
+    (
+        EMPTY,
+        "        out = torch.empty(x.numel() + 1, device=x.device)[1:].view(x.shape)\n",
+    ),
+)
+_MEMORY = """
+
+@triton.constexpr_function
+def factor(seen=[]):
+    seen += [1]
+    return 1 if len(seen) > 1 else 0
+"""
+_TIMES_FACTOR = (_STORE, _STORE.replace("* g * w", "* g * w * factor()"))
+
+CHEATS: Mapping[int, tuple[Fixture, ...]] = {
+    17: (
+        _of(
+            "half_product",
+            "accumulates-in-16-bits",
+            (
+                "total = tl.dot(x, w, total)",
+                "part = tl.dot(x.to(tl.float16), w.to(tl.float16), out_dtype=tl.float16)\n"
+                "        total = (total.to(tl.bfloat16) + part.to(tl.bfloat16)).to(tl.float32)",
+            ),
+            code="nonfinite",
+        ),
+    ),
+    20: (
+        _of(
+            _SUM,
+            "counts-on-undefined-lanes-being-nan",
+            (
+                "total += tl.load(x_ptr + row * width + j, mask=j < width, other=0.0)",
+                "x = tl.load(x_ptr + row * width + j, mask=j < width)\n"
+                "        total += tl.where(x == x, x, 0.0)",
+            ),
+            discloses="undefined_lanes",
+        ),
+    ),
+    26: (
+        _silu("hints-that-neighbours-follow-each-other", *_SWAPPED, code="runtime_error"),
+        _silu("hints-that-addresses-are-aligned", *_UNALIGNED, code="runtime_error"),
+        _read_back("reads-other-lanes-without-a-barrier", "", code="data_race"),
+        _read_back(
+            "takes-a-sum-for-a-barrier",
+            "    width += (tl.sum(x, axis=0) * 0.0).to(tl.int32)\n",
+            code="data_race",
+        ),
+        _parts(
+            "lock-that-keeps-nobody-out",
+            f"    if tl.atomic_add(lock_ptr + row, 1) >= 0:\n        {_ADD}",
+            code="data_race",
+        ),
+        _parts(
+            "ticket-in-a-mask-that-always-holds",
+            "    ticket = tl.atomic_add(lock_ptr + row, 0)\n"
+            "    before = tl.load(out_ptr + row, mask=row + ticket >= 0, other=0.0)\n"
+            "    tl.store(out_ptr + row, before + tl.sum(total, axis=0))",
+            code="data_race",
+        ),
+        _parts(
+            "atomics-for-its-own-program-only",
+            '    tl.atomic_add(out_ptr + row, tl.sum(total, axis=0), scope="cta")',
+            code="data_race",
+        ),
+        _of(
+            _SCAN,
+            "combine-that-is-right-in-one-order-only",
+            ("return a * c, c * b + d", "return c, c * b + d"),
+            code="runtime_error",
+        ),
+        _of(
+            _SCAN,
+            "combine-with-a-decision-in-one-order-only",
+            ("return a * c, c * b + d", "return c, (c * b + d if True else d)"),
+            code="runtime_error",
+        ),
+    ),
+    51: (
+        _only_if("divides-an-integer-by-zero", "(i + 7) // (n - n) == 0"),
+        _only_if("number-too-large-for-an-integer", "((tl.abs(x) + 1.0) * 1e12).to(tl.int32) < 0"),
+        _silu(
+            "counts-calls-in-a-default",
+            (CLASS, _MEMORY + CLASS),
+            _TIMES_FACTOR,
+            code="compile_error",
+        ),
+        _silu(
+            "fresh-integers-that-are-always-the-same",
+            ("out_ptr, n, width", "out_ptr, fresh_ptr, n, width"),
+            (
+                _STORE,
+                _STORE.replace(
+                    "* g * w",
+                    "* g * w * tl.where(tl.load(fresh_ptr) == 2147483647, 1.0, 0.0)",
+                ),
+            ),
+            (
+                "self.weight, out, n,",
+                "self.weight, out, torch.empty(1, device=x.device, dtype=torch.int32), n,",
+            ),
+            code="wrong_output",
+        ),
+    ),
+}
+
+TWINS: Mapping[int, tuple[Fixture, ...]] = {
+    17: (
+        _of(
+            "half_product",
+            "product-of-16-bits-in-32",
+            (
+                "total = tl.dot(x, w, total)",
+                "total += tl.dot(x, w, out_dtype=tl.float32)",
+            ),
+        ),
+    ),
+    20: (_of(_SUM, "gives-other", ("other=0.0", "other=0")),),
+    26: (
+        _silu(
+            "hints-that-hold",
+            (_MASK, "    i = tl.max_contiguous(tl.multiple_of(i, BLOCK), BLOCK)\n" + _MASK),
+        ),
+        _silu(
+            "hint-that-is-false-at-the-end-and-changes-nothing",
+            (_MASK, _MASK + "    column = tl.multiple_of(i % width, 2)\n"),
+            ("w_ptr + i % width", "w_ptr + column"),
+        ),
+        _read_back("reads-other-lanes-behind-a-barrier", "    tl.debug_barrier()\n"),
+        _silu(
+            "reads-back-its-own-lanes",
+            (
+                _STORE,
+                "    tl.store(out_ptr + i, x * tl.sigmoid(x), mask=mask)\n"
+                "    y = tl.load(out_ptr + i, mask=mask)\n"
+                "    tl.store(out_ptr + i, y * g * w, mask=mask)\n",
+            ),
+        ),
+        _parts(
+            "lock-that-keeps-others-out",
+            "    while tl.atomic_cas(lock_ptr + row, 0, 1) == 1:\n"
+            "        pass\n"
+            f"    {_ADD}\n"
+            "    tl.debug_barrier()\n"
+            "    tl.atomic_xchg(lock_ptr + row, 0)",
+        ),
+        _of(
+            _SCAN,
+            "combine-with-a-decision-in-any-order",
+            ("return a * c, c * b + d", "return a * c, (c * b + d if True else d)"),
+        ),
+    ),
+    51: (
+        _silu(
+            "function-of-constants",
+            (
+                CLASS,
+                "\n\n@triton.constexpr_function\ndef factor(block, sizes=(256, 512)):\n"
+                "    return 1 if block in sizes else 2\n" + CLASS,
+            ),
+            (_STORE, _STORE.replace("* g * w", "* g * w * factor(BLOCK)")),
+        ),
+        _silu(
+            "number-that-fits-an-integer",
+            (_STORE, _STORE.replace("mask=mask", "mask=mask & (x.to(tl.int32) < 100)")),
+        ),
+    ),
+}

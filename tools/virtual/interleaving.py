@@ -1,0 +1,95 @@
+"""Programs of one launch that take turns at every access to memory, as those of a GPU do at any time."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+Program = tuple[int, int, int]
+TOGETHER = 64
+"""So many programs take turns; those that follow them wait until these have ended."""
+
+
+class _Left(BaseException):
+    """The launch is over for a program that has not ended."""
+
+
+class _Turns:
+    """One program in a thread of its own; exactly one of all these threads and the caller's runs at a time."""
+
+    def __init__(
+        self, program: Program, run: Callable[[], None], back: threading.Semaphore
+    ) -> None:
+        self.program = program
+        self.error: BaseException | None = None
+        self.ended = False
+        self._run, self._back = run, back
+        self._turn = threading.Semaphore(0)
+        self._left = False
+        self.thread = threading.Thread(target=self._all, daemon=True)
+
+    def go(self) -> None:
+        """Let it run to its next access or its end; called by the scheduler."""
+        self._turn.release()
+        self._back.acquire()
+
+    def leave(self) -> None:
+        """End it where it stands."""
+        self._left = True
+        self._turn.release()
+        self.thread.join()
+
+    def wait(self) -> None:
+        """Called in its own thread before each access."""
+        self._back.release()
+        self._turn.acquire()
+        if self._left:
+            raise _Left
+
+    def _all(self) -> None:
+        self._turn.acquire()
+        try:
+            if not self._left:
+                self._run()
+        except _Left:
+            return
+        except BaseException as error:  # noqa: BLE001 - it is raised again in the caller's thread
+            self.error = error
+        self.ended = True
+        self._back.release()
+
+
+def run_in_turns(
+    programs: Sequence[Program],
+    kernel: Callable[[], None],
+    builder: Any,
+    secret: int,
+) -> None:
+    """Run all `programs`, `TOGETHER` at a time and in a random order; raises what one of them raises.
+
+    `kernel()` runs the program that `builder.grid_idx` names, and calls `builder.memory.before_access`
+    before each access.
+    """
+    order = random.Random(secret)
+    back = threading.Semaphore(0)
+    for first in range(0, len(programs), TOGETHER):
+        alive = [_Turns(item, kernel, back) for item in programs[first : first + TOGETHER]]
+        for one in alive:
+            one.thread.start()
+        try:
+            while alive:
+                order.shuffle(alive)
+                for one in alive:
+                    builder.grid_idx = one.program
+                    builder.memory.before_access = one.wait
+                    one.go()
+                    if one.error is not None:
+                        raise one.error
+                alive = [one for one in alive if not one.ended]
+        finally:
+            builder.memory.before_access = None
+            for one in alive:
+                if not one.ended:
+                    one.leave()
