@@ -7,8 +7,13 @@ the program the emitted module is put into.
 from __future__ import annotations
 
 import builtins
+import copyreg
+import decimal
 import gc
+import logging
 import os
+import resource
+import socket
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -47,6 +52,7 @@ _OF_THE_COMPILER = (
     *("TRITON_CACHE_DIR", "TRITON_PTXAS_PATH", "TRITON_LIBDEVICE_PATH", "CUDA_HOME"),
 )
 """How the names of the variables begin that torch.compile sets."""
+_LIMITS = (resource.RLIMIT_NOFILE, resource.RLIMIT_STACK, resource.RLIMIT_CORE)
 _RECURSION_OF_INDUCTOR = 2000
 """What `torch._inductor.compile_fx` sets in torch 2.11 to 2.13."""
 
@@ -199,7 +205,24 @@ def _settings() -> dict[str, Any]:
         "the hooks of the interpreter": (sys.excepthook, sys.unraisablehook, sys.displayhook),
         "the recursion limit": sys.getrecursionlimit(),
         **registered(),
+        **_of_the_process(),
         "the working directory": os.getcwd(),  # noqa: PTH109 - compared as text
+    }
+
+
+def _of_the_process() -> dict[str, Any]:
+    mask = os.umask(0o077)
+    os.umask(mask)
+    context = decimal.getcontext()
+    return {
+        "the umask": mask,
+        "the limits of the process": tuple(map(resource.getrlimit, _LIMITS)),
+        "the default timeout of sockets": socket.getdefaulttimeout(),
+        "the switch interval of the interpreter": sys.getswitchinterval(),
+        "the level below which nothing is logged": logging.root.manager.disable,
+        "the decimal context": (context.prec, context.rounding),
+        "the standard streams": (sys.stdin, sys.stdout, sys.stderr),
+        "how objects are copied and pickled": frozenset(copyreg.dispatch_table),
     }
 
 

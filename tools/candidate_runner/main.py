@@ -28,6 +28,7 @@ from kernelagent.tools.candidate_runner.host_time import HostTime
 from kernelagent.tools.candidate_runner.integrity import Integrity, let_torch_compile
 from kernelagent.tools.candidate_runner.launches import Launches, watch_launches
 from kernelagent.tools.candidate_runner.watch import Watch
+from kernelagent.tools.candidate_runner.whole_interpreter import WholeInterpreter
 from kernelagent.tools.tensors import NotPortable, open_parcel, parcel
 from kernelagent.tools.training_step import TrainingStep
 from kernelagent.tools.wire import Channel, ChannelClosed, Frame
@@ -135,6 +136,8 @@ class Runner:
             native = device != "cuda"
             self._integrity = Integrity(may_compile=may_compile, native_threads=native)
         self._watch = Watch(may_compile=may_compile)
+        # What torch.compile replaces at its first use is torch's own business.
+        self._interpreter = None if may_compile else WholeInterpreter()
         self._remote: Any = _remote_executor() if native else None
         self._host = HostTime(_launching if device != "cuda" else float)
 
@@ -272,6 +275,12 @@ class Runner:
                 del self._held[number]
         return {"kind": "done"}, ()
 
+    def left(self, _: Frame) -> tuple[dict[str, Any], Any]:
+        """Asked once, when all is judged: is everything that was loaded before still as it was?"""
+        if self._interpreter is not None:
+            self._interpreter.require_as_it_was()
+        return {"kind": "done"}, ()
+
     def state(self, _: Frame) -> tuple[dict[str, Any], Any]:
         return self._sent("state", self._loaded().state())
 
@@ -380,6 +389,7 @@ _REQUESTS: dict[str, Callable[[Runner, Frame], tuple[dict[str, Any], Any]]] = {
     "replay": Runner.replay,
     "held": Runner.held,
     "forget": Runner.forget,
+    "left": Runner.left,
     "state": Runner.state,
     "account": Runner.account,
     **dict.fromkeys(("suppress", "trace", "graph", "facts"), Runner.observe),

@@ -58,6 +58,23 @@ CHEATS: Mapping[int, tuple[Fixture, ...]] = {
         ),
     ),
     59: (
+        _leaving("optimizer-replaced", "torch.optim.SGD.step = lambda self, closure=None: None"),
+        _leaving(
+            "default-argument-replaced",
+            "f = torch.nn.functional.layer_norm\n"
+            "f.__defaults__ = tuple(1.0 if v == 1e-5 else v for v in f.__defaults__)",
+        ),
+        _leaving("method-added", "torch.nn.ReLU.__call__ = later"),
+        _leaving("root-replaced", "import math\nmath.sqrt = later"),
+        _leaving("copies-of-files-replaced", "import shutil\nshutil.copyfile = later"),
+        _leaving("mask-of-new-files", "import os\nos.umask(0)"),
+        _leaving("timeout-of-sockets", "import socket\nsocket.setdefaulttimeout(0.001)"),
+        _leaving("nothing-is-logged", "import logging\nlogging.disable(logging.CRITICAL)"),
+        _leaving("output-replaced", "import io, sys\nsys.stdout = io.StringIO()"),
+        _leaving(
+            "pickling-of-tensors",
+            "import copyreg\ncopyreg.pickle(torch.Tensor, lambda t: (int, ()))",
+        ),
         _leaving(
             "timer-signal",
             "import signal\nsignal.setitimer(signal.ITIMER_REAL, 1000.0)",

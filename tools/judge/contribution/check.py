@@ -189,6 +189,7 @@ def proof_at_the_end(context: JudgeContext, process: CandidateProcess) -> None:
 
     Finds a candidate that changes its behaviour after a certain number of calls. Raises `Rejected`.
     """
+    process.require_nothing_left()
     if context.device.kind != "virtual" or context.settings.policy == "any":
         return
     source = secrets.choice(context.sources)

@@ -279,6 +279,10 @@ class CandidateProcess(Closing):
         except ValidationError as error:
             self._broke_protocol(f"its torch operations are not rows: {error}")
 
+    def require_nothing_left(self) -> None:
+        """Asked last: raises `Rejected` where the candidate replaced what other code uses."""
+        self._ask({"kind": "left"}, None, self._limits.call_s)
+
     def replay(self, arguments: Arguments, hidden: list[Any]) -> Replayed:
         """Run the forward on `arguments` while the executor does it on the `hidden` tensors as well.
 
