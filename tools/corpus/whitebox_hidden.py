@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kernelagent.tools.corpus.fixture import Fixture
-from kernelagent.tools.corpus.whitebox import CLASS, LAUNCH, RETURN, cheat, twin
+from kernelagent.tools.corpus.fixture import Fixture, edited
+from kernelagent.tools.corpus.whitebox import CLASS, HONEST, LAUNCH, RETURN, cheat, twin
 
 _BITS = """
 
@@ -78,6 +78,18 @@ CHEATS: Mapping[int, tuple[Fixture, ...]] = {
             "numpy-that-checks-itself-under-pure",
             _NUMPY + _MOVE + _RAISES + RETURN,
             policy="pure",
+        ),
+        Fixture(
+            "w-text-replaced",
+            "silu_gate",
+            edited(
+                HONEST,
+                (
+                    CLASS,
+                    "\n\nsilu_gate._unsafe_update_src(silu_gate.src + '    x = 0\\n')\n" + CLASS,
+                ),
+            ),
+            "tampering",
         ),
         cheat("torch-where-no-mode-is", _STACK + LAUNCH + RETURN, top=_BITS),
     ),

@@ -31,7 +31,7 @@ from kernelagent.tools.virtual.launching import Kernel, Launcher, NoContents
 from kernelagent.tools.virtual.marking import Marks
 from kernelagent.tools.virtual.replay import Replay
 from kernelagent.tools.virtual.requests import Forged
-from kernelagent.tools.virtual.source import KernelSource, UnknownKernel
+from kernelagent.tools.virtual.source import KernelSource, OtherText, UnknownKernel
 from kernelagent.tools.virtual.synchronising import idle_atomics
 from kernelagent.tools.virtual.vocabulary import Refused
 from kernelagent.tools.wire import Channel, ChannelClosed, ChannelViolation
@@ -179,6 +179,8 @@ class Executor:
             return _failed(failure.code, str(failure), line=failure.line, detail=failure.detail)
         except Refused as refused:
             return _failed("compile_error", str(refused))
+        except OtherText as other:
+            return _failed("tampering", str(other))
         except NoContents as error:
             return _failed("runtime_error", str(error))
         except MemoryError as error:
@@ -195,6 +197,7 @@ class Executor:
     def _compile(self, request: dict[str, Any]) -> dict[str, Any]:
         key = repr(request)
         if key not in self._by_request:
+            self._source.require_texts(request["texts"])
             module = self._source.load(request["constants"])
             function = module.function(*request["function"])
             constants = decode_paths(request["constexprs"], module.function)

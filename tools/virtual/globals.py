@@ -18,21 +18,36 @@ def constants_of(values: Iterable[Any]) -> dict[str, Any]:
     former, and its compiler names the latter. Raises `NotEncodable` when one name has two values.
     """
     reported: dict[str, Any] = {}
-    waiting = [value for value in values if isinstance(value, JITFunction)]
-    seen: set[int] = set()
-    while waiting:
-        function = waiting.pop()
-        if id(function) in seen or str(function.__module__).startswith("triton."):
-            continue
-        seen.add(id(function))
+    for function in _reached(values):
         scope = function.get_capture_scope()
         for name in sorted(_names(function) & scope.keys()):
             value = scope[name]
             if isinstance(value, JITCallable) and str(value.__module__).startswith("triton."):
                 continue
-            waiting += [value] if isinstance(value, JITFunction) else []
             _put(reported, name, value)
     return reported
+
+
+def texts_of(values: Iterable[Any]) -> list[list[Any]]:
+    """Name, first line and text of the same jit functions, as Triton would compile them."""
+    return [
+        [function.fn.__name__, function.fn.__code__.co_firstlineno, str(function.src)]
+        for function in _reached(values)
+    ]
+
+
+def _reached(values: Iterable[Any]) -> list[JITFunction[Any]]:
+    waiting = [value for value in values if isinstance(value, JITFunction)]
+    reached: dict[int, JITFunction[Any]] = {}
+    while waiting:
+        function = waiting.pop()
+        if id(function) in reached or str(function.__module__).startswith("triton."):
+            continue
+        reached[id(function)] = function
+        scope = function.get_capture_scope()
+        called = [scope[name] for name in sorted(_names(function) & scope.keys())]
+        waiting += [value for value in called if isinstance(value, JITFunction)]
+    return list(reached.values())
 
 
 def _names(function: JITFunction[Any]) -> set[str]:

@@ -12,7 +12,7 @@ import functools
 import importlib
 import linecache
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -63,12 +63,41 @@ class KernelSource:
         lines = [f"{line}\n" for line in text.split("\n")]
         linecache.cache[FILE_NAME] = (len(text), None, lines, FILE_NAME)
 
+    def require_texts(self, texts: Iterable[Sequence[Any]]) -> None:
+        """Raises `OtherText` unless Triton would compile what stands in the file."""
+        own = {(item.name, item.line): item.node for item in self._definitions}
+        for name, line, text in texts:
+            node = own.get((str(name), int(line)))
+            if node is not None and not same_text(node, str(text)):
+                raise OtherText(
+                    f"Triton would compile another text of `{name}` than the one at line {line} of the "
+                    f"candidate's file"
+                )
+
     def load(self, constants: Mapping[str, Any]) -> KernelModule:
         """The kernels in a namespace that holds `constants` (as `codec.encode` wrote them)."""
         key = repr(sorted((name, repr(value)) for name, value in constants.items()))
         if key not in self._loaded:
             self._loaded[key] = KernelModule(self._definitions, self._imports, constants)
         return self._loaded[key]
+
+
+class OtherText(Exception):
+    """A jit function whose text is not the one that stands in the file."""
+
+
+def same_text(node: ast.FunctionDef, text: str) -> bool:
+    """Whether a text that Triton would compile is this definition, decorators and blanks aside."""
+    try:
+        parsed = ast.parse(text).body
+    except (SyntaxError, ValueError):
+        return False
+    if len(parsed) != 1 or not isinstance(parsed[0], ast.FunctionDef):
+        return False
+    both = [copy.copy(item) for item in (parsed[0], node)]
+    for item in both:
+        item.decorator_list = []
+    return ast.dump(both[0]) == ast.dump(both[1])
 
 
 @dataclass
