@@ -28,7 +28,7 @@ def main(arguments: list[str]) -> None:
     if not python.exists():
         _create(system_packages=bool(_reusable()))
     constraints = VENV / "constraints.txt"
-    constraints.write_text(_constraints(), encoding="utf-8")
+    constraints.write_text(pinned_versions(), encoding="utf-8")
     command = [str(python), "-m", "pip", "install", "--quiet", "-c", str(constraints), "-e", wanted]
     done = subprocess.run(command, cwd=ROOT, check=False)
     if done.returncode != 0:
@@ -56,7 +56,7 @@ def _reusable() -> dict[str, str]:
             result[name] = version(name)
         except PackageNotFoundError:
             return {}
-        if bounds is None or not _within(result[name], bounds[1], bounds[2]):
+        if bounds is None or not within(result[name], bounds[1], bounds[2]):
             return {}
     return result
 
@@ -65,7 +65,7 @@ def _pins() -> str:
     return (ROOT / "constraints.txt").read_text(encoding="utf-8")
 
 
-def _within(version: str, lowest: str, beyond: str | None) -> bool:
+def within(version: str, lowest: str, beyond: str | None) -> bool:
     release = _release(version)
     return _release(lowest) <= release and (beyond is None or release < _release(beyond))
 
@@ -74,7 +74,7 @@ def _release(text: str) -> tuple[int, ...]:
     return tuple(int(part) for part in re.findall(r"\d+", text.partition("+")[0])[:3])
 
 
-def _constraints() -> str:
+def pinned_versions() -> str:
     """The pins; torch and triton as they are where the environment was made to reuse them.
 
     A CUDA build of torch asks for exactly the triton that it was made with, so that no pin of ours may

@@ -22,8 +22,10 @@ from pathlib import Path
 from kernelagent.domain.candidate import Candidate
 from kernelagent.domain.judge_settings import JudgeSettings
 from kernelagent.domain.problem import ProblemSpec
+from kernelagent.loop.exclusive_gpu import Judges
+from kernelagent.loop.run import HERE
+from kernelagent.loop.turn_outcome import Evaluator
 from kernelagent.tools.corpus.fixture import honest_kernel, problem_path
-from kernelagent.tools.judge_client import JudgeProcess
 
 KERNELS = tuple(
     """relu_affine row_softmax layer_norm row_sum linear_gelu half_product masked_softmax
@@ -198,14 +200,14 @@ class Verdict:
     """None: accepted, the fault was not caught."""
 
 
-def judged(kernel: str, planted: Iterable[Fault]) -> list[Verdict]:
+def judged(kernel: str, planted: Iterable[Fault], judges: Judges = HERE) -> list[Verdict]:
     """The judge's word on each."""
     settings = JudgeSettings(ProblemSpec(path=str(problem_path(kernel))), device="virtual")
-    with JudgeProcess(settings) as judge:
+    with judges.open(settings, lambda *_: None) as judge:
         return [_verdict(judge, fault) for fault in planted]
 
 
-def _verdict(judge: JudgeProcess, fault: Fault) -> Verdict:
+def _verdict(judge: Evaluator, fault: Fault) -> Verdict:
     result = judge.evaluate(Candidate(fault.source), lambda _: None)
     return Verdict(fault, result.reason.code if result.reason else None)
 

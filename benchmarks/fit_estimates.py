@@ -105,11 +105,11 @@ def main() -> None:
     torch.set_num_threads(1)
     sets = json.loads(options.measured.read_text(encoding="utf-8"))["sets"]
     folders = dict(text.split("=", 1) for text in options.problems)
-    traces = {commit: _traces(commit, Path(folder), sets) for commit, folder in folders.items()}
-    eager = Fit(_samples(sets, traces, "eager"), options.strength, {})
+    traces = {commit: traces_of(commit, Path(folder), sets) for commit, folder in folders.items()}
+    eager = Fit(samples_of(sets, traces, "eager"), options.strength, {})
     eager_held = eager.cross_validated()
     eager.run()
-    late = Fit(_samples(sets, traces, "compiled"), options.strength, eager.constants())
+    late = Fit(samples_of(sets, traces, "compiled"), options.strength, eager.constants())
     late_held = late.cross_validated()
     late.run()
     held = {"eager": (eager, eager_held), "compiled": (late, late_held)}
@@ -118,7 +118,9 @@ def main() -> None:
         options.predictions.write_text(json.dumps(_predictions(held)), encoding="utf-8")
 
 
-def _traces(commit: str, folder: Path, sets: Mapping[str, Any]) -> dict[str, tuple[Operation, ...]]:
+def traces_of(
+    commit: str, folder: Path, sets: Mapping[str, Any]
+) -> dict[str, tuple[Operation, ...]]:
     wanted = {name for s in sets.values() if s["commit"] == commit for name in s["rows"]}
     return {
         name: operations_of(ProblemSpec(path=str(folder / name)))
@@ -127,7 +129,7 @@ def _traces(commit: str, folder: Path, sets: Mapping[str, Any]) -> dict[str, tup
     }
 
 
-def _samples(sets: Mapping[str, Any], traces: Traces, way: str) -> list[Sample]:
+def samples_of(sets: Mapping[str, Any], traces: Traces, way: str) -> list[Sample]:
     result = []
     for name, measured in sets.items():
         gpu = ceilings_for(GPUS[name])

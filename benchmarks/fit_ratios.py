@@ -20,7 +20,7 @@ from pathlib import Path
 
 import torch
 
-from benchmarks.fit_estimates import FOLDS, MAIN, Fit, Sample, _samples, _traces
+from benchmarks.fit_estimates import FOLDS, MAIN, Fit, Sample, samples_of, traces_of
 from kernelagent.tools.estimates.library import root
 
 _MATH = ("matmul", "matvec", "conv", "conv3d", "depthwise", "attention", "recurrent")
@@ -63,9 +63,9 @@ def main() -> None:
     sets = json.loads(options.measured.read_text(encoding="utf-8"))["sets"]
     sets = {name: sets[name] for name in options.sets}
     folders = dict(text.split("=", 1) for text in options.problems)
-    traces = {commit: _traces(commit, Path(folder), sets) for commit, folder in folders.items()}
-    eager = Fit(_samples(sets, traces, "eager"), options.strength, {})
-    late = _samples(sets, traces, "compiled")
+    traces = {commit: traces_of(commit, Path(folder), sets) for commit, folder in folders.items()}
+    eager = Fit(samples_of(sets, traces, "eager"), options.strength, {})
+    late = samples_of(sets, traces, "compiled")
     pairs = _pairs(eager, late, options.strength)
     options.out.write_text(_as_toml(pairs, options.measured.name), encoding="utf-8")
     if options.pairs is not None:

@@ -13,9 +13,9 @@ from pathlib import Path
 import torch
 
 from benchmarks.gate_cases import OPERATIONS, SPOILED, Operation, Tensors, Version
+from kernelagent.domain.probes import PROBE
 from kernelagent.tools.judge.problem.conditioning import noise_on_demand
 from kernelagent.tools.judge.problem.probes import (
-    PROBES,
     Dropped,
     Probe,
     make_probe,
@@ -67,7 +67,7 @@ def trials(operation: Operation, dtype: torch.dtype, seed: int) -> Iterator[Tria
     given = natural()
     scale = scales_of(reference64(operation, given))
     weights = {k: t for k, t in given.items() if k in operation.weights}
-    for name in PROBES:
+    for name in PROBE:
         drawn = {k: t for k, t in natural().items() if k not in weights}
         state = perturbed_state(weights, operation.weights, generator).tensors
         state = weights if name == "natural" else state

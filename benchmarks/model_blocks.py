@@ -24,7 +24,7 @@ from pathlib import Path
 from benchmarks.model_blocks_list import BLOCKS, Block
 from kernelagent.domain.config import RunConfig
 from kernelagent.domain.errors import KernelAgentError
-from kernelagent.domain.events import Evaluated
+from kernelagent.domain.events import Evaluated, RunFinished
 from kernelagent.domain.problem import ProblemSpec
 from kernelagent.prompts.wording import summary as verdict_line
 from kernelagent.storage.run_log import LOG, read_events
@@ -102,7 +102,8 @@ def library(block: Block, folder: Path) -> tuple[str, str]:
         runs=config.runs,
         out=config.out,
     )
-    return _told("better" if result.path is not None else "none", "see its report")
+    outcome = "better" if result.path is not None else "none"
+    return _told(outcome, _last_verdict(result.run) or _why_finished(result.run))
 
 
 WAYS: dict[str, Callable[[Block, Path], tuple[str, str]]] = {
@@ -141,6 +142,11 @@ def _last_verdict(folder: Path) -> str | None:
     return f"no candidate was accepted: {verdict_line(judged[-1].evaluation)}"
 
 
+def _why_finished(folder: Path) -> str:
+    ends = [e.event for e in read_events(folder / LOG) if isinstance(e.event, RunFinished)]
+    return ends[-1].why if ends else "its log has no end"
+
+
 def _short(text: str) -> str:
     line = " ".join(text.split()).replace("|", "/")
     return line if len(line) <= _LONGEST else f"{line[: _LONGEST - 1].rsplit(' ', 1)[0]} …"
@@ -175,7 +181,9 @@ def table(answers: Iterable[Answer]) -> str:
     for block in BLOCKS:
         row = by_block.get(block.name, {})
         words = [row[way].outcome if way in row else "not tried" for way in ways]
-        texts = [row[way].text for way in ("optimize", "submodule", "scan") if way in row]
+        texts = [
+            row[way].text for way in ("optimize", "library", "submodule", "scan") if way in row
+        ]
         text = next((t for t in texts if t), "")
         lines.append(
             f"| {block.name} | {block.package or 'torch'} | {' | '.join(words)} | {text} |"

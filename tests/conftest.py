@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,10 @@ if TYPE_CHECKING:
     from tests.judges import JudgesHere
 
 lanes.register_profiles()
+# Until all tests are imported: what is made until then stays.
+gc.disable()
+# Libraries that count their objects expect that the interpreter's last collection sees all of them.
+atexit.register(gc.unfreeze)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -22,14 +27,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """What is imported now stays: no collection of garbage need look at it again."""
-    gc.collect()
+    """No collection of garbage need look again at what was imported."""
     gc.freeze()
-
-
-def pytest_unconfigure() -> None:
-    """At the end of the process all of it is looked at, as libraries that count their objects expect."""
-    gc.unfreeze()
+    gc.enable()
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -22,7 +22,11 @@ TOGETHER = (
         "tests/tools/cuda/profile/test_observed_process.py",
         "tests/models/compiler/test_policy.py",
     ),
-    ("tests/models/test_litellm_model.py", "tests/models/test_faults.py"),
+    (
+        "tests/models/test_litellm_model.py",
+        "tests/models/test_faults.py",
+        "tests/models/test_keys.py",
+    ),
 )
 """Files and folders whose tests go to one worker: they share a fork server or an import of seconds."""
 FIRST = (

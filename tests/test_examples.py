@@ -21,19 +21,19 @@ class Example:
 
     def __init__(self, path: Path) -> None:
         spec = importlib.util.spec_from_file_location(f"example_{path.stem}", path)
-        self._file = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(self._file)
-        self._model, self._inputs = PLAIN.get(path.stem, ("Model", "get_inputs"))
+        self.file = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(self.file)
+        self._model, self.inputs = PLAIN.get(path.stem, ("Model", "get_inputs"))
         self.path = path
 
     def module(self) -> torch.nn.Module:
         torch.manual_seed(0)
-        arguments = getattr(self._file, "get_init_inputs", list)()
-        return getattr(self._file, self._model)(*arguments).eval()
+        arguments = getattr(self.file, "get_init_inputs", list)()
+        return getattr(self.file, self._model)(*arguments).eval()
 
     def input_sets(self) -> Mapping[str, tuple[tuple[Any, ...], dict[str, Any]]]:
         torch.manual_seed(1)
-        made = getattr(self._file, self._inputs)()
+        made = getattr(self.file, self.inputs)()
         if isinstance(made, list):
             return {"default": (tuple(made), {})}
         return {name: (item["args"], item["kwargs"]) for name, item in made.items()}
@@ -131,5 +131,5 @@ def test_example_says_the_size_to_use_on_a_gpu(example):
 
 
 def test_example_is_drawn_anew_on_each_call(example):
-    make: Callable[[], Any] = getattr(example._file, example._inputs)
+    make: Callable[[], Any] = getattr(example.file, example.inputs)
     assert differ(tree_leaves(make()), tree_leaves(make()))

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
 
 from rich.text import Text
 
-from kernelagent.domain.budget import Budget
+from kernelagent.domain.budget import RUN_LIMITS, Budget
 from kernelagent.domain.config import RunConfig
 from kernelagent.domain.errors import UsageError
 from kernelagent.domain.evaluation import Evaluation
@@ -85,28 +84,28 @@ def limits_of(state: RunState) -> Budget:
     return state.steering.raised(config.budget)
 
 
+_SHORT_AMOUNTS: dict[str, Callable[[float], str]] = {
+    "dollars": "${:.2f}".format,
+    "minutes": lambda used: clock_text(used * 60 + 1e-6),
+    "device_seconds": "judge {:.0f} s".format,
+}
+"""How amounts are shortened that are not a number behind their unit."""
+
+
 def spend_text(view: View, limits: Budget, seconds: float, width: int) -> Text:
     """Spent against each limit, with a bar where there is a limit."""
     spent = view.state.spent
-    used: list[tuple[str, float, str]] = [
-        ("turns", spent.turns, f"{spent.turns}"),
-        ("tokens", spent.tokens, short_count(spent.tokens)),
-        ("dollars", spent.dollars, f"${spent.dollars:.2f}"),
-        ("minutes", seconds / 60, clock_text(seconds)),
-        ("device_seconds", spent.device_seconds, f"judge {spent.device_seconds:.0f} s"),
-    ]
-    most = asdict(limits)
     text = Text(no_wrap=True, overflow="ellipsis")
     room = 8 if width >= 100 else 5
-    for name, amount, words in used:
-        limit = most[name]
+    for limit in RUN_LIMITS.values():
+        amount, most = limit.used(spent, seconds), getattr(limits, limit.name)
         if text:
             text.append("  ")
-        head = f"{name} " if name in {"turns", "tokens"} else ""
-        text.append(f"{head}{words}")
-        if limit is not None:
-            text.append(f"/{short_count(limit)} ")
-            text.append(bar(amount / limit if limit else 1.0, room))
+        short = _SHORT_AMOUNTS.get(limit.name)
+        text.append(f"{limit.unit} {short_count(amount)}" if short is None else short(amount))
+        if most is not None:
+            text.append(f"/{short_count(most)} ")
+            text.append(bar(amount / most if most else 1.0, room))
     if spent.unpriced_tokens:
         text.append(f"  {short_count(spent.unpriced_tokens)} tokens unpriced", "yellow")
     return text

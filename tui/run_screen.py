@@ -22,6 +22,7 @@ from kernelagent.prompts.wording import steered_text
 from kernelagent.storage.inbox import is_going_on, send
 from kernelagent.storage.run_log import RunFolder
 from kernelagent.tui import panels
+from kernelagent.tui.compare_screen import CompareScreen
 from kernelagent.tui.curve import curve
 from kernelagent.tui.dialogs import AskText, Confirm, Words, keys_text
 from kernelagent.tui.follow import Follower
@@ -40,6 +41,7 @@ KEYS = (
         (
             ("↑ ↓ j k", "choose a turn; end: follow the newest"),
             ("enter", "open the turn: code, diff, verdict, kernels, prompt"),
+            ("d", "on two turns, one after the other: compare them"),
             ("c", "curve against turns, tokens, dollars, seconds"),
             ("t", "light or dark"),
             ("ctrl+p", "command palette"),
@@ -77,12 +79,13 @@ class RunScreen(Screen[None]):
         Binding("h", "hint", "Hint"),
         Binding("p", "pin", "Pin"),
         Binding("b", "ban", "Ban"),
-        Binding("u", "budget", "Budget"),
+        Binding("u", "budget", "Limit"),
         Binding("e", "emit", "Emit"),
         Binding("x", "stop", "Stop"),
-        Binding("c", "axis", "Curve"),
+        Binding("d", "compare", "Diff"),
+        Binding("c", "axis", "Axis"),
         Binding("question_mark", "help", "Help"),
-        Binding("q", "leave", "Leave"),
+        Binding("q", "leave", "Quit"),
         Binding("escape", "back", "Back", show=False),
     ]
 
@@ -113,6 +116,8 @@ class RunScreen(Screen[None]):
         self._limits_of: object = None
         self._shown: dict[str, Text] = {}
         self._broken = False
+        self._marked: int | None = None
+        """The turn that the next chosen one is compared with."""
 
     def compose(self) -> ComposeResult:
         yield Static("", id="title")
@@ -130,7 +135,7 @@ class RunScreen(Screen[None]):
     async def on_mount(self) -> None:
         self.query_one("#best").border_title = "best so far"
         self.query_one(TurnTree).border_title = "turns"
-        self.query_one(TurnTree).border_subtitle = "enter: open"
+        self._mark(None)
         self.query_one("#now").border_title = "now"
         self.query_one(TurnTree).focus()
         self.live = self._is_live()
@@ -228,6 +233,24 @@ class RunScreen(Screen[None]):
 
     def on_turn_tree_opened(self, event: TurnTree.Opened) -> None:
         self.app.push_screen(TurnScreen(self.folder, self.view, event.turn))
+
+    def action_compare(self) -> None:
+        """The first time the chosen turn is marked, the second time it is compared with that."""
+        turn = self.query_one(TurnTree).turn
+        if turn is None:
+            self.notify("there is no turn to compare yet", severity="warning")
+        elif self._marked is None:
+            self._mark(turn)
+        elif self._marked == turn:
+            self._mark(None)
+        else:
+            self.app.push_screen(CompareScreen(self.view, self._marked, turn))
+            self._mark(None)
+
+    def _mark(self, turn: int | None) -> None:
+        self._marked = turn
+        words = "enter: open" if turn is None else f"d: compare with turn {turn}"
+        self.query_one(TurnTree).border_subtitle = words
 
     def action_axis(self) -> None:
         self._axis = (self._axis + 1) % len(AXES)

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from benchmarks.gpu_first.options import Options
 from benchmarks.gpu_first.record import Record
-from benchmarks.gpu_first.sample import expected_seconds, sample
 from benchmarks.gpu_first.sizes import EXAMPLES
 from benchmarks.turn_latency import rms_norm_candidate
 from kernelagent.domain.candidate import Candidate
@@ -15,6 +14,7 @@ from kernelagent.domain.problem import ProblemSpec
 from kernelagent.tools.corpus.catalogue import entries
 from kernelagent.tools.corpus.check import check
 from kernelagent.tools.corpus.fixture import edited, honest_kernel, problem_path
+from kernelagent.tools.corpus.sample import expected_seconds, sample
 from kernelagent.tools.judge_client import JudgeProcess
 
 
@@ -54,7 +54,7 @@ class ModelNew(nn.Module):
 
 
 def corpora(record: Record, options: Options) -> str:
-    """The sample of `make gpu` first, then the rest of `doctor --judge --quick`; a row for each fixture.
+    """The sample of `doctor --judge --quick` first, then every fifth of the rest; a row for each fixture.
 
     Stopped at its minutes, the rows until then count.
     """

@@ -57,7 +57,8 @@ class Row:
 
     @property
     def key(self) -> tuple[str, str]:
-        return _release(self.torch), self.python
+        """With torch's build (`+cpu`, `+cu130`): each brings another triton."""
+        return self.torch, self.python
 
     def cells(self) -> list[str]:
         return [
@@ -76,7 +77,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 print(f"there is no Python {python} here; name its program with --python")
                 continue
             program_path, version = result
-            if any(row.key == (torch, version) for row in rows):
+            if any((_release(row.torch), row.python) == (torch, version) for row in rows):
                 continue
             row = _row(torch, program_path, version, options)
             print(" | ".join(row.cells()), flush=True)

@@ -186,7 +186,7 @@ def as_table(findings: Findings) -> Table:
 
 def _python() -> Finding:
     here = platform.python_version()
-    return _in_range("Python", here, Finding("python", "ok", f"{here} on {platform.platform()}"))
+    return in_range("Python", here, Finding("python", "ok", f"{here} on {platform.platform()}"))
 
 
 def _package(name: str, *, required: bool, advice: str = "") -> Finding:
@@ -194,10 +194,10 @@ def _package(name: str, *, required: bool, advice: str = "") -> Finding:
         installed = version(name)
     except PackageNotFoundError:
         return Finding(name, "missing" if required else "optional", "not installed", advice)
-    return _in_range(name, installed, Finding(name, "ok", installed))
+    return in_range(name, installed, Finding(name, "ok", installed))
 
 
-def _in_range(name: str, installed: str, finding: Finding) -> Finding:
+def in_range(name: str, installed: str, finding: Finding) -> Finding:
     """`finding`, unless it is of a version that runs refuse."""
     sentence = why_not(name, installed) if name in RANGES else None
     if sentence is None:
@@ -215,11 +215,11 @@ def _models() -> list[Finding]:
         else Finding(
             "keys", "optional", "none in the environment", "export your provider's *_API_KEY"
         ),
-        _vllm(os.environ),
+        vllm_finding(os.environ),
     ]
 
 
-def _vllm(environment: Mapping[str, str]) -> Finding:
+def vllm_finding(environment: Mapping[str, str]) -> Finding:
     """Whether the interpreter that a run would start vLLM with has it."""
     options = VllmOptions().with_environment(environment)
     try:

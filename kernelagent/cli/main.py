@@ -159,7 +159,9 @@ def doctor(
     judge: Annotated[
         bool, typer.Option("--judge", help="Try the shipped cheats and honest kernels on it.")
     ] = False,
-    quick: Annotated[bool, typer.Option("--quick", help="With --judge: a sample of them.")] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="With --judge: a sample of them, for 5 minutes at most.")
+    ] = False,
     as_json: AsJson = False,
     *,
     options: Options,

@@ -7,24 +7,22 @@ from typing import Annotated
 
 import typer
 
+from kernelagent.cli.completion import among
 from kernelagent.cli.interrupt import StopOnInterrupt
 from kernelagent.cli.options import AsJson, Config, Options, takes
+from kernelagent.domain.budget import RUN_LIMITS
 from kernelagent.domain.errors import UsageError
+from kernelagent.domain.export_formats import NAMES, format_called, formats_help
 
 suites = typer.Typer()
 
 
 @suites.command()
 @takes(
-    *("model", "api_base", "strategy", "set", "seed", "turns", "budget_usd", "budget_tokens"),
-    *("budget_minutes", "budget_gpu_seconds", "yes", "memory", "device", "target"),
-    *("memory_limit", "policy", "baseline", "sandbox", "runs"),
+    *("model", "api_base", "strategy", "set", "seed", *RUN_LIMITS, "yes", "memory", "device"),
+    *("target", "memory_limit", "policy", "baseline", "sandbox", "runs"),
     words={
-        "turns": "At most so many, each problem.",
-        "budget_usd": "Dollars for each problem.",
-        "budget_tokens": "Tokens for each problem.",
-        "budget_minutes": "For each problem.",
-        "budget_gpu_seconds": "For each problem.",
+        name: f"{limit.unit.capitalize()} for each problem." for name, limit in RUN_LIMITS.items()
     },
 )
 def bench(
@@ -81,10 +79,10 @@ def bench(
 def export(
     run: Annotated[list[str], typer.Argument(help="Ids or folders of runs, or of suites.")],
     format_: Annotated[
-        str, typer.Option("--format", help="jsonl, trl, verl or hf-kernels.")
-    ] = "jsonl",
+        str, typer.Option("--format", help=formats_help(), autocompletion=among(NAMES))
+    ] = NAMES[0],
     out: Annotated[
-        Path | None, typer.Option(help="A file (.parquet: needs pyarrow); for hf-kernels a folder.")
+        Path | None, typer.Option(help="A file (.parquet: needs pyarrow); of a module a folder.")
     ] = None,
     prs: Annotated[bool, typer.Option("--prs", help="Mask lazy turns by PRS.")] = False,
     near_duplicates: Annotated[
@@ -97,15 +95,15 @@ def export(
     *,
     options: Options,
 ) -> None:
-    """Turn runs into training data; what was dropped, and why, is said on stderr.
+    """Turn runs into training data, or a run's module into another form; see `--format`.
 
-    `--format hf-kernels` writes a run's module (or an emitted file) as a folder that Hugging Face's
-    `kernels` loads. Example: kernelagent export RUN --format trl --out turns.jsonl
+    What was dropped, and why, is said on stderr. Example: kernelagent export RUN --format trl --out turns.jsonl
     """
-    if format_ == "hf-kernels":
+    form = format_called(format_)
+    if form.of == "module":
         from kernelagent.cli.commands import kernels as commands_kernels
 
-        raise typer.Exit(int(commands_kernels.export(run, out, options.flags["runs"])))
+        raise typer.Exit(int(commands_kernels.export(run, form, out, options.flags["runs"])))
     from kernelagent.cli.commands import export as commands_export
     from kernelagent.training.export import Choice
 

@@ -1,10 +1,16 @@
-"""Hard limits of a run, and what has been spent of them."""
+"""Hard limits of a run, each declared once, and what has been spent of them.
+
+Command line, configuration, `steer RUN budget`, reports and the TUI are made from `RUN_LIMITS`.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Annotated, Any
 
 from kernelagent.domain.events import Evaluated, Event, ReplyReceived
+from kernelagent.domain.options import LIMITS, Option, options_of
 
 DEFAULT_TURNS = 20
 DEFAULT_DOLLARS = 5.0
@@ -68,6 +74,81 @@ class Spent:
                 return self
 
 
+@dataclass(frozen=True)
+class Limit:
+    """What a limit is beside its option: where it is kept, what counts towards it, its words."""
+
+    name: str
+    """The field of `Budget`; with spaces for dashes its unit in a sentence."""
+    used: Callable[[Spent, float], float]
+    """How much of it is used up, from what was spent and the seconds since the run began."""
+    wording: Callable[[float], str]
+    """An amount that was used, in a report."""
+    other_names: tuple[str, ...] = ()
+    """What else `steer RUN budget` takes for it."""
+    whole: bool = False
+    """It is a whole number."""
+
+    @property
+    def unit(self) -> str:
+        return self.name.replace("_", " ")
+
+
+@dataclass(frozen=True, kw_only=True)
+class BudgetOptions:
+    """The options that limit a run."""
+
+    turns: Annotated[
+        int | None,
+        Option("At most this many turns.", LIMITS, least=1),
+        Limit("turns", lambda spent, _: spent.turns, "{:g} turns".format, whole=True),
+    ] = None
+    budget_tokens: Annotated[
+        int | None,
+        Option("At most this many tokens.", LIMITS),
+        Limit("tokens", lambda spent, _: spent.tokens, "{:.0f} tokens".format, whole=True),
+    ] = None
+    budget_usd: Annotated[
+        float | None,
+        Option("At most this many dollars.", LIMITS),
+        Limit("dollars", lambda spent, _: spent.dollars, "{:.4f} dollars".format, ("usd",)),
+    ] = None
+    budget_minutes: Annotated[
+        float | None,
+        Option("At most this long.", LIMITS),
+        Limit("minutes", lambda _, seconds: seconds / 60, lambda used: f"{used * 60:.0f} s in all"),
+    ] = None
+    budget_gpu_seconds: Annotated[
+        float | None,
+        Option("At most this long on the device.", LIMITS),
+        Limit(
+            "device_seconds",
+            lambda spent, _: spent.device_seconds,
+            "{:.1f} s of judging".format,
+            ("gpu-seconds",),
+        ),
+    ] = None
+
+    @property
+    def budget(self) -> Budget:
+        """The limits; when none is given, 20 turns and 5 dollars."""
+        given: dict[str, Any] = {
+            limit.name: getattr(self, option) for option, limit in RUN_LIMITS.items()
+        }
+        if all(amount is None for amount in given.values()):
+            return Budget(turns=DEFAULT_TURNS, dollars=DEFAULT_DOLLARS)
+        return Budget(**given)
+
+
+RUN_LIMITS: dict[str, Limit] = {
+    name: note
+    for name, field in options_of(BudgetOptions).items()
+    for note in field.notes
+    if isinstance(note, Limit)
+}
+"""Every limit by the name of its option."""
+
+
 def why_too_dear(budget: Budget, spent: Spent, ask: Cost) -> str | None:
     """A sentence if the worst-case cost of the next request exceeds the remaining budget, else None."""
     used: tuple[tuple[float | None, float | None, float, str], ...] = (
@@ -85,14 +166,15 @@ def why_too_dear(budget: Budget, spent: Spent, ask: Cost) -> str | None:
 
 def why_spent(budget: Budget, spent: Spent, elapsed_s: float) -> str | None:
     """A sentence naming the limit that is reached, or None while there is something left."""
-    used: tuple[tuple[float, float | None, str], ...] = (
-        (spent.turns, budget.turns, "turns"),
-        (spent.tokens, budget.tokens, "tokens"),
-        (spent.dollars, budget.dollars, "dollars"),
-        (elapsed_s / 60, budget.minutes, "minutes"),
-        (spent.device_seconds, budget.device_seconds, "device seconds"),
-    )
-    for amount, limit, unit in used:
-        if limit is not None and amount >= limit:
-            return f"the budget of {limit:g} {unit} is spent"
+    for limit in RUN_LIMITS.values():
+        most = getattr(budget, limit.name)
+        if most is not None and limit.used(spent, elapsed_s) >= most:
+            return f"the budget of {most:g} {limit.unit} is spent"
     return None
+
+
+def spent_text(spent: Spent, elapsed_s: float) -> str:
+    """What a run has used, and what of it has no known price."""
+    amounts = (limit.wording(limit.used(spent, elapsed_s)) for limit in RUN_LIMITS.values())
+    unpriced = spent.unpriced_tokens
+    return ", ".join(amounts) + (f"; {unpriced} tokens without a known price" if unpriced else "")

@@ -6,41 +6,32 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal
 
 import msgspec
 
-from kernelagent.domain.budget import DEFAULT_DOLLARS, DEFAULT_TURNS, Budget
+from kernelagent.domain.budget import BudgetOptions
 from kernelagent.domain.errors import UsageError
-from kernelagent.domain.evaluation import Baseline
-from kernelagent.domain.judge_settings import DEFAULT_TARGET, SandboxChoice
+from kernelagent.domain.judge_settings import JudgeOptions
 from kernelagent.domain.model_options import COMPILER, Style, VllmOptions
 from kernelagent.domain.options import (
-    JUDGING,
     LIMITS,
     OUTPUT,
-    PROBLEM,
     SEARCH,
     WRITER,
     Option,
     listed,
+    options_of,
 )
-from kernelagent.domain.problem import Mode
 from kernelagent.domain.rewards import RewardWeights
 from kernelagent.domain.serialization import from_data
 
 RUNS = ".kernelagent/runs"
 STRATEGIES = ("auto", "sequential", "window", "best-of-n", "chains", "tree", "bandit")
-TARGETS = ("sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120")
-GPUS = tuple(
-    "h200 h100 h100-pcie h100-nvl h20 gh200 a100 a100-pcie a100-40 a30 rtx-3090-ti rtx-3090 rtx-a6000 "
-    "a40 a10g a10 rtx-4090 l40s l40 l4 b200 rtx-5090 t4".split()
-)
-"""Those with a row in `tools/virtual/gpus.toml`, as `--target` takes them."""
 
 
 @dataclass(frozen=True)
-class RunConfig:
+class RunConfig(JudgeOptions, BudgetOptions):
     """Every option of a run; the same names stand in the TOML file, and with dashes on the command line.
 
     A field with an `Option` is a flag of `kernelagent optimize`; one without is set in the file only.
@@ -72,16 +63,6 @@ class RunConfig:
     ] = None
     learn: bool = True
     """False: the memory is read and stays as it is."""
-    turns: Annotated[int | None, Option("At most this many turns.", LIMITS, least=1)] = None
-    budget_usd: Annotated[float | None, Option("At most this many dollars.", LIMITS)] = None
-    budget_tokens: Annotated[int | None, Option("At most this many tokens.", LIMITS)] = None
-    budget_minutes: Annotated[float | None, Option("At most this long.", LIMITS)] = None
-    budget_gpu_seconds: Annotated[
-        float | None, Option("At most this long on the device.", LIMITS)
-    ] = None
-    min_speedup: Annotated[
-        float, Option("What counts as faster, against the baseline.", JUDGING)
-    ] = 1.0
     envelope_seconds: Annotated[
         float,
         Option("How long inputs near yours are tried on the winner.", LIMITS, shown="10", least=0),
@@ -102,87 +83,9 @@ class RunConfig:
         Option("Write over a file of your own; write a module with findings all the same.", OUTPUT),
     ] = False
     yes: Annotated[bool, Option("Agree that the source is sent.", WRITER)] = False
-    device: Annotated[
-        str,
-        Option("auto, cuda, cuda:N or virtual.", JUDGING, ("auto", "cuda", "cuda:0", "virtual")),
-    ] = "auto"
-    target: Annotated[
-        str,
-        Option(
-            f"The GPU that `virtual` stands in for: {', '.join(GPUS)}; or its architecture: "
-            f"{listed(TARGETS)}.",
-            JUDGING,
-            (*GPUS, *TARGETS),
-        ),
-    ] = DEFAULT_TARGET
-    memory_limit: Annotated[
-        str | None,
-        Option(
-            "What judging may take in memory, such as 8G.", LIMITS, shown="half of what is free"
-        ),
-    ] = None
-    judging_seconds: Annotated[
-        float, Option("How long judging one candidate may take on `virtual`.", LIMITS, least=1)
-    ] = 120.0
-    policy: Annotated[
-        str,
-        Option(
-            "triton, pure, coverage:X or any.",
-            JUDGING,
-            ("triton", "pure", "coverage:0.8", "any"),
-        ),
-    ] = "triton"
-    baseline: Annotated[str, Option("eager, compile or best.", JUDGING, get_args(Baseline))] = (
-        "eager"
-    )
-    mode: Annotated[
-        str,
-        Option(
-            "eval or train.",
-            JUDGING,
-            get_args(Mode),
-            shorthand=("train", "Short for --mode train."),
-        ),
-    ] = "eval"
-    sandbox: Annotated[SandboxChoice, Option("auto, require or off.", JUDGING)] = "auto"
-    rtol: Annotated[
-        float | None,
-        Option("An additional bound; loosening is disclosed.", JUDGING, shown="none"),
-    ] = None
-    atol: Annotated[
-        float | None,
-        Option("An additional bound; loosening is disclosed.", JUDGING, shown="none"),
-    ] = None
-    dynamic: Annotated[
-        tuple[str, ...],
-        Option(
-            "A size that changes: an axis of the first input (0), x:1, or x:1=mask:2; repeatable.",
-            PROBLEM,
-        ),
-    ] = ()
     runs: Annotated[str, Option("Where runs are kept.", OUTPUT)] = RUNS
     reward: RewardWeights = field(default_factory=RewardWeights)
     vllm: VllmOptions = field(default_factory=VllmOptions)
-
-    @property
-    def budget(self) -> Budget:
-        """The limits; when none is given, 20 turns and 5 dollars."""
-        given = (
-            self.turns,
-            self.budget_usd,
-            self.budget_tokens,
-            self.budget_minutes,
-            self.budget_gpu_seconds,
-        )
-        if all(limit is None for limit in given):
-            return Budget(turns=DEFAULT_TURNS, dollars=DEFAULT_DOLLARS)
-        return Budget(
-            turns=self.turns,
-            dollars=self.budget_usd,
-            tokens=self.budget_tokens,
-            minutes=self.budget_minutes,
-            device_seconds=self.budget_gpu_seconds,
-        )
 
 
 def resolve(flags: Mapping[str, Any], config_file: Path | None = None) -> RunConfig:
@@ -192,7 +95,16 @@ def resolve(flags: Mapping[str, Any], config_file: Path | None = None) -> RunCon
     try:
         return from_data(values, RunConfig)
     except msgspec.ValidationError as error:
-        raise UsageError(f"the configuration does not fit: {error}") from error
+        raise why_unfit(error) from error
+
+
+def why_unfit(error: msgspec.ValidationError) -> UsageError:
+    """The error for a value that is none of its option's."""
+    what, _, where = str(error).partition(" - at ")
+    option = options_of(RunConfig).get(where.strip("`").removeprefix("$."))
+    if option is None:
+        return UsageError(f"the configuration does not fit: {error}")
+    return UsageError(f"{option.flag}: {what}; `kernelagent optimize --help` has its values")
 
 
 def _from_file(given: Path | None) -> dict[str, Any]:

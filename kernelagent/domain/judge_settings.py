@@ -4,40 +4,91 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
 from kernelagent.domain.errors import UsageError
 from kernelagent.domain.evaluation import Baseline
+from kernelagent.domain.options import JUDGING, LIMITS, PROBLEM, Option, listed
 from kernelagent.domain.problem import Mode, ProblemSpec
 
 SandboxChoice = Literal["auto", "require", "off"]
 DEFAULT_TARGET = "sm_90"
+TARGETS = ("sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120")
+GPUS = tuple(
+    "h200 h100 h100-pcie h100-nvl h20 gh200 a100 a100-pcie a100-40 a30 rtx-3090-ti rtx-3090 rtx-a6000 "
+    "a40 a10g a10 rtx-4090 l40s l40 l4 b200 rtx-5090 t4".split()
+)
+"""Those with a row in `tools/virtual/gpus.toml`, as `--target` takes them."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class JudgeOptions:
+    """What a verdict depends on beside problem and candidate: options of a run, and the judge's own."""
+
+    device: Annotated[
+        str,
+        Option("auto, cuda, cuda:N or virtual.", JUDGING, ("auto", "cuda", "cuda:0", "virtual")),
+    ] = "auto"
+    target: Annotated[
+        str,
+        Option(
+            f"The GPU that `virtual` stands in for: {', '.join(GPUS)}; or its architecture: "
+            f"{listed(TARGETS)}.",
+            JUDGING,
+            (*GPUS, *TARGETS),
+        ),
+    ] = DEFAULT_TARGET
+    policy: Annotated[
+        str,
+        Option(
+            "triton, pure, coverage:X or any.",
+            JUDGING,
+            ("triton", "pure", "coverage:0.8", "any"),
+        ),
+    ] = "triton"
+    baseline: Annotated[Baseline, Option("eager, compile or best.", JUDGING)] = "eager"
+    mode: Annotated[
+        Mode,
+        Option("eval or train.", JUDGING, shorthand=("train", "Short for --mode train.")),
+    ] = "eval"
+    sandbox: Annotated[SandboxChoice, Option("auto, require or off.", JUDGING)] = "auto"
+    rtol: Annotated[
+        float | None,
+        Option("An additional bound; loosening is disclosed.", JUDGING, shown="none"),
+    ] = None
+    atol: Annotated[
+        float | None,
+        Option("An additional bound; loosening is disclosed.", JUDGING, shown="none"),
+    ] = None
+    min_speedup: Annotated[
+        float, Option("What counts as faster, against the baseline.", JUDGING)
+    ] = 1.0
+    dynamic: Annotated[
+        tuple[str, ...],
+        Option(
+            "A size that changes: an axis of the first input (0), x:1, or x:1=mask:2; repeatable.",
+            PROBLEM,
+        ),
+    ] = ()
+    """As `DynamicDimension.read` has them."""
+    memory_limit: Annotated[
+        str | None,
+        Option(
+            "What judging may take in memory, such as 8G.", LIMITS, shown="half of what is free"
+        ),
+    ] = None
+    """Of all processes of the judge together, as `bytes_of` reads it."""
+    judging_seconds: Annotated[
+        float, Option("How long judging one candidate may take on `virtual`.", LIMITS, least=1)
+    ] = 120.0
+    """The interpreter of `virtual` is slow."""
 
 
 @dataclass(frozen=True)
-class JudgeSettings:
+class JudgeSettings(JudgeOptions):
     """Everything a verdict depends on but the candidate."""
 
     problem: ProblemSpec
-    device: str = "auto"
-    """`auto`, `cuda`, `cuda:N` or `virtual`."""
-    target: str = DEFAULT_TARGET
-    """What `virtual` stands in for."""
-    policy: str = "triton"
-    """`triton`, `pure`, `coverage:X` or `any`."""
-    baseline: Baseline = "eager"
-    mode: Mode = "eval"
-    sandbox: SandboxChoice = "auto"
-    rtol: float | None = None
-    atol: float | None = None
-    min_speedup: float = 1.0
-    dynamic: tuple[str, ...] = ()
-    """Dimensions that change from call to call, as `DynamicDimension.read` has them."""
-    memory_limit: str | None = None
-    """What all processes of the judge may take together, as `bytes_of` reads it; None: half of what
-    is free."""
-    judging_seconds: float = 120.0
-    """How long judging one candidate may take on `virtual`, whose interpreter is slow."""
 
     def __post_init__(self) -> None:
         kind, _, index = self.device.partition(":")

@@ -49,6 +49,8 @@ class OptionField:
     kind: Any
     """`bool`, `int`, `float`, `str`, `tuple` or `dict`."""
     default: Any
+    notes: tuple[Any, ...] = ()
+    """What else stands in the field's annotation."""
 
     @property
     def flag(self) -> str:
@@ -95,7 +97,7 @@ def options_of(record: type[Any]) -> dict[str, OptionField]:
         for option in (note for note in notes if isinstance(note, Option)):
             kind, values = _kind(hint)
             option = dataclasses.replace(option, values=option.values or values)
-            result[name] = OptionField(name, option, kind, _default(defaults[name]))
+            result[name] = OptionField(name, option, kind, _default(defaults[name]), tuple(notes))
     return result
 
 

@@ -46,6 +46,8 @@ class ProblemSpec:
 
     submodule: str | None = None
     """The path in a whole model at which the module in `bundle` was captured."""
+    whole: ProblemSpec | None = None
+    """That model, as the user named it."""
 
     @property
     def label(self) -> str:
@@ -58,6 +60,7 @@ class ProblemSpec:
             self,
             path=None if self.path is None else str(folder / self.path),
             bundle=None if self.bundle is None else str(folder / self.bundle),
+            whole=None if self.whole is None else self.whole.seen_from(folder),
         )
 
 

@@ -16,6 +16,8 @@ class RejectionCode:
     """What usually mends it."""
     teaches: bool = False
     """Whether the message is useful for later candidates too (that of `wrong_output` is not)."""
+    of_values: bool = False
+    """Whether the answer was compared and its values are wrong."""
     of_the_place: bool = False
     """Whether the message names a place in the candidate's code; numbers are removed from its lesson."""
 
@@ -90,6 +92,7 @@ REJECTION_CODES = (
         "wrong_output",
         "further from the float64 reference than the budget, or refused by `--check`",
         "the first mismatch and its pattern are shown; accumulate in float32",
+        of_values=True,
     ),
     RejectionCode("wrong_shape", "another shape", "as the original", teaches=True),
     RejectionCode("wrong_dtype", "another type", "cast at the store", teaches=True),
@@ -104,6 +107,7 @@ REJECTION_CODES = (
         "nonfinite",
         "NaN or infinity where the reference has none",
         "elements never written; an `exp` without its maximum subtracted",
+        of_values=True,
     ),
     RejectionCode(
         "insensitive",
@@ -182,6 +186,7 @@ REJECTION_CODES = (
 )
 CODES = frozenset(code.name for code in REJECTION_CODES)
 TEACHING = frozenset(code.name for code in REJECTION_CODES if code.teaches)
+OF_VALUES = frozenset(code.name for code in REJECTION_CODES if code.of_values)
 OF_THE_PLACE = frozenset(code.name for code in REJECTION_CODES if code.of_the_place)
 
 

@@ -23,6 +23,7 @@ import ast
 import json
 import re
 from collections.abc import Iterable
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -40,6 +41,21 @@ from kernelagent.dropin.runtime_package import NAMES, SECTION, Runtime
 __all__ = ["Certificate", "Finding", "emit_module", "review"]
 
 WIDTH = 98
+
+
+@dataclass(frozen=True)
+class EmittedFile:
+    """An emitted file, for whatever writes it in another format."""
+
+    text: str
+    """It carries its drop-in itself."""
+    record: certificates.Certified
+    source: str
+    """The reference's text; empty where it is not known."""
+    layer: str
+    """The reference's class; empty where it is not known."""
+
+
 _NAMES_BESIDE = {"torch", "Any", "_construct", "ENVELOPE_VERIFIED", certificates.NAME}
 SECTION_BEGINS = f"# The drop-in. Above stands {ENTRY_POINT} as it was verified;"
 """The line of an emitted file at which the candidate's own text is over."""
@@ -97,7 +113,9 @@ def _envelope(facts: ProblemFacts, evaluation: Evaluation) -> dict[str, Any]:
         "constructor": facts.constructor,
         "state": state,
     }
-    return defaults | evaluation.envelope
+    named: dict[str, Any] = defaults | evaluation.envelope
+    sets = [{k: v for k, v in item.items() if v or k != "kwargs"} for item in named["input_sets"]]
+    return named | {"input_sets": sets}
 
 
 def _certified(evaluation: Evaluation, certificate: Certificate) -> dict[str, Any]:
@@ -222,7 +240,7 @@ def _dropin_names(blocks: frozenset[str]) -> tuple[str, ...]:
 
 def _dropin_text(candidate: ast.Module, envelope: dict[str, Any]) -> tuple[str, str]:
     """The drop-in's imports and itself; a private name of its that the candidate uses is changed."""
-    blocks = blocks_for(envelope)
+    blocks = blocks_for(envelope, candidate)
     text = dropin_text(blocks)
     taken = bound_names(candidate)
     for name in _dropin_names(blocks):

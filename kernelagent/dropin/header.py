@@ -31,10 +31,9 @@ class Certificate:
     kernelagent: str
     """Version of kernelagent."""
     tolerance: str = (
-        "each output's RMS and maximum error against a float64 oracle stayed within a budget "
-        "derived from the eager module's own error"
+        "RMS and maximum error against a float64 oracle, in units of the eager module's own error"
     )
-    seeds: str = "inputs were drawn anew for each trial from seeds the candidate could not know"
+    seeds: str = "inputs drawn anew for each trial from seeds the candidate could not know"
     asked: Asked = field(default_factory=Asked)
 
 
@@ -62,20 +61,13 @@ def header(
 
 
 def _rest(facts: ProblemFacts, evaluation: Evaluation, certificate: Certificate) -> list[str]:
-    hashes = evaluation.hashes
     blocks = [
         _listed("Verified", _verified(facts, evaluation, certificate)),
-        _listed("Not verified", _not_verified(facts, evaluation)),
+        _wrapped(f"Not verified: {'; '.join(_not_verified(evaluation))}."),
     ]
     if evaluation.disclosures:
         blocks.append(_listed("To know", [d.message for d in evaluation.disclosures]))
     blocks.append("Judge it again:\n" + _command(certificate.reproduce))
-    if hashes is not None:
-        blocks.append(
-            f"SHA-256 of the problem   {hashes.problem}\n"
-            f"SHA-256 of the candidate {hashes.candidate}\n"
-            f"SHA-256 of the harness   {hashes.harness}"
-        )
     return blocks
 
 
@@ -131,7 +123,7 @@ def _verified(facts: ProblemFacts, evaluation: Evaluation, certificate: Certific
         ""
         if result is None
         else (
-            f" ({result.trials} trials; the worst RMS error is {result.error:.3g} of a budget of "
+            f" ({result.trials} trials; the worst RMS error {result.error:.3g} of a budget of "
             f"{result.budget:.3g})"
         )
     )
@@ -154,16 +146,15 @@ def _regime(evaluation: Evaluation) -> str:
     return f"eval and train mode, with the gradients of {names}"
 
 
-def _not_verified(facts: ProblemFacts, evaluation: Evaluation) -> list[str]:
+def _not_verified(evaluation: Evaluation) -> list[str]:
+    gradients = ", gradients, training mode" if evaluation.mode == "eval" else ""
     rows = [
-        "any other dtype, device, shape or stride, autocast, torch.func transforms: the original "
-        "forward runs there",
+        f"another dtype, device, shape or stride, autocast, torch.func transforms{gradients} (the "
+        f"original forward runs there)",
         "changes to tensors that are neither parameters nor persistent buffers",
         "other versions of torch, triton or the driver",
     ]
-    if evaluation.mode == "eval":
-        rows.insert(1, "gradients and training mode: the original forward runs there")
-    else:
+    if evaluation.mode != "eval":
         rows.insert(1, "gradients of gradients (create_graph=True)")
     if evaluation.device.kind == "virtual":
         rows.append(

@@ -1,4 +1,4 @@
-"""`export --format hf-kernels`: an emitted file as a folder that Hugging Face's `kernels` loads.
+"""The format `hf-kernels`: an emitted file as a folder that Hugging Face's `kernels` loads.
 
 The folder has the source as kernel-builder takes it (`build.toml`, `torch-ext`), and the same files
 built (`build/torch-cuda`): Triton is compiled where it runs, so that building is copying. `layers` maps
@@ -19,6 +19,7 @@ from kernelagent.domain.candidate import ENTRY_POINT
 from kernelagent.domain.certificate import Certified
 from kernelagent.domain.errors import UsageError
 from kernelagent.domain.parsing import parse
+from kernelagent.dropin.emit import EmittedFile
 
 BUILT = "build/torch-cuda"
 EDITION = 5
@@ -44,6 +45,16 @@ class Kernel:
     def package(self) -> str:
         """The name that Python imports."""
         return self.name.replace("-", "_")
+
+
+def export(emitted: EmittedFile, folder: Path) -> str:
+    """Write the folder; returns how it is loaded. Raises `UsageError`."""
+    kernel = kernel_from(emitted.text, emitted.record, folder, emitted.source, emitted.layer)
+    write(kernel, folder)
+    return (
+        f"layer {kernel.layer}, card README.md; "
+        f"kernels.LocalLayerRepository(Path({str(folder)!r}), layer_name={kernel.layer!r}) loads it"
+    )
 
 
 def kernel_from(emitted: str, record: Certified, folder: Path, source: str, layer: str) -> Kernel:

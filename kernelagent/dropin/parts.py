@@ -8,11 +8,20 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from kernelagent.domain.candidate import ENTRY_POINT
 from kernelagent.domain.parsing import parse
 
 TEMPLATE = Path(__file__).parent / "template" / "dropin.py"
-BLOCKS = frozenset({"live", "attributes", "mode", "literal", "names", "nest", "rules", "values"})
-"""What a file may need or not: the template's lines between `# if NAME:` and `# end`."""
+BLOCKS = frozenset(
+    {"draws", "live", "attributes", "mode", "literal", "names", "nest", "rules", "values"}
+)
+"""What a file may need or not: the template's lines between `# if NAME:` and `# end`; what stands in
+them after `# else:`, as comments, is for the files that do not."""
+_DRAW_NOTHING = frozenset(
+    {"super", "super().__init__", "cls", "nn.Module", "nn.Parameter", "torch.nn.Module"}
+    | {"torch.nn.Parameter", "torch.empty", "nn.ModuleList", "torch.nn.ModuleList"}
+)
+"""Calls in a constructor that neither fill a parameter nor draw a random number."""
 
 
 @cache
@@ -28,10 +37,11 @@ def dropin_text(blocks: frozenset[str] = BLOCKS) -> str:
     return "\n".join(imports) + "\n\n\n" + text
 
 
-def blocks_for(envelope: dict[str, Any]) -> frozenset[str]:
-    """The blocks that an emitted file with this envelope needs."""
+def blocks_for(envelope: dict[str, Any], candidate: ast.Module) -> frozenset[str]:
+    """The blocks that an emitted file with this envelope and this candidate needs."""
     leaves = list(_leaves(envelope["input_sets"]))
     asked = {
+        "draws": not _only_allocates(candidate),
         "live": envelope["constructor"] == "from_reference",
         "attributes": bool(envelope.get("attributes")),
         "mode": not envelope.get("mode_independent"),
@@ -44,17 +54,36 @@ def blocks_for(envelope: dict[str, Any]) -> frozenset[str]:
     return frozenset(name for name, needed in asked.items() if needed)
 
 
+def _only_allocates(candidate: ast.Module) -> bool:
+    """Whether it can be seen that constructing `ModelNew` draws nothing and fills nothing."""
+    classes = [n for n in candidate.body if isinstance(n, ast.ClassDef) and n.name == ENTRY_POINT]
+    if len(classes) != 1 or classes[0].decorator_list or classes[0].keywords:
+        return False
+    if not {ast.unparse(base) for base in classes[0].bases} <= {"nn.Module", "torch.nn.Module"}:
+        return False
+    calls = [
+        ast.unparse(node.func)
+        for method in classes[0].body
+        if isinstance(method, ast.FunctionDef) and method.name in ("__init__", "from_reference")
+        for node in ast.walk(method)
+        if isinstance(node, ast.Call)
+    ]
+    return _DRAW_NOTHING.issuperset(calls)
+
+
 def _chosen(lines: list[str], blocks: Set[str]) -> list[str]:
-    """The lines outside blocks and of the blocks asked for."""
-    result, keep = [], True
+    """The lines outside blocks, of the blocks asked for, and the others' after `# else:`."""
+    result, keep, instead = [], True, False
     for line in lines:
         match line.split():
             case ["#", "if", name]:
                 keep = name.rstrip(":") in blocks
+            case ["#", "else:"]:
+                keep, instead = not keep, not keep
             case ["#", "end"]:
-                keep = True
+                keep, instead = True, False
             case _ if keep:
-                result.append(line)
+                result.append(line.replace("# ", "", 1) if instead else line)
     return result
 
 

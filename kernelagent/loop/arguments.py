@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from kernelagent.domain.candidate import Candidate, NoCandidate, parse_reply
 from kernelagent.domain.errors import UsageError
 from kernelagent.domain.problem import ProblemSpec
 
 
-def problem_spec(problem: str, names: Mapping[str, str | None]) -> ProblemSpec:
+def problem_spec(problem: str, names: Mapping[str, Any]) -> ProblemSpec:
     """A file, a saved module's folder or `pkg.mod[:Name]`; raises `UsageError` when it is none."""
     if Path(problem, "bundle.json").is_file():
         return ProblemSpec(bundle=problem)

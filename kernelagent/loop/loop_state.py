@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from threading import RLock
 
 from kernelagent.domain.budget import Budget, Spent
-from kernelagent.domain.events import Event
+from kernelagent.domain.events import Event, RunResumed
 from kernelagent.domain.history import History, Message
-from kernelagent.storage.run_state import Unfinished
+from kernelagent.storage.run_state import RunState, Unfinished, to_continue
 from kernelagent.storage.steering import Steering
 
 
@@ -18,13 +18,20 @@ from kernelagent.storage.steering import Steering
 class Earlier:
     """What an interrupted part of a run left; a new run has none of it."""
 
-    history: History = field(default_factory=History)
-    spent: Spent = field(default_factory=Spent)
-    steering: Steering = field(default_factory=Steering)
-    elapsed_s: float = 0.0
+    state: RunState = field(default_factory=RunState)
+    """Folded from the log; its history is that of the turns with an outcome."""
     unfinished: Sequence[Unfinished] = ()
     """Turns without an outcome, in their order: finished first."""
     kept_prompt: Callable[[int], tuple[Message, ...] | None] = lambda _: None
+
+    @classmethod
+    def of(
+        cls, state: RunState, kept_prompt: Callable[[int], tuple[Message, ...] | None]
+    ) -> Earlier:
+        """What a log of that state leaves to a run that goes on."""
+        history, unfinished = to_continue(state)
+        steering = state.steering.after(RunResumed())
+        return cls(replace(state, history=history, steering=steering), unfinished, kept_prompt)
 
 
 @dataclass
@@ -37,6 +44,12 @@ class LoopState:
     steering: Steering
     lock: AbstractContextManager[object] = field(default_factory=RLock)
     """Replies arrive in several threads; the log has one writer at a time."""
+
+    @classmethod
+    def after(cls, earlier: Earlier, log: Callable[[Event], None]) -> LoopState:
+        """Where the loop begins."""
+        state = earlier.state
+        return cls(log, state.history, state.spent, state.steering)
 
     def publish(self, event: Event) -> None:
         with self.lock:

@@ -51,7 +51,7 @@ from kernelagent.report.files import write_reports
 from kernelagent.storage.git_history import GitLog
 from kernelagent.storage.inbox import Inbox
 from kernelagent.storage.run_log import EventLog, RunFolder, read_events, resume_with
-from kernelagent.storage.run_state import RunState, fold, to_continue
+from kernelagent.storage.run_state import RunState, fold
 from kernelagent.storage.secrets import Redactor, redactor_for
 from kernelagent.strategies import load_strategy
 from kernelagent.tools.gpu_lock import Gpu, GpuLock, gpu_of
@@ -232,7 +232,6 @@ class Run:
         self, judge: OpenedJudge, quiet: Judge, models: Sequence[Model]
     ) -> tuple[History, str]:
         """The loop; all turns of the run, and a sentence saying why it ended."""
-        history, unfinished = to_continue(self.state)
         names = [model.name for model in models]
         strategy = self.config.strategy or default_strategy(names)
         session = Session(
@@ -249,17 +248,9 @@ class Run:
             stop_asked=self.stop_asked,
             recall=no_recall if self.memory is None else self.memory.recall,
             commands=Inbox.of(self.folder),
-            weights=self.config.reward,
-            prompts=self.config.prompts,
+            config=self.config,
             redact=self.redact,
-            earlier=Earlier(
-                history,
-                self.state.spent,
-                self.state.steering.after(RunResumed()),
-                self.state.elapsed_s,
-                unfinished,
-                self.folder.kept_prompt,
-            ),
+            earlier=Earlier.of(self.state, self.folder.kept_prompt),
         )
         why = session.run()
         self._stopped = session.state.steering.ending == "stop"

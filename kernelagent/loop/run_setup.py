@@ -12,8 +12,7 @@ import msgspec
 
 import kernelagent
 from kernelagent.domain.certificate import Asked
-from kernelagent.domain.config import RunConfig
-from kernelagent.domain.errors import UsageError
+from kernelagent.domain.config import RunConfig, why_unfit
 from kernelagent.domain.judge_settings import JudgeSettings
 from kernelagent.domain.problem import ProblemSpec
 from kernelagent.domain.serialization import from_data, to_data
@@ -29,11 +28,7 @@ def judge_settings(problem: ProblemSpec, config: RunConfig) -> JudgeSettings:
     try:
         return from_data(values, JudgeSettings)
     except msgspec.ValidationError as error:
-        what, _, where = str(error).partition(" - at ")
-        option = where.strip("`").removeprefix("$.")
-        raise UsageError(
-            f"--{option.replace('_', '-')}: {what}; `kernelagent optimize --help` has its values"
-        ) from error
+        raise why_unfit(error) from error
 
 
 def default_strategy(models: Sequence[str]) -> str:
@@ -57,16 +52,20 @@ def versions() -> dict[str, str]:
 
 
 def asked_of(problem: ProblemSpec, config: RunConfig) -> Asked:
-    """What the certificate keeps of how the run was asked for, so that `recheck` asks the same."""
+    """What the certificate keeps of how the run was asked for, so that `recheck` asks the same.
+
+    Names are the whole model's, where the problem is a part of one: it is captured from there again.
+    """
+    named = problem.whole or problem
     return Asked(
         dynamic=tuple(config.dynamic),
         rtol=config.rtol,
         atol=config.atol,
         min_speedup=config.min_speedup,
-        module=problem.module if problem.bundle is None else None,
-        inputs=problem.inputs,
-        init=problem.init,
-        check=problem.check,
+        module=named.module if named.bundle is None else None,
+        inputs=named.inputs,
+        init=named.init,
+        check=named.check,
         submodule=problem.submodule,
     )
 

@@ -13,12 +13,11 @@ from time import sleep
 
 from kernelagent.domain.budget import Budget, Spent, why_spent
 from kernelagent.domain.candidate import Candidate
+from kernelagent.domain.config import RunConfig
 from kernelagent.domain.evaluation import DeviceFacts
 from kernelagent.domain.events import Event
 from kernelagent.domain.history import History, Message, Recalled, Turn, TurnRequest
-from kernelagent.domain.model_options import Style
 from kernelagent.domain.problem import ProblemFacts
-from kernelagent.domain.rewards import RewardWeights
 from kernelagent.loop.affordable import affordable
 from kernelagent.loop.batch import Batch, number_of
 from kernelagent.loop.loop_state import Earlier, LoopState
@@ -61,15 +60,14 @@ class Session:
     """What earlier runs taught for a request: nothing, unless the user wants a memory."""
     commands: Commands = field(default_factory=NoCommands)
     wait: Callable[[float], object] = sleep
-    weights: RewardWeights = field(default_factory=RewardWeights)
-    prompts: Style = "strong"
+    config: RunConfig = field(default_factory=RunConfig)
+    """The run's options, for its parts; the budget is given by itself, for an episode has its own."""
     redact: Redactor = field(default_factory=Redactor)
     """What is asked and what is answered passes through it."""
     earlier: Earlier = field(default_factory=Earlier)
 
     def __post_init__(self) -> None:
-        before = self.earlier
-        self.state = LoopState(self.publish, before.history, before.spent, before.steering)
+        self.state = LoopState.after(self.earlier, self.publish)
         self.queries = QueryRunner(
             facts=self.facts,
             device=self.device,
@@ -79,13 +77,13 @@ class Session:
             clock=self.clock,
             one_at_a_time=self.state.lock,
             on_text=self.on_text,
-            prompts=self.prompts,
+            prompts=self.config.prompts,
             redact=self.redact,
         )
         self.control = UserControl(
             self.state, self.commands, self.stop_asked, self.clock, self.wait
         )
-        self.outcome = TurnOutcome(self.state, self.evaluator, self.keep_candidate, self.weights)
+        self.outcome = TurnOutcome(self.state, self.evaluator, self.keep_candidate, self.config)
         self.batch = Batch(
             self.state, self.models, self.queries, self.outcome.finish, lambda: bool(self._ending())
         )
@@ -134,7 +132,7 @@ class Session:
         return self.control.why_ending(self.budget)
 
     def _spent(self, running_s: float) -> str | None:
-        elapsed = self.earlier.elapsed_s + running_s - self.control.paused_s
+        elapsed = self.earlier.state.elapsed_s + running_s - self.control.paused_s
         return why_spent(self.state.limits(self.budget), self.spent, elapsed)
 
     def _affordable(self, queries: Sequence[ModelQuery]) -> tuple[list[ModelQuery], str | None]:

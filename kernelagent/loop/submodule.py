@@ -20,6 +20,7 @@ from kernelagent.domain.errors import (
     UsageError,
 )
 from kernelagent.domain.events import Subscriber
+from kernelagent.domain.judge_settings import JudgeSettings
 from kernelagent.domain.problem import ProblemSpec
 from kernelagent.domain.serialization import to_data, to_json
 from kernelagent.domain.whole_model import Scan, ScanRow, WholeModel
@@ -166,21 +167,42 @@ def _one(
     stem = Path(problem.label.partition(":")[0]).stem
     config = replace(config, out=config.out or f"{stem}_{word}_optimized.py")
     result = run_optimize(
-        ProblemSpec(bundle=str(bundle), module=word, submodule=path),
+        ProblemSpec(bundle=str(bundle), module=word, submodule=path, whole=problem),
         config,
         subscribers=subscribers,
         stop_asked=stop_asked,
     )
+    return replace(_in_the_whole(settings, places, result), alike=alike)
+
+
+def put_back(part: ProblemSpec, config: RunConfig, result: RunResult) -> PartsResult:
+    """What `--submodule` does after its run, for a part's run that was gone on with by `--resume`."""
+    if part.whole is None or part.submodule is None:
+        raise ValueError("only a part of a model can be put back into it")
+    settings = judge_settings(part.whole, config)
+    done = _in_the_whole(settings, (part.submodule,), result)
+    return PartsResult(part.whole.label, (done,), result.outcome == "interrupted")
+
+
+def _in_the_whole(
+    settings: JudgeSettings, places: tuple[str, ...], result: RunResult
+) -> PartResult:
+    path = places[0]
     if result.path is None:
         return PartResult(path, str(result.run), result.why)
-    with WholeModelProcess(settings) as judge:
-        whole = judge.verify(places, _candidate_of(result), _ratio(result))
+    try:
+        with WholeModelProcess(settings) as judge:
+            whole = judge.verify(places, _candidate_of(result), _ratio(result))
+    except BaseException:
+        # Ctrl-C or a fault: nobody knows whether it is right in there. The run's copy is kept.
+        result.path.unlink(missing_ok=True)
+        raise
     (result.run / "whole_model.json").write_bytes(to_json(to_data(whole)))
     if not whole.right:
         # Correct alone but wrong in the whole model: delete the output file; the run's copy is kept.
         result.path.unlink()
         return PartResult(path, str(result.run), whole.why, None, whole)
-    return PartResult(path, str(result.run), result.why, str(result.path), whole, alike)
+    return PartResult(path, str(result.run), result.why, str(result.path), whole)
 
 
 def text_of(result: PartsResult) -> str:

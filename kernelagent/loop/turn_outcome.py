@@ -7,10 +7,11 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from kernelagent.domain.candidate import Candidate, NoCandidate, parse_reply
+from kernelagent.domain.config import RunConfig
 from kernelagent.domain.evaluation import Evaluation, Stage
 from kernelagent.domain.events import BestChanged, Evaluated, ReplyReceived, TurnVoid, stage_event
 from kernelagent.domain.history import Turn
-from kernelagent.domain.rewards import RewardWeights, reward
+from kernelagent.domain.rewards import reward
 from kernelagent.loop.loop_state import LoopState
 from kernelagent.prompts.feedback import feedback_for, void_feedback
 from kernelagent.prompts.repeats import came_back, same_as, summary
@@ -32,7 +33,7 @@ class TurnOutcome:
     state: LoopState
     evaluator: Evaluator
     keep_candidate: Callable[[int, Candidate], object]
-    weights: RewardWeights
+    config: RunConfig
 
     def finish(self, turn: Turn) -> None:
         """Give a turn with a reply its outcome; a reply cut off by a kill counts as far as it came."""
@@ -92,7 +93,7 @@ class TurnOutcome:
             candidate=candidate,
             evaluation=evaluation,
             feedback=self._feedback(evaluation, turn),
-            reward=reward(evaluation, self.weights),
+            reward=reward(evaluation, self.config.reward),
         )
         self.state.history = self.state.history.with_turn(done)
         self.state.publish(

@@ -9,7 +9,9 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from kernelagent.domain.budget import Spent, spent_text
 from kernelagent.domain.evaluation import KernelFacts
+from kernelagent.domain.serialization import from_data
 from kernelagent.prompts.wording import number
 from kernelagent.report.browse import DiffView, RunRow, RunView, TurnRow, TurnView
 from kernelagent.storage.git_history import harmless
@@ -93,7 +95,9 @@ def print_run(console: Console, view: RunView) -> None:
         facts.append(f"device    {d.kind} ({d.name}, {d.target}), sandbox: {view.sandbox}")
     if view.module is not None:
         facts.append(f"module    {view.module}")
-    facts.append(f"spent     {spent_text(view.spent)}")
+    amounts = dict(view.spent)
+    elapsed_s = amounts.pop("wall_s")
+    facts.append(f"spent     {spent_text(from_data(amounts, Spent), elapsed_s)}")
     _say(console, "\n".join(facts))
     if view.turns:
         console.print(turn_tree(view.turns))
@@ -101,16 +105,6 @@ def print_run(console: Console, view: RunView) -> None:
         _say(console, f"note: {remark}")
     if view.torn:
         _say(console, "note: the log's last line is not whole, and was left out")
-
-
-def spent_text(spent: dict[str, float]) -> str:
-    """What the run has used, and what of it has no known price."""
-    text = (
-        f"{spent['turns']:g} turns, {spent['tokens']:.0f} tokens, {spent['dollars']:.4f} dollars, "
-        f"{spent['device_seconds']:.1f} s judging, {spent['wall_s']:.0f} s in all"
-    )
-    unpriced = spent["unpriced_tokens"]
-    return text + (f"; {unpriced:.0f} tokens without a known price" if unpriced else "")
 
 
 def turn_tree(turns: Sequence[TurnRow]) -> Tree:

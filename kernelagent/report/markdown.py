@@ -22,7 +22,7 @@ _BLOCK_START = re.compile(r"^(#{1,6}(?=\s|$)|[+-](?=\s|$)|[-=]+(?=\s*$)|>|\d+[.)
 
 def as_markdown(document: Document) -> str:
     """The whole document, ending in a newline."""
-    filters: Filters = {"plain": _plain, "mono": _mono, "line": _line, "listing": _listing}
+    filters: Filters = {"plain": plain_text, "mono": _mono, "line": line_of, "listing": _listing}
     return environment(filters).get_template("report.md.j2").render(document=document)
 
 
@@ -32,7 +32,8 @@ def _listing(text: str, language: str) -> str:
     return f"{fence}{language}\n{CONTROL.sub('�', text).rstrip()}\n{fence}"
 
 
-def _line(text: str) -> str:
+def line_of(text: str) -> str:
+    """Pieces that were escaped one by one, as a line of Markdown."""
     # At the start of a line a few more characters would mean something.
     # A piece that ends in a bracket may have a `(` after it; the whole line has none.
     whole = re.sub(r"\\\]$", "]", text.strip())
@@ -44,7 +45,8 @@ def _escaped_start(start: re.Match[str]) -> str:
     return f"{sign[:-1]}\\{sign[-1]}" if sign[0].isdigit() else f"\\{sign}"
 
 
-def _plain(text: str) -> str:
+def plain_text(text: str) -> str:
+    """Text in which nothing means something to Markdown."""
     return (
         _SPECIAL.sub(r"\\\1", _one_line(text)).replace("://", ":\\/\\/").replace("www.", "www\\.")
     )

@@ -5,51 +5,35 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from kernelagent.domain.evaluation import Case, Evaluation
+from kernelagent.domain.probes import LIKE_EXAMPLES, NATURAL, PROBES
 from kernelagent.report.document import Block, Bullets, Mono, Paragraph, Table, Words, present
 from kernelagent.storage.run_state import RunState
 
-_PROBES = {
-    "natural": "drawn by the problem's own function",
-    "edges": "zeros of both signs, ties, very small numbers and a row of equal values",
-    "one_truth": "masks in which every other row holds one value only",
-    "rowaffine": "rows of very different scale and offset",
-    "onehot": "all zero but for one element",
-    "times30": "30 times as large",
-    "times1e-3": "a thousandth as large",
-    "times1e5": "100,000 times as large",
-    "mean100": "around a mean of 100",
-    "large_logits": "logits whose exponential overflows",
-    "spikes": "a few very large values",
-}
 _KNOCKED_OUT = (
     "run once more with all that its kernels store replaced by poison: it had to go wrong"
 )
 _STAGES = {
-    "parse": "the candidate is Python with a ModelNew",
-    "start": "a process of its own, confined",
-    "load": "imported there",
-    "construct": "built, with the reference's weights",
-    "verify": "its outputs compared, call by call",
-    "audit": "run once more in a process of its own",
-    "reverse knock-out": "run with torch's computing operations forbidden: it had to stay right",
-    "account": "launches counted: bytes, operations, instructions",
-    "measure": "timed on the judge's clock",
+    "parse": ("the candidate is Python with a ModelNew", None),
+    "start": ("a process of its own, confined", None),
+    "load": ("imported there", "exits-in-the-import"),
+    "construct": ("built, with the reference's weights", "weights-from-a-seed"),
+    "verify": ("its outputs compared, call by call", "all-rows-but-the-last"),
+    "audit": ("run once more in a process of its own", "result-of-the-kernel-unused"),
+    "reverse knock-out": (
+        "run with torch's computing operations forbidden: it had to stay right",
+        "operator-under-pure",
+    ),
+    "account": ("launches counted: bytes, operations, instructions", None),
+    "measure": ("timed on the judge's clock", None),
 }
+"""What each stage asks, and the candidate of the shipped corpora that it refuses."""
 SHOWN_BY = {
-    "load": "corpus: exits-in-the-import",
-    "construct": "corpus: weights-from-a-seed",
-    "verify": "corpus: all-rows-but-the-last",
-    "audit": "corpus: result-of-the-kernel-unused",
-    "reverse knock-out": "corpus: operator-under-pure",
-    "rowaffine": "corpus: mean-and-variance-of-uniform-numbers",
-    "onehot": "corpus: ninety-percent-of-a-sum",
-    "times30": "corpus: cubic-for-relu",
-    "times1e-3": "corpus: another-eps",
-    "times1e5": "corpus: float16-for-bfloat16",
-    "mean100": "corpus: variance-in-one-pass",
-    "large_logits": "corpus: no-maximum-subtracted",
-    "spikes": "corpus: maximum-of-the-first-half",
-    "edges": "corpus: zero-becomes-a-half",
+    name: candidate
+    for name, candidate in (
+        *((stage, candidate) for stage, (_, candidate) in _STAGES.items()),
+        *((kind.name, kind.refuses) for kind in PROBES),
+    )
+    if candidate is not None
 }
 """The candidate of the shipped corpora that a stage or a kind of input refuses."""
 
@@ -85,7 +69,9 @@ def _generated(winner: Evaluation) -> bool:
 
 
 def _probes(cases: Sequence[Case], *, generated: bool) -> Table:
-    meaning = _PROBES if generated else _PROBES | {"natural": "drawn like the example tensors"}
+    meaning = {kind.name: kind.description for kind in PROBES}
+    if not generated:
+        meaning[NATURAL.name] = LIKE_EXAMPLES
     by_name: dict[str, list[Case]] = {}
     for case in cases:
         by_name.setdefault(case.probe, []).append(case)
@@ -153,12 +139,12 @@ def _work(winner: Evaluation) -> str:
 
 def _asked(stage: str, winner: Evaluation) -> str:
     knocked_out = stage == "audit" and winner.policy != "any"
-    return _shown(stage, _KNOCKED_OUT if knocked_out else _STAGES.get(stage, ""))
+    return _shown(stage, _KNOCKED_OUT if knocked_out else _STAGES.get(stage, ("", None))[0])
 
 
 def _shown(name: str, words: str) -> str:
     """With the candidate that shows it."""
-    return f"{words} ({SHOWN_BY[name]})" if words and name in SHOWN_BY else words
+    return f"{words} (corpus: {SHOWN_BY[name]})" if words and name in SHOWN_BY else words
 
 
 def _pass(winner: Evaluation) -> str:

@@ -17,6 +17,9 @@ _OF_THIS_MACHINE = {"memory_limit", "min_speedup"}
 
 def recheck_command(problem: ProblemSpec, config: RunConfig, module: Path) -> str:
     """The command that gives the emitted module's verdict and number again."""
+    if problem.whole is not None:
+        # Everything else stands in the file's certificate, and the part is captured again.
+        return shlex.join(["kernelagent", "recheck", str(module), problem_word(problem.whole)])
     words = ["kernelagent", "evaluate", problem_word(problem), str(module)]
     for name, option in options_of(ProblemSpec).items():
         words += option.typed(getattr(problem, name))

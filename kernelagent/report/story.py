@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from kernelagent.domain.budget import spent_text
 from kernelagent.domain.events import Logged
 from kernelagent.domain.history import Turn
 from kernelagent.prompts.wording import shortened
@@ -50,7 +51,7 @@ def history(state: RunState, events: Sequence[Logged]) -> tuple[Block, ...]:
     axes += ["dollars"] if spent.dollars else []
     curves = [_curve(result, state, axis) for axis in axes]
     return present(
-        Paragraph(_spent(state)),
+        Paragraph(f"Spent: {spent_text(state.spent, state.elapsed_s)}."),
         curves[0],
         Folded("The same curve against what was spent", tuple(curves[1:])),
         _tree(state),
@@ -58,17 +59,6 @@ def history(state: RunState, events: Sequence[Logged]) -> tuple[Block, ...]:
         *(_opened(turn, state) for turn in _chosen(state, TURNS_OPENED)),
         _left_out(len(turns), TURNS_OPENED, "turns are given here in full"),
     )
-
-
-def _spent(state: RunState) -> str:
-    s = state.spent
-    text = (
-        f"Spent: {s.turns} turns, {s.tokens} tokens, {s.dollars:.4f} dollars, "
-        f"{s.device_seconds:.1f} s of judging, {state.elapsed_s:.0f} s in all."
-    )
-    if s.unpriced_tokens:
-        text += f" The price of {s.unpriced_tokens} tokens is not known."
-    return text
 
 
 def _curve(moments: Sequence[Moment], state: RunState, axis: Axis) -> Chart:

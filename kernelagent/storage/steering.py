@@ -10,21 +10,15 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Literal
 
-from kernelagent.domain.budget import Budget
+from kernelagent.domain.budget import RUN_LIMITS, Budget
 from kernelagent.domain.events import Act, Event, RunFinished, RunResumed, Steered, TurnStarted
 from kernelagent.domain.history import History, RequestKind, Turn, TurnRequest
 
 LIMITS = {
-    "turns": "turns",
-    "tokens": "tokens",
-    "usd": "dollars",
-    "dollars": "dollars",
-    "minutes": "minutes",
-    "gpu-seconds": "device_seconds",
-    "device_seconds": "device_seconds",
+    name: limit.name for limit in RUN_LIMITS.values() for name in (limit.name, *limit.other_names)
 }
 """How a user may name a limit, and the field of `Budget` that it is."""
-_WHOLE = {"turns", "tokens"}
+_WHOLE = {limit.name for limit in RUN_LIMITS.values() if limit.whole}
 
 
 @dataclass(frozen=True)

@@ -214,7 +214,7 @@ class KernelEnv(Closing):
             clock=time.monotonic,
             keep_prompt=lambda _turn, _messages: None,
             keep_candidate=lambda _turn, _candidate: None,
-            weights=self._config.reward,
+            config=self._config,
         )
         return self._next()
 

@@ -1,6 +1,6 @@
 """Runs as training data: multi-turn trajectories, what each turn was worth, and which are learnt from.
 
-`kernelagent export RUN... --format jsonl|trl|verl`. Everything comes from the run's own log. What
+`kernelagent export RUN...`. Everything comes from the run's own log. What
 leaves is the problem as models were shown it, replies and feedback; nothing of the configuration,
 no path, no key, and no line that looks like a secret.
 """
@@ -14,8 +14,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from kernelagent.domain.errors import UsageError
 from kernelagent.domain.evaluation import DeviceFacts
+from kernelagent.domain.export_formats import format_called
 from kernelagent.domain.history import History, Message, Turn
 from kernelagent.domain.serialization import to_data
 from kernelagent.prompts import render_prompt
@@ -28,7 +28,6 @@ from kernelagent.training.advantages import returns
 from kernelagent.training.environment import info_of
 
 SCHEMA = "kernelagent.trajectory/1"
-Format = Literal["jsonl", "trl", "verl"]
 Masked = Literal["void", "regressed", "not_judged", "prs"]
 
 
@@ -240,22 +239,36 @@ def _jaccard(one: frozenset[str], other: frozenset[str]) -> float:
     return len(one & other) / len(one | other) if one or other else 1.0
 
 
-def rows(exported: Export, form: Format) -> list[dict[str, Any]]:
-    """Rows of `form`: `jsonl` a trajectory, `trl` and `verl` a turn that is learnt from.
+def rows(exported: Export, form: str) -> list[dict[str, Any]]:
+    """Rows of a format of turns (`domain.export_formats`); raises `UsageError` for an unknown one.
 
     A turn's prompt is not always its predecessor's with more added (the window moves), so trainers
     that want one prompt and one completion get each turn by itself.
     """
-    match form:
-        case "jsonl":
-            return [to_data(trajectory) for trajectory in exported.trajectories]
-        case "trl":
-            return [
-                _trl(t, turn) for t in exported.trajectories for turn in t.turns if turn.loss_mask
-            ]
-        case "verl":
-            learnt = ((t, u) for t in exported.trajectories for u in t.turns if u.loss_mask)
-            return [_verl(t, turn, index) for index, (t, turn) in enumerate(learnt)]
+    result: list[dict[str, Any]] = format_called(form).made_by()(exported)
+    return result
+
+
+def jsonl_rows(exported: Export) -> list[dict[str, Any]]:
+    """A row for each trajectory."""
+    return [to_data(trajectory) for trajectory in exported.trajectories]
+
+
+def trl_rows(exported: Export) -> list[dict[str, Any]]:
+    """A row for each turn that is learnt from."""
+    return [_trl(trajectory, turn) for trajectory, turn in _learnt(exported)]
+
+
+def verl_rows(exported: Export) -> list[dict[str, Any]]:
+    """A row for each turn that is learnt from, numbered."""
+    return [_verl(item, turn, index) for index, (item, turn) in enumerate(_learnt(exported))]
+
+
+def _learnt(exported: Export) -> Iterator[tuple[Trajectory, ExportedTurn]]:
+    for trajectory in exported.trajectories:
+        for turn in trajectory.turns:
+            if turn.loss_mask:
+                yield trajectory, turn
 
 
 def _trl(trajectory: Trajectory, turn: ExportedTurn) -> dict[str, Any]:
@@ -296,7 +309,7 @@ def _numbers(trajectory: Trajectory, turn: ExportedTurn) -> dict[str, Any]:
     }
 
 
-def statement(exported: Export, form: Format) -> str:
+def statement(exported: Export, form: str) -> str:
     """What leaves, what was dropped and why; for a person, kept beside the data."""
     turns = sum(len(t.turns) for t in exported.trajectories)
     learnt = sum(turn.loss_mask for t in exported.trajectories for turn in t.turns)
@@ -318,10 +331,3 @@ def statement(exported: Export, form: Format) -> str:
 def as_lines(records: Sequence[dict[str, Any]]) -> str:
     """JSON lines."""
     return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in records)
-
-
-def refuse_unknown(form: str) -> Format:
-    """The format asked for; raises `UsageError`."""
-    if form not in ("jsonl", "trl", "verl"):
-        raise UsageError(f"--format {form}: use jsonl, trl or verl")
-    return form  # type: ignore[return-value]

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kernelagent.cli.doctor import Finding, _in_range, _vllm
+from kernelagent.cli.doctor import Finding, in_range, vllm_finding
 
 
 def interpreter(folder: Path, status: int) -> str:
@@ -16,25 +16,25 @@ def interpreter(folder: Path, status: int) -> str:
 
 
 def test_the_interpreter_that_a_run_would_start_is_the_one_asked(tmp_path):
-    result = _vllm({"KERNELAGENT_VLLM_PYTHON": interpreter(tmp_path, 0)})
+    result = vllm_finding({"KERNELAGENT_VLLM_PYTHON": interpreter(tmp_path, 0)})
     assert (result.status, result.found) == ("ok", f"installed for {tmp_path}/python")
 
 
 @pytest.mark.parametrize("status", [1, None])
 def test_an_interpreter_without_vllm_or_none_at_all_is_named(tmp_path, status):
     python = interpreter(tmp_path, status) if status else str(tmp_path / "nothing")
-    result = _vllm({"KERNELAGENT_VLLM_PYTHON": python})
+    result = vllm_finding({"KERNELAGENT_VLLM_PYTHON": python})
     assert result.status == "optional"
     assert python in result.found
 
 
 def test_without_a_name_it_is_this_interpreter():
-    assert sys.executable in _vllm({}).found
+    assert sys.executable in vllm_finding({}).found
 
 
 def test_a_version_that_runs_refuse_is_no_good_here_either():
     finding = Finding("torch", "ok", "2.10.0")
-    assert _in_range("torch", "2.11.0", finding) is finding
-    refused = _in_range("torch", "2.10.0", finding)
+    assert in_range("torch", "2.11.0", finding) is finding
+    refused = in_range("torch", "2.10.0", finding)
     assert (refused.status, refused.found) == ("missing", "2.10.0")
     assert "torch 2.11" in refused.advice

@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pytest
 
-from kernelagent.cli.commands.profile import _of_reference
+from kernelagent.cli.commands.profile import of_reference
 from kernelagent.domain.errors import EnvironmentFault, ExitStatus, NoTrace
 
 
@@ -22,15 +22,15 @@ class Judge:
 
 def test_a_candidate_is_profiled_where_the_reference_cannot_be_traced() -> None:
     judge = cast("Any", Judge(NoTrace("no kernel was seen")))
-    assert _of_reference(judge, needed=False) == ((), "no kernel was seen")
+    assert of_reference(judge, needed=False) == ((), "no kernel was seen")
 
 
 def test_without_a_candidate_there_is_nothing_left_to_show() -> None:
     with pytest.raises(NoTrace) as fault:
-        _of_reference(cast("Any", Judge(NoTrace("no kernel was seen"))), needed=True)
+        of_reference(cast("Any", Judge(NoTrace("no kernel was seen"))), needed=True)
     assert fault.value.exit_status is ExitStatus.ENVIRONMENT
 
 
 def test_any_other_fault_of_the_machine_is_not_passed_over() -> None:
     with pytest.raises(EnvironmentFault, match="gone"):
-        _of_reference(cast("Any", Judge(EnvironmentFault("the judge is gone"))), needed=False)
+        of_reference(cast("Any", Judge(EnvironmentFault("the judge is gone"))), needed=False)

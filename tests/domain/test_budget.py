@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernelagent.domain.budget import Budget, Cost, Spent, why_too_dear
+from kernelagent.domain.budget import RUN_LIMITS, Budget, Cost, Spent, why_spent, why_too_dear
+from kernelagent.domain.config import RunConfig
 from kernelagent.loop.session import Session
 from kernelagent.models import Reply
 from kernelagent.strategies.sequential import Sequential
@@ -70,6 +71,15 @@ def test_the_sentence_says_what_is_asked_and_what_is_left():
     assert why == (
         "the next ask may cost up to 601 tokens, and 400 of the budget of 1000 tokens are left"
     )
+
+
+def test_every_limit_of_the_budget_is_an_option_and_ends_a_run():
+    assert {limit.name for limit in RUN_LIMITS.values()} == {f.name for f in fields(Budget)}
+    spent = Spent(turns=120, tokens=120, dollars=120.0, device_seconds=120.0)
+    for option, limit in RUN_LIMITS.items():
+        budget = RunConfig(**{option: 2}).budget
+        assert why_spent(budget, Spent(), 0.0) is None
+        assert why_spent(budget, spent, 120.0) == f"the budget of 2 {limit.unit} is spent"
 
 
 def test_what_nobody_knows_is_not_held_against_a_model():

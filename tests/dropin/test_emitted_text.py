@@ -160,4 +160,34 @@ def test_arguments_that_cannot_be_written_are_asked_of_the_user(tmp_path: Path) 
 
 
 def test_the_file_has_not_grown_beyond_the_kernels() -> None:
-    assert len(text_for().splitlines()) - len(CANDIDATE.splitlines()) < 440
+    assert len(text_for().splitlines()) - len(CANDIDATE.splitlines()) < 430
+
+
+def test_what_keeps_random_numbers_is_left_out_where_construction_only_allocates(
+    tmp_path: Path,
+) -> None:
+    module = torch.nn.Linear(8, 8)
+    source = """\
+import torch
+from torch import nn
+
+
+class ModelNew(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty((8, 8), dtype=torch.float32))
+        self.bias = nn.Parameter(torch.empty((8,), dtype=torch.float32))
+
+    def forward(self, x):
+        return x @ self.weight.t() + self.bias
+"""
+    allocates = text_for(source, facts_of(module, "()"))
+    draws = text_for(source.replace("torch.empty((8,)", "torch.randn((8,)"), facts_of(module, "()"))
+    assert "fork_rng" not in allocates
+    assert "_Unfilled" not in allocates
+    assert "fork_rng" in draws
+    assert "_Unfilled" in draws
+    dropin = imported(allocates, tmp_path).optimized(module.eval())
+    x = torch.randn(4, 8)
+    with torch.no_grad():
+        torch.testing.assert_close(dropin(x), module(x))

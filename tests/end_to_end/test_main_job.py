@@ -18,8 +18,12 @@ import torch
 
 from kernelagent.cli.main import main
 from kernelagent.cli.schemas import schemas
+from kernelagent.domain.judge_settings import JudgeSettings
+from kernelagent.domain.problem import ProblemSpec
 from kernelagent.storage.run_log import read_events
 from kernelagent.storage.run_state import fold
+from kernelagent.tools.judge.judge import Judge
+from kernelagent.tools.sandbox.spawn import ForkServer
 
 ROOT = Path(__file__).resolve().parents[2]
 OPTIMIZE = ("optimize", "scale.py", "--model", "replay:talk.jsonl")
@@ -113,12 +117,14 @@ class Optimized:
 @pytest.fixture(scope="module")
 def optimized(tmp_path_factory: pytest.TempPathFactory) -> Optimized:
     folder = written(tmp_path_factory.mktemp("users"))
+    temporary = folder / "tmp"
+    temporary.mkdir()
     done = subprocess.run(
         [sys.executable, "-m", "kernelagent", *OPTIMIZE, "--json"],
         capture_output=True,
         text=True,
         cwd=folder,
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        env=os.environ | {"PYTHONPATH": str(ROOT), "TMPDIR": str(temporary)},
         timeout=300,
         check=False,
     )
@@ -153,7 +159,24 @@ def test_a_conversation_that_repairs_itself_ends_in_a_module(optimized: Optimize
     assert "speedup" not in text.lower()
 
 
+def test_a_run_leaves_nothing_in_the_folder_for_temporary_files(optimized: Optimized) -> None:
+    assert list((optimized.folder / "tmp").iterdir()) == []
+
+
 def test_the_judge_accepts_the_emitted_module(
+    optimized: Optimized, fork_server: ForkServer
+) -> None:
+    problem = ProblemSpec(path=str(optimized.folder / "scale.py"))
+    judge = Judge(JudgeSettings(problem, device="virtual"), fork_server)
+    try:
+        source = (optimized.folder / "scale_optimized.py").read_text(encoding="utf-8")
+        assert judge.evaluate(source, "turn", lambda _: None).accepted
+    finally:
+        judge.close()
+
+
+@pytest.mark.long
+def test_the_command_accepts_the_emitted_module(
     optimized: Optimized, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(optimized.folder)
@@ -259,6 +282,7 @@ def test_a_device_that_is_not_there_is_the_environments_fault(
 def test_a_live_module_gets_a_drop_in_that_shares_its_parameters(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    (folder / "talk.jsonl").write_text(json.dumps({"reply": reply(KERNEL, "Once.")}))
     monkeypatch.chdir(folder)
     monkeypatch.syspath_prepend(str(folder))
     import scale  # type: ignore[import-not-found]
@@ -267,7 +291,11 @@ def test_a_live_module_gets_a_drop_in_that_shares_its_parameters(
 
     module = scale.Model(90).eval()
     result = library.optimize(
-        module, (torch.randn(5, 90),), model="replay:talk.jsonl", device="virtual"
+        module,
+        (torch.randn(5, 90),),
+        model="replay:talk.jsonl",
+        device="virtual",
+        envelope_seconds=0,
     )
     assert result.path is not None
     assert result.faster is None

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import ctypes
 import os
 import re
+import resource
 import shutil
 import signal
 import subprocess
@@ -20,7 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.fake_cuda.commands import KERNEL_MS, OPERATOR_MS, Command, Machine, commands, lay_out
-from tests.fake_cuda.libraries import SOURCES, build, describe, install_hook
+from tests.fake_cuda.libraries import SOURCES, build, describe, install_hook, start_clock
 
 ROOT = SOURCES.parents[1]
 PINNED = ("torch==2.11.0", "triton==3.6.0")
@@ -32,6 +34,7 @@ POLL_S = 0.05
 ENDED_S = 30.0
 """Within which all processes of a command must be gone; on a busy machine their ending takes seconds."""
 BAR = "\\|"
+_SET_CHILD_SUBREAPER = 36
 
 
 @dataclass(frozen=True)
@@ -40,6 +43,8 @@ class Ended:
 
     status: int
     seconds: float
+    processor_s: float
+    """Of all its processes."""
     output: str
     left: tuple[str, ...]
     """Processes and files that should not be there any more."""
@@ -73,6 +78,7 @@ class Bench:
     def prepare(self) -> None:
         lay_out(SOURCES / "work", self.work)
         shutil.copytree(self.venv / "fake", self.libraries)
+        start_clock(self.libraries)
         for name in ("temporary", "cache", "home"):
             (self.top / name).mkdir()
         self.environment = {
@@ -93,7 +99,7 @@ class Bench:
         environment = dict(self.environment)
         if not command.machine.compiler:
             environment["PATH"] = f"{self.venv / 'bin'}:{self._tools()}"
-        began = time.monotonic()
+        began, used_s = time.monotonic(), processor_s()
         with tempfile.TemporaryFile("w+") as output:
             process = subprocess.Popen(
                 [*self._namespace(command.machine), *self._words(command)],
@@ -108,7 +114,7 @@ class Bench:
             seconds = time.monotonic() - began
             left = [*self._processes(), *self._litter(command, before)]
             output.seek(0)
-            return Ended(status, seconds, output.read(), tuple(left))
+            return Ended(status, seconds, processor_s() - used_s, output.read(), tuple(left))
 
     def _words(self, command: Command) -> list[str]:
         program = "python" if command.script else "kernelagent"
@@ -187,8 +193,35 @@ class Bench:
                     with contextlib.suppress(ProcessLookupError):
                         os.kill(pid, signal.SIGKILL)
                 return [f"{len(result)} processes left"]
+            reap()
+            time.sleep(POLL_S)
+        # Processes that are only just ending have no environment any more.
+        while not reap() and time.monotonic() < end:
             time.sleep(POLL_S)
         return []
+
+
+def adopt_orphans() -> None:
+    """Whoever outlives its parent becomes this process's child, so that its processor time is counted."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER)")
+
+
+def reap() -> bool:
+    """Wait for all children that have ended; True when there is none any more."""
+    try:
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            continue
+    except ChildProcessError:
+        return True
+    return False
+
+
+def processor_s() -> float:
+    """Of all processes that this one has waited for, and of those that they have waited for."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
 
 
 def _with_environment(mark: bytes) -> list[int]:
@@ -234,21 +267,22 @@ def page(rows: list[tuple[Command, list[Ended]]], when: str) -> str:
         f"{OPERATOR_MS:g} ms of its clock, a kernel {KERNEL_MS:g} ms), nor CUPTI,",
         "capture, memory faults or concurrency.",
         "",
-        "| command | must end with | ended with | seconds | as it must |",
-        "|---|---|---|---|---|",
+        "| command | must end with | ended with | processor seconds | seconds | as it must |",
+        "|---|---|---|---|---|---|",
     ]
     lines = []
     for command, ended in rows:
         must = "killed" if command.killed_at else str(command.status)
         must += f", says “{command.says}”" if command.says else ""
         if not ended:
-            lines.append(f"| {command.name} | {must.replace('|', BAR)} | | | not run |")
+            lines.append(f"| {command.name} | {must.replace('|', BAR)} | | | | not run |")
             continue
         faults = list(dict.fromkeys(fault for item in ended for fault in item.faults(command)))
         cells = [
             command.name,
             must.replace("|", BAR),
             ", ".join(str(item.status) for item in ended),
+            ", ".join(f"{item.processor_s:.0f}" for item in ended),
             ", ".join(f"{item.seconds:.0f}" for item in ended),
             "no: " + "; ".join(faults).replace("|", BAR) if faults else "yes",
         ]
@@ -268,6 +302,7 @@ def main(arguments: list[str]) -> int:
     asked = parser.parse_args(arguments)
     if not asked.installed:
         install(asked.venv.resolve(), asked.python)
+    adopt_orphans()
     rows: dict[str, tuple[Command, list[Ended]]] = {}
     good = True
     for number in range(asked.times):

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-OPERATOR_MS, KERNEL_MS = 1.0, 3.0
-"""How long the device is busy with an operator of torch, and with a kernel: more than the host needs to run it."""
+OPERATOR_MS, KERNEL_MS = 8.0, 20.0
+"""How long the device is busy with an operator of torch, and with a kernel: so long that few calls fill a block."""
 NODES = ("/dev/nvidiactl", "/dev/nvidia0", "/dev/nvidia-uvm")
 PROBLEM, CANDIDATE, COMPILED = (
     "problems/last_token.py",
@@ -52,7 +52,7 @@ class Command:
     machine: Machine = Machine()
     killed_at: str = ""
     """It is killed when its run's log first holds this word, and its status does not count."""
-    limit_s: float = 600.0
+    limit_s: float = 1200.0
     script: bool = False
 
 
@@ -122,8 +122,14 @@ def commands() -> Iterator[Command]:
         writes="Model_optimized.py",
         script=True,
     )
-    yield Command("bench over three problems", ("bench", "suite", *cuda, *replies), limit_s=1800)
-    yield Command("doctor --judge --quick", ("doctor", "--judge", "--quick"), limit_s=1800)
+    yield Command("bench over three problems", ("bench", "suite", *cuda, *replies), limit_s=3600)
+    # The fake has one stream, so that nobody need join another: this alone may go wrong.
+    yield Command(
+        "doctor --judge --quick",
+        ("doctor", "--judge", "--quick"),
+        status=1,
+        says=r"^(?!.*WRONG \w+ (?!69 stream-nobody-joins)).*WRONG cheat 69 stream-nobody-joins",
+    )
     evaluate = ("evaluate", PROBLEM, CANDIDATE, *cuda)
     yield Command(
         "no C compiler",
@@ -166,7 +172,7 @@ def lay_out(sources: Path, work: Path) -> None:
         (sources / "decoder.py").read_text(encoding="utf-8"), encoding="utf-8"
     )
     for number in (1, 2, 3):
-        shorter = problem.replace("4096", str(4096 - 512 * number))
+        shorter = problem.replace("1024", str(1024 - 128 * number))
         (work / "suite" / f"{number}_last_token.py").write_text(shorter, encoding="utf-8")
     for name in (CANDIDATE, COMPILED, "library_call.py", "use_emitted.py", "ceilings_memory.py"):
         (work / name).write_text((sources / name).read_text(encoding="utf-8"), encoding="utf-8")

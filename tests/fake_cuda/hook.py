@@ -86,4 +86,7 @@ class Finder(importlib.abc.MetaPathFinder):
 
 _found = folder()
 if _found is not None:
+    from fake_cuda_hook import clock
+
+    clock.install(_found)
     sys.meta_path.insert(0, Finder(_found))

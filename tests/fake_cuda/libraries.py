@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import struct
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,11 +11,14 @@ from pathlib import Path
 SOURCES = Path(__file__).resolve().parent
 _HOOK = {
     "hook.py": "__init__.py",
+    "clock.py": "clock.py",
     "operators.py": "operators.py",
     "executing.py": "executing.py",
     "libdevice.py": "libdevice.py",
 }
 DRIVER, RUNTIME = "libcuda.so.1", "libcudart.so.13"
+BEGINNING_S = 1000.0
+"""What a clock shows at first; no time of the machine is 0."""
 
 
 def build(folder: Path, includes: Sequence[Path], machine: str = "") -> None:
@@ -38,6 +42,11 @@ def build(folder: Path, includes: Sequence[Path], machine: str = "") -> None:
 def describe(folder: Path, machine: str) -> None:
     """Say what machine the libraries in `folder` imagine from the next process on."""
     (folder / "machine").write_text(machine, encoding="utf-8")
+
+
+def start_clock(folder: Path) -> None:
+    """Give the machine of the libraries in `folder` a clock of its own, which only its device moves on."""
+    (folder / "clock").write_bytes(struct.pack("d", BEGINNING_S))
 
 
 def install_hook(folder: Path) -> None:

@@ -16,7 +16,16 @@ from kernelagent.tools.sandbox.confinement import Confinement
 from kernelagent.tools.sandbox.spawn import ForkServer
 from tests.fake_cuda import __main__ as harness
 from tests.fake_cuda.commands import Command, Machine, commands, lay_out
-from tests.fake_cuda.libraries import DRIVER, RUNTIME, SOURCES, build, describe, install_hook
+from tests.fake_cuda.libraries import (
+    BEGINNING_S,
+    DRIVER,
+    RUNTIME,
+    SOURCES,
+    build,
+    describe,
+    install_hook,
+    start_clock,
+)
 
 HERE = Path(__file__).parent
 pytestmark = pytest.mark.skipif(
@@ -123,6 +132,32 @@ def test_a_machine_whose_mode_excludes_gives_its_context_to_one_process(librarie
 
 
 @pytest.mark.long
+def test_who_waits_moves_the_machines_clock_on_for_all_processes_and_sleeps_for_nothing(
+    libraries: Path, tmp_path: Path
+) -> None:
+    install_hook(tmp_path)
+    describe(libraries, "")
+    start_clock(libraries)
+    program = (
+        "import fake_cuda_hook, ctypes, sys, time; d = ctypes.CDLL(sys.argv[1]);"
+        "queue = d.fake_cuda_queue; queue.argtypes = [ctypes.c_double]; before = time.perf_counter();"
+        "queue(3000.0); queue(600.0); unchanged = time.perf_counter();"
+        "d.fake_cuda_wait(); d.fake_cuda_wait(); print(before, unchanged, time.perf_counter())"
+    )
+    words = [sys.executable, "-c", program, str(libraries / DRIVER)]
+    environment = os.environ | {"LD_LIBRARY_PATH": str(libraries), "PYTHONPATH": str(tmp_path)}
+    printed = [
+        subprocess.run(
+            words, env=environment, capture_output=True, text=True, check=True, timeout=60
+        ).stdout
+        for _ in range(2)
+    ]
+    (libraries / "clock").unlink()
+    times = [[float(word) - BEGINNING_S for word in line.split()] for line in printed]
+    assert times == [[0.0, 0.0, 3600.0], [3600.0, 3600.0, 7200.0]]
+
+
+@pytest.mark.long
 def test_memory_that_is_not_the_devices_is_known_as_such(libraries: Path) -> None:
     describe(libraries, "memory_bytes 65536\n")
     program = (
@@ -145,6 +180,33 @@ def test_every_command_finds_its_files_where_they_are_laid_out_or_written(tmp_pa
         assert asked <= there | {"resumed.py"}, command.name
 
 
+_COUNTED = """
+import subprocess, sys, time
+from tests.fake_cuda import __main__ as harness
+
+busy = "import time; end = time.process_time() + 0.3\\nwhile time.process_time() < end: pass"
+parent = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {busy!r}])"
+harness.adopt_orphans()
+subprocess.run([sys.executable, "-c", parent], check=True)
+while not harness.reap():
+    time.sleep(0.01)
+print(harness.processor_s())
+"""
+
+
+def test_the_processor_time_of_a_process_that_outlives_its_parent_is_counted() -> None:
+    # In a process of its own: it waits for every child there is.
+    done = subprocess.run(
+        [sys.executable, "-c", _COUNTED],
+        cwd=SOURCES.parents[1],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    assert float(done.stdout) >= 0.3
+
+
 def test_no_two_commands_have_one_name() -> None:
     names = [command.name for command in commands()]
     assert len(names) == len(set(names))
@@ -157,10 +219,10 @@ def test_what_was_not_run_is_shown_as_such() -> None:
 @pytest.mark.parametrize(
     ("ended", "faults"),
     [
-        (harness.Ended(0, 1.0, "all went\nwell", ()), []),
-        (harness.Ended(1, 1.0, "all went well", ()), ["status 1 instead of 0"]),
-        (harness.Ended(0, 1.0, "nothing", ()), ["does not say 'went well'"]),
-        (harness.Ended(0, 1.0, "all went well", ("2 processes left",)), ["2 processes left"]),
+        (harness.Ended(0, 1.0, 1.0, "all went\nwell", ()), []),
+        (harness.Ended(1, 1.0, 1.0, "all went well", ()), ["status 1 instead of 0"]),
+        (harness.Ended(0, 1.0, 1.0, "nothing", ()), ["does not say 'went well'"]),
+        (harness.Ended(0, 1.0, 1.0, "all went well", ("2 processes left",)), ["2 processes left"]),
     ],
 )
 def test_a_command_that_ends_otherwise_is_a_fault(ended: harness.Ended, faults: list[str]) -> None:

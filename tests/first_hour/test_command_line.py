@@ -14,9 +14,10 @@ from kernelagent.cli import completion as cli_words
 from kernelagent.cli.interrupt import StopOnInterrupt
 from kernelagent.cli.main import app, main
 from kernelagent.cli.order import GROUPS
-from kernelagent.domain.config import GPUS, STRATEGIES, TARGETS, RunConfig
+from kernelagent.domain.config import STRATEGIES, RunConfig
 from kernelagent.domain.events import Event, Logged, RunStarted, TurnStarted, TurnVoid
 from kernelagent.domain.history import TurnRequest
+from kernelagent.domain.judge_settings import GPUS, TARGETS
 from kernelagent.domain.problem import ProblemSpec
 from kernelagent.loop.preflight.expectation import expectation
 from kernelagent.prompts.wording import Pace

@@ -1,7 +1,7 @@
 """Everything here needs a GPU and is skipped, loudly, without one.
 
 One command runs them all: `make gpu`, sampled, within ten minutes. Expected, not measured on a GPU:
-corpora 5 minutes (`benchmarks.gpu_first.sample`), one certificate of each kind 1.5, estimates 1,
+corpora 5 minutes (`kernelagent.tools.corpus.sample`), one certificate of each kind 1.5, estimates 1,
 profiles 1, the rest 1. `make gpu WRITE_RESULTS=1` writes the tables of benchmarks/results too, and
 `make gpu TRIES=50` tries as often as the promises say and takes hours: it has no limit.
 """

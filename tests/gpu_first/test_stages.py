@@ -18,11 +18,12 @@ from benchmarks.gpu_first.options import Options
 from benchmarks.gpu_first.plan import ROOT, Call, run, stem_of
 from benchmarks.gpu_first.policy import evenly
 from benchmarks.gpu_first.record import Record, load
-from benchmarks.gpu_first.sample import expected_seconds, sample
 from benchmarks.gpu_first.sizes import at_gpu_size, examples, write_at_gpu_size
 from benchmarks.gpu_first.stages import STAGES
 from benchmarks.gpu_first.trial import steps
 from kernelagent.tools.corpus.catalogue import entries
+from kernelagent.tools.corpus.sample import expected_seconds, sample
+from tests.gpu.test_corpora import chosen as judged_by_make_gpu
 
 without_gpu = pytest.mark.skipif(
     torch.cuda.is_available(), reason="says what happens without a GPU"
@@ -111,6 +112,11 @@ def test_the_sample_fits_into_its_share_of_ten_minutes() -> None:
     every = dict.fromkeys(entry.fixture for entry in entries("cuda"))
     assert expected_seconds(sample()) < 300
     assert expected_seconds(every) > 1800
+
+
+def test_make_gpu_judges_a_sample_within_its_share_unless_it_is_asked_for_everything() -> None:
+    assert expected_seconds(judged_by_make_gpu({})) < 300
+    assert len(judged_by_make_gpu({"TRIES": "1"})) > 10 * len(judged_by_make_gpu({}))
 
 
 def test_the_hazards_are_candidates_of_their_own() -> None:

@@ -32,6 +32,7 @@ from kernelagent.loop.recheck import (
     settings_for,
 )
 from kernelagent.loop.run_setup import asked_of
+from kernelagent.report.reproduce import recheck_command
 from kernelagent.tools.judge.problem.bundle import load_bundle
 from tests.dropin.emitted import CERTIFICATE, CUDA, VIRTUAL, facts_of, measured, text_for
 
@@ -87,9 +88,21 @@ def test_a_file_without_a_certificate_is_wrong_usage(tmp_path: Path, text: str, 
         certificate_in(path)
 
 
-def test_a_submodules_file_is_rechecked_against_that_part_of_the_model(tmp_path: Path) -> None:
+def test_a_submodules_file_is_rechecked_with_the_names_its_model_was_given_by() -> None:
+    model = ProblemSpec(path="model.py", module="Around", inputs="examples", init="sizes")
+    part = ProblemSpec(bundle="b", module="part", submodule="part", whole=model)
+    asked = asked_of(part, RunConfig())
+    assert (asked.module, asked.inputs, asked.init) == ("Around", "examples", "sizes")
+    command = recheck_command(part, RunConfig(), Path("model_part_optimized.py"))
+    assert command == "kernelagent recheck model_part_optimized.py model.py"
+
+
+def test_a_submodules_file_is_rechecked_against_against_that_part_of_the_model(
+    tmp_path: Path,
+) -> None:
     bundle = ProblemSpec(bundle="b", module="blocks_0", submodule="blocks.0")
     assert asked_of(bundle, RunConfig()).submodule == "blocks.0"
+    assert asked_of(bundle, RunConfig()).init is None
     example = Path(__file__).resolve().parents[2] / "examples/models/decoder.py"
     whole = JudgeSettings(ProblemSpec(path=str(example)), device="virtual")
     with judged_part(whole, "blocks.0.norm") as settings:

@@ -17,7 +17,7 @@ from kernelagent.domain.problem import ProblemSpec
 from kernelagent.loop.loop_state import Earlier
 from kernelagent.loop.session import Session
 from kernelagent.storage.run_log import EventLog, RunFolder, read_events
-from kernelagent.storage.run_state import fold, to_continue
+from kernelagent.storage.run_state import RunState, fold, to_continue
 from kernelagent.strategies.sequential import Sequential
 from tests.evaluations import DEVICE, FACTS, Recorded, Scripted, accepted, rejected, reply_with
 
@@ -143,7 +143,7 @@ def test_a_run_cut_off_after_any_event_ends_as_if_nothing_had_happened(
     cut.log.write_text("".join(text[:lines]) + torn, encoding="utf-8")
     history, begun = to_continue(fold(read_events(cut.log)))
     model = Scripted(REPLIES)
-    earlier = Earlier(history, unfinished=begun, kept_prompt=whole.kept_prompt)
+    earlier = Earlier(RunState(history=history), begun, whole.kept_prompt)
     session = session_in(cut, Recorded(VERDICTS), model, earlier=earlier)
     session.run()
     assert session.history == wanted

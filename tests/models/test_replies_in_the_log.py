@@ -23,7 +23,7 @@ from kernelagent.loop.loop_state import Earlier
 from kernelagent.loop.session import Session
 from kernelagent.models.litellm_model import LitellmModel, Surroundings
 from kernelagent.storage.run_log import EventLog, RunFolder, read_events
-from kernelagent.storage.run_state import fold, to_continue
+from kernelagent.storage.run_state import RunState, fold, to_continue
 from kernelagent.strategies import Strategy
 from kernelagent.strategies.sequential import Sequential
 from tests.evaluations import DEVICE, FACTS, Recorded, accepted, reply_with
@@ -112,7 +112,7 @@ def test_after_a_kill_in_mid_reply_a_whole_candidate_is_taken_up_and_nothing_les
 
         history, begun = to_continue(fold(read_events(folder.log)))
         assert [item.answered for item in begun] == [kept]
-        earlier = Earlier(history, unfinished=begun, kept_prompt=folder.kept_prompt)
+        earlier = Earlier(RunState(history=history), begun, folder.kept_prompt)
         session = session_at(server, folder, turns=1, earlier=earlier)
         session.run()
         assert len(server.asks) == 2 - kept

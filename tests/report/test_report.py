@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 from kernelagent.cli.schemas import schemas
 from kernelagent.domain.evaluation import Disclosure
 from kernelagent.domain.events import RunFinished, WinnerMeasured
+from kernelagent.domain.probes import PROBE
 from kernelagent.report.evidence import ceilings
 from kernelagent.report.files import reports, write_for
-from kernelagent.report.markdown import _line, _plain
+from kernelagent.report.markdown import line_of, plain_text
 from kernelagent.report.progress import moments
 from kernelagent.storage.run_log import RunFolder
-from kernelagent.tools.judge.problem.probes import PROBES
 from tests.lanes import examples
 from tests.report.logs import RECORDED, recorded, run_on_gpu
 from tests.report.parsed_page import Page
@@ -176,7 +176,7 @@ def test_every_kind_of_inputs_is_described_and_none_is_called_the_functions_own_
     at = next(n for n, e in enumerate(log) if isinstance(e.event, WinnerMeasured))
     winner = log[at].event.evaluation
     case = winner.correctness.cases[0]
-    cases = tuple(replace(case, probe=name) for name in PROBES)
+    cases = tuple(replace(case, probe=name) for name in PROBE)
     known = replace(winner, correctness=replace(winner.correctness, cases=cases))
     constant = Disclosure("no_input_generator", "there is no input generator")
     told = []
@@ -191,10 +191,12 @@ def test_every_kind_of_inputs_is_described_and_none_is_called_the_functions_own_
 
 
 def test_the_name_of_an_argument_is_shown_without_backslashes():
-    assert _line(_plain("no response to: arguments[1]['x'][0]")) == (
+    assert line_of(plain_text("no response to: arguments[1]['x'][0]")) == (
         "no response to: arguments[1]['x'][0]"
     )
-    assert "](" not in _line(_plain("[x](http") + _plain("[y]") + "(z)").replace("\\](", "")
+    assert "](" not in line_of(plain_text("[x](http") + plain_text("[y]") + "(z)").replace(
+        "\\](", ""
+    )
 
 
 def test_work_is_called_proved_only_where_it_was():

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -23,7 +23,7 @@ from kernelagent.loop.session import Session
 from kernelagent.models import Exhausted, ModelQuery, Reply
 from kernelagent.storage.inbox import Inbox, is_going_on, send
 from kernelagent.storage.run_log import EventLog, RunFolder, read_events
-from kernelagent.storage.run_state import RunState, fold, to_continue
+from kernelagent.storage.run_state import RunState, fold
 from kernelagent.storage.steering import Command
 from kernelagent.strategies.best_of_n import BestOfN
 from kernelagent.strategies.sequential import Sequential
@@ -68,7 +68,6 @@ def run(
 ) -> tuple[Steering, str, list[object]]:
     """A run that is told `sent[n]` while turn n is answered."""
     state = state or RunState()
-    history, begun = to_continue(state)
     replies = [reply_with(n) for n in range(len(VERDICTS))]
     model = Steering(replies, says=commands_at(folder, sent))
     log = EventLog(folder)
@@ -91,13 +90,7 @@ def run(
         keep_candidate=folder.keep_candidate,
         commands=Inbox.of(folder),
         wait=wait,
-        earlier=Earlier(
-            history,
-            state.spent,
-            state.steering.after(RunResumed()),
-            unfinished=begun,
-            kept_prompt=folder.kept_prompt,
-        ),
+        earlier=Earlier.of(replace(state, elapsed_s=0.0), folder.kept_prompt),
     )
     why = session.run()
     log.close()

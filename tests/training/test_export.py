@@ -19,6 +19,7 @@ from kernelagent.domain.events import (
     TurnVoid,
     to_line,
 )
+from kernelagent.domain.export_formats import EXPORT_FORMATS
 from kernelagent.domain.history import TurnRequest
 from kernelagent.domain.problem import ProblemSpec
 from kernelagent.prompts import prompt_hash
@@ -193,7 +194,12 @@ def test_the_command_writes_rows_and_the_statement_beside_them(run, tmp_path, ca
     assert message == capsys.readouterr().err
 
 
-def test_an_unknown_format_is_wrong_usage(run):
+def test_an_unknown_format_is_wrong_usage_and_every_known_one_is_named(run, capsys):
     with pytest.raises(SystemExit) as stopped:
         main(["export", str(run.path), "--format", "csv"])
     assert stopped.value.code == 2
+    assert "use jsonl, trl, verl or hf-kernels" in capsys.readouterr().err
+
+
+def test_every_format_names_a_function_that_is_there():
+    assert all(callable(item.made_by()) for item in EXPORT_FORMATS)

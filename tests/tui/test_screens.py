@@ -19,6 +19,7 @@ from kernelagent.storage.inbox import Inbox
 from kernelagent.storage.run_log import LOCK, EventLog, RunFolder
 from kernelagent.storage.steering import Command
 from kernelagent.tui.app import KernelAgentApp, start_at
+from kernelagent.tui.compare_screen import CompareScreen
 from kernelagent.tui.dialogs import Words
 from kernelagent.tui.run_screen import RunScreen
 from kernelagent.tui.start_screen import StartScreen
@@ -99,6 +100,35 @@ def test_a_turn_opens_with_code_diff_verdict_kernels_and_prompt(folder: RunFolde
         assert "turn 2" in text_of(pilot, "#title")
         await pilot.press("escape")
         assert isinstance(pilot.app.screen, RunScreen)
+
+    driven(RunScreen(folder, lambda: True), act)
+
+
+def test_two_turns_are_chosen_and_compared(folder: RunFolder) -> None:
+    async def act(pilot: Pilot[None]) -> None:
+        tree = pilot.app.screen.query_one(TurnTree)
+        await pilot.press("home", "down", "d")
+        assert tree.border_subtitle == "d: compare with turn 1"
+        await pilot.press("down", "d")
+        await pilot.pause()
+        assert isinstance(pilot.app.screen, CompareScreen)
+        assert text_of(pilot, "#title") == " turn 1 beside turn 2"
+        await pilot.press("s", "left_square_bracket")
+        assert text_of(pilot, "#title") == " turn 2 beside turn 0"
+        await pilot.press("left_square_bracket")
+        assert text_of(pilot, "#title") == " turn 2 beside turn 0"
+        await pilot.press("escape")
+        assert isinstance(pilot.app.screen, RunScreen)
+        assert tree.border_subtitle == "enter: open"
+
+    driven(RunScreen(folder, lambda: True), act)
+
+
+def test_a_turn_chosen_twice_is_compared_with_nothing(folder: RunFolder) -> None:
+    async def act(pilot: Pilot[None]) -> None:
+        await pilot.press("d", "d")
+        assert isinstance(pilot.app.screen, RunScreen)
+        assert pilot.app.screen.query_one(TurnTree).border_subtitle == "enter: open"
 
     driven(RunScreen(folder, lambda: True), act)
 

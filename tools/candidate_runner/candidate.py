@@ -168,8 +168,13 @@ class LoadedCandidate:
         except BaseException as error:
             raise failure_of(error, "moving the module to tensors without contents") from error
 
-    def forward_counted(self, *args: Any, **kwargs: Any) -> None:
-        self.forward(args, kwargs)
+    def call_counted(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], step: TrainingStep | None
+    ) -> None:
+        if step is None:
+            self.forward(args, kwargs)
+        else:
+            self.training_step(args, kwargs, step)
 
     def forward_without_contents(self, *args: Any, **kwargs: Any) -> None:
         try:

@@ -24,6 +24,7 @@ from kernelagent.tools.candidate_runner.candidate import (
     failure_of,
 )
 from kernelagent.tools.candidate_runner.forbidding import Forbidding
+from kernelagent.tools.candidate_runner.host_time import HostTime
 from kernelagent.tools.candidate_runner.integrity import Integrity, let_torch_compile
 from kernelagent.tools.candidate_runner.launches import Launches, watch_launches
 from kernelagent.tools.candidate_runner.watch import Watch
@@ -87,6 +88,12 @@ def _remote_executor() -> Any:
 Scope = Callable[[], AbstractContextManager[Any]]
 
 
+def _launching() -> float:
+    from kernelagent.tools.virtual.driver import Spent
+
+    return Spent.seconds
+
+
 def _gpu(settings: dict[str, Any]) -> tuple[str, Scope, Launches]:
     """Create the CUDA context before the integrity snapshot, because creating it sets variables."""
     torch.cuda.set_device(int(settings["index"]))
@@ -129,6 +136,7 @@ class Runner:
             self._integrity = Integrity(may_compile=may_compile, native_threads=native)
         self._watch = Watch(may_compile=may_compile)
         self._remote: Any = _remote_executor() if native else None
+        self._host = HostTime(_launching if device != "cuda" else float)
 
     def answer(self, frame: Frame) -> bool:
         """Do what `frame` asks and reply; False when asked to leave."""
@@ -183,7 +191,8 @@ class Runner:
             self._take_configuration(int(frame.header["configuration"]))
         if frame.header["in_place"]:
             args, kwargs = self._in_the_same_memory((args, kwargs))
-        with self._candidates_turn("the forward", keeps_random_state=keeps), allowed:
+        turn = self._candidates_turn("the forward", keeps_random_state=keeps)
+        with turn, allowed, self._host.call():
             if step is None:
                 output = self._loaded().forward(args, kwargs)
             else:
@@ -204,7 +213,7 @@ class Runner:
     def _opened(self, frame: Frame) -> tuple[Any, TrainingStep | None]:
         """The arguments of a call (or sets of them) and the training step it is part of."""
         arguments, step = open_parcel(frame.header["parcel"], frame.payload, device=self._device)
-        return arguments, None if step is None else TrainingStep.from_value(step)
+        return arguments, _step_of(step)
 
     def _take_configuration(self, number: int) -> None:
         from kernelagent.tools.virtual.autotuning import TURN
@@ -269,13 +278,15 @@ class Runner:
     def account(self, frame: Frame) -> tuple[dict[str, Any], Any]:
         """Run once and count torch's operations, unless `contents` on tensors that hold nothing."""
         (args, kwargs), given = open_parcel(frame.header["parcel"], frame.payload)
-        from kernelagent.tools.virtual.eager import eager_rows
+        from kernelagent.tools.virtual.eager import eager_rows, timed_rows
         from kernelagent.tools.virtual.fake_cuda import WithoutContents
 
         loaded, target = self._loaded(), frame.header["target"]
         if frame.header["contents"]:
-            with self._scope():
-                rows = eager_rows(loaded.forward_counted, args, kwargs, target)
+            called = partial(loaded.call_counted, args, kwargs, _step_of(given))
+            with self._scope(), self._host.call():
+                rows, seconds = timed_rows(called, (), {}, target)
+                self._host.elsewhere += seconds
             return {"kind": "done", "torch": to_data(rows)}, ()
         with self._scope(), WithoutContents():
             loaded.drop_contents()
@@ -290,6 +301,8 @@ class Runner:
         """What only this process sees of the device: launches, traces, graphs, machine code."""
         from kernelagent.tools.candidate_runner.observing import observed
 
+        if frame.header.get("of") == "host":
+            return {"kind": "done", "host": self._host.take()}, ()
         given = open_parcel(frame.header["parcel"], frame.payload, device=self._device)
         forward = None if given is None else partial(self._loaded().forward, *given)
         with self._scope():
@@ -374,6 +387,10 @@ _REQUESTS: dict[str, Callable[[Runner, Frame], tuple[dict[str, Any], Any]]] = {
     "time": Runner.time,
     "chain": Runner.chain,
 }
+
+
+def _step_of(value: Any) -> TrainingStep | None:
+    return None if value is None else TrainingStep.from_value(value)
 
 
 def _can_take(held: _Held, fresh: Any) -> bool:

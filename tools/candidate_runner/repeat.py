@@ -25,23 +25,23 @@ class Repeated:
     def prepare(
         self, sets: Sequence[Any], step: TrainingStep | None = None, module: Any = None
     ) -> None:
-        """Take `sets` of (args, kwargs) and call each a few times: compiling and tuning happen here.
+        """Take `sets` of (args, kwargs) and call on each in turn, a few times at least: this compiles and tunes.
 
         With a `step` each call is a forward and its backward, for that step's upstream gradients;
         `module` is then what has the parameters.
         """
         self._sets = sets
         self._step = None if step is None else Prepared(module, self._call, step)
-        for _ in range(_WARM_UP):
-            for args, kwargs in sets:
-                self._one(args, kwargs)
+        for at in range(max(_WARM_UP, len(sets))):
+            args, kwargs = sets[at % len(sets)]
+            self.call_once(args, kwargs)
         self._settle()
 
     def run(self, calls: int) -> None:
         """Enqueue `calls` calls on rotated inputs and wait for the device."""
         for at in range(calls):
             args, kwargs = self._sets[at % len(self._sets)]
-            self._one(args, kwargs)
+            self.call_once(args, kwargs)
         self._settle()
 
     def chain(self, calls: int, secret: int, *, empty: bool) -> torch.Tensor:
@@ -50,12 +50,12 @@ class Repeated:
         The first inputs are picked by `secret`. `empty`: the same picking around an answer that is
         there already, which is what picking alone costs.
         """
-        still = self._one(*self._sets[0]) if empty else None
+        still = self.call_once(*self._sets[0]) if empty else None
         state = torch.tensor(secret, dtype=torch.int64, device=self._device)
         seen = []
         for at in range(calls):
             args, kwargs = picked(*pair_at(self._sets, at), state)
-            state = digest(still if empty else self._one(args, kwargs))
+            state = digest(still if empty else self.call_once(args, kwargs))
             seen.append(state)
         return torch.stack(seen).cpu()
 
@@ -66,7 +66,7 @@ class Repeated:
             return None
         return int(torch.cuda.max_memory_allocated())
 
-    def _one(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def call_once(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if self._step is not None:
             return self._step((args, kwargs))
         with torch.no_grad():

@@ -169,7 +169,8 @@ def _socket(_: Reach, arguments: tuple[Any, ...]) -> Sighting | None:
     return None if family == 1 else Sighting("forbidden_access", "opens a network socket")
 
 
-def _process(_: Reach, arguments: tuple[Any, ...]) -> Sighting | None:
+def starting_a_process(_: Reach, arguments: tuple[Any, ...]) -> Sighting | None:
+    """What an audit event about a new program shows; None for those that torch and triton start."""
     first = arguments[0] if arguments else ""
     program = os.fsdecode(first) if isinstance(first, str | bytes | os.PathLike) else ""
     name = os.path.basename(program)  # noqa: PTH119 - a program's name, not a file of ours
@@ -235,7 +236,7 @@ _EVENTS: dict[str, Judged] = {
     "socket.__new__": _socket,
     **dict.fromkeys(
         "subprocess.Popen os.system os.exec os.posix_spawn os.spawn os.fork os.forkpty pty.spawn".split(),
-        _process,
+        starting_a_process,
     ),
     **dict.fromkeys("os.kill os.killpg signal.pthread_kill".split(), _signal),
     "open": _open,

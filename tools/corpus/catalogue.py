@@ -49,7 +49,8 @@ def threats() -> tuple[Threat, ...]:
 
 def entries(device: str, *, quick: bool = False) -> tuple[Entry, ...]:
     """What can be judged on a device kind (`virtual` or `cuda`); `quick`: a fixed sample of it."""
-    able = [e for e in _all() if device == "cuda" or not e.fixture.needs_gpu]
+    elsewhere = set(not_here(device))
+    able = [e for e in _all() if e not in elsewhere]
     if not quick:
         return tuple(able)
     kinds: tuple[Kind, ...] = ("cheat", "twin", "honest")
@@ -59,8 +60,9 @@ def entries(device: str, *, quick: bool = False) -> tuple[Entry, ...]:
 
 
 def not_here(device: str) -> tuple[Entry, ...]:
-    """Entries that need a GPU, where there is none."""
-    return tuple(e for e in _all() if e.fixture.needs_gpu and device != "cuda")
+    """Entries that need a GPU, where there is none; on `cuda` those that only `virtual` is sure to see."""
+    on_cuda = device == "cuda"
+    return tuple(e for e in _all() if (e.fixture.needs_virtual if on_cuda else e.fixture.needs_gpu))
 
 
 def _all() -> Iterator[Entry]:

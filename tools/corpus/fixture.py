@@ -30,12 +30,27 @@ class Fixture:
     """The code it must be refused with; None: it must be accepted."""
     discloses: str | None = None
     """Code of a disclosure that its acceptance must carry."""
+    least_us: float | None = None
+    """Its estimate, if it gets one, must not be below this."""
+    estimated: bool = False
+    """It must get an estimate."""
     policy: str = "triton"
     dynamic: tuple[str, ...] = ()
     """Dimensions declared dynamic, as `--dynamic` has them."""
     mode: Mode = "eval"
     needs_gpu: bool = False
     """True when what it does exists on `cuda` only."""
+    on_cuda: tuple[str, ...] = ()
+    """Codes that are as right on `cuda`, where fresh memory holds whatever was there before."""
+
+    @property
+    def needs_virtual(self) -> bool:
+        """Only the interpreter of `virtual` is sure to see a race, or an access out of bounds."""
+        return self.code in ("data_race", "out_of_bounds")
+
+    def codes(self, device: str) -> frozenset[str | None]:
+        """What it may be refused with on a device kind; None: accepted."""
+        return frozenset({self.code, *(self.on_cuda if device == "cuda" else ())})
 
 
 @dataclass(frozen=True)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import sys
 
 from kernelagent.tools.corpus.catalogue import threats
-from kernelagent.tools.corpus.fixture import Threat
+from kernelagent.tools.corpus.fixture import Fixture, Threat
 
 _HEAD = """\
 # The 86 known ways to game a kernel benchmark, and how each is met
 
 Made from the corpus by `python -m kernelagent.tools.corpus.threats_page > docs/threats.md`; a test keeps it true.
-`kernelagent doctor --judge` runs every fixture named here on your own machine, `--quick` a sample.
+`kernelagent doctor --judge` runs the fixtures named here on your own machine, `--quick` a sample; on a GPU not the races and accesses
+out of bounds, which only the interpreter of `virtual` is sure to see.
 
 - **refused**: the judge rejects the cheat with the code given. **disclosed**: legal, so it is accepted, and the evaluation says
   it. **problem**: the problem itself is at fault, and its owner is told. **design**: there is no candidate to judge, because
@@ -30,7 +31,7 @@ def page() -> str:
 
 
 def _row(threat: Threat) -> str:
-    codes = dict.fromkeys(_code(fixture.code, fixture.discloses) for fixture in threat.cheats)
+    codes = dict.fromkeys(map(_code, threat.cheats))
     cells = (
         str(threat.number),
         threat.title,
@@ -43,10 +44,12 @@ def _row(threat: Threat) -> str:
     return f"| {' | '.join(cells)} |\n"
 
 
-def _code(code: str | None, discloses: str | None) -> str:
-    if code is not None:
-        return f"`{code}`"
-    return f"discloses `{discloses}`" if discloses is not None else "accepted"
+def _code(cheat: Fixture) -> str:
+    if cheat.code is not None:
+        return f"`{cheat.code}`"
+    if cheat.least_us is not None:
+        return "estimated as slow as it is"
+    return f"discloses `{cheat.discloses}`" if cheat.discloses is not None else "accepted"
 
 
 if __name__ == "__main__":

@@ -129,7 +129,7 @@ def _file(facts: DeviceFacts) -> Path:
 def _copy_rate(device: str, sizes: Sizes, settle: Callable[[], None]) -> float:
     source = torch.ones(sizes.copied_bytes // 4, dtype=torch.float32, device=device)
     target = torch.empty_like(source)
-    return 2 * source.nbytes / _fastest(lambda: target.copy_(source), settle)
+    return 2 * source.nbytes / fastest(lambda: target.copy_(source), settle)
 
 
 def _product_rate(
@@ -142,7 +142,7 @@ def _product_rate(
     out = torch.empty(side, side, dtype=dtype, device=device)
     with _float32_as("high" if kind == "tf32" else "highest"):
         try:
-            seconds = _fastest(lambda: torch.mm(left, right, out=out), settle)
+            seconds = fastest(lambda: torch.mm(left, right, out=out), settle)
         except torch.OutOfMemoryError:
             # Not a type that the device lacks: the whole measurement must wait.
             raise
@@ -161,7 +161,7 @@ def _float32_as(precision: str) -> Iterator[None]:
         torch.set_float32_matmul_precision(before)
 
 
-def _fastest(call: Callable[[], object], settle: Callable[[], None]) -> float:
+def fastest(call: Callable[[], object], settle: Callable[[], None]) -> float:
     """Seconds a call in the best round; rounds are long enough for the clock.
 
     A call before the clock starts: the first one loads libraries, however short the others are.

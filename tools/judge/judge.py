@@ -29,7 +29,12 @@ from kernelagent.domain.judge_settings import JudgeSettings
 from kernelagent.domain.problem import ProblemFacts
 from kernelagent.domain.profile import ReferenceProfile
 from kernelagent.tools.judge.bounds import reference_profile
-from kernelagent.tools.judge.contribution.check import Report, check_contribution, proof_at_the_end
+from kernelagent.tools.judge.contribution.check import (
+    Report,
+    check_contribution,
+    looks_slow,
+    proof_at_the_end,
+)
 from kernelagent.tools.judge.envelope import envelope
 from kernelagent.tools.judge.envelope.search import widen
 from kernelagent.tools.judge.harness import harness_sha256
@@ -56,7 +61,7 @@ OnStage = Callable[[Stage], None]
 
 
 @dataclass
-class _Stages:
+class Stages:
     """Times the steps of one evaluation and tells each to the listener."""
 
     listener: OnStage
@@ -90,34 +95,34 @@ class Judge:
         `fork_server`: shared with other judges of this process; the caller closes it.
         """
         self._settings = settings
-        self._context = JudgeContext.open(settings, fork_server)
-        self._limits = limits_for(settings, self._context.device.kind)
-        self._scratch = Path(tempfile.mkdtemp(prefix="kernelagent-"))
+        self.context = JudgeContext.open(settings, fork_server)
+        self.limits = limits_for(settings, self.context.device.kind)
+        self.scratch = Path(tempfile.mkdtemp(prefix="kernelagent-"))
         self._certified = 0
 
     @property
     def facts(self) -> ProblemFacts:
-        return self._context.facts
+        return self.context.facts
 
     @property
     def device(self) -> DeviceFacts:
-        return self._context.device
+        return self.context.device
 
     @property
     def sandbox(self) -> str:
-        return self._context.sandbox
+        return self.context.sandbox
 
     def close(self) -> None:
-        self._context.close()
-        sweep(self._scratch)
+        self.context.close()
+        sweep(self.scratch)
 
     def profile_reference(self) -> tuple[ReferenceProfile, ...]:
         """Where the user's own module spends its time, by input set."""
-        return reference_profile.profile_reference(self._context)
+        return reference_profile.profile_reference(self.context)
 
     def evaluate(self, source: str, purpose: Purpose, on_stage: OnStage) -> Evaluation:
         """The verdict on one candidate; a failing candidate is a value, never an exception."""
-        stages, context = _Stages(on_stage), self._context
+        stages, context = Stages(on_stage), self.context
         while True:
             findings, blank = Findings(), self._blank(source, context)
             try:
@@ -158,7 +163,7 @@ class Judge:
             process = self._start(source, scratch)
             try:
                 process.load()
-                self._context.construct(process)
+                self.context.construct(process)
             except BaseException:
                 process.close()
                 raise
@@ -169,7 +174,7 @@ class Judge:
             closed = {
                 s["name"] for s in evaluation.envelope["input_sets"] if '"values"' in json.dumps(s)
             }
-            result = widen(self._context, ready, seconds, closed=frozenset(closed))
+            result = widen(self.context, ready, seconds, closed=frozenset(closed))
         finally:
             sweep(scratch)
         sets = [*evaluation.envelope["input_sets"], *result.admitted]
@@ -183,7 +188,7 @@ class Judge:
         """The acceptance with hardware counters where Nsight Compute may read them; `cuda` alone."""
         scratch = self._fresh_scratch()
         try:
-            return counting.count(self._context, source, evaluation, scratch)
+            return counting.count(self.context, source, evaluation, scratch)
         finally:
             sweep(scratch)
 
@@ -192,14 +197,14 @@ class Judge:
         context: JudgeContext,
         source: str,
         purpose: Purpose,
-        stages: _Stages,
+        stages: Stages,
         findings: Findings,
     ) -> tuple[Report, Fixed]:
         with stages.step("parse", overhead=True):
             _parse(source)
         scratch = self._fresh_scratch()
         virtual = self.device.kind == "virtual"
-        deadline = Deadline(self._limits.judging_s) if virtual else None
+        deadline = Deadline(self.limits.judging_s) if virtual else None
         start = partial(self._start, source, scratch, deadline)
         try:
             with stages.step("start", overhead=True):
@@ -208,6 +213,7 @@ class Judge:
                 declared = _load_and_construct(context, process, stages)
                 with stages.step("verify"):
                     self._verify(context, process, findings)
+                    slow = looks_slow(context, process, findings)
                     proof_at_the_end(context, process)
                     fixed = beyond(context, process, findings)
             report = check_contribution(
@@ -215,6 +221,7 @@ class Judge:
                 start,
                 findings,
                 partial(stages.step),
+                slow=slow,
                 declared=declared,
                 certificate=purpose == "certificate",
                 attempts=self._attempts(purpose),
@@ -232,14 +239,14 @@ class Judge:
     ) -> CandidateProcess:
         """Start a process of the candidate; nothing it can see tells it which check it runs in."""
         return CandidateProcess(
-            self._context.warm,
+            self.context.warm,
             source=source,
             device=self.device.kind,
             target=self.device.target,
             scratch=scratch / secrets.token_hex(8),
-            limits=self._limits,
+            limits=self.limits,
             sandboxed=self._settings.sandbox != "off",
-            torch_device=self._context.judge_device.torch_device,
+            torch_device=self.context.judge_device.torch_device,
             may_compile=self._settings.policy == "any",
             deadline=deadline,
         )
@@ -291,7 +298,7 @@ class Judge:
         )
 
     def _refused(
-        self, blank: Evaluation, refused: Rejected, stages: _Stages, findings: Findings
+        self, blank: Evaluation, refused: Rejected, stages: Stages, findings: Findings
     ) -> Evaluation:
         return replace(
             blank,
@@ -305,13 +312,13 @@ class Judge:
         )
 
     def _fresh_scratch(self) -> Path:
-        path = self._scratch / secrets.token_hex(8)
+        path = self.scratch / secrets.token_hex(8)
         path.mkdir()
         return path
 
 
 def _load_and_construct(
-    context: JudgeContext, process: CandidateProcess, stages: _Stages
+    context: JudgeContext, process: CandidateProcess, stages: Stages
 ) -> dict[str, object] | None:
     with stages.step("load"):
         declared = process.load()

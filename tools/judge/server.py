@@ -9,6 +9,7 @@ import socket
 import tempfile
 import traceback
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +18,15 @@ from kernelagent.domain.evaluation import Evaluation, Stage
 from kernelagent.domain.judge_settings import JudgeSettings
 from kernelagent.domain.serialization import from_data, to_data
 from kernelagent.tools.judge.judge import Judge
+from kernelagent.tools.judge.problem.context import open_fork_server
+from kernelagent.tools.judge.problem.devices import open_device
 from kernelagent.tools.judge.problem.memory_limit import (
     first_to_go,
     is_lack_of_memory,
     lack_of_memory,
     memory_limit,
 )
+from kernelagent.tools.sandbox.spawn import ForkServer
 from kernelagent.tools.sandbox.sweeping import sweep
 from kernelagent.tools.wire import Channel, ChannelClosed, Frame
 
@@ -56,6 +60,8 @@ class _Server:
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
         self._judge: Judge | None = None
+        self._fork_server: ForkServer | None = None
+        """Of `virtual`, for all problems that are read."""
         self._limit = 0
 
     def answer(self) -> bool:
@@ -80,14 +86,16 @@ class _Server:
         return True
 
     def close(self) -> None:
-        if self._judge is not None:
-            self._judge.close()
+        self._close_judge()
+        if self._fork_server is not None:
+            self._fork_server.close()
 
     def _handle(self, request: Frame) -> dict[str, Any]:
         if request.kind == "open":
             settings = from_data(request.header["settings"], JudgeSettings)
             self._limit = memory_limit(settings)
-            self._judge = Judge(settings)
+            self._close_judge()
+            self._judge = Judge(settings, self._fork_server_for(settings))
             return {
                 "kind": "opened",
                 "facts": to_data(self._judge.facts),
@@ -113,6 +121,22 @@ class _Server:
             request.header["source"], request.header["purpose"], self._tell
         )
         return {"kind": "evaluation", "evaluation": to_data(evaluation)}
+
+    def _fork_server_for(self, settings: JudgeSettings) -> ForkServer | None:
+        """None: the judge is to start its own, as on a GPU, whose fork server is made ready for it."""
+        device = open_device(settings.device, settings.target)
+        if device.kind != "virtual":
+            return None
+        if self._fork_server is None:
+            self._fork_server = open_fork_server(
+                device, meanwhile=partial(import_module, "torch._dynamo")
+            )
+        return self._fork_server
+
+    def _close_judge(self) -> None:
+        if self._judge is not None:
+            self._judge.close()
+            self._judge = None
 
     def _tell(self, stage: Stage) -> None:
         self._channel.send({"kind": "stage", "stage": to_data(stage)})

@@ -65,7 +65,7 @@ class Child:
     def __init__(self, pid: int, report: socket.socket, capture: Capture) -> None:
         self.pid = pid
         """Of the supervisor, which dies last."""
-        self._report = report
+        self.report = report
         self._capture = capture
         self._exit: Exit | None = None
         self._printed = ""
@@ -82,14 +82,14 @@ class Child:
 
     def wait(self, timeout: float) -> Exit | None:
         """How it ended, once nothing is left of its tree; None if it has not after `timeout` seconds."""
-        if self._exit is None and _readable(self._report, timeout):
-            self._settle(_received(self._report))
+        if self._exit is None and _readable(self.report, timeout):
+            self._settle(_received(self.report))
         return self._exit
 
     def kill(self) -> Exit:
         """End the whole tree and wait until it is gone; harmless when it has ended already."""
         if self._exit is None:
-            self._report.shutdown(socket.SHUT_WR)
+            self.report.shutdown(socket.SHUT_WR)
         ended = self.wait(_DEATH_S)
         if ended is None:
             raise EnvironmentFault(
@@ -113,7 +113,7 @@ class Child:
                 int(record["peak_bytes"]),
                 float(record["seconds"]),
             )
-        self._report.close()
+        self.report.close()
         self._capture.close()
         self._await_reaped()
 

@@ -24,6 +24,12 @@ _WARP = 32
 _SPILLED_BYTES = 4
 _SPILL_SLOTS = 4.0
 """Issue slots that one spill takes, its wait included (assumption)."""
+_SCHEDULERS = 4
+"""Of one multiprocessor, each of which issues for one warp at a time (data sheet, all targets)."""
+_INTEGER_SHARE = 0.5
+"""Integer operations a clock, against floating point ones (data sheet: 64 and 128 on sm_80 to sm_90)."""
+_ADDRESSING = 32
+"""Integer operations per lane of an access that count as addresses, which the compiler mostly removes (assumption)."""
 _EXPOSED = {1: 1.0, 2: 0.3}
 """Share of the loads that products wait for, by stages, with one program a multiprocessor (assumption)."""
 _PRODUCTS = {"tf32x3": ("tf32", 3), "bf16x3": ("bf16", 3), "bf16x6": ("bf16", 6)}
@@ -80,21 +86,24 @@ def estimate_launch(
         active * ceilings.sm_dram_bytes_per_s,
     )
     l2_per_s = min(ceilings.l2_bytes_per_s, active * ceilings.sm_l2_bytes_per_s)
-    stalled = _stalled_by_spills(machine)
+    stalled = _stalled_by_spills(machine) / _issuing(traffic, machine, ceilings)
     estimate = _longest(
         {
             "dram": traffic.dram_bytes / dram_per_s,
             "l2": l2_bytes / l2_per_s,
             "dot": stalled * _dot_seconds(traffic, machine, ceilings) / balance,
             "fp": stalled
-            * _fp_seconds(traffic.fp_operations, traffic.fp64_operations, ceilings)
+            * (
+                _fp_seconds(traffic.fp_operations, traffic.fp64_operations, ceilings)
+                + _int_seconds(traffic, ceilings)
+            )
             / balance,
             "special": stalled * traffic.special_operations / ceilings.special_per_s / balance,
             "atomics": max(
                 traffic.atomics / ceilings.atomics_per_s,
                 traffic.hottest_atomics / ceilings.same_address_atomics_per_s,
             ),
-            "launch": max(ceilings.launch_us * 1e-6, _waves(traffic, machine, ceilings)),
+            "launch": max(ceilings.launch_us * 1e-6, _waves(traffic, machine, ceilings, stages)),
         },
         ceilings,
     )
@@ -198,8 +207,7 @@ def spilled_bytes(traffic: TrafficFacts, machine: MachineFacts | None) -> float:
     if machine is None or machine.spills == 0:
         return 0.0
     lanes = traffic.programs * machine.num_warps * _WARP
-    width = sum(int(bits) // 8 * count for bits, count in machine.load_widths.items())
-    turns = max(1.0, traffic.requested_load_bytes / (width * lanes)) if width else 1.0
+    turns = _turns(traffic, machine)
     executed = machine.spills - machine.looped_spills + machine.looped_spills * turns
     return executed * lanes * _SPILLED_BYTES
 
@@ -234,10 +242,50 @@ def _balance(programs: int, sms: int) -> float:
     return max(1, programs) / (sms * -(-max(1, programs) // sms))
 
 
-def _waves(traffic: TrafficFacts, machine: MachineFacts | None, ceilings: DeviceCeilings) -> float:
-    """Seconds that the rounds of programs need at least, however little each of them does."""
+def _waves(
+    traffic: TrafficFacts,
+    machine: MachineFacts | None,
+    ceilings: DeviceCeilings,
+    stages: int | None,
+) -> float:
+    """Seconds that the rounds of programs need at least, however little each of them does.
+
+    A program waits for memory once in each turn of its loops. Loads for products are issued
+    `stages` turns ahead; how bulk copies wait is not known, and they are taken not to.
+    """
     resident = _UNKNOWN_RESIDENT if machine is None else max(1, machine.resident_programs)
-    return -(-traffic.programs // (ceilings.sms * resident)) * ceilings.program_us * 1e-6
+    rounds = -(-traffic.programs // (ceilings.sms * resident))
+    turns = 1.0
+    if machine is not None and not machine.bulk_copies:
+        ahead = max(1, stages or 1) if traffic.dot_flops else 1
+        turns = max(1.0, _turns(traffic, machine) / ahead)
+    return rounds * turns * ceilings.program_us * 1e-6
+
+
+def _turns(traffic: TrafficFacts, machine: MachineFacts) -> float:
+    """How often a program goes through its load instructions, on average.
+
+    It follows from the bytes that were requested and those that all of them together load once.
+    """
+    lanes = traffic.programs * machine.num_warps * _WARP
+    width = sum(int(bits) // 8 * count for bits, count in machine.load_widths.items())
+    return max(1.0, traffic.requested_load_bytes / (width * lanes)) if width else 1.0
+
+
+def _issuing(
+    traffic: TrafficFacts, machine: MachineFacts | None, ceilings: DeviceCeilings
+) -> float:
+    """Share of a multiprocessor's schedulers that have a warp at all."""
+    if machine is None:
+        return 1.0
+    beside = min(max(1, machine.resident_programs), -(-traffic.programs // ceilings.sms))
+    return min(1.0, beside * machine.num_warps / _SCHEDULERS)
+
+
+def _int_seconds(traffic: TrafficFacts, ceilings: DeviceCeilings) -> float:
+    """Of integer operations beyond what addresses take."""
+    beyond = max(0, traffic.int_operations - _ADDRESSING * traffic.lanes)
+    return 2 * beyond / (_INTEGER_SHARE * ceilings.fp32_flops_per_s)
 
 
 def _fp_seconds(operations: int, fp64_operations: int, ceilings: DeviceCeilings) -> float:

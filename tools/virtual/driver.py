@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Sequence
+from time import perf_counter as _clock
 from types import SimpleNamespace
 from typing import Any
 
@@ -154,6 +155,12 @@ def install(channel: Channel, arena: int, target: str) -> VirtualDriver:
     return driver
 
 
+class Spent:
+    """Seconds that this process has waited for the executor, ever."""
+
+    seconds = 0.0
+
+
 class Remote:
     """The runner's end of the line to the executor."""
 
@@ -195,6 +202,7 @@ class Remote:
         return RemoteKernel(self, src, answer)
 
     def launch(self, handle: int, grid: Sequence[int], args: Sequence[Any]) -> None:
+        began = _clock()
         with _disable_current_modes(), torch._C.DisableTorchFunction():
             crate = Crate(self.arena)
             reported = [crate.encode(arg) for arg in args]
@@ -213,6 +221,7 @@ class Remote:
                 }
             )
             crate.copy_out()
+        Spent.seconds += _clock() - began
 
     def resources(self, handle: int) -> dict[str, Any]:
         return self._ask({"kind": "resources", "handle": handle})

@@ -8,9 +8,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from time import perf_counter as _now
 from typing import Any
 
 import torch
+from torch.multiprocessing.reductions import StorageWeakRef
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
@@ -80,10 +82,20 @@ def eager_rows(
 
     `target` decides how large the L2 cache is. Raises what the function raises.
     """
+    return timed_rows(function, args, kwargs, target)[0]
+
+
+def timed_rows(
+    function: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    target: str = "sm_90",
+) -> tuple[list[EagerRow], float]:
+    """The same, and the seconds that torch's operations and counting them took."""
     cache = L2Cache(AddressSpace(), ceilings_for(target).l2_bytes)
-    with EagerTraffic(cache) as traffic, torch.no_grad():
+    with EagerTraffic(cache, reserved=True) as traffic, torch.no_grad():
         function(*args, **kwargs)
-    return traffic.rows
+    return traffic.rows, traffic.clock.seconds
 
 
 @dataclass(frozen=True)
@@ -98,18 +110,40 @@ class _Work:
     """Shape features, where the call alone does not show them."""
 
 
+class _Clock:
+    """Adds up the seconds inside it; entered again inside itself it counts once."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self._depth = 0
+        self._began = 0.0
+
+    def __enter__(self) -> None:
+        if self._depth == 0:
+            self._began = _now()
+        self._depth += 1
+
+    def __exit__(self, *raised: object) -> None:
+        self._depth -= 1
+        if self._depth == 0:
+            self.seconds += _now() - self._began
+
+
 class EagerTraffic(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """While entered, appends a row per operation; shares its cache with a `TrafficCounter`.
 
     Without a cache everything is taken to cross DRAM, which costs no memory however large tensors are.
+    `reserved`: each storage has an address of its own, as tensors without memory have, even where the
+    allocator has given its memory to a later one.
     """
 
-    def __init__(self, cache: L2Cache | None) -> None:
+    def __init__(self, cache: L2Cache | None, *, reserved: bool = False) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.rows: list[EagerRow] = []
-        self._memory = _Memory(cache)
+        self._memory = _Memory(cache, reserved=reserved)
         self._fused = _FusedOnCuda(self)
         self._silent = False
+        self.clock = _Clock()
         self.calls = 0
         """Functions of torch that Python called so far; one of them may be several operations."""
         self._last_call = -1
@@ -130,7 +164,10 @@ class EagerTraffic(TorchDispatchMode):  # type: ignore[no-untyped-call]
         args: tuple[Any, ...] = (),
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
-        kwargs = kwargs or {}
+        with self.clock:
+            return self._counted(func, args, kwargs or {})
+
+    def _counted(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         result = func(*args, **kwargs)
         name = str(func.overloadpacket).partition(".")[2]
         of_torch = func.namespace in _TORCHS_OWN
@@ -202,7 +239,10 @@ class _FusedOnCuda(TorchFunctionMode):
         args: tuple[Any, ...] = (),
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
-        kwargs = kwargs or {}
+        with self._traffic.clock:
+            return self._called(func, args, kwargs or {})
+
+    def _called(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         name = getattr(func, "__name__", "")
         self._traffic.calls += 1
         if name in recurrent.NAMES and recurrent.understood(args):
@@ -220,10 +260,11 @@ class _FusedOnCuda(TorchFunctionMode):
 class _Memory:
     """Where tensors live in the cache's address space; those without memory get a place there."""
 
-    def __init__(self, cache: L2Cache | None) -> None:
+    def __init__(self, cache: L2Cache | None, *, reserved: bool) -> None:
         self._cache = cache
         self._space = AddressSpace() if cache is None else cache.space
-        self._reserved: dict[int, tuple[int, torch.UntypedStorage]] = {}
+        self._all_reserved = reserved
+        self._reserved: dict[int, tuple[int, StorageWeakRef]] = {}
 
     def moved(self, operands: Sequence[_Operand]) -> int:
         """Bytes that cross DRAM when the operands stream through the cache."""
@@ -241,12 +282,13 @@ class _Memory:
 
     def _base(self, tensor: torch.Tensor) -> int:
         storage = tensor.untyped_storage()
-        if tensor.device.type != "meta":
+        if tensor.device.type != "meta" and not self._all_reserved:
             return storage.data_ptr()
-        # Kept alive beside its address, or a later storage could take over its identity.
+        # A weak reference keeps a later storage from taking over the identity; memory is given back.
         if storage._cdata not in self._reserved:
             address = self._space.reserve(int(storage.nbytes()))
-            self._reserved[storage._cdata] = (address, storage)
+            kept = StorageWeakRef(storage)  # type: ignore[no-untyped-call]
+            self._reserved[storage._cdata] = (address, kept)
         return self._reserved[storage._cdata][0]
 
 

@@ -7,6 +7,7 @@ reach the judge's line, so neither the log nor a knock-out can be forged or noti
 from __future__ import annotations
 
 import contextlib
+import random
 import select
 import socket
 from collections.abc import Mapping, Sequence
@@ -94,6 +95,8 @@ class Executor:
                 self._launcher.altering = _altering(request)
                 only = request.get("only")
                 self._launcher.only = None if only is None else frozenset(only)
+                self._launcher.places = random.Random(int(request.get("seed", 0)))
+                self._launcher.whole_grids = bool(request.get("whole_grids", False))
             case "turns":
                 secret = request["secret"]
                 self._launcher.in_turns = None if secret is None else int(secret)

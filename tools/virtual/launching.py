@@ -5,9 +5,10 @@ from __future__ import annotations
 import ctypes
 import itertools
 import mmap
+import random
 import time
 import traceback
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -43,8 +44,8 @@ from kernelagent.tools.virtual.source import FILE_NAME
 
 Mode = Literal["execute", "poison", "suppress", "alter", "account"]
 """`alter`: a launch runs as it is, and what it stored is exchanged for plausible values afterwards."""
-_RUN = 64
-_SAMPLED = 256
+_RUNS, _RUN = 8, 32
+_SAMPLED = _RUNS * _RUN
 _IN_TURNS_S = 10.0
 """How long the programs of one launch may take turns."""
 _COUNTED_S = 6.0
@@ -119,6 +120,10 @@ class Launcher:
         self._undefined_lanes: set[int] = set()
         self.replay: Replay | None = None
         """Where the forward is done once more, on values that the candidate does not hold."""
+        self.places = random.Random(0)
+        """Draws the programs that are counted of a large grid; seeded by the judge with the mode."""
+        self.whole_grids = False
+        """Under `account` every program is counted."""
         self.arena = Arena(arena)
         self._target = target
         self._seconds = self._seconds_left = seconds
@@ -288,7 +293,8 @@ class Launcher:
         # Exchanged or poisoned values of earlier launches may be indices that no hint was meant for.
         hints.watched = careful and self.mode == "execute"
         hints.false.clear()
-        programs, share = _sampled(launch) if counting else (None, 1.0)
+        sampling = counting and not self.whole_grids
+        programs, share = sampled(launch, self.places) if sampling else (None, 1.0)
         if counting:
             for hollow in self._unfilled.values():
                 hollow.forget_pages()
@@ -486,15 +492,20 @@ def _place(error: BaseException) -> dict[str, int]:
     return {"line": lines[-1]} if lines else {}
 
 
-def _sampled(launch: Launch) -> tuple[list[Program], float]:
-    """Contiguous runs of programs, spread over the grid: neighbours share cache lines."""
+def sampled(launch: Launch, places: random.Random) -> tuple[list[Program] | None, float]:
+    """Runs of neighbours, which share cache lines: one in each stretch of the grid, and the last program.
+
+    Where in its stretch a run lies is drawn, and in which order they run, because time may end early.
+    Returns the programs, None for all, and the share of the grid that they are.
+    """
     total = launch.programs
-    numbers: Iterable[int] = range(total)
-    share = 1.0
-    if total > _SAMPLED:
-        runs = _SAMPLED // _RUN
-        starts = [i * (total - _RUN) // max(runs - 1, 1) for i in range(runs)]
-        numbers = sorted(set(itertools.chain.from_iterable(range(s, s + _RUN) for s in starts)))
-        share = len(numbers) / total
+    if total <= _SAMPLED:
+        return None, 1.0
+    numbers: list[int] = []
+    edges = [i * (total - 1) // _RUNS for i in range(_RUNS + 1)]
+    for low, high in places.sample(list(itertools.pairwise(edges)), _RUNS):
+        start = low + places.randrange(high - low - _RUN + 1)
+        numbers += range(start, start + _RUN)
+    numbers.append(total - 1)
     x, y, _ = launch.grid
-    return [(n % x, n // x % y, n // (x * y)) for n in numbers], share
+    return [(n % x, n // x % y, n // (x * y)) for n in numbers], len(numbers) / total

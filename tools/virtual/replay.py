@@ -48,6 +48,14 @@ class Replay:
             return {}
         for row in storages:
             self.know(row, arena.memory)
+        try:
+            return self._done(what, storages)
+        except (RuntimeError, NotImplementedError, ValueError, TypeError, IndexError) as error:
+            name = what.get("name", what["kind"])
+            self.failure = f"{name}: {str(error).splitlines()[0][:200]}"
+            return {}
+
+    def _done(self, what: Mapping[str, Any], storages: Sequence[StorageRow]) -> dict[str, Any]:
         match what["kind"]:
             case "inputs":
                 self._bind(what["tensors"], storages)
@@ -88,26 +96,23 @@ class Replay:
             raise Forged("the inputs are not those that were sent")
         for spec, value in zip(specs, self._hidden, strict=True):
             if value is not None:
-                self._opened(spec["tensor"], storages).copy_(value)
+                _write(self._opened(spec["tensor"], storages), value)
 
     def _operate(self, what: Mapping[str, Any], storages: Sequence[StorageRow]) -> dict[str, Any]:
         operation = _operation(str(what["name"]))
         args = [self._value(value, storages) for value in what["args"]]
         kwargs = {str(k): self._value(v, storages) for k, v in what["kwargs"].items()}
-        try:
-            with EagerTraffic(None) as traffic, torch.no_grad():
-                leaves = tree_leaves(operation(*args, **kwargs))
-            self.rows += traffic.rows
-            places = what["results"]
-            if len(places) != len(leaves):
-                raise Forged(f"{what['name']} has not {len(places)} results")
-            for place, leaf in zip(places, leaves, strict=True):
-                if isinstance(leaf, torch.Tensor) and place is not None:
-                    self._result(place, leaf)
-                elif isinstance(leaf, bool | int | float):
-                    return self._plain(leaf)
-        except (RuntimeError, NotImplementedError, ValueError, TypeError, IndexError) as error:
-            self.failure = f"{what['name']}: {str(error).splitlines()[0][:200]}"
+        with EagerTraffic(None) as traffic, torch.no_grad():
+            leaves = tree_leaves(operation(*args, **kwargs))
+        self.rows += traffic.rows
+        places = what["results"]
+        if len(places) != len(leaves):
+            raise Forged(f"{what['name']} has not {len(places)} results")
+        for place, leaf in zip(places, leaves, strict=True):
+            if isinstance(leaf, torch.Tensor) and place is not None:
+                self._result(place, leaf)
+            elif isinstance(leaf, bool | int | float):
+                return self._plain(leaf)
         return {}
 
     def _plain(self, value: bool | int | float) -> dict[str, Any]:
@@ -150,6 +155,14 @@ class Replay:
         value = _view(self._contents[row.identity], spec)
         value = value.conj() if spec.get("conj") else value
         return torch._neg_view(value) if spec.get("neg") else value
+
+
+def _write(place: torch.Tensor, value: torch.Tensor) -> None:
+    """Along dimensions of stride 0 all elements are one, and it is written once."""
+    for dim, (size, stride) in enumerate(zip(place.shape, place.stride(), strict=True)):
+        if stride == 0 and size > 1:
+            place, value = place.narrow(dim, 0, 1), value.narrow(dim, 0, 1)
+    place.copy_(value)
 
 
 def _view(content: torch.Tensor, spec: Mapping[str, Any]) -> torch.Tensor:

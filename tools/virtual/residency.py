@@ -137,7 +137,7 @@ class L2Cache:
         self._stamps = np.zeros(0, dtype=np.int64)
         self._now = 0
         self._used = 0
-        self._queue: deque[tuple[Slots, NDArray[np.int64]]] = deque()
+        self.queue: deque[tuple[Slots, NDArray[np.int64]]] = deque()
         self._queued = 0
 
     @property
@@ -193,7 +193,7 @@ class L2Cache:
         if new <= room:
             return True
         free, missing = 0, new - room
-        for waiting, stamps in self._queue:
+        for waiting, stamps in self.queue:
             oldest = waiting[self._stamps[waiting] == stamps]
             if np.isin(oldest, wanted, assume_unique=True).any():
                 return False
@@ -214,7 +214,7 @@ class L2Cache:
         stamps = self._now + number
         self._now = int(stamps[-1])
         self._stamps[slots] = stamps
-        self._queue.append((slots, stamps))
+        self.queue.append((slots, stamps))
         self._queued += slots.size
         if self._queued > 4 * self.space.size + 4096:
             self._shorten_queue()
@@ -231,7 +231,7 @@ class L2Cache:
         """Cold again, as before a first forward."""
         self._held.clear()
         self._written.clear()
-        self._queue.clear()
+        self.queue.clear()
         self._used = self._queued = 0
 
     def _grow_stamps(self) -> None:
@@ -244,7 +244,7 @@ class L2Cache:
         self._grow_stamps()
         self._now += 1
         self._stamps[slots] = self._now
-        self._queue.append((slots, np.full(slots.size, self._now)))
+        self.queue.append((slots, np.full(slots.size, self._now)))
         self._queued += slots.size
         if self._queued > 4 * self.space.size + 4096:
             self._shorten_queue()
@@ -252,14 +252,14 @@ class L2Cache:
     def _shorten_queue(self) -> None:
         slots = np.flatnonzero(self._held.masks()[: self.space.size])
         slots = slots[np.argsort(self._stamps[slots], kind="stable")]
-        self._queue.clear()
-        self._queue.append((slots, self._stamps[slots]))
+        self.queue.clear()
+        self.queue.append((slots, self._stamps[slots]))
         self._queued = slots.size
 
     def _evict(self) -> None:
         held, written = self._held.masks(), self._written.masks()
         while self._used > self._capacity:
-            slots, stamps = self._queue.popleft()
+            slots, stamps = self.queue.popleft()
             self._queued -= slots.size
             # A piece touched again since then stands further back in the queue as well.
             oldest = slots[self._stamps[slots] == stamps]
@@ -267,7 +267,7 @@ class L2Cache:
             leaving = 1 + int(np.searchsorted(sectors, self._used - self._capacity))
             if leaving < oldest.size:
                 staying = oldest[leaving:]
-                self._queue.appendleft((staying, self._stamps[staying]))
+                self.queue.appendleft((staying, self._stamps[staying]))
                 self._queued += staying.size
                 oldest = oldest[:leaving]
             self._used -= int(sectors[oldest.size - 1]) if oldest.size else 0

@@ -64,7 +64,7 @@ class TrafficFacts:
     """Floating point, fp64 excluded; a fused multiply-add counts twice."""
     fp64_operations: int
     int_operations: int
-    """Mostly addresses; the compiler removes many, so they are told and not charged."""
+    """Mostly addresses, of which the compiler removes many: only what is beyond them is charged."""
     special_operations: int
     """exp, log, sqrt and the like; a division counts as one floating point operation."""
     dot_flops: dict[str, int] = field(default_factory=dict)
@@ -151,7 +151,7 @@ class _TensorCount:
     """What a launch did to one tensor so far; sectors, not bytes."""
 
     tensor: TensorArgument
-    extent_bytes: int
+    shaped_bytes: int
     loaded: int = 0
     distinct: dict[bool, int] = field(default_factory=lambda: {False: 0, True: 0})
     """By whether it was written."""
@@ -159,6 +159,15 @@ class _TensorCount:
     """Of the distinct ones, those that crossed to or from DRAM when first touched."""
     again: dict[bool, int] = field(default_factory=lambda: {False: 0, True: 0})
     """Sectors that crossed once more, because the cache had lost them."""
+
+    @property
+    def extent_bytes(self) -> int:
+        """As its shape says; where more was touched, as a view of one element allows, to its storage's end."""
+        touched = max(self.distinct.values()) * SECTOR_BYTES
+        if touched <= self.shaped_bytes + 2 * SECTOR_BYTES:
+            return self.shaped_bytes
+        before = self.tensor.address - self.tensor.storage_address
+        return max(touched, self.tensor.storage_bytes - before)
 
 
 @dataclass(frozen=True)

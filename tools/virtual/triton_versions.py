@@ -102,7 +102,7 @@ def _mask(mask: Any) -> Handle:
     return stock.TensorHandle(mask, tl.int1) if isinstance(mask, np.ndarray) else mask
 
 
-class _RightBuilder(stock.InterpreterBuilder):  # type: ignore[misc]
+class RightBuilder(stock.InterpreterBuilder):  # type: ignore[misc]
     """An older builder with the operations put right that it computes otherwise than the GPU."""
 
     def get_bf16(self, value: Any) -> Handle:
@@ -176,7 +176,7 @@ class _RightReduceOps(stock.ReduceOps):  # type: ignore[misc]
     """An older reduction that neither lets a NaN win nor refuses an integer that has to wrap."""
 
     def to_tensor(self, ret: Any, dtype: Any) -> Any:
-        return super().to_tensor(_narrowed(ret, dtype), dtype)
+        return super().to_tensor(narrowed(ret, dtype), dtype)
 
     def apply_impl(self, input: Any) -> Any:  # noqa: A002 - the name Triton's method has
         standard = tl.standard
@@ -193,7 +193,7 @@ class _RightScanOps(stock.ScanOps):  # type: ignore[misc]
     """An older scan whose reversed results lie in memory as others do."""
 
     def to_tensor(self, ret: Any, dtype: Any) -> Any:
-        flat = np.ascontiguousarray(ret) if getattr(ret, "shape", ()) else _narrowed(ret, dtype)
+        flat = np.ascontiguousarray(ret) if getattr(ret, "shape", ()) else narrowed(ret, dtype)
         return super().to_tensor(flat, dtype)
 
     def apply_impl(self, input: Any) -> Any:  # noqa: A002 - the name Triton's method has
@@ -203,13 +203,13 @@ class _RightScanOps(stock.ScanOps):  # type: ignore[misc]
         return results
 
 
-def _narrowed(value: Any, dtype: Any) -> Any:
+def narrowed(value: Any, dtype: Any) -> Any:
     """A single integer as the type that it will have, wrapped as on the GPU; the rest as it is."""
     if isinstance(value, int | np.integer) and not isinstance(value, bool):
         return np.array([value]).astype(stock._get_np_dtype(dtype))[0]
     return value
 
 
-InterpreterBuilder: Any = _RightBuilder if _OLD else stock.InterpreterBuilder
+InterpreterBuilder: Any = RightBuilder if _OLD else stock.InterpreterBuilder
 ReduceOps: Any = _RightReduceOps if _OLD else stock.ReduceOps
 ScanOps: Any = _RightScanOps if _OLD else stock.ScanOps

@@ -12,7 +12,7 @@ from kernelagent.storage.output_file import write_atomically
 from kernelagent.storage.run_log import RunFolder
 from kernelagent.suite.log import LOG, SuiteFolder, started
 from kernelagent.suite.run_suite import run_folder
-from kernelagent.training.export import Choice, as_lines, refuse_unknown, rows, statement
+from kernelagent.training.export import Choice, as_lines, rows, statement
 from kernelagent.training.export import export as export_runs
 from kernelagent.training.trainers import write_parquet
 
@@ -21,11 +21,10 @@ def export(
     runs: Sequence[str], form: str, out: Path | None, choice: Choice, runs_folder: str | None
 ) -> ExitStatus:
     """Rows to `out` or stdout, the statement to stderr and beside `out`; 1 when no row is left."""
-    chosen = refuse_unknown(form)
     where = Path(resolve({"runs": runs_folder}).runs)
     folders = [folder for run in runs for folder in _folders(run, where)]
     exported = export_runs(folders, choice)
-    result, reported = rows(exported, chosen), statement(exported, chosen)
+    result, reported = rows(exported, form), statement(exported, form)
     if out is None:
         sys.stdout.write(as_lines(result))
     elif out.suffix == ".parquet":

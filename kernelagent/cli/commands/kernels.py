@@ -1,4 +1,4 @@
-"""What `export --format hf-kernels` and `import` do once their flags are read."""
+"""What `export` of a module and `import` do once their flags are read."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from kernelagent.cli.json_output import print_json
 from kernelagent.domain.certificate import certificate_in
 from kernelagent.domain.config import resolve
 from kernelagent.domain.errors import ExitStatus, UsageError
+from kernelagent.domain.export_formats import ExportFormat
+from kernelagent.dropin.emit import EmittedFile
 from kernelagent.loop.arguments import problem_spec
 from kernelagent.storage.output_file import write_atomically
 from kernelagent.storage.run_log import RunFolder, read_events
@@ -24,12 +26,12 @@ _STATUS = {
 }
 
 
-def export(runs: Sequence[str], out: Path | None, runs_folder: str | None) -> ExitStatus:
-    """Write the module of one run, or one emitted file, as a folder of HF kernels."""
-    from kernelagent.dropin import hf_kernels
-
+def export(
+    runs: Sequence[str], form: ExportFormat, out: Path | None, runs_folder: str | None
+) -> ExitStatus:
+    """Write the module of one run, or one emitted file, in a format of modules."""
     if out is None or len(runs) != 1:
-        raise UsageError("--format hf-kernels takes one run or emitted file, and --out FOLDER")
+        raise UsageError(f"--format {form.name} takes one run or emitted file, and --out FOLDER")
     emitted, source, layer = Path(runs[0]), "", ""
     if emitted.suffix != ".py":
         folder = RunFolder.open(runs[0], Path(resolve({"runs": runs_folder}).runs))
@@ -39,14 +41,9 @@ def export(runs: Sequence[str], out: Path | None, runs_folder: str | None) -> Ex
             source, layer = facts.source, facts.entry_point
     if not emitted.is_file():
         raise UsageError(f"{runs[0]} has no module to export; `kernelagent show` says why")
-    record = certificate_in(emitted)
     text = emitted.read_text(encoding="utf-8")
-    kernel = hf_kernels.kernel_from(text, record, out, source, layer)
-    hf_kernels.write(kernel, out)
-    sys.stderr.write(
-        f"kernelagent: wrote {out}: layer {kernel.layer}, card README.md; "
-        f"kernels.LocalLayerRepository(Path({str(out)!r}), layer_name={kernel.layer!r}) loads it\n"
-    )
+    line = form.made_by()(EmittedFile(text, certificate_in(emitted), source, layer), out)
+    sys.stderr.write(f"kernelagent: wrote {out}: {line}\n")
     return ExitStatus.OK
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
@@ -48,6 +49,7 @@ def optimize(
     from rich.console import Console
 
     from kernelagent.loop.run import optimize as run_optimize
+    from kernelagent.loop.submodule import put_back, text_of
     from kernelagent.report.record import result_record
 
     if resume is not None and not quiet:
@@ -64,14 +66,22 @@ def optimize(
         )
     finally:
         progress.close()
-    if as_json:
+    status = result.exit_status
+    if spec.whole is not None:
+        parts = put_back(spec, config, result)
+        status = parts.exit_status
+        if as_json:
+            print_json(parts)
+        else:
+            sys.stdout.write(text_of(parts))
+    elif as_json:
         print_json(result_record(result.state, result.run))
     else:
         sys.stdout.write(outcome_text(result.outcome, result.winner, result.path, result.why))
         sys.stdout.write(f"report: {result.run / 'report.md'}, report.html beside it\n")
     if result.outcome == "interrupted" or stop_asked():
         sys.stderr.write(f"{resume_with(result.run)}\n")
-    return result.exit_status
+    return status
 
 
 def ordered(
@@ -169,7 +179,7 @@ def prove_judge(flags: Mapping[str, Any], *, quick: bool, as_json: bool) -> Exit
     from rich.console import Console
 
     from kernelagent.cli.doctor import best_device
-    from kernelagent.cli.self_test import Row, prove, shown
+    from kernelagent.cli.self_test import QUICK_S, Row, prove, shown
 
     talk = Console(stderr=True)
 
@@ -179,7 +189,8 @@ def prove_judge(flags: Mapping[str, Any], *, quick: bool, as_json: bool) -> Exit
 
     settings = resolve(flags)
     where = best_device() if settings.device == "auto" else settings.device
-    proof = prove(where, quick=quick, sandbox=settings.sandbox, on_row=tell)
+    limit_s = QUICK_S if quick else math.inf
+    proof = prove(where, quick=quick, sandbox=settings.sandbox, enough_s=limit_s, on_row=tell)
     if as_json:
         print_json(proof)
     else:

@@ -54,7 +54,7 @@ def profile(
         estimates = () if found_first is None else found_first.estimates
     opened = JudgeProcess(settings)
     with opened as judge, alone_on(judge.device, config.device):
-        reference, untraced = _of_reference(judge, needed=parsed is None)
+        reference, untraced = of_reference(judge, needed=parsed is None)
         outcome = None if parsed is None else judge.evaluate(parsed, lambda _: None)
         if parsed is not None and outcome is not None and outcome.accepted:
             outcome = judge.count(parsed, outcome) if judge.device.kind == "cuda" else outcome
@@ -62,7 +62,7 @@ def profile(
     return _report(result, roofline, as_json=as_json)
 
 
-def _of_reference(
+def of_reference(
     judge: JudgeProcess, *, needed: bool
 ) -> tuple[tuple[ReferenceProfile, ...], str | None]:
     """The reference's rows, or none and why they cannot be traced here; raises that if they are `needed`."""

@@ -1,7 +1,7 @@
 """The last section of every emitted file: `optimized`, the module it returns, and its guard.
 
 `parts` copies this text, from the first class on, to the end of each emitted file, and leaves out the
-blocks between `# if NAME:` and `# end` that the file's envelope has no use for. The package
+blocks between `# if NAME:` and `# end` that the file has no use for. The package
 kernelagent-runtime is built with this file and executes it as it is. What it imports has private names,
 so that it shadows no name of the candidate's.
 """
@@ -48,18 +48,22 @@ def optimized(module: torch.nn.Module, fast: torch.nn.Module | None = None) -> t
         shown = ", ".join(f"{n}: {given.get(n)}, not {verified.get(n)}" for n in names)
         raise TypeError(f"not the verified module: parameters or buffers differ ({shown})")
     if fast is None:
+        # if draws:
         devices = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else []
         with torch.random.fork_rng(devices=devices), _Unfilled():
             fast = _construct(module)
+        # else:
+        # fast = _construct(module)
+        # end
+    strides = {name: tensor.stride() for name, tensor in _state(fast).items()}
     # if live:
     if ENVELOPE_VERIFIED["constructor"] == "from_reference":
         strides = {n: tuple(facts["strides"]) for n, facts in ENVELOPE_VERIFIED["state"].items()}
-        return _assembled(module, fast, _described(module), strides)
     # end
-    strides = {name: tensor.stride() for name, tensor in _state(fast).items()}
     return _assembled(module, fast, _described(module), strides)
 
 
+# if draws:
 class _Unfilled(torch.overrides.TorchFunctionMode):
     """Leaves new parameters unfilled: the original's take their place at once."""
 
@@ -72,6 +76,7 @@ class _Unfilled(torch.overrides.TorchFunctionMode):
         return target if left else function(*args, **(kwargs or {}))
 
 
+# end
 class _DropIn(torch.nn.Module):
     """Shares its whole `__dict__` with the original; the one slot holds what is not shared."""
 
@@ -461,8 +466,10 @@ _PLAIN = frozenset({torch.Tensor, torch.nn.Parameter})
 _VALUES = (bool, int, float, str, torch.dtype, torch.device)
 _INTERNAL = frozenset({*vars(torch.nn.Module()), "forward"})
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+# if draws:
 _FILLING = ("normal_", "uniform_", "fill_", "zero_", "bernoulli_", "erfinv_", "copy_")
 _FILLS = {getattr(torch.Tensor, name) for name in _FILLING}
+# end
 _REMEDIES = {
     "gradient": "Call it under torch.no_grad(), or verify it with --train.",
     "mode": "Call .eval(), or verify it with --train.",

@@ -6,9 +6,11 @@ Without one Inductor is told to write Triton for CPU tensors and stopped when th
 from __future__ import annotations
 
 import inspect
+import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -19,9 +21,11 @@ from torch._inductor.codegen.triton import TritonKernel
 from torch._inductor.compile_fx import compile_fx
 from torch._inductor.graph import GraphLowering
 from torch._inductor.virtualized import V
+from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException
 from torch.func import functional_call
 from torch.fx import GraphModule
 from torch.fx.experimental.proxy_tensor import make_fx
+from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 from torch.utils._pytree import (
     TreeSpec,
     keystr,
@@ -46,6 +50,13 @@ LARGEST_PERSISTENT = 16384
 
 MOST_WRITTEN_OUT = 256
 """Values of a constant tensor that a reader still accepts in a source file."""
+
+
+_DEPENDS_ON_VALUES = (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    GuardOnDataDependentSymNode,
+)
 
 
 class PolicyCannot(Exception):
@@ -144,6 +155,12 @@ def capture(
         raise
     except SizeIsFixed as error:
         raise PolicyCannot(name, str(error)) from error
+    except _DEPENDS_ON_VALUES as error:
+        raise PolicyCannot(
+            name,
+            f"its forward chooses by the values in its tensors what it computes{_place_of(error)}, "
+            f"and a traced program has one path only",
+        ) from error
     except Exception as error:  # tracing runs the user's code, which raises anything
         first = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise PolicyCannot(name, f"it cannot be traced: {first[:200]}") from error
@@ -151,6 +168,15 @@ def capture(
         fixed = tuple(tuple(map(str, value.tensor.shape)) for value in made)
         sizes = replace(sizes, shapes=(*fixed, *sizes.shapes))
     return Captured(source, (*made, *values), result["spec"], result["outputs"], sizes)
+
+
+def _place_of(error: BaseException) -> str:
+    """` (file.py:12)`: the last line outside torch on the way to the error."""
+    frames = traceback.extract_tb(error.__traceback__)
+    inside = Path(torch.__file__).parent
+    places = [f for f in frames if Path(f.filename).suffix == ".py" and f.filename != __file__]
+    own = [f for f in places if inside not in Path(f.filename).parents]
+    return f" ({Path(own[-1].filename).name}:{own[-1].lineno})" if own else ""
 
 
 def _constants(graph: GraphModule, what: str) -> tuple[Value, ...]:

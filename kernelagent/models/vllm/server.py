@@ -85,7 +85,7 @@ class VllmServer:
         """Start and wait until it answers; returns the seconds, raises `ModelError` with the log's end."""
         began = time.monotonic()
         for attempt in range(1, _PORTS_TRIED + 1):
-            self._port = _free_port()
+            self._port = free_port()
             self._launch()
             try:
                 self._wait_until_healthy(began, on_wait)
@@ -223,7 +223,8 @@ class _PortTaken(Exception):
     """Between finding a port free and the server's binding it somebody else took it."""
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """A port of this machine that nothing listens on now."""
     with socket.socket() as item:
         item.bind((_HOST, 0))
         port: Any = item.getsockname()[1]

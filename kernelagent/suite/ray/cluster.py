@@ -81,7 +81,7 @@ class Cluster(Closing):
         self._say: Callable[[str], None] = lambda _: None
         self._patience_s = patience_s
         self._changed = Condition()
-        self._devices: list[Device] = []
+        self.devices: list[Device] = []
         self._room: dict[str, int] = {}
         self._nodes: dict[str, Node] = {}
         self._left_out: dict[str, str] = {}
@@ -98,7 +98,7 @@ class Cluster(Closing):
     @property
     def joined(self) -> Joined:
         with self._changed:
-            devices = len(self._devices) + sum(self._room.values())
+            devices = len(self.devices) + sum(self._room.values())
             left_out = tuple(f"{self._nodes[n].name}: {why}" for n, why in self._left_out.items())
         return Joined(self._make, devices, left_out)
 
@@ -133,7 +133,7 @@ class Cluster(Closing):
                 continue
             with self._changed:
                 result = self._free(key, ())
-                if result is not None and not any(d not in avoid for d in self._devices):
+                if result is not None and not any(d not in avoid for d in self.devices):
                     result.busy = True
                     return result
                 self._refuse_to_wait_for_nobody()
@@ -145,9 +145,9 @@ class Cluster(Closing):
         with self._changed:
             device.busy = False
             device.strikes = 0 if worked else device.strikes + 1
-            useless = device.strikes >= _MOST_STRIKES and len(self._devices) > 1
-            if useless and device in self._devices:
-                self._devices.remove(device)
+            useless = device.strikes >= _MOST_STRIKES and len(self.devices) > 1
+            if useless and device in self.devices:
+                self.devices.remove(device)
             self._changed.notify_all()
         if useless:
             device.host.stop()
@@ -156,8 +156,8 @@ class Cluster(Closing):
     def lost(self, device: Device) -> None:
         """Its host is gone; another may be started on the same node, where that is alive."""
         with self._changed:
-            if device in self._devices:
-                self._devices.remove(device)
+            if device in self.devices:
+                self.devices.remove(device)
                 if device.host.node.id in self._room:
                     self._room[device.host.node.id] += 1
             self._changed.notify_all()
@@ -165,13 +165,13 @@ class Cluster(Closing):
 
     def close(self) -> None:
         with self._changed:
-            devices, self._devices = self._devices, []
+            devices, self.devices = self.devices, []
         for device in devices:
             device.host.stop()
         self._connection.__exit__()
 
     def _free(self, key: str, avoid: Sequence[Device]) -> Device | None:
-        free = [d for d in self._devices if not d.busy and d not in avoid]
+        free = [d for d in self.devices if not d.busy and d not in avoid]
         return next((d for d in free if key in d.open), free[0] if free else None)
 
     def _with_room(self) -> Node | None:
@@ -182,7 +182,7 @@ class Cluster(Closing):
         return None
 
     def _refuse_to_wait_for_nobody(self) -> None:
-        if self._devices:
+        if self.devices:
             self._manned_s = time.monotonic()
         elif time.monotonic() - self._manned_s > self._patience_s:
             raise EnvironmentFault(
@@ -220,7 +220,7 @@ class Cluster(Closing):
         with self._changed:
             if why is None and isinstance(result, Device):
                 self._strikes.pop(node.id, None)
-                self._devices.append(result)
+                self.devices.append(result)
                 self._changed.notify_all()
                 return
             self._left_out[node.id] = str(why)
@@ -257,13 +257,13 @@ class Cluster(Closing):
         for node, item in zip(nodes, result, strict=True):
             why = item if isinstance(item, str) else _differs(item.facts, make)
             if why is None and isinstance(item, Device):
-                self._devices.append(item)
+                self.devices.append(item)
                 self._room[node.id] = node.devices(self._kind) - 1
                 continue
             self._left_out[node.id] = str(why)
             if isinstance(item, Device):
                 item.host.stop()
-        if make is None or not self._devices:
+        if make is None or not self.devices:
             reported = "; ".join(
                 f"{self._nodes[n].name}: {why}" for n, why in self._left_out.items()
             )

@@ -43,7 +43,7 @@ Message = dict[str, Any]
 
 
 @dataclass
-class _Opened:
+class Opened:
     """A problem that is open here."""
 
     judge: JudgeProcess
@@ -57,7 +57,7 @@ class DeviceHost:
     def __init__(self, device: str, target: str) -> None:
         self._device = device
         self._target = target
-        self._open: OrderedDict[str, _Opened] = OrderedDict()
+        self._open: OrderedDict[str, Opened] = OrderedDict()
 
     def describe(self) -> Message:
         """Which device this is, by which versions; `fault` where it does not work."""
@@ -109,7 +109,7 @@ class DeviceHost:
             opened.judge.close()
             shutil.rmtree(opened.folder, ignore_errors=True)
 
-    def _opened(self, key: str, settings: Message, parcel: Parcel | None) -> _Opened:
+    def _opened(self, key: str, settings: Message, parcel: Parcel | None) -> Opened:
         if key in self._open:
             self._open.move_to_end(key)
             return self._open[key]
@@ -129,10 +129,10 @@ class DeviceHost:
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
             raise
-        self._open[key] = _Opened(judge, folder, parcel)
+        self._open[key] = Opened(judge, folder, parcel)
         return self._open[key]
 
-    def _answers(self, opened: _Opened, request: Message) -> Iterator[Message]:
+    def _answers(self, opened: Opened, request: Message) -> Iterator[Message]:
         """From a thread beside this one: the judge's process lives as long as the thread it began in."""
         queue: SimpleQueue[Message] = SimpleQueue()
 
@@ -153,7 +153,7 @@ class DeviceHost:
                 return
 
 
-def _answer(opened: _Opened, request: Message, send: Callable[[Message], None]) -> Message:
+def _answer(opened: Opened, request: Message, send: Callable[[Message], None]) -> Message:
     judge = opened.judge
     if request["kind"] == "open":
         return {

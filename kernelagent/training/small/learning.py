@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Literal
 import torch
 from torch import Tensor
 
+from kernelagent.domain.rejection_codes import OF_VALUES
 from kernelagent.training.advantages import grpo, trloo
 from kernelagent.training.policy_loss import Clip
 from kernelagent.training.small.language import TASKS, problem_file
@@ -27,8 +28,7 @@ LAZY = 0.3
 _WORDS = {
     "compile_error": "unbuilt",
     "out_of_bounds": "outside",
-    "wrong_output": "wrong",
-    "nonfinite": "wrong",
+    **dict.fromkeys(OF_VALUES, "wrong"),
 }
 
 

@@ -27,7 +27,7 @@ class Model(nn.Module):
 
 
 def get_inputs():
-    return [torch.randn(2, 4096, 512)]
+    return [torch.randn(2, 1024, 512)]
 
 
 def get_init_inputs():

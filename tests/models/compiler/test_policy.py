@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ import torch
 from torch import nn
 
 from kernelagent.domain.candidate import Candidate, parse_reply
+from kernelagent.domain.evaluation import Estimate
 from kernelagent.domain.judge_settings import JudgeSettings
 from kernelagent.domain.problem import ProblemSpec
 from kernelagent.models.compiler.capture import PolicyCannot, Smaller, capture
@@ -133,6 +136,14 @@ def source_of(reply: str | None) -> str:
     return parsed.source
 
 
+@cache
+def written(name: str) -> tuple[nn.Module, tuple[Any, ...], str]:
+    """A module of `MODULES` with its arguments and what the policy writes for it."""
+    torch.manual_seed(0)
+    module, args = MODULES[name]()
+    return module, args, source_of(policy_for(module, args).reply([]))
+
+
 OFTEN = {
     "pointwise chain",
     "batch norm",
@@ -142,19 +153,14 @@ OFTEN = {
     "causal attention",
 }
 """One of each kind of kernel that it writes; what is written for the others is read on every commit."""
-JUDGED = [
-    pytest.param(made, id=name, marks=[] if name in OFTEN else [pytest.mark.long])
-    for name, made in MODULES.items()
-]
+JUDGED = [pytest.param(name, marks=[] if name in OFTEN else [pytest.mark.long]) for name in MODULES]
 
 
-@pytest.mark.parametrize("made", JUDGED)
+@pytest.mark.parametrize("name", JUDGED)
 def test_what_it_writes_is_accepted_by_the_judge(
-    tmp_path: Path, fork_server: ForkServer, made: Made
+    tmp_path: Path, fork_server: ForkServer, name: str
 ) -> None:
-    torch.manual_seed(0)
-    module, args = made()
-    source = source_of(policy_for(module, args).reply([]))
+    module, args, source = written(name)
     bundle = tmp_path / "bundle"
     save_bundle(bundle, module, args)
     settings = JudgeSettings(ProblemSpec(bundle=str(bundle)), device="virtual")
@@ -166,10 +172,9 @@ def test_what_it_writes_is_accepted_by_the_judge(
     assert result.accepted, f"{result.reason}\n{source}"
 
 
-@pytest.mark.parametrize("made", MODULES.values(), ids=MODULES.keys())
-def test_what_it_writes_can_be_read(made: Made) -> None:
-    torch.manual_seed(0)
-    source = source_of(policy_for(*made()).reply([]))
+@pytest.mark.parametrize("name", MODULES)
+def test_what_it_writes_can_be_read(name: str) -> None:
+    _, _, source = written(name)
     ast.parse(source)
     for word in (
         "_inductor",
@@ -201,6 +206,12 @@ class Breaks(nn.Module):
         return x * 2 if x.sum().item() > 0 else x
 
 
+class Routes(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        chosen = (x > 0).nonzero()
+        return x[chosen[:, 0]] if len(chosen) else x
+
+
 class TooMuch(nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -213,10 +224,11 @@ class TooMuch(nn.Module):
 @pytest.mark.parametrize(
     ("module", "args", "said"),
     [
-        (Breaks(), (torch.randn(4),), "cannot be traced"),
+        (Breaks(), (torch.randn(4),), r"by the values .* \(test_policy.py:\d+\)"),
+        (Routes(), (torch.randn(4),), "has one path only"),
         (TooMuch(), (torch.randn(5000),), "state_dict"),
     ],
-    ids=["data-dependent", "large constant"],
+    ids=["branches on a value", "as many rows as values say", "large constant"],
 )
 def test_what_it_cannot_rewrite_is_said_with_the_way_out(
     module: nn.Module, args: tuple[Any, ...], said: str
@@ -258,6 +270,15 @@ def test_it_never_repeats_itself_and_ends() -> None:
     sources = states(policy_for(module, args), scores, 60)
     assert 3 < len(sources) < 60
     assert len(set(sources)) == len(sources)
+
+
+def test_an_estimate_of_launches_alone_is_not_tuned() -> None:
+    module, args = MODULES["half precision"]()
+    policy = policy_for(module, args)
+    bound = Estimate(8.0, 24.0, "launch", 3.0, "(x: float16[8, 64])")
+    verdict = replace(evaluations.accepted(1.5), timing=None, estimate=bound)
+    assert policy.reply([Past(source_of(policy.reply([])), verdict)]) is None
+    assert "launches" in policy.why_none
 
 
 def test_the_same_history_gives_the_same_reply() -> None:

@@ -15,6 +15,7 @@ from kernelagent.models.compiler.constructor_sizes import followed
 from kernelagent.models.compiler.policy import Policy
 from kernelagent.tools.judge.judge import Judge
 from kernelagent.tools.judge.problem.load import LoadedProblem, load_problem
+from kernelagent.tools.sandbox.spawn import ForkServer
 from tests.models.compiler.test_policy import source_of
 
 HEAD = "import torch\nfrom torch import nn\nfrom torch.nn import functional as F\n"
@@ -78,7 +79,7 @@ def problem_at(folder: Path, text: str, sizes: dict[str, int]) -> LoadedProblem:
     ],
 )
 def test_the_judge_accepts_it_at_the_given_and_at_smaller_sizes(
-    tmp_path: Path, text: str, full: dict[str, int]
+    tmp_path: Path, fork_server: ForkServer, text: str, full: dict[str, int]
 ) -> None:
     problems = {
         name: problem_at(tmp_path, text, at) for name, at in (("full", full), ("small", SMALL))
@@ -93,7 +94,7 @@ def test_the_judge_accepts_it_at_the_given_and_at_smaller_sizes(
     )
     for sizes in (full, SMALL):
         path = str(tmp_path / f"sizes_{sizes['rows']}.py")
-        judge = Judge(JudgeSettings(ProblemSpec(path=path), device="virtual"))
+        judge = Judge(JudgeSettings(ProblemSpec(path=path), device="virtual"), fork_server)
         try:
             result = judge.evaluate(source, "turn", lambda _: None)
         finally:

@@ -160,8 +160,8 @@ def test_slow_start_tells_how_far_it_is(tmp_path, monkeypatch):
 def test_port_that_somebody_took_meanwhile_is_replaced_by_another(tmp_path, monkeypatch):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         ports = [taken.getsockname()[1]]
-        free = vllm_server._free_port
-        monkeypatch.setattr(vllm_server, "_free_port", lambda: ports.pop() if ports else free())
+        free = vllm_server.free_port
+        monkeypatch.setattr(vllm_server, "free_port", lambda: ports.pop() if ports else free())
         item = server(checkpoint(tmp_path / "tiny"))
         try:
             item.start(lambda _: None)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import kernelagent
 from kernelagent.domain.serialization import to_data
-from kernelagent.suite.ray.host import DeviceHost, Message, _Opened
+from kernelagent.suite.ray.host import DeviceHost, Message, Opened
 from kernelagent.suite.ray.packaging import Parcel
 from tests.evaluations import DEVICE
 from tests.loop.resume.recorded_run import RecordedJudge
@@ -33,13 +33,13 @@ class RecordedHost(DeviceHost):
             "device": to_data(DEVICE),
         }
 
-    def _opened(self, key: str, settings: Message, parcel: Parcel | None) -> _Opened:
+    def _opened(self, key: str, settings: Message, parcel: Parcel | None) -> Opened:
         if key not in self._open:
             assert parcel is not None
             folder = Path(os.environ[HOSTS]).with_name("unpacked") / f"{os.getpid()}-{key[:8]}"
             parcel.unpack(folder)
             judge = RecordedJudge(Path(os.environ[HOSTS]).with_name("evaluated"), _pause)
-            self._open[key] = _Opened(_Closed(judge), folder, parcel)
+            self._open[key] = Opened(_Closed(judge), folder, parcel)
         return self._open[key]
 
 

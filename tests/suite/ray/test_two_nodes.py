@@ -164,7 +164,7 @@ def test_two_nodes_give_the_verdicts_of_one_machine(ray_cluster, settings, here)
             thread.start()
         for thread in threads:
             thread.join()
-        assert {device.host.node.name for device in cluster._devices} == {"127.0.0.3", "127.0.0.4"}
+        assert {device.host.node.name for device in cluster.devices} == {"127.0.0.3", "127.0.0.4"}
     assert {e.verdict for e in here.values()} == {"accepted", "rejected"}
     assert {name: same(e) for name, e in result.items()} == {n: same(e) for n, e in here.items()}
 
@@ -200,7 +200,7 @@ def test_what_was_lost_with_a_dead_worker_or_raylet_is_judged_again(
         def kill_once(_stage):
             if killed:
                 return
-            device = next(d for d in cluster._devices if d.busy)
+            device = next(d for d in cluster.devices if d.busy)
             killed.append(device.name)
             if victim == "worker":
                 os.kill(device.pid, signal.SIGKILL)

@@ -7,15 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from kernelagent.cli.self_test import prove
+from kernelagent.cli.self_test import QUICK_S, prove, shown
 from kernelagent.domain.rejection_codes import CODES
-from kernelagent.tools.corpus.catalogue import COUNT, entries, threats
-from kernelagent.tools.corpus.check import check
+from kernelagent.tools.corpus.catalogue import COUNT, entries, not_here, threats
+from kernelagent.tools.corpus.check import Checked, check
 from kernelagent.tools.corpus.fixture import edited, problem_path
 from kernelagent.tools.corpus.honest import HONEST
+from kernelagent.tools.corpus.sample import expected_seconds
 from kernelagent.tools.corpus.threats_page import page
 
 ROOT = Path(__file__).resolve().parents[3]
+EVERY = (*entries("cuda"), *not_here("cuda"))
 
 
 def wrong(proof):
@@ -34,24 +36,24 @@ def test_every_threat_that_is_refused_has_a_cheat_and_an_honest_twin():
             assert threat.cheats, threat.number
             assert threat.twins, threat.number
         if threat.closed == "refused":
-            assert all(cheat.code or cheat.discloses for cheat in threat.cheats), threat.number
+            assert all(c.code or c.discloses or c.least_us for c in threat.cheats), threat.number
             assert any(cheat.code for cheat in threat.cheats), threat.number
         assert all(twin.code is None for twin in threat.twins), threat.number
 
 
 def test_codes_and_problems_of_fixtures_exist_and_names_are_unique():
-    for entry in entries("cuda"):
+    for entry in EVERY:
         fixture = entry.fixture
         assert fixture.code is None or fixture.code in CODES
         assert problem_path(fixture.problem).is_file()
-    different = {entry.fixture for entry in entries("cuda")}
+    different = {entry.fixture for entry in EVERY}
     shared = [name for name, n in Counter(fixture.name for fixture in different).items() if n > 1]
     assert shared == []
 
 
 def test_a_cheat_is_not_its_own_honest_kernel():
-    honest = {entry.fixture.source for entry in entries("cuda") if entry.kind != "cheat"}
-    for entry in entries("cuda"):
+    honest = {entry.fixture.source for entry in EVERY if entry.kind != "cheat"}
+    for entry in EVERY:
         if entry.kind == "cheat" and entry.fixture.policy == "triton" and entry.fixture.code:
             assert entry.fixture.source not in honest or entry.fixture.dynamic, entry.name
 
@@ -65,12 +67,56 @@ def test_the_page_of_threats_is_the_corpus_own():
     assert (ROOT / "docs" / "threats.md").read_text(encoding="utf-8") == page()
 
 
-@pytest.mark.long
-@pytest.mark.timeout(600)
-def test_a_sample_of_the_corpora_is_judged_as_it_must_be():
-    proof = prove("virtual", quick=True)
-    assert len(proof.rows) > 30
-    assert wrong(proof) == []
+def test_what_only_the_interpreter_is_sure_to_see_is_not_judged_on_a_gpu_and_named_there():
+    judged, named = entries("cuda"), not_here("cuda")
+    assert {entry.fixture.code for entry in named} == {"data_race", "out_of_bounds"}
+    assert not {entry.fixture for entry in named} & {entry.fixture for entry in judged}
+    assert {entry.fixture for entry in named} <= {entry.fixture for entry in entries("virtual")}
+    proof = prove("cuda", quick=True, enough_s=0.0)
+    assert any(
+        "only `virtual` is sure to see it: 3 w-reaches-out" in str(line) for line in shown(proof)
+    )
+
+
+@pytest.mark.parametrize(
+    ("device", "code", "right"),
+    [
+        ("virtual", "nonfinite", True),
+        ("virtual", "wrong_output", False),
+        ("cuda", "wrong_output", True),
+        ("cuda", "nonfinite", True),
+        ("cuda", None, False),
+    ],
+)
+def test_on_a_gpu_what_was_never_written_may_be_any_number(device, code, right):
+    fixture = next(e.fixture for e in entries("cuda") if e.fixture.name == "stores-nothing")
+    assert Checked(fixture, device, code, "", (), 1.0).as_expected is right
+
+
+def test_a_quick_look_at_a_gpu_begins_few_judges_and_tries_honest_candidates_at_once():
+    # Without time nothing is begun, so that no GPU is needed to see what would be.
+    proof = prove("cuda", quick=True, enough_s=0.0)
+    own = {entry.name: entry for entry in entries("cuda")}
+    wanted = [own[name] for name in proof.not_begun]
+    assert expected_seconds(dict.fromkeys(entry.fixture for entry in wanted)) < QUICK_S
+    assert {entry.kind for entry in wanted} == {"cheat", "twin", "honest"}
+    assert wanted[0].kind == "twin"
+
+
+def test_a_sample_whose_time_is_up_ends_and_says_how_many_were_not_begun():
+    proof = prove("virtual", quick=True, enough_s=0.0)
+    assert proof.rows == ()
+    assert not proof.holds
+    assert len(proof.not_begun) == len(entries("virtual", quick=True))
+    message = next(line for line in shown(proof) if "not begun" in str(line))
+    assert f"a sample ends after 5 minutes: {len(proof.not_begun)} of its fixtures" in str(message)
+
+
+def test_the_quick_sample_is_a_part_of_the_whole_with_something_of_each_kind():
+    sample, whole = entries("virtual", quick=True), entries("virtual")
+    assert set(sample) < set(whole)
+    assert {entry.kind for entry in sample} == {entry.kind for entry in whole}
+    assert len(sample) > 30
 
 
 @pytest.mark.long

@@ -15,7 +15,7 @@ from kernelagent.domain.events import (
 )
 from kernelagent.domain.history import TurnRequest
 from kernelagent.prompts.wording import doing_after, line_for
-from kernelagent.tools.judge.judge import _Stages
+from kernelagent.tools.judge.judge import Stages
 from kernelagent.tools.judge.timing.blocks import EVERY_S, Blocks
 from kernelagent.tui.panels import now_text
 from kernelagent.tui.view import View
@@ -45,7 +45,7 @@ def test_a_thousand_blocks_a_second_are_told_of_a_few_times() -> None:
 
 def test_what_a_stage_tells_while_it_runs_is_no_stage_of_the_evaluation() -> None:
     reported: list[Stage] = []
-    stages = _Stages(reported.append)
+    stages = Stages(reported.append)
     with stages.step("measure") as running:
         running(2, 6)
     assert [stage.status for stage in reported] == ["running", "passed"]

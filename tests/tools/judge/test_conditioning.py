@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from torch.nn.functional import layer_norm
 
 from kernelagent.tools.judge.problem.conditioning import (
     long_sum_noise,
@@ -10,6 +11,7 @@ from kernelagent.tools.judge.problem.conditioning import (
     noise_on_demand,
     uneven_accuracy,
 )
+from kernelagent.tools.judge.verify.compare import Expected, compare
 from kernelagent.tools.judge.verify.gate import gate
 from kernelagent.tools.judge.verify.regions import Noise, NoiseSources
 
@@ -137,3 +139,37 @@ def test_an_error_in_the_tail_alone_is_disclosed():
     assert result is not None
     assert result.code == "uneven_accuracy"
     assert uneven_accuracy("output", eager, eager, oracle) is None
+
+
+def normalized_and_summed(t):
+    """Rows around 100, normalized, then summed under weights of one sign."""
+    t = {name: tensor.double() for name, tensor in t.items()}
+    return layer_norm(t["x"], (64,), t["weight"], None, 1e-6) @ t["summed"]
+
+
+def rows_around_100():
+    return {
+        "x": 100 + torch.randn(8, 64, generator=seeded()),
+        "weight": torch.rand(64, generator=seeded(1)),
+        "summed": torch.rand(64, 64, generator=seeded(2)),
+    }
+
+
+def test_a_mean_rounded_for_a_whole_row_counts_with_all_it_moves():
+    tensors = rows_around_100()
+    noise = noise_of(normalized_and_summed, tensors)["output"].steps
+    by_the_mean = 100 * 2.0**-24 * (tensors["weight"] @ tensors["summed"]).mean()
+    assert 0.7 * by_the_mean < float(noise.rms[0]) < 4 * by_the_mean
+
+
+def test_a_variance_that_cancels_is_no_rounding_of_the_references():
+    tensors = rows_around_100()
+    exact = normalized_and_summed(tensors)
+    x, weight, summed = tensors.values()
+    mean = x.mean(-1, keepdim=True)
+    variance = (x * x).mean(-1, keepdim=True) - mean * mean
+    got = (x - mean) * torch.rsqrt(variance + 1e-6) * weight @ summed
+    eager = layer_norm(x, (64,), weight, None, 1e-6) @ summed
+    measured = noise_on_demand(normalized_and_summed, tensors, exact, seeded())
+    expected = Expected(eager, exact, {}, measure_noise=measured)
+    assert not compare(got, expected, input_set="default", probe="mean100").passed

@@ -1,4 +1,5 @@
-"""A judge leaves nothing in the folder for temporary files, however it ends."""
+"""A judge that loses its controller leaves nothing in the folder for temporary files; for one that is closed see
+`tests/end_to_end/test_main_job.py`."""
 
 from __future__ import annotations
 
@@ -9,13 +10,7 @@ import sys
 import time
 from pathlib import Path
 
-import pytest
-
-from kernelagent.domain.candidate import Candidate
-from kernelagent.domain.judge_settings import JudgeSettings
-from kernelagent.domain.problem import ProblemSpec
-from kernelagent.tools.corpus.fixture import honest_kernel, problem_path
-from kernelagent.tools.judge_client import JudgeProcess
+from kernelagent.tools.corpus.fixture import problem_path
 
 ROOT = Path(__file__).resolve().parents[3]
 PATIENCE_S = 120.0
@@ -36,16 +31,6 @@ def empty(folder: Path) -> bool:
     while any(folder.iterdir()) and time.monotonic() < deadline:
         time.sleep(0.05)
     return not any(folder.iterdir())
-
-
-def test_after_a_verdict(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TMPDIR", str(tmp_path))
-    problem = ProblemSpec(path=str(problem_path("relu_affine")))
-    with JudgeProcess(JudgeSettings(problem, device="virtual")) as judge:
-        result = judge.evaluate(Candidate(honest_kernel("relu_affine")), lambda _: None)
-        assert any(tmp_path.iterdir())
-    assert result.accepted
-    assert empty(tmp_path)
 
 
 def test_after_the_conductor_was_killed(tmp_path: Path) -> None:

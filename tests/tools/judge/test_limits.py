@@ -19,8 +19,8 @@ def test_an_executor_without_an_answer_in_time_is_no_rejection_and_names_the_opt
     ours, silent = pair()
     # Only its line to the executor: no candidate is started.
     process = CandidateProcess.__new__(CandidateProcess)
-    process._executor, process._unread = ours, 0
-    process._limits, process._deadline = Limits(), Deadline(0.05)
+    process._executor, process._unread = ours, 0  # noqa: SLF001 - a process that never started
+    process._limits, process._deadline = Limits(), Deadline(0.05)  # noqa: SLF001
     with pytest.raises(Rejected) as late:
         process.command_executor({"kind": "log"})
     silent.close()

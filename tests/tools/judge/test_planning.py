@@ -12,7 +12,8 @@ from kernelagent.domain.errors import EnvironmentFault, ProblemError, UsageError
 from kernelagent.domain.judge_settings import bytes_of
 from kernelagent.domain.problem import ProblemSpec
 from kernelagent.tools.judge.problem.load import load_problem
-from kernelagent.tools.judge.problem.memory_plan import BASE_BYTES, plan
+from kernelagent.tools.judge.problem.memory_need import BASE_BYTES
+from kernelagent.tools.judge.problem.memory_plan import plan
 
 HEAD = "import torch\nfrom torch import nn\n"
 WIDE = """

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 import torch
 
+from kernelagent.domain.probes import PROBE
 from kernelagent.tools.judge.problem.probes import (
-    PROBES,
     Dropped,
     Probe,
     fresh_inputs,
@@ -61,7 +61,7 @@ def test_large_logits_would_overflow_an_exponential():
     assert not torch.isfinite(probed("large_logits", UNIFORM).exp()).all()
 
 
-@pytest.mark.parametrize("name", PROBES)
+@pytest.mark.parametrize("name", PROBE)
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float8_e4m3fn, torch.complex64], ids=str)
 def test_probes_stay_finite_in_narrow_types(name, dtype):
     tensor = torch.randn(8, 64, generator=seeded()).to(dtype)
@@ -70,7 +70,7 @@ def test_probes_stay_finite_in_narrow_types(name, dtype):
     assert bool(result.to(torch.complex64 if dtype.is_complex else torch.float32).isfinite().all())
 
 
-@pytest.mark.parametrize("name", PROBES)
+@pytest.mark.parametrize("name", PROBE)
 def test_what_is_no_free_number_keeps_its_kind(name):
     natural = {
         "labels": torch.randint(0, 9, (50,), generator=seeded()),
@@ -138,7 +138,7 @@ def test_infinities_that_natural_inputs_give_too_do_not_drop_a_probe():
     assert isinstance(make_probe("rowaffine", natural, seeded(), masked), Dropped)
 
 
-@pytest.mark.parametrize("name", PROBES)
+@pytest.mark.parametrize("name", PROBE)
 def test_a_probe_depends_on_its_generator_alone(name):
     torch.manual_seed(1)
     first = probed(name, UNIFORM)

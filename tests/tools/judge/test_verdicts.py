@@ -194,11 +194,11 @@ def test_each_fault_is_refused_with_its_own_code(judge: Judge, code: str, source
 def test_a_candidate_that_hangs_costs_only_its_own_time(tmp_path: Path, judge: Judge) -> None:
     from dataclasses import replace
 
-    judge._limits = replace(judge._limits, call_s=2.0)
+    judge.limits = replace(judge.limits, call_s=2.0)
     try:
         result = verdict(judge, in_forward("while True: pass"))
     finally:
-        judge._limits = replace(judge._limits, call_s=120.0)
+        judge.limits = replace(judge.limits, call_s=120.0)
     assert result.reason is not None
     assert result.reason.code == "timeout"
     assert verdict(judge, HONEST).accepted
@@ -206,10 +206,10 @@ def test_a_candidate_that_hangs_costs_only_its_own_time(tmp_path: Path, judge: J
 
 def test_nothing_is_left_behind(judge: Judge) -> None:
     verdict(judge, in_forward("import os; os._exit(0)"))
-    assert list(judge._scratch.iterdir()) == []
+    assert list(judge.scratch.iterdir()) == []
     own = {int(p.name) for p in Path("/proc").iterdir() if p.name.isdigit()}
-    warm = judge._context.warm
-    children = [pid for pid in own if _parent(pid) == warm._process.pid]
+    warm = judge.context.warm
+    children = [pid for pid in own if _parent(pid) == warm.pid]
     assert children == []
 
 

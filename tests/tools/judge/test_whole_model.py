@@ -10,14 +10,24 @@ from pathlib import Path
 import pytest
 import torch
 
+from kernelagent.domain.config import RunConfig
 from kernelagent.domain.errors import ExitStatus, ProblemError
 from kernelagent.domain.evaluation import DeviceFacts
 from kernelagent.domain.judge_settings import JudgeSettings
 from kernelagent.domain.problem import ProblemSpec
 from kernelagent.domain.serialization import from_json
 from kernelagent.domain.whole_model import ScanRow, WholeModel
-from kernelagent.loop.submodule import PartResult, PartsResult, following, places_of, text_of
+from kernelagent.loop.run import RunResult
+from kernelagent.loop.submodule import (
+    PartResult,
+    PartsResult,
+    following,
+    places_of,
+    put_back,
+    text_of,
+)
 from kernelagent.report.scan_text import scan_text
+from kernelagent.storage.run_state import RunState
 from kernelagent.tools.judge.problem.bundle import load_bundle
 from kernelagent.tools.judge.whole_model.scan import scan
 from kernelagent.tools.judge.whole_model.submodules import Whole
@@ -105,6 +115,38 @@ def test_a_part_stopped_by_the_user_is_no_part_without_a_result() -> None:
     part = PartResult("blocks.0", "", "stopped by the user before its first turn")
     assert PartsResult("m.py", (part,), interrupted=True).exit_status is ExitStatus.INTERRUPTED
     assert PartsResult("m.py", (part,)).exit_status is ExitStatus.NOT_FOUND
+
+
+def test_a_part_gone_on_with_and_stopped_again_is_named_with_its_reason() -> None:
+    model = ProblemSpec(path=str(DECODER))
+    part = ProblemSpec(bundle="b", module="blocks_0", submodule="blocks.0", whole=model)
+    stopped = RunResult(
+        Path("run"),
+        "interrupted",
+        ExitStatus.INTERRUPTED,
+        "stopped by the user",
+        None,
+        None,
+        RunState(),
+    )
+    result = put_back(part, RunConfig(device="virtual"), stopped)
+    assert result.exit_status is ExitStatus.INTERRUPTED
+    assert text_of(result) == "blocks.0: no better module: stopped by the user\n"
+
+
+@pytest.mark.long
+def test_a_file_that_could_not_be_tried_in_the_whole_model_is_taken_away(tmp_path: Path) -> None:
+    written = tmp_path / "m_blocks_0_optimized.py"
+    for path in (written, tmp_path / "module.py"):
+        path.write_text(NORM, encoding="utf-8")
+    (tmp_path / "broken.py").write_text("raise RuntimeError('gone')\n", encoding="utf-8")
+    model = ProblemSpec(path=str(tmp_path / "broken.py"))
+    part = ProblemSpec(bundle="b", module="blocks_0", submodule="blocks.0", whole=model)
+    result = RunResult(tmp_path, "better", ExitStatus.OK, "done", None, written, RunState())
+    with pytest.raises(ProblemError, match="gone"):
+        put_back(part, RunConfig(device="virtual"), result)
+    assert not written.exists()
+    assert (tmp_path / "module.py").exists()
 
 
 def test_the_parts_chosen_neither_hold_each_other_nor_repeat(whole: Whole) -> None:

@@ -94,7 +94,7 @@ def test_a_kernel_that_drops_the_last_rows_is_not_admitted_on_more_of_them(judge
 
 
 def test_the_reference_answers_every_proposed_neighbour(judge: Judge) -> None:
-    context: JudgeContext = judge._context
+    context: JudgeContext = judge.context
     (source,) = context.sources
     result = [item.source for item in neighbours(source, (), context.oracle, interpreted=True)]
     assert len({item.name for item in result}) == len(result)

@@ -81,7 +81,7 @@ def test_a_killed_keeper_takes_its_tree_along(ground):
 
 def test_dropping_the_judges_end_ends_the_tree(ground):
     child = ground.start("hang")
-    child._report.close()
+    child.report.close()
     assert ground.leftovers() == []
 
 

@@ -181,13 +181,13 @@ def test_what_a_function_of_constants_leaves_in_its_arguments_is_seen():
 
 def test_fresh_integers_are_not_always_the_same():
     known = torch.are_deterministic_algorithms_enabled()
-    torch._C._set_deterministic_algorithms(True, warn_only=True)
+    torch._C._set_deterministic_algorithms(True, warn_only=True)  # noqa: SLF001 - use_deterministic_algorithms would import Inductor
     try:
         fresh = [torch.empty(8, dtype=torch.int32) for _ in range(2)]
         flags = torch.empty(64, dtype=torch.bool)
         for tensor in (*fresh, flags):
             scramble(tensor)
     finally:
-        torch._C._set_deterministic_algorithms(known, warn_only=True)
+        torch._C._set_deterministic_algorithms(known, warn_only=True)  # noqa: SLF001 - the same
     assert not torch.equal(*fresh)
     assert set(flags.view(torch.uint8).tolist()) == {0, 1}

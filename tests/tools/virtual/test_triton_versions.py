@@ -12,7 +12,7 @@ from triton.runtime import interpreter as stock
 from kernelagent.tools.virtual import triton_versions
 from kernelagent.tools.virtual.builder import RepairedBuilder
 
-RIGHT = triton_versions._RightBuilder
+RIGHT = triton_versions.RightBuilder
 """The repaired older builder; on Triton 3.9 it stands on that, and must agree with it."""
 INT32 = st.integers(-(2**31), 2**31 - 1)
 FLOAT32 = st.floats(-(2.0**60), 2.0**60, width=32)
@@ -108,5 +108,5 @@ def test_a_boolean_argument_is_one_bit():
 
 
 def test_an_integer_that_does_not_fit_wraps_in_a_reduction():
-    assert triton_versions._narrowed(300, tl.uint8) == 44
-    assert triton_versions._narrowed(1.5, tl.float32) == 1.5
+    assert triton_versions.narrowed(300, tl.uint8) == 44
+    assert triton_versions.narrowed(1.5, tl.float32) == 1.5

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import torch
 
+from kernelagent.domain.probes import PROBE
 from kernelagent.tools.judge.admission.checkable import Admission, admit
 from kernelagent.tools.judge.admission.mutants import Checked
 from kernelagent.tools.judge.problem.inputs import InputSource
 from kernelagent.tools.judge.problem.oracle import Oracle
 from kernelagent.tools.judge.problem.probes import (
-    PROBES,
     Dropped,
-    has_masks,
+    applies,
     make_probe,
     named_tensors,
     perturbed_state,
@@ -39,9 +39,9 @@ def admission_of(oracle: Oracle, source: InputSource, *, constant: bool) -> Admi
     parameters = [name for name, _ in oracle.module.named_parameters(remove_duplicate=False)]
     oracle.use_weights(perturbed_state(oracle.given_weights, parameters, generator).tensors)
     reference = reference_by_name(oracle, natural)
-    for name in PROBES:
+    for name, kind in PROBE.items():
         drawn = named_tensors(draw(source, constant=constant))
-        if name == "one_truth" and not has_masks(drawn):
+        if kind.needs == "masks" and not applies(name, drawn):
             continue
         probe = make_probe(name, drawn, generator, reference)
         if isinstance(probe, Dropped):

@@ -1,13 +1,13 @@
 """What a candidate would cost on the device it was compiled for: an estimate, at the user's sizes.
 
-The candidate runs once on tensors that hold nothing; its launches are counted on a sample of their
-programs, the torch operations beside them and the reference's are counted by what they move.
+Its launches, the torch operations beside them and the reference's are counted by what they move;
+`real_work` says in which calls.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kernelagent.domain.evaluation import Disclosure, Estimate, HeadroomFacts, KernelFacts
@@ -16,13 +16,18 @@ from kernelagent.tools.estimates.least import Least, facts_of_least, least_of
 from kernelagent.tools.estimates.library import library_for
 from kernelagent.tools.estimates.ratios import ratio
 from kernelagent.tools.judge.bounds.headroom import most_left
+from kernelagent.tools.judge.bounds.real_work import (
+    NEEDS_VALUES,
+    NotCounted,
+    Start,
+    counted_calls,
+    reference_rows,
+    reference_stops,
+)
 from kernelagent.tools.judge.problem.context import JudgeContext
 from kernelagent.tools.judge.problem.describe import written_out
-from kernelagent.tools.judge.problem.inputs import InputSource, meta_twin
-from kernelagent.tools.judge.problem.training import WITH_BACKWARD, step_without_contents
-from kernelagent.tools.judge.verify.candidate_process import CandidateProcess
-from kernelagent.tools.judge.verify.rejection import Rejected
-from kernelagent.tools.training_step import TrainingStep, take
+from kernelagent.tools.judge.problem.inputs import InputSource
+from kernelagent.tools.judge.problem.training import WITH_BACKWARD
 from kernelagent.tools.virtual.ceilings import DeviceCeilings
 from kernelagent.tools.virtual.cost import (
     LaunchEstimate,
@@ -30,7 +35,7 @@ from kernelagent.tools.virtual.cost import (
     estimate_launch,
     whole_forward,
 )
-from kernelagent.tools.virtual.eager import EagerRow, eager_rows
+from kernelagent.tools.virtual.eager import EagerRow
 from kernelagent.tools.virtual.sass import MachineFacts
 from kernelagent.tools.virtual.traffic import TrafficFacts
 
@@ -51,6 +56,12 @@ class Account:
     headroom: HeadroomFacts | None = None
     disclosures: tuple[Disclosure, ...] = ()
 
+    def without_estimates(self, why: Disclosure) -> Account:
+        """The same where no time can be promised; shares of what was counted stay."""
+        kept = tuple(replace(kernel, estimate_us=None) for kernel in self.kernels)
+        disclosures = (*self.disclosures, why)
+        return replace(self, kernels=kept, estimates={}, headroom=None, disclosures=disclosures)
+
     @property
     def worst(self) -> Estimate | None:
         """The estimate of the input set that gains least."""
@@ -59,36 +70,35 @@ class Account:
 
 def account(
     context: JudgeContext,
-    process: CandidateProcess,
+    start: Start,
     idle: Mapping[str, frozenset[int]],
     expected: Mapping[str, int],
 ) -> Account:
-    """Estimate every input set; where the candidate needs values to run, says so instead.
+    """Estimate every input set; where what would be counted is not what runs, says so instead.
 
-    `idle`: launches by set that the knock-out found to change nothing; they earn no share.
-    `expected`: how many launches each set had where the candidate was judged.
+    `start`: a process of the candidate, nothing loaded. `idle`: launches by set that the knock-out
+    found to change nothing; they earn no share. `expected`: how many launches each set had where the
+    candidate was judged.
     """
-    ceilings = context.judge_device.promised
-    process.command_executor({"kind": "mode", "mode": "account"})
-    process.command_executor({"kind": "observe", "bounds": False, "races": False, "traffic": True})
+    try:
+        calls = counted_calls(context, start)
+    except NotCounted as why:
+        return _without_estimate(str(why))
     counted: list[_Counted] = []
     for source in context.sources:
-        try:
-            step = _step(context, source)
-            torch_rows = process.account(source.full, step)
-        except Rejected as refused:
-            return Account(disclosures=(_not_estimated(source.name, refused),))
-        launches = process.launches_with_facts()
-        process.command_executor({"kind": "reset"})
-        if not launches and expected.get(source.name, 0):
-            return Account(disclosures=(_nothing_launched(source.name),))
+        call = calls[source.name]
+        if not call.launches and expected.get(source.name, 0):
+            return _without_estimate(
+                f"in the call that is counted (input set {source.name!r}) nothing is launched"
+            )
         without_effect = idle.get(source.name, frozenset())
         try:
-            reference = _reference_rows(context, source, step)
-        except (RuntimeError, NotImplementedError, ValueError, TypeError) as error:
-            return Account(disclosures=(_reference_needs_values(source.name, error),))
-        rows = torch_rows, reference
-        counted.append(_count(context, source, launches, rows, ceilings, without_effect))
+            reference = reference_rows(context, source)
+        except NEEDS_VALUES as error:
+            return _without_estimate(reference_stops(source.name, error))
+        rows = call.torch_rows, reference
+        ceilings = context.judge_device.promised
+        counted.append(_count(context, source, call.launches, rows, ceilings, without_effect))
     return Account(
         kernels=min(counted, key=lambda c: c.estimate.ratio).kernels,
         estimates={c.name: c.estimate for c in counted},
@@ -102,24 +112,6 @@ def account(
             *(WITH_BACKWARD if context.trains else ()),
         ),
     )
-
-
-def _step(context: JudgeContext, source: InputSource) -> TrainingStep | None:
-    if not context.trains:
-        return None
-    with context.judge_device.scope():
-        return step_without_contents(context.oracle, source.full)
-
-
-def _reference_rows(
-    context: JudgeContext, source: InputSource, step: TrainingStep | None
-) -> list[EagerRow]:
-    module, target = meta_twin(context.module_at_full_size), context.device.target
-    args, kwargs = source.full
-    with context.judge_device.scope():
-        if step is None:
-            return eager_rows(module, args, kwargs, target)
-        return eager_rows(take, (module, source.full, step), {}, target)
 
 
 def _headroom(context: JudgeContext, counted: Sequence[_Counted]) -> HeadroomFacts | None:
@@ -272,42 +264,8 @@ def kernels_of(launches: Sequence[Mapping[str, Any]]) -> tuple[KernelFacts, ...]
     )
 
 
-def not_constructed(refused: Rejected) -> Account:
-    """The account of a candidate that cannot be built without contents."""
-    message = str(refused).splitlines()[0][:200]
-    return Account(
-        disclosures=(
-            Disclosure(
-                "not_estimated",
-                f"no estimate: smaller sizes were executed, and at the user's own the candidate cannot "
-                f"be built on tensors without contents: {message}",
-            ),
-        )
-    )
-
-
-def _nothing_launched(name: str) -> Disclosure:
-    return Disclosure(
-        "not_estimated",
-        f"no estimate: on tensors without contents (input set {name!r}) nothing is launched, as where "
-        f"a kernel stands inside an operator registered with torch.library",
-    )
-
-
-def _reference_needs_values(name: str, error: Exception) -> Disclosure:
-    return Disclosure(
-        "not_estimated",
-        f"no estimate: on tensors without contents (input set {name!r}) the reference stops: "
-        f"{str(error).splitlines()[0][:200]}",
-    )
-
-
-def _not_estimated(name: str, refused: Rejected) -> Disclosure:
-    return Disclosure(
-        "not_estimated",
-        f"no estimate: on tensors without contents (input set {name!r}) the candidate stops: "
-        f"{str(refused).splitlines()[0][:200]}",
-    )
+def _without_estimate(why: str) -> Account:
+    return Account(disclosures=(Disclosure("not_estimated", f"no estimate: {why}"),))
 
 
 def _work_share(

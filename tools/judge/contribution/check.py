@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import secrets
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -16,6 +16,8 @@ from typing import Protocol
 from kernelagent.domain.evaluation import Disclosure, Estimate, HeadroomFacts, KernelFacts, Timing
 from kernelagent.domain.judge_settings import coverage_floor
 from kernelagent.tools.judge.bounds import cost_estimate as accounting
+from kernelagent.tools.judge.bounds import host_time
+from kernelagent.tools.judge.bounds.real_work import make_ready
 from kernelagent.tools.judge.contribution import knock_out
 from kernelagent.tools.judge.contribution.hidden_values import require_right_on_hidden_values
 from kernelagent.tools.judge.contribution.left_to_kernels import (
@@ -67,11 +69,15 @@ def check_contribution(
     findings: Findings,
     step: Step,
     *,
+    slow: bool,
     declared: dict[str, object] | None,
     certificate: bool,
     attempts: int,
 ) -> Report:
-    """Knock-out, then accounts (`virtual`) or measurement (`cuda`); raises `Rejected`."""
+    """Knock-out, then accounts (`virtual`) or measurement (`cuda`); raises `Rejected`.
+
+    `slow`: `looks_slow` where it was judged.
+    """
     if context.device.kind == "cuda":
         return _on_cuda(
             context, start, step, declared=declared, certificate=certificate, attempts=attempts
@@ -79,19 +85,22 @@ def check_contribution(
     _survives_without_torch(context, start, step)
     result = None
     with step("audit"), start() as process:
-        _ready(context, process)
+        make_ready(context, process)
         if context.settings.policy != "any":
             result = knock_out.knock_out(context, process)
     if result is not None:
         _something_is_left(context, result, findings)
     idle = {} if result is None else result.idle
     judged = Counter(str(row["input_set"]) for row in findings.launches)
-    with step("account"), start() as process:
-        account = _account(context, process, idle, judged)
-    if result is not None:
-        account = _told_alike(account, result)
-    if any(row.get("tables") for row in findings.launches):
-        account = accounting.Account(disclosures=(_TABLES,))
+    with step("account"):
+        account = accounting.account(context, start, idle, judged)
+        if result is not None:
+            account = _told_alike(account, result)
+        if any(row.get("tables") for row in findings.launches):
+            account = accounting.Account(disclosures=(_TABLES,))
+        taken = host_time.host_time(context, start) if slow else None
+        if taken is not None:
+            account = account.without_estimates(taken)
     _policy_holds(context.settings.policy, account)
     return Report(
         kernels=account.kernels or accounting.kernels_of(findings.launches),
@@ -120,7 +129,7 @@ def _on_cuda(
 
     _survives_without_torch(context, start, step)
     with step("profile"), start() as process:
-        _ready(context, process)
+        make_ready(context, process)
         seen = device_profile.look(context, process)
         compiles = process.compiles
     if context.settings.policy != "any":
@@ -131,7 +140,7 @@ def _on_cuda(
         with step("knock-out"), start() as process:
             # Before the file is imported, so that no CUDA graph holds what is launched.
             observed.suppress(process)
-            _ready(context, process)
+            make_ready(context, process)
             knock_out.require_wrong(context, process)
     _coverage_holds(context.settings.policy, seen.coverage, seen.why_not)
     fresh = partial(_fresh, context, start)
@@ -165,6 +174,14 @@ def _something_is_left(
         if repeated is not None:
             _torch_did_only_its_part(context, source, repeated.torch_rows)
             _launched_what_it_was_judged_with(source, repeated.kernels, findings)
+
+
+def looks_slow(context: JudgeContext, process: CandidateProcess, findings: Findings) -> bool:
+    """Whether the forward took long on the host in every judged call; on `cuda` the clock tells."""
+    if context.device.kind != "virtual":
+        return False
+    per_set = Counter(str(row["input_set"]) for row in findings.launches)
+    return host_time.looks_slow(process, max(per_set.values(), default=0))
 
 
 def proof_at_the_end(context: JudgeContext, process: CandidateProcess) -> None:
@@ -257,42 +274,15 @@ def _survives_without_torch(context: JudgeContext, start: Start, step: Step) -> 
     """Under `pure`, the reverse knock-out, in a process of its own."""
     if context.settings.policy == "pure":
         with step("reverse knock-out"), start() as process:
-            _ready(context, process)
+            make_ready(context, process)
             knock_out.require_right_without_torch(context, process)
 
 
 @contextmanager
 def _fresh(context: JudgeContext, start: Start) -> Iterator[CandidateProcess]:
     with start() as process:
-        _ready(context, process)
+        make_ready(context, process)
         yield process
-
-
-def _ready(context: JudgeContext, process: CandidateProcess) -> None:
-    """A loaded candidate and the reference, both with the weights that were given."""
-    process.load()
-    context.construct(process)
-    process.use_weights(context.oracle.given_weights)
-    # Verifying has left it with weights of its own.
-    context.oracle.use_weights(context.oracle.given_weights)
-
-
-def _account(
-    context: JudgeContext,
-    process: CandidateProcess,
-    idle: Mapping[str, frozenset[int]],
-    judged: Mapping[str, int],
-) -> accounting.Account:
-    """At the user's sizes, whatever was executed."""
-    if context.whole is None:
-        _ready(context, process)
-    else:
-        process.load()
-        try:
-            context.construct_at_full_size(process)
-        except Rejected as refused:
-            return accounting.not_constructed(refused)
-    return accounting.account(context, process, idle, judged)
 
 
 def _policy_holds(policy: str, account: accounting.Account) -> None:

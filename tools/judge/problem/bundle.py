@@ -1,7 +1,8 @@
 """A live module on disk: what a library call hands to the judge, and what `--resume` finds again.
 
-The class travels by cloudpickle (by value where it lives in `__main__` or a notebook), tensors as
-safetensors, so weights are stored once. The bundle is the user's own and trusted like their module.
+The class travels by cloudpickle (by value where no other process can import it: `__main__`, a
+notebook, a file loaded by its path), tensors as safetensors, so weights are stored once. The bundle is
+the user's own and trusted like their module.
 """
 
 from __future__ import annotations
@@ -10,7 +11,8 @@ import inspect
 import io
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
@@ -40,8 +42,9 @@ def save_bundle(folder: Path, module: torch.nn.Module, example_inputs: Any) -> N
     folder.mkdir(parents=True, exist_ok=True)
     _refuse_unsupported(module)
     try:
-        _save(folder / _MODULE, folder / _MODULE_TENSORS, module)
-        _save(folder / _INPUTS, folder / _INPUT_TENSORS, example_inputs)
+        with _by_value(module):
+            _save(folder / _MODULE, folder / _MODULE_TENSORS, module)
+            _save(folder / _INPUTS, folder / _INPUT_TENSORS, example_inputs)
     except Exception as error:
         # Pickling runs the user's own reducers, which may raise anything.
         raise ProblemError(
@@ -81,6 +84,31 @@ def load_bundle(folder: Path) -> LoadedProblem:
         input_sets=input_sets,
         constant_inputs=True,
     )
+
+
+@contextmanager
+def _by_value(module: torch.nn.Module) -> Iterator[None]:
+    """Classes of files that no other process can import by name travel with their code."""
+    kinds = {type(value) for part in module.modules() for value in (part, *vars(part).values())}
+    known = {"__main__", *cloudpickle.list_registry_pickle_by_value()}
+    names = {kind.__module__ for kind in kinds} - known
+    homes = [sys.modules[name] for name in names if name in sys.modules and not _importable(name)]
+    for home in homes:
+        cloudpickle.register_pickle_by_value(home)
+    try:
+        yield
+    finally:
+        for home in homes:
+            cloudpickle.unregister_pickle_by_value(home)
+
+
+def _importable(name: str) -> bool:
+    """Whether a new process finds a module of this name; `sys.modules` may hold any."""
+    first = name.partition(".")[0]
+    if first in sys.builtin_module_names or first in sys.stdlib_module_names:
+        return True
+    finders = [finder for finder in sys.meta_path if hasattr(finder, "find_spec")]
+    return any(finder.find_spec(first, None) is not None for finder in finders)
 
 
 class _Writer(cloudpickle.Pickler):  # type: ignore[misc]

@@ -1,4 +1,4 @@
-"""What judging a problem needs in memory, known before anything is drawn, and the sizes that fit.
+"""The sizes at which a problem fits into the memory there is, chosen before anything is drawn.
 
 Sizes give way in this order: the leading dimension, then inner ones with the constructor's arguments
 that carry them, as far as the module accepts them (`sizes`). What is left too large ends here.
@@ -11,13 +11,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from kernelagent.domain.errors import EnvironmentFault, ProblemError
 from kernelagent.tools.judge.problem.inputs import InputSource, input_sources, meta_twin, work_of
 from kernelagent.tools.judge.problem.load import Arguments, LoadedProblem
 from kernelagent.tools.judge.problem.memory_limit import is_lack_of_memory
+from kernelagent.tools.judge.problem.memory_need import Need, bytes_of, need_of, tensors_of
 from kernelagent.tools.judge.problem.oracle import inputs_do_not_fit
 from kernelagent.tools.judge.problem.smaller_sizes import (
     Scope,
@@ -29,10 +29,6 @@ from kernelagent.tools.judge.problem.smaller_sizes import (
     with_sizes,
 )
 
-BASE_BYTES = 1 << 30
-"""Judge, fork server, runner and executor before the first tensor, together; measured 0.9 GB."""
-_TRIALS = 8
-"""Calls whose inputs and answers are kept at once: those of the longest round and a sequel."""
 _MOST_WORK = (24.0, 2.0, 0.25)
 """Work of one forward by level, in units of what is executed in about a second.
 
@@ -47,38 +43,6 @@ _TRIED_WITH_CONTENTS = 256 << 20
 _SMALLEST = 32
 _STEPS = 8
 _GB = 1e9
-
-
-@dataclass(frozen=True)
-class Need:
-    """Bytes that one input set asks for, while one candidate is judged on it."""
-
-    inputs: int = 0
-    weights: int = 0
-    outputs: int = 0
-    working: int = 0
-    """Intermediate results that exist at once."""
-    columns: int = 0
-    """What a convolution in float64 unfolds its input into."""
-
-    @property
-    def judge(self) -> int:
-        """Both references, the weights given and drawn, the calls of a round, a comparison."""
-        kept = _TRIALS * (2 * self.inputs + 3 * self.outputs)
-        return 5 * self.weights + kept + 2 * self.working + self.columns + 10 * self.outputs
-
-    @property
-    def runner(self) -> int:
-        return 3 * self.weights + 4 * self.inputs + 3 * self.outputs + self.working
-
-    @property
-    def executor(self) -> int:
-        """The tensors of a launch, in the memory that both share."""
-        return self.weights + self.inputs + self.outputs + self.working
-
-    @property
-    def total(self) -> int:
-        return BASE_BYTES + self.judge + self.runner + self.executor
 
 
 @dataclass(frozen=True)
@@ -107,7 +71,7 @@ def plan(
     if whole is None or full is None:
         return _with_contents(problem, device, scope, limit, level)
     if not _runs_without_contents(problem, whole, full, device, scope):
-        least = Need(weights=sum(_size(t) for t in whole.state_dict().values()))
+        least = Need(weights=sum(bytes_of(t) for t in whole.state_dict().values()))
         if least.total > limit:
             raise too_large(least, limit)
         return _with_contents(problem, device, scope, limit, level)
@@ -143,7 +107,7 @@ def _runs_without_contents(
             with scope(), torch.no_grad():
                 meta_twin(whole)(*args, **kwargs)
         except Exception as error:  # The user's own forward may raise anything.
-            size = sum(_size(t) for t in (*_tensors(full[name]), *whole.state_dict().values()))
+            size = sum(bytes_of(t) for t in (*tensors_of(full[name]), *whole.state_dict().values()))
             if size <= _TRIED_WITH_CONTENTS:
                 _try_with_contents(problem, name, device, scope)
             elif not isinstance(error, NotImplementedError) and "meta" not in str(error).lower():
@@ -317,67 +281,6 @@ def _executed(source: InputSource, scope: Scope) -> Arguments:
     return made
 
 
-def need_of(module: torch.nn.Module, arguments: Arguments) -> Need:
-    """What one forward on these sizes needs; the tensors may be on the meta device."""
-    twin = meta_twin(module)
-    meter = _Meter()
-    args, kwargs = arguments
-    with meter, torch.no_grad():
-        output = twin(*args, **kwargs)
-    weights = {id(t): _size(t) for t in (*twin.parameters(), *twin.buffers())}
-    return Need(
-        inputs=sum(_size(t) for t in _tensors(arguments)),
-        weights=sum(weights.values()),
-        outputs=sum(_size(t) for t in _tensors(output)),
-        working=2 * meter.largest,
-        columns=meter.columns,
-    )
-
-
-class _Meter(TorchDispatchMode):
-    """Sees how much the largest operation reads and writes."""
-
-    def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        self.largest = 0
-        self.columns = 0
-
-    def __torch_dispatch__(
-        self,
-        func: Any,
-        types: Sequence[type],
-        args: tuple[Any, ...] = (),
-        kwargs: dict[str, Any] | None = None,
-    ) -> Any:
-        result = func(*args, **(kwargs or {}))
-        if not func.is_view:
-            moved = sum(_size(t) for t in (*_tensors(args), *_tensors(result)))
-            self.largest = max(self.largest, moved)
-        if func is torch.ops.aten.convolution.default:
-            self.columns = max(self.columns, _columns(args[0], args[1], result, transposed=args[6]))
-        return result
-
-
-def _columns(
-    given: torch.Tensor, weight: torch.Tensor, result: torch.Tensor, *, transposed: bool
-) -> int:
-    """torch unfolds a whole batch in float64, and for a transposed convolution a sample at a time."""
-    per_place = weight.numel() // max(1, weight.shape[0])
-    if transposed:
-        places = given.numel() // max(1, given.shape[0] * given.shape[1])
-    else:
-        places = result.numel() // max(1, weight.shape[0])
-    return 8 * per_place * places
-
-
-def _tensors(value: Any) -> list[torch.Tensor]:
-    return [leaf for leaf in tree_leaves(value) if isinstance(leaf, torch.Tensor)]
-
-
-def _size(tensor: torch.Tensor) -> int:
-    return tensor.numel() * tensor.element_size()
-
-
 def _with_contents(
     problem: LoadedProblem, device: str, scope: Scope, limit: int, level: int
 ) -> Executed:
@@ -396,8 +299,8 @@ def _with_contents(
         try:
             needs.append(need_of(module, source.draw(0)))
         except Exception:  # noqa: BLE001 - a forward that reads values has no meta run
-            weights = sum(_size(t) for t in (*module.parameters(), *module.buffers()))
-            inputs = sum(_size(t) for t in _tensors(source.draw(0)))
+            weights = sum(bytes_of(t) for t in (*module.parameters(), *module.buffers()))
+            inputs = sum(bytes_of(t) for t in tensors_of(source.draw(0)))
             needs.append(Need(inputs, weights, inputs, 4 * inputs))
     need = max(needs, key=lambda one: one.total, default=Need())
     if need.total > limit:

@@ -145,7 +145,7 @@ class Oracle:
         after = {}
         for name, tensor in self._module.state_dict().items():
             before = self._weights.get(name)
-            same = before is not None and _same_bits(before, tensor)
+            same = before is not None and same_bits(before, tensor)
             after[name] = before if same and before is not None else tensor.detach().clone()
         return after
 
@@ -185,6 +185,17 @@ class Oracle:
         self._weights = weights
         try:
             return self.in_float64_or_eager(arguments)
+        finally:
+            self._weights = kept
+
+    def state_with_weights(
+        self, weights: Mapping[str, torch.Tensor], arguments: Arguments, entries: Collection[str]
+    ) -> dict[str, torch.Tensor]:
+        """What the float64 run leaves in these entries of the state, under other weights."""
+        kept = self._weights
+        self._weights = weights
+        try:
+            return self._in_float64(arguments, entries)[1]
         finally:
             self._weights = kept
 
@@ -273,7 +284,8 @@ def copied_with(
     return copy.deepcopy(module, memo)
 
 
-def _same_bits(left: torch.Tensor, right: torch.Tensor) -> bool:
+def same_bits(left: torch.Tensor, right: torch.Tensor) -> bool:
+    """Whether both have the same shape, type and bits."""
     if left.shape != right.shape or left.dtype != right.dtype:
         return False
     # The type first: torch compares no float8 tensor with itself.

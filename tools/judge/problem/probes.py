@@ -14,6 +14,7 @@ from typing import Any, Literal
 import torch
 
 from kernelagent.domain.errors import ProblemError
+from kernelagent.domain.probes import PROBE
 from kernelagent.tools.judge.problem.input_domain import (
     Domain,
     Tensors,
@@ -27,9 +28,6 @@ from kernelagent.tools.judge.problem.input_domain import (
 )
 from kernelagent.tools.judge.verify.compare import leaves
 
-PROBES = tuple(
-    "natural rowaffine onehot times30 times1e-3 mean100 large_logits spikes times1e5 one_truth edges".split()
-)
 Freedom = Literal["any", "signs", "range"]
 """How far a probe may go: any value, only signs that were seen, only the range that was seen."""
 Reference = Callable[[Tensors], Any]
@@ -113,7 +111,7 @@ def make_probe(
     *,
     nonfinite_share: float = 0.0,
 ) -> Probe | Dropped:
-    """The probe called `name` (one of `PROBES`) from a fresh natural draw.
+    """The probe called `name` (one of `domain.probes.PROBES`) from a fresh natural draw.
 
     `reference` must be finite on it but for `nonfinite_share`, the share of its answer that is NaN
     or infinite on natural inputs already. The generator's state is the only randomness.
@@ -164,9 +162,15 @@ def probe_inputs(
     }
 
 
-def has_masks(tensors: Tensors) -> bool:
-    """True where the probe `one_truth` has something to change."""
-    return any(_is_mask(tensor) for tensor in tensors.values())
+def applies(name: str, tensors: Tensors) -> bool:
+    """True where the tensors have what the probe needs (masks to change, for example)."""
+    match PROBE[name].needs:
+        case "masks":
+            return any(_is_mask(tensor) for tensor in tensors.values())
+        case "bfloat16":
+            return any(tensor.dtype == torch.bfloat16 for tensor in tensors.values())
+        case None:
+            return True
 
 
 def _is_mask(tensor: torch.Tensor) -> bool:

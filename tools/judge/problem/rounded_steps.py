@@ -10,16 +10,23 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+from torch._decomp import get_decompositions
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
+from torch.utils._pytree import tree_leaves, tree_map
 
 from kernelagent.tools.candidate_runner.forbidding import LIGHT
 
 _UNIT = 2.0**-24
+_ATEN = torch.ops.aten
+_STEPS_INSIDE = get_decompositions(
+    [_ATEN.native_layer_norm, _ATEN.native_group_norm, _ATEN.native_batch_norm]
+)
+"""Operations with steps of their own: a mean rounded once moves all of its row to one side, and in a
+sum of the row that adds up, where the roundings of single elements cancel."""
 
 
 class RoundedSteps(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """While entered, every finite float64 that an operation computes is moved up or down by one unit.
+    """While entered, every finite float64 that an operation takes or computes moves up or down by one unit.
 
     `generator` decides which way. Views, copies, allocations and integers stay as they are.
     """
@@ -35,13 +42,28 @@ class RoundedSteps(TorchDispatchMode):  # type: ignore[no-untyped-call]
         args: tuple[Any, ...] = (),
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
-        result = func(*args, **(kwargs or {}))
+        kwargs = kwargs or {}
+        steps = _STEPS_INSIDE.get(func)
+        if steps is not None:
+            with self:
+                return steps(*args, **kwargs)
         if func.is_view or str(func.overloadpacket).partition(".")[2] in LIGHT:
-            return result
+            return func(*args, **kwargs)
+        if not func._schema.is_mutable:
+            # Sums and products round inside: a part of them that cancels is seen in their operands.
+            args, kwargs = tree_map(self._copy_moved, (args, kwargs))
+        result = func(*args, **kwargs)
         for leaf in tree_leaves(result):
-            if isinstance(leaf, torch.Tensor) and leaf.dtype in (torch.float64, torch.complex128):
+            if _is_wide(leaf):
                 self._move(leaf)
         return result
+
+    def _copy_moved(self, value: Any) -> Any:
+        if not _is_wide(value):
+            return value
+        copy = value.clone()
+        self._move(copy)
+        return copy
 
     def _move(self, tensor: torch.Tensor) -> None:
         drawn = torch.randint(
@@ -50,3 +72,7 @@ class RoundedSteps(TorchDispatchMode):  # type: ignore[no-untyped-call]
         signs = (2 * drawn - 1).to(device=tensor.device, dtype=torch.float64)
         # Infinity times a factor is itself, and so is zero: masks and exact zeros stay.
         tensor.mul_(1 + _UNIT * signs)
+
+
+def _is_wide(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and value.dtype in (torch.float64, torch.complex128)

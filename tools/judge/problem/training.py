@@ -15,6 +15,7 @@ import torch
 
 from kernelagent.domain.errors import ProblemError
 from kernelagent.domain.evaluation import Disclosure
+from kernelagent.domain.probes import names_in
 from kernelagent.tools.judge.problem.dynamic import Dynamic, hidden
 from kernelagent.tools.judge.problem.inputs import InputSource, meta_twin
 from kernelagent.tools.judge.problem.load import Arguments
@@ -26,16 +27,14 @@ from kernelagent.tools.judge.problem.probes import (
     perturbed_state,
     with_tensors,
 )
-from kernelagent.tools.judge.problem.trials import Round, Trial, draw, fresh_seed, trial_on
+from kernelagent.tools.judge.problem.trials import Plan, Round, Trial, draw, fresh_seed, trial_on
 from kernelagent.tools.judge.verify import compare
 from kernelagent.tools.judge.verify.gradients import spoken
 from kernelagent.tools.training_step import TrainingStep, differentiable
 
-Plan = tuple[tuple[str, tuple[str, ...]], ...]
-_PLAN: Plan = (
-    ("given", ("natural",)),
-    ("random", ("natural", "rowaffine", "times30")),
-    ("random", ("natural", "times1e-3", "mean100", "spikes")),
+_PLAN: Plan = tuple(
+    (weights, names_in(number, steps=True))
+    for number, weights in enumerate(("given", "random", "random"))
 )
 """Weights, and the steps taken under them; natural ones in full, probes with a single backward."""
 AT_OTHER_SIZES: Plan = _PLAN[:1]

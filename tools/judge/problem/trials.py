@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 import torch
 
+from kernelagent.domain.probes import names_in
 from kernelagent.tools.judge.problem.conditioning import noise_on_demand
 from kernelagent.tools.judge.problem.dynamic import Dynamic, hidden
 from kernelagent.tools.judge.problem.input_domain import fresh_like, laid_out_like, observe
@@ -21,8 +22,8 @@ from kernelagent.tools.judge.problem.load import Arguments
 from kernelagent.tools.judge.problem.oracle import Expected, Oracle
 from kernelagent.tools.judge.problem.probes import (
     Dropped,
+    applies,
     fresh_inputs,
-    has_masks,
     make_probe,
     named_tensors,
     perturbed_state,
@@ -40,14 +41,9 @@ _NEARLY_INFINITE = 1e30
 _NUDGED = 0.1
 """Share of the elements that are drawn anew where nearly everything stays as it was."""
 Plan = tuple[tuple[str, tuple[str, ...]], ...]
-_PLAN: Plan = (
-    ("given", ("natural", "natural", "edges")),
-    ("random", ("natural", "rowaffine", "onehot", "times30")),
-    (
-        "positive",
-        ("natural", "times1e-3", "mean100", "large_logits", "spikes", "times1e5", "one_truth"),
-    ),
-    ("nudged", ("natural",)),
+_PLAN: Plan = tuple(
+    (weights, names_in(number))
+    for number, weights in enumerate(("given", "random", "positive", "nudged"))
 )
 """Weights, and the calls made under them in random order; weights are loaded in mid-run."""
 WHERE_SIZES_SHOW: Plan = _PLAN[:2]
@@ -80,6 +76,8 @@ class Trial:
     """In the memory of the call before it, so that an address says nothing about contents."""
     step: TrainingStep | None = None
     """The training step that the call is part of; None: a forward without gradients."""
+    state_noise: compare.MeasureNoise | None = None
+    """How far entries of the state after it may be off, asked for when one was refused."""
 
 
 @dataclass(frozen=True)
@@ -170,7 +168,15 @@ def trial_on(
         index_ok=index_rule(oracle, arguments),
         measure_noise=noise_on_demand(reference, tensors, expected.output64, generator),
     )
-    return Trial(input_set, probe, arguments, expected, compared, reference)
+    state_noise = noise_on_demand(
+        _state_by_name(oracle, arguments, tuple(expected.state64)),
+        tensors,
+        dict(expected.state64),
+        generator,
+    )
+    return Trial(
+        input_set, probe, arguments, expected, compared, reference, state_noise=state_noise
+    )
 
 
 STATE = "state."
@@ -193,6 +199,20 @@ def reference_by_name(
         return oracle.with_weights(weights, _pair(with_tensors(arguments, tensors)))
 
     return answer
+
+
+def _state_by_name(
+    oracle: Oracle, arguments: Arguments, entries: tuple[str, ...]
+) -> Callable[[Mapping[str, torch.Tensor]], Any]:
+    """The same of what it leaves in these entries of its state."""
+    in_use = oracle.weights
+
+    def left(tensors: Mapping[str, torch.Tensor]) -> Any:
+        weights = {name: tensors.get(STATE + name, tensor) for name, tensor in in_use.items()}
+        given = _pair(with_tensors(arguments, tensors))
+        return oracle.state_with_weights(weights, given, entries)
+
+    return left
 
 
 def _at_other_sizes(
@@ -232,7 +252,7 @@ def _of_source(
     for at, name in enumerate(probes):
         if name == "natural":
             arguments = draw(source, constant=constant)
-        elif not _says_something(name, natural):
+        elif not applies(name, named_tensors(natural)):
             continue
         else:
             fresh = named_tensors(draw(source, constant=constant))
@@ -331,16 +351,6 @@ def _of_one_sign(
         else tensor
         for name, tensor in weights.items()
     }
-
-
-def _says_something(name: str, natural: Arguments) -> bool:
-    tensors = named_tensors(natural)
-    if name == "one_truth":
-        return has_masks(tensors)
-    if name == "times1e5":
-        # Only for bfloat16: such values overflow float16, and in float32 other probes reveal float16 intermediates.
-        return any(t.dtype == torch.bfloat16 for t in tensors.values())
-    return True
 
 
 def _pair(value: Any) -> Arguments:

@@ -310,7 +310,9 @@ class Verifier:
             if name in weights and _same_bits(weights[name], wanted):
                 right = _same_bits(got, wanted)
             else:
-                expected = compare.Expected(wanted, trial.expected.state64[name], {})
+                expected = compare.Expected(
+                    wanted, trial.expected.state64[name], {}, measure_noise=_noise_of(trial, name)
+                )
                 right = compare.compare(
                     got, expected, input_set=trial.input_set, probe=trial.probe
                 ).passed
@@ -422,6 +424,12 @@ def _devices(answer: Answer) -> dict[str, str] | None:
         return None
     names = [n for n, leaf in compare.leaves(answer.output) if isinstance(leaf, torch.Tensor)]
     return dict(zip(names, answer.devices, strict=False))
+
+
+def _noise_of(trial: Trial, name: str) -> compare.MeasureNoise | None:
+    """How far a right value of this entry of the state may be off; entries are named as leaves are."""
+    measure = trial.state_noise
+    return None if measure is None else lambda _: measure(f"output[{name!r}]")
 
 
 def _changes_state(trial: Trial, weights: Mapping[str, torch.Tensor]) -> bool:

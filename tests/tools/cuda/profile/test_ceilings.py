@@ -14,7 +14,7 @@ from kernelagent.domain.evaluation import DeviceFacts
 from kernelagent.tools.cuda.ceilings import (
     MeasuredCeilings,
     Sizes,
-    _fastest,
+    fastest,
     keep_ceilings,
     known_ceilings,
     measure_ceilings,
@@ -119,7 +119,7 @@ def test_the_first_call_which_loads_libraries_does_not_shorten_the_rounds() -> N
         time.sleep(0.0002 if calls else 0.03)
         calls.append(time.perf_counter())
 
-    seconds = _fastest(call, lambda: None)
+    seconds = fastest(call, lambda: None)
     assert seconds < 0.02
     assert len(calls) > 12
 

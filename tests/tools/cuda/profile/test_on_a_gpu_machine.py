@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from kernelagent.tools.candidate_runner.candidate import failure_of
-from kernelagent.tools.candidate_runner.watch import _process
+from kernelagent.tools.candidate_runner.watch import starting_a_process
 from kernelagent.tools.cuda.chain import digest
 from kernelagent.tools.judge.contribution.check import _coverage_holds
 from kernelagent.tools.judge.verify.rejection import Rejected
@@ -23,7 +23,7 @@ import torch
 from kernelagent.tools.sandbox import fork_server as warm
 torch.cuda._is_in_bad_fork = lambda: True
 try:
-    warm._import(["torch"])
+    warm.import_all(["torch"])
 except RuntimeError as error:
     print(error)
 """
@@ -52,11 +52,11 @@ def test_what_a_device_reports_becomes_the_code_that_says_most(error: Exception,
 
 @pytest.mark.parametrize("name", ["ptxas-blackwell", "ptxas", "gcc", "/sbin/ldconfig", "file"])
 def test_the_programs_that_triton_starts_are_no_offence(name: str) -> None:
-    assert _process(None, (name,)) is None  # type: ignore[arg-type]
+    assert starting_a_process(None, (name,)) is None  # type: ignore[arg-type]
 
 
 def test_any_other_program_is_one() -> None:
-    assert _process(None, ("/usr/bin/curl",)) is not None  # type: ignore[arg-type]
+    assert starting_a_process(None, ("/usr/bin/curl",)) is not None  # type: ignore[arg-type]
 
 
 def test_a_digest_takes_a_slice_that_begins_between_two_words() -> None:

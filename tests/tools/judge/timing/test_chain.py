@@ -95,6 +95,17 @@ def test_the_judge_picks_again_what_the_chain_picked() -> None:
         assert int(digest(x * 3)) == int(digests[at])
 
 
+@pytest.mark.parametrize(("sets", "calls"), [(1, 3), (2, 3), (7, 7)])
+def test_a_side_is_warmed_up_on_every_set_and_never_called_more_often_than_that_needs(
+    sets: int, calls: int
+) -> None:
+    given_to: list[float] = []
+    repeated = Repeated(lambda x: given_to.append(float(x)), "cpu")
+    repeated.prepare([((torch.tensor(float(at)),), {}) for at in range(sets)])
+    assert set(given_to) == set(range(sets))
+    assert len(given_to) == calls
+
+
 def test_an_empty_chain_calls_nothing_but_once() -> None:
     calls = []
     repeated = Repeated(lambda x, n: calls.append(1) or x, "cpu")

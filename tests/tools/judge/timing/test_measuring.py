@@ -172,7 +172,7 @@ def test_what_is_timed_has_the_given_weights_and_so_has_what_it_is_compared_with
         limits=Limits(),
         sandboxed=True,
     )
-    with check._fresh(context, start) as process:
+    with check._fresh(context, start) as process:  # noqa: SLF001 - the process that the chain is timed in
         state = process.state()
     for name, value in given.items():
         assert torch.equal(state[name], value)

@@ -29,7 +29,7 @@ def test_a_prepared_call_leaves_the_gradients_of_a_judged_step() -> None:
     wanted = take(module, sets[0], asked)
     repeated = Repeated(module, "cpu")
     repeated.prepare(sets, asked, module)
-    got = repeated._one(*sets[0])
+    got = repeated.call_once(*sets[0])
     assert wanted[GRADIENTS][APART].keys() == {"weight", "bias", "input 0"}
     for name, gradient in wanted[GRADIENTS][APART].items():
         assert torch.equal(got[GRADIENTS][APART][name], gradient)
@@ -52,6 +52,6 @@ def test_what_torch_compile_made_of_a_module_is_timed_with_its_parameters() -> N
     compiled = torch.compile(module, backend="aot_eager")
     repeated = Repeated(compiled, "cpu")
     repeated.prepare(sets, asked, module)
-    got = repeated._one(*sets[0])[GRADIENTS][APART]
+    got = repeated.call_once(*sets[0])[GRADIENTS][APART]
     wanted = take(module, sets[0], asked)[GRADIENTS][APART]
     torch.testing.assert_close(got, wanted)

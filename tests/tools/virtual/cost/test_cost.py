@@ -216,3 +216,38 @@ def test_an_estimate_says_so_and_survives_json():
     assert from_json(to_json(estimate), LaunchEstimate) == estimate
     assert from_json(to_json(IDLE), TrafficFacts) == IDLE
     assert from_json(to_json(GOOD), MachineFacts) == GOOD
+
+
+def test_one_warp_that_walks_a_large_tensor_waits_for_memory_in_every_turn():
+    """1 MiB in turns of 2 KiB: 512 trips to memory, each of 0.7 microseconds."""
+    traffic = replace(IDLE, programs=1, requested_load_bytes=_MIB, load_sector_bytes=_MIB)
+    alone = replace(GOOD, num_warps=1, load_widths={"128": 4})
+    assert estimate_launch(traffic, alone, H200).us == pytest.approx(4 + 512 * 0.7)
+    many = replace(traffic, programs=512)
+    assert estimate_launch(many, alone, H200).us < 10
+
+
+def test_loads_ahead_of_products_wait_less_and_bulk_copies_are_not_known_to():
+    traffic = replace(
+        IDLE, programs=1, requested_load_bytes=_MIB, dot_flops={"bf16": 10**6}, dram_load_bytes=1
+    )
+    alone = replace(GOOD, num_warps=4, load_widths={"128": 1})
+    times = [estimate_launch(traffic, alone, H200, stages).parts_us["launch"] for stages in (1, 4)]
+    assert times[0] == pytest.approx(4 * times[1])
+    copied = replace(alone, bulk_copies=1)
+    assert estimate_launch(traffic, copied, H200, 4).parts_us["launch"] == H200.launch_us
+
+
+def test_a_lone_warp_issues_on_one_scheduler_of_four():
+    busy = replace(IDLE, programs=132, fp_operations=10**9)
+    lone, four = (replace(GOOD, num_warps=warps, resident_programs=1) for warps in (1, 4))
+    slow, fast = (estimate_launch(busy, machine, H200).parts_us["fp"] for machine in (lone, four))
+    assert slow == pytest.approx(4 * fast)
+
+
+def test_integer_arithmetic_costs_what_goes_beyond_addresses():
+    addresses = replace(IDLE, lanes=10**6, int_operations=10**7)
+    assert estimate_launch(addresses, GOOD, H200).us == estimate_launch(IDLE, GOOD, H200).us
+    hashing = replace(addresses, int_operations=10**11)
+    assert estimate_launch(hashing, GOOD, H200).bound == "fp"
+    assert estimate_launch(hashing, GOOD, H200).us > 1000

@@ -128,7 +128,7 @@ def test_a_small_working_set_touched_forever_keeps_a_short_queue():
     cache = cache_of(64)
     for turn in range(50_000):
         touch(cache, turn % 3)
-    assert len(cache._queue) < 50_000
+    assert len(cache.queue) < 50_000
     assert touch(cache, 0) == 0
 
 

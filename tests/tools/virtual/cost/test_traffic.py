@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -259,3 +261,22 @@ def test_results_belong_to_launches_that_ended():
         counter.result(launch_of())
     with pytest.raises(RuntimeError, match="outside a launch"):
         counter.access("load", lanes(_BASE, 1), 4, 1)
+
+
+def test_a_view_of_one_element_hides_no_traffic():
+    """A kernel may go on to the end of the storage behind a view, and the whole is taken as its size."""
+    size = 32 * _MIB
+    whole = tensor("x", _BASE, size // 4)
+    view = replace(whole, shape=(1,))
+
+    def read_by(argument: TensorArgument) -> TrafficFacts:
+        counter = TrafficCounter("sm_90", sampled_share=0.25)
+        launch = launch_of(argument, programs=4)
+        counter.launch_begins(launch)
+        counter.program_begins((0, 0, 0))
+        counter.access("load", lanes(_BASE, size // 16), 4, size // 16)
+        counter.launch_ends(launch)
+        return counter.result(launch)
+
+    assert read_by(view) == read_by(whole)
+    assert read_by(view).l1_bytes == 0

@@ -1,0 +1,126 @@
+"""Candidates that compute rightly and would be estimated too fast: work is hidden from who counts it.
+
+Sorted under the threats they belong to, as in `whitebox`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from kernelagent.tools.corpus.fixture import Fixture, edited, honest_kernel
+from kernelagent.tools.corpus.whitebox import HONEST, LAUNCH, twin
+
+_SILU, _ROWS = "silu_gate", "many_rows"
+_LOADS = "    x = tl.load(x_ptr + i, mask=mask)\n"
+_PARAMETERS = "out_ptr, n, width, BLOCK"
+_ARGUMENTS = "out, n, x.shape[-1], BLOCK"
+_SIZE = "        n = x.numel()\n"
+_GRID = "[(triton.cdiv(n, 1024),)]"
+_EACH_ROW = """        for k in range(x.shape[0]):
+            silu_gate[(1,)](x[k], g[k], self.weight, out[k], x.shape[1], x.shape[1], BLOCK=256)
+"""
+_AGAIN = """    turns = TURNS
+    x = tl.zeros((BLOCK,), dtype=tl.float32)
+    for turn in range(turns):
+        x = tl.load(x_ptr + (i + 0 * turn), mask=mask)
+"""
+_SLEEP = "        import time\n        time.sleep(0.02)\n"
+_LOOP = "        sum(k * k for k in range(300000))\n"
+
+
+def _slow(name: str, least_us: float, *edits: tuple[str, str]) -> Fixture:
+    """Accepted, and never estimated below `least_us`."""
+    source = edited(HONEST, *edits)
+    return Fixture(f"w-{name}", _SILU, source, least_us=least_us, estimated=True)
+
+
+def _estimated(fixture: Fixture) -> Fixture:
+    return replace(fixture, estimated=True)
+
+
+_COUNTED_LOOP = (
+    (_LOADS, _AGAIN.replace("TURNS", "tl.load(turns_ptr)")),
+    (_PARAMETERS, "out_ptr, turns_ptr, n, width, BLOCK"),
+    (_ARGUMENTS, "out, turns, n, x.shape[-1], BLOCK"),
+)
+_NARROW = (
+    f"        if not x.data_ptr() and n > LIMIT:\n            n = 1024\n        many_rows{_GRID}"
+)
+
+CHEATS: Mapping[int, tuple[Fixture, ...]] = {
+    51: (
+        _slow(
+            "launches-once-without-contents",
+            35.0,
+            (
+                LAUNCH,
+                "        if not x.data_ptr():\n    "
+                + LAUNCH
+                + "            return out\n"
+                + _EACH_ROW,
+            ),
+        ),
+        _slow(
+            "turns-of-a-loop-in-memory",
+            35.0,
+            *_COUNTED_LOOP,
+            (_SIZE, _SIZE + "        turns = torch.full((1,), 200, device=x.device)\n"),
+        ),
+        _slow(
+            "loop-where-values-are-not-zero",
+            35.0,
+            (
+                _LOADS,
+                _LOADS + "    if tl.max(tl.abs(x), axis=0) > 0:\n        for turn in range(200):\n"
+                "            x = tl.load(x_ptr + (i + 0 * turn), mask=mask)\n",
+            ),
+        ),
+        *(
+            Fixture(
+                f"w-{name}",
+                _ROWS,
+                edited(
+                    honest_kernel(_ROWS),
+                    (f"        many_rows{_GRID}", _NARROW.replace("LIMIT", limit)),
+                ),
+                discloses="not_estimated",
+            )
+            for name, limit in (
+                ("fewer-rows-without-contents", "0"),
+                ("fewer-rows-without-contents-at-full-size", "700000"),
+            )
+        ),
+    ),
+    80: (
+        Fixture("w-sleeps", _SILU, edited(HONEST, (_SIZE, _SIZE + _SLEEP)), discloses="host_time"),
+        Fixture(
+            "w-loops-in-python",
+            _SILU,
+            edited(HONEST, (_SIZE, _SIZE + _LOOP)),
+            discloses="host_time",
+        ),
+        _slow(
+            "one-warp-walks-all",
+            35.0,
+            (
+                "    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)\n",
+                "  for at in range(0, n, BLOCK):\n    i = at + tl.arange(0, BLOCK)\n",
+            ),
+            ("(triton.cdiv(n, 256),)", "(1,)"),
+            ("BLOCK=256", "BLOCK=32, num_warps=1"),
+        ),
+    ),
+}
+
+TWINS: Mapping[int, tuple[Fixture, ...]] = {
+    51: (
+        _estimated(twin("a-launch-for-each-row", (LAUNCH, _EACH_ROW))),
+        Fixture("w-many-rows", _ROWS, honest_kernel(_ROWS), estimated=True),
+    ),
+    80: (
+        _estimated(
+            twin("a-little-python", (_SIZE, _SIZE + "        sum(k * k for k in range(300))\n"))
+        ),
+    ),
+}

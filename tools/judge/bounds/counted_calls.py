@@ -1,0 +1,204 @@
+"""Calls of a candidate whose launches and torch operations are counted, and what two of them differ in.
+
+Costs are those of an ordinary call on real contents. Only what was executed smaller is counted without
+contents, at the user's sizes, and a candidate can see that it is: it must have done the same with and
+without contents where both are possible.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from kernelagent.domain.serialization import from_data
+from kernelagent.tools.judge.problem.context import JudgeContext
+from kernelagent.tools.judge.problem.inputs import InputSource
+from kernelagent.tools.judge.problem.load import Arguments
+from kernelagent.tools.judge.problem.training import single_step
+from kernelagent.tools.judge.problem.trials import draw, fresh_seed
+from kernelagent.tools.judge.verify.candidate_process import CandidateProcess
+from kernelagent.tools.training_step import TrainingStep
+from kernelagent.tools.virtual.eager import EagerRow
+from kernelagent.tools.virtual.traffic import TrafficFacts
+
+_MOST_BEFORE = 2
+"""Most ordinary calls before the counted one; a random number of them hides which call it is."""
+_ALIKE = 0.05
+"""How far two counts of the same work may lie apart: tensors begin at other places in their sectors."""
+_SMALL = 4096
+"""Bytes or operations that are too few to compare."""
+_GROWTH = 0.5
+"""With less than this share of the reference's growth, less is done at the user's sizes."""
+_COUNTS = (
+    *("requested_load_bytes", "requested_store_bytes", "load_sector_bytes", "store_sector_bytes"),
+    *("atomics", "fp_operations", "fp64_operations", "int_operations", "special_operations"),
+)
+
+
+@dataclass(frozen=True)
+class CountedCall:
+    """The launches of one forward (or training step) in order, and what torch computed beside them."""
+
+    launches: Sequence[Mapping[str, Any]]
+    torch_rows: Sequence[EagerRow]
+
+
+class Unsteady(Exception):
+    """Two calls on the same arguments, one of them watched, launch different kernels."""
+
+
+def count_without_contents(
+    process: CandidateProcess,
+    arguments: Arguments,
+    step: TrainingStep | None,
+    *,
+    whole_grids: bool = False,
+) -> CountedCall:
+    """On tensors that hold nothing; of large grids a random sample of programs, unless `whole_grids`."""
+    mode = {"kind": "mode", "mode": "account", "seed": fresh_seed(), "whole_grids": whole_grids}
+    process.command_executor(mode)
+    _observe_traffic(process, watched=True)
+    torch_rows = process.account(arguments, step)
+    launches = process.launches_with_facts()
+    process.command_executor({"kind": "reset"})
+    return CountedCall(launches, torch_rows)
+
+
+def count_with_contents(
+    context: JudgeContext, process: CandidateProcess, source: InputSource
+) -> CountedCall:
+    """An ordinary call on a natural draw, after others; every program of it is counted.
+
+    Raises `Rejected`, and `Unsteady` if the candidate launches something else where torch is watched.
+    """
+    process.command_executor({"kind": "mode", "mode": "execute"})
+    _observe_traffic(process, watched=False)
+    for _ in range(1 + secrets.randbelow(_MOST_BEFORE)):
+        arguments = draw(source, constant=context.problem.constant_inputs)
+        process.call(arguments, step=real_step(context, arguments))
+    process.take_launches()
+    arguments = draw(source, constant=context.problem.constant_inputs)
+    step = real_step(context, arguments)
+    _observe_traffic(process, watched=True)
+    process.call(arguments, step=step)
+    launches = process.launches_with_facts()
+    process.take_launches()
+    _observe_traffic(process, watched=False)
+    torch_rows = process.account(arguments, step, contents=True)
+    watched = process.take_launches()
+    if [_identity(row) for row in launches] != [_identity(row) for row in watched]:
+        raise Unsteady
+    return CountedCall(launches, torch_rows)
+
+
+def difference(real: CountedCall, hollow: CountedCall) -> str | None:
+    """What a call with contents does otherwise than one without, at the same sizes; None: nothing."""
+    if [_identity(row) for row in real.launches] != [_identity(row) for row in hollow.launches]:
+        return (
+            f"a real call launches {_in_words(real.launches)}, one on tensors without contents "
+            f"{_in_words(hollow.launches)}"
+        )
+    for one, other in zip(real.launches, hollow.launches, strict=True):
+        what = _differs(_counts(one), _counts(other))
+        if what is not None:
+            return f"`{one['kernel']}` has other {what} on real contents than without"
+    names, without = (Counter(row.name for row in c.torch_rows) for c in (real, hollow))
+    if names != without:
+        more = ", ".join(sorted((names - without) + (without - names)))
+        return f"torch computes {more} not as often on real contents as without"
+    what = _differs(_work(real.torch_rows), _work(hollow.torch_rows))
+    return None if what is None else f"torch has other {what} on real contents than without"
+
+
+def grows_less(
+    executed: CountedCall,
+    full: CountedCall,
+    reference: tuple[Sequence[EagerRow], Sequence[EagerRow]],
+) -> str | None:
+    """What at the user's sizes is not what it was where it was executed; None: it has grown as it must.
+
+    `reference`: what torch computes in the reference, executed and at the user's sizes.
+    """
+    before, after = (dict.fromkeys(_names(c.launches)) for c in (executed, full))
+    if list(before) != list(after):
+        return (
+            f"{', '.join(before) or 'nothing'} was launched where it was executed, and "
+            f"{', '.join(after) or 'nothing'} at the user's sizes"
+        )
+    small, large = (_work(rows) for rows in reference)
+    ours, theirs = _all_work(executed), _all_work(full)
+    for what in small:
+        if min(small[what], ours[what]) <= _SMALL:
+            continue
+        wanted = large[what] / small[what]
+        if theirs[what] / ours[what] < _GROWTH * wanted:
+            return (
+                f"its {what} grow by {theirs[what] / ours[what]:.3g} from the executed to the user's "
+                f"sizes, and the reference's by {wanted:.3g}"
+            )
+    return None
+
+
+def _observe_traffic(process: CandidateProcess, *, watched: bool) -> None:
+    command = {"kind": "observe", "bounds": False, "races": False, "traffic": watched}
+    process.command_executor(command)
+
+
+def real_step(context: JudgeContext, arguments: Arguments) -> TrainingStep | None:
+    """The training step that is counted on these inputs; None where a forward alone is."""
+    if not context.trains:
+        return None
+    generator = torch.Generator().manual_seed(fresh_seed())
+    return single_step(context.oracle, arguments, generator)
+
+
+def _identity(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    constants = sorted((name, repr(value)) for name, value in row["constexprs"].items())
+    return row["kernel"], row["line"], tuple(row["grid"]), constants, sorted(row["options"].items())
+
+
+def _names(launches: Iterable[Mapping[str, Any]]) -> list[str]:
+    return [str(row["kernel"]) for row in launches]
+
+
+def _in_words(launches: Sequence[Mapping[str, Any]]) -> str:
+    rows = [f"{row['kernel']}[{', '.join(map(str, row['grid']))}]" for row in launches]
+    shown = ", ".join(rows[:3]) or "nothing"
+    return shown if len(rows) <= 3 else f"{shown} and {len(rows) - 3} more"
+
+
+def _counts(row: Mapping[str, Any]) -> dict[str, float]:
+    traffic = from_data(row["traffic"], TrafficFacts)
+    counts = {name.replace("_", " "): float(getattr(traffic, name)) for name in _COUNTS}
+    return counts | {"operations of products": float(sum(traffic.dot_flops.values()))}
+
+
+def _work(rows: Iterable[EagerRow]) -> dict[str, float]:
+    rows = tuple(rows)
+    return {
+        "bytes moved": float(sum(row.loaded_bytes + row.stored_bytes for row in rows)),
+        "operations of products": float(sum(row.dot_flops for row in rows)),
+    }
+
+
+def _all_work(call: CountedCall) -> dict[str, float]:
+    """Of kernels and torch together."""
+    work = _work(call.torch_rows)
+    for row in call.launches:
+        traffic = from_data(row["traffic"], TrafficFacts)
+        work["bytes moved"] += traffic.distinct_load_bytes + traffic.distinct_store_bytes
+        work["operations of products"] += sum(traffic.dot_flops.values()) + traffic.fp_operations
+    return work
+
+
+def _differs(left: Mapping[str, float], right: Mapping[str, float]) -> str | None:
+    for name in dict.fromkeys((*left, *right)):
+        one, other = left.get(name, 0.0), right.get(name, 0.0)
+        if abs(one - other) > max(_SMALL, _ALIKE * max(one, other)):
+            return name
+    return None
