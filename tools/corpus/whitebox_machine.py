@@ -252,7 +252,12 @@ TWINS: Mapping[int, tuple[Fixture, ...]] = {
         ),
         _silu(
             "number-that-fits-an-integer",
-            (_STORE, _STORE.replace("mask=mask", "mask=mask & (x.to(tl.int32) < 100)")),
+            (
+                _STORE,
+                _STORE.replace(
+                    "mask=mask", "mask=mask & (tl.clamp(x, -9.0, 9.0).to(tl.int32) < 10)"
+                ),
+            ),
         ),
     ),
 }
