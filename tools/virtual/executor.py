@@ -19,6 +19,7 @@ import torch
 from kernelagent.domain.serialization import to_data
 from kernelagent.tools.tensors import open_parcel, parcel
 from kernelagent.tools.virtual.altering import Altering
+from kernelagent.tools.virtual.binding import Kernel
 from kernelagent.tools.virtual.codec import NotEncodable, decode_paths, decode_types
 from kernelagent.tools.virtual.compiling import (
     OPTIONS,
@@ -27,7 +28,7 @@ from kernelagent.tools.virtual.compiling import (
     gpu_target,
     needs_hints,
 )
-from kernelagent.tools.virtual.launching import Kernel, Launcher, NoContents
+from kernelagent.tools.virtual.launching import Launcher, NoContents
 from kernelagent.tools.virtual.marking import Marks
 from kernelagent.tools.virtual.replay import Replay
 from kernelagent.tools.virtual.requests import Forged

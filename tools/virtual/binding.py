@@ -1,0 +1,134 @@
+"""A launch's arguments as the interpreter takes them: tensors in some memory, numbers, descriptors."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import triton
+from triton.runtime.jit import JITFunction
+from triton.tools.tensor_descriptor import TensorDescriptor
+
+from kernelagent.tools.tensors import dtype_of
+from kernelagent.tools.virtual.addresses import Pointee
+from kernelagent.tools.virtual.codec import decode
+from kernelagent.tools.virtual.compiling import Compiled
+from kernelagent.tools.virtual.launch import Launch, TensorArgument
+from kernelagent.tools.virtual.requests import LaunchRequest, StorageRow
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A compiled specialisation."""
+
+    function: JITFunction[Any]
+    constants: Mapping[Any, Any]
+    compiled: Compiled
+    needs_hints: Callable[[frozenset[int]], bool]
+    """Whether the machine code would be another without the compiler hints on these lines."""
+
+
+class Bound:
+    """A launch's arguments as the interpreter takes them."""
+
+    def __init__(
+        self,
+        memory_of: Callable[[StorageRow], tuple[Any, int]],
+        kernel: Kernel,
+        request: LaunchRequest,
+    ) -> None:
+        self._memory_of = memory_of
+        self._kernel = kernel
+        self._storages = request.storages
+        self._tensors: list[TensorArgument] = []
+        self.storages: list[torch.Tensor] = []
+        """The bytes of the storage behind each of `record().tensors`."""
+        names = kernel.function.arg_names
+        self.arguments = {
+            name: self._made(name, reported)
+            for name, reported in zip(names, request.args, strict=True)
+        }
+        self._pointees = tuple(
+            self._pointee(f"what a table points at [{at}]", low, body)
+            for at, (low, body) in enumerate(request.pointees)
+        )
+
+    def record(self, index: int, grid: tuple[int, int, int]) -> Launch:
+        compiled, function = self._kernel.compiled, self._kernel.function
+        constant = {p.name for p in function.params if p.is_constexpr}
+        scalars = {n: v for n, v in self.arguments.items() if isinstance(v, int | float)}
+        return Launch(
+            index=index,
+            kernel=compiled.kernel,
+            line=compiled.line,
+            grid=grid,
+            tensors=tuple(self._tensors),
+            scalars={n: v for n, v in scalars.items() if n not in constant},
+            constexprs={n: v for n, v in self.arguments.items() if n in constant},
+            pointees=self._pointees,
+            options={k: compiled.metadata[k] for k in ("num_warps", "num_stages", "num_ctas")},
+        )
+
+    def _made(self, name: str, encoded: Any) -> Any:
+        if isinstance(encoded, dict) and "tensor" in encoded:
+            tensor = self._tensor(name, encoded["tensor"])
+            kind = encoded.get("as")
+            return triton.reinterpret(tensor, decode({"dtype": kind}, None)) if kind else tensor
+        if isinstance(encoded, dict) and "descriptor" in encoded:
+            body = encoded["descriptor"]
+            return TensorDescriptor(
+                self._tensor(name, body["base"]),
+                body["shape"],
+                body["strides"],
+                body["block_shape"],
+                body["padding"],
+            )
+        if isinstance(encoded, dict) and "items" in encoded:
+            return tuple(
+                self._made(f"{name}[{i}]", item) for i, item in enumerate(encoded["items"])
+            )
+        return decode(encoded, self._no_function)
+
+    def _pointee(self, name: str, low: int, body: Mapping[str, Any]) -> Pointee:
+        self._tensor(name, body)
+        item = self._tensors[-1]
+        return Pointee(low, low + item.storage_bytes, item.storage_address - low)
+
+    def _no_function(self, name: str, line: int) -> Any:
+        for value in self._kernel.constants.values():
+            if isinstance(value, JITFunction) and value.fn.__name__ == name:
+                return value
+        raise KeyError(name)
+
+    def _tensor(self, name: str, body: Mapping[str, Any]) -> torch.Tensor:
+        row = self._storages[int(body["storage"])]
+        memory, at = self._memory_of(row)
+        dtype, size = dtype_of(str(body["dtype"])), row.bytes
+        base = ctypes.addressof(ctypes.c_char.from_buffer(memory)) + at
+        if size >= dtype.itemsize:
+            usable = (size - int(body["offset"])) // dtype.itemsize
+            flat = torch.frombuffer(
+                memory, dtype=dtype, count=max(usable, 1), offset=at + int(body["offset"])
+            )
+            tensor = flat.as_strided(body["shape"], body["strides"])
+            self.storages.append(torch.frombuffer(memory, dtype=torch.uint8, count=size, offset=at))
+        else:
+            tensor = torch.empty(body["shape"], dtype=dtype)
+            base = tensor.data_ptr()
+            self.storages.append(torch.empty(0, dtype=torch.uint8))
+        self._tensors.append(
+            TensorArgument(
+                name=name,
+                address=base + int(body["offset"]),
+                storage_address=base,
+                storage_bytes=size,
+                item_bytes=dtype.itemsize,
+                dtype=str(body["dtype"]),
+                shape=tuple(body["shape"]),
+                strides=tuple(body["strides"]),
+            )
+        )
+        return tensor
