@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -245,11 +245,14 @@ class BatchedMemory:
             keep = np.ones((1, *shape), bool) if mask is None else mask
             keep = np.broadcast_to(keep, pointers.shape)
             runs, first_lanes = runs_of_lanes(pointers, keep, item_bytes, seen)
+        starts = runs.start
         regions = self._check(runs)
         if kind == "store":
             _require_disjoint_lanes(runs)
         if same and places.size > 1:
             runs = runs.for_each_of(places)
+        # Its starts as the runs have them: those of `rows` are a view that would keep all pointers alive.
+        kept = None if rows is None else replace(rows, start=starts.reshape(rows.start.shape))
         access = Access(
             kind,
             len(self.accesses),
@@ -260,7 +263,7 @@ class BatchedMemory:
             order_free,
             self.barriers,
             shape,
-            rows,
+            kept,
             None if same else first_lanes,
         )
         self.accesses.append(access)
