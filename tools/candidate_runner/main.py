@@ -83,7 +83,10 @@ def _remote_executor() -> Any:
     """The line to the executor, taken before a candidate could put another in its place."""
     import triton
 
-    return triton.runtime.driver.active.remote
+    from kernelagent.tools.virtual.driver import VirtualDriver
+
+    driver = triton.runtime.driver._active
+    return driver.remote if isinstance(driver, VirtualDriver) else None
 
 
 Scope = Callable[[], AbstractContextManager[Any]]
