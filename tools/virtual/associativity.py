@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import reduce
 from typing import Any
 
 import numpy as np
-from triton.runtime import interpreter as stock
 
 from kernelagent.tools.virtual import numerics, trees
 from kernelagent.tools.virtual.numerics import Array
@@ -38,9 +35,8 @@ def require_associative(
         return
     _looked[function] += 1
     lanes = [[trees.part(item, axis, at, at + 1) for item in parts] for at in range(length)]
-    with _not_counted():
-        left = reduce(combine, lanes)
-        right = reduce(lambda later, earlier: combine(earlier, later), reversed(lanes))
+    left = reduce(combine, lanes)
+    right = reduce(lambda later, earlier: combine(earlier, later), reversed(lanes))
     for one, other, whole, kind in zip(left, right, parts, kinds, strict=True):
         if _differ(one, other, whole, kind.scalar):
             name = getattr(getattr(function, "fn", None), "__name__", "the combine function")
@@ -49,17 +45,6 @@ def require_associative(
                 f"result, and a GPU groups them as its threads hold them; write a loop, or carry what "
                 f"makes it associative (for y = d*y + x the pair of d and x)"
             )
-
-
-@contextmanager
-def _not_counted() -> Iterator[None]:
-    """What is combined to look at a function is no work of the kernel's."""
-    builder = stock.interpreter_semantic.builder
-    count, builder.count = builder.count, None
-    try:
-        yield
-    finally:
-        builder.count = count
 
 
 def _differ(one: Array, other: Array, whole: Array, kind: Any) -> bool:

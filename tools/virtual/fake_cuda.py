@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping
 from types import FunctionType, SimpleNamespace
@@ -23,6 +24,7 @@ _MEMORY_BYTES = 80 << 30
 """What code that asks for the device's memory is told, whatever the target."""
 _MOVES = ("cuda", "cpu", "pin_memory")
 _FRESH = frozenset({"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided"})
+_SEED = secrets.randbits(64)
 _CLAIMS = {
     getattr(torch.Tensor, name).__get__: name for name in ("device", "is_cuda", "is_cpu", "is_meta")
 }
@@ -74,7 +76,11 @@ class _Claiming(TorchFunctionMode):
 
 
 def scramble(fresh: Any) -> None:
-    """Fresh integers hold anything on a GPU; torch's own filling gives them one value, to be relied on."""
+    """Fresh integers hold anything on a GPU; torch's own filling gives them one value, to be relied on.
+
+    The same in each call of a process: where it is asked what a kernel's operands follow from, memory that
+    changed of itself would look like somebody's result.
+    """
     if not isinstance(fresh, torch.Tensor) or fresh.device.type != "cpu" or not fresh.numel():
         return
     if (
@@ -83,7 +89,9 @@ def scramble(fresh: Any) -> None:
         or not torch.are_deterministic_algorithms_enabled()
     ):
         return
-    noise = torch.from_numpy(np.random.default_rng().integers(0, 256, _bytes_of(fresh), np.uint8))
+    noise = torch.from_numpy(
+        np.random.default_rng(_SEED).integers(0, 256, _bytes_of(fresh), np.uint8)
+    )
     if fresh.dtype == torch.bool:
         noise &= 1
     fresh.data.copy_(noise.view(fresh.dtype).view(fresh.shape))

@@ -187,6 +187,7 @@ class Language:
         **_: Any,
     ) -> Any:
         operation = self.reduction(axis, combine_fn, keep_dims, self.function(combine_fn))
+        operation.uncounted = self._uncounted
         self._count_elements(input)
         return operation.apply(input)
 
@@ -199,8 +200,17 @@ class Language:
         **_: Any,
     ) -> Any:
         operation = self.scan(axis, combine_fn, reverse, self.function(combine_fn))
+        operation.uncounted = self._uncounted
         self._count_elements(input)
         return operation.apply(input)
+
+    @contextlib.contextmanager
+    def _uncounted(self) -> Iterator[None]:
+        known, self.builder.count = self.builder.count, None
+        try:
+            yield
+        finally:
+            self.builder.count = known
 
     def _count_elements(self, operand: Any) -> None:
         if self.builder.count is not None:

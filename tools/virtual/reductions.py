@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,9 @@ _NARROW = numerics.HALVES
 
 class _Held:
     """How tensors hold their data: here without an axis for programs, so that one is put in front."""
+
+    uncounted: Callable[[], AbstractContextManager[None]] = contextlib.nullcontext
+    """In it nothing is counted that the kernel does."""
 
     def lifted(self, one: Tensor) -> Array:
         """The data as (programs, *shape)."""
@@ -86,7 +90,8 @@ class Reduction(_Held, triton_versions.ReduceOps):  # type: ignore[misc]
         def combine(left: list[Array], right: list[Array]) -> list[Array]:
             return _combined(self, kinds, left, right)
 
-        require_associative(self.combine_fn, combine, parts, kinds, axis)
+        with self.uncounted():
+            require_associative(self.combine_fn, combine, parts, kinds, axis)
         parts = trees.reduced_together(parts, axis, combine)
         return [
             self._packed(part, axis, item, item.dtype)
@@ -138,7 +143,8 @@ class Scan(_Held, triton_versions.ScanOps):  # type: ignore[misc]
         def combine(left: list[Array], right: list[Array]) -> list[Array]:
             return _combined(self, kinds, left, right)
 
-        require_associative(self.combine_fn, combine, parts, kinds, axis)
+        with self.uncounted():
+            require_associative(self.combine_fn, combine, parts, kinds, axis)
         length, step = parts[0].shape[axis], 1
         while step < length:
             # Whole blocks, because Triton's blocks have powers of two for sizes.

@@ -87,12 +87,21 @@ def _require_own_lanes(
             continue
         if item.kind == "atomic" and item.lanes == 1:
             continue
-        if not item.same_lanes(load):
+        if not item.same_lanes(load) and _meet(item, load):
             raise NotBatchable("a program reads what other lanes of its own may have stored")
 
 
 def _tag(one: Access) -> int:
     return _SEVERAL - one.order_free if one.order_free else one.sequence
+
+
+def _meet(one: Access, other: Access) -> bool:
+    """Whether any bytes are in both."""
+    order = np.argsort(one.runs.start, kind="stable")
+    start, reach = one.runs.start[order], np.maximum.accumulate(one.runs.end[order])
+    before = np.searchsorted(start, other.runs.end, side="left")
+    some = before > 0
+    return bool((reach[before[some] - 1] > other.runs.start[some]).any())
 
 
 def _clusters(start: Whole, end: Whole, program: Whole, tag: Whole, sequence: Whole) -> Stretches:
