@@ -27,7 +27,7 @@ from kernelagent.tools.virtual.arena import Arena, place
 from kernelagent.tools.virtual.autotuning import take_first_configuration
 from kernelagent.tools.virtual.codec import encode, encode_paths, encode_types
 from kernelagent.tools.virtual.compiling import OPTIONS, SHARED_BYTES, gpu_target
-from kernelagent.tools.virtual.globals import constants_of, texts_of
+from kernelagent.tools.virtual.globals import constants_of, reached, texts_of
 from kernelagent.tools.virtual.triton_versions import version, why_not
 from kernelagent.tools.wire import Channel
 
@@ -187,13 +187,14 @@ class Remote:
             raise NotImplementedError("only @triton.jit functions compile on the virtual device")
         function = src.fn
         function.cache_key  # noqa: B018 - reading it makes Triton note the globals it watches
+        functions = reached([function, *src.constants.values()])
         given = dict(options or {})
         answer = self._ask(
             {
                 "kind": "compile",
                 "function": [function.fn.__name__, function.fn.__code__.co_firstlineno],
-                "constants": constants_of([function, *src.constants.values()]),
-                "texts": texts_of([function, *src.constants.values()]),
+                "constants": constants_of(functions),
+                "texts": texts_of(functions),
                 "signature": {name: encode_types(kind) for name, kind in src.signature.items()},
                 "constexprs": encode_paths(src.constants),
                 "attributes": encode_paths(src.attrs),

@@ -11,14 +11,14 @@ from triton.runtime.jit import JITCallable, JITFunction
 from kernelagent.tools.virtual.codec import NotEncodable, encode
 
 
-def constants_of(values: Iterable[Any]) -> dict[str, Any]:
-    """Everything that jit functions among `values`, and those they call, read from outside.
+def constants_of(functions: Iterable[JITFunction[Any]]) -> dict[str, Any]:
+    """Everything that these functions, as `reached` lists them, read from outside.
 
     Modules, Triton's own functions and values that cannot be serialised are left out: the executor has the
     former, and its compiler names the latter. Raises `NotEncodable` when one name has two values.
     """
     reported: dict[str, Any] = {}
-    for function in _reached(values):
+    for function in functions:
         scope = function.get_capture_scope()
         for name in sorted(_names(function) & scope.keys()):
             value = scope[name]
@@ -28,26 +28,27 @@ def constants_of(values: Iterable[Any]) -> dict[str, Any]:
     return reported
 
 
-def texts_of(values: Iterable[Any]) -> list[list[Any]]:
-    """Name, first line and text of the same jit functions, as Triton would compile them."""
+def texts_of(functions: Iterable[JITFunction[Any]]) -> list[list[Any]]:
+    """Name, first line and text of each, as Triton would compile it."""
     return [
         [function.fn.__name__, function.fn.__code__.co_firstlineno, str(function.src)]
-        for function in _reached(values)
+        for function in functions
     ]
 
 
-def _reached(values: Iterable[Any]) -> list[JITFunction[Any]]:
+def reached(values: Iterable[Any]) -> list[JITFunction[Any]]:
+    """The jit functions among `values` and those they call; none of Triton's own."""
     waiting = [value for value in values if isinstance(value, JITFunction)]
-    reached: dict[int, JITFunction[Any]] = {}
+    known: dict[int, JITFunction[Any]] = {}
     while waiting:
         function = waiting.pop()
-        if id(function) in reached or str(function.__module__).startswith("triton."):
+        if id(function) in known or str(function.__module__).startswith("triton."):
             continue
-        reached[id(function)] = function
+        known[id(function)] = function
         scope = function.get_capture_scope()
         called = [scope[name] for name in sorted(_names(function) & scope.keys())]
         waiting += [value for value in called if isinstance(value, JITFunction)]
-    return list(reached.values())
+    return list(known.values())
 
 
 def _names(function: JITFunction[Any]) -> set[str]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import secrets
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -19,11 +19,15 @@ from kernelagent.tools.judge.bounds import cost_estimate as accounting
 from kernelagent.tools.judge.bounds import host_time
 from kernelagent.tools.judge.bounds.real_work import make_ready
 from kernelagent.tools.judge.contribution import knock_out
-from kernelagent.tools.judge.contribution.hidden_values import require_right_on_hidden_values
+from kernelagent.tools.judge.contribution.hidden_values import (
+    OnHiddenValues,
+    require_right_on_hidden_values,
+)
 from kernelagent.tools.judge.contribution.left_to_kernels import (
     computing,
     reference_rows,
     require_nothing_foreign,
+    require_nothing_of_torch,
     require_part_of_the_work,
 )
 from kernelagent.tools.judge.problem.context import JudgeContext
@@ -34,7 +38,6 @@ from kernelagent.tools.judge.timing.blocks import Running
 from kernelagent.tools.judge.verify.candidate_process import CandidateProcess
 from kernelagent.tools.judge.verify.rejection import Rejected, compiled_by_torch
 from kernelagent.tools.judge.verify.verify import Findings
-from kernelagent.tools.virtual.eager import EagerRow
 
 _TABLES = Disclosure(
     "not_estimated",
@@ -169,10 +172,9 @@ def _something_is_left(
     context: JudgeContext, found: knock_out.KnockedOut, findings: Findings
 ) -> None:
     for source in context.sources:
-        _part_is_left(context, source, found.evidence[source.name])
         repeated = found.hidden.get(source.name)
+        _part_is_left(context, source, found.evidence[source.name], repeated)
         if repeated is not None:
-            _torch_did_only_its_part(context, source, repeated.torch_rows)
             _launched_what_it_was_judged_with(source, repeated.kernels, findings)
 
 
@@ -213,34 +215,28 @@ def _launched_what_it_was_judged_with(
         )
 
 
-def _torch_did_only_its_part(
-    context: JudgeContext, source: InputSource, rows: Sequence[EagerRow]
+def _part_is_left(
+    context: JudgeContext,
+    source: InputSource,
+    one: knock_out.Evidence,
+    repeated: OnHiddenValues | None = None,
 ) -> None:
-    """The same question of operations that the executor itself did."""
-    if context.settings.policy == "pure":
-        names = sorted({row.name for row in computing(rows)})
-        if names:
-            raise Rejected(
-                "kernel_not_contributing",
-                f"the policy pure leaves nothing but Triton to compute; torch computes "
-                f"{', '.join(names)}",
-                {"torch": names},
-            )
-        return
-    arguments = draw(source, constant=context.problem.constant_inputs)
-    require_part_of_the_work(rows, reference_rows(context, arguments), ())
+    """Raises `Rejected` where the kernels are left no part of the work, or under `pure` not all of it.
 
-
-def _part_is_left(context: JudgeContext, source: InputSource, one: knock_out.Evidence) -> None:
-    """Raises `Rejected` where the kernels are left no part of the work, or under `pure` not all of it."""
+    The same is asked of what torch did in the `repeated` forward, where the executor itself did it.
+    """
     if context.settings.policy == "pure":
         require_nothing_foreign(one.foreign)
+        if repeated is not None:
+            require_nothing_of_torch(repeated.torch_rows)
         return
     arguments = draw(source, constant=context.problem.constant_inputs)
     reference = reference_rows(context, arguments)
     for rows in one.calls[:-1]:
         require_part_of_the_work(rows, reference, ())
     require_part_of_the_work(one.torch_rows, reference, one.foreign)
+    if repeated is not None:
+        require_part_of_the_work(repeated.torch_rows, reference, ())
 
 
 def _told_alike(account: accounting.Account, found: knock_out.KnockedOut) -> accounting.Account:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
+from torch.utils._pytree import tree_map_only
 
 from kernelagent.domain.errors import ProblemError
 from kernelagent.domain.evaluation import Disclosure
@@ -18,6 +19,8 @@ from kernelagent.tools.judge.contribution.left_to_kernels import computing
 from kernelagent.tools.judge.problem.context import JudgeContext
 from kernelagent.tools.judge.problem.inputs import InputSource
 from kernelagent.tools.judge.problem.load import Arguments
+from kernelagent.tools.judge.problem.memory_need import tensors_of
+from kernelagent.tools.judge.problem.oracle import same_bits
 from kernelagent.tools.judge.problem.probes import named_tensors, with_tensors
 from kernelagent.tools.judge.problem.trials import draw, fresh_seed, trial_on
 from kernelagent.tools.judge.verify import compare
@@ -50,7 +53,8 @@ def require_right_on_hidden_values(
     held = draw(source, constant=context.problem.constant_inputs)
     hidden = _with_others(held, draw(source, constant=context.problem.constant_inputs))
     values = [
-        None if _same(a, b) else b for a, b in zip(_tensors(held), _tensors(hidden), strict=True)
+        None if same_bits(a, b) else b
+        for a, b in zip(tensors_of(held), tensors_of(hidden), strict=True)
     ]
     if all(value is None for value in values):
         return None
@@ -75,7 +79,7 @@ def _require_right(
     except ProblemError:
         return
     answers = iter(replayed.hidden)
-    output = _replaced(replayed.output, answers)
+    output = tree_map_only(torch.Tensor, lambda _: next(answers), replayed.output)
     result = compare.compare(output, trial.compared, input_set=source.name, probe=PROBE)
     if result.passed:
         return
@@ -100,48 +104,12 @@ def _with_others(first: Arguments, second: Arguments) -> Arguments:
         name: tensor
         for name, tensor in named_tensors(second).items()
         if (tensor.is_floating_point() or tensor.is_complex())
-        and not _same(tensor, known.get(name))
+        and not (name in known and same_bits(tensor, known[name]))
     }
     if not floats:
         return second
     args, kwargs = with_tensors(first, floats)
     return args, kwargs
-
-
-def _same(left: torch.Tensor, right: torch.Tensor | None) -> bool:
-    return (
-        right is not None
-        and left.shape == right.shape
-        and left.dtype == right.dtype
-        and torch.equal(_bits(left), _bits(right))
-    )
-
-
-def _bits(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor.detach().contiguous().reshape(-1).view(torch.uint8)
-
-
-def _tensors(value: object) -> list[torch.Tensor]:
-    """In the order in which the candidate's process finds them."""
-    if isinstance(value, torch.Tensor):
-        return [value]
-    items = value.values() if isinstance(value, dict) else value
-    if isinstance(value, dict | list | tuple):
-        return [tensor for item in items for tensor in _tensors(item)]  # type: ignore[attr-defined]
-    return []
-
-
-def _replaced(value: object, answers: object) -> object:
-    """The output with the tensors of the second forward in the places of the first's."""
-    if isinstance(value, torch.Tensor):
-        return next(answers)  # type: ignore[call-overload]
-    if isinstance(value, dict):
-        return {key: _replaced(item, answers) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_replaced(item, answers) for item in value]
-    if isinstance(value, tuple):
-        return tuple(_replaced(item, answers) for item in value)
-    return value
 
 
 def _not_done(name: str, why: str) -> Disclosure:

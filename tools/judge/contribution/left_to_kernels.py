@@ -107,6 +107,17 @@ def require_nothing_foreign(foreign: Sequence[str]) -> None:
     )
 
 
+def require_nothing_of_torch(rows: Sequence[EagerRow]) -> None:
+    """Under the policy `pure`; raises `Rejected` when torch computed anything."""
+    names = sorted({row.name for row in computing(rows)})
+    if names:
+        raise Rejected(
+            "kernel_not_contributing",
+            f"the policy pure leaves nothing but Triton to compute; torch computes {', '.join(names)}",
+            {"torch": names},
+        )
+
+
 def _adds(rows: Sequence[EagerRow]) -> bool:
     return any(row.name in _WITH_A_SUM for row in rows)
 

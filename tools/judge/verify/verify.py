@@ -14,6 +14,7 @@ import torch
 
 from kernelagent.domain.evaluation import Case, Correctness, Disclosure
 from kernelagent.domain.serialization import to_data
+from kernelagent.tools.judge.problem.oracle import same_bits
 from kernelagent.tools.judge.problem.probes import named_tensors
 from kernelagent.tools.judge.problem.trials import Round, Trial
 from kernelagent.tools.judge.verify import compare
@@ -451,7 +452,4 @@ def _identical(left: Any, right: Any) -> bool:
 def _same_bits(left: Any, right: Any) -> bool:
     if not isinstance(left, torch.Tensor) or not isinstance(right, torch.Tensor):
         return type(left) is type(right) and bool(left == right)
-    if left.shape != right.shape or left.dtype != right.dtype:
-        return False
-    a, b = (t.detach().cpu().contiguous().reshape(-1).view(torch.uint8) for t in (left, right))
-    return bool(torch.equal(a, b))
+    return same_bits(left.detach().cpu(), right.detach().cpu())
