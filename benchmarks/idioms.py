@@ -36,7 +36,8 @@ def _judged(fixture: Fixture, times: int) -> list[Checked | str]:
     try:
         return list(check([fixture], device="virtual", times=times))
     except KernelAgentError as error:
-        return [f"no judging: {error}"]
+        # Its first line: what follows is a traceback with the folders of this machine.
+        return [f"no judging: {str(error).splitlines()[0]}"]
 
 
 def _said(item: Checked | str) -> str:
