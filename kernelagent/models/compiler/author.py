@@ -91,7 +91,10 @@ class _Author:
             return {"kind": "cannot", "message": "the author was asked before it read a problem"}
         reply = self._policy.reply([_past(row) for row in request.header["history"]])
         if reply is None:
-            return {"kind": "exhausted", "message": self._policy.why_none}
+            return {
+                "kind": "exhausted",
+                "message": "every change it knows for these kernels is tried",
+            }
         return {"kind": "reply", "text": reply}
 
 

@@ -13,7 +13,7 @@ from kernelagent.domain.evaluation import Evaluation
 from kernelagent.models.compiler.capture import Smaller, capture
 from kernelagent.models.compiler.choices import Choice
 from kernelagent.models.compiler.constructor import NO_SHAPES, Shapes
-from kernelagent.models.compiler.tuning import Attempt, Hypothesis, next_hypothesis, only_launches
+from kernelagent.models.compiler.tuning import Attempt, Hypothesis, next_hypothesis
 from kernelagent.models.compiler.writing import Call, Writer, Written
 
 InputSets = Mapping[str, tuple[Sequence[Any], Mapping[str, Any]]]
@@ -40,8 +40,6 @@ class Policy:
     """Sizes of the module's state, by path, that its constructor's arguments decide."""
     addresses: object = None
     """Whatever the tensors' memory belongs to; kept as long as they are."""
-    why_none: str = "every change it knows for these kernels is tried"
-    """What to say where nothing is left to try."""
     _written: dict[str, tuple[Choice, Written]] = field(default_factory=dict)
     _calls: dict[bool, list[Call]] = field(default_factory=dict)
 
@@ -54,10 +52,6 @@ class Policy:
             return None
         hypothesis = next_hypothesis(attempts)
         if hypothesis is None:
-            if any(only_launches(attempt.evaluation) for attempt in attempts):
-                self.why_none = (
-                    "the estimate is the time of the launches, which no block size shortens"
-                )
             return None
         return self._reply(hypothesis.words, self._write(hypothesis.choice))
 

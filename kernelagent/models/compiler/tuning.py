@@ -43,20 +43,12 @@ def next_hypothesis(attempts: Sequence[Attempt]) -> Hypothesis | None:
     tried = {_key(a.choice, a.configs) for a in attempts} | {_asked(a.choice) for a in attempts}
     accepted = [a for a in attempts if a.evaluation.accepted]
     base = max(accepted, key=lambda a: a.score) if accepted else attempts[-1]
-    if accepted and only_launches(base.evaluation):
-        return None
     proposals = _repairs(base) if not accepted else _improvements(base)
     for hypothesis in proposals:
         merged = {**base.configs, **hypothesis.choice.configs}
         if not {_key(hypothesis.choice, merged), _asked(hypothesis.choice)} & tried:
             return hypothesis
     return None
-
-
-def only_launches(evaluation: Evaluation) -> bool:
-    """Whether its estimate is the launches' own time, which no choice of blocks and warps shortens."""
-    estimate = evaluation.estimate
-    return evaluation.timing is None and estimate is not None and estimate.bound == "launch"
 
 
 def _key(choice: Choice, configs: Mapping[str, Config]) -> str:

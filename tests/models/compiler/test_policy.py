@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,6 @@ import torch
 from torch import nn
 
 from kernelagent.domain.candidate import Candidate, parse_reply
-from kernelagent.domain.evaluation import Estimate
 from kernelagent.domain.judge_settings import JudgeSettings
 from kernelagent.domain.problem import ProblemSpec
 from kernelagent.models.compiler.capture import PolicyCannot, Smaller, capture
@@ -270,15 +268,6 @@ def test_it_never_repeats_itself_and_ends() -> None:
     sources = states(policy_for(module, args), scores, 60)
     assert 3 < len(sources) < 60
     assert len(set(sources)) == len(sources)
-
-
-def test_an_estimate_of_launches_alone_is_not_tuned() -> None:
-    module, args = MODULES["half precision"]()
-    policy = policy_for(module, args)
-    bound = Estimate(8.0, 24.0, "launch", 3.0, "(x: float16[8, 64])")
-    verdict = replace(evaluations.accepted(1.5), timing=None, estimate=bound)
-    assert policy.reply([Past(source_of(policy.reply([])), verdict)]) is None
-    assert "launches" in policy.why_none
 
 
 def test_the_same_history_gives_the_same_reply() -> None:
