@@ -84,10 +84,9 @@ class Words(ModalScreen[None]):
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog tall"):
-            yield Label(self._title)
+            yield Label(f"{self._title} (esc closes)")
             with VerticalScroll():
                 yield Static(self._text)  # type: ignore[arg-type]
-            yield Label("esc closes", classes="quiet")
 
     async def action_dismiss(self, result: None = None) -> None:
         self.dismiss(result)

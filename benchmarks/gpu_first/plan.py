@@ -14,7 +14,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -162,7 +162,9 @@ def _end_all(process: subprocess.Popen[bytes], others: set[int]) -> int:
     before = _descendants(process.pid, others)
     if process.poll() is None:
         os.kill(process.pid, signal.SIGKILL)
-        process.wait()
+        # Not `process.wait()`: a signal that interrupted it may have left its lock taken.
+        with suppress(ChildProcessError):
+            os.waitpid(process.pid, 0)
     # Judges end their processes themselves when the line to them is closed.
     deadline = time.monotonic() + _GRACE_S
     while (alive := _alive(before)) and time.monotonic() < deadline:

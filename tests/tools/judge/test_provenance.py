@@ -92,6 +92,24 @@ def test_a_factor_inside_the_budget_of_bfloat16_is_seen(factor):
     assert slope_beyond((right * factor).to(torch.bfloat16), eager, right) is not None
 
 
+@given(st.integers(0, 10_000), st.integers(1024, 4096), st.sampled_from([0.995, 1.005]))
+def test_half_a_percent_is_seen_in_every_draw_of_bfloat16(seed, elements, factor):
+    random = torch.Generator().manual_seed(seed)
+    right = torch.randn(elements, generator=random, dtype=torch.float64)
+    candidate = (right * factor).to(torch.bfloat16)
+    assert slope_beyond(candidate, right.to(torch.bfloat16), right) is not None
+
+
+@given(st.integers(0, 10_000), st.sampled_from([torch.bfloat16, torch.float16]))
+def test_few_large_elements_that_round_to_one_side_are_no_bias(seed, dtype):
+    random = torch.Generator().manual_seed(seed)
+    right = torch.randn(512, generator=random, dtype=torch.float64)
+    right[:3] *= 300
+    eager = right.to(dtype)
+    noisy = right * (1 + torch.finfo(dtype).eps / 4 * torch.randn(512, generator=random).double())
+    assert slope_beyond(noisy.to(dtype), eager, right) is None
+
+
 @given(st.integers(0, 10_000), st.sampled_from([torch.bfloat16, torch.float16]))
 def test_rounding_twice_is_no_bias(seed, dtype):
     right = torch.randn(32, 64, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)

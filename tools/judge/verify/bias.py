@@ -13,6 +13,7 @@ from kernelagent.tools.torch_dtypes import HALVES
 _FEWEST = 256
 _OWN = 4.0
 _CHANCE = 8.0
+"""Standard errors of the slope that chance may make of it."""
 
 
 def slope_beyond(
@@ -35,9 +36,16 @@ def slope_beyond(
     error = ours - right
     slope = float((error * right).sum()) / power
     own = abs(float(((theirs - right) * right).sum()) / power)
-    # Few large elements dominate the slope; the fewer they are, the less its random part averages out.
-    weight = float(right.pow(4).sum()) / power**2
-    chance = _CHANCE * float(error.abs().amax()) / float(right.abs().amax()) * weight**0.5
     unit = float(torch.finfo(eager.dtype).eps) / 4
-    limit = unit + _OWN * own + min(chance, 4 * unit)
+    limit = unit + _OWN * own + min(_CHANCE * _standard_error(error, right, slope, power), 4 * unit)
     return slope if abs(slope) > limit else None
+
+
+def _standard_error(error: torch.Tensor, right: torch.Tensor, slope: float, power: float) -> float:
+    """Of the slope, for errors of unequal size (HC3: MacKinnon and White, J. Econometrics 29, 1985).
+
+    A large element draws the slope to itself and hides its own error; HC3 undoes that by element.
+    """
+    share = right.square() / power
+    kept = (error - slope * right) / (1 - share).clamp_min(1 / _FEWEST)
+    return float((kept * right).square().sum()) ** 0.5 / power
