@@ -6,6 +6,8 @@ sum left out, or a factor of 1.005, leaves a slope far above that.
 
 from __future__ import annotations
 
+import math
+
 import torch
 
 from kernelagent.tools.torch_dtypes import HALVES
@@ -48,4 +50,4 @@ def _standard_error(error: torch.Tensor, right: torch.Tensor, slope: float, powe
     """
     share = right.square() / power
     kept = (error - slope * right) / (1 - share).clamp_min(1 / _FEWEST)
-    return float((kept * right).square().sum()) ** 0.5 / power
+    return math.sqrt(float((kept * right).square().sum())) / power
