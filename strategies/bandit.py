@@ -126,8 +126,8 @@ def payoffs(history: History, lineage: Lineage) -> Known:
 class _Remembered:
     """Forest and payoffs, without walking again the turns that were settled when it was asked last.
 
-    A finished turn never changes, so results for the turns before the first pending turn are cached;
-    pending one; another history is begun from the start.
+    Finished turns never change, so results up to the first pending turn are cached. Where a different
+    history is passed in, the cache is discarded.
     """
 
     settled: tuple[Turn, ...] = ()

@@ -74,7 +74,7 @@ class DeviceFacts:
 
 @dataclass(frozen=True)
 class Case:
-    """One comparison of one output: errors and budgets against the float64 oracle (judge.md, section 2)."""
+    """One comparison of one output: errors and budgets against the float64 oracle (docs/how-verification-works.md)."""
 
     input_set: str
     probe: str
@@ -127,9 +127,9 @@ class KernelFacts:
     loaded_bytes: int | None = None
     stored_bytes: int | None = None
     fewest_loaded_bytes: int | None = None
+    """Distinct bytes the launch reads: what one pass would load."""
     argument_reads: dict[str, float] = field(default_factory=dict)
     """How often each argument's bytes are read, by the kernel's name for it."""
-    """Distinct bytes the launch reads: what one pass would load."""
     dram_bytes: int | None = None
     flops: int | None = None
     """Counted on `virtual`: products, elementwise and reductions; a multiply-add counts twice."""

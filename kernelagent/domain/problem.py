@@ -24,7 +24,7 @@ class ProblemSpec:
     import_name: str | None = None
     """`pkg.mod`, importable from where the command runs."""
     bundle: str | None = None
-    """A folder written by a library call for a live module (see `kernelagent.bundle`)."""
+    """A folder written by a library call for a live module (see `tools/judge/problem/bundle.py`)."""
     module: Annotated[str | None, Option("The nn.Module to optimize.", PROBLEM, shown="Model")] = (
         None
     )

@@ -239,7 +239,7 @@ def _dropin_names(blocks: frozenset[str]) -> tuple[str, ...]:
 
 
 def _dropin_text(candidate: ast.Module, envelope: dict[str, Any]) -> tuple[str, str]:
-    """The drop-in's imports and itself; a private name of its that the candidate uses is changed."""
+    """The guard's imports and its code; private names that the candidate defines, too, become `_dropin…`."""
     blocks = blocks_for(envelope, candidate)
     text = dropin_text(blocks)
     taken = bound_names(candidate)

@@ -15,8 +15,8 @@ TEMPLATE = Path(__file__).parent / "template" / "dropin.py"
 BLOCKS = frozenset(
     {"draws", "live", "attributes", "mode", "literal", "names", "nest", "rules", "values"}
 )
-"""What a file may need or not: the template's lines between `# if NAME:` and `# end`; what stands in
-them after `# else:`, as comments, is for the files that do not."""
+"""The template's optional blocks: lines between `# if NAME:` and `# end` are emitted only where the file
+needs NAME. Lines after `# else:`, comments in the template, are emitted uncommented where it does not."""
 _DRAW_NOTHING = frozenset(
     {"super", "super().__init__", "cls", "nn.Module", "nn.Parameter", "torch.nn.Module"}
     | {"torch.nn.Parameter", "torch.empty", "nn.ModuleList", "torch.nn.ModuleList"}

@@ -61,7 +61,7 @@ class Session:
     commands: Commands = field(default_factory=NoCommands)
     wait: Callable[[float], object] = sleep
     config: RunConfig = field(default_factory=RunConfig)
-    """The run's options, for its parts; the budget is given by itself, for an episode has its own."""
+    """The run's options. The budget is a field of its own: a training episode has a different one."""
     redact: Redactor = field(default_factory=Redactor)
     """What is asked and what is answered passes through it."""
     earlier: Earlier = field(default_factory=Earlier)

@@ -86,7 +86,11 @@ class Winner:
 
     def emit_best(self, history: History, why: str, *, interrupted: bool) -> Ending:
         """The best turn that holds when it is judged again, written out; else why there is none."""
-        ranked = sorted((t for t in history.turns if t.accepted), key=lambda t: (-t.score, t.index))
+        first = history.best
+        ranked = sorted(
+            (turn for turn in history.turns if turn.accepted),
+            key=lambda turn: (turn is not first, -turn.score, turn.index),
+        )
         shortfall = "no candidate was accepted"
         kept: tuple[Turn, Evaluation] | None = None
         for turn in ranked[:_TRIED_WINNERS]:

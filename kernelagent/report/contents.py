@@ -127,8 +127,8 @@ def _estimated(winner: Evaluation) -> Figure:
     if e is None or ratio is None:
         return Figure("no number", "against eager", "neither timed nor estimated")
     doubt = (
-        f"estimate, not timed: counted traffic and a cost model; {ratio.value:.2f} of eager's speed, "
-        f"between {ratio.low:.2f} and {ratio.high:.2f} in four of five"
+        f"estimate, not timed: counted traffic and a cost model; {ratio.value:.2f}x eager's speed, "
+        f"80 % interval {ratio.low:.2f} to {ratio.high:.2f}"
     )
     return Figure(
         f"{e.candidate_us:.4g} µs (estimate)",

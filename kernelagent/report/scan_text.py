@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from kernelagent.domain.whole_model import Scan, ScanRow
 
 _LEGEND = (
-    "µs, share and `at most` are of one part; xN: so many parts are alike. at most: the speedup of "
-    "the whole model were that part alone as fast as what it must move and compute allows"
+    "µs, share and `at most` are of one part. xN: N parts have the same class and shapes. at most: the "
+    "speedup of the whole model if this part alone reached its bandwidth or compute bound"
 )
 
 

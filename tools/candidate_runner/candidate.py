@@ -32,7 +32,7 @@ _BEYOND_MEMORY = ("an illegal memory access was encountered", "misaligned addres
 
 @dataclass
 class CandidateFailure(Exception):
-    """The candidate did something that ends its evaluation; `code` is judge.md's."""
+    """The candidate did something that ends its evaluation; `code` is a rejection code."""
 
     code: str
     message: str

@@ -1,10 +1,11 @@
 """Records the candidate's Triton launches inside a runner on `cuda`, and suppresses them on request.
 
 It is switched off while anything is timed. A launch is the candidate's own when its kernel was
-written in the candidate's file: what torch.compile or a library launches is not. It is evidence from
-the candidate's own process: it explains, and is trusted only with the knock-out's wrong result; on
-`virtual` the executor's log takes its place. What it costs: benchmarks/results/recorder_cost.md. Triton's launcher never ran on a GPU so far; it is
-tried with a driver that does nothing.
+written in the candidate's file: what torch.compile or a library launches is not. The record comes
+from the candidate's process and can be forged: it serves explanations, and counts as proof of work only
+where the output is wrong with the launches suppressed. On `virtual` the executor's own log is used. What
+it costs: benchmarks/results/recorder_cost.md. Triton's launcher never ran on a GPU so far; it is tried
+with a driver that does nothing.
 """
 
 from __future__ import annotations

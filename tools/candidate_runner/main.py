@@ -149,7 +149,7 @@ class Runner:
         if frame.kind == "leave":
             return False
         try:
-            header, payload = _REQUESTS[frame.kind](self, frame)
+            header, payload = REQUESTS[frame.kind](self, frame)
         except CandidateFailure as failure:
             header, payload = failure.as_header(), ()
         if (seen := self._watch.take()) is not None:
@@ -384,7 +384,7 @@ class Runner:
         return {"kind": kind, "parcel": packed.header}, packed.payload
 
 
-_REQUESTS: dict[str, Callable[[Runner, Frame], tuple[dict[str, Any], Any]]] = {
+REQUESTS: dict[str, Callable[[Runner, Frame], tuple[dict[str, Any], Any]]] = {
     "load": Runner.load,
     "construct": Runner.construct,
     "weights": Runner.weights,

@@ -33,7 +33,10 @@ def digest(output: Any) -> torch.Tensor:
 
 
 def picked(one: Any, other: Any, state: torch.Tensor) -> Any:
-    """The arguments that `state` picks from two draws; what has another form in `other` is `one`'s."""
+    """The next arguments: each row from `one` or `other` by the bits of `state`.
+
+    Tensors whose shape or dtype differs between the two draws are taken from `one`.
+    """
     salt = iter(range(1 << 30))
 
     def pick(left: Any, right: Any) -> Any:

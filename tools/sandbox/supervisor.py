@@ -1,8 +1,8 @@
 """The supervisor of one candidate's process tree: starts it, watches its limits, ends all of it.
 
-It is a fork of the fork server that runs none of the candidate's code. It keeps what the tree prints,
-and reports to the judge over a line of its own, whose other end closing means: end it. So does the
-end of the fork server.
+It is a fork of the fork server that runs none of the candidate's code. It captures what the tree
+prints, and reports to the judge on its own socket. It kills the tree when the judge closes that socket
+or when the fork server exits.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ _MAX_GRID = (2**31 - 1, 65535, 65535)
 
 
 class CompileFailure(Exception):
-    """Triton or ptxas refuses; `code` is judge.md's, `line` the candidate's."""
+    """Triton or ptxas refuses; `code` is a rejection code, `line` the candidate's."""
 
     def __init__(
         self,

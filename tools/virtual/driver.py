@@ -41,7 +41,7 @@ def supported() -> str | None:
 
 
 class LaunchRefused(RuntimeError):
-    """The executor refused a launch; `code` and `detail` are judge.md's."""
+    """The executor refused a launch; `code` is one of the rejection codes, with its `detail`."""
 
     def __init__(self, code: str, message: str, detail: dict[str, Any]) -> None:
         super().__init__(message)

@@ -78,8 +78,8 @@ class _Claiming(TorchFunctionMode):
 def scramble(fresh: Any) -> None:
     """Fresh integers hold anything on a GPU; torch's own filling gives them one value, to be relied on.
 
-    The same in each call of a process: where it is asked what a kernel's operands follow from, memory that
-    changed of itself would look like somebody's result.
+    The fill is the same in every call of a process. Else the check of where operands come from would see
+    memory change between calls that nobody has written, and take it for a computed result.
     """
     if not isinstance(fresh, torch.Tensor) or fresh.device.type != "cpu" or not fresh.numel():
         return

@@ -1,7 +1,7 @@
 """Hints to the compiler (`tl.multiple_of`, `max_contiguous`, `max_constancy`): do they hold for the values?
 
-A false hint is harmless where the machine code is the same without it, as that of a row number that
-wraps around; so the lines of false ones are kept, and who launches the kernel asks the compiler.
+A false hint matters only if it changes the machine code. Lines with false hints are recorded; the launcher
+compiles the kernel without them and refuses it only if the code differs.
 """
 
 from __future__ import annotations

@@ -352,9 +352,9 @@ def _dram_and_distinct(
 ) -> tuple[int, int]:
     """Bytes that crossed to or from DRAM, and bytes touched at all, in the whole grid.
 
-    Data shared by several programs is first touched as often in the sample as in the whole grid, so first
-    touches are bounded by the tensor. What exceeds it is a further sweep over the same tensor; it
-    finds the tensor in L2 if all that moves in one sweep fits there.
+    Scaling a sample's bytes to the grid counts data that programs share several times, so distinct bytes
+    are at most the tensor's. What exceeds them counts as reading the tensor again: free where all that
+    one pass moves fits into L2, else from DRAM.
     """
     dram = distinct = 0.0
     everything = scale * sum(sum(t.distinct.values()) for t in tensors) * SECTOR_BYTES

@@ -123,7 +123,7 @@ class _Guard:
         self._look()
 
     def in_verified_form(self, args: Any, kwargs: Any) -> tuple[Any, Any]:
-        """The same call with by position and by name what was so when it was verified."""
+        """The call with each argument by position or by name as in a verified call."""
         if (len(args), {*kwargs}) in _FORMS:
             return args, kwargs
         try:

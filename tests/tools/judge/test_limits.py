@@ -7,7 +7,9 @@ import pytest
 from kernelagent.domain.errors import UsageError
 from kernelagent.domain.judge_settings import JudgeSettings
 from kernelagent.domain.problem import ProblemSpec
+from kernelagent.tools.candidate_runner.main import REQUESTS
 from kernelagent.tools.judge.verify.candidate_process import CandidateProcess
+from kernelagent.tools.judge.verify.deaths import DOING
 from kernelagent.tools.judge.verify.limits import Deadline, Limits, limits_for
 from kernelagent.tools.judge.verify.rejection import Rejected, beyond_means
 from kernelagent.tools.wire import pair
@@ -37,3 +39,7 @@ def test_the_time_for_judging_is_what_was_asked_for() -> None:
     assert longer.cpu_s >= 900
     with pytest.raises(UsageError, match="--judging-seconds"):
         JudgeSettings(PROBLEM, judging_seconds=0)
+
+
+def test_a_candidate_that_dies_at_any_request_is_refused_in_words() -> None:
+    assert set(REQUESTS) <= set(DOING)

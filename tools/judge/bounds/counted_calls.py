@@ -120,7 +120,9 @@ def grows_less(
     full: CountedCall,
     reference: tuple[Sequence[EagerRow], Sequence[EagerRow]],
 ) -> str | None:
-    """What at the user's sizes is not what it was where it was executed; None: it has grown as it must.
+    """How the work at the user's sizes falls short of that at the executed ones; None where it does not.
+
+    It does with other kernels, or with less than half of the reference's growth.
 
     `reference`: what torch computes in the reference, executed and at the user's sizes.
     """

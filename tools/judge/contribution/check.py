@@ -1,6 +1,6 @@
 """The audit, in separate processes: did the candidate's kernels do the work, and what do they cost?
 
-Nothing measured here enters the verdict on correctness, and the judged process never sees an audit.
+It rejects a candidate whose kernels did not contribute; whether values are right was decided before.
 """
 
 from __future__ import annotations
@@ -208,9 +208,9 @@ def _launched_what_it_was_judged_with(
         usual = max(sorted(names) for names in judged)
         raise Rejected(
             "kernel_not_contributing",
-            f"while the operations of torch were being watched it launched "
-            f"{', '.join(sorted(kernels)) or 'nothing'}, in no judged call just that ({', '.join(usual)}): "
-            f"launch the same kernels in every call",
+            f"with torch's operations watched, the forward launched "
+            f"{', '.join(sorted(kernels)) or 'nothing'}; no judged call launched just that (for example "
+            f"{', '.join(usual)}): launch the same kernels in every call",
             {"input_set": source.name},
         )
 

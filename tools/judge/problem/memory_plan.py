@@ -1,7 +1,7 @@
 """The sizes at which a problem fits into the memory there is, chosen before anything is drawn.
 
 Sizes give way in this order: the leading dimension, then inner ones with the constructor's arguments
-that carry them, as far as the module accepts them (`sizes`). What is left too large ends here.
+that carry them, as far as the module accepts them (`smaller_sizes`). What is left too large ends here.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The reference as an oracle: computed once as the user gave it and once in float64.
 
 `y64` is the module on the same, already rounded inputs and weights with every floating type raised
-to float64, casts inside the module included; `e` is the module exactly as given (judge.md, section 2).
+to float64, casts inside the module included; `e` is the module exactly as given (docs/how-verification-works.md).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Checks a measured time by chained calls: each input depends on the previous output; outputs are judged.
 
-For honest work a chain takes at most what calling and what picking inputs take by themselves, since
-host and device work overlap: max(a+c, b+d) <= max(a, b) + max(c, d). A
-candidate that answers late, for several calls at once, or from memory takes longer, or answers wrong.
+Let a, b be host and device time of a call, and c, d those of selecting its inputs. Host and device
+overlap, so an honest chained call takes max(a+c, b+d) <= max(a, b) + max(c, d): at most an ordinary call
+and the selection of inputs, one after the other. A candidate that answers late, for several calls at once, or from memory takes longer, or answers wrong.
 """
 
 from __future__ import annotations

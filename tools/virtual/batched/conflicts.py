@@ -38,7 +38,8 @@ def require_no_conflicts(accesses: list[Access]) -> None:
     start = np.concatenate([item.runs.start for item in changes])
     end = np.concatenate([item.runs.end for item in changes])
     program = np.concatenate([item.runs.program for item in changes])
-    # Atomics of one operation have happened in the programs' order; those of several have not.
+    # One atomic operation is applied in the programs' order. Of two, all programs do the first, then all
+    # do the second, which is not the order one after another.
     tag = np.concatenate(
         [
             np.full(item.runs.start.size, _tag(item) if item.kind == "atomic" else _EVERYBODY)
