@@ -10,10 +10,9 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import reduce
-from itertools import chain
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any
 
@@ -41,6 +40,7 @@ class _Owner:
 
     owner: ModuleType | type
     values: tuple[tuple[str, Any], ...]
+    ids: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class WholeInterpreter:
         """Raises `CandidateFailure` for the first function or class that is another now, or was added."""
         changed = [
             f"{owner.__name__}.{name}"
-            for owner, name in chain(_replaced(), _added(str(candidate_file())))
+            for owner, name in _replaced(str(candidate_file()))
             if self._ours.get((id(owner), name), _NOBODYS) is not owner.__dict__.get(name)
         ]
         changed += _altered()
@@ -85,13 +85,23 @@ def _of_the_runner() -> Iterator[_Place]:
             yield reduce(getattr, outer, sys.modules[module]), name
 
 
-def _replaced() -> Iterator[_Place]:
-    """Where another function or class stands than before, or none."""
+def _replaced(file: str | None = None) -> Iterator[_Place]:
+    """Where another function or class stands than before, none, or one that was written in `file`."""
     for known in _TAKEN:
-        now = known.owner.__dict__.get
+        namespace = known.owner.__dict__
+        if _ids(namespace) == known.ids:
+            continue
         for name, value in known.values:
-            if now(name) is not value:
+            if namespace.get(name) is not value:
                 yield known.owner, name
+        for name, value in list(namespace.items()):
+            if type(value) is FunctionType and value.__code__.co_filename == file:
+                yield known.owner, name
+
+
+def _ids(namespace: Mapping[str, Any]) -> tuple[int, ...]:
+    """Of all that stands in it: equal ones need no look at each name."""
+    return tuple(map(id, namespace.values()))
 
 
 def _altered() -> list[str]:
@@ -114,11 +124,11 @@ def _owners() -> Iterator[_Owner]:
         values = tuple(
             (name, value) for name, value in list(vars(module).items()) if _is_code(value)
         )
-        yield _Owner(module, values)
+        yield _Owner(module, values, _ids(vars(module)))
         for _, kind in values:
             if isinstance(kind, type) and id(kind) not in seen:
                 seen.add(id(kind))
-                yield _Owner(kind, tuple(_of_class(kind)))
+                yield _Owner(kind, tuple(_of_class(kind)), _ids(vars(kind)))
 
 
 def _is_code(value: Any) -> bool:
@@ -130,14 +140,6 @@ def _of_class(kind: type) -> Iterator[tuple[str, Any]]:
     for name, value in list(vars(kind).items()):
         if type(value) is FunctionType or type(value) in _WRAPPED:
             yield name, value
-
-
-def _added(file: str) -> Iterator[_Place]:
-    """The candidate's own functions in classes and modules that are not its own."""
-    for known in _TAKEN:
-        for name, value in list(known.owner.__dict__.items()):
-            if type(value) is FunctionType and value.__code__.co_filename == file:
-                yield known.owner, name
 
 
 with warnings.catch_warnings():
