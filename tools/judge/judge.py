@@ -46,7 +46,7 @@ from kernelagent.tools.judge.timing.blocks import Running
 from kernelagent.tools.judge.verify.beyond import Fixed, beyond
 from kernelagent.tools.judge.verify.candidate_process import CandidateProcess
 from kernelagent.tools.judge.verify.limits import Deadline, limits_for
-from kernelagent.tools.judge.verify.rejection import Rejected, beyond_means
+from kernelagent.tools.judge.verify.rejection import Rejected, beyond_means, of_smaller_sizes
 from kernelagent.tools.judge.verify.tolerance import UserTolerance
 from kernelagent.tools.judge.verify.verify import Findings, Verifier
 from kernelagent.tools.sandbox.spawn import ForkServer
@@ -123,6 +123,7 @@ class Judge:
     def evaluate(self, source: str, purpose: Purpose, on_stage: OnStage) -> Evaluation:
         """The verdict on one candidate; a failing candidate is a value, never an exception."""
         stages, context = Stages(on_stage), self.context
+        too_large: Rejected | None = None
         while True:
             findings, blank = Findings(), self._blank(source, context)
             try:
@@ -131,8 +132,9 @@ class Judge:
             except Rejected as refused:
                 smaller = context.smaller() if beyond_means(refused) else None
                 if smaller is None:
-                    return self._refused(blank, refused, stages, findings)
-                context = smaller
+                    why = of_smaller_sizes(refused, too_large) if too_large else refused
+                    return self._refused(blank, why, stages, findings)
+                context, too_large = smaller, refused
         disclosures = (*findings.disclosures.values(), *report.disclosures)
         return Evaluation(
             verdict="accepted",

@@ -9,9 +9,9 @@ from kernelagent.domain.judge_settings import JudgeSettings
 from kernelagent.domain.problem import ProblemSpec
 from kernelagent.tools.candidate_runner.main import REQUESTS
 from kernelagent.tools.judge.verify.candidate_process import CandidateProcess
-from kernelagent.tools.judge.verify.deaths import DOING
+from kernelagent.tools.judge.verify.deaths import DOING, out_of_time
 from kernelagent.tools.judge.verify.limits import Deadline, Limits, limits_for
-from kernelagent.tools.judge.verify.rejection import Rejected, beyond_means
+from kernelagent.tools.judge.verify.rejection import Rejected, beyond_means, of_smaller_sizes
 from kernelagent.tools.wire import pair
 
 PROBLEM = ProblemSpec(path="model.py")
@@ -43,3 +43,14 @@ def test_the_time_for_judging_is_what_was_asked_for() -> None:
 
 def test_a_candidate_that_dies_at_any_request_is_refused_in_words() -> None:
     assert set(REQUESTS) <= set(DOING)
+
+
+def test_a_candidate_that_takes_only_the_sizes_that_are_too_large_here_is_not_at_fault() -> None:
+    too_large = out_of_time("in the forward", 3.0)
+    raised = Rejected("runtime_error", "the forward raised ValueError at line 41")
+    result = of_smaller_sizes(raised, too_large).reason
+    assert result.code == "unverifiable"
+    assert result.detail["means"] == "time"
+    assert "at smaller sizes it ends with: the forward raised ValueError" in result.message
+    wrong = Rejected("wrong_output", "output is wrong")
+    assert of_smaller_sizes(wrong, too_large) is wrong

@@ -6,6 +6,8 @@ from typing import Any
 
 from kernelagent.domain.evaluation import Reason
 
+_RAISED = frozenset({"runtime_error", "compile_error"})
+
 
 class Rejected(Exception):
     """The candidate is refused for `reason`; every check after it is skipped."""
@@ -27,3 +29,15 @@ def compiled_by_torch() -> Rejected:
 def beyond_means(refused: Rejected) -> bool:
     """Whether the interpreter ran out of its time budget, which is not the candidate's fault."""
     return refused.reason.code == "unverifiable" and "means" in refused.reason.detail
+
+
+def of_smaller_sizes(refused: Rejected, too_large: Rejected) -> Rejected:
+    """Why it is refused, where the user's sizes were too large for the device and smaller ones were tried.
+
+    A candidate may be written for the user's sizes alone and raise at others: that is no fault of its own.
+    """
+    if refused.reason.code not in _RAISED:
+        return refused
+    first = too_large.reason
+    message = f"{first.message}; at smaller sizes it ends with: {refused.reason.message}"
+    return Rejected("unverifiable", message, {**first.detail, "smaller": refused.reason.detail})
