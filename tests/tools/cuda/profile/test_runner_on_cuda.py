@@ -114,6 +114,10 @@ def test_the_recorder_stands_aside_before_anything_is_timed(ask: ModelQuery) -> 
     assert ask("prepare_for_the_clock") == [False, True]
 
 
+def test_free_memory_is_overwritten_before_each_turn_of_a_candidate(ask: ModelQuery) -> None:
+    assert ask("overwrite_free_memory") == [False, True, True]
+
+
 @needs_gcc
 def test_while_timing_the_recorder_costs_less_than_a_microsecond_a_launch(tmp_path: Path) -> None:
     assert float(_printed_by(_COSTS, tmp_path)) < 1.0
