@@ -27,7 +27,11 @@ from kernelagent.tools.candidate_runner.forbidding import Forbidding
 from kernelagent.tools.candidate_runner.host_time import HostTime
 from kernelagent.tools.candidate_runner.integrity import Integrity, let_torch_compile
 from kernelagent.tools.candidate_runner.launches import Launches, watch_launches
-from kernelagent.tools.candidate_runner.unwritten import CachedGpuMemory, Unwritten
+from kernelagent.tools.candidate_runner.unwritten import (
+    CachedGpuMemory,
+    Unwritten,
+    keeps_free_blocks,
+)
 from kernelagent.tools.candidate_runner.watch import Watch
 from kernelagent.tools.candidate_runner.whole_interpreter import WholeInterpreter
 from kernelagent.tools.tensors import NotPortable, open_parcel, parcel
@@ -73,7 +77,8 @@ def serve(settings: dict[str, Any], fds: list[int]) -> None:
     judge = Channel(socket.socket(fileno=fds[0]))
     may = bool(settings["may_compile"])
     if settings["device"] == "cuda":
-        unwritten = Unwritten(CachedGpuMemory(int(settings["index"])))
+        memory = CachedGpuMemory(int(settings["index"])) if keeps_free_blocks() else None
+        unwritten = None if memory is None else Unwritten(memory)
         runner = Runner(judge, *_gpu(settings), may_compile=may, unwritten=unwritten)
     else:
         launches = Launches(str(candidate_file()))

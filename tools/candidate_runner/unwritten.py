@@ -100,6 +100,11 @@ class _Place:
         }
 
 
+def keeps_free_blocks() -> bool:
+    """Whether torch keeps what it frees, and can tell where it lies: its other allocators do not."""
+    return torch.cuda.get_allocator_backend() == "native"
+
+
 class CachedGpuMemory:
     """The free blocks of torch's caching allocator, in this process."""
 
