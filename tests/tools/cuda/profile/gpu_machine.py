@@ -97,9 +97,10 @@ def prepare_for_the_clock(settings: Settings, fds: list[int]) -> None:
 
 def overwrite_free_memory(settings: Settings, fds: list[int]) -> None:
     """Whether free memory is overwritten before a candidate's file is imported, and before it is constructed."""
+    from test_unwritten import Arena
+
     from kernelagent.tools.candidate_runner.main import Runner
     from kernelagent.tools.candidate_runner.unwritten import Unwritten
-    from test_unwritten import Arena
 
     arena = Arena(4096, [(0, 4096)])
     nothing: Any = None
