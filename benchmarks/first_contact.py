@@ -78,10 +78,10 @@ MENDS = (
     ),
     Mend(
         "3",
-        "the baseline is given the problem's path as it was typed",
-        "tools/judge/timing/clock.py",
-        "context.settings.problem.seen_from(context.folder)",
-        "context.settings.problem",
+        "the baseline stays in its scratch",
+        "tools/cuda/baseline.py",
+        '    os.chdir(str(settings["folder"]))\n',
+        "",
         "tests/tools/judge/timing/test_baselines.py::test_a_problem_given_by_a_relative_path_is_timed_in_the_users_folder",
     ),
     Mend(
@@ -185,7 +185,7 @@ MENDS = (
         "a full GPU is nothing that anybody expects",
         "tools/judge/problem/devices.py",
         "    except torch.OutOfMemoryError:\n",
-        "    except UsageError:\n",
+        "    except ZeroDivisionError:\n",
         f"{_CUDA}/test_ceilings.py::test_a_full_gpu_is_judged_by_its_data_sheet_and_that_is_said",
     ),
     Mend(
@@ -281,7 +281,7 @@ def tried(root: Path, *tests: str) -> Outcome:
     )
     if done.returncode == 0 and " passed" in done.stdout and " skipped" not in done.stdout:
         return Outcome(False, "")
-    reported = re.search(r"^(?:FAILED|ERROR) \S+(?: - (.*))?$", done.stdout, re.MULTILINE)
+    reported = re.search(r"^(?:FAILED|ERROR) tests/.*?(?: - (.*))?$", done.stdout, re.MULTILINE)
     if done.returncode != 1 or reported is None:
         raise RuntimeError(f"{tests}: {done.stdout[-2000:]}{done.stderr[-2000:]}")
     return Outcome(True, reported[1] or _asserted(done.stdout))
