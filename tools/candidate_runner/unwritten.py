@@ -8,7 +8,7 @@ is not, so enough is taken from it beforehand.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -111,7 +111,7 @@ class CachedGpuMemory:
     def __init__(self, device: int) -> None:
         self._device = torch.device("cuda", device)
         # Taken before a candidate could put others in their places.
-        self._snapshot = torch.cuda.memory_snapshot
+        self._snapshot: Callable[[], Sequence[Mapping[str, Any]]] = torch.cuda.memory_snapshot
         self._as_tensor = torch.as_tensor
         self._empty = torch.empty
         self._settle = torch.cuda.synchronize
