@@ -5,8 +5,7 @@ Nothing here imports the user's module: the judge does, and describes it as data
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
 from kernelagent.domain.estimated import Estimated
@@ -53,15 +52,6 @@ class ProblemSpec:
     def label(self) -> str:
         """What a person calls this problem."""
         return self.path or self.import_name or self.bundle or "problem"
-
-    def seen_from(self, folder: Path) -> ProblemSpec:
-        """The same problem with absolute paths; relative ones are meant from `folder`."""
-        return replace(
-            self,
-            path=None if self.path is None else str(folder / self.path),
-            bundle=None if self.bundle is None else str(folder / self.bundle),
-            whole=None if self.whole is None else self.whole.seen_from(folder),
-        )
 
 
 @dataclass(frozen=True)

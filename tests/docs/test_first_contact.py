@@ -8,9 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.first_contact import MENDS, Mend
+
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "benchmarks" / "results" / "first_contact.md").read_text(encoding="utf-8")
-NAMED = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", PAGE)
+NAME = r"`(tests/[\w/]+\.py)::(\w+)`"
+NAMED = re.findall(NAME, PAGE)
 
 
 def test_each_of_the_fifteen_defects_has_a_test_beside_its_mend() -> None:
@@ -22,3 +25,21 @@ def test_each_of_the_fifteen_defects_has_a_test_beside_its_mend() -> None:
 def test_a_test_that_the_page_names_is_there(file: str, name: str) -> None:
     tree = ast.parse((ROOT / file).read_text(encoding="utf-8"))
     assert name in {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
+
+
+@pytest.mark.parametrize("mend", MENDS, ids=lambda mend: f"{mend.number} {mend.undone}")
+def test_a_mend_that_can_be_taken_back_stands_once_in_its_file(mend: Mend) -> None:
+    assert (ROOT / mend.file).read_text(encoding="utf-8").count(mend.now) == 1
+
+
+def test_each_test_that_the_page_names_is_seen_to_fail_without_its_mend() -> None:
+    table = PAGE.partition("## Each mend taken back")[0]
+    named = {f"{file}::{name}" for file, name in re.findall(NAME, table)}
+    assert named == {mend.test for mend in MENDS if mend.number != "e"}
+    assert "PASSES" not in PAGE
+
+
+def test_an_edit_that_does_not_fit_any_more_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("one, one\n", encoding="utf-8")
+    with pytest.raises(ValueError, match=r"stands 2 times in a\.py"):
+        Mend("1", "", "a.py", "one", "", "").take_back(tmp_path)

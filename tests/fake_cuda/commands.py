@@ -72,6 +72,13 @@ def commands() -> Iterator[Command]:
         status=1,
         says="no_kernel",
     )
+    # What its kernel leaves out holds whatever was there; that is made NaN.
+    yield Command(
+        "evaluate a candidate that writes half of its output",
+        ("evaluate", PROBLEM, "half_written.py", *cuda),
+        status=1,
+        says="never written: columns 256 to 511 of 512.*got nan",
+    )
     yield Command(
         "optimize by relative path",
         ("optimize", PROBLEM, *cuda, *replies, "--out", "emitted.py"),
@@ -179,5 +186,7 @@ def lay_out(sources: Path, work: Path) -> None:
     plain = problem.replace("class Model(", "class ModelNew(")
     (work / "plain.py").write_text(plain, encoding="utf-8")
     candidate = (sources / CANDIDATE).read_text(encoding="utf-8")
+    half = candidate.replace("mask=inside)\n\n", "mask=inside & (at < hidden // 2))\n\n")
+    (work / "half_written.py").write_text(half, encoding="utf-8")
     reply = {"reply": f"```python\n{candidate}```\n"}
     (work / "replies.jsonl").write_text(json.dumps(reply) + "\n", encoding="utf-8")

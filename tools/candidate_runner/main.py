@@ -27,6 +27,11 @@ from kernelagent.tools.candidate_runner.forbidding import Forbidding
 from kernelagent.tools.candidate_runner.host_time import HostTime
 from kernelagent.tools.candidate_runner.integrity import Integrity, let_torch_compile
 from kernelagent.tools.candidate_runner.launches import Launches, watch_launches
+from kernelagent.tools.candidate_runner.unwritten import (
+    CachedGpuMemory,
+    Unwritten,
+    keeps_free_blocks,
+)
 from kernelagent.tools.candidate_runner.watch import Watch
 from kernelagent.tools.candidate_runner.whole_interpreter import WholeInterpreter
 from kernelagent.tools.tensors import NotPortable, open_parcel, parcel
@@ -37,6 +42,8 @@ if TYPE_CHECKING:
     from kernelagent.tools.candidate_runner.repeat import Repeated
 
 _MAX_FRAME = 1 << 40
+_ALLOCATED_PER_INPUT = 4
+"""What a call allocates, at a guess: this many times the bytes of its inputs."""
 _HELD_BYTES = 256 << 20
 """Calls stay alive up to this size, and always the last two, so that a reused buffer shows."""
 
@@ -70,7 +77,9 @@ def serve(settings: dict[str, Any], fds: list[int]) -> None:
     judge = Channel(socket.socket(fileno=fds[0]))
     may = bool(settings["may_compile"])
     if settings["device"] == "cuda":
-        runner = Runner(judge, *_gpu(settings), may_compile=may)
+        memory = CachedGpuMemory(int(settings["index"])) if keeps_free_blocks() else None
+        unwritten = None if memory is None else Unwritten(memory)
+        runner = Runner(judge, *_gpu(settings), may_compile=may, unwritten=unwritten)
     else:
         launches = Launches(str(candidate_file()))
         runner = Runner(judge, *_virtual(settings, fds), launches, may_compile=may)
@@ -123,9 +132,18 @@ class Runner:
     """Answers the judge's requests about one candidate, one at a time."""
 
     def __init__(
-        self, judge: Channel, device: str, scope: Scope, launches: Launches, *, may_compile: bool
+        self,
+        judge: Channel,
+        device: str,
+        scope: Scope,
+        launches: Launches,
+        *,
+        may_compile: bool,
+        unwritten: Unwritten | None = None,
     ) -> None:
         self._judge = judge
+        self._unwritten = unwritten
+        self._calls = 0
         self._device = device
         self._scope = scope
         self._launches = launches
@@ -159,10 +177,24 @@ class Runner:
         return True
 
     @contextlib.contextmanager
-    def _candidates_turn(self, doing: str, *, keeps_random_state: bool = False) -> Iterator[None]:
+    def _candidates_turn(
+        self, doing: str, *, keeps_random_state: bool = False, given: Any = ()
+    ) -> Iterator[None]:
         """The candidate's code runs in it, and must leave everything as it found it."""
+        self._overwrite_unwritten(doing, given)
         with self._scope(), self._integrity.kept(doing, keeps_random_state=keeps_random_state):
             yield
+
+    def _overwrite_unwritten(self, doing: str, given: Any) -> None:
+        if self._unwritten is None:
+            return
+        size = _ALLOCATED_PER_INPUT * sum(t.numel() * t.element_size() for t in _tensors(given))
+        try:
+            # In turn, so that an integer that happens to be right once is wrong the next time.
+            self._unwritten.overwrite(noise=self._calls % 2 == 1, expected_bytes=size)
+        except RuntimeError as error:
+            # What an earlier kernel did wrong comes out here.
+            raise failure_of(error, doing) from error
 
     def load(self, frame: Frame) -> tuple[dict[str, Any], Any]:
         with self._candidates_turn("importing the file"):
@@ -197,13 +229,14 @@ class Runner:
             self._take_configuration(int(frame.header["configuration"]))
         if frame.header["in_place"]:
             args, kwargs = self._in_the_same_memory((args, kwargs))
-        turn = self._candidates_turn("the forward", keeps_random_state=keeps)
+        turn = self._candidates_turn("the forward", keeps_random_state=keeps, given=(args, kwargs))
         with turn, allowed, self._host.call():
             if step is None:
                 output = self._loaded().forward(args, kwargs)
             else:
                 output = self._loaded().training_step(args, kwargs, step)
             self._settle()
+        self._calls += 1
         changed = not _same(pristine, (args, kwargs))
         self._held[frame.header["call"]] = _Held(output, (args, kwargs), pristine, changed)
         while len(self._held) > 2 and sum(h.bytes for h in self._held.values()) > _HELD_BYTES:

@@ -41,7 +41,7 @@ class Fixture:
     needs_gpu: bool = False
     """True when what it does exists on `cuda` only."""
     on_cuda: tuple[str, ...] = ()
-    """Codes that are as right on `cuda`, where fresh memory holds whatever was there before."""
+    """Codes that are as right on `cuda`, where a launch that `virtual` refuses may go through."""
 
     @property
     def needs_virtual(self) -> bool:

@@ -79,17 +79,20 @@ def test_what_only_the_interpreter_is_sure_to_see_is_not_judged_on_a_gpu_and_nam
 
 
 @pytest.mark.parametrize(
-    ("device", "code", "right"),
+    ("name", "device", "code", "right"),
     [
-        ("virtual", "nonfinite", True),
-        ("virtual", "wrong_output", False),
-        ("cuda", "wrong_output", True),
-        ("cuda", "nonfinite", True),
-        ("cuda", None, False),
+        ("stores-nothing", "virtual", "nonfinite", True),
+        ("stores-nothing", "cuda", "nonfinite", True),
+        ("stores-nothing", "cuda", "wrong_output", False),
+        ("no-grid-at-all", "virtual", "nonfinite", False),
+        ("no-grid-at-all", "cuda", "nonfinite", True),
+        ("no-grid-at-all", "cuda", None, False),
     ],
 )
-def test_on_a_gpu_what_was_never_written_may_be_any_number(device, code, right):
-    fixture = next(e.fixture for e in entries("cuda") if e.fixture.name == "stores-nothing")
+def test_what_was_never_written_is_nan_on_a_gpu_too_where_a_launch_of_no_program_is_left_out(
+    name, device, code, right
+):
+    fixture = next(e.fixture for e in entries("cuda") if e.fixture.name == name)
     assert Checked(fixture, device, code, "", (), 1.0).as_expected is right
 
 

@@ -70,8 +70,8 @@ class BaselineTimed:
         """`mode`: of torch.compile; None runs eager. `stack` ends the process."""
         ours, theirs = pair()
         settings = {
+            "problem": to_data(context.settings.problem),
             # It begins in a scratch, where a relative path leads nowhere.
-            "problem": to_data(context.settings.problem.seen_from(context.folder)),
             "folder": str(context.folder),
             "compile": mode,
             "device": context.judge_device.torch_device,

@@ -95,6 +95,34 @@ def prepare_for_the_clock(settings: Settings, fds: list[int]) -> None:
     _answer(fds, [before, CompiledKernel.run is original])
 
 
+def overwrite_free_memory(settings: Settings, fds: list[int]) -> None:
+    """Whether free memory is overwritten before a candidate's file is imported, and before it is constructed."""
+    from test_unwritten import Arena
+
+    from kernelagent.tools.candidate_runner.main import Runner
+    from kernelagent.tools.candidate_runner.unwritten import Unwritten
+
+    arena = Arena(4096, [(0, 4096)])
+    nothing: Any = None
+    launches = Launches(str(candidate_file()))
+    runner = Runner(
+        nothing,
+        "cpu",
+        contextlib.nullcontext,
+        launches,
+        may_compile=False,
+        unwritten=Unwritten(arena),
+    )
+    given = {"how": "init", "keeps_random_state": True, "training": False, "empty": False}
+    seen = [bool(arena.content.all())]
+    runner.load(Frame({"source": MODULE}, memoryview(b"")))
+    seen.append(bool(arena.content.all()))
+    arena.content[:] = 0
+    runner.construct(_frame(((), {}), **given))
+    seen.append(bool(arena.content.all()))
+    _answer(fds, seen)
+
+
 def _frame(value: Any, **header: Any) -> Frame:
     packed = parcel(value)
     payload = memoryview(b"".join(bytes(part) for part in packed.payload))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack
-from pathlib import Path
 
 import pytest
 import torch
@@ -60,12 +59,3 @@ def test_a_problem_given_by_a_relative_path_is_timed_in_the_users_folder(
         x = torch.ones(64)
         side.prepare([((x,), {}), ((x,), {})])
         assert side.per_call_us() > 0
-
-
-def test_paths_are_meant_from_the_folder_where_the_user_started() -> None:
-    folder = Path("/home/somebody/work")
-    seen = ProblemSpec(path="a/b.py", module="Model").seen_from(folder)
-    assert seen == ProblemSpec(path="/home/somebody/work/a/b.py", module="Model")
-    assert ProblemSpec(path="/x/b.py").seen_from(folder).path == "/x/b.py"
-    assert ProblemSpec(bundle="run/b").seen_from(folder).bundle == "/home/somebody/work/run/b"
-    assert ProblemSpec(import_name="a.b").seen_from(folder) == ProblemSpec(import_name="a.b")
