@@ -277,9 +277,8 @@ class Launcher:
         hints.false.clear()
         sampling = counting and not self.whole_grids
         programs, share = sampled(launch, self.places) if sampling else (None, 1.0)
-        if counting:
-            for hollow in self._unfilled.values():
-                hollow.forget_pages()
+        self.interpreter.after_chunk = self._forget_pages if counting else _nothing
+        self.interpreter.after_chunk()
         spent = self._seconds - self._seconds_left
         clock = Clock(launch, self._seconds_left, spent, projects=not counting)
         observers: list[Observer] = [clock]
@@ -324,6 +323,11 @@ class Launcher:
         if counter is not None:
             logged.traffic = counter.result(launch)
 
+    def _forget_pages(self) -> None:
+        """Pages of tensors without contents count again at each of their addresses."""
+        for hollow in self._unfilled.values():
+            hollow.forget_pages()
+
     def _run_in_turns(self, logged: Logged, bound: Bound, secret: int) -> None:
         seconds = min(_IN_TURNS_S, self._seconds_left / 2)
 
@@ -362,6 +366,10 @@ class Launcher:
             if known is not None:
                 known.close()
         return self._unfilled[key].memory, 0
+
+
+def _nothing() -> None:
+    """After a chunk of programs on real contents."""
 
 
 def _place(error: BaseException) -> dict[str, int]:

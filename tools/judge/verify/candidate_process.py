@@ -435,6 +435,9 @@ class CandidateProcess(Closing):
 
     def _failed(self, header: Mapping[str, Any]) -> NoReturn:
         code, detail = str(header.get("code")), header.get("detail")
+        if code == "runtime_error" and self._executor is not None and not self._executor_alive():
+            # The candidate saw no more than a closed line.
+            raise self._executor_failure("its process ended")
         if code not in CODES:
             self._broke_protocol(f"it reports the unknown failure {code!r:.60}")
         raise Rejected(

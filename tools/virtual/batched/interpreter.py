@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any
@@ -65,6 +65,7 @@ class BatchedInterpreter:
         """How the last launch was run."""
         self.printed = ""
         """The beginning of what the last launch printed."""
+        self.after_chunk: Callable[[], None] = lambda: None
         self._language = BatchedLanguage()
         self.hints = self.reference.builder.hints = self._language.builder.hints
         """What the kernel of the last launch told the compiler."""
@@ -202,6 +203,7 @@ class _Job:
             done = self.how.together + self.how.alone
             for clock in self._clocks:
                 clock.progress(done)
+            self._owner.after_chunk()
         return done
 
     def _over(self, done: int) -> bool:
