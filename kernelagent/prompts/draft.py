@@ -13,10 +13,17 @@ from kernelagent.domain.evaluation import DeviceFacts
 from kernelagent.domain.history import History, Message, Turn, TurnRequest
 from kernelagent.domain.model_options import Style
 from kernelagent.domain.problem import ProblemFacts
+from kernelagent.prompts.costs import (
+    device_lines,
+    executed_lines,
+    reference_lines,
+    stride_lines,
+    tolerance_lines,
+)
 from kernelagent.prompts.repeats import lessons, summary
 
 _TEMPLATES = Path(__file__).parent
-_WORDING = 2
+_WORDING = 3
 """Increment it when the wording changes on purpose; the hash detects every change."""
 _SUMMARIES = 12
 """Turns outside the window that are still told in one line each."""
@@ -85,7 +92,7 @@ def draft_of(
 
 def messages_of(draft: Draft) -> tuple[Message, ...]:
     """The task, then each shown turn as reply and feedback, then what is asked now."""
-    task = _text("task.md.j2", facts=draft.facts, device=draft.device, source=draft.source)
+    task = _text("task.md.j2", **_task_fields(draft))
     if draft.guide:
         task = f"{task}\n\n{_text('guide.md.j2')}"
     messages = [Message("system", _text("system.md.j2")), Message("user", task)]
@@ -106,6 +113,23 @@ def messages_of(draft: Draft) -> tuple[Message, ...]:
     )
     messages[-1] = Message("user", f"{messages[-1].content}\n\n{now}")
     return tuple(messages)
+
+
+def _task_fields(draft: Draft) -> dict[str, object]:
+    """What `task.md.j2` says; for small models without costs and the notes on Triton."""
+    facts, device = draft.facts, draft.device
+    costs = draft.style != "small"
+    return {
+        "facts": facts,
+        "device": device,
+        "source": draft.source,
+        "costs": costs,
+        "strides": stride_lines(facts),
+        "executed": executed_lines(facts) if costs else [],
+        "device_costs": device_lines(device) if costs else [],
+        "reference": reference_lines(facts) if costs else [],
+        "tolerances": tolerance_lines(facts) if costs else [],
+    }
 
 
 @cache
