@@ -90,8 +90,8 @@ def tolerance_lines(facts: ProblemFacts) -> list[str]:
 
 _PRECISION = {
     "highest": [
-        "float32 products must be as exact as float32: `tl.dot(a, b, input_precision=\"ieee\")` uses no "
-        "tensor cores, `input_precision=\"tf32x3\"` (3xTF32: three products on tensor cores) is accurate "
+        'float32 products must be as exact as float32: `tl.dot(a, b, input_precision="ieee")` uses no '
+        'tensor cores, `input_precision="tf32x3"` (3xTF32: three products on tensor cores) is accurate '
         "enough and mostly faster; plain tf32, which is `tl.dot`'s default, and bf16 are refused"
     ],
     "high": ["float32 products may be TF32, which is `tl.dot`'s default; bf16 is refused"],
@@ -102,7 +102,7 @@ _PRECISION = {
 def _tolerance(item: Tolerance, facts: ProblemFacts) -> str:
     dtype = next((o.dtype for o in facts.outputs if o.name == item.output), None)
     at = f"{item.output}: on ordinary inputs (values of RMS {item.scale:.3g})"
-    unit = _HALF_ULPS.get(dtype or "", None)
+    unit = _HALF_ULPS.get(dtype or "")
     in_ulps = ""
     if unit is not None and item.scale > 0:
         ulps = item.rms_error / (2 * unit * item.scale)

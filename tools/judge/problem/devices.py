@@ -14,8 +14,8 @@ from kernelagent.domain.errors import EnvironmentFault
 from kernelagent.domain.evaluation import DeviceFacts
 from kernelagent.tools.cuda.ceilings import MeasuredCeilings, known_or_measured, with_measured
 from kernelagent.tools.cuda.obstacles import closed_nodes
-from kernelagent.tools.sandbox.file_access import gpu_nodes
 from kernelagent.tools.estimates.library import library_for
+from kernelagent.tools.sandbox.file_access import gpu_nodes
 from kernelagent.tools.virtual.ceilings import DeviceCeilings, ceilings_for
 from kernelagent.tools.virtual.data_sheets import ceilings_of
 
