@@ -74,6 +74,10 @@ class RunConfig(JudgeOptions, BudgetOptions):
         float,
         Option("How long inputs near yours are tried on the winner.", LIMITS, shown="10", least=0),
     ] = 10.0
+    tool_calls: Annotated[
+        int,
+        Option("How many candidates a writer may have checked before each turn.", LIMITS, least=0),
+    ] = 8
     out: Annotated[
         str | None,
         Option("Where the module is written.", OUTPUT, shown="<file>_optimized.py here"),

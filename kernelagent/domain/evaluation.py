@@ -142,6 +142,8 @@ class KernelFacts:
     bound: str | None = None
     tier: str = "compiler"
     """Where the facts come from: `compiler`, `counted`, `cupti`, `ncu`, joined by `+`; or `launches`."""
+    waves: float | None = None
+    """Programs over those the whole device holds at once; the last part of a wave leaves some idle."""
     barriers: int | None = None
     """Instructions that wait for the other threads of a program."""
     device_us: float | None = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from kernelagent.domain.errors import PromptTooLong
 from kernelagent.domain.evaluation import DeviceFacts
@@ -43,6 +44,8 @@ class QueryRunner:
     on_text: Callable[[str], None] = lambda _: None
     prompts: str = "strong"
     redact: Redactor = field(default_factory=Redactor)
+    check: Callable[[int, str], str] | None = None
+    """Of `Tools`: looks at a candidate for a turn; None where there are no tools."""
     _refused: dict[str, int] = field(default_factory=dict)
     """Prompt limit in tokens of each model, learnt from the endpoint's refusals."""
 
@@ -80,6 +83,8 @@ class QueryRunner:
     def ask(self, ask: ModelQuery) -> Turn | Exhausted | NotAnswered:
         """Ask the model; its reply is logged before it is used. Raises `ModelError`."""
         began = self.clock()
+        if self.check is not None:
+            ask = replace(ask, check=partial(self.check, ask.turn))
 
         def progress(text: str, characters: int) -> None:
             self.publish(ReplyProgressed(ask.turn, text, characters))
