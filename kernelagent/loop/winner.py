@@ -89,9 +89,17 @@ class Winner:
         ranked = sorted((t for t in history.turns if t.accepted), key=lambda t: (-t.score, t.index))
         shortfall = "no candidate was accepted"
         kept: tuple[Turn, Evaluation] | None = None
+        began = time.monotonic()
         for turn in ranked[:_TRIED_WINNERS]:
-            if turn.candidate is None:
+            if turn.candidate is None or turn.evaluation is None:
                 continue
+            if standing(turn.evaluation) == "slower":
+                # Judged again it is the same candidate: nothing would come of it.
+                shortfall = f"turn {turn.index}: {why_not_faster(turn.evaluation)}"
+                break
+            if time.monotonic() - began > self.config.judging_seconds:
+                shortfall += "; judging the next one again would take too long"
+                break
             winner = self._measured(turn.index, turn.candidate)
             fault = _why_not(winner)
             if fault is None:
@@ -101,6 +109,9 @@ class Winner:
                 kept = turn, winner
             shortfall = f"turn {turn.index}, judged again: {fault}"
             self.warn_once(shortfall)
+            if kept is not None and winner.timing is None:
+                # The others rank below it by the same estimate.
+                break
         status = ExitStatus.INTERRUPTED if interrupted else ExitStatus.NOT_FOUND
         outcome: Outcome = "interrupted" if interrupted else "none"
         if kept is not None and not interrupted:
