@@ -29,6 +29,7 @@ from kernelagent.storage.run_state import RunState
 
 Outcome = Literal["better", "not_faster", "none", "interrupted", "failed"]
 _TRIED_WINNERS = 3
+_NONE_ACCEPTED = "no candidate was accepted"
 
 
 @dataclass(frozen=True)
@@ -87,7 +88,7 @@ class Winner:
     def emit_best(self, history: History, why: str, *, interrupted: bool) -> Ending:
         """The best turn that holds when it is judged again, written out; else why there is none."""
         ranked = sorted((t for t in history.turns if t.accepted), key=lambda t: (-t.score, t.index))
-        shortfall = "no candidate was accepted"
+        shortfall = _NONE_ACCEPTED
         kept: tuple[Turn, Evaluation] | None = None
         began = time.monotonic()
         for turn in ranked[:_TRIED_WINNERS]:
@@ -95,8 +96,9 @@ class Winner:
                 continue
             if standing(turn.evaluation) == "slower":
                 # Judged again it is the same candidate: nothing would come of it.
-                shortfall = f"turn {turn.index}: {why_not_faster(turn.evaluation)}"
-                break
+                if shortfall == _NONE_ACCEPTED:
+                    shortfall = f"turn {turn.index}: {why_not_faster(turn.evaluation)}"
+                continue
             if time.monotonic() - began > self.config.judging_seconds:
                 shortfall += "; judging the next one again would take too long"
                 break
