@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from threading import Lock
 from typing import Any, Literal
 
 import msgspec
@@ -22,6 +23,7 @@ from kernelagent.domain.judge_settings import JudgeSettings
 from kernelagent.domain.problem import ProblemFacts
 from kernelagent.domain.profile import ReferenceProfile
 from kernelagent.domain.serialization import from_data, to_data
+from kernelagent.domain.tool_calls import Checked
 from kernelagent.domain.whole_model import Scan, WholeModel
 from kernelagent.tools.closing import Closing
 from kernelagent.tools.versions import require_supported
@@ -35,6 +37,8 @@ _BOOT = (
     "from kernelagent.tools.judge.server import main; del sys.path[0]; gc.freeze(); gc.enable(); "
     "main(int(sys.argv[2]))"
 )
+_HUGE_PAGES = "glibc.malloc.hugetlb=1"
+"""Ask for huge pages: half of the time to read a large problem went into faulting in small ones."""
 _MAX_HEADER = 1 << 28
 
 
@@ -45,6 +49,7 @@ class _Connection(Closing):
         require_supported()
         ours, theirs = pair()
         self._channel = ours
+        self._one_at_a_time = Lock()
         os.set_inheritable(theirs.socket.fileno(), True)
         self._process = subprocess.Popen(
             [sys.executable, "-P", "-c", _BOOT, _ROOT, str(theirs.socket.fileno())],
@@ -52,6 +57,7 @@ class _Connection(Closing):
             stdout=2,  # the descriptor: a notebook's sys.stderr may have none
             pass_fds=(theirs.socket.fileno(),),
             start_new_session=True,
+            env={**os.environ, "GLIBC_TUNABLES": _tunables()},
         )
         theirs.close()
 
@@ -67,6 +73,11 @@ class _Connection(Closing):
         self._channel.close()
 
     def _ask(self, request: dict[str, Any], on_stage: Callable[[Stage], None]) -> Frame:
+        # A writer may have a candidate checked while another of its calls is being judged.
+        with self._one_at_a_time:
+            return self._answer(request, on_stage)
+
+    def _answer(self, request: dict[str, Any], on_stage: Callable[[Stage], None]) -> Frame:
         try:
             self._channel.send(request)
             while True:
@@ -114,6 +125,11 @@ class JudgeProcess(_Connection):
     def evaluate(self, candidate: Candidate, on_stage: Callable[[Stage], None]) -> Evaluation:
         """Judge one candidate as a turn does."""
         return self._judge(candidate, "turn", on_stage)
+
+    def check(self, candidate: Candidate) -> Checked:
+        """Compile and count one candidate; nothing is verified."""
+        request = {"kind": "check", "source": candidate.source}
+        return from_data(self._ask(request, _ignore).header["checked"], Checked)
 
     def certify(self, candidate: Candidate, on_stage: Callable[[Stage], None]) -> Evaluation:
         """Judge the winner again: fresh processes, new seeds, the long measurement on `cuda`."""
@@ -175,6 +191,10 @@ class WholeModelProcess(_Connection):
 
     def _of(self, kind: str, **more: Any) -> Frame:
         return self._ask({"kind": kind, "settings": self._settings, **more}, _ignore)
+
+
+def _tunables() -> str:
+    return ":".join(filter(None, (_HUGE_PAGES, os.environ.get("GLIBC_TUNABLES"))))
 
 
 def _ignore(_: Stage) -> None:

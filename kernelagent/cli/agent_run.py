@@ -116,6 +116,15 @@ class AgentRun:
             over=after is None,
         )
 
+    def check(self, code: str) -> str:
+        """Compile and count a candidate for the open turn; raises `UsageError` when there is none."""
+        ask = self._model.open_ask()
+        if ask is None:
+            raise UsageError(self._ended())
+        if ask.check is None:
+            raise UsageError("this run has no checks (--tool-calls 0)")
+        return ask.check(code)
+
     def history(self) -> str:
         """One line a turn, and what the run holds so far."""
         self._model.open_ask()

@@ -21,9 +21,16 @@ MISSING = (
 )
 INSTRUCTIONS = """\
 You optimize a PyTorch module with Triton kernels. Call read_problem first. Write a complete Python
-file and hand it to submit_candidate: it is compiled, verified against a float64 reference, timed and
+file, have it looked at by check_candidate where that helps, and hand it to submit_candidate: it is compiled, verified against a float64 reference, timed and
 profiled, and you get the findings. React to them and submit again. Each submission is a turn of a
 budget. Call finish when you are done: the best of all turns is judged once more and written out."""
+_ARGUMENTS: dict[str, tuple[type, str]] = {
+    "code": (str, "The complete Python file that defines ModelNew."),
+    "reasoning": (str, "One or two sentences: what you change and why."),
+    "turn": (int, "The turn's number, as list_history has it."),
+    "why": (str, "One sentence for the report: why you stop."),
+}
+"""What each argument of a tool is, for the client."""
 _TELL_S = 3.0
 """How often a waiting client is told what is being done."""
 
@@ -43,6 +50,7 @@ def server_for(run: AgentRun) -> MCPServer[Any]:
         from mcp.server import MCPServer
         from mcp.server.mcpserver import Context
         from mcp.server.mcpserver.exceptions import ToolError
+        from pydantic import Field
     except ImportError as error:
         raise EnvironmentFault(MISSING) from error
 
@@ -77,28 +85,52 @@ def server_for(run: AgentRun) -> MCPServer[Any]:
         return await waiting(run.problem, ctx)
 
     async def submit_candidate(
-        code: Annotated[str, "The complete Python file that defines ModelNew."],
+        code: str,
         ctx: Any,
-        reasoning: Annotated[str, "One or two sentences: what you change and why."] = "",
+        reasoning: str = "",
     ) -> Submitted:
         """Have a candidate judged; returns the verdict, the findings and the profile in words."""
         return await waiting(lambda: run.submit(code, reasoning), ctx)
+
+    async def check_candidate(
+        code: str,
+        ctx: Any,
+    ) -> str:
+        """Compile a candidate and count its traffic without spending a turn: registers, spills, shared
+        memory, occupancy, waves and the estimated time, in seconds. Nothing is verified."""
+        return await waiting(lambda: run.check(code), ctx)
 
     async def list_history(ctx: Any) -> str:
         """List the turns so far, one line each."""
         return await waiting(run.history, ctx)
 
-    async def show_turn(turn: int, ctx: Any) -> str:
+    async def show_turn(
+        turn: int,
+        ctx: Any,
+    ) -> str:
         """Show one turn: its code and its findings."""
         return await waiting(lambda: run.turn(turn), ctx)
 
-    async def finish(ctx: Any, why: str = "") -> Finished:
+    async def finish(
+        ctx: Any,
+        why: str = "",
+    ) -> Finished:
         """End the run: the best candidate is judged again with fresh inputs and written out."""
         return await waiting(lambda: run.finish(why), ctx)
 
     server: MCPServer[Any] = MCPServer("kernelagent", instructions=INSTRUCTIONS)
-    for tool in (read_problem, submit_candidate, list_history, show_turn, finish):
+    for tool in (
+        read_problem,
+        check_candidate,
+        submit_candidate,
+        list_history,
+        show_turn,
+        finish,
+    ):
         # The SDK hands its context to the parameter of this type, and asks the client for the others.
         tool.__annotations__["ctx"] = Context
+        for name in tool.__annotations__.keys() & _ARGUMENTS.keys():
+            kind, description = _ARGUMENTS[name]
+            tool.__annotations__[name] = Annotated[kind, Field(description=description)]
         server.add_tool(tool)
     return server

@@ -13,7 +13,7 @@ import msgspec
 from kernelagent.domain.budget import BudgetOptions
 from kernelagent.domain.errors import UsageError
 from kernelagent.domain.judge_settings import JudgeOptions
-from kernelagent.domain.model_options import COMPILER, Style, VllmOptions
+from kernelagent.domain.model_options import COMPILER, STYLES, VllmOptions
 from kernelagent.domain.options import (
     LIMITS,
     OUTPUT,
@@ -56,7 +56,14 @@ class RunConfig(JudgeOptions, BudgetOptions):
         dict[str, str], Option("An option of the strategy, as key=value; repeatable.", SEARCH)
     ] = field(default_factory=dict)
     seed: Annotated[int, Option("Seed of the strategy.", SEARCH)] = 0
-    prompts: Annotated[Style, Option("strong or small: how prompts are worded.", WRITER)] = "strong"
+    prompts: Annotated[
+        str,
+        Option(
+            "How prompts are worded: strong, small, or a folder with your templates.",
+            WRITER,
+            STYLES,
+        ),
+    ] = "strong"
     memory: Annotated[
         str | None,
         Option("Lessons of earlier runs: read for each turn, added to at the end.", WRITER),
@@ -67,6 +74,10 @@ class RunConfig(JudgeOptions, BudgetOptions):
         float,
         Option("How long inputs near yours are tried on the winner.", LIMITS, shown="10", least=0),
     ] = 10.0
+    tool_calls: Annotated[
+        int,
+        Option("How many candidates a writer may have checked before each turn.", LIMITS, least=0),
+    ] = 8
     out: Annotated[
         str | None,
         Option("Where the module is written.", OUTPUT, shown="<file>_optimized.py here"),

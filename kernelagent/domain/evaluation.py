@@ -70,6 +70,11 @@ class DeviceFacts:
     """Peak bandwidth of device memory, as the maker publishes it."""
     gpu: str | None = None
     """The short name `virtual` was asked for, such as `h100`; None on `cuda` and in older records."""
+    operations_per_s: tuple[tuple[str, float], ...] = ()
+    """Peak rates the maker publishes: dense products on tensor cores by operand type, and `fp32` of the
+    other units; a multiply-add counts twice. Empty in older records, here and below None."""
+    launch_us: float | None = None
+    """What the estimate adds for each launch of a Triton kernel."""
 
 
 @dataclass(frozen=True)
@@ -137,6 +142,8 @@ class KernelFacts:
     bound: str | None = None
     tier: str = "compiler"
     """Where the facts come from: `compiler`, `counted`, `cupti`, `ncu`, joined by `+`; or `launches`."""
+    waves: float | None = None
+    """Programs over those the whole device holds at once; the last part of a wave leaves some idle."""
     barriers: int | None = None
     """Instructions that wait for the other threads of a program."""
     device_us: float | None = None

@@ -16,6 +16,7 @@ from kernelagent.domain.evaluation import DeviceFacts, Evaluation, Stage
 from kernelagent.domain.history import TurnRequest
 from kernelagent.domain.problem import ProblemFacts, ProblemSpec
 from kernelagent.domain.serialization import Unread, from_data, from_json, to_data
+from kernelagent.domain.tool_calls import Checked
 
 SCHEMA = "kernelagent.event/1"
 Act = Literal["pause", "resume", "stop", "hint", "pin", "unpin", "ban", "unban", "budget", "emit"]
@@ -105,6 +106,22 @@ class TurnDropped:
 
     turn: int
     why: str
+
+
+@dataclass(frozen=True)
+class ToolCalled:
+    """A writer's look at a candidate before it hands one in; it spends no turn."""
+
+    turn: int
+    """The turn that waits for a candidate."""
+    number: int
+    """Of the turn's calls, from 1."""
+    tool: str
+    source: str
+    answer: str
+    """The words that the writer got."""
+    checked: Checked | None = None
+    """None where the call was refused."""
 
 
 @dataclass(frozen=True)
@@ -223,6 +240,7 @@ Event: TypeAlias = (
     | ReplyReceived
     | TurnVoid
     | TurnDropped
+    | ToolCalled
     | StageFinished
     | StageProgressed
     | Evaluated

@@ -6,14 +6,14 @@ import shlex
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Literal
 
 from kernelagent.domain.errors import UsageError
 
 COMPILER = "compiler"
 """The built-in policy."""
-Style = Literal["strong", "small"]
-"""How prompts are worded: `small` has shorter sentences and a worked example."""
+STYLES = ("strong", "small")
+"""How prompts are worded: `small` has shorter sentences and a worked example. Any other value of
+`--prompts` is a folder with templates of the user's own."""
 PYTHON = "KERNELAGENT_VLLM_PYTHON"
 ARGUMENTS = "KERNELAGENT_VLLM_ARGS"
 

@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 
 from kernelagent.domain.estimated import Estimated
 from kernelagent.domain.options import PROBLEM, Option
+from kernelagent.domain.profile import Operation
 
 Mode = Literal["eval", "train"]
 
@@ -65,6 +66,16 @@ class TensorFacts:
     strides: tuple[int, ...] = ()
     kind: Literal["input", "output", "parameter", "buffer"] = "input"
 
+    @property
+    def contiguous(self) -> bool:
+        """Whether its elements lie as torch lays them out by default; True where no strides are known."""
+        expected = 1
+        for size, stride in zip(reversed(self.shape), reversed(self.strides), strict=False):
+            if size not in (0, 1) and stride != expected:
+                return False
+            expected *= size
+        return True
+
 
 @dataclass(frozen=True)
 class InputSet:
@@ -87,12 +98,41 @@ class Remark:
 
 
 @dataclass(frozen=True)
+class LeastTime:
+    """The least time of one forward, from what it must move and compute at the device's peak rates."""
+
+    moved_bytes: int
+    """Inputs, weights and buffers that are read, once, and outputs."""
+    flops: dict[str, int]
+    """Of products, by the type they are computed in; a multiply-add counts twice."""
+    bytes_us: float
+    operations_us: float
+    """Products and elementwise operations; fp32 products as three of tf32 where that is faster."""
+    us: float
+    """The longer of the two in one launch, host included; never above the estimate of eager."""
+
+
+@dataclass(frozen=True)
 class ReferenceEstimate:
     """What the user's own module takes for one input set at its own sizes: never a measurement."""
 
     input_set: str
     eager_us: Estimated
     compile_us: Estimated
+    operations: tuple[Operation, ...] = ()
+    """Of eager, dearest first; empty here, and below None, in records of older versions."""
+    least: LeastTime | None = None
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """The errors against float64 that one output may have, on an ordinary draw of the first input set."""
+
+    output: str
+    scale: float
+    """RMS of its values."""
+    rms_error: float
+    max_error: float
 
 
 @dataclass(frozen=True)
@@ -122,5 +162,9 @@ class ProblemFacts:
     """Sizes that change from call to call, each written out for a reader."""
     estimates: tuple[ReferenceEstimate, ...] = ()
     """Of the module as it is, where there is no GPU; a module that does not run on meta has none."""
+    tolerances: tuple[Tolerance, ...] = ()
+    """Of the floating outputs at the sizes that are executed; empty in records of older versions."""
+    matmul_precision: str = ""
+    """What torch allows products of float32: `highest`, `high` or `medium`; empty in older records."""
     disclosures: tuple[Remark, ...] = field(default=())
     """What a careful reader should know about the problem itself."""

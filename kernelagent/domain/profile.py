@@ -24,6 +24,8 @@ class Operation:
     moved_bytes: int | None = None
     """Read and written, where it was counted."""
     bound: str | None = None
+    flops: int | None = None
+    """Of its products, where they were counted; a multiply-add counts twice."""
 
 
 @dataclass(frozen=True)

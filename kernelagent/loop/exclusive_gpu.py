@@ -15,6 +15,7 @@ from kernelagent.domain.candidate import Candidate
 from kernelagent.domain.evaluation import DeviceFacts, Evaluation, Stage
 from kernelagent.domain.judge_settings import JudgeSettings
 from kernelagent.domain.problem import ProblemFacts
+from kernelagent.domain.tool_calls import Checked
 from kernelagent.models.draining import Pausable
 from kernelagent.tools.gpu_lock import GpuLock, gpu_of
 
@@ -28,6 +29,8 @@ class Judge(Protocol):
     def evaluate(self, candidate: Candidate, on_stage: Callable[[Stage], None]) -> Evaluation: ...
 
     def certify(self, candidate: Candidate, on_stage: Callable[[Stage], None]) -> Evaluation: ...
+
+    def check(self, candidate: Candidate) -> Checked: ...
 
 
 class OpenedJudge(Judge, Protocol):
@@ -79,6 +82,10 @@ class QuietJudge:
     def certify(self, candidate: Candidate, on_stage: Callable[[Stage], None]) -> Evaluation:
         with self.quiet():
             return self.judge.certify(candidate, on_stage)
+
+    def check(self, candidate: Candidate) -> Checked:
+        with self.quiet():
+            return self.judge.check(candidate)
 
     @contextmanager
     def quiet(self) -> Iterator[None]:

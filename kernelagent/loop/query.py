@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from kernelagent.domain.errors import PromptTooLong
 from kernelagent.domain.evaluation import DeviceFacts
 from kernelagent.domain.events import Event, Remarked, ReplyProgressed, ReplyReceived, TurnStarted
 from kernelagent.domain.history import Message, Turn
-from kernelagent.domain.model_options import Style
 from kernelagent.domain.problem import ProblemFacts
 from kernelagent.domain.serialization import without_surrogates
 from kernelagent.loop.live_text import LiveText
@@ -42,8 +42,10 @@ class QueryRunner:
     one_at_a_time: AbstractContextManager[object]
     """Held while a batch is begun: asks side by side share the log."""
     on_text: Callable[[str], None] = lambda _: None
-    prompts: Style = "strong"
+    prompts: str = "strong"
     redact: Redactor = field(default_factory=Redactor)
+    check: Callable[[int, str], str] | None = None
+    """Of `Tools`: looks at a candidate for a turn; None where there are no tools."""
     _refused: dict[str, int] = field(default_factory=dict)
     """Prompt limit in tokens of each model, learnt from the endpoint's refusals."""
 
@@ -71,7 +73,9 @@ class QueryRunner:
         for ask in asks:
             self.keep_prompt(ask.turn, ask.messages)
             asked = prompt_hash(ask.messages)
-            self.publish(TurnStarted(ask.turn, ask.request, asked, prompts_version(), batch))
+            self.publish(
+                TurnStarted(ask.turn, ask.request, asked, prompts_version(self.prompts), batch)
+            )
             if ask.cut:
                 left_out = ", ".join(ask.cut)
                 self.notify(f"turn {ask.turn}: left out to fit {ask.request.model}: {left_out}")
@@ -79,6 +83,8 @@ class QueryRunner:
     def ask(self, ask: ModelQuery) -> Turn | Exhausted | NotAnswered:
         """Ask the model; its reply is logged before it is used. Raises `ModelError`."""
         began = self.clock()
+        if self.check is not None:
+            ask = replace(ask, check=partial(self.check, ask.turn))
 
         def progress(text: str, characters: int) -> None:
             self.publish(ReplyProgressed(ask.turn, text, characters))

@@ -22,6 +22,7 @@ from kernelagent.loop.affordable import affordable
 from kernelagent.loop.batch import Batch, number_of
 from kernelagent.loop.loop_state import Earlier, LoopState
 from kernelagent.loop.query import QueryRunner
+from kernelagent.loop.tools import Checker, Tools
 from kernelagent.loop.turn_outcome import Evaluator, TurnOutcome
 from kernelagent.loop.unfinished_turns import UnfinishedTurns
 from kernelagent.loop.user_control import UserControl
@@ -65,9 +66,15 @@ class Session:
     redact: Redactor = field(default_factory=Redactor)
     """What is asked and what is answered passes through it."""
     earlier: Earlier = field(default_factory=Earlier)
+    checker: Checker | None = None
+    """Who looks at candidates before they are handed in; None: nobody does."""
 
     def __post_init__(self) -> None:
         self.state = LoopState.after(self.earlier, self.publish)
+        limit = self.config.tool_calls
+        self.tools = None
+        if self.checker is not None and limit > 0:
+            self.tools = Tools(self.checker, self.device, self.state.publish, limit)
         self.queries = QueryRunner(
             facts=self.facts,
             device=self.device,
@@ -79,6 +86,7 @@ class Session:
             on_text=self.on_text,
             prompts=self.config.prompts,
             redact=self.redact,
+            check=None if self.tools is None else self.tools.check,
         )
         self.control = UserControl(
             self.state, self.commands, self.stop_asked, self.clock, self.wait

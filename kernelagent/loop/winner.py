@@ -29,6 +29,7 @@ from kernelagent.storage.run_state import RunState
 
 Outcome = Literal["better", "not_faster", "none", "interrupted", "failed"]
 _TRIED_WINNERS = 3
+_NONE_ACCEPTED = "no candidate was accepted"
 
 
 @dataclass(frozen=True)
@@ -86,16 +87,21 @@ class Winner:
 
     def emit_best(self, history: History, why: str, *, interrupted: bool) -> Ending:
         """The best turn that holds when it is judged again, written out; else why there is none."""
-        first = history.best
-        ranked = sorted(
-            (turn for turn in history.turns if turn.accepted),
-            key=lambda turn: (turn is not first, -turn.score, turn.index),
-        )
-        shortfall = "no candidate was accepted"
+        ranked = sorted((t for t in history.turns if t.accepted), key=lambda t: (-t.score, t.index))
+        shortfall = _NONE_ACCEPTED
         kept: tuple[Turn, Evaluation] | None = None
+        began = time.monotonic()
         for turn in ranked[:_TRIED_WINNERS]:
-            if turn.candidate is None:
+            if turn.candidate is None or turn.evaluation is None:
                 continue
+            if standing(turn.evaluation) == "slower":
+                # Judged again it is the same candidate: nothing would come of it.
+                if shortfall == _NONE_ACCEPTED:
+                    shortfall = f"turn {turn.index}: {why_not_faster(turn.evaluation)}"
+                continue
+            if time.monotonic() - began > self.config.judging_seconds:
+                shortfall += "; judging the next one again would take too long"
+                break
             winner = self._measured(turn.index, turn.candidate)
             fault = _why_not(winner)
             if fault is None:
@@ -105,6 +111,9 @@ class Winner:
                 kept = turn, winner
             shortfall = f"turn {turn.index}, judged again: {fault}"
             self.warn_once(shortfall)
+            if kept is not None and winner.timing is None:
+                # The others rank below it by the same estimate.
+                break
         status = ExitStatus.INTERRUPTED if interrupted else ExitStatus.NOT_FOUND
         outcome: Outcome = "interrupted" if interrupted else "none"
         if kept is not None and not interrupted:

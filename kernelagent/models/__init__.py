@@ -44,6 +44,9 @@ class ModelQuery:
     """What the user has to say for this turn; it stands at the end of the prompt."""
     cut: tuple[str, ...] = ()
     """What was left out of `messages` to fit them into the model's window."""
+    check: Callable[[str], str] | None = field(default=None, compare=False)
+    """Compiles and counts a candidate's source before it is handed in, and answers in words; None: the run
+    offers no checks."""
     notify: Callable[[str], None] = field(default=lambda _: None, compare=False)
     """For what the user should know while the answer is still on its way."""
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from kernelagent.domain.errors import PromptTooLong
 from kernelagent.domain.evaluation import DeviceFacts
 from kernelagent.domain.history import History, Message, TurnRequest
-from kernelagent.domain.model_options import Style
 from kernelagent.domain.problem import ProblemFacts
 from kernelagent.prompts.conversation import as_markdown, first_difference, prompt_hash
 from kernelagent.prompts.draft import draft_of, prompts_version
@@ -15,7 +14,6 @@ from kernelagent.prompts.tokens import Count, estimate_tokens, prompt_tokens
 __all__ = [
     "FittedPrompt",
     "PromptTooLong",
-    "Style",
     "as_markdown",
     "estimate_tokens",
     "first_difference",
@@ -35,7 +33,7 @@ def fit_prompt(
     *,
     max_tokens: int | None = None,
     count: Count = estimate_tokens,
-    style: Style = "strong",
+    style: str = "strong",
 ) -> FittedPrompt:
     """The prompt for `request`, its length in tokens, and what was left out to stay in `max_tokens`.
 
@@ -52,7 +50,7 @@ def render_prompt(
     *,
     max_tokens: int | None = None,
     count: Count = estimate_tokens,
-    style: Style = "strong",
+    style: str = "strong",
 ) -> tuple[Message, ...]:
     """The messages of `fit_prompt`."""
     return fit_prompt(

@@ -9,14 +9,23 @@ from pathlib import Path
 
 import jinja2
 
-from kernelagent.domain.evaluation import DeviceFacts
+from kernelagent.domain.evaluation import DeviceFacts, Evaluation
 from kernelagent.domain.history import History, Message, Turn, TurnRequest
-from kernelagent.domain.model_options import Style
+from kernelagent.domain.model_options import STYLES
 from kernelagent.domain.problem import ProblemFacts
+from kernelagent.domain.serialization import to_data
+from kernelagent.prompts.costs import (
+    device_lines,
+    executed_lines,
+    reference_lines,
+    stride_lines,
+    tolerance_lines,
+)
 from kernelagent.prompts.repeats import lessons, summary
+from kernelagent.prompts.user_templates import user_templates
 
 _TEMPLATES = Path(__file__).parent
-_WORDING = 2
+_WORDING = 3
 """Increment it when the wording changes on purpose; the hash detects every change."""
 _SUMMARIES = 12
 """Turns outside the window that are still told in one line each."""
@@ -31,6 +40,7 @@ class Shown:
     feedback: str
     summary: str | None
     """What is told instead once the turn itself is left out; None for a void turn."""
+    evaluation: Evaluation | None = None
 
 
 @dataclass(frozen=True)
@@ -50,7 +60,7 @@ class Draft:
     void: str | None
     parent: Turn | None
     best: Turn | None
-    style: Style = "strong"
+    style: str = "strong"
     guide: bool = False
     cut: tuple[str, ...] = ()
 
@@ -60,7 +70,7 @@ def draft_of(
     device: DeviceFacts,
     history: History,
     request: TurnRequest,
-    style: Style = "strong",
+    style: str = "strong",
 ) -> Draft:
     """The whole prompt for `request`, nothing left out yet."""
     seen = frozenset(request.window)
@@ -85,32 +95,79 @@ def draft_of(
 
 def messages_of(draft: Draft) -> tuple[Message, ...]:
     """The task, then each shown turn as reply and feedback, then what is asked now."""
-    task = _text("task.md.j2", facts=draft.facts, device=draft.device, source=draft.source)
+    if draft.style not in STYLES:
+        return _of_templates(draft)
+    task = _text("task.md.j2", **_task_fields(draft))
     if draft.guide:
         task = f"{task}\n\n{_text('guide.md.j2')}"
     messages = [Message("system", _text("system.md.j2")), Message("user", task)]
     for turn in draft.shown:
         messages.append(Message("assistant", turn.reply))
         messages.append(Message("user", turn.feedback))
-    now = _text(
-        "now.md.j2",
-        request=draft.request,
-        style=draft.style,
-        parent=draft.parent,
-        best=draft.best,
-        void=draft.void,
-        summaries=draft.summaries,
-        lessons=draft.lessons,
-        recalled=draft.recalled,
-        cut=draft.cut,
-    )
+    now = _text("now.md.j2", **_now_fields(draft))
     messages[-1] = Message("user", f"{messages[-1].content}\n\n{now}")
     return tuple(messages)
 
 
+def _now_fields(draft: Draft) -> dict[str, object]:
+    return {
+        "request": draft.request,
+        "style": draft.style,
+        "parent": draft.parent,
+        "best": draft.best,
+        "void": draft.void,
+        "summaries": draft.summaries,
+        "lessons": draft.lessons,
+        "recalled": draft.recalled,
+        "cut": draft.cut,
+    }
+
+
+def _of_templates(draft: Draft) -> tuple[Message, ...]:
+    """The same from the user's templates: the first message, then each shown turn's reply and what follows it."""
+    templates = user_templates(draft.style)
+    fields = {**_now_fields(draft), **_task_fields(draft)}
+    fields["task"] = _text("task.md.j2", **fields)
+    messages = templates.opening(fields)
+    for at, shown in enumerate(draft.shown, 1):
+        messages.append(Message("assistant", shown.reply))
+        data = None if shown.evaluation is None else to_data(shown.evaluation)
+        about: dict[str, object] = {
+            "turn": shown.turn,
+            "reply": shown.reply,
+            "feedback": shown.feedback,
+        }
+        about["last"] = at == len(draft.shown)
+        following = templates.following({**fields, **about, "evaluation": data})
+        messages.append(Message("user", following))
+    return tuple(messages)
+
+
+def _task_fields(draft: Draft) -> dict[str, object]:
+    """What `task.md.j2` says; for small models without costs and the notes on Triton."""
+    facts, device = draft.facts, draft.device
+    costs = draft.style != "small"
+    return {
+        "facts": facts,
+        "device": device,
+        "source": draft.source,
+        "costs": costs,
+        "strides": stride_lines(facts),
+        "executed": executed_lines(facts) if costs else [],
+        "device_costs": device_lines(device) if costs else [],
+        "reference": reference_lines(facts) if costs else [],
+        "tolerances": tolerance_lines(facts) if costs else [],
+    }
+
+
 @cache
-def prompts_version() -> str:
-    """Number of the wording and a hash over every template: what a log names its prompts by."""
+def prompts_version(style: str = "strong") -> str:
+    """Number of the wording and a hash over every template: what a log names its prompts by.
+
+    Of the user's own templates: `own` and their hash.
+    """
+    if style not in STYLES:
+        return user_templates(style).version
     digest = hashlib.sha256()
     for path in sorted(_TEMPLATES.glob("*.j2")):
         digest.update(path.name.encode() + b"\0" + path.read_bytes())
@@ -134,7 +191,7 @@ def _text(template: str, **facts: object) -> str:
 
 def _shown(turn: Turn) -> Shown:
     line = summary(turn) if turn.evaluation is not None else None
-    return Shown(turn.index, turn.reply or "", turn.feedback, line)
+    return Shown(turn.index, turn.reply or "", turn.feedback, line, turn.evaluation)
 
 
 def _last_void(history: History, seen: frozenset[int]) -> str | None:

@@ -6,6 +6,8 @@ a fifth, or, for compiler facts, from which a cost is plain.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from kernelagent.domain.evaluation import Evaluation, KernelFacts
 
 _HEAVY = 0.2
@@ -23,7 +25,7 @@ def hints_for(evaluation: Evaluation) -> list[str]:
     if (text := _launches(evaluation)) is not None:
         result.append(text)
     for kernel in by_cost(evaluation):
-        if (text := _few_programs(kernel, evaluation.device.multiprocessors)) is not None:
+        if (text := few_programs(kernel, evaluation.device.multiprocessors)) is not None:
             result.append(f"Kernel `{kernel.name}`: {text}.")
             continue
         if (kernel.share_of_device_time or 0.0) >= _HEAVY and (text := _hint(kernel)) is not None:
@@ -33,7 +35,12 @@ def hints_for(evaluation: Evaluation) -> list[str]:
 
 def by_cost(evaluation: Evaluation) -> list[KernelFacts]:
     """The kernels, the one with the largest share of the device time first."""
-    return sorted(evaluation.kernels, key=lambda k: -(k.share_of_device_time or 0.0))
+    return by_share(evaluation.kernels)
+
+
+def by_share(kernels: Iterable[KernelFacts]) -> list[KernelFacts]:
+    """The same of kernels that no evaluation holds."""
+    return sorted(kernels, key=lambda k: -(k.share_of_device_time or 0.0))
 
 
 def read_again(kernel: KernelFacts) -> float | None:
@@ -61,7 +68,7 @@ def _hint(kernel: KernelFacts) -> str | None:
     return None
 
 
-def _few_programs(kernel: KernelFacts, multiprocessors: int | None) -> str | None:
+def few_programs(kernel: KernelFacts, multiprocessors: int | None) -> str | None:
     """A heavy kernel that leaves multiprocessors without a program, or most of its last wave."""
     if kernel.grid is None or not multiprocessors:
         return None

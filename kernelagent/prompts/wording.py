@@ -23,10 +23,13 @@ from kernelagent.domain.events import (
     StageFinished,
     StageProgressed,
     Steered,
+    ToolCalled,
     TurnStarted,
     TurnVoid,
     WinnerMeasured,
 )
+from kernelagent.domain.tool_calls import Checked
+from kernelagent.prompts.checked import checked_summary
 
 
 @dataclass
@@ -96,6 +99,10 @@ def line_for(logged: Logged) -> str | None:
             return f"warning: {remark}"
         case TurnVoid() as e:
             return f"turn {e.turn}: nothing to evaluate: {e.why}"
+        case ToolCalled(checked=None) as e:
+            return f"turn {e.turn}: {e.tool} {e.number} refused: {e.answer}"
+        case ToolCalled(checked=Checked() as checked) as e:
+            return f"turn {e.turn}: {e.tool} {e.number}: {shortened(checked_summary(checked), 240)}"
         case Evaluated() as e:
             return f"turn {e.turn}: {summary(e.evaluation)}"
         case BestChanged() as e:

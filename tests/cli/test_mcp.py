@@ -13,7 +13,11 @@ import anyio
 import pytest
 from mcp import ClientSession, StdioServerParameters, stdio_client
 
+from kernelagent.cli.agent_run import AgentRun
+from kernelagent.cli.mcp_server import server_for
+from kernelagent.domain.config import RunConfig
 from kernelagent.domain.events import Evaluated, ModuleEmitted, RunFinished, RunStarted, TurnStarted
+from kernelagent.domain.problem import ProblemSpec
 from kernelagent.prompts import prompts_version
 from kernelagent.storage.cassette import recording
 from kernelagent.storage.run_log import read_events
@@ -24,7 +28,14 @@ CASSETTE = ROOT / "tests" / "cassettes" / "softmax_scale_mask.jsonl"
 PROBLEM = ROOT / "examples" / "softmax_scale_mask.py"
 PATIENCE_S = 400.0
 pytestmark = pytest.mark.timeout(900)
-TOOLS = {"read_problem", "submit_candidate", "list_history", "show_turn", "finish"}
+TOOLS = {
+    "read_problem",
+    "check_candidate",
+    "submit_candidate",
+    "list_history",
+    "show_turn",
+    "finish",
+}
 
 
 def environment() -> dict[str, str]:
@@ -73,6 +84,7 @@ def test_agent_works_from_a_rejection_to_an_emitted_module(tmp_path):
     async def work(session: ClientSession) -> dict[str, Any]:
         named = {tool.name for tool in (await session.list_tools()).tools}
         task = await call(session, "read_problem")
+        looked = await call(session, "check_candidate", code=code[-1])
         wrong = await call(session, "submit_candidate", code=code[0], reasoning="One pass.")
         right = await call(session, "submit_candidate", code=code[-1], reasoning="Masked.")
         listed = await call(session, "list_history")
@@ -89,6 +101,7 @@ def test_agent_works_from_a_rejection_to_an_emitted_module(tmp_path):
     assert message["named"] == TOOLS
     assert "class Model(nn.Module)" in message["task"]
     assert "5 turns are left" in message["task"]
+    assert "nothing was verified" in message["looked"]
     assert (message["wrong"]["verdict"], message["wrong"]["code"]) == ("rejected", "compile_error")
     assert "The last version was not accepted" in message["wrong"]["findings"]
     assert message["right"]["verdict"] == "accepted"
@@ -114,6 +127,16 @@ def test_agent_works_from_a_rejection_to_an_emitted_module(tmp_path):
     assert "| " in (run / "report.md").read_text(encoding="utf-8")
     replayed = recording(str(run))
     assert [reply.verdict for reply in replayed] == ["compile_error", "accepted"]
+
+
+def test_every_argument_of_every_tool_is_described():
+    run = AgentRun(ProblemSpec(path=str(PROBLEM)), RunConfig(device="virtual"))
+    tools = anyio.run(server_for(run).list_tools)
+    assert {tool.name for tool in tools} == TOOLS
+    for tool in tools:
+        assert tool.description
+        for name, schema in tool.input_schema.get("properties", {}).items():
+            assert schema.get("description"), (tool.name, name)
 
 
 @pytest.mark.long

@@ -41,6 +41,13 @@ def test_there_are_evaluations_to_put_into_words() -> None:
     assert len(NAMES) >= 8
 
 
+def test_products_without_tensor_cores_are_never_sent_to_plain_tf32() -> None:
+    """Under precision `highest` the judge refuses it; three products of it are accurate enough."""
+    (hint,) = hints_for(one(replace(NORM, bound="dot", tensor_core=None)))
+    assert 'input_precision="tf32x3"' in hint
+    assert '"tf32"' not in hint
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_nobody_is_told_more_than_25_lines(name: str) -> None:
     assert len(feedback_for(evaluation(name)).splitlines()) <= 25

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from kernelagent.domain import profile
 from kernelagent.domain.estimated import Estimated
 from kernelagent.tools.estimates.cached import cold_shares
 from kernelagent.tools.estimates.fusing import Call, Group, compiled
@@ -129,6 +130,12 @@ class Library:
         known = _launches()
         return self.host["compiled_call_us"] + known["jit_us"] - known["compiled_run_us"]
 
+    def in_one_launch(self, device_us: float) -> float:
+        """A forward of one Triton kernel that keeps the device busy for so long."""
+        device = device_us + self.constants["kernel_us"]
+        part = Priced("launch", device, "pointwise", "dram", 0, 0, 1)
+        return self.whole([part], self.triton_launch_us / self.host["eager_call_us"]).us.value
+
     def spread_of(self, part: Priced, way: Way = "eager") -> float:
         """Half the width of a part's own interval, as a logarithm."""
         return self._family_spread(part.family, way) * self._widening(way)
@@ -180,6 +187,27 @@ class Library:
     def _widening(self, way: Way) -> float:
         known = self.spreads.get(f"{way}.gpu.{self.like}", self.spreads[f"{way}.gpu.other"])
         return known if self.like == self.gpu.key else max(known, self.spreads[f"{way}.gpu.other"])
+
+
+def by_operation(parts: Sequence[Priced]) -> tuple[profile.Operation, ...]:
+    """The parts of one forward that have one name as one row each, dearest first."""
+    by_name: dict[str, list[Priced]] = {}
+    for part in parts:
+        by_name.setdefault(part.name, []).append(part)
+    device = sum(part.us for part in parts) or 1.0
+    rows = [
+        profile.Operation(
+            name=name,
+            launches=sum(part.kernels for part in same),
+            us=round(sum(part.us for part in same), 2),
+            share=round(sum(part.us for part in same) / device, 4),
+            moved_bytes=sum(part.moved_bytes for part in same),
+            bound=max(same, key=lambda part: part.us).bound,
+            flops=sum(part.flops for part in same),
+        )
+        for name, same in by_name.items()
+    ]
+    return tuple(sorted(rows, key=lambda row: -row.us))
 
 
 def root(family: str) -> str:

@@ -21,14 +21,13 @@ from kernelagent.domain.profile import (
     ForwardEstimate,
     Mode,
     ModuleEstimate,
-    Operation,
     PartEstimate,
     ReferenceProfile,
 )
 from kernelagent.domain.serialization import from_data, to_data
 from kernelagent.tools.estimates.building import Described
 from kernelagent.tools.estimates.least import Least, facts_of_least, least_of
-from kernelagent.tools.estimates.library import Forward, Library, Way, library_for
+from kernelagent.tools.estimates.library import Forward, Library, Way, by_operation, library_for
 from kernelagent.tools.estimates.modules import described, traced
 from kernelagent.tools.virtual.ceilings import ceilings_for
 
@@ -127,26 +126,11 @@ def _rounded(estimate: Estimated) -> Estimated:
 
 
 def _profile(name: str, found: Described, eager: Forward, least: Least) -> ReferenceProfile:
-    by_name: dict[str, list[Any]] = {}
-    for part in eager.parts:
-        by_name.setdefault(part.name, []).append(part)
-    device = sum(part.us for part in eager.parts) or 1.0
-    rows = [
-        Operation(
-            name=operation,
-            launches=sum(part.kernels for part in parts),
-            us=round(sum(part.us for part in parts), 2),
-            share=round(sum(part.us for part in parts) / device, 4),
-            moved_bytes=sum(part.moved_bytes for part in parts),
-            bound=max(parts, key=lambda part: part.us).bound,
-        )
-        for operation, parts in by_name.items()
-    ]
     return ReferenceProfile(
         input_set=name,
         arguments=_arguments(found),
         us=round(eager.us.value, 2),
-        operations=tuple(sorted(rows, key=lambda row: -row.us)),
+        operations=by_operation(eager.parts),
         headroom=facts_of_least(name, least, eager.us.value, eager.us.value),
         tier="counted",
     )

@@ -28,7 +28,9 @@ from kernelagent.domain.evaluation import (
 from kernelagent.domain.judge_settings import JudgeSettings
 from kernelagent.domain.problem import ProblemFacts
 from kernelagent.domain.profile import ReferenceProfile
+from kernelagent.domain.tool_calls import Checked
 from kernelagent.tools.judge.bounds import reference_profile
+from kernelagent.tools.judge.bounds.quick_check import quick_check
 from kernelagent.tools.judge.contribution.check import (
     Report,
     check_contribution,
@@ -56,6 +58,8 @@ _FIRST_ORDER = (
     "first_order_only",
     "gradients were verified, gradients of gradients (create_graph=True) were not",
 )
+_CHECK_S = 30.0
+"""The longest that a check may take on `virtual`."""
 Purpose = Literal["turn", "certificate"]
 OnStage = Callable[[Stage], None]
 
@@ -191,6 +195,19 @@ class Judge:
         scratch = self._fresh_scratch()
         try:
             return counting.count(self.context, source, evaluation, scratch)
+        finally:
+            sweep(scratch)
+
+    def check(self, source: str) -> Checked:
+        """Compile and count one candidate in seconds; nothing is verified, a failure is a value."""
+        try:
+            _parse(source)
+        except Rejected as refused:
+            return Checked(0.0, refused.reason)
+        scratch = self._fresh_scratch()
+        deadline = Deadline(_CHECK_S) if self.device.kind == "virtual" else None
+        try:
+            return quick_check(self.context, partial(self._start, source, scratch, deadline))
         finally:
             sweep(scratch)
 

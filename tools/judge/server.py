@@ -114,6 +114,11 @@ class _Server:
             given = from_data(request.header["evaluation"], Evaluation)
             counted = self._judge.count(request.header["source"], given)
             return {"kind": "evaluation", "evaluation": to_data(counted)}
+        if request.kind == "check":
+            return {
+                "kind": "checked",
+                "checked": to_data(self._judge.check(request.header["source"])),
+            }
         if request.kind == "profile":
             rows = self._judge.profile_reference()
             return {"kind": "profiled", "reference": [to_data(row) for row in rows]}

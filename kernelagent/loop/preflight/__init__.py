@@ -14,6 +14,7 @@ from kernelagent.domain.problem import ProblemSpec
 from kernelagent.loop.preflight.configuration import check_configuration
 from kernelagent.loop.preflight.endpoint import check_endpoint, check_keys
 from kernelagent.loop.preflight.problem_file import check_problem
+from kernelagent.prompts import prompts_version
 
 
 def check_before_start(problem: ProblemSpec, config: RunConfig, ready: Container[str] = ()) -> None:
@@ -22,6 +23,8 @@ def check_before_start(problem: ProblemSpec, config: RunConfig, ready: Container
     `ready`: models that need no key, because they are made already.
     """
     check_configuration(problem, config)
+    # Reads the templates, where they are the user's own.
+    prompts_version(config.prompts)
     check_problem(problem)
     check_keys(replace(config, model=tuple(n for n in config.model if n not in ready)))
 

@@ -171,6 +171,8 @@ def _answer(opened: Opened, request: Message, send: Callable[[Message], None]) -
         send({"kind": "stage", "stage": to_data(stage)})
 
     alone = _with_the_gpu_to_itself(judge, lambda text: send({"kind": "waiting", "message": text}))
+    if request["kind"] == "check":
+        return {"checked": to_data(alone.check(candidate))}
     work = alone.certify if request["purpose"] == "certificate" else alone.evaluate
     return _evaluated(work(candidate, on_stage))
 

@@ -58,6 +58,17 @@ def test_a_pattern_is_recognised_and_named(case):
     assert words in result.sentence
 
 
+def test_products_of_positive_operands_in_tf32_are_no_offset():
+    """Cut off at 10 bits they err to one side by nearly the same: it is the precision that is named."""
+    generator = torch.Generator().manual_seed(2)
+    left, right = (torch.rand(shape, generator=generator) for shape in ((64, 4096), (4096, 96)))
+    cut = [(x.view(torch.int32) & ~0x1FFF).view(torch.float32) for x in (left, right)]
+    failure = failure_of(cut[0] @ cut[1], left @ right, left.double() @ right.double())
+    result = diagnose(failure)
+    assert result.pattern == "low_precision"
+    assert "as from TF32 inside" in result.sentence
+
+
 def test_the_first_mismatch_and_the_share_are_told():
     result = diagnose(failure_of(spoiled(columns=slice(576, None))))
     assert result.detail["index"] == [0, 576]

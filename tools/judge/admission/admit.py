@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import torch
 
 from kernelagent.domain.probes import PROBE
+from kernelagent.domain.problem import Tolerance
 from kernelagent.tools.judge.admission.checkable import Admission, admit
 from kernelagent.tools.judge.admission.mutants import Checked
 from kernelagent.tools.judge.problem.inputs import InputSource
@@ -25,10 +28,16 @@ from kernelagent.tools.judge.problem.trials import (
     trial_on,
 )
 from kernelagent.tools.judge.verify import compare
+from kernelagent.tools.judge.verify.gate import gate
 
 
-def admission_of(oracle: Oracle, source: InputSource, *, constant: bool) -> Admission:
-    """Mutants and sensitivity on one input set; the oracle is left with the weights as given."""
+def admission_of(
+    oracle: Oracle, source: InputSource, *, constant: bool
+) -> tuple[Admission, tuple[Tolerance, ...]]:
+    """Mutants and sensitivity on one input set, and the errors that are allowed on a natural draw.
+
+    The oracle is left with the weights as given.
+    """
     generator = torch.Generator().manual_seed(fresh_seed())
     natural = draw(source, constant=constant)
     oracle.use_weights(oracle.given_weights)
@@ -50,7 +59,17 @@ def admission_of(oracle: Oracle, source: InputSource, *, constant: bool) -> Admi
         trial = trial_on(oracle, source.name, name, (args, kwargs), scale, generator)
         cases.append(_checked(oracle, name, trial.arguments, trial.compared))
     oracle.use_weights(oracle.given_weights)
-    return admit(cases, by_name, generator)
+    return admit(cases, by_name, generator), tuple(_tolerances(first.compared))
+
+
+def _tolerances(expected: compare.Expected) -> Iterator[Tolerance]:
+    """Of each floating output: what the gate grants the eager run itself, without noise of the inputs."""
+    pairs = zip(compare.leaves(expected.eager), compare.leaves(expected.oracle64), strict=True)
+    for (name, eager), (_, oracle64) in pairs:
+        if isinstance(eager, torch.Tensor) and eager.is_floating_point() and eager.numel():
+            scale = expected.natural_rms[name]
+            budget = gate(eager, eager, oracle64, scale).budget
+            yield Tolerance(name, scale, budget.rms, budget.max)
 
 
 def _checked(oracle: Oracle, probe: str, arguments: object, expected: compare.Expected) -> Checked:

@@ -7,7 +7,7 @@ input and weight. Every mutant the gate accepts is disclosed with each acceptanc
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -29,6 +29,9 @@ from kernelagent.tools.judge.verify.gate import unit_roundoff
 _RESPONSE = 100.0
 """An output responds to a change if it moves by at least this many times eager's own error."""
 _EXACT = 2.0**-36
+_FAR = 4096.0
+"""So many times over its budget a mutant counts as refused before the noise of rounding is measured, which
+takes a dozen forwards: eager's own error, the budget's unit, is one draw of that noise."""
 _REFUSALS = (ProblemError, RuntimeError, ValueError, IndexError, ArithmeticError, AssertionError)
 
 
@@ -84,13 +87,18 @@ def _identical(left: torch.Tensor, right: torch.Tensor) -> bool:
 
 
 def _refused(answer: Outputs, case: Checked) -> bool:
+    return _beyond(answer, case, _FAR) or _beyond(answer, case, None)
+
+
+def _beyond(answer: Outputs, case: Checked, far: float | None) -> bool:
+    """Whether the gate refuses an output; with `far` only by so many times, and nothing is measured for it."""
     eager = floating(case.expected.eager)
-    return any(
-        not judge_floating(
-            name, y.to(eager[name].dtype), eager[name], case.outputs[name], case.expected
-        ).passed
+    expected = case.expected if far is None else replace(case.expected, measure_noise=None)
+    results = (
+        judge_floating(name, y.to(eager[name].dtype), eager[name], case.outputs[name], expected)
         for name, y in answer.items()
     )
+    return any(not result.passed and (far is None or result.ratio > far) for result in results)
 
 
 def _never_changes(cases: Sequence[Checked]) -> bool:

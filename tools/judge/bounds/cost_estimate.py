@@ -84,7 +84,7 @@ def account(
         calls = counted_calls(context, start)
     except NotCounted as why:
         return _without_estimate(str(why))
-    counted: list[_Counted] = []
+    counted: list[CountedCosts] = []
     for source in context.sources:
         call = calls[source.name]
         if not call.launches and expected.get(source.name, 0):
@@ -98,7 +98,7 @@ def account(
             return _without_estimate(reference_stops(source.name, error))
         rows = call.torch_rows, reference
         ceilings = context.judge_device.promised
-        counted.append(_count(context, source, call.launches, rows, ceilings, without_effect))
+        counted.append(costs_of(context, source, call.launches, rows, ceilings, without_effect))
     return Account(
         kernels=min(counted, key=lambda c: c.estimate.ratio).kernels,
         estimates={c.name: c.estimate for c in counted},
@@ -114,7 +114,7 @@ def account(
     )
 
 
-def _headroom(context: JudgeContext, counted: Sequence[_Counted]) -> HeadroomFacts | None:
+def _headroom(context: JudgeContext, counted: Sequence[CountedCosts]) -> HeadroomFacts | None:
     return most_left(
         facts_of_least(c.name, c.least, c.estimate.candidate_us, c.estimate.eager_us)
         for c in counted
@@ -123,7 +123,9 @@ def _headroom(context: JudgeContext, counted: Sequence[_Counted]) -> HeadroomFac
 
 
 @dataclass(frozen=True)
-class _Counted:
+class CountedCosts:
+    """One input set of a candidate, counted and priced."""
+
     name: str
     estimate: Estimate
     least: Least
@@ -137,15 +139,15 @@ class _Counted:
     """Floating point operations over the reference's; None where the reference multiplies no matrices."""
 
 
-def _count(
+def costs_of(
     context: JudgeContext,
     source: InputSource,
     launches: Sequence[Mapping[str, Any]],
     rows: tuple[Sequence[EagerRow], Sequence[EagerRow]],
     ceilings: DeviceCeilings,
     idle: frozenset[int],
-) -> _Counted:
-    """`rows`: what torch computes in the candidate, and in the reference."""
+) -> CountedCosts:
+    """What one counted call costs; `rows`: what torch computes in the candidate, and in the reference."""
     torch_rows, reference = rows
     costs = [_launch_cost(row, ceilings) for row in launches]
     beside = estimate_eager(torch_rows, ceilings)
@@ -156,7 +158,7 @@ def _count(
     of_parts = sum(cost.us for _, _, cost in costs) + sum(cost.us for cost in beside.launches)
     operations = tuple(row.operation for row in reference if row.operation is not None)
     compiled = library_for(ceilings).compiled(operations).us if not context.trains else None
-    return _Counted(
+    return CountedCosts(
         name=source.name,
         estimate=Estimate(
             candidate_us=round(total_us, 2),
@@ -175,7 +177,7 @@ def _count(
             ),
         ),
         least=least_of(operations, ceilings),
-        kernels=_kernels(launches, costs, useful, of_parts),
+        kernels=_kernels(launches, costs, useful, of_parts, ceilings),
         coverage=sum(useful) / of_parts if of_parts else 0.0,
         library_share=sum(cost.us for cost in beside.launches) / of_parts if of_parts else 0.0,
         torch_operations=tuple(row.name for row in torch_rows),
@@ -199,12 +201,33 @@ def _kernels(
     costs: Sequence[_Cost],
     useful: Sequence[float],
     total_us: float,
+    ceilings: DeviceCeilings,
 ) -> tuple[KernelFacts, ...]:
     """One row per kernel; of several specialisations the costliest gives the facts."""
     by_name: dict[str, list[int]] = {}
     for at, row in enumerate(launches):
         by_name.setdefault(str(row["kernel"]), []).append(at)
-    return tuple(_kernel(launches, costs, useful, places, total_us) for places in by_name.values())
+    return tuple(
+        replace(
+            _kernel(launches, costs, useful, places, total_us),
+            waves=_waves(launches, costs, places, ceilings),
+        )
+        for places in by_name.values()
+    )
+
+
+def _waves(
+    launches: Sequence[Mapping[str, Any]],
+    costs: Sequence[_Cost],
+    places: Sequence[int],
+    ceilings: DeviceCeilings,
+) -> float | None:
+    heaviest = max(places, key=lambda at: costs[at][2].us)
+    row, machine = launches[heaviest], costs[heaviest][1]
+    threads = 32 * row["options"]["num_warps"]
+    resident = round(machine.occupancy * ceilings.threads_per_sm / threads)
+    x, y, z = row["grid"]
+    return round(x * y * z / (ceilings.sms * resident), 2) if resident else None
 
 
 def _kernel(
@@ -278,7 +301,7 @@ def _work_share(
     return (done + sum(row.dot_flops + row.fp_operations for row in beside)) / wanted
 
 
-def _less_work(counted: Sequence[_Counted]) -> tuple[Disclosure, ...]:
+def _less_work(counted: Sequence[CountedCosts]) -> tuple[Disclosure, ...]:
     shares = [c.work_share for c in counted if c.work_share is not None]
     if not shares or min(shares) >= _REWRITTEN:
         return ()
@@ -291,7 +314,7 @@ def _less_work(counted: Sequence[_Counted]) -> tuple[Disclosure, ...]:
     )
 
 
-def _idle_launches(counted: Sequence[_Counted]) -> tuple[Disclosure, ...]:
+def _idle_launches(counted: Sequence[CountedCosts]) -> tuple[Disclosure, ...]:
     names = [name for c in counted for name in c.idle]
     if not names:
         return ()
@@ -304,7 +327,7 @@ def _idle_launches(counted: Sequence[_Counted]) -> tuple[Disclosure, ...]:
     )
 
 
-def _library_share(counted: Sequence[_Counted]) -> tuple[Disclosure, ...]:
+def _library_share(counted: Sequence[CountedCosts]) -> tuple[Disclosure, ...]:
     names = tuple(dict.fromkeys(name for c in counted for name in c.torch_operations))
     if not names:
         return ()

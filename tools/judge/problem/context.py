@@ -15,7 +15,7 @@ import torch
 from kernelagent.domain.errors import KernelAgentError
 from kernelagent.domain.evaluation import DeviceFacts
 from kernelagent.domain.judge_settings import DynamicDimension, JudgeSettings, SandboxChoice
-from kernelagent.domain.problem import ProblemFacts, Remark
+from kernelagent.domain.problem import ProblemFacts, Remark, Tolerance
 from kernelagent.tools.candidate_runner import shell
 from kernelagent.tools.cuda.helper import compiled_helpers
 from kernelagent.tools.judge.admission.admit import admission_of
@@ -195,9 +195,11 @@ class JudgeContext:
         trains = settings.mode == "train"
         if trains:
             require_trainable(oracle, sources)
+        tolerances: list[Tolerance] = []
         for source in sources:
-            admitted = admission_of(oracle, source, constant=problem.constant_inputs)
+            admitted, allowed = admission_of(oracle, source, constant=problem.constant_inputs)
             remarks += tuple(Remark(d.code, d.message) for d in admitted.disclosures)
+            tolerances += allowed if source is sources[0] else ()
         headroom, unknown = (
             ({}, _OF_FORWARDS) if trains else least_of_each(at_full_size, sources, device)
         )
@@ -211,9 +213,11 @@ class JudgeContext:
             output_at_full_size(at_full_size, sources, device, output),
             mode=settings.mode,
             precision=f"float32 matmuls at precision {torch.get_float32_matmul_precision()!r}",
+            matmul_precision=torch.get_float32_matmul_precision(),
             dynamic=tuple(dict.fromkeys(item.written_out for d in dynamic.values() for item in d)),
             executed_arguments=renamed,
             estimates=() if trains else estimates(at_full_size, sources, device),
+            tolerances=tuple(tolerances),
             disclosures=tuple(dict.fromkeys(remarks)),
         )
         return cls(

@@ -19,6 +19,7 @@ from kernelagent.domain.problem import (
     ReferenceEstimate,
     Remark,
     TensorFacts,
+    Tolerance,
 )
 from kernelagent.tools.judge.problem.load import Arguments, LoadedProblem
 from kernelagent.tools.tensors import spec_of
@@ -44,9 +45,11 @@ def problem_facts(
     *,
     mode: Mode,
     precision: str,
+    matmul_precision: str,
     dynamic: tuple[str, ...],
     executed_arguments: tuple[tuple[int, int], ...],
     estimates: tuple[ReferenceEstimate, ...],
+    tolerances: tuple[Tolerance, ...],
     disclosures: tuple[Remark, ...],
 ) -> ProblemFacts:
     """Everything the judge says about the problem; its hash covers source, shapes and state."""
@@ -67,9 +70,11 @@ def problem_facts(
         mode=mode,
         sha256=hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest(),
         precision=precision,
+        matmul_precision=matmul_precision,
         dynamic=dynamic,
         executed_arguments=executed_arguments,
         estimates=estimates,
+        tolerances=tolerances,
         disclosures=disclosures,
     )
 

@@ -14,6 +14,7 @@ from kernelagent.domain.errors import EnvironmentFault
 from kernelagent.domain.evaluation import DeviceFacts
 from kernelagent.tools.cuda.ceilings import MeasuredCeilings, known_or_measured, with_measured
 from kernelagent.tools.cuda.obstacles import closed_nodes
+from kernelagent.tools.estimates.library import library_for
 from kernelagent.tools.sandbox.file_access import gpu_nodes
 from kernelagent.tools.virtual.ceilings import DeviceCeilings, ceilings_for
 from kernelagent.tools.virtual.data_sheets import ceilings_of
@@ -116,6 +117,7 @@ def gpu_facts(index: int) -> DeviceFacts:
         shared_bytes=getattr(properties, "shared_memory_per_block_optin", None),
         l2_bytes=getattr(properties, "L2_cache_size", None),
         dram_bytes_per_s=promised.dram_bytes_per_s if listed else None,
+        operations_per_s=_peaks(promised) if listed else (),
     )
 
 
@@ -143,8 +145,14 @@ def _virtual(target: str) -> JudgeDevice:
         shared_bytes=limits.shared_bytes_per_sm - limits.shared_reserved_bytes,
         l2_bytes=limits.l2_bytes,
         dram_bytes_per_s=limits.dram_bytes_per_s,
+        operations_per_s=_peaks(limits),
+        launch_us=round(library_for(limits).triton_launch_us, 2),
     )
     return JudgeDevice(facts, "cpu", limits)
+
+
+def _peaks(limits: DeviceCeilings) -> tuple[tuple[str, float], ...]:
+    return (*limits.dot_flops_per_s.items(), ("fp32", limits.fp32_flops_per_s))
 
 
 def _driver_version() -> str | None:

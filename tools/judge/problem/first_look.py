@@ -8,8 +8,9 @@ import torch
 from torch.utils._pytree import keystr, tree_flatten_with_path
 
 from kernelagent.domain.errors import ProblemError
-from kernelagent.domain.problem import ReferenceEstimate, Remark
-from kernelagent.tools.estimates.library import library_for
+from kernelagent.domain.problem import LeastTime, ReferenceEstimate, Remark
+from kernelagent.tools.estimates.least import least_of
+from kernelagent.tools.estimates.library import by_operation, library_for
 from kernelagent.tools.judge.bounds.headroom import Headroom, headroom_of
 from kernelagent.tools.judge.problem import describe
 from kernelagent.tools.judge.problem.devices import JudgeDevice
@@ -94,8 +95,24 @@ def estimates(
         except Exception:  # noqa: BLE001 - the user's own forward, without contents
             continue
         operations = tuple(row.operation for row in rows if row.operation is not None)
-        eager, compiled = library.eager(operations).us, library.compiled(operations).us
-        result.append(ReferenceEstimate(source.name, eager, compiled))
+        eager, compiled = library.eager(operations), library.compiled(operations).us
+        least = least_of(operations, device.promised)
+        longer = max(least.dram_us, least.math_us)
+        result.append(
+            ReferenceEstimate(
+                source.name,
+                eager.us,
+                compiled,
+                by_operation(eager.parts),
+                LeastTime(
+                    moved_bytes=least.moved_bytes,
+                    flops=least.flops,
+                    bytes_us=round(least.dram_us, 3),
+                    operations_us=round(least.math_us, 3),
+                    us=round(min(library.in_one_launch(longer), eager.us.value), 3),
+                ),
+            )
+        )
     return tuple(result)
 
 

@@ -66,12 +66,11 @@ class RoundedSteps(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return copy
 
     def _move(self, tensor: torch.Tensor) -> None:
-        drawn = torch.randint(
-            0, 2, tensor.shape, generator=self._generator, device=self._generator.device
-        )
-        signs = (2 * drawn - 1).to(device=tensor.device, dtype=torch.float64)
+        # In place: each further tensor of this size costs as much as drawing it.
+        factors = torch.empty(tensor.shape, dtype=torch.float64, device=self._generator.device)
+        factors.bernoulli_(0.5, generator=self._generator).mul_(2 * _UNIT).add_(1 - _UNIT)
         # Infinity times a factor is itself, and so is zero: masks and exact zeros stay.
-        tensor.mul_(1 + _UNIT * signs)
+        tensor.mul_(factors.to(tensor.device))
 
 
 def _is_wide(value: Any) -> bool:

@@ -16,6 +16,8 @@ _LOOKED_AT = 1 << 22
 """Elements that fits and shifts are tried on; where errors lie is found over all of them."""
 _ROUNDING = (("TF32", 2.0**-13, 2.0**-10), ("bfloat16", 2.0**-10, 2.0**-6))
 _EVERYWHERE = 0.2
+_OFFSET_SPREAD = 1e-3
+"""Products of positive operands that are cut off, as TF32 does, err by nearly the same too: by 1 %."""
 _MUCH_NEARER = 0.05
 """A result is another answer, up to rounding, if its distance to it is below this share of the error."""
 
@@ -259,7 +261,7 @@ def _scaled(look: _Look) -> Iterator[_Found]:
         return
     offset = float((got - want).median())
     spread = float((got - want - offset).abs().median())
-    if offset != 0 and spread <= 1e-2 * abs(offset):
+    if offset != 0 and spread <= _OFFSET_SPREAD * abs(offset):
         yield _Found("offset", f"it is off by {offset:.6g} everywhere", {"offset": offset})
 
 

@@ -22,6 +22,7 @@ _KEPT = 12
 _LARGEST = 16 << 20
 """Bytes of an answer that is still kept."""
 _MOST_OPERANDS = 16
+_SCALES = frozenset({"weight", "scale", "gamma"})
 _OLD_WEIGHTS = "the last change of the weights"
 
 
@@ -85,12 +86,26 @@ def _neutral(trial: Trial, memory: Memory) -> Iterator[tuple[str, dict[str, torc
     names = list(given)
     for name in names[:_MOST_OPERANDS] if len(memory.weights) > 1 else ():
         yield name, {STATE + name: given[name]}
+    yield from _neutral_vectors(memory.weights[-1] if memory.weights else {})
     arguments = named_tensors(trial.arguments)
     for name, tensor in list(arguments.items())[:_MOST_OPERANDS]:
         if tensor.is_floating_point():
             yield _spoken(name), {name: torch.zeros_like(tensor)}
         elif tensor.dtype == torch.bool:
             yield _spoken(name), {name: torch.ones_like(tensor)}
+
+
+def _neutral_vectors(weights: Mapping[str, torch.Tensor]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Biases as zeros and scales as ones: what a candidate forgets; whole matrices it does not."""
+    vectors = [
+        (name, tensor)
+        for name, tensor in weights.items()
+        if tensor.is_floating_point() and tensor.numel() == max(tensor.shape, default=1)
+    ]
+    for name, tensor in vectors[:_MOST_OPERANDS]:
+        scales = name.rpartition(".")[2] in _SCALES
+        neutral = torch.ones_like(tensor) if scales else torch.zeros_like(tensor)
+        yield STATE + name, {STATE + name: neutral}
 
 
 def _spoken(name: str) -> str:

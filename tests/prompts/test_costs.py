@@ -1,0 +1,85 @@
+"""What the first prompt says of speed and accuracy: numbers where they are known, no line where not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from kernelagent.domain.estimated import Estimated
+from kernelagent.domain.history import History, TurnRequest
+from kernelagent.domain.problem import LeastTime, ReferenceEstimate, TensorFacts, Tolerance
+from kernelagent.domain.profile import Operation
+from kernelagent.prompts import prompt_tokens, render_prompt
+from tests.evaluations import DEVICE, FACTS
+
+REQUEST = TurnRequest("write", "m")
+ESTIMATE = ReferenceEstimate(
+    "default",
+    Estimated(4087.0, 3000.0, 5000.0),
+    Estimated(3018.0, 2000.0, 4000.0),
+    (
+        Operation("convolution", 3, 3000.0, 0.75, 2_400_000_000, "dram", 76_100_000_000),
+        Operation("tanh", 1, 1000.0, 0.25, 4_200_000_000, "dram", 0),
+    ),
+    LeastTime(398_500_000, {"fp32": 76_100_000_000}, 92.2, 660.0, 680.0),
+)
+KNOWN = replace(
+    FACTS,
+    estimates=(ESTIMATE,),
+    tolerances=(Tolerance("output", 1.35, 1.3e-6, 1e-5),),
+    matmul_precision="highest",
+)
+
+
+def task(facts, device=DEVICE, style="strong"):
+    return render_prompt(facts, device, History(), REQUEST, style=style)[1].content
+
+
+def test_reference_is_told_by_operation_with_the_least_that_counts_every_operator() -> None:
+    text = task(KNOWN)
+    assert "eager 4087 us, torch.compile 3018 us" in text
+    assert (
+        "- convolution (3 kernels): 3000 us (75%), moves 2.4 GB, 76.1 GFLOP, bound by memory"
+        in text
+    )
+    assert (
+        "92.2 us for moving 398.5 MB once, 660 us for the operations (76.1 GFLOP of fp32)" in text
+    )
+    assert "eager reaches 17% of that speed" in text
+
+
+def test_tolerance_is_a_number_and_the_precision_says_which_products_pass() -> None:
+    text = task(KNOWN)
+    assert "an RMS error up to 1.3e-06, about 8.1 ulps of float32" in text
+    assert 'input_precision="tf32x3"' in text
+    assert "plain tf32, which is `tl.dot`'s default, and bf16 are refused" in text
+    assert "TF32, which is `tl.dot`'s default; bf16 is refused" in task(
+        replace(KNOWN, matmul_precision="high")
+    )
+
+
+def test_peak_rates_strides_and_executed_sizes_are_told() -> None:
+    device = replace(
+        DEVICE,
+        operations_per_s=(("fp16", 989e12), ("bf16", 989e12), ("fp32", 67e12)),
+        launch_us=12.4,
+    )
+    (given,) = FACTS.input_sets
+    column = TensorFacts("x", (4, 8), "float32", (1, 4))
+    small = replace(column, shape=(2, 8))
+    facts = replace(KNOWN, input_sets=(replace(given, tensors=(column,), executed=(small,)),))
+    text = task(facts, device)
+    assert "fp16/bf16 989, fp32 (no tensor cores) 67" in text
+    assert "each launch costs the host about 12 us" in text
+    assert "- not contiguous: x: strides [1, 4]" in text
+    assert "input set `default`: x[2, 8]" in text
+    assert "Outside the shapes above (those that are executed included), raise" in text
+
+
+def test_small_models_are_told_no_costs_and_older_logs_have_none() -> None:
+    small, before = (
+        render_prompt(f, DEVICE, History(), REQUEST, style="small") for f in (KNOWN, FACTS)
+    )
+    assert prompt_tokens(small) == prompt_tokens(before)
+    older = task(FACTS)
+    assert "Estimates for the reference" not in older
+    assert "Accuracy that is accepted" not in older
