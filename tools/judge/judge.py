@@ -41,6 +41,7 @@ from kernelagent.tools.judge.harness import harness_sha256
 from kernelagent.tools.judge.problem.context import JudgeContext
 from kernelagent.tools.judge.problem.training import training_rounds
 from kernelagent.tools.judge.problem.trials import rounds
+from kernelagent.tools.judge.source_reading.reading import disclosures as read_disclosures
 from kernelagent.tools.judge.timing import counting
 from kernelagent.tools.judge.timing.blocks import Running
 from kernelagent.tools.judge.verify.beyond import Fixed, beyond
@@ -133,7 +134,11 @@ class Judge:
                 if smaller is None:
                     return self._refused(blank, refused, stages, findings)
                 context = smaller
-        disclosures = (*findings.disclosures.values(), *report.disclosures)
+        disclosures = (
+            *findings.disclosures.values(),
+            *report.disclosures,
+            *read_disclosures(source),
+        )
         return Evaluation(
             verdict="accepted",
             device=self.device,
