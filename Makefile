@@ -1,9 +1,9 @@
 # `make demo` optimizes a shipped example; `make test` is what CI runs on every commit.
 PYTHON ?= python3
 BIN := .venv/bin
-# Two workers, a file's tests in one of them (tests/lanes.py has the exceptions and the order). Warnings
-# of modules that a test has made cannot be sent from a worker.
-SIDE_BY_SIDE := -n 2 --dist loadfile --no-loadscope-reorder -p no:warnings
+# Three workers on two cores, as many tests wait; a file's tests in one of them (tests/lanes.py has the
+# exceptions and the order). Warnings of modules that a test has made cannot be sent from a worker.
+SIDE_BY_SIDE := -n 3 --dist loadfile --no-loadscope-reorder -p no:warnings
 # The bytecode of a thousand files is kept, whatever the environment says: tests start many interpreters.
 unexport PYTHONDONTWRITEBYTECODE
 PINNED := pyproject.toml constraints.txt .ci/environment.py

@@ -140,7 +140,7 @@ class Runner:
             self._integrity = Integrity(may_compile=may_compile, native_threads=native)
         self._watch = Watch(may_compile=may_compile)
         # What torch.compile replaces at its first use is torch's own business.
-        self._interpreter = None if may_compile else WholeInterpreter()
+        self._interpreter = None if may_compile else WholeInterpreter(native)
         self._remote: Any = _remote_executor() if native else None
         self._host = HostTime(_launching if device != "cuda" else float)
 

@@ -1,7 +1,8 @@
 """Every function and class that was loaded before a candidate, compared once when it has been judged.
 
 Imported last by the fork server, so that the list is made once for all candidates (tens of thousands of
-entries, about 40 ms). `Integrity` looks at the few that matter to the judge around every request; this
+entries). It is walked once a judging: in each process of a candidate a walk would also copy the pages
+that all of them share, 0.16 s of processor time. `Integrity` looks at the few that matter to the judge around every request; this
 finds what would go on in the user's program: an optimizer's step, a default argument, a method added.
 """
 
@@ -11,22 +12,38 @@ import sys
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import reduce
+from itertools import chain
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any
 
 from kernelagent.tools.candidate_runner.candidate import CandidateFailure, candidate_file
 
 _WRAPPED = (property, staticmethod, classmethod)
+_RUNNERS = (
+    ("atexit", "register"),
+    ("codecs", "register"),
+    ("codecs", "register_error"),
+    ("triton", "compile"),
+    ("triton.compiler", "compile"),
+    ("triton.runtime.autotuner", "Autotuner.prune_configs"),
+)
+"""Module and name of all that the runner of `virtual` replaces after the fork."""
 
 
-@dataclass(frozen=True)
-class _Entry:
+_NOBODYS = object()
+_Place = tuple[ModuleType | type, str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Owner:
+    """A module or class and the functions and classes in it."""
+
     owner: ModuleType | type
-    name: str
-    value: Any
+    values: tuple[tuple[str, Any], ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class _Function:
     function: FunctionType
     code: Any
@@ -35,16 +52,24 @@ class _Function:
 
 
 class WholeInterpreter:
-    """What is replaced already counts as ours; made after the runner has put its own parts in place."""
+    """Made after the runner has put its own parts in place, which then count as loaded before."""
 
-    def __init__(self) -> None:
-        self._ours = frozenset(_replaced())
+    def __init__(self, native: bool) -> None:
+        """`native`: the runner works without a driver, so that it is known what it replaces.
+
+        Creating a context on a GPU may replace more: there everything is compared twice.
+        """
+        places = _of_the_runner() if native else _replaced()
+        self._ours = {(id(owner), name): owner.__dict__.get(name) for owner, name in places}
 
     def require_as_it_was(self) -> None:
         """Raises `CandidateFailure` for the first function or class that is another now, or was added."""
-        file = str(candidate_file())
-        changed = [name for name in _replaced() if name not in self._ours]
-        changed += [name for name in _added(file) if name not in self._ours]
+        changed = [
+            f"{owner.__name__}.{name}"
+            for owner, name in chain(_replaced(), _added(str(candidate_file())))
+            if self._ours.get((id(owner), name), _NOBODYS) is not owner.__dict__.get(name)
+        ]
+        changed += _altered()
         if changed:
             raise CandidateFailure(
                 "tampering",
@@ -53,59 +78,78 @@ class WholeInterpreter:
             )
 
 
-def _entries() -> Iterator[_Entry]:
-    """Functions and classes of all modules, and what those classes define; each class once."""
+def _of_the_runner() -> Iterator[_Place]:
+    for module, path in _RUNNERS:
+        if module in sys.modules:
+            *outer, name = path.split(".")
+            yield reduce(getattr, outer, sys.modules[module]), name
+
+
+def _replaced() -> Iterator[_Place]:
+    """Where another function or class stands than before, or none."""
+    for known in _TAKEN:
+        now = known.owner.__dict__.get
+        for name, value in known.values:
+            if now(name) is not value:
+                yield known.owner, name
+
+
+def _altered() -> list[str]:
+    """Functions that are the same and do something else."""
+    return [
+        f"{item.function.__module__}.{item.function.__qualname__}"
+        for item in _FUNCTIONS
+        if item.function.__code__ is not item.code
+        or item.function.__defaults__ is not item.defaults
+        or item.function.__kwdefaults__ is not item.keywords
+    ]
+
+
+def _owners() -> Iterator[_Owner]:
+    """All modules, and the classes in them, each class once."""
     seen: set[int] = set()
     for module in list(sys.modules.values()):
-        for name, value in list(vars(module).items()) if isinstance(module, ModuleType) else ():
-            kind = type(value)
-            if kind is FunctionType or kind is BuiltinFunctionType:
-                yield _Entry(module, name, value)
-            elif issubclass(kind, type):
-                yield _Entry(module, name, value)
-                if id(value) not in seen:
-                    seen.add(id(value))
-                    yield from _of_class(value)
+        if not isinstance(module, ModuleType):
+            continue
+        values = tuple(
+            (name, value) for name, value in list(vars(module).items()) if _is_code(value)
+        )
+        yield _Owner(module, values)
+        for _, kind in values:
+            if isinstance(kind, type) and id(kind) not in seen:
+                seen.add(id(kind))
+                yield _Owner(kind, tuple(_of_class(kind)))
 
 
-def _of_class(kind: type) -> Iterator[_Entry]:
+def _is_code(value: Any) -> bool:
+    kind = type(value)
+    return kind is FunctionType or kind is BuiltinFunctionType or issubclass(kind, type)
+
+
+def _of_class(kind: type) -> Iterator[tuple[str, Any]]:
     for name, value in list(vars(kind).items()):
         if type(value) is FunctionType or type(value) in _WRAPPED:
-            yield _Entry(kind, name, value)
+            yield name, value
 
 
-def _replaced() -> list[str]:
-    result = [
-        f"{entry.owner.__name__}.{entry.name}"
-        for entry in _TAKEN
-        if entry.owner.__dict__.get(entry.name) is not entry.value
-    ]
-    result += [
-        f"{known.function.__module__}.{known.function.__qualname__}"
-        for known in _FUNCTIONS
-        if known.function.__code__ is not known.code
-        or known.function.__defaults__ is not known.defaults
-        or known.function.__kwdefaults__ is not known.keywords
-    ]
-    return result
-
-
-def _added(file: str) -> list[str]:
-    """The candidate's own functions as methods of classes, or functions of modules, that are not its own."""
-    owners = {id(entry.owner): entry.owner for entry in _TAKEN}
-    return [
-        f"{owner.__name__}.{name}"
-        for owner in owners.values()
-        for name, value in list(owner.__dict__.items())
-        if type(value) is FunctionType and value.__code__.co_filename == file
-    ]
+def _added(file: str) -> Iterator[_Place]:
+    """The candidate's own functions in classes and modules that are not its own."""
+    for known in _TAKEN:
+        for name, value in list(known.owner.__dict__.items()):
+            if type(value) is FunctionType and value.__code__.co_filename == file:
+                yield known.owner, name
 
 
 with warnings.catch_warnings():
     # Looking at a deprecated class warns.
     warnings.simplefilter("ignore")
-    _TAKEN = tuple(_entries())
+    _TAKEN = tuple(_owners())
 _FUNCTIONS = tuple(
     _Function(f, f.__code__, f.__defaults__, f.__kwdefaults__)
-    for f in {id(e.value): e.value for e in _TAKEN if type(e.value) is FunctionType}.values()
+    for f in {
+        id(value): value
+        for known in _TAKEN
+        for _, value in known.values
+        if type(value) is FunctionType
+    }.values()
 )

@@ -30,12 +30,14 @@ from kernelagent.models import (
     Windowed,
 )
 from kernelagent.models.draining import Gate
+from kernelagent.models.endpoint.waiting import Patience
 from kernelagent.models.vllm.server import VllmServer, Waiting
 from kernelagent.storage.secrets import Redactor
 from kernelagent.tools.gpu_lock import Gpu, GpuLock
 from kernelagent.tools.gpu_memory import MemorySplit, checkpoint_bytes, module_bytes
 
 PREFIX = "vllm:"
+_GONE_S = 3.0
 KEY = "HOSTED_VLLM_API_KEY"
 """Where litellm looks for the key of a vLLM; candidates' processes never see this environment."""
 _IN_FLIGHT = 8
@@ -169,9 +171,11 @@ class VllmModel:
 
 
 def _endpoint(served: str, url: str | None, redact: Redactor) -> Model:
-    from kernelagent.models.litellm_model import LitellmModel
+    from kernelagent.models.litellm_model import LitellmModel, Surroundings
 
-    return LitellmModel(f"hosted_vllm/{served}", api_base=url, redact=redact)
+    # Our own server was ready when it was asked first: where nothing listens any more, it has ended.
+    around = Surroundings(patience=Patience(unreachable_s=_GONE_S))
+    return LitellmModel(f"hosted_vllm/{served}", api_base=url, redact=redact, surroundings=around)
 
 
 def _load_litellm_meanwhile() -> None:

@@ -50,11 +50,18 @@ def _restored_language():
 
 
 PAIRS = [(op, *pair) for op in OPERATIONS for pair in op.slower]
+OFTEN = ("add + relu", "layer norm", "softmax")
+"""Compared on every commit; the others take seconds each."""
+COMPARED = [
+    pytest.param(
+        op, better, worse, id=f"{op.name}-{better}-{worse}",
+        marks=[] if op.name.startswith(OFTEN) else [pytest.mark.long],
+    )
+    for op, better, worse in PAIRS
+]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("operation", "better", "worse"), PAIRS, ids=[f"{o.name}-{b}-{w}" for o, b, w in PAIRS]
-)
+@pytest.mark.parametrize(("operation", "better", "worse"), COMPARED)
 def test_the_better_variant_is_estimated_clearly_faster(
     operation: Operation, better: str, worse: str
 ):
