@@ -25,8 +25,10 @@ NOT_JUDGED: Mapping[Code, str] = {
     "overrides": "torch calls that when your program saves, loads, copies, moves or prints the module; what it does then was "
     "not judged",
     "keeps_state": "that stays from call to call; what it does after more calls, or other ones, than were made was not judged",
-    "asks_where_it_runs": "the answer may be another in your program than while it was judged; what it does then was not judged",
-    "reaches_outside": "that is no part of computing a result; what it reads, writes or leaves behind was not judged",
+    "asks_where_it_runs": "the answer may be another in your program than while it was judged or estimated; what it does then was not "
+    "judged",
+    "reaches_outside": "that is not known to this reading as part of computing a result; what it reads, writes or leaves behind was "
+    "not judged",
     "values_on_host": "that takes values to the host; what it decides by other values, and how long a GPU is waited for, was not "
     "judged",
     "asks_device_properties": "its result and its speed on a GPU with other properties were not judged",
@@ -115,6 +117,11 @@ _PATHS: tuple[tuple[str, Code], ...] = (
     ("weakref", "acts_later"),
     ("atexit", "acts_later"),
     ("signal", "acts_later"),
+    ("threading.current_thread", "asks_where_it_runs"),
+    ("threading.main_thread", "asks_where_it_runs"),
+    ("threading.get_ident", "asks_where_it_runs"),
+    ("threading.active_count", "asks_where_it_runs"),
+    ("threading.enumerate", "asks_where_it_runs"),
     ("threading", "acts_later"),
     ("_thread", "acts_later"),
     ("concurrent", "acts_later"),

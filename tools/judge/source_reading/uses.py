@@ -297,7 +297,8 @@ class Uses:
     def _path(self, path: str, shown: ast.AST, use: Use, *, guarded: bool = False) -> None:
         if path in MODULES:
             if use == "value":
-                self._remark(shown, "unreadable")
+                asks = path.startswith("triton.runtime")
+                self._remark(shown, "asks_where_it_runs" if asks else "unreadable")
             return
         module, _, member = path.rpartition(".")
         if member in MEMBERS.get(module, ()):
