@@ -100,7 +100,7 @@ def _rows(table: Path, attacks: Sequence[Attack]) -> dict[str, Judged]:
     known = {attack.key: attack for attack in attacks}
     result: dict[str, Judged] = {}
     for line in table.read_text(encoding="utf-8").splitlines():
-        cells = [cell.strip() for cell in line.strip("| ").split("|")]
+        cells = [cell.strip() for cell in line.split("|")[1:-1]]
         key = "/".join(cells[:2])
         if key in known:
             verdict, told = cells[5], tuple(filter(None, cells[6].split(", ")))

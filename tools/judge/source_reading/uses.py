@@ -190,6 +190,8 @@ class Uses:
                 self._visit(argument, place)
             return
         if name is not None:
+            if place.in_kernel:
+                self._remark(node, "asks_where_it_runs")
             self._visit(node.args[0], place, "base")
             for argument in node.args[2:]:
                 self._visit(argument, place, "alias")
@@ -216,7 +218,8 @@ class Uses:
                 place.in_kernel or not self._plain_types(node.args[1:], place)
             ):
                 self._remark(node, "asks_where_it_runs")
-            if called.id in ("str", "repr", "format") and any(map(_is_device, node.args)):
+            shows = called.id in ("str", "repr", "format") and not place.guarded
+            if shows and any(map(_is_device, node.args)):
                 self._remark(node, "asks_where_it_runs")
         elif isinstance(called, ast.Attribute) and called.attr == "format":
             text = called.value.value if isinstance(called.value, ast.Constant) else None
