@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kernelagent.tools.corpus.fixture import Fixture, edited
-from kernelagent.tools.corpus.whitebox import CLASS, EMPTY, HONEST, RETURN, twin
+from kernelagent.tools.corpus.whitebox import CLASS, EMPTY, HONEST, twin
 
 _SILU = "silu_gate"
 _WRONG = "            n = n // 2\n"

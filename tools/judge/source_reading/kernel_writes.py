@@ -108,9 +108,13 @@ def _points(node: ast.AST, aliases: set[str], names: Names, scope: Scope) -> boo
             return node.id in aliases
         case ast.Call():
             called = node.func
-            if isinstance(called, ast.Attribute) and called.attr in _VIEWS:
-                if _points(called.value, aliases, names, scope):
-                    return True
+            base = (
+                called.value
+                if isinstance(called, ast.Attribute) and called.attr in _VIEWS
+                else None
+            )
+            if base is not None and _points(base, aliases, names, scope):
+                return True
             meanings = names.meanings(called, scope)
             shares = any(
                 isinstance(m, Own)

@@ -335,12 +335,13 @@ class _Collector:
             and len(node.args) == 3
         ):
             self._names.attributes[texts[0]].append((node.args[2], scope))
-        elif isinstance(node.func, ast.Name | ast.Attribute) and len(node.args) == 2:
-            if self._names.paths(node.func, scope) == {"collections.namedtuple"}:
-                fields = node.args[1].elts if isinstance(node.args[1], ast.List | ast.Tuple) else ()
-                written = [f.value for f in fields if isinstance(f, ast.Constant)]
-                for name in [*" ".join(texts[1:]).replace(",", " ").split(), *map(str, written)]:
-                    self._names.attributes[name].append((ANY, scope))
+        elif len(node.args) == 2 and self._names.paths(node.func, scope) == {
+            "collections.namedtuple"
+        }:
+            fields = node.args[1].elts if isinstance(node.args[1], ast.List | ast.Tuple) else ()
+            written = [f.value for f in fields if isinstance(f, ast.Constant)]
+            for name in [*" ".join(texts[1:]).replace(",", " ").split(), *map(str, written)]:
+                self._names.attributes[name].append((ANY, scope))
 
     def _bind(self, name: str, binding: Binding, scope: Scope) -> None:
         scope.bind(name, binding)

@@ -120,21 +120,22 @@ class State:
                 outer = where.scope.outer_names.get(target.id)
                 if outer is not None and where.later:
                     self._remark(shown, "keeps_state")
-                if where.scope.kind == "module" and target.id.startswith("__"):
-                    if target.id not in ("__all__", "__version__", "__author__"):
-                        self._remark(shown, "overrides")
+                special = where.scope.kind == "module" and target.id.startswith("__")
+                if special and target.id not in ("__all__", "__version__", "__author__"):
+                    self._remark(shown, "overrides")
             case ast.Attribute():
                 self._attribute(target.value, target.attr, shown, where)
             case ast.Subscript():
                 base = target.value
-                if where.later and self._lives.outlives(base, where.scope):
-                    if not self._lives.is_followed(base):
-                        self._remark(shown, "keeps_state")
+                stays = where.later and self._lives.outlives(base, where.scope)
+                if stays and not self._lives.is_followed(base):
+                    self._remark(shown, "keeps_state")
 
     def _attribute(self, base: ast.expr, name: str, shown: ast.AST, where: _Where) -> None:
         """A value given to an attribute."""
         meanings = self._names.meanings(base, where.scope)
         objects = [m for m in meanings if isinstance(m, Own)]
+        fresh = self._lives.is_fresh(base, where.scope)
         if any(isinstance(m, Imported) for m in meanings):
             self._remark(shown, "changes_others")
         elif isinstance(base, ast.Name) and base.id == where.context:
@@ -145,12 +146,12 @@ class State:
             module = any(_is_module(m.name, self._names) for m in objects)
             if module and (name in MODULE_METHODS or name == "forward"):
                 self._remark(shown, "overrides")
-            elif where.later and name != "training" and not self._lives.is_fresh(base, where.scope):
-                if name not in self._lives.followed:
-                    self._remark(shown, "keeps_state")
-        elif where.later or name not in ATTRIBUTES | {"requires_grad"}:
-            if not self._lives.is_fresh(base, where.scope) or name not in ATTRIBUTES:
-                self._remark(shown, "changes_others")
+            elif where.later and name not in self._lives.followed | {"training"} and not fresh:
+                self._remark(shown, "keeps_state")
+        elif (where.later or name not in ATTRIBUTES | {"requires_grad"}) and not (
+            fresh and name in ATTRIBUTES
+        ):
+            self._remark(shown, "changes_others")
 
     def _call(self, node: ast.Call, where: _Where) -> None:
         called = node.func
@@ -161,20 +162,16 @@ class State:
             return
         if isinstance(called, ast.Attribute):
             base = called.value
-            followed = self._lives.is_followed(base)
-            if called.attr in _CHANGES_A_CONTAINER and not followed:
-                if not self._lives.is_fresh(base, where.scope) and not self._is_value(base, where):
-                    self._remark(node, "keeps_state")
-            elif _is_in_place(called.attr) and not followed:
-                if self._lives.outlives(base, where.scope):
-                    self._remark(node, "keeps_state")
+            if called.attr in _CHANGES_A_CONTAINER:
+                imported = self._names.paths(base, where.scope)
+                stays = not imported and not self._lives.is_fresh(base, where.scope)
+            else:
+                stays = _is_in_place(called.attr) and self._lives.outlives(base, where.scope)
+            if stays and not self._lives.is_followed(base):
+                self._remark(node, "keeps_state")
         for argument in handed(node, self._names, where.scope, self._written):
             if self._lives.may_be_written(argument, where.scope):
                 self._remark(argument, "keeps_state")
-
-    def _is_value(self, base: ast.expr, where: _Where) -> bool:
-        """Something imported, or a tensor's method of such a name: `torch.add`, `x.sort`."""
-        return bool(self._names.paths(base, where.scope))
 
     def _class(self, node: ast.ClassDef) -> None:
         if node.keywords:
