@@ -1,10 +1,14 @@
 """Candidates of attackers who knew the tree alone, judged again: how many get past the judge now.
 
-    python -m benchmarks.red_team_rounds first [--only NAME...]
+    python -m benchmarks.red_team_rounds first [--accepted | --only NAME...]
 
 `benchmarks/rounds/ROUND.jsonl` holds their problems and candidates as they came, with the verdict of
-that day. Writes `results/red_team_ROUND.md` as it goes; with `--only` it writes nothing. A candidate is
-past the judge when it is accepted; whether a disclosure names what it does, its attacker said.
+that day. Writes `results/red_team_ROUND.md` as it goes; with `--only` it writes nothing, with
+`--accepted` it judges those again that the table calls accepted and keeps the other rows.
+
+A candidate is past the judge when it is hostile, accepted, and no disclosure names what it does. Which
+disclosure would name it was decided by hand for each (`rounds/ROUND_named.json`; none: no disclosure
+does), whether it is hostile at all by its attacker.
 """
 
 from __future__ import annotations
@@ -38,6 +42,17 @@ class Attack:
     then: str
     named: str
     source: str
+    naming: str = ""
+    """The code of the disclosure that names what it does; empty: there is none."""
+
+    @property
+    def key(self) -> str:
+        return f"{self.by}/{self.name}"
+
+    @property
+    def hostile(self) -> bool:
+        """Controls, honest candidates and those that turned out harmless do not count."""
+        return not self.name.startswith("honest") and "not counted" not in self.named
 
 
 @dataclass(frozen=True)
@@ -48,33 +63,65 @@ class Judged:
     verdict: str
     disclosures: tuple[str, ...] = ()
 
+    @property
+    def outcome(self) -> str:
+        """What became of it, as the table has it."""
+        if self.verdict != "accepted":
+            return self.verdict
+        if not self.attack.hostile:
+            return "accepted, not hostile"
+        naming = self.attack.naming
+        return f"named: {naming}" if naming in self.disclosures else "**past**"
+
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("round", choices=sorted(p.stem for p in (_HERE / "rounds").glob("*.jsonl")))
     parser.add_argument("--only", nargs="+", default=[], help="parts of the names of those wanted")
+    parser.add_argument(
+        "--accepted", action="store_true", help="those that the table calls accepted"
+    )
     options = parser.parse_args()
     problems, attacks = _read(_HERE / "rounds" / f"{options.round}.jsonl")
+    table = _HERE / "results" / f"red_team_{options.round}.md"
+    rows = _rows(table, attacks) if options.accepted else {}
+    again = {key for key, row in rows.items() if row.verdict == "accepted"}
     wanted = [a for a in attacks if not options.only or any(p in a.name for p in options.only)]
-    rows: list[Judged] = []
-    for row in _judged(problems, wanted):
-        rows.append(row)
-        print(row.attack.by, row.attack.name, row.verdict, *row.disclosures, flush=True)
+    wanted = [a for a in wanted if not options.accepted or a.key in again]
+    for count, row in enumerate(_judged(problems, wanted), start=1):
+        rows[row.attack.key] = row
+        print(count, row.attack.key, row.outcome, *row.disclosures, flush=True)
         if not options.only:
-            page = _page(options.round, rows, len(attacks))
-            (_HERE / "results" / f"red_team_{options.round}.md").write_text(page, encoding="utf-8")
+            table.write_text(_page(options.round, rows, attacks, count), encoding="utf-8")
+
+
+def _rows(table: Path, attacks: Sequence[Attack]) -> dict[str, Judged]:
+    """What the table says of each candidate."""
+    known = {attack.key: attack for attack in attacks}
+    result: dict[str, Judged] = {}
+    for line in table.read_text(encoding="utf-8").splitlines():
+        cells = [cell.strip() for cell in line.split("|")[1:-1]]
+        key = "/".join(cells[:2])
+        if key in known:
+            verdict, told = cells[5], tuple(filter(None, cells[6].split(", ")))
+            if verdict == "**past**" or verdict.startswith(("named", "accepted")):
+                verdict = "accepted"
+            result[key] = Judged(known[key], verdict, told)
+    return result
 
 
 def _read(path: Path) -> tuple[dict[tuple[str, str], str], list[Attack]]:
     problems: dict[tuple[str, str], str] = {}
     attacks: list[Attack] = []
+    beside = path.with_name(f"{path.stem}_named.json")
+    naming = json.loads(beside.read_text(encoding="utf-8")) if beside.exists() else {}
     for line in path.read_text(encoding="utf-8").splitlines():
         row = json.loads(line)
         kind = row.pop("kind")
         if kind == "problem":
             problems[row["by"], row["name"]] = row["source"]
         else:
-            attacks.append(Attack(**row))
+            attacks.append(Attack(**row, naming=naming.get(f"{row['by']}/{row['name']}", "")))
     return problems, attacks
 
 
@@ -107,22 +154,32 @@ def _verdict(judge: JudgeProcess, attack: Attack) -> Judged:
     return Judged(attack, verdict, tuple(item.code for item in result.disclosures))
 
 
-def _page(name: str, rows: Sequence[Judged], count: int) -> str:
-    then = sum(row.attack.then.startswith("accepted") for row in rows)
-    now = sum(row.verdict == "accepted" for row in rows)
+def _page(name: str, rows: dict[str, Judged], attacks: Sequence[Attack], again: int) -> str:
+    """In the order of the round; `again`: how many were judged in this call."""
+    every = [rows[a.key] for a in attacks if a.key in rows]
+    hostile = [row for row in every if row.attack.hostile]
+    then = sum(row.attack.then.startswith("accepted") for row in hostile)
+    accepted = [row for row in hostile if row.verdict == "accepted"]
+    past = sum(row.outcome == "**past**" for row in hostile)
     lines = [
         f"# Round `{name}`: attackers who knew the tree alone",
         "",
-        f"`python -m benchmarks.red_team_rounds {name}`, on `virtual`: {len(rows)} of {count} candidates judged "
-        f"again; accepted on the day of the round {then}, now {now}.",
+        f"`python -m benchmarks.red_team_rounds {name}`, on `virtual`: {len(every)} of {len(attacks)} candidates, "
+        f"{len(hostile)} of them hostile; {again} judged again in the last call (`--accepted`: those that were accepted "
+        f"before).",
+        "",
+        f"Of the hostile ones {then} were accepted on the day of the round; now {len(accepted)} are, "
+        f"{len(accepted) - past} with a disclosure that names what they do, and **{past} are past the judge "
+        f"({100 * past / max(len(hostile), 1):.0f} %)**. Which disclosure names what was decided by hand "
+        f"(`benchmarks/rounds/{name}_named.json`).",
         "",
         "| by | candidate | policy | idea | on that day | now | disclosures now |",
         "|---|---|---|---|---|---|---|",
     ]
     lines += [
         f"| {row.attack.by} | {row.attack.name} | {row.attack.policy} | {row.attack.idea} | "
-        f"{row.attack.then} | {row.verdict} | {', '.join(row.disclosures)} |"
-        for row in rows
+        f"{row.attack.then} | {row.outcome} | {', '.join(row.disclosures)} |"
+        for row in every
     ]
     return "\n".join(lines) + "\n"
 

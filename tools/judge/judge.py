@@ -43,6 +43,7 @@ from kernelagent.tools.judge.harness import harness_sha256
 from kernelagent.tools.judge.problem.context import JudgeContext
 from kernelagent.tools.judge.problem.training import training_rounds
 from kernelagent.tools.judge.problem.trials import rounds
+from kernelagent.tools.judge.source_reading.reading import disclosures as read_disclosures
 from kernelagent.tools.judge.timing import counting
 from kernelagent.tools.judge.timing.blocks import Running
 from kernelagent.tools.judge.verify.beyond import Fixed, beyond
@@ -139,7 +140,11 @@ class Judge:
                     why = of_smaller_sizes(refused, too_large) if too_large else refused
                     return self._refused(blank, why, stages, findings)
                 context, too_large = smaller, refused
-        disclosures = (*findings.disclosures.values(), *report.disclosures)
+        disclosures = (
+            *findings.disclosures.values(),
+            *report.disclosures,
+            *read_disclosures(source),
+        )
         return Evaluation(
             verdict="accepted",
             device=self.device,

@@ -1,0 +1,221 @@
+"""A candidate's text: what is no computation is named, under whatever alias; what honest kernels need is not."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kernelagent.tools.corpus import whitebox_text
+from kernelagent.tools.corpus.idioms import IDIOMS
+from kernelagent.tools.judge.source_reading.kinds import NOT_JUDGED
+from kernelagent.tools.judge.source_reading.reading import disclosures, read
+from kernelagent.tools.judge.source_reading.state import MODULE_METHODS
+
+TOP = """
+import math
+import torch
+import torch.nn.functional as F
+import triton
+import triton.language as tl
+from torch import nn
+
+
+@triton.jit
+def double(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out_ptr + i, 2 * tl.load(x_ptr + i, mask=i < n), mask=i < n)
+
+
+"""
+
+
+def module(body, *, init="pass", top="", methods=""):
+    """A candidate with these statements in its forward."""
+    lines = "".join(f"        {line}\n" for line in body.splitlines())
+    return (
+        f"{TOP}{top}\nclass ModelNew(nn.Module):\n    def __init__(self, n=4):\n        super().__init__()\n"
+        f"        {init}\n\n{methods}\n    def forward(self, x):\n{lines}        return x\n"
+    )
+
+
+def codes(source):
+    return {remark.code for remark in read(source)}
+
+
+QUIET = {
+    "a wrapper": "out = torch.empty_like(x)\ndouble[(triton.cdiv(x.numel(), 64),)](x, out, x.numel(), BLOCK=64)",
+    "a grid of the settings": "grid = lambda meta: (triton.cdiv(x.numel(), meta['BLOCK']),)\ndouble[grid](x, x, 1, BLOCK=64)",
+    "aliases of what computes": "f = F\nx = f.relu(x)\nt = torch\nx = t.nn.functional.gelu(x)",
+    "a guard that only refuses": "assert x.is_contiguous() and x.requires_grad is False\n"
+    "if x.device != self.w.device:\n    raise ValueError(str(x.device))",
+    "a table of addresses": "p = torch.tensor([t.data_ptr() for t in (x, x)], device=x.device)",
+    "a list of its own": "parts = []\nfor i in range(3):\n    parts.append(x[i])\nx = torch.stack(parts)",
+    "sizes": "b, n = x.shape\nif n % 16 == 0 and x.stride(-1) == 1 and x.dtype == torch.float16:\n    x = x.view(-1)",
+    "its own attributes": "x = x * self.w * self.scale\nif self.training:\n    x = self.drop(x)",
+    "keyword arguments": "def inner(**options):\n    return options.pop('scale', 1.0)\nx = x * inner(scale=2.0)",
+    "numbers": "if not math.isfinite(math.sqrt(x.shape[0])):\n    x = x * 2",
+}
+
+
+@pytest.mark.parametrize("body", QUIET.values(), ids=QUIET.keys())
+def test_nothing_is_said_of_what_honest_kernels_need(body):
+    init = "self.w, self.scale, self.drop = nn.Parameter(torch.ones(n)), 1.0, nn.Dropout(0.1)"
+    assert read(module(body, init=init)) == ()
+
+
+def test_nothing_is_said_of_the_twins_and_of_nearly_all_idioms_of_real_projects():
+    twins = [fixture for fixtures in whitebox_text.TWINS.values() for fixture in fixtures]
+    assert [fixture.name for fixture in twins if read(fixture.source)] == []
+    named = [fixture.name for fixture in IDIOMS if read(fixture.source)]
+    assert len(named) < len(IDIOMS) / 10, named
+
+
+def test_each_cheat_of_the_corpus_is_named_as_the_corpus_says():
+    cheats = [fixture for fixtures in whitebox_text.CHEATS.values() for fixture in fixtures]
+    assert [f.name for f in cheats if f.discloses not in codes(f.source)] == []
+
+
+NAMED = {
+    "a clock": ("import time as t\nif t.time() > 9:\n    x = x * 0", "asks_where_it_runs"),
+    "a flag of torch's": ("y = torch.is_inference_mode_enabled()", "asks_where_it_runs"),
+    "a flag of a tensor's": ("if not self.w.requires_grad:\n    x = x * 0", "asks_where_it_runs"),
+    "contents that are missing": ("n = 1 if x.data_ptr() else 2", "asks_where_it_runs"),
+    "machine code": ("k = double[(1,)](x, x, 1, BLOCK=64)\nn = k.asm", "asks_where_it_runs"),
+    "an error": ("try:\n    x = x.view(3)\nexcept RuntimeError:\n    x = x * 2", "asks_where_it_runs"),
+    "a card": ("p = torch.cuda.get_device_properties(x.device)", "asks_device_properties"),
+    "multiprocessors": ("n = p.multi_processor_count", "asks_device_properties"),
+    "fresh memory": ("if torch.empty(1).isnan():\n    x = x * 0", "values_on_host"),
+    "a value": ("first = (x == 3).any()\nif first:\n    x = x * 0", "values_on_host"),
+    "a count": ("self.calls = getattr(self, 'calls', 0) + 1", "keeps_state"),
+    "a list that stays": ("self.kept.append(x)", "keeps_state"),
+    "a list under another name": ("kept = self.kept\nkept.append(x)", "keeps_state"),
+    "a default": ("def add(v, seen=[]):\n    seen += [v]\n    seen.append(v)\nadd(1)", "keeps_state"),
+    "a buffer that a kernel fills": ("double[(1,)](x, self.mine, 1, BLOCK=64)", "keeps_state"),
+    "an iterator": ("n = next(self.kept)", "keeps_state"),
+    "a stream": ("s = torch.cuda.Stream()", "acts_later"),
+    "a hook": ("self.w.register_hook(lambda g: g)", "acts_later"),
+    "a constant of torch's": ("torch.pi = 3.0", "changes_others"),
+    "a default of another's": ("nn.ReLU.__init__.__defaults__ = (True,)", "changes_others"),
+    "a gradient": ("self.w.grad = x", "changes_others"),
+    "printing": ("torch.set_printoptions(precision=1)", "changes_others"),
+    "a file": ("open('/tmp/x')", "reaches_outside"),
+    "text that runs": ("eval('1')", "unreadable"),
+    "the text of a kernel": ("double._unsafe_update_src('')", "unreadable"),
+    "an attribute in a format": ("'{0.is_meta}'.format(x)", "unreadable"),
+    "an attribute in a pattern": ("match x:\n    case torch.Tensor(is_meta=True):\n        pass", "asks_where_it_runs"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("body", "code"), NAMED.values(), ids=NAMED.keys())
+def test_what_is_no_computation_is_named(body, code):
+    init = "self.w, self.kept, self.mine = nn.Parameter(torch.ones(n)), [], torch.zeros(n)"
+    assert code in codes(module(body, init=init))
+
+
+@pytest.mark.parametrize(
+    ("methods", "code"),
+    [
+        ("    def __del__(self):\n        pass\n", "acts_later"),
+        ("    def train(self, mode=True):\n        return self\n", "overrides"),
+        ("    state_dict = None\n", "overrides"),
+        ("    def __reduce__(self):\n        return 1\n", "overrides"),
+    ],
+)
+def test_methods_that_torch_calls_at_other_times_are_named(methods, code):
+    assert code in codes(module("pass", methods=methods))
+
+
+@pytest.mark.parametrize("asks", ["isinstance(n, tl.constexpr)", "isinstance(n, int)", "hasattr(n, 'value')"])  # fmt: skip
+def test_questions_that_a_compiler_answers_otherwise_are_named_in_kernels(asks):
+    kernel = TOP.replace(
+        "    i = tl.program_id", f"    if {asks}:\n        n = n + 0\n    i = tl.program_id"
+    )
+    assert read(kernel + "double\n") != ()
+
+
+def test_methods_that_modules_of_this_torch_have_are_known():
+    ordinary = {"__init__", "forward"}
+    assert {n for n in dir(torch.nn.Module) if not n.startswith("__")} - ordinary <= MODULE_METHODS
+
+
+ROUTES = {
+    "local": lambda e, i: ([f"m{i} = {e}"], f"m{i}"),
+    "tuple": lambda e, i: ([f"m{i}, n{i} = {e}, 1"], f"m{i}"),
+    "list": lambda e, i: ([f"m{i} = [{e}]"], f"m{i}[0]"),
+    "dictionary": lambda e, i: ([], f"{{1: {e}}}[1]"),
+    "walrus": lambda e, i: ([], f"(m{i} := {e})"),
+    "choice": lambda e, i: ([], f"({e} if x is not None else None)"),
+    "or": lambda e, i: ([], f"({e} or None)"),
+    "lambda": lambda e, i: ([f"m{i} = lambda: {e}"], f"m{i}()"),
+    "default": lambda e, i: ([f"def f{i}(m={e}):", "    return m"], f"f{i}()"),
+    "result": lambda e, i: ([f"def f{i}():", f"    return {e}"], f"f{i}()"),
+    "argument": lambda e, i: ([f"def f{i}(m):", "    return m"], f"f{i}({e})"),
+    "class": lambda e, i: ([f"class C{i}:", f"    m = {e}"], f"C{i}.m"),
+    "instance": lambda e, i: ([f"class C{i}:", f"    def __init__(self):\n            self.m{i} = {e}"], f"[C{i}()][0].m{i}"),
+    "self": lambda e, i: ([f"self.m{i} = {e}"], f"self.m{i}"),
+    "setattr": lambda e, i: ([f"setattr(self, 'm{i}', {e})"], f"self.m{i}"),
+    "global": lambda e, i: ([f"globe{i} = {e}"], f"globe{i}"),
+    "loop": lambda e, i: ([f"for m{i} in [{e}]:", "    pass"], f"m{i}"),
+    "comprehension": lambda e, i: ([], f"[m for m in ({e},)][0]"),
+    "pattern": lambda e, i: ([f"match {e}:", f"    case m{i}:", "        pass"], f"m{i}"),
+    "with": lambda e, i: ([f"with {e} as m{i}:", "    pass"], f"m{i}"),
+    "star": lambda e, i: ([f"m{i}, *n{i} = {e}, 1"], f"m{i}"),
+}  # fmt: skip
+ENDS = (
+    "{0}.{1}",
+    "getattr({0}, '{1}')",
+    "f'{{({0}).{1}}}'",
+    "{0}.{1}()",
+    "[*map(str, [{0}.{1}])]",
+    "{0}.{1}.__class__",
+)
+STARTS = {
+    "import time": ("time", "time"),
+    "import os as name": ("name", "environ"),
+    "import torch as t": ("t.cuda", "is_available"),
+    "from torch import cuda as name": ("name", "current_device"),
+    "import sys, torch": ("torch", "is_inference_mode_enabled"),
+    "import triton.runtime as name": ("name", "driver.active.utils"),
+    "import torch.backends": ("torch.backends", "cudnn.enabled"),
+    "pass": ("x", "is_meta"),
+    "from threading import current_thread as name": ("name()", "name"),
+}
+
+
+@given(
+    st.sampled_from(sorted(STARTS)),
+    st.lists(st.sampled_from(sorted(ROUTES)), max_size=4),
+    st.sampled_from(ENDS),
+)
+def test_whatever_alias_leads_there_the_use_is_named(start, routes, end):
+    expression, attribute = STARTS[start]
+    lines = [start]
+    for i, route in enumerate(routes):
+        more, expression = ROUTES[route](expression, i)
+        lines += more
+    source = module("\n".join([*lines, f"y = {end.format(expression, attribute)}"]))
+    assert codes(source) - {"keeps_state"} != set()
+
+
+def test_a_disclosure_says_where_and_what_was_not_judged():
+    body = "import time\nfor i in range(9):\n    x = x * time.time()\na = time.time()\nb = time.time()\nc = time.time()"
+    (disclosure,) = disclosures(module(body))
+    assert disclosure.code == "asks_where_it_runs"
+    assert disclosure.message.count("`time.time()`") == 3
+    assert ", 1 more: " in disclosure.message
+    assert disclosure.message.endswith(NOT_JUDGED["asks_where_it_runs"])
+
+
+def test_a_text_too_deep_or_intricate_to_follow_is_said_to_be_so():
+    deep = "x = " + "+".join(["a"] * 20_000)
+    intricate = "a0 = 1\n" + "".join(f"a{i} = a{i - 1} or a{i - 1}\n" for i in range(1, 60)) + "a59.x\n"  # fmt: skip
+    for source in (deep, intricate):
+        assert [(r.code, r.text) for r in read(source)] == [("unreadable", "the whole text")]
+
+
+def test_what_nothing_calls_is_not_read():
+    dead = "def get_inputs():\n    torch.manual_seed(0)\n    return [torch.randn(4)]\n"
+    assert read(module("pass", top=dead)) == ()
+    assert codes(module("get_inputs()", top=dead)) == {"changes_others"}

@@ -1,0 +1,247 @@
+"""Which functions run when a module is made, and which expressions name something that outlives a call."""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from kernelagent.tools.judge.source_reading.names import (
+    Binding,
+    Function,
+    Imported,
+    Kept,
+    Names,
+    Own,
+    Scope,
+)
+
+_CONSTRUCTORS = frozenset({"__init__", "__post_init__"})
+_FRESH_BUILTINS = frozenset(
+    "list dict set tuple sorted range zip enumerate map filter reversed iter str int float bool len max min sum frozenset".split()
+)
+_NUMBERS = frozenset("int float bool len max min sum round abs tuple str range".split())
+_FOLLOWED_MAKERS = frozenset(
+    {
+        "torch.nn.Parameter",
+        "torch.nn.Buffer",
+        "torch.nn.parameter.Parameter",
+        "math.sqrt",
+        "triton.cdiv",
+        "triton.next_power_of_2",
+    }
+)
+_FOLLOWED_BUFFERS = frozenset({"running_mean", "running_var", "num_batches_tracked"})
+
+
+@dataclass(frozen=True)
+class Lifetimes:
+    """Answers for one text."""
+
+    names: Names
+    at_construction: frozenset[int]
+    """Identities of functions that run only while a module is made, or while the text is loaded."""
+    never_runs: frozenset[int]
+    """Identities of functions that nothing names, and of what runs only where the text is the program itself."""
+    followed: frozenset[str]
+    """Buffers that the judge compares with the reference's."""
+
+    def outlives(self, node: ast.expr, scope: Scope, seen: frozenset[int] = frozenset()) -> bool:
+        """Whether something stays reachable when the function that names it returns."""
+        root = _root(node)
+        if not isinstance(root, ast.Name) or id(root) in seen:
+            return False
+        home = scope.home(root.id)
+        if home is None or home.kind != "function":
+            return home is not None
+        bindings = home.bindings[root.id]
+        if any(isinstance(b, Own) for b in bindings):
+            return node is not root
+        seen = seen | {id(root)}
+        return any(
+            self._is_object(b, home, frozenset())
+            if isinstance(b, Kept)
+            else isinstance(b, ast.expr) and self.outlives(b, home, seen)
+            for b in bindings
+        )
+
+    def is_fresh(self, node: ast.expr, scope: Scope, seen: frozenset[int] = frozenset()) -> bool:
+        """Whether an expression makes something that nobody else holds."""
+        if id(node) in seen:
+            return True
+        seen = seen | {id(node)}
+        match node:
+            case ast.Name():
+                home = scope.home(node.id)
+                if home is not scope or home.kind != "function":
+                    return (
+                        home is not None
+                        and _is_inside(scope, home)
+                        and self._all_fresh(node.id, home, seen)
+                    )
+                return self._all_fresh(node.id, home, seen)
+            case ast.IfExp():
+                return self.is_fresh(node.body, scope, seen) and self.is_fresh(
+                    node.orelse, scope, seen
+                )
+            case ast.Attribute() | ast.Subscript() | ast.Starred():
+                return self.is_fresh(node.value, scope, seen)
+            case ast.Call():
+                return self._call_is_fresh(node, scope, seen)
+            case ast.NamedExpr() | ast.Await():
+                return self.is_fresh(node.value, scope, seen)
+        return not isinstance(node, ast.BoolOp)
+
+    def may_be_written(
+        self, node: ast.expr, scope: Scope, seen: frozenset[int] = frozenset()
+    ) -> bool:
+        """Whether something that outlives a call is an object, as far as its bindings show; not a number or a shape."""
+        if id(node) in seen or not self.outlives(node, scope) or self.is_followed(node):
+            return False
+        seen = seen | {id(node)}
+        while isinstance(node, ast.Subscript | ast.Starred):
+            node = node.value
+        if isinstance(node, ast.Attribute):
+            if node.attr in ("data", "T", "mT"):
+                return self.may_be_written(node.value, scope, seen)
+            bindings = self.names.attributes.get(node.attr, ())
+        elif isinstance(node, ast.Name) and (home := scope.home(node.id)) is not None:
+            bindings = [(b, home) for b in home.bindings[node.id]]
+        else:
+            return False
+        return any(self._is_object(b, s, seen) for b, s in bindings)
+
+    def _is_object(self, binding: Binding, scope: Scope, seen: frozenset[int]) -> bool:
+        match binding:
+            case Kept():
+                return self._is_object(binding.default, scope.parent or scope, seen)
+            case ast.Call():
+                return not self.names.paths(binding.func, scope) & _FOLLOWED_MAKERS and not (
+                    isinstance(binding.func, ast.Name) and binding.func.id in _NUMBERS
+                )
+            case ast.Attribute() | ast.Subscript() | ast.Name():
+                return self.may_be_written(binding, scope, seen)
+            case ast.List() | ast.Dict() | ast.Set() | ast.ListComp() | ast.DictComp():
+                return True
+        return False
+
+    def is_followed(self, node: ast.expr) -> bool:
+        """A registered buffer: what a call does to it is compared with the reference."""
+        attributes = [n.attr for n in ast.walk(node) if isinstance(n, ast.Attribute)]
+        return any(name in self.followed or name in _FOLLOWED_BUFFERS for name in attributes)
+
+    def _all_fresh(self, name: str, home: Scope, seen: frozenset[int]) -> bool:
+        bindings = home.bindings[name]
+        return bool(bindings) and all(
+            isinstance(b, ast.expr) and self.is_fresh(b, home, seen) for b in bindings
+        )
+
+    def _call_is_fresh(self, node: ast.Call, scope: Scope, seen: frozenset[int]) -> bool:
+        called = node.func
+        meanings = self.names.meanings(called, scope)
+        if any(isinstance(m, Own) and m.kind != "class" for m in meanings):
+            return False
+        if any(isinstance(m, Imported | Own) for m in meanings):
+            return True
+        if isinstance(called, ast.Attribute):
+            return called.attr in ("copy", "clone") or self.is_fresh(called.value, scope, seen)
+        return isinstance(called, ast.Name) and called.id in _FRESH_BUILTINS
+
+
+def lifetimes(tree: ast.Module, names: Names) -> Lifetimes:
+    """Read from the whole text."""
+    callers: dict[str, set[int]] = defaultdict(set)
+    functions: dict[int, Function] = {}
+    _references(tree, 0, callers, functions)
+    return Lifetimes(
+        names,
+        at_construction=frozenset(_at_construction(callers, functions)),
+        never_runs=frozenset(_never_runs(tree, callers)),
+        followed=frozenset(_followed(tree)),
+    )
+
+
+def _root(node: ast.expr) -> ast.expr:
+    while isinstance(node, ast.Attribute | ast.Subscript | ast.Starred):
+        node = node.value
+    return node
+
+
+def _is_inside(scope: Scope, home: Scope) -> bool:
+    """A comprehension, or a function within one, whose names die with the function around it."""
+    inner: Scope | None = scope
+    while inner is not None and inner is not home:
+        inner = inner.parent
+    return inner is home and home.kind == "function"
+
+
+def _followed(tree: ast.Module) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            is_kept = all(k.arg != "persistent" for k in node.keywords) and len(node.args) < 3
+            if node.func.attr == "register_buffer" and node.args and is_kept:
+                name = node.args[0]
+                if isinstance(name, ast.Constant) and isinstance(name.value, str):
+                    yield name.value
+
+
+def _never_runs(tree: ast.Module, callers: Mapping[str, set[int]]) -> Iterator[int]:
+    for node in tree.body:
+        match node:
+            case ast.FunctionDef(decorator_list=[]):
+                if callers.get(node.name, set()) <= {id(node)} and not node.name.startswith("__"):
+                    yield id(node)
+            case ast.If(
+                test=ast.Compare(
+                    left=ast.Name(id="__name__"),
+                    ops=[ast.Eq()],
+                    comparators=[ast.Constant(value="__main__")],
+                ),
+                orelse=[],
+            ):
+                yield id(node)
+
+
+def _at_construction(
+    callers: Mapping[str, set[int]], functions: Mapping[int, Function]
+) -> set[int]:
+    """Constructors, and functions that nothing else calls."""
+    result = {0} | {i for i, f in functions.items() if getattr(f, "name", "") in _CONSTRUCTORS}
+    grown = True
+    while grown:
+        more = {
+            i
+            for i, f in functions.items()
+            if isinstance(f, ast.FunctionDef)
+            and callers[f.name]
+            and callers[f.name] <= result | {i}
+        }
+        grown = not more <= result
+        result |= more
+    return result - {0}
+
+
+def _references(
+    node: ast.AST, inside: int, callers: dict[str, set[int]], functions: dict[int, Function]
+) -> None:
+    """Note, for each name, in which functions it is used; 0 is the text outside of functions."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, Function):
+            functions[id(child)] = child
+            for part in [*child.args.defaults, *getattr(child, "decorator_list", ())]:
+                _references(ast.Expression(part), inside, callers, functions)
+            body = child.body if isinstance(child.body, list) else [child.body]
+            for part in body:
+                _references(
+                    ast.Module([ast.Expr(part)] if isinstance(part, ast.expr) else [part], []),
+                    id(child),
+                    callers,
+                    functions,
+                )
+            continue
+        if isinstance(child, ast.Name):
+            callers[child.id].add(inside)
+        elif isinstance(child, ast.Attribute):
+            callers[child.attr].add(inside)
+        _references(child, inside, callers, functions)

@@ -1,0 +1,53 @@
+"""Reads a candidate's text and says, in one disclosure for each kind, what it does besides computing."""
+
+from __future__ import annotations
+
+import ast
+
+from kernelagent.domain.evaluation import Disclosure
+from kernelagent.domain.parsing import parse
+from kernelagent.tools.judge.source_reading.kinds import NOT_JUDGED, Code, Remark, in_order
+from kernelagent.tools.judge.source_reading.lifetimes import lifetimes
+from kernelagent.tools.judge.source_reading.names import TooIntricate, collect
+from kernelagent.tools.judge.source_reading.state import State
+from kernelagent.tools.judge.source_reading.uses import Uses
+
+_SHOWN = 3
+"""Places that a disclosure quotes; the rest are counted."""
+
+
+def read(source: str) -> tuple[Remark, ...]:
+    """Every place that is not on the allow-list, by line; the text must parse.
+
+    It decides nothing: what is named was accepted for the values it computed.
+    """
+    try:
+        return tuple(sorted(_remarks(parse(source), source)))
+    except (RecursionError, TooIntricate):
+        # Nested thousands deep, or names for names for names: nothing an ordinary text has.
+        return (Remark(1, "unreadable", "the whole text"),)
+
+
+def _remarks(tree: ast.Module, source: str) -> set[Remark]:
+    names = collect(tree)
+    lives = lifetimes(tree, names)
+    return {
+        *Uses(names, lives.never_runs, source).read(tree),
+        *State(names, lives, source).read(tree),
+    }
+
+
+def disclosures(source: str) -> tuple[Disclosure, ...]:
+    """One for each kind of remark: where, as written, and what was therefore not judged."""
+    remarks = read(source)
+    return tuple(
+        Disclosure(code, _sentence(code, [r for r in remarks if r.code == code]))
+        for code in in_order({r.code for r in remarks})
+    )
+
+
+def _sentence(code: Code, remarks: list[Remark]) -> str:
+    places = [f"line {r.line} `{r.text}`" for r in remarks[:_SHOWN]]
+    if len(remarks) > _SHOWN:
+        places.append(f"{len(remarks) - _SHOWN} more")
+    return f"{', '.join(places)}: {NOT_JUDGED[code]}"

@@ -1,0 +1,246 @@
+"""What a text writes: state that stays from call to call, methods that torch calls, things of others."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from kernelagent.tools.judge.source_reading.allowed import ATTRIBUTES, DUNDERS
+from kernelagent.tools.judge.source_reading.kernel_writes import handed, written_parameters
+from kernelagent.tools.judge.source_reading.kinds import Code, Remark
+from kernelagent.tools.judge.source_reading.lifetimes import Lifetimes
+from kernelagent.tools.judge.source_reading.names import Function, Imported, Names, Own, Scope
+from kernelagent.tools.judge.source_reading.uses import as_written
+
+_CHANGES_A_CONTAINER = frozenset(
+    "append appendleft extend insert pop popitem popleft remove clear update setdefault add discard sort reverse "
+    "__setitem__ __delitem__ difference_update intersection_update".split()
+)
+_OF_A_FUNCTION = frozenset({"forward", "backward", "setup_context", "jvp", "vmap"})
+_ITS_OWN = frozenset({"__init__", "forward", "training"})
+MODULE_METHODS = frozenset(
+    """
+    T_destination _apply _call_impl _compiled_call_impl _get_backward_hooks _get_backward_pre_hooks _get_name _load_from_state_dict
+    _maybe_warn_non_full_backward_hook _named_members _register_load_state_dict_pre_hook _register_state_dict_hook
+    _replicate_for_data_parallel _save_to_state_dict _slow_forward _version _wrapped_call_impl add_module apply bfloat16 buffers
+    call_super_init children compile cpu cuda double dump_patches eval extra_repr float get_buffer get_extra_state get_parameter
+    get_submodule half ipu load_state_dict modules mtia named_buffers named_children named_modules named_parameters parameters
+    register_backward_hook register_buffer register_forward_hook register_forward_pre_hook register_full_backward_hook
+    register_full_backward_pre_hook register_load_state_dict_post_hook register_load_state_dict_pre_hook register_module
+    register_parameter register_state_dict_post_hook register_state_dict_pre_hook requires_grad_ set_extra_state set_submodule
+    share_memory state_dict to to_empty train type xpu zero_grad
+    _parameters _buffers _modules _non_persistent_buffers_set _backward_hooks _forward_hooks _forward_pre_hooks
+    _state_dict_hooks _state_dict_pre_hooks _load_state_dict_pre_hooks _load_state_dict_post_hooks _is_full_backward_hook
+    """.split()
+)
+"""What torch and its users call of a module, besides its constructor and its forward."""
+
+
+@dataclass(frozen=True)
+class _Where:
+    scope: Scope
+    later: bool = False
+    """In something that runs when the module has been made."""
+    context: str | None = None
+    """What an autograd function calls the record it keeps for its backward."""
+
+
+class State:
+    """The remarks on one text."""
+
+    def __init__(self, names: Names, lives: Lifetimes, source: str) -> None:
+        self._names = names
+        self._lives = lives
+        self._source = source
+        self._remarks: dict[tuple[int, Code], Remark] = {}
+        self._written = written_parameters(names)
+
+    def read(self, tree: ast.Module) -> Iterator[Remark]:
+        """Every write that outlives its call, one for each line and kind."""
+        self._all(tree, _Where(self._names.scopes[tree]))
+        yield from self._remarks.values()
+
+    def _remark(self, node: ast.AST, code: Code) -> None:
+        line = getattr(node, "lineno", 1)
+        self._remarks.setdefault((line, code), Remark(line, code, as_written(node, self._source)))
+
+    def _all(self, node: ast.AST, where: _Where) -> None:
+        for child in ast.iter_child_nodes(node):
+            self._visit(child, where)
+
+    def _visit(self, node: ast.AST, where: _Where) -> None:
+        if id(node) in self._lives.never_runs:
+            return
+        match node:
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.Lambda():
+                self._function(node, where)
+            case ast.ClassDef():
+                self._class(node)
+                self._all(node, replace(where, scope=self._names.scopes[node]))
+            case ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp():
+                self._all(node, replace(where, scope=self._names.scopes[node]))
+            case ast.Assign() | ast.Delete():
+                for target in node.targets:
+                    self._target(target, node, where)
+                self._all(node, where)
+            case ast.AugAssign() | ast.AnnAssign() | ast.For() | ast.NamedExpr():
+                self._target(node.target, node, where)
+                self._all(node, where)
+            case ast.withitem() if node.optional_vars is not None:
+                self._target(node.optional_vars, node.optional_vars, where)
+                self._all(node, where)
+            case ast.Call():
+                self._call(node, where)
+                self._all(node, where)
+            case _:
+                self._all(node, where)
+
+    def _function(self, node: Function, where: _Where) -> None:
+        scope = self._names.scopes[node]
+        if isinstance(node, ast.Lambda):
+            self._visit(node.body, replace(where, scope=scope, later=where.scope.kind != "module"))
+            return
+        if where.scope.kind == "module" and node.name.startswith("__"):
+            self._remark(node, "overrides")
+        first = node.args.args[0].arg if node.args.args else None
+        record = first if _kind(where.scope.node, self._names) == "function" else None
+        later = id(node) not in self._lives.at_construction
+        for statement in node.body:
+            self._visit(statement, _Where(scope, later, record))
+
+    def _target(self, target: ast.expr, shown: ast.AST, where: _Where) -> None:
+        match target:
+            case ast.Tuple() | ast.List():
+                for part in target.elts:
+                    self._target(part, shown, where)
+            case ast.Starred():
+                self._target(target.value, shown, where)
+            case ast.Name():
+                outer = where.scope.outer_names.get(target.id)
+                if outer is not None and where.later:
+                    self._remark(shown, "keeps_state")
+                special = where.scope.kind == "module" and target.id.startswith("__")
+                if special and target.id not in ("__all__", "__version__", "__author__"):
+                    self._remark(shown, "overrides")
+            case ast.Attribute():
+                self._attribute(target.value, target.attr, shown, where)
+            case ast.Subscript():
+                base = target.value
+                stays = where.later and self._lives.outlives(base, where.scope)
+                if stays and not self._lives.is_followed(base):
+                    self._remark(shown, "keeps_state")
+
+    def _attribute(self, base: ast.expr, name: str, shown: ast.AST, where: _Where) -> None:
+        """A value given to an attribute."""
+        meanings = self._names.meanings(base, where.scope)
+        objects = [m for m in meanings if isinstance(m, Own)]
+        fresh = self._lives.is_fresh(base, where.scope)
+        if any(isinstance(m, Imported) for m in meanings):
+            self._remark(shown, "changes_others")
+        elif isinstance(base, ast.Name) and base.id == where.context:
+            return
+        elif any(m.kind in ("function", "kernel") for m in objects) or name.startswith("__"):
+            self._remark(shown, "unreadable")
+        elif objects:
+            module = any(_is_module(m.name, self._names) for m in objects)
+            if module and (name in MODULE_METHODS or name == "forward"):
+                self._remark(shown, "overrides")
+            elif where.later and name not in self._lives.followed | {"training"} and not fresh:
+                self._remark(shown, "keeps_state")
+        elif (where.later or name not in ATTRIBUTES | {"requires_grad"}) and not (
+            fresh and name in ATTRIBUTES
+        ):
+            self._remark(shown, "changes_others")
+
+    def _call(self, node: ast.Call, where: _Where) -> None:
+        called = node.func
+        if isinstance(called, ast.Name) and called.id == "setattr" and len(node.args) == 3:
+            name = node.args[1].value if isinstance(node.args[1], ast.Constant) else ""
+            self._attribute(node.args[0], str(name), node, where)
+        if not where.later:
+            return
+        if isinstance(called, ast.Attribute):
+            base = called.value
+            if called.attr in _CHANGES_A_CONTAINER:
+                imported = self._names.paths(base, where.scope)
+                stays = not imported and not self._lives.is_fresh(base, where.scope)
+            else:
+                stays = _is_in_place(called.attr) and self._lives.outlives(base, where.scope)
+            if stays and not self._lives.is_followed(base):
+                self._remark(node, "keeps_state")
+        for argument in handed(node, self._names, where.scope, self._written):
+            if self._lives.may_be_written(argument, where.scope):
+                self._remark(argument, "keeps_state")
+
+    def _class(self, node: ast.ClassDef) -> None:
+        if node.keywords:
+            self._remark(node.keywords[0].value, "unreadable")
+        kind = _kind(node, self._names)
+        if kind == "tensor":
+            self._remark(node.bases[0], "overrides")
+        for part in node.body:
+            for name in _bound(part):
+                if name == "__del__":
+                    self._remark(part, "acts_later")
+                elif _is_override(name, kind):
+                    self._remark(part, "overrides")
+
+
+def _is_override(name: str, kind: str) -> bool:
+    if name.startswith("__") and name.endswith("__"):
+        allowed = DUNDERS if kind == "plain" else {"__init__"}
+        return name not in allowed | {"__doc__", "__slots__", "__match_args__", "__constants__"}
+    if kind == "module":
+        return name in MODULE_METHODS
+    return (
+        kind == "function" and name not in _OF_A_FUNCTION and name in ("apply", "vjp", "metadata")
+    )
+
+
+def _bound(node: ast.stmt) -> list[str]:
+    match node:
+        case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+            return [node.name]
+        case ast.Assign():
+            return [n.id for t in node.targets for n in ast.walk(t) if isinstance(n, ast.Name)]
+        case ast.AnnAssign(target=ast.Name(id=name)):
+            return [name]
+        case ast.Import() | ast.ImportFrom():
+            return [a.asname or a.name for a in node.names]
+    return [
+        name
+        for child in ast.iter_child_nodes(node)
+        if isinstance(child, ast.stmt)
+        for name in _bound(child)
+    ]
+
+
+def _is_module(name: str, names: Names) -> bool:
+    node = names.classes.get(name)
+    return node is not None and _kind(node, names) == "module"
+
+
+def _kind(node: ast.AST, names: Names, left: int = 8) -> str:
+    """`module`, `function` (of autograd), `tensor` or `plain`; of what a class is made."""
+    if not isinstance(node, ast.ClassDef) or not left:
+        return "plain"
+    scope = names.scopes[node].parent
+    for base in node.bases:
+        for meaning in names.meanings(base, scope) if scope is not None else ():
+            path = meaning.path if isinstance(meaning, Imported) else ""
+            if path.endswith("autograd.Function") or path == "torch.autograd.function.Function":
+                return "function"
+            if path.startswith("torch.nn."):
+                return "module"
+            if path.startswith("torch"):
+                return "tensor"
+            if isinstance(meaning, Own) and meaning.name in names.classes:
+                inner = _kind(names.classes[meaning.name], names, left - 1)
+                if inner != "plain":
+                    return inner
+    return "plain"
+
+
+def _is_in_place(name: str) -> bool:
+    return name.endswith("_") and not name.endswith("__") and not name.startswith("_")

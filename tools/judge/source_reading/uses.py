@@ -1,0 +1,359 @@
+"""What a text uses: every name and attribute held against the allow-list, whatever it is called there."""
+
+from __future__ import annotations
+
+import ast
+import string
+import sys
+from collections.abc import Iterator, Set
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from kernelagent.tools.judge.source_reading import kinds
+from kernelagent.tools.judge.source_reading.allowed import ATTRIBUTES, BUILTINS, MEMBERS, MODULES
+from kernelagent.tools.judge.source_reading.kinds import GUARDED, TELLING, Code, Remark
+from kernelagent.tools.judge.source_reading.names import (
+    Function,
+    Imported,
+    Meaning,
+    Names,
+    Own,
+    Scope,
+    Value,
+    written_out,
+)
+from kernelagent.tools.judge.source_reading.tensors import is_read
+
+_LONGEST = 70
+Use = Literal["value", "base", "alias"]
+_KNOWN_PACKAGES = frozenset({"torch", "triton", "numpy"}) | sys.stdlib_module_names
+_OF_TYPES = frozenset(
+    {
+        "torch.Tensor",
+        "torch.Size",
+        "torch.dtype",
+        "torch.device",
+        "numbers",
+        "collections",
+        "typing",
+    }
+)
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where an expression stands."""
+
+    scope: Scope
+    in_kernel: bool = False
+    guarded: bool = False
+    """Its answer can only end the call with an error."""
+    in_table: bool = False
+    """It becomes an element of a tensor."""
+
+
+class Uses:
+    """The remarks on one text."""
+
+    def __init__(self, names: Names, never_runs: frozenset[int], source: str) -> None:
+        self._names = names
+        self._never_runs = never_runs
+        self._source = source
+        self._remarks: dict[tuple[int, Code], Remark] = {}
+
+    def read(self, tree: ast.Module) -> Iterator[Remark]:
+        """Every use that is not on the allow-list, one for each line and kind."""
+        for star in self._names.stars:
+            self._remark(star, "unreadable")
+        self._all(tree, _Place(self._names.scopes[tree]))
+        yield from self._remarks.values()
+
+    def _remark(self, node: ast.AST, code: Code) -> None:
+        line = getattr(node, "lineno", 1)
+        remark = Remark(line, code, as_written(node, self._source))
+        self._remarks.setdefault((line, code), remark)
+
+    def _all(self, node: ast.AST, place: _Place) -> None:
+        for child in ast.iter_child_nodes(node):
+            self._visit(child, place)
+
+    def _visit(self, node: ast.AST, place: _Place, use: Use = "value") -> None:
+        if id(node) in self._never_runs:
+            return
+        if is_read(node, self._names, place.scope) and not place.in_kernel and not place.guarded:
+            self._remark(node, "values_on_host")
+        match node:
+            case ast.Name(ctx=ast.Load()):
+                self._name(node, node, place, use)
+            case ast.Attribute():
+                self._attribute(node, node, place, use)
+            case ast.Call():
+                self._call(node, place)
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.Lambda():
+                self._function(node, place)
+            case ast.ClassDef():
+                for part in (*node.decorator_list, *node.bases, *node.keywords):
+                    self._visit(part, place)
+                inner = replace(place, scope=self._names.scopes[node])
+                for part in node.body:
+                    self._visit(part, inner)
+            case ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp():
+                self._all(node, replace(place, scope=self._names.scopes[node]))
+            case ast.Import() | ast.ImportFrom():
+                self._import(node)
+            case ast.Assign() | ast.AnnAssign() | ast.NamedExpr():
+                self._assign(node, place)
+            case ast.IfExp():
+                self._visit(node.test, place)
+                self._visit(node.body, place, use)
+                self._visit(node.orelse, place, use)
+            case ast.BoolOp():
+                for value in node.values:
+                    self._visit(value, place, use)
+            case ast.Assert():
+                self._all(node, replace(place, guarded=True))
+            case ast.If() if _only_raises(node.body) and not node.orelse:
+                self._visit(node.test, replace(place, guarded=True))
+                for part in node.body:
+                    self._visit(part, replace(place, guarded=True))
+            case ast.Raise():
+                self._all(node, replace(place, guarded=True))
+            case ast.Try() if not _imports_only(node):
+                self._try(node, place)
+            case ast.Compare():
+                self._compare(node, place)
+            case ast.FormattedValue():
+                if _is_device(node.value) and not place.guarded:
+                    self._remark(node.value, "asks_where_it_runs")
+                self._all(node, place)
+            case ast.MatchClass():
+                for name in node.kwd_attrs:
+                    if name not in ATTRIBUTES and name not in self._names.attributes:
+                        self._remark(node, kinds.of_attribute(name))
+                self._all(node, place)
+            case _:
+                self._all(node, place)
+
+    def _function(self, node: Function, place: _Place) -> None:
+        arguments = node.args
+        outside = [*arguments.defaults, *(d for d in arguments.kw_defaults if d is not None)]
+        inner = replace(place, scope=self._names.scopes[node], guarded=False)
+        if isinstance(node, ast.Lambda):
+            for default in outside:
+                self._visit(default, place)
+            self._visit(node.body, inner)
+            return
+        hints = [a.annotation for a in ast.walk(arguments) if isinstance(a, ast.arg)]
+        written = [hint for hint in (*hints, node.returns) if hint is not None]
+        for part in (*outside, *node.decorator_list, *written):
+            self._visit(part, place)
+        own = self._names.meanings(ast.Name(node.name, ast.Load()), place.scope)
+        kernel = any(isinstance(m, Own) and m.kind == "kernel" for m in own)
+        for statement in node.body:
+            self._visit(statement, replace(inner, in_kernel=place.in_kernel or kernel))
+
+    def _import(self, node: ast.Import | ast.ImportFrom) -> None:
+        """A package nobody knows is named at once; the others where they are used."""
+        names = (
+            [a.name for a in node.names] if isinstance(node, ast.Import) else [node.module or ""]
+        )
+        relative = isinstance(node, ast.ImportFrom) and node.level > 0
+        if relative or any(name.split(".")[0] not in _KNOWN_PACKAGES for name in names):
+            self._remark(node, "reaches_outside")
+
+    def _assign(self, node: ast.Assign | ast.AnnAssign | ast.NamedExpr, place: _Place) -> None:
+        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+        for target in targets:
+            self._visit(target, place)
+            if node.value is not None:
+                self._assigned(target, node.value, place)
+        if isinstance(node, ast.AnnAssign):
+            self._visit(node.annotation, place)
+
+    def _assigned(self, target: ast.expr, value: ast.expr, place: _Place) -> None:
+        if isinstance(target, ast.Name | ast.Attribute):
+            self._visit(value, place, "alias")
+        elif (
+            isinstance(target, ast.Tuple | ast.List)
+            and isinstance(value, ast.Tuple | ast.List)
+            and len(target.elts) == len(value.elts)
+        ):
+            for part, inner in zip(target.elts, value.elts, strict=True):
+                self._assigned(part, inner, place)
+        else:
+            self._visit(value, place)
+
+    def _call(self, node: ast.Call, place: _Place) -> None:
+        name = written_out(node)
+        if name is None and _is_of_layers(node):
+            for argument in node.args:
+                self._visit(argument, place)
+            return
+        if name is not None:
+            if place.in_kernel:
+                self._remark(node, "asks_where_it_runs")
+            self._visit(node.args[0], place, "base")
+            for argument in node.args[2:]:
+                self._visit(argument, place, "alias")
+            self._member(node.args[0], name, node, place, "value")
+            return
+        called = node.func
+        if isinstance(called, ast.Attribute):
+            self._attribute(called, node, place, "value")
+        elif isinstance(called, ast.Name):
+            self._name(called, node, place, "value")
+        else:
+            self._visit(called, place)
+        # A table of addresses for a kernel is no question.
+        table = not place.in_kernel and "torch.tensor" in self._names.paths(called, place.scope)
+        for part in (*node.args, *node.keywords):
+            self._visit(part, replace(place, in_table=True) if table else place)
+        self._answered(node, place)
+
+    def _answered(self, node: ast.Call, place: _Place) -> None:
+        """Calls that are on the allow-list for some arguments only."""
+        called = node.func
+        if isinstance(called, ast.Name) and place.scope.home(called.id) is None:
+            if called.id in ("isinstance", "callable") and (
+                place.in_kernel or not self._plain_types(node.args[1:], place)
+            ):
+                self._remark(node, "asks_where_it_runs")
+            shows = called.id in ("str", "repr", "format") and not place.guarded
+            if shows and any(map(_is_device, node.args)):
+                self._remark(node, "asks_where_it_runs")
+        elif isinstance(called, ast.Attribute) and called.attr == "format":
+            text = called.value.value if isinstance(called.value, ast.Constant) else None
+            if not isinstance(text, str) or any(
+                set(field or "") & {".", "["} for _, field, _, _ in string.Formatter().parse(text)
+            ):
+                self._remark(node, "unreadable")
+        elif isinstance(called, ast.Attribute) and called.attr == "to":
+            texts = [a.value for a in node.args if isinstance(a, ast.Constant)]
+            if "cpu" in [str(t) for t in texts] and not place.in_kernel:
+                self._remark(node, "values_on_host")
+
+    def _plain_types(self, nodes: list[ast.expr], place: _Place) -> bool:
+        """Types that tell no interpreter from a compiler, and no device from another."""
+        for node in nodes:
+            parts = node.elts if isinstance(node, ast.Tuple) else [node]
+            for part in parts:
+                paths = self._names.paths(part, place.scope)
+                if any(p not in _OF_TYPES and p.split(".")[0] not in _OF_TYPES for p in paths):
+                    return paths <= {f"torch.nn.{n}" for n in MEMBERS["torch.nn"]}
+        return True
+
+    def _try(self, node: ast.Try, place: _Place) -> None:
+        for handler in node.handlers:
+            if not _only_raises(handler.body[-1:]):
+                self._remark(handler, "asks_where_it_runs")
+        self._all(node, place)
+
+    def _compare(self, node: ast.Compare, place: _Place) -> None:
+        sides = [node.left, *node.comparators]
+        devices = [side for side in sides if _is_device(side)]
+        if devices and len(devices) < len(sides) and not place.guarded:
+            self._remark(node, "asks_where_it_runs")
+        self._all(node, place)
+
+    def _name(self, node: ast.Name, shown: ast.AST, place: _Place, use: Use) -> None:
+        if place.scope.home(node.id) is None:
+            if node.id not in BUILTINS:
+                self._remark(shown, kinds.of_builtin(node.id))
+            return
+        for path in self._names.paths(node, place.scope):
+            self._path(path, shown, use)
+
+    def _attribute(self, node: ast.Attribute, shown: ast.AST, place: _Place, use: Use) -> None:
+        self._visit(node.value, place, "base")
+        if isinstance(node.ctx, ast.Load):
+            self._member(node.value, node.attr, shown, place, use)
+
+    def _member(self, base: ast.expr, name: str, shown: ast.AST, place: _Place, use: Use) -> None:
+        meanings = self._names.meanings(base, place.scope)
+        values = {m for m in meanings if not isinstance(m, Imported)}
+        for meaning in (m for m in meanings if isinstance(m, Imported)):
+            self._path(f"{meaning.path}.{name}", shown, use, guarded=place.guarded)
+        if (place.in_table and name == "data_ptr") or (name == "type" and _is_device(base)):
+            return
+        if values and not self._is_plain(name, values, guarded=place.guarded):
+            self._remark(shown, kinds.of_attribute(name))
+        if values:
+            for path in self._paths_of(name):
+                self._path(path, shown, use)
+
+    def _paths_of(self, name: str) -> set[str]:
+        """What the candidate's own attribute of this name may be of what is imported."""
+        bindings = self._names.attributes.get(name, ())
+        kept = ((b, s) for b, s in bindings if isinstance(b, ast.expr))
+        of_expressions = (self._names.paths(b, s) for b, s in kept)
+        direct = {b.path for b, _ in bindings if isinstance(b, Imported)}
+        return direct.union(*of_expressions)
+
+    def _is_plain(self, name: str, values: Set[Own | Value], *, guarded: bool) -> bool:
+        if name in ATTRIBUTES or (guarded and name in GUARDED):
+            return True
+        if name.startswith("__"):
+            return False
+        own = name in self._names.attributes
+        return own and (name not in TELLING or all(_is_object(m) for m in values))
+
+    def _path(self, path: str, shown: ast.AST, use: Use, *, guarded: bool = False) -> None:
+        if path in MODULES:
+            if use == "value":
+                asks = path.startswith("triton.runtime")
+                self._remark(shown, "asks_where_it_runs" if asks else "unreadable")
+            return
+        module, _, member = path.rpartition(".")
+        if member in MEMBERS.get(module, ()):
+            return
+        if path == "torch.cuda.is_available" and guarded:
+            return
+        while module:
+            outer, _, inner = module.rpartition(".")
+            if inner in MEMBERS.get(outer, ()):
+                if member not in ATTRIBUTES:
+                    self._remark(shown, kinds.of_attribute(member))
+                return
+            module, member = outer, inner
+        if use != "base":
+            self._remark(shown, kinds.of_path(path))
+
+
+def as_written(node: ast.AST, source: str) -> str:
+    """The text of a node in one short line."""
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+        return f"def {node.name}"
+    if isinstance(node, ast.ExceptHandler):
+        kind = "" if node.type is None else f" {ast.unparse(node.type)}"
+        return f"except{kind}:"
+    text = " ".join((ast.get_source_segment(source, node) or "").split())
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
+
+
+def _is_object(meaning: Meaning) -> bool:
+    return isinstance(meaning, Own) and meaning.kind in ("instance", "class")
+
+
+def _is_of_layers(node: ast.Call) -> bool:
+    """`getattr(rnn, f"weight_ih_l{layer}")`: only parameters are called so."""
+    if not (isinstance(node.func, ast.Name) and node.func.id == "getattr" and len(node.args) == 2):
+        return False
+    name = node.args[1]
+    first = name.values[0] if isinstance(name, ast.JoinedStr) and name.values else None
+    text = first.value if isinstance(first, ast.Constant) else ""
+    return str(text).startswith(("weight_", "bias_"))
+
+
+def _is_device(node: ast.expr) -> bool:
+    return isinstance(node, ast.Attribute) and node.attr == "device"
+
+
+def _only_raises(body: list[ast.stmt]) -> bool:
+    """Whatever else it does, the call ends with an error."""
+    plain = all(isinstance(statement, ast.Assign | ast.Raise) for statement in body)
+    return bool(body) and plain and isinstance(body[-1], ast.Raise)
+
+
+def _imports_only(node: ast.Try) -> bool:
+    """Whichever of two modules there is: both were read."""
+    return all(isinstance(s, ast.Import | ast.ImportFrom) for s in node.body)
