@@ -113,9 +113,7 @@ def _place(
     return Place(product, pointer, row_wise, (full, small))
 
 
-def _only_reader(
-    program: Program, layouts: Layouts, product: Product
-) -> tuple[int, Launch] | None:
+def _only_reader(program: Program, layouts: Layouts, product: Product) -> tuple[int, Launch] | None:
     """The launch that alone reads the product, if no step before it changes the product's operands."""
     storage = product.out.storage
     operands = {operand.storage for operand in product.operands}

@@ -78,7 +78,7 @@ def _site(
     first = next(item for item in priced if item.us <= usual.us * 1.02)
     theirs = library_us(product, gpu, rounds=asked != "highest")
     saved = round_trip_us(product, gpu) if end is not None else 0.0
-    reached = set() if end is None else layouts.storages(_tuple_of(end.tensors))
+    reached = frozenset[str]() if end is None else layouts.storages(_tuple_of(end.tensors))
     return ProductSite(number, product, end, first, tuple(priced), theirs + saved, reached)
 
 
@@ -97,7 +97,7 @@ class ProductSite:
     priced: tuple[Priced, ...]
     library_us: float
     """Of torch's product and of the round trip that an epilogue saves."""
-    reached: frozenset[str] | set[str]
+    reached: frozenset[str]
     """Storages that the epilogue reads or writes."""
 
     @property

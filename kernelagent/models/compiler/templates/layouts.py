@@ -177,13 +177,16 @@ def _of_value(argument: str, value: Value, texts: tuple[str, ...] | None) -> Lay
     tensor = value.tensor
     shape = texts if texts is not None else tuple(map(str, tensor.shape))
     if all(text.isdigit() for text in shape):
-        strides = _contiguous(shape) if tensor.is_contiguous() else map(str, tensor.stride())
+        own = [str(step) for step in tensor.stride()]
+        strides = _contiguous(shape) if tensor.is_contiguous() else own
     elif tensor.is_contiguous():
         strides = _contiguous(shape)
     else:
         return None
-    parsed = (tuple(ast.parse(t, mode="eval").body for t in row) for row in (shape, strides))
-    return Layout(argument, *parsed, str(tensor.dtype), given=value.kind)
+    sizes, steps = (
+        tuple(ast.parse(text, mode="eval").body for text in row) for row in (shape, strides)
+    )
+    return Layout(argument, sizes, steps, str(tensor.dtype), given=value.kind)
 
 
 def _contiguous(shape: Sequence[str]) -> list[str]:

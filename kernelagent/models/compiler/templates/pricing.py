@@ -151,11 +151,8 @@ def _shapes(dims: Dims, held: int | None, precision: str | None) -> Sequence[tup
 def _inner(product: Product, rows: int, cols: int, precision: str | None) -> int:
     """Elements of the inner dimension that a turn takes: what fits shared memory three times."""
     if 1 in (rows, cols):
-        return max(16, min(2048 // (rows * cols), power_of_two(product.full.inner)))
-    if precision == EXACT:
-        most = 16
-    else:
-        most = 32 if product.left.dtype == "torch.float32" else 64
+        return max(16, min(4096 // (rows * cols), power_of_two(product.full.inner)))
+    most = 16 if precision == EXACT else 32 if product.left.dtype == "torch.float32" else 64
     return max(16, min(most, power_of_two(product.full.inner)))
 
 

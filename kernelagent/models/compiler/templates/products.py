@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kernelagent.models.compiler.numbers import number
 from kernelagent.models.compiler.program import Program, Torch
@@ -126,10 +126,11 @@ def _product(
         return None
     if full.batch == small.batch == 1:
         batch = None
-    wanted = ([] if len(left.shape) == 2 else [left.shape[0]], [rows, cols])
+        left, right, out, *added = (_one_matrix(layout) for layout in (left, right, out, *added))
     addend = None
     if added:
-        addend = _broadcast(call.args[0], added[0], [*wanted[0], *wanted[1]])
+        wanted = [rows, cols] if batch is None else [batch, rows, cols]
+        addend = _broadcast(call.args[0], added[0], wanted)
         if addend is None:
             return None
     return Product(
@@ -148,6 +149,13 @@ def _product(
         full=full,
         small=small,
     )
+
+
+def _one_matrix(layout: Layout) -> Layout:
+    """Less the axis of a batch of one."""
+    if len(layout.shape) < 3:
+        return layout
+    return replace(layout, shape=layout.shape[-2:], strides=layout.strides[-2:])
 
 
 def _operand(node: ast.expr, layout: Layout) -> Operand:

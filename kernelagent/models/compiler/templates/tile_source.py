@@ -40,9 +40,7 @@ class Stride:
     """Those that are parameters of the kernel, with what the host passes."""
 
     @classmethod
-    def of(
-        cls, name: str, texts: Sequence[str], known: Mapping[str, Mapping[str, str]]
-    ) -> Stride:
+    def of(cls, name: str, texts: Sequence[str], known: Mapping[str, Mapping[str, str]]) -> Stride:
         """`texts`: the host's for batch, rows and columns; `known`: the kernel's words by axis and text."""
         factors: list[str | None] = []
         parameters: dict[str, str] = {}
@@ -54,7 +52,8 @@ class Stride:
             else:
                 parameters[f"{name}_{axis}_stride"] = text
                 factors.append(f"{name}_{axis}_stride")
-        return cls(*factors, parameters)
+        batch, rows, cols = factors
+        return cls(batch, rows, cols, parameters)
 
 
 @dataclass(frozen=True)
@@ -176,7 +175,10 @@ class Source:
                 "within = program % (GROUP_M * tiles_n)",
                 *self._indices("(first + within % height)", "within // height"),
             ]
-        return [*lines, *(self._indices("0", "program") if self._across else self._indices("program", "0"))]
+        return [
+            *lines,
+            *(self._indices("0", "program") if self._across else self._indices("program", "0")),
+        ]
 
     @property
     def _across(self) -> bool:
@@ -216,7 +218,9 @@ class Source:
         wide, tall = ("[None, :]", "[:, None]") if self.form == "tiles" else ("", "")
         lines += [
             self._pointers(left, "left", None if self.form == "row" else "rows", f"{at}{wide}"),
-            self._pointers(right, "right", f"{at}{tall}", None if self.form == "column" else "cols"),
+            self._pointers(
+                right, "right", f"{at}{tall}", None if self.form == "column" else "cols"
+            ),
         ]
         summed = {"column": "BLOCK_M, BLOCK_K", "row": "BLOCK_K, BLOCK_N"}
         tile = summed.get(self.form, "BLOCK_M, BLOCK_N")
@@ -236,7 +240,9 @@ class Source:
             f"    {right}_ptrs += {_times('BLOCK_K', self.strides['right'].rows)}",
         ]
         if self.form != "tiles":
-            lines.append(f"product = tl.sum(sums, {'1)[:, None]' if self.form == 'column' else '0)[None, :]'}")
+            lines.append(
+                f"product = tl.sum(sums, {'1)[:, None]' if self.form == 'column' else '0)[None, :]'}"
+            )
         return lines
 
     def _accumulated(self, config: Config) -> str:
@@ -274,7 +280,11 @@ class Source:
         if "addend" in self.strides:
             stride = self.strides["addend"]
             index = " + ".join(self._terms(stride)) or "0"
-            masks = [m for m, s in (("row_mask", stride.rows), ("col_mask", stride.cols)) if s is not None]
+            masks = [
+                m
+                for m, s in (("row_mask", stride.rows), ("col_mask", stride.cols))
+                if s is not None
+            ]
             mask = f", mask={' & '.join(masks)}, other=0.0" if masks else ""
             beta = "" if self.product.beta == "1" else f"{self.product.beta} * "
             lines.append(f"product += {beta}tl.load({self.names['addend']}_ptr + {index}{mask})")
@@ -289,7 +299,10 @@ class Source:
             lines.append(f"{OFFSETS} = {row} * n_cols + cols")
         pointers = {p: self.names[p] for p in self.end.tensors}
         names = local_names(
-            self.end.kernel, self.end.body, pointers, _RESERVED | {self.names["left"], self.names["right"]}
+            self.end.kernel,
+            self.end.body,
+            pointers,
+            _RESERVED | {self.names["left"], self.names["right"]},
         )
         return [*lines, *(ast.unparse(renamed(s, names)) for s in self.end.body)]
 
