@@ -120,13 +120,14 @@ def _opened(request: Frame) -> Policy:
     }
     executed = from_data(request.header["executed"], dict[str, list[list[int]]])
     renamed = dict(from_data(request.header["arguments"], list[tuple[int, int]]))
+    target = str(request.header["target"])
     if not executed:
-        return Policy(module, problem.constructor, on_cpu, addresses=hollow)
+        return Policy(module, problem.constructor, on_cpu, target=target, addresses=hollow)
     small, state = _smaller_module(problem, module, renamed, partial(_scope, request))
     smaller = {
         name: Smaller(small, *_of_shapes(on_cpu[name], shapes)) for name, shapes in executed.items()
     }
-    return Policy(module, problem.constructor, on_cpu, smaller, state, hollow)
+    return Policy(module, problem.constructor, on_cpu, smaller, state, target, hollow)
 
 
 def _smaller_module(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from kernelagent.models.compiler.program import Kernel
@@ -19,6 +20,16 @@ class Config:
     """By Inductor's names, `XBLOCK`, `YBLOCK`, `R0_BLOCK`."""
     num_warps: int = 4
     num_stages: int = 1
+    precision: str | None = None
+    """How fp32 factors are multiplied, as `tl.dot` spells it; None where nothing is multiplied."""
+
+
+@dataclass(frozen=True)
+class Alternative:
+    """A configuration that a template offers beside its usual one, and why."""
+
+    config: Config
+    words: str
 
 
 @dataclass(frozen=True)
@@ -28,6 +39,8 @@ class Choice:
     persistent: bool = True
     configs: dict[str, Config] = field(default_factory=dict)
     """By kernel name as it stands in the candidate."""
+    sites: Mapping[str, bool] = field(default_factory=dict)
+    """Whether a template takes over a site, where that is not what the estimate says."""
 
 
 def usual(kernel: Kernel, rewritten: Rewritten, sizes: dict[str, int]) -> Config:

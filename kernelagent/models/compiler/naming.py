@@ -63,14 +63,20 @@ def kernel_name(kernel: Kernel, taken: Iterable[str]) -> str:
 
 
 def local_names(
-    kernel: Kernel, body: Sequence[ast.stmt], pointers: Mapping[str, str]
+    kernel: Kernel,
+    body: Sequence[ast.stmt],
+    pointers: Mapping[str, str],
+    reserved: Iterable[str] = (),
 ) -> dict[str, str]:
-    """New names for a kernel's parameters and locals; `pointers`: its tensor arguments by parameter."""
+    """New names for a kernel's parameters and locals; `pointers`: its tensor arguments by parameter.
+
+    `reserved`: names that stand for something else where the body is put.
+    """
     names = {parameter: f"{host}_ptr" for parameter, host in pointers.items()}
     shape = "rows" if kernel.kind != "pointwise" else "pointwise" if kernel.axes == "x" else "grid"
     names |= _AXES[shape]
     names |= {p.arg: f"size_{p.arg[2:]}" for p in kernel.function.args.args if p.arg[:2] == "ks"}
-    taken = set(names.values())
+    taken = {*names.values(), *reserved}
     for statement in _walk(body):
         for target in _targets(statement):
             if target in names:

@@ -38,6 +38,8 @@ class Policy:
     """By name, what can be executed here where the given sizes are too large."""
     state: Shapes = field(default_factory=lambda: NO_SHAPES)
     """Sizes of the module's state, by path, that its constructor's arguments decide."""
+    target: str = "sm_90"
+    """The GPU whose estimates choose between templates and torch's libraries."""
     addresses: object = None
     """Whatever the tensors' memory belongs to; kept as long as they are."""
     _written: dict[str, tuple[Choice, Written]] = field(default_factory=dict)
@@ -46,7 +48,8 @@ class Policy:
     def reply(self, history: Sequence[Past]) -> str | None:
         """The next reply, None when nothing is left to try; raises `PolicyCannot`."""
         if not history:
-            return self._reply(_FIRST, self._write(Choice()))
+            first = self._write(Choice())
+            return self._reply("\n".join([_FIRST, *_remarks(first)]), first)
         attempts = self._replayed(history)
         if not attempts:
             return None
@@ -66,7 +69,14 @@ class Policy:
             same = Candidate(past.source).source.strip() == written.source.strip()
             if past.evaluation is not None and same:
                 attempts.append(
-                    Attempt(hypothesis.choice, written.configs, written.kinds, past.evaluation)
+                    Attempt(
+                        hypothesis.choice,
+                        written.configs,
+                        written.kinds,
+                        past.evaluation,
+                        written.alternatives,
+                        written.sites,
+                    )
                 )
             hypothesis = next_hypothesis(attempts) if attempts else hypothesis
         return attempts
@@ -78,7 +88,7 @@ class Policy:
             ]
         key = repr(choice)
         if key not in self._written:
-            writer = Writer(self.module, self.constructor, choice, self.state)
+            writer = Writer(self.module, self.constructor, choice, self.state, self.target)
             self._written[key] = (choice, writer.write(self._calls[choice.persistent]))
         return self._written[key][1]
 
@@ -90,6 +100,11 @@ class Policy:
 
     def _reply(self, words: str, written: Written) -> str:
         return f"{words}\n\n```python\n{written.source}```\n"
+
+
+def _remarks(written: Written) -> list[str]:
+    """What the templates do, a line each."""
+    return [f"- {remark[:1].upper()}{remark[1:]}." for remark in dict.fromkeys(written.remarks)]
 
 
 _FIRST = (

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from kernelagent.domain.evaluation import Evaluation, KernelFacts
-from kernelagent.models.compiler.choices import Choice, Config, power_of_two
+from kernelagent.models.compiler.choices import Alternative, Choice, Config, power_of_two
 
 _MOST_BLOCK, _LEAST_BLOCK = 8192, 16
 _MOST_ROWS = 64
@@ -24,6 +24,10 @@ class Attempt:
     """In force, by kernel, usual ones included."""
     kinds: Mapping[str, str]
     evaluation: Evaluation
+    alternatives: Mapping[str, Sequence[Alternative]] = field(default_factory=dict)
+    """What a template offers beside what its kernels are, by kernel."""
+    sites: Mapping[str, bool] = field(default_factory=dict)
+    """Where a template could take over from torch's library, and whether it did."""
 
     @property
     def score(self) -> float:
@@ -53,7 +57,8 @@ def next_hypothesis(attempts: Sequence[Attempt]) -> Hypothesis | None:
 
 def _key(choice: Choice, configs: Mapping[str, Config]) -> str:
     """Key of the configurations used: choices with equal effective settings get equal keys."""
-    return f"{choice.persistent} {sorted(configs.items(), key=lambda item: item[0])}"
+    sites = sorted(choice.sites.items())
+    return f"{choice.persistent} {sites} {sorted(configs.items(), key=lambda item: item[0])}"
 
 
 def _asked(choice: Choice) -> str:
@@ -65,14 +70,17 @@ def _repairs(base: Attempt) -> Iterator[Hypothesis]:
     reason = base.evaluation.reason
     code = reason.code if reason is not None else "unknown"
     message = f"The last version was refused ({code})"
+    yield from _other_templates(base, code, message)
     if base.choice.persistent and any(k == "persistent_reduction" for k in base.kinds.values()):
         yield Hypothesis(
-            Choice(persistent=False),
+            replace(base.choice, persistent=False, configs={}),
             f"{message}; rows are looped over in blocks instead of held whole, which needs fewer "
             f"registers and less shared memory.",
         )
     if code in _TOO_LARGE:
         for name, config in base.configs.items():
+            if name in base.alternatives:
+                continue
             smaller = _scaled(config, name, base.kinds[name], 0.5)
             if smaller is not None:
                 yield Hypothesis(
@@ -86,13 +94,47 @@ def _improvements(base: Attempt) -> Iterator[Hypothesis]:
     order = sorted(base.configs, key=lambda n: -(_share(facts.get(n)) or 0.0))
     for name in order:
         yield from _from_facts(base, name, facts.get(name))
+    yield from _other_sites(base)
     if any(kind == "persistent_reduction" for kind in base.kinds.values()):
         yield Hypothesis(
-            Choice(persistent=False),
+            replace(base.choice, persistent=False, configs={}),
             "Holding whole rows may cost occupancy: loop over each row in blocks instead.",
         )
     for name in order:
         yield from _routine(base, name)
+
+
+def _other_templates(base: Attempt, code: str, message: str) -> Iterator[Hypothesis]:
+    """Where a template's kernel may be why it was refused: smaller, more exact, or the library's."""
+    for name, offered in base.alternatives.items():
+        now = base.configs[name]
+        for item in offered:
+            smaller = _area(item.config) < _area(now) and item.config.precision == now.precision
+            if smaller if code in _TOO_LARGE else item.config.precision != now.precision:
+                yield Hypothesis(
+                    _with(base.choice, name, item.config), f"{message}; instead, {item.words}"
+                )
+    for key, taken in base.sites.items():
+        if taken:
+            yield Hypothesis(
+                replace(base.choice, sites={**base.choice.sites, key: False}),
+                f"{message}; {key} is left to torch's library, in case that was why.",
+            )
+
+
+def _other_sites(base: Attempt) -> Iterator[Hypothesis]:
+    for key, taken in base.sites.items():
+        words = "torch's library does" if taken else "a kernel of ours does"
+        yield Hypothesis(
+            replace(base.choice, sites={**base.choice.sites, key: not taken}),
+            f"The estimates of both ways are uncertain: {words} {key}, and the judge compares.",
+        )
+
+
+def _area(config: Config) -> int:
+    """Elements of a tile's operands and sum, which shared memory and registers hold."""
+    rows, cols, inner = (config.blocks[b] for b in ("BLOCK_M", "BLOCK_N", "BLOCK_K"))
+    return rows * cols + (rows + cols) * inner * config.num_stages
 
 
 def _share(kernel: KernelFacts | None) -> float | None:
@@ -101,6 +143,10 @@ def _share(kernel: KernelFacts | None) -> float | None:
 
 def _from_facts(base: Attempt, name: str, kernel: KernelFacts | None) -> Iterator[Hypothesis]:
     """What the evaluation itself suggests."""
+    if name in base.alternatives:
+        for item in base.alternatives[name]:
+            yield Hypothesis(_with(base.choice, name, item.config), item.words)
+        return
     if kernel is None:
         return
     config, kind = base.configs[name], base.kinds[name]
@@ -139,6 +185,8 @@ def _from_facts(base: Attempt, name: str, kernel: KernelFacts | None) -> Iterato
 
 def _routine(base: Attempt, name: str) -> Iterator[Hypothesis]:
     """Neighbouring settings, larger steps first."""
+    if name in base.alternatives:
+        return
     config, kind = base.configs[name], base.kinds[name]
     for factor, word in ((2.0, "twice"), (0.5, "half")):
         scaled = _scaled(config, name, kind, factor)

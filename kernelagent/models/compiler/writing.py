@@ -6,12 +6,12 @@ import ast
 import re
 import textwrap
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 
 from kernelagent.models.compiler.capture import Captured, PolicyCannot
-from kernelagent.models.compiler.choices import Choice, Config, usual
+from kernelagent.models.compiler.choices import Alternative, Choice, Config, usual
 from kernelagent.models.compiler.constructor import (
     NO_SHAPES,
     Shapes,
@@ -40,6 +40,9 @@ from kernelagent.models.compiler.naming import (
 from kernelagent.models.compiler.numbers import number, sizes_of
 from kernelagent.models.compiler.program import Allocate, Launch, Program, Size, parse_program
 from kernelagent.models.compiler.rewriting import rewrite
+from kernelagent.models.compiler.templates import Context, Site, sites_of
+from kernelagent.models.compiler.templates.layouts import unneeded
+from kernelagent.tools.virtual.ceilings import ceilings_for
 
 _SIZES = ("xnumel", "ynumel", "znumel", "r0_numel")
 _LONGEST_Y = 65535
@@ -53,7 +56,13 @@ class Written:
     source: str
     configs: dict[str, Config]
     kinds: dict[str, str]
-    """`pointwise`, `reduction` or `persistent_reduction`, by kernel name."""
+    """`pointwise`, `reduction` or `persistent_reduction`, or a template's own, by kernel name."""
+    alternatives: dict[str, tuple[Alternative, ...]] = field(default_factory=dict)
+    """Other configurations of a template's kernels, by kernel name."""
+    sites: dict[str, bool] = field(default_factory=dict)
+    """What a template could take over, and whether it did."""
+    remarks: tuple[str, ...] = ()
+    """What each template does here, a sentence each."""
 
 
 @dataclass(frozen=True)
@@ -73,8 +82,12 @@ class Writer:
         constructor: str,
         choice: Choice,
         state: Shapes = NO_SHAPES,
+        target: str = "sm_90",
     ) -> None:
-        """`state`: the sizes of the module's state that its constructor's arguments decide."""
+        """`state`: the sizes of the module's state that its constructor's arguments decide.
+
+        `target`: the GPU whose estimates choose between templates and torch's library.
+        """
         self._module = module
         self._state = state
         self._constructor = constructor
@@ -86,6 +99,10 @@ class Writer:
         self._kinds: dict[str, str] = {}
         self._passed: dict[str, list[str]] = {}
         self._libdevice = False
+        self._gpu = ceilings_for(target)
+        self._alternatives: dict[str, tuple[Alternative, ...]] = {}
+        self._sites: dict[str, bool] = {}
+        self._remarks: list[str] = []
 
     def write(self, calls: Sequence[Call]) -> Written:
         """The whole file; raises `PolicyCannot`."""
@@ -112,7 +129,14 @@ class Writer:
             ),
         ]
         source = "\n\n\n".join(parts) + "\n"
-        return Written(source, self._configs, self._kinds)
+        return Written(
+            source,
+            self._configs,
+            self._kinds,
+            self._alternatives,
+            self._sites,
+            tuple(self._remarks),
+        )
 
     def _class(self) -> str:
         lines = ["class ModelNew(nn.Module):", *self._constructor_lines()]
@@ -164,8 +188,15 @@ class Writer:
             sizes_of(program, symbols, self._what)
             for symbols in (captured.sizes.full, captured.sizes.small)
         )
-        for step in program.steps:
-            if isinstance(step, Allocate):
+        sites = self._used(Context(captured, program, (full, small), self._gpu, self._what))
+        starts = {site.at: site for site in sites}
+        gone = unneeded(captured, program, sites)
+        for at, step in enumerate(program.steps):
+            if at in starts:
+                lines += self._site(starts[at], hosts)
+            elif at in gone:
+                continue
+            elif isinstance(step, Allocate):
                 lines.append(f"{hosts[step.name]} = {empty(step, (full, small), hosts)}")
             elif isinstance(step, Size):
                 if hosts[step.name].isidentifier() and step.name not in captured.sizes.full:
@@ -175,6 +206,28 @@ class Writer:
             else:
                 lines += filter(None, [torch_line(step.statement, hosts)])
         return [*lines, f"return {results(captured, program, hosts)}"]
+
+    def _used(self, context: Context) -> list[Site]:
+        """The sites that a template takes over: those that pay, and any where nothing else is a kernel."""
+        sites = sites_of(context)
+        steps = {at for at, step in enumerate(context.program.steps) if isinstance(step, Launch)}
+        alone = not steps and not any(site.pays for site in sites)
+        used = []
+        for site in sites:
+            wanted = self._choice.sites.get(site.key, site.pays or alone)
+            self._sites[site.key] = wanted
+            self._remarks.append(site.words if wanted else f"torch's library does {site.words}")
+            used += [site] if wanted else []
+        return used
+
+    def _site(self, site: Site, hosts: Mapping[str, str]) -> list[str]:
+        printed = site.printed(_FileNames(self, hosts))
+        self._kernels.update(printed.kernels)
+        self._configs[printed.name] = printed.config
+        self._kinds[printed.name] = printed.kind
+        self._alternatives[printed.name] = tuple(printed.alternatives)
+        self._libdevice |= printed.uses_libdevice
+        return list(printed.launch)
 
     def _launch(
         self, program: Program, step: Launch, hosts: Mapping[str, str], values: Mapping[str, int]
@@ -239,6 +292,27 @@ class Writer:
         return name
 
 
+class _FileNames:
+    """The names of the file that is written, for a template: see `templates.Namer`."""
+
+    def __init__(self, writer: Writer, hosts: Mapping[str, str]) -> None:
+        self._writer = writer
+        self._hosts = hosts
+
+    def host(self, node: ast.expr) -> str:
+        return _bare(spelled(node, self._hosts))
+
+    def local(self, name: str) -> str:
+        return unique(name, self._hosts.values())
+
+    def kernel(self, text: str, wanted: str) -> str:
+        name = unique(wanted, self._writer._kernels)
+        return self._writer._by_text.setdefault(text, name)
+
+    def chosen(self, name: str) -> Config | None:
+        return self._writer._choice.configs.get(name)
+
+
 _CHECK = """\
 def _checked(name, tensor, shape, dtype, strides=None):
     if tuple(tensor.shape) != shape or tensor.dtype != dtype:
@@ -250,13 +324,6 @@ def _checked(name, tensor, shape, dtype, strides=None):
     if tensor.stride() != strides:
         raise ValueError(f"{name} must have the strides {strides}, not {tensor.stride()}")
     return tensor"""
-
-
-def _label(host: str) -> str:
-    """A short name for what a tensor argument is: `self.get_buffer("0.running_mean")` is `running_mean`."""
-    path = host.split('"')[1] if '"' in host else host.removeprefix("self.")
-    words = [word for word in re.split(r"\W+", path) if word and not word.isdigit()]
-    return identifier("_".join(words))
 
 
 def _block_labels(kind: str, axes: str) -> dict[str, str]:

@@ -242,7 +242,7 @@ def test_any_number_of_rows_where_fewer_are_executed() -> None:
 
 def test_what_torch_does_alone_is_said_to_leave_no_kernel() -> None:
     with pytest.raises(PolicyCannot, match="torch's own libraries"):
-        policy_for(nn.Linear(8, 8), (torch.randn(4, 8),)).reply([])
+        policy_for(nn.Conv1d(8, 8, 3), (torch.randn(4, 8, 9),)).reply([])
 
 
 def states(policy: Policy, verdicts: Mapping[int, Any], turns: int) -> list[str]:

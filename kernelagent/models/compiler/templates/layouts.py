@@ -1,0 +1,212 @@
+"""How the tensors of a captured program lie in memory, and which steps read and write them."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from kernelagent.models.compiler.capture import Captured, Value
+from kernelagent.models.compiler.dataflow import names_in
+from kernelagent.models.compiler.program import (
+    Allocate,
+    Launch,
+    Program,
+    Size,
+    Step,
+    Torch,
+    elements,
+)
+
+ZERO, ONE = ast.Constant(0), ast.Constant(1)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """A tensor of the program: a storage, and where in it the elements stand."""
+
+    storage: str
+    """The program's first name for the memory; views and reuses share it."""
+    shape: tuple[ast.expr, ...]
+    strides: tuple[ast.expr, ...]
+    dtype: str
+    """As in the source, `torch.float32`."""
+    offset: ast.expr = ZERO
+    given: str | None = None
+    """The kind of the module's tensor it is, `parameter` or `input`; None for a buffer of the program."""
+
+    @property
+    def starts_at_zero(self) -> bool:
+        return ast.unparse(self.offset) == "0"
+
+
+class Layouts:
+    """Every tensor of one program by name; names are given once."""
+
+    def __init__(self, captured: Captured, program: Program) -> None:
+        self._by_name: dict[str, Layout] = {}
+        texts = captured.sizes.shapes
+        for at, (argument, value) in enumerate(
+            zip(program.arguments, captured.values, strict=False)
+        ):
+            layout = _of_value(argument, value, texts[at] if texts else None)
+            if layout is not None:
+                self._by_name[argument] = layout
+        for step in program.steps:
+            self._learn(step)
+
+    def of(self, node: ast.expr) -> Layout | None:
+        """The layout of a name or of a view of one; None where it is not known."""
+        if isinstance(node, ast.Name):
+            return self._by_name.get(node.id)
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "reinterpret_tensor":
+            base, shape, strides, offset = node.args
+            below = self.of(base)
+            if below is None or not below.starts_at_zero:
+                return None
+            return Layout(
+                below.storage,
+                elements(shape),
+                elements(strides),
+                below.dtype,
+                offset,
+                below.given,
+            )
+        return None
+
+    def storages(self, node: ast.AST) -> frozenset[str]:
+        """The storages of every tensor that an expression or a statement names."""
+        names = (self._by_name.get(name) for name in names_in(node))
+        return frozenset(layout.storage for layout in names if layout is not None)
+
+    def is_alias(self, step: Step) -> bool:
+        """True for a step that only gives a tensor, or a view of it, another name."""
+        return isinstance(step, Torch) and _renamed(step) is not None
+
+    def written(self, program: Program, step: Step) -> frozenset[str]:
+        """The storages that a step may change; what is not known to be left alone counts."""
+        if isinstance(step, Launch):
+            return self._of_parameters(program, step, ("out_ptr", "in_out_ptr"))
+        if isinstance(step, Torch) and not self.is_alias(step):
+            value = getattr(step.statement, "value", None)
+            keywords = value.keywords if isinstance(value, ast.Call) else []
+            out = [keyword.value for keyword in keywords if keyword.arg == "out"]
+            return self.storages(out[0]) if out else self.storages(step.statement)
+        return frozenset()
+
+    def read(self, program: Program, step: Step) -> frozenset[str]:
+        """The storages whose contents a step needs."""
+        if isinstance(step, Launch):
+            return self._of_parameters(program, step, ("in_ptr", "in_out_ptr"))
+        if isinstance(step, Torch) and not self.is_alias(step):
+            value = getattr(step.statement, "value", None)
+            if isinstance(value, ast.Call):
+                parts = [*value.args, *(k.value for k in value.keywords if k.arg != "out")]
+                return frozenset().union(*(self.storages(part) for part in parts))
+            return self.storages(step.statement)
+        return frozenset()
+
+    def _of_parameters(
+        self, program: Program, step: Launch, beginnings: Sequence[str]
+    ) -> frozenset[str]:
+        named = arguments_of(program, step).items()
+        result = (self.storages(v) for p, v in named if p.startswith(tuple(beginnings)))
+        return frozenset().union(*result)
+
+    def _learn(self, step: Step) -> None:
+        if isinstance(step, Allocate):
+            self._by_name[step.name] = Layout(step.name, step.shape, step.strides, step.dtype)
+        elif isinstance(step, Torch) and (pair := _renamed(step)) is not None:
+            layout = self.of(pair[1])
+            if layout is not None:
+                self._by_name[pair[0]] = layout
+
+
+class Site(Protocol):
+    """What `unneeded` asks of a template's site."""
+
+    @property
+    def steps(self) -> frozenset[int]: ...
+
+    @property
+    def tensors(self) -> frozenset[str]: ...
+
+
+def arguments_of(program: Program, step: Launch) -> dict[str, ast.expr]:
+    """A launch's arguments by the kernel's parameters, block sizes left out."""
+    function = program.kernels[step.kernel].function
+    parameters = [p.arg for p in function.args.args if not p.arg.endswith("BLOCK")]
+    return dict(zip(parameters, step.arguments, strict=True))
+
+
+def mentioned(program: Program) -> Iterator[tuple[int, ast.AST]]:
+    """Every expression of the steps and of the results, by step; results come after the last."""
+    for at, step in enumerate(program.steps):
+        if isinstance(step, Launch):
+            yield from ((at, argument) for argument in step.arguments)
+        elif isinstance(step, Torch):
+            yield at, step.statement
+        elif isinstance(step, Size):
+            yield at, step.value
+    yield from ((len(program.steps), result) for result in program.results)
+
+
+def unneeded(captured: Captured, program: Program, sites: Sequence[Site]) -> frozenset[int]:
+    """Steps that nothing is left for where these sites stand: theirs, and buffers that only they used."""
+    layouts = Layouts(captured, program)
+    gone = frozenset[int]().union(*(site.steps for site in sites))
+    used = set().union(*(site.tensors for site in sites))
+    for at, node in mentioned(program):
+        step = program.steps[at] if at < len(program.steps) else None
+        if at not in gone and (step is None or not layouts.is_alias(step)):
+            used |= layouts.storages(node)
+    unused = set()
+    for at, step in enumerate(program.steps):
+        if isinstance(step, Allocate) and step.name not in used:
+            unused.add(at)
+        elif isinstance(step, Torch) and layouts.is_alias(step):
+            storages = layouts.storages(step.statement)
+            # A name is given to what is there already; without its buffer it means nothing.
+            if storages and not storages & used:
+                unused.add(at)
+    return gone | unused
+
+
+def _of_value(argument: str, value: Value, texts: tuple[str, ...] | None) -> Layout | None:
+    tensor = value.tensor
+    shape = texts if texts is not None else tuple(map(str, tensor.shape))
+    if all(text.isdigit() for text in shape):
+        own = [str(step) for step in tensor.stride()]
+        strides = _contiguous(shape) if tensor.is_contiguous() else own
+    elif tensor.is_contiguous():
+        strides = _contiguous(shape)
+    else:
+        return None
+    sizes, steps = (
+        tuple(ast.parse(text, mode="eval").body for text in row) for row in (shape, strides)
+    )
+    return Layout(argument, sizes, steps, str(tensor.dtype), given=value.kind)
+
+
+def _contiguous(shape: Sequence[str]) -> list[str]:
+    """Strides of a tensor whose elements stand one after another, as text."""
+    strides: list[str] = []
+    running, factors = 1, list[str]()
+    for text in reversed(shape):
+        strides.insert(0, " * ".join([*factors, *([str(running)] if running > 1 else [])]) or "1")
+        if text.isdigit():
+            running *= int(text)
+        else:
+            factors.append(f"({text})")
+    return strides
+
+
+def _renamed(step: Torch) -> tuple[str, ast.expr] | None:
+    """`buf1 = buf0`, or a view of it under a name of its own."""
+    statement = step.statement
+    if not (isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name)):
+        return None
+    value = statement.value
+    view = isinstance(value, ast.Call) and ast.unparse(value.func) == "reinterpret_tensor"
+    return (statement.targets[0].id, value) if isinstance(value, ast.Name) or view else None
