@@ -7,6 +7,7 @@ judge; the bytes of the outputs are what counts.
 from __future__ import annotations
 
 import contextlib
+import gc
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
@@ -23,12 +24,14 @@ from kernelagent.tools.candidate_runner.candidate import (
     candidate_file,
     failure_of,
 )
+from kernelagent.tools.candidate_runner.flags import Flags
 from kernelagent.tools.candidate_runner.forbidding import Forbidding
 from kernelagent.tools.candidate_runner.host_time import HostTime
 from kernelagent.tools.candidate_runner.integrity import Integrity, let_torch_compile
 from kernelagent.tools.candidate_runner.launches import Launches, watch_launches
 from kernelagent.tools.candidate_runner.watch import Watch
 from kernelagent.tools.candidate_runner.whole_interpreter import WholeInterpreter
+from kernelagent.tools.memory_sharing import Watched, sharing_of
 from kernelagent.tools.tensors import NotPortable, open_parcel, parcel
 from kernelagent.tools.training_step import TrainingStep
 from kernelagent.tools.wire import Channel, ChannelClosed, Frame
@@ -198,17 +201,21 @@ class Runner:
         if frame.header["in_place"]:
             args, kwargs = self._in_the_same_memory((args, kwargs))
         turn = self._candidates_turn("the forward", keeps_random_state=keeps)
+        flags = Flags.of(self._loaded().instance, _tensors((args, kwargs)))
         with turn, allowed, self._host.call():
             if step is None:
                 output = self._loaded().forward(args, kwargs)
             else:
                 output = self._loaded().training_step(args, kwargs, step)
             self._settle()
+        flags.require_as_they_were()
         changed = not _same(pristine, (args, kwargs))
         self._held[frame.header["call"]] = _Held(output, (args, kwargs), pristine, changed)
         while len(self._held) > 2 and sum(h.bytes for h in self._held.values()) > _HELD_BYTES:
             del self._held[next(iter(self._held))]
         header, payload = self._sent("output", (output, (args, kwargs) if changed else None))
+        if step is None:
+            header["sharing"] = to_data(sharing_of(output, (args, kwargs)))
         if self._device != "cuda":
             header["configurations"] = self._most_configurations()
         if self._device == "cuda":
@@ -273,10 +280,17 @@ class Runner:
 
     def forget(self, _: Frame) -> tuple[dict[str, Any], Any]:
         """Free all calls but the last, as a user's program does: what waits for that happens now."""
+        numbers = list(self._held)[:-1]
+        outputs = [Watched(_tensors(self._held[number].output)) for number in numbers]
+        inputs = [Watched(_tensors(self._held[number].arguments)) for number in numbers]
         with self._candidates_turn("freeing earlier results"):
-            for number in list(self._held)[:-1]:
+            for number in numbers:
                 del self._held[number]
-        return {"kind": "done"}, ()
+        if any(item.alive for item in (*outputs, *inputs)):
+            # What is left in a cycle of references is nobody's any more.
+            gc.collect()
+        kept = {"outputs": sum(o.alive for o in outputs), "inputs": sum(i.alive for i in inputs)}
+        return {"kind": "done", "calls": len(numbers), **kept}, ()
 
     def left(self, _: Frame) -> tuple[dict[str, Any], Any]:
         """Asked once, when all is judged: is everything that was loaded before still as it was?"""

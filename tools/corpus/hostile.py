@@ -12,6 +12,7 @@ from kernelagent.tools.corpus import (
     whitebox_integers,
     whitebox_left,
     whitebox_machine,
+    whitebox_memory,
     whitebox_values,
 )
 from kernelagent.tools.corpus.fixture import Fixture
@@ -35,6 +36,7 @@ _PARTS = (
     whitebox_integers,
     whitebox_left,
     whitebox_machine,
+    whitebox_memory,
     whitebox_values,
 )
 ATTACKS: ByThreat = _together(part.CHEATS for part in _PARTS)

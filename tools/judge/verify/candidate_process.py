@@ -24,6 +24,7 @@ from kernelagent.tools.judge.timing.observed import LaunchRow, rows_of
 from kernelagent.tools.judge.verify.deaths import DOING, death_of, out_of_time
 from kernelagent.tools.judge.verify.limits import Deadline, Limits
 from kernelagent.tools.judge.verify.rejection import Rejected
+from kernelagent.tools.memory_sharing import Sharing
 from kernelagent.tools.sandbox.confinement import Confinement
 from kernelagent.tools.sandbox.spawn import Child, ForkServer
 from kernelagent.tools.sandbox.sweeping import sweep
@@ -60,6 +61,17 @@ class Answer:
     """On `cuda`: the kind of device each tensor of the output lay on, in the order of its leaves."""
     launches: tuple[LaunchRow, ...] = ()
     """On `cuda`: the candidate's own, as its process tells of them."""
+    sharing: Sharing | None = None
+    """Of an ordinary call, as the candidate's process tells it."""
+
+
+@dataclass(frozen=True)
+class Kept:
+    """Of so many earlier calls, how many have results or inputs whose memory nobody frees."""
+
+    calls: int = 0
+    outputs: int = 0
+    inputs: int = 0
 
 
 @dataclass(frozen=True)
@@ -243,7 +255,9 @@ class CandidateProcess(Closing):
         reported = frame.header.get("devices")
         devices = tuple(map(str, reported)) if isinstance(reported, list) else None
         launches = rows_of(frame.header.get("launches", []), list[LaunchRow])
-        return Answer(value[0], value[1], seconds, devices, tuple(launches))
+        told = frame.header.get("sharing")
+        sharing = None if told is None else rows_of(told, Sharing)
+        return Answer(value[0], value[1], seconds, devices, tuple(launches), sharing)
 
     @property
     def last_call(self) -> int:
@@ -254,9 +268,10 @@ class CandidateProcess(Closing):
         frame = self._ask({"kind": "held", "call": call}, None, self._limits.call_s)
         return self._open(frame), frame.header.get("inputs_kept") is True
 
-    def forget(self) -> None:
-        """Free what is held of all calls but the last."""
-        self._ask({"kind": "forget"}, None, self._limits.call_s)
+    def forget(self) -> Kept:
+        """Free what is held of all calls but the last; returns what lives on nevertheless."""
+        header = self._ask({"kind": "forget"}, None, self._limits.call_s).header
+        return rows_of(header, Kept)
 
     def state(self) -> dict[str, Any]:
         """Parameters and buffers as they are now."""

@@ -6,7 +6,7 @@ Runs in the judge; the candidate's process is reached through `CandidateProcess`
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -14,11 +14,12 @@ import torch
 
 from kernelagent.domain.evaluation import Case, Correctness, Disclosure
 from kernelagent.domain.serialization import to_data
+from kernelagent.tools.judge.problem.load import Arguments
 from kernelagent.tools.judge.problem.oracle import same_bits
 from kernelagent.tools.judge.problem.probes import named_tensors
 from kernelagent.tools.judge.problem.trials import Round, Trial
 from kernelagent.tools.judge.verify import compare
-from kernelagent.tools.judge.verify.candidate_process import Answer, CandidateProcess
+from kernelagent.tools.judge.verify.candidate_process import Answer, CandidateProcess, Kept
 from kernelagent.tools.judge.verify.compare import Comparison
 from kernelagent.tools.judge.verify.failure_context import Memory, refusal_of, words_of
 from kernelagent.tools.judge.verify.gradients import (
@@ -28,10 +29,16 @@ from kernelagent.tools.judge.verify.gradients import (
 )
 from kernelagent.tools.judge.verify.rejection import Rejected, compiled_by_torch
 from kernelagent.tools.judge.verify.tolerance import UserTolerance
+from kernelagent.tools.memory_sharing import Sharing
 from kernelagent.tools.training_step import FORWARD
 
 _HELD_BYTES = 128 << 20
 """Calls of a round that are looked at again at its end; half of what the runner keeps."""
+
+
+_SPARE = 4
+_SPARE_BYTES = 1 << 16
+"""A result in a larger buffer is told from four times its size and this many bytes on."""
 
 
 @dataclass
@@ -112,6 +119,8 @@ class Verifier:
     needs_kernel: bool
     tolerance: UserTolerance | None
     check: Callable[..., bool] | None
+    keeps_results: Callable[[Arguments], bool]
+    """Whether the reference itself holds on to a result."""
 
     def run(self, one: Round) -> None:
         """All trials under one set of weights; raises `Rejected` at the first failure."""
@@ -129,7 +138,7 @@ class Verifier:
         for call, output in held.earlier:
             self._still_the_same(call, output)
         if len(held.earlier) > 1:
-            self.process.forget()
+            self._nothing_lives_on(self.process.forget(), one.trials[0])
             self._still_the_same(*held.earlier[-1])
         if one.repeats:
             self._repeat(one.trials[0], one.weights)
@@ -171,6 +180,8 @@ class Verifier:
         self.findings.order_matters |= any(row.get("order_matters") for row in rows)
         self.findings.undefined_lanes |= any(row.get("undefined_lanes") for row in rows)
         self._compare(trial, answer)
+        if answer.sharing is not None:
+            self._in_memory_of_its_own(trial, answer.sharing)
         self._launched(trial, rows)
         if trial.step is None and not trial.hidden:
             self.findings.note_values(trial.input_set, trial.arguments)
@@ -334,6 +345,52 @@ class Verifier:
                     {"state": name},
                 )
 
+    def _in_memory_of_its_own(self, trial: Trial, sharing: Sharing) -> None:
+        """Results share memory with each other and with inputs only where the reference's do."""
+        expected = trial.expected.sharing
+        together = set(sharing.outputs) - set(expected.outputs)
+        names = [n for n, leaf in compare.leaves(trial.expected.output) if torch.is_tensor(leaf)]
+        where = {"input_set": trial.input_set, "probe": trial.probe}
+        if together:
+            pair = " and ".join(_name_of(names, at) for at in min(together))
+            raise Rejected(
+                "output_aliased",
+                f"{pair} share memory, which the reference's do not: who writes to one changes the other",
+                where,
+            )
+        given = set(sharing.inputs) - set(expected.inputs)
+        if given:
+            raise Rejected(
+                "output_aliased",
+                f"{_name_of(names, min(given))} lies in the memory of an input, which the reference's "
+                f"does not: who writes to one changes the other",
+                where,
+            )
+        more = sharing.held_bytes - expected.held_bytes
+        if more > _SPARE_BYTES and sharing.held_bytes > _SPARE * sharing.own_bytes:
+            self.findings.disclose(
+                "memory_held",
+                f"results of {sharing.own_bytes:,} bytes lie in {sharing.held_bytes:,} bytes of memory, "
+                f"which is not freed before they are",
+            )
+
+    def _nothing_lives_on(self, kept: Kept, trial: Trial) -> None:
+        """Asked when earlier results and inputs were let go of."""
+        if kept.outputs and not self.keeps_results(trial.arguments):
+            raise Rejected(
+                "output_aliased",
+                f"the memory of {kept.outputs} of {kept.calls} earlier results lives on after their caller "
+                f"let go of them: the module keeps results, to use their memory again or for ever; return "
+                f"fresh memory and keep nothing of it",
+                {"kept": kept.outputs},
+            )
+        if kept.inputs > 1:
+            self.findings.disclose(
+                "inputs_kept",
+                f"the module keeps the memory of {kept.inputs} of {kept.calls} earlier calls' inputs: it is "
+                f"not freed, and could be written to later",
+            )
+
     def _still_the_same(self, call: int, output: Any) -> None:
         again, inputs_kept = self.process.held(call)
         if not inputs_kept:
@@ -413,6 +470,10 @@ class Verifier:
 def _bytes_of(value: Any) -> int:
     leaves = (leaf for _, leaf in compare.leaves(value))
     return sum(t.numel() * t.element_size() for t in leaves if isinstance(t, torch.Tensor))
+
+
+def _name_of(names: Sequence[str], at: int) -> str:
+    return names[at] if 0 <= at < len(names) else "an output"
 
 
 def _told(answer: Answer) -> list[dict[str, Any]]:
