@@ -13,6 +13,7 @@ from kernelagent.tools.corpus import (
     whitebox_left,
     whitebox_machine,
     whitebox_memory,
+    whitebox_surroundings,
     whitebox_values,
 )
 from kernelagent.tools.corpus.fixture import Fixture
@@ -37,6 +38,7 @@ _PARTS = (
     whitebox_left,
     whitebox_machine,
     whitebox_memory,
+    whitebox_surroundings,
     whitebox_values,
 )
 ATTACKS: ByThreat = _together(part.CHEATS for part in _PARTS)

@@ -264,7 +264,7 @@ class Judge:
             needs_kernel=settings.policy != "any",
             tolerance=UserTolerance(settings.rtol or 0.0, settings.atol or 0.0) if given else None,
             check=context.problem.check,
-            keeps_results=context.oracle.keeps_results,
+            oracle=context.oracle,
         )
         constant = context.problem.constant_inputs
         every = context.oracle, context.sources, context.dynamic

@@ -22,6 +22,13 @@ from kernelagent.tools.judge.problem.load import Arguments, LoadedProblem, users
 from kernelagent.tools.judge.problem.lowered_precision import as_allowed
 from kernelagent.tools.judge.problem.memory_limit import is_lack_of_memory
 from kernelagent.tools.memory_sharing import Sharing, Watched, sharing_of
+from kernelagent.tools.surroundings import (
+    Surroundings,
+    as_asked,
+    forward_in,
+    in_its_thread,
+    settings_of,
+)
 from kernelagent.tools.torch_dtypes import FLOAT_TYPES
 from kernelagent.tools.training_step import TrainingStep, differentiable, take
 
@@ -155,6 +162,24 @@ class Oracle:
         result.clear()
         gc.collect()
         return memory.alive
+
+    def same_in(self, asked: Surroundings, arguments: Arguments) -> bool:
+        """True when the reference answers the same, bit for bit, in these surroundings."""
+        usual = self.eager(arguments)
+        self._restore(self._module)
+        args, kwargs = _cloned(arguments)
+
+        def forward() -> Any:
+            with self._scope(), as_allowed():
+                return forward_in(as_asked(self._module, asked), args, kwargs, asked)
+
+        try:
+            with settings_of(asked):
+                other = in_its_thread(asked, forward)
+        except Exception:  # noqa: BLE001 - the user's module may refuse them in any way
+            return False
+        pairs = zip(tree_leaves(usual), tree_leaves(other), strict=True)
+        return all(same_bits(a, b) for a, b in pairs if isinstance(a, torch.Tensor))
 
     def _state_after(self) -> dict[str, torch.Tensor]:
         """Copies of what the run has changed; the rest is the weights it began with."""

@@ -14,8 +14,7 @@ import torch
 
 from kernelagent.domain.evaluation import Case, Correctness, Disclosure
 from kernelagent.domain.serialization import to_data
-from kernelagent.tools.judge.problem.load import Arguments
-from kernelagent.tools.judge.problem.oracle import same_bits
+from kernelagent.tools.judge.problem.oracle import Oracle, same_bits
 from kernelagent.tools.judge.problem.probes import named_tensors
 from kernelagent.tools.judge.problem.trials import Round, Trial
 from kernelagent.tools.judge.verify import compare
@@ -30,12 +29,22 @@ from kernelagent.tools.judge.verify.gradients import (
 from kernelagent.tools.judge.verify.rejection import Rejected, compiled_by_torch
 from kernelagent.tools.judge.verify.tolerance import UserTolerance
 from kernelagent.tools.memory_sharing import Sharing
+from kernelagent.tools.surroundings import USUAL, Deck, Loading, Surroundings
 from kernelagent.tools.training_step import FORWARD
 
 _HELD_BYTES = 128 << 20
 """Calls of a round that are looked at again at its end; half of what the runner keeps."""
 
 
+_OF_THE_PROCESS = frozenset(
+    {"crash", "timeout", "unverifiable", "out_of_memory", "forbidden_access"}
+)
+"""Failures after which there is no process to ask again, or that surroundings do not explain."""
+_SHOWN: dict[Loading, str] = {
+    "load": "of the module",
+    "in place": "of the module",
+    "in a parent": "of a larger module that contains it",
+}
 _SPARE = 4
 _SPARE_BYTES = 1 << 16
 """A result in a larger buffer is told from four times its size and this many bytes on."""
@@ -119,12 +128,14 @@ class Verifier:
     needs_kernel: bool
     tolerance: UserTolerance | None
     check: Callable[..., bool] | None
-    keeps_results: Callable[[Arguments], bool]
-    """Whether the reference itself holds on to a result."""
+    oracle: Oracle
+    """The reference, asked where a candidate fails in some surroundings alone or keeps a result."""
+    deck: Deck = field(default_factory=Deck)
 
     def run(self, one: Round) -> None:
         """All trials under one set of weights; raises `Rejected` at the first failure."""
-        self.process.use_weights(one.weights)
+        how = self.deck.loading()
+        self.process.use_weights(one.weights, how)
         self.findings.memory.keep_weights(one.weights)
         held = _Held()
         touched = False
@@ -145,7 +156,7 @@ class Verifier:
         if one.repeats and self.findings.order_matters and self.device == "virtual":
             self._in_turns(one.trials[0], one.weights)
         if not any(_changes_state(trial, one.weights) for trial in one.trials):
-            self._weights_untouched(one.weights)
+            self._weights_untouched(one.weights, how)
         at = [trial.input_set for trial in one.trials if trial.hidden]
         if at:
             self.findings.disclose("hidden_sizes", f"also verified on {', '.join(at)}")
@@ -159,7 +170,9 @@ class Verifier:
 
     def _step(self, trial: Trial, weights: Mapping[str, torch.Tensor], held: _Held) -> None:
         """One call with everything around it; `weights`: the state it starts from."""
-        answer = self._call(trial)
+        keeps = not _changes_state(trial, weights)
+        asked = USUAL if trial.step is not None else self.deck.next(keeps_state=keeps)
+        answer = self._call_in(trial, weights, asked)
         # The next call uses the next autotuning configuration; a repeated call keeps it, or its bits would differ.
         self.findings.configuration += 1
         self._inputs_untouched(trial, answer)
@@ -168,8 +181,28 @@ class Verifier:
             self._still_the_same(*held.last)
         held.add(self.process.last_call, trial.arguments, answer.output)
 
-    def _call(self, trial: Trial) -> Answer:
-        answer = self._answer(trial)
+    def _call_in(
+        self, trial: Trial, weights: Mapping[str, torch.Tensor], asked: Surroundings
+    ) -> Answer:
+        """A call in these surroundings; where it fails in them alone, the refusal names them."""
+        try:
+            return self._call(trial, asked)
+        except Rejected as refused:
+            if asked == USUAL or refused.reason.code in _OF_THE_PROCESS:
+                raise
+            if _changes_state(trial, weights):
+                self.process.use_weights(weights)
+            answer = self._call(replace(trial, in_place=False))
+            if not self.oracle.same_in(asked, trial.arguments):
+                return answer
+            raise Rejected(
+                refused.reason.code,
+                f"{asked.described}, where the reference answers the same: {refused.reason.message}",
+                {**refused.reason.detail, "surroundings": asked.described},
+            ) from refused
+
+    def _call(self, trial: Trial, asked: Surroundings = USUAL) -> Answer:
+        answer = self._answer(trial, asked)
         self.findings.calls += 1
         self.findings.candidate_s += answer.seconds
         rows = self.process.take_launches() if self.device == "virtual" else _told(answer)
@@ -180,6 +213,11 @@ class Verifier:
         self.findings.order_matters |= any(row.get("order_matters") for row in rows)
         self.findings.undefined_lanes |= any(row.get("undefined_lanes") for row in rows)
         self._compare(trial, answer)
+        if answer.not_copied is not None and self.oracle.same_in(asked, trial.arguments):
+            self.findings.disclose(
+                "not_copied",
+                f"a call {asked.described} could not be made ({answer.not_copied}); your module can be copied",
+            )
         if answer.sharing is not None:
             self._in_memory_of_its_own(trial, answer.sharing)
         self._launched(trial, rows)
@@ -188,13 +226,14 @@ class Verifier:
         self.findings.memory.keep(answer.output)
         return answer
 
-    def _answer(self, trial: Trial) -> Answer:
+    def _answer(self, trial: Trial, asked: Surroundings = USUAL) -> Answer:
         try:
             return self.process.call(
                 trial.arguments,
                 step=trial.step,
                 in_place=trial.in_place,
                 configuration=self.findings.configuration,
+                surroundings=asked,
             )
         except Rejected as refused:
             if self.process.compiles and self.needs_kernel:
@@ -335,13 +374,14 @@ class Verifier:
                     {"input_set": trial.input_set, "state": name},
                 )
 
-    def _weights_untouched(self, weights: Mapping[str, torch.Tensor]) -> None:
-        state = self.process.state()
+    def _weights_untouched(self, weights: Mapping[str, torch.Tensor], how: Loading) -> None:
+        state = self.process.state(how)
         for name, given in weights.items():
             if name not in state or not _same_bits(state[name], given):
                 raise Rejected(
                     "state_not_updated",
-                    f"the forward writes to {name}, which the reference leaves as it is",
+                    f"the forward writes to {name}, which the reference leaves as it is, or the state_dict "
+                    f"{_SHOWN[how]} shows other values",
                     {"state": name},
                 )
 
@@ -376,7 +416,7 @@ class Verifier:
 
     def _nothing_lives_on(self, kept: Kept, trial: Trial) -> None:
         """Asked when earlier results and inputs were let go of."""
-        if kept.outputs and not self.keeps_results(trial.arguments):
+        if kept.outputs and not self.oracle.keeps_results(trial.arguments):
             raise Rejected(
                 "output_aliased",
                 f"the memory of {kept.outputs} of {kept.calls} earlier results lives on after their caller "
