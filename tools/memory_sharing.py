@@ -69,7 +69,11 @@ class Watched:
     """The memory of some tensors, to be asked later whether it lives on."""
 
     def __init__(self, tensors: Iterable[torch.Tensor]) -> None:
-        self._marks = [StorageWeakRef(t.untyped_storage()) for t in tensors if t.numel()]
+        self._marks = [
+            StorageWeakRef(t.untyped_storage())  # type: ignore[no-untyped-call]
+            for t in tensors
+            if t.numel()
+        ]
 
     @property
     def alive(self) -> bool:
@@ -79,7 +83,7 @@ class Watched:
 def _range(tensor: torch.Tensor) -> tuple[int, int]:
     """First byte and one past the last."""
     reach = sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride(), strict=True))
-    size, first = tensor.element_size(), tensor.storage_offset()
+    size, first = tensor.element_size(), int(tensor.storage_offset())
     return first * size, (first + reach + 1) * size
 
 
