@@ -77,12 +77,16 @@ class Deck:
         self._loadings: list[Loading] = []
 
     def next(self, *, keeps_state: bool) -> Surroundings:
-        """Of the next call; `keeps_state`: it changes none of the module's, so that a copy can make it."""
+        """Of the next call; `keeps_state`: it changes none of the module's.
+
+        Else a copy cannot make it, and a buffer that is replaced in inference mode takes no other values.
+        """
         self._calls += 1
         if self._calls == _LATE_FROM:
             self._left.append(_LATE)
         for at in reversed(range(len(self._left))):
-            if keeps_state or self._left[at].module == "itself":
+            asked = self._left[at]
+            if keeps_state or (asked.module == "itself" and asked.gradients != "inference"):
                 return self._left.pop(at)
         return USUAL
 
