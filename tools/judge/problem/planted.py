@@ -13,6 +13,7 @@ from itertools import pairwise
 from typing import Any
 
 import torch
+from torch.utils._pytree import tree_map
 
 from kernelagent.tools.judge.problem.input_domain import (
     Domain,
@@ -30,6 +31,7 @@ from kernelagent.tools.judge.problem.probes import (
     share_nonfinite,
     tied_to,
 )
+from kernelagent.tools.judge.problem.rounded_steps import RoundedSteps
 from kernelagent.tools.judge.verify.compare import leaves
 from kernelagent.tools.judge.verify.gate import unit_roundoff
 from kernelagent.tools.judge.verify.regions import region_norms
@@ -43,6 +45,8 @@ _LADDER: tuple[tuple[Freedom, float], ...] = (
     ("range", 100.0),
 )
 """Freedom, and the largest magnitude in natural ones: cubes of 1e12 are finite in float32."""
+_MOST_IN_SUMS = 10.0
+"""The same where elements are added up: what cancels there is lost in another order for each kernel."""
 _LARGEST_ROW = 1e4
 """The same for whole rows: below it lies what honest kernels fill masked places with."""
 _ILL = 0.02
@@ -64,7 +68,7 @@ class Planted:
 
     tensors: dict[str, torch.Tensor]
     moved: Any
-    """The float64 answer where every input is rounded once more."""
+    """The float64 answer where every input, or each step, is rounded once more, whichever moves it more."""
     freedom: Freedom = "any"
 
 
@@ -86,7 +90,8 @@ def planted(
     """
     reason = ""
     start = generator.get_state()
-    for freedom, cap in _LADDER:
+    most = _LADDER[0][1] if _is_elementwise(natural, exact) else _MOST_IN_SUMS
+    for freedom, cap in dict.fromkeys((freedom, min(cap, most)) for freedom, cap in _LADDER):
         generator.set_state(start)
         reach = _Reach(freedom, cap, literals, generator)
         tensors = {name: laid_out_like(reach.changed(kind, t), t) for name, t in natural.items()}
@@ -96,6 +101,8 @@ def planted(
                 reason = "the reference's answer is not finite"
                 continue
             moved = exact({name: _rounded(t, generator) for name, t in tensors.items()})
+            with RoundedSteps(generator):
+                moved = _further(moved, exact(tensors), right)
         except REFUSALS as error:
             message = str(error).strip().splitlines() or [type(error).__name__]
             reason = f"the reference refuses it: {message[-1]:.200}"
@@ -176,10 +183,15 @@ class _Reach:
         row_of = [at * rows // len(numbers) for at in range(len(numbers))]
         # One of each row, drawn, stands at its beginning: that is where a key is read.
         ahead = {row_of[at]: at for at in self._shuffled(len(numbers))}
+        taken: set[int] = set()
         for at, number in enumerate(numbers):
             for time in range(twice):
-                column = 0 if ahead[row_of[at]] == at and time == 0 else self._below(columns)
-                flat[(row_of[at] + time) * columns + column] = number
+                begins = ahead[row_of[at]] == at and time == 0
+                place = (row_of[at] + time) * columns + (0 if begins else self._below(columns))
+                while place in taken:
+                    place = (place + 1) % flat.numel()
+                taken.add(place)
+                flat[place] = number
         return shaped_like(flat.reshape(tensor.shape), tensor, domain)
 
     def _numbers(self, tensor: torch.Tensor, domain: Domain) -> tuple[list[float], list[float]]:
@@ -323,6 +335,32 @@ def _rounded(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     drawn = torch.randint(0, 2, tensor.shape, generator=generator, device=generator.device)
     signs = (2 * drawn - 1).to(device=tensor.device, dtype=torch.float64)
     return tensor.to(torch.float64) * (1 + unit_roundoff(tensor.dtype) * signs)
+
+
+def _is_elementwise(natural: Tensors, exact: Float64) -> bool:
+    """Whether one element of the inputs decides one of each output."""
+    changed = {}
+    for name, tensor in natural.items():
+        flat = _flat(tensor) if _is_free(tensor) else tensor
+        if _is_free(tensor):
+            flat[0] = flat[0] * 1.5 + 0.25
+        changed[name] = flat.reshape(tensor.shape).to(tensor.dtype)
+    try:
+        pairs = zip(leaves(exact(natural)), leaves(exact(changed)), strict=True)
+        return all(int((a != b).sum()) <= 1 for (_, a), (_, b) in pairs if torch.is_tensor(a))
+    except REFUSALS:
+        return False
+
+
+def _further(one: Any, other: Any, right: Any) -> Any:
+    """Each element of the answer that is further from the right one."""
+
+    def chosen(a: Any, b: Any, exact: Any) -> Any:
+        if not isinstance(exact, torch.Tensor) or not exact.is_floating_point():
+            return a
+        return torch.where((b - exact).abs() > (a - exact).abs(), b, a)
+
+    return tree_map(chosen, one, other, right)
 
 
 def is_known(answer: Any, right: Any, typed: Any, scales: Mapping[str, float]) -> bool:
