@@ -1,6 +1,6 @@
 """The kinds of inputs that a candidate is judged on: a row each, which judge, report and tests read.
 
-How the values of a kind are made stands in `tools/judge/problem/probes.py`, under its name.
+How the values of a kind are made stands in `tools/judge/problem/probes.py`, under its name, or in `planted.py`.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ class ProbeKind:
     """The candidate of the shipped corpora that this kind alone refuses."""
     needs: Literal["masks", "bfloat16"] | None = None
     """Tensors without which no call is made with it."""
+    planted: bool = False
+    """Made by `tools/judge/problem/planted.py`, for one candidate."""
 
 
 NATURAL = ProbeKind("natural", "drawn by the problem's own function", (0, 0, 1, 2, 3), (0, 1, 2))
@@ -65,6 +67,28 @@ PROBES = (
         "zeros of both signs, ties, very small numbers and a row of equal values",
         (0,),
         refuses="zero-becomes-a-half",
+    ),
+    ProbeKind(
+        "rows",
+        "rows in order, shifted, and of sizes beside the numbers in the source",
+        (3,),
+        refuses="w-zeros-for-ascending-rows",
+        planted=True,
+    ),
+    ProbeKind(
+        "mask_shapes",
+        "masks with one place, with one missing, beginnings, ends and bands",
+        (2,),
+        refuses="w-wrong-for-a-mask-of-one-place",
+        needs="masks",
+        planted=True,
+    ),
+    ProbeKind(
+        "literals",
+        "the numbers in the source, in inputs and weights, and sizes between and beyond them",
+        (4,),
+        refuses="w-another-answer-at-one-value",
+        planted=True,
     ),
 )
 PROBE = {kind.name: kind for kind in PROBES}

@@ -16,6 +16,15 @@ import torch
 
 from kernelagent.domain.candidate import ENTRY_POINT
 from kernelagent.tools.candidate_runner.shell import shell_from
+from kernelagent.tools.surroundings import (
+    USUAL,
+    Loading,
+    Surroundings,
+    as_asked,
+    forward_in,
+    put_in,
+    state_of,
+)
 from kernelagent.tools.torch_dtypes import name_of
 from kernelagent.tools.training_step import FORWARD, TrainingStep, take
 
@@ -131,16 +140,29 @@ class LoadedCandidate:
         """The constructed `ModelNew`."""
         return self._built()
 
-    def load_weights(self, values: Mapping[str, torch.Tensor]) -> None:
+    def load_weights(self, values: Mapping[str, torch.Tensor], how: Loading = "load") -> None:
         try:
-            self._built().load_state_dict(values, strict=True)
+            put_in(self._built(), dict(values), how)
         except BaseException as error:
             raise failure_of(error, "loading the weights", "state_mismatch") from error
 
-    def forward(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def as_asked(self, asked: Surroundings) -> tuple[torch.nn.Module, str | None]:
+        """The module or a copy of it; where there can be none the module itself, and why."""
         try:
-            with torch.no_grad():
-                output = self._built()(*args, **kwargs)
+            return as_asked(self._built(), asked), None
+        except Exception as error:  # noqa: BLE001 - a module may refuse to be copied in any way
+            return self._built(), f"{type(error).__name__}: {error}"[:200]
+
+    def forward(
+        self,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        asked: Surroundings = USUAL,
+        module: torch.nn.Module | None = None,
+    ) -> Any:
+        """`module`: a copy that is called in the place of the module."""
+        try:
+            output = forward_in(module or self._built(), args, kwargs, asked)
         except CandidateFailure:
             raise
         except BaseException as error:
@@ -190,8 +212,8 @@ class LoadedCandidate:
             doing = "forward and backward on tensors without contents"
             raise failure_of(error, doing) from error
 
-    def state(self) -> dict[str, torch.Tensor]:
-        return {name: tensor.detach() for name, tensor in self._built().state_dict().items()}
+    def state(self, how: Loading = "load") -> dict[str, torch.Tensor]:
+        return state_of(self._built(), how)
 
     def _built(self) -> torch.nn.Module:
         if self._instance is None:

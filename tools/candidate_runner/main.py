@@ -7,6 +7,7 @@ judge; the bytes of the outputs are what counts.
 from __future__ import annotations
 
 import contextlib
+import gc
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
@@ -16,13 +17,14 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from kernelagent.domain.serialization import to_data
+from kernelagent.domain.serialization import from_data, to_data
 from kernelagent.tools.candidate_runner.candidate import (
     CandidateFailure,
     LoadedCandidate,
     candidate_file,
     failure_of,
 )
+from kernelagent.tools.candidate_runner.flags import Flags
 from kernelagent.tools.candidate_runner.forbidding import Forbidding
 from kernelagent.tools.candidate_runner.host_time import HostTime
 from kernelagent.tools.candidate_runner.integrity import Integrity, let_torch_compile
@@ -34,6 +36,8 @@ from kernelagent.tools.candidate_runner.unwritten import (
 )
 from kernelagent.tools.candidate_runner.watch import Watch
 from kernelagent.tools.candidate_runner.whole_interpreter import WholeInterpreter
+from kernelagent.tools.memory_sharing import Watched, sharing_of
+from kernelagent.tools.surroundings import Surroundings, in_its_thread, settings_of
 from kernelagent.tools.tensors import NotPortable, open_parcel, parcel
 from kernelagent.tools.training_step import TrainingStep
 from kernelagent.tools.wire import Channel, ChannelClosed, Frame
@@ -217,7 +221,7 @@ class Runner:
     def weights(self, frame: Frame) -> tuple[dict[str, Any], Any]:
         values = open_parcel(frame.header["parcel"], frame.payload, device=self._device)
         with self._candidates_turn("loading the weights"):
-            self._loaded().load_weights(values)
+            self._loaded().load_weights(values, frame.header["how"])
         return {"kind": "done"}, ()
 
     def call(self, frame: Frame) -> tuple[dict[str, Any], Any]:
@@ -229,25 +233,51 @@ class Runner:
             self._take_configuration(int(frame.header["configuration"]))
         if frame.header["in_place"]:
             args, kwargs = self._in_the_same_memory((args, kwargs))
-        turn = self._candidates_turn("the forward", keeps_random_state=keeps, given=(args, kwargs))
-        with turn, allowed, self._host.call():
-            if step is None:
-                output = self._loaded().forward(args, kwargs)
-            else:
-                output = self._loaded().training_step(args, kwargs, step)
-            self._settle()
+        asked = from_data(frame.header["surroundings"], Surroundings)
+        whole = partial(self._forward, (args, kwargs), step, asked, allowed, keeps)
+        with settings_of(asked):
+            output, not_copied = in_its_thread(asked, whole)
         self._calls += 1
         changed = not _same(pristine, (args, kwargs))
         self._held[frame.header["call"]] = _Held(output, (args, kwargs), pristine, changed)
         while len(self._held) > 2 and sum(h.bytes for h in self._held.values()) > _HELD_BYTES:
             del self._held[next(iter(self._held))]
         header, payload = self._sent("output", (output, (args, kwargs) if changed else None))
+        if step is None:
+            header["sharing"] = to_data(sharing_of(output, (args, kwargs)))
+            header["not_copied"] = not_copied
         if self._device != "cuda":
             header["configurations"] = self._most_configurations()
         if self._device == "cuda":
             header["devices"] = [tensor.device.type for tensor in _tensors(output)]
             header["launches"], header["others"] = self._launches.take()
         return header, payload
+
+    def _forward(
+        self,
+        arguments: Any,
+        step: TrainingStep | None,
+        asked: Surroundings,
+        allowed: AbstractContextManager[Any],
+        keeps: bool,
+    ) -> tuple[Any, str | None]:
+        """The answer, and why no copy of the module could make it where one was asked for."""
+        args, kwargs = arguments
+        loaded, not_copied = self._loaded(), None
+        turn = self._candidates_turn("the forward", keeps_random_state=keeps, given=arguments)
+        flags = Flags.of(loaded.instance, _tensors(arguments))
+        with turn, allowed:
+            module = loaded.instance
+            if step is None:
+                module, not_copied = loaded.as_asked(asked)
+            with self._host.call():
+                if step is None:
+                    output = loaded.forward(args, kwargs, asked, module)
+                else:
+                    output = loaded.training_step(args, kwargs, step)
+                self._settle()
+        flags.require_as_they_were()
+        return output, not_copied
 
     def _opened(self, frame: Frame) -> tuple[Any, TrainingStep | None]:
         """The arguments of a call (or sets of them) and the training step it is part of."""
@@ -306,10 +336,17 @@ class Runner:
 
     def forget(self, _: Frame) -> tuple[dict[str, Any], Any]:
         """Free all calls but the last, as a user's program does: what waits for that happens now."""
+        numbers = list(self._held)[:-1]
+        outputs = [Watched(_tensors(self._held[number].output)) for number in numbers]
+        inputs = [Watched(_tensors(self._held[number].arguments)) for number in numbers]
         with self._candidates_turn("freeing earlier results"):
-            for number in list(self._held)[:-1]:
+            for number in numbers:
                 del self._held[number]
-        return {"kind": "done"}, ()
+        if any(item.alive for item in (*outputs, *inputs)):
+            # What is left in a cycle of references is nobody's any more.
+            gc.collect()
+        kept = {"outputs": sum(o.alive for o in outputs), "inputs": sum(i.alive for i in inputs)}
+        return {"kind": "done", "calls": len(numbers), **kept}, ()
 
     def left(self, _: Frame) -> tuple[dict[str, Any], Any]:
         """Asked once, when all is judged: is everything that was loaded before still as it was?"""
@@ -317,8 +354,8 @@ class Runner:
             self._interpreter.require_as_it_was()
         return {"kind": "done"}, ()
 
-    def state(self, _: Frame) -> tuple[dict[str, Any], Any]:
-        return self._sent("state", self._loaded().state())
+    def state(self, frame: Frame) -> tuple[dict[str, Any], Any]:
+        return self._sent("state", self._loaded().state(frame.header["how"]))
 
     def account(self, frame: Frame) -> tuple[dict[str, Any], Any]:
         """Run once and count torch's operations, unless `contents` on tensors that hold nothing."""

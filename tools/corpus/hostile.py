@@ -12,7 +12,10 @@ from kernelagent.tools.corpus import (
     whitebox_integers,
     whitebox_left,
     whitebox_machine,
+    whitebox_memory,
+    whitebox_surroundings,
     whitebox_text,
+    whitebox_values,
 )
 from kernelagent.tools.corpus.fixture import Fixture
 
@@ -35,7 +38,10 @@ _PARTS = (
     whitebox_integers,
     whitebox_left,
     whitebox_machine,
+    whitebox_memory,
+    whitebox_surroundings,
     whitebox_text,
+    whitebox_values,
 )
 ATTACKS: ByThreat = _together(part.CHEATS for part in _PARTS)
 LIKENESSES: ByThreat = _together(part.TWINS for part in _PARTS)

@@ -41,6 +41,7 @@ from kernelagent.tools.judge.envelope import envelope
 from kernelagent.tools.judge.envelope.search import widen
 from kernelagent.tools.judge.harness import harness_sha256
 from kernelagent.tools.judge.problem.context import JudgeContext
+from kernelagent.tools.judge.problem.literals import literals_of
 from kernelagent.tools.judge.problem.training import training_rounds
 from kernelagent.tools.judge.problem.trials import rounds
 from kernelagent.tools.judge.source_reading.reading import disclosures as read_disclosures
@@ -236,7 +237,7 @@ class Judge:
             with process:
                 declared = _load_and_construct(context, process, stages)
                 with stages.step("verify"):
-                    self._verify(context, process, findings)
+                    self._verify(context, process, findings, source)
                     slow = looks_slow(context, process, findings)
                     proof_at_the_end(context, process)
                     fixed = beyond(context, process, findings)
@@ -275,7 +276,9 @@ class Judge:
             deadline=deadline,
         )
 
-    def _verify(self, context: JudgeContext, process: CandidateProcess, findings: Findings) -> None:
+    def _verify(
+        self, context: JudgeContext, process: CandidateProcess, findings: Findings, source: str
+    ) -> None:
         settings = self._settings
         given = settings.rtol is not None or settings.atol is not None
         verifier = Verifier(
@@ -285,10 +288,12 @@ class Judge:
             needs_kernel=settings.policy != "any",
             tolerance=UserTolerance(settings.rtol or 0.0, settings.atol or 0.0) if given else None,
             check=context.problem.check,
+            oracle=context.oracle,
         )
         constant = context.problem.constant_inputs
         every = context.oracle, context.sources, context.dynamic
-        for item in rounds(*every, constant=constant):
+        literals = literals_of(source, context.problem.source)
+        for item in rounds(*every, constant=constant, literals=literals):
             verifier.run(item)
         tried, offered = findings.configuration, process.configurations
         if offered > tried:

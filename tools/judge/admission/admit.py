@@ -50,7 +50,7 @@ def admission_of(
     reference = reference_by_name(oracle, natural)
     for name, kind in PROBE.items():
         drawn = named_tensors(draw(source, constant=constant))
-        if kind.needs == "masks" and not applies(name, drawn):
+        if kind.planted or (kind.needs == "masks" and not applies(name, drawn)):
             continue
         probe = make_probe(name, drawn, generator, reference)
         if isinstance(probe, Dropped):

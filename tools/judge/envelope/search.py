@@ -119,6 +119,7 @@ def _judge(context: JudgeContext, process: CandidateProcess, one: Neighbour) -> 
         needs_kernel=settings.policy != "any",
         tolerance=UserTolerance(settings.rtol or 0.0, settings.atol or 0.0) if given else None,
         check=context.problem.check,
+        oracle=context.oracle,
     )
     constant = context.problem.constant_inputs
     for trial in rounds(

@@ -13,6 +13,7 @@ import torch
 from kernelagent.domain.errors import ProblemError
 from kernelagent.domain.judge_settings import DynamicDimension
 from kernelagent.tools.judge.problem.inputs import InputSource, work_of
+from kernelagent.tools.judge.problem.literals import NONE, Literals
 from kernelagent.tools.judge.problem.load import Arguments
 from kernelagent.tools.judge.problem.oracle import Oracle
 from kernelagent.tools.judge.problem.probes import named_tensors, with_tensors
@@ -61,16 +62,22 @@ def dynamic_of(
 
 
 def hidden(
-    source: InputSource, dynamic: Sequence[Dynamic], chance: random.Random
+    source: InputSource,
+    dynamic: Sequence[Dynamic],
+    chance: random.Random,
+    literals: Literals = NONE,
 ) -> Iterator[InputSource]:
-    """The input set at sizes the candidate is not told, one dimension after the other."""
+    """The input set at sizes the candidate is not told, one dimension after the other.
+
+    `literals`: the integers in its source, multiples of which are tried too, and their neighbours.
+    """
     for item in dynamic:
-        for size in _sizes(item, chance):
+        for size in _sizes(item, chance, literals):
             name = f"{source.name} with {item.label} = {size}"
             yield InputSource(name, source.full, resizing(source.draw, item.places, size))
 
 
-def _sizes(item: Dynamic, chance: random.Random) -> list[int]:
+def _sizes(item: Dynamic, chance: random.Random, literals: Literals) -> list[int]:
     """One, a prime, a neighbour of a block multiple, one beyond the block that holds the known size, the farthest."""
     usual = item.size
     most = max(_GROWTH * usual, 8)
@@ -80,7 +87,23 @@ def _sizes(item: Dynamic, chance: random.Random) -> list[int]:
     beyond = min(1 << (usual - 1).bit_length(), most - 1) + 1
     chosen = [1, chance.choice(primes), chance.choice(edges), chance.randint(beyond, most)]
     hidden_ones = [size for size in dict.fromkeys(chosen) if size != usual][:_SIZES]
-    return list(dict.fromkeys([*hidden_ones, item.farthest] if item.farthest else hidden_ones))
+    farthest = [item.farthest] if item.farthest else []
+    asked = _sizes_asked_for(literals, max(most, item.farthest), chance)
+    return [s for s in dict.fromkeys([*hidden_ones, *farthest, *asked]) if s != usual]
+
+
+def _sizes_asked_for(literals: Literals, most: int, chance: random.Random) -> list[int]:
+    """Sizes that a branch of the candidate may ask for: with a remainder it names, multiples and neighbours."""
+    remainders = [
+        left + by * chance.randint(0 if left else 1, (most - left) // by)
+        for by, left in literals.remainders
+        if left + (0 if left else by) <= most
+    ]
+    # Powers of two are the sizes of blocks, at whose edges sizes are tried anyway.
+    odd = [n for n in literals.integers if n <= most and n & (n - 1)]
+    near = [n * chance.randint(1, most // n) + chance.choice((-1, 0, 0, 1)) for n in odd]
+    chosen = [s for s in dict.fromkeys([*remainders, *near, *odd]) if 0 < s <= most]
+    return chosen[:_SIZES]
 
 
 def _found(source: InputSource, declared: DynamicDimension, oracle: Oracle) -> Dynamic:

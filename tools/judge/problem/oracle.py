@@ -7,9 +7,10 @@ to float64, casts inside the module included; `e` is the module exactly as given
 from __future__ import annotations
 
 import copy
+import gc
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -20,6 +21,14 @@ from kernelagent.domain.errors import ProblemError
 from kernelagent.tools.judge.problem.load import Arguments, LoadedProblem, users_traceback
 from kernelagent.tools.judge.problem.lowered_precision import as_allowed
 from kernelagent.tools.judge.problem.memory_limit import is_lack_of_memory
+from kernelagent.tools.memory_sharing import Sharing, Watched, sharing_of
+from kernelagent.tools.surroundings import (
+    Surroundings,
+    as_asked,
+    forward_in,
+    in_its_thread,
+    settings_of,
+)
 from kernelagent.tools.torch_dtypes import FLOAT_TYPES
 from kernelagent.tools.training_step import TrainingStep, differentiable, take
 
@@ -72,6 +81,8 @@ class Expected:
     """In float64, where it is floating: the entries that the call changes."""
     in_float64: bool = True
     """False: an operation has no float64 path, `output64` is a float32 run."""
+    sharing: Sharing = field(default_factory=Sharing)
+    """Which of its results lie in each other's memory or in an input's."""
 
 
 class Oracle:
@@ -121,12 +132,14 @@ class Oracle:
         """Run both references; raises `ProblemError` with the user's own traceback."""
         self._restore(self._module)
         args, kwargs = _cloned(arguments)
-        output = _copied(self._run(self._module, args, kwargs))
+        returned = self._run(self._module, args, kwargs)
+        sharing = sharing_of(returned, (args, kwargs)) if self._step is None else Sharing()
+        output = _copied(returned)
         state = self._state_after()
         changed = {name for name, tensor in state.items() if tensor is not self._weights.get(name)}
         try:
             answer, state64 = self._in_float64(arguments, changed)
-            return Expected(output, answer, (args, kwargs), state, state64)
+            return Expected(output, answer, (args, kwargs), state, state64, sharing=sharing)
         except _NO_FLOAT64 as error:
             if is_lack_of_memory(error):
                 raise
@@ -138,7 +151,35 @@ class Oracle:
                 state,
                 {name: _doubled(state[name]) for name in changed},
                 False,
+                sharing,
             )
+
+    def keeps_results(self, arguments: Arguments) -> bool:
+        """True when a result's memory lives on in the module once its caller has let go of it."""
+        self._restore(self._module)
+        result = [self._run(self._module, *_cloned(arguments))]
+        memory = Watched(t for t in tree_leaves(result) if isinstance(t, torch.Tensor))
+        result.clear()
+        gc.collect()
+        return memory.alive
+
+    def same_in(self, asked: Surroundings, arguments: Arguments) -> bool:
+        """True when the reference answers the same, bit for bit, in these surroundings."""
+        usual = self.eager(arguments)
+        self._restore(self._module)
+        args, kwargs = _cloned(arguments)
+
+        def forward() -> Any:
+            with self._scope(), as_allowed():
+                return forward_in(as_asked(self._module, asked), args, kwargs, asked)
+
+        try:
+            with settings_of(asked):
+                other = in_its_thread(asked, forward)
+        except Exception:  # noqa: BLE001 - the user's module may refuse them in any way
+            return False
+        pairs = zip(tree_leaves(usual), tree_leaves(other), strict=True)
+        return all(same_bits(a, b) for a, b in pairs if isinstance(a, torch.Tensor))
 
     def _state_after(self) -> dict[str, torch.Tensor]:
         """Copies of what the run has changed; the rest is the weights it began with."""

@@ -33,7 +33,7 @@ Freedom = Literal["any", "signs", "range"]
 Reference = Callable[[Tensors], Any]
 """The float64 reference on named tensors; returns its result tree."""
 _LADDER: tuple[Freedom, ...] = ("any", "signs", "range")
-_REFUSALS = (ProblemError, RuntimeError, ValueError, IndexError, ArithmeticError, AssertionError)
+REFUSALS = (ProblemError, RuntimeError, ValueError, IndexError, ArithmeticError, AssertionError)
 _WIDEST = 4
 """Rows of `rowaffine` differ in scale by powers of two up to this one."""
 _SPIKE = 30.0
@@ -123,7 +123,7 @@ def make_probe(
         tensors = probe_inputs(name, natural, generator, freedom)
         try:
             answer = reference(tensors)
-        except _REFUSALS as error:
+        except REFUSALS as error:
             message = str(error).strip().splitlines() or [type(error).__name__]
             reason = f"the reference refuses it: {message[-1]:.200}"
             continue
@@ -348,7 +348,7 @@ def perturbed_state(
     drawn: dict[str, torch.Tensor] = {}
     kept: list[str] = []
     for name, tensor in state.items():
-        twin = _tied_to(name, state, drawn)
+        twin = tied_to(name, state, drawn)
         if twin is not None:
             drawn[name] = drawn[twin].clone()
         elif tensor.is_floating_point() and (name in parameters or _is_running(name)):
@@ -360,7 +360,7 @@ def perturbed_state(
     return PerturbedState(drawn, tuple(kept))
 
 
-def _tied_to(name: str, state: Tensors, drawn: Tensors) -> str | None:
+def tied_to(name: str, state: Tensors, drawn: Tensors) -> str | None:
     """A tensor of equal, not constant values that was drawn before: one tensor under two names."""
     tensor = state[name]
     if not tensor.is_floating_point() or tensor.numel() < 2 or observe(tensor).constant:

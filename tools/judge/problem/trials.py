@@ -12,15 +12,24 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import torch
+from torch.utils._pytree import tree_map_only
 
-from kernelagent.domain.probes import names_in
+from kernelagent.domain.probes import PROBE, names_in
 from kernelagent.tools.judge.problem.conditioning import noise_on_demand
 from kernelagent.tools.judge.problem.dynamic import Dynamic, hidden
 from kernelagent.tools.judge.problem.input_domain import fresh_like, laid_out_like, observe
 from kernelagent.tools.judge.problem.inputs import InputSource
+from kernelagent.tools.judge.problem.literals import NONE, Literals
 from kernelagent.tools.judge.problem.load import Arguments
 from kernelagent.tools.judge.problem.oracle import Expected, Oracle
+from kernelagent.tools.judge.problem.planted import (
+    can_plant,
+    is_known,
+    planted,
+    planted_weights,
+)
 from kernelagent.tools.judge.problem.probes import (
+    REFUSALS,
     Dropped,
     applies,
     fresh_inputs,
@@ -43,7 +52,7 @@ _NUDGED = 0.1
 Plan = tuple[tuple[str, tuple[str, ...]], ...]
 _PLAN: Plan = tuple(
     (weights, names_in(number))
-    for number, weights in enumerate(("given", "random", "positive", "nudged"))
+    for number, weights in enumerate(("given", "random", "positive", "nudged", "planted"))
 )
 """Weights, and the calls made under them in random order; weights are loaded in mid-run."""
 WHERE_SIZES_SHOW: Plan = _PLAN[:2]
@@ -113,10 +122,12 @@ def rounds(
     *,
     constant: bool,
     plan: Plan = _PLAN,
+    literals: Literals = NONE,
 ) -> Iterator[Round]:
     """The whole trial, round by round; the oracle is left with the last round's weights.
 
     `dynamic`: declared dynamic dimensions by input set; they are tried at hidden sizes in one round.
+    `literals`: the numbers in the sources, which values and sizes are made of.
     """
     parameters = [name for name, _ in oracle.module.named_parameters(remove_duplicate=False)]
     for number, (kind, probes) in enumerate(plan):
@@ -130,23 +141,50 @@ def rounds(
             weights, kept = perturbed.tensors, perturbed.kept
         if kind == "positive":
             weights = _of_one_sign(weights, parameters)
+        if kind == "planted":
+            weights = _planted(oracle, sources, parameters, literals, generator, constant=constant)
         oracle.use_weights(weights)
         trials: list[Trial] = []
         dropped: list[Dropped] = []
         for source in sources:
             sequel = _SEQUELS_IN.get(number)
             for made in _of_source(
-                oracle, source, probes, generator, constant=constant, sequel=sequel
+                oracle, source, probes, generator, literals, constant=constant, sequel=sequel
             ):
                 if isinstance(made, Trial):
                     trials.append(made)
                 else:
                     dropped.append(made)
             if number == _HIDDEN_SIZES_IN:
-                others = hidden(source, dynamic.get(source.name, ()), secrets.SystemRandom())
+                declared = dynamic.get(source.name, ())
+                others = hidden(source, declared, secrets.SystemRandom(), literals)
                 trials += _at_other_sizes(oracle, others, generator, constant=constant)
         secrets.SystemRandom().shuffle(trials)
-        yield Round(weights, tuple(trials), tuple(dropped), kept, repeats=number == 0)
+        if trials or dropped:
+            yield Round(weights, tuple(trials), tuple(dropped), kept, repeats=number == 0)
+
+
+def _planted(
+    oracle: Oracle,
+    sources: Sequence[InputSource],
+    parameters: Collection[str],
+    literals: Literals,
+    generator: torch.Generator,
+    *,
+    constant: bool,
+) -> Mapping[str, torch.Tensor]:
+    """The boldest planted weights under which the reference has an answer; else the given ones."""
+    for weights in planted_weights(oracle.given_weights, parameters, literals, generator):
+        oracle.use_weights(weights)
+        try:
+            natural = [draw(source, constant=constant) for source in sources]
+            answers = [oracle.eager(a) for a in natural]
+            exact = [oracle.in_float64_or_eager(a) for a in natural]
+        except REFUSALS:
+            continue
+        if share_nonfinite(answers) == 0 and is_known(answers, exact, answers, {}):
+            return weights
+    return oracle.given_weights
 
 
 def trial_on(
@@ -234,6 +272,7 @@ def _of_source(
     source: InputSource,
     probes: tuple[str, ...],
     generator: torch.Generator,
+    literals: Literals,
     *,
     constant: bool,
     sequel: Sequel | None,
@@ -249,11 +288,30 @@ def _of_source(
         answer = oracle.in_float64_or_eager(_pair(with_tensors(natural, tensors)))
         return _beyond_float32(answer, kinds)
 
+    def eager(tensors: Mapping[str, torch.Tensor]) -> Any:
+        return oracle.eager(_pair(with_tensors(natural, tensors)))
+
+    def exact(tensors: Mapping[str, torch.Tensor]) -> Any:
+        return _below_overflow(oracle.in_float64_or_eager(_pair(with_tensors(natural, tensors))))
+
     for at, name in enumerate(probes):
+        moved = None
         if name == "natural":
             arguments = draw(source, constant=constant)
         elif not applies(name, named_tensors(natural)):
             continue
+        elif PROBE[name].planted:
+            if not can_plant(name, named_tensors(natural)):
+                continue
+            fresh = named_tensors(draw(source, constant=constant))
+            made = planted(
+                name, fresh, literals, generator, eager, exact,
+                scales=scale, nonfinite_share=usual,
+            )  # fmt: skip
+            if isinstance(made, Dropped):
+                yield made
+                continue
+            arguments, moved = _pair(with_tensors(natural, made.tensors)), made.moved
         else:
             fresh = named_tensors(draw(source, constant=constant))
             probe = make_probe(name, fresh, generator, reference, nonfinite_share=usual)
@@ -262,6 +320,7 @@ def _of_source(
                 continue
             arguments = _pair(with_tensors(natural, probe.tensors))
         trial = trial_on(oracle, source.name, name, arguments, scale, generator)
+        trial = replace(trial, compared=replace(trial.compared, moved=moved))
         if sequel is not None and at == 0:
             trial = _with_sequel(oracle, trial, scale, generator, sequel)
         yield trial
@@ -279,6 +338,17 @@ def _beyond_float32(answer: Any, names: Collection[str]) -> Any:
         for name, leaf in result.items()
         if isinstance(leaf, torch.Tensor)
     ]
+
+
+def _below_overflow(answer: Any) -> Any:
+    """The same tree, infinite where an intermediate in float32 may well overflow on the way to it."""
+    return tree_map_only(
+        torch.Tensor,
+        lambda t: (
+            torch.where(t.abs() > _NEARLY_INFINITE, torch.inf, t) if t.is_floating_point() else t
+        ),
+        answer,
+    )
 
 
 def _with_sequel(

@@ -99,5 +99,5 @@ def rows_of(data: Any, kind: type[T]) -> T:
     except ValidationError as error:
         raise Rejected(
             "tampering",
-            f"what the candidate's process tells of its launches is not well formed: {error}",
+            f"what the candidate's process tells of itself is not well formed: {error}",
         ) from error

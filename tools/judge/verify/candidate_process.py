@@ -17,16 +17,18 @@ from typing import Any, NoReturn
 from msgspec import ValidationError
 
 from kernelagent.domain.rejection_codes import CODES
-from kernelagent.domain.serialization import from_data
+from kernelagent.domain.serialization import from_data, to_data
 from kernelagent.tools.closing import Closing
 from kernelagent.tools.judge.problem.load import Arguments
 from kernelagent.tools.judge.timing.observed import LaunchRow, rows_of
 from kernelagent.tools.judge.verify.deaths import DOING, death_of, out_of_time
 from kernelagent.tools.judge.verify.limits import Deadline, Limits
 from kernelagent.tools.judge.verify.rejection import Rejected
+from kernelagent.tools.memory_sharing import Sharing
 from kernelagent.tools.sandbox.confinement import Confinement
 from kernelagent.tools.sandbox.spawn import Child, ForkServer
 from kernelagent.tools.sandbox.sweeping import sweep
+from kernelagent.tools.surroundings import USUAL, Loading, Surroundings
 from kernelagent.tools.tensors import Malformed, Parcel, open_parcel, parcel
 from kernelagent.tools.training_step import TrainingStep
 from kernelagent.tools.virtual.eager import EagerRow
@@ -60,6 +62,19 @@ class Answer:
     """On `cuda`: the kind of device each tensor of the output lay on, in the order of its leaves."""
     launches: tuple[LaunchRow, ...] = ()
     """On `cuda`: the candidate's own, as its process tells of them."""
+    sharing: Sharing | None = None
+    """Of an ordinary call, as the candidate's process tells it."""
+    not_copied: str | None = None
+    """Why no copy of the module could make the call that was asked of one."""
+
+
+@dataclass(frozen=True)
+class Kept:
+    """Of so many earlier calls, how many have results or inputs whose memory nobody frees."""
+
+    calls: int = 0
+    outputs: int = 0
+    inputs: int = 0
 
 
 @dataclass(frozen=True)
@@ -206,8 +221,8 @@ class CandidateProcess(Closing):
             self._broke_protocol("its state is not a list")
         return rows
 
-    def use_weights(self, weights: Mapping[str, Any]) -> None:
-        self._ask({"kind": "weights"}, parcel(dict(weights)), self._limits.load_s)
+    def use_weights(self, weights: Mapping[str, Any], how: Loading = "load") -> None:
+        self._ask({"kind": "weights", "how": how}, parcel(dict(weights)), self._limits.load_s)
 
     def call(
         self,
@@ -217,12 +232,13 @@ class CandidateProcess(Closing):
         forbidding: bool = False,
         in_place: bool = False,
         configuration: int = 0,
+        surroundings: Surroundings = USUAL,
     ) -> Answer:
         """Run the forward once on these inputs, or take the training `step` with them.
 
         `forbidding`: with nothing computed by torch; `in_place`: where it can be, in the very memory
         of the last call's inputs, which differ from these in tensors only; `configuration`: which of
-        those that fit an autotuned kernel takes, on `virtual`.
+        those that fit an autotuned kernel takes, on `virtual`; `surroundings`: of a call without `step`.
         """
         self._calls += 1
         began = time.monotonic()
@@ -232,6 +248,7 @@ class CandidateProcess(Closing):
             "forbidding": forbidding,
             "in_place": in_place,
             "configuration": configuration,
+            "surroundings": to_data(surroundings),
         }
         frame = self._ask(header, _call(arguments, step), self._limits.call_s)
         value = self._open(frame)
@@ -243,7 +260,11 @@ class CandidateProcess(Closing):
         reported = frame.header.get("devices")
         devices = tuple(map(str, reported)) if isinstance(reported, list) else None
         launches = rows_of(frame.header.get("launches", []), list[LaunchRow])
-        return Answer(value[0], value[1], seconds, devices, tuple(launches))
+        told = frame.header.get("sharing")
+        sharing = None if told is None else rows_of(told, Sharing)
+        why = frame.header.get("not_copied")
+        not_copied = None if why is None else str(why)[:200]
+        return Answer(value[0], value[1], seconds, devices, tuple(launches), sharing, not_copied)
 
     @property
     def last_call(self) -> int:
@@ -254,13 +275,14 @@ class CandidateProcess(Closing):
         frame = self._ask({"kind": "held", "call": call}, None, self._limits.call_s)
         return self._open(frame), frame.header.get("inputs_kept") is True
 
-    def forget(self) -> None:
-        """Free what is held of all calls but the last."""
-        self._ask({"kind": "forget"}, None, self._limits.call_s)
+    def forget(self) -> Kept:
+        """Free what is held of all calls but the last; returns what lives on nevertheless."""
+        header = self._ask({"kind": "forget"}, None, self._limits.call_s).header
+        return rows_of(header, Kept)
 
-    def state(self) -> dict[str, Any]:
-        """Parameters and buffers as they are now."""
-        value = self._open(self._ask({"kind": "state"}, None, self._limits.call_s))
+    def state(self, how: Loading = "load") -> dict[str, Any]:
+        """Parameters and buffers as they are now, as the module shows them or one around it."""
+        value = self._open(self._ask({"kind": "state", "how": how}, None, self._limits.call_s))
         if not isinstance(value, dict):
             self._broke_protocol("its state is not a dictionary")
         return value

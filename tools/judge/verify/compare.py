@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import torch
 
 from kernelagent.domain.evaluation import Case, Disclosure, Reason
@@ -18,6 +19,7 @@ from kernelagent.tools.judge.verify.bias import slope_beyond
 from kernelagent.tools.judge.verify.exact import IndexRule, exact_difference
 from kernelagent.tools.judge.verify.gate import GateResult
 from kernelagent.tools.judge.verify.regions import NoiseSources, natural_rms
+from kernelagent.tools.judge.verify.single_elements import first_far_off
 from kernelagent.tools.torch_dtypes import name_of
 
 MeasureNoise = Callable[[str], NoiseSources]
@@ -40,6 +42,8 @@ class Expected:
     """
     index_ok: IndexRule | None = None
     measure_noise: MeasureNoise | None = None
+    moved: Any = None
+    """The float64 answer on inputs rounded once more, where single elements are held to their own size."""
 
 
 @dataclass(frozen=True)
@@ -238,10 +242,32 @@ def _judge_by_gate(
         )
         reason = Reason("wrong_output", message, {"output": name, "slope": slope})
         return _Judged(name, errors, reason, failure=None)
+    if result.passed and expected.moved is not None and not got.is_complex():
+        result = _with_single_elements(name, result, got, eager, oracle, expected)
     if result.passed:
         return _Judged(name, errors, disclosures=result.disclosures)
     failure = Failure(name, got, oracle, result)
     return _Judged(name, errors, _gate_reason(failure, eager), failure=failure)
+
+
+def _with_single_elements(
+    name: str,
+    passed: GateResult,
+    got: torch.Tensor,
+    eager: torch.Tensor,
+    oracle: torch.Tensor,
+    expected: Expected,
+) -> GateResult:
+    """The gate's result, refused at an element that is far off by itself."""
+    moved = dict(leaves(expected.moved)).get(name)
+    if not isinstance(moved, torch.Tensor) or moved.shape != oracle.shape:
+        return passed
+    scale = expected.natural_rms.get(name, 0.0)
+    place = first_far_off(got, eager, oracle, moved, scale)
+    if place is None:
+        return passed
+    index = tuple(int(i) for i in np.unravel_index(place, tuple(oracle.shape)))
+    return replace(passed, passed=False, worst_index=index, worst_block=None)
 
 
 def _with_measured_noise(

@@ -6,7 +6,7 @@ Runs in the judge; the candidate's process is reached through `CandidateProcess`
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -14,11 +14,11 @@ import torch
 
 from kernelagent.domain.evaluation import Case, Correctness, Disclosure
 from kernelagent.domain.serialization import to_data
-from kernelagent.tools.judge.problem.oracle import same_bits
+from kernelagent.tools.judge.problem.oracle import Oracle, same_bits
 from kernelagent.tools.judge.problem.probes import named_tensors
 from kernelagent.tools.judge.problem.trials import Round, Trial
 from kernelagent.tools.judge.verify import compare
-from kernelagent.tools.judge.verify.candidate_process import Answer, CandidateProcess
+from kernelagent.tools.judge.verify.candidate_process import Answer, CandidateProcess, Kept
 from kernelagent.tools.judge.verify.compare import Comparison
 from kernelagent.tools.judge.verify.failure_context import Memory, refusal_of, words_of
 from kernelagent.tools.judge.verify.gradients import (
@@ -28,10 +28,26 @@ from kernelagent.tools.judge.verify.gradients import (
 )
 from kernelagent.tools.judge.verify.rejection import Rejected, compiled_by_torch
 from kernelagent.tools.judge.verify.tolerance import UserTolerance
+from kernelagent.tools.memory_sharing import Sharing
+from kernelagent.tools.surroundings import USUAL, Deck, Loading, Surroundings
 from kernelagent.tools.training_step import FORWARD
 
 _HELD_BYTES = 128 << 20
 """Calls of a round that are looked at again at its end; half of what the runner keeps."""
+
+
+_OF_THE_PROCESS = frozenset(
+    {"crash", "timeout", "unverifiable", "out_of_memory", "forbidden_access"}
+)
+"""Failures after which there is no process to ask again, or that surroundings do not explain."""
+_SHOWN: dict[Loading, str] = {
+    "load": "of the module",
+    "in place": "of the module",
+    "in a parent": "of a larger module that contains it",
+}
+_SPARE = 4
+_SPARE_BYTES = 1 << 16
+"""A result in a larger buffer is told from four times its size and this many bytes on."""
 
 
 @dataclass
@@ -112,10 +128,14 @@ class Verifier:
     needs_kernel: bool
     tolerance: UserTolerance | None
     check: Callable[..., bool] | None
+    oracle: Oracle
+    """The reference, asked where a candidate fails in some surroundings alone or keeps a result."""
+    deck: Deck = field(default_factory=Deck)
 
     def run(self, one: Round) -> None:
         """All trials under one set of weights; raises `Rejected` at the first failure."""
-        self.process.use_weights(one.weights)
+        how = self.deck.loading()
+        self.process.use_weights(one.weights, how)
         self.findings.memory.keep_weights(one.weights)
         held = _Held()
         touched = False
@@ -129,14 +149,14 @@ class Verifier:
         for call, output in held.earlier:
             self._still_the_same(call, output)
         if len(held.earlier) > 1:
-            self.process.forget()
+            self._nothing_lives_on(self.process.forget(), one.trials[0])
             self._still_the_same(*held.earlier[-1])
         if one.repeats:
             self._repeat(one.trials[0], one.weights)
         if one.repeats and self.findings.order_matters and self.device == "virtual":
             self._in_turns(one.trials[0], one.weights)
         if not any(_changes_state(trial, one.weights) for trial in one.trials):
-            self._weights_untouched(one.weights)
+            self._weights_untouched(one.weights, how)
         at = [trial.input_set for trial in one.trials if trial.hidden]
         if at:
             self.findings.disclose("hidden_sizes", f"also verified on {', '.join(at)}")
@@ -150,7 +170,9 @@ class Verifier:
 
     def _step(self, trial: Trial, weights: Mapping[str, torch.Tensor], held: _Held) -> None:
         """One call with everything around it; `weights`: the state it starts from."""
-        answer = self._call(trial)
+        keeps = not _changes_state(trial, weights)
+        asked = USUAL if trial.step is not None else self.deck.next(keeps_state=keeps)
+        answer = self._call_in(trial, weights, asked)
         # The next call uses the next autotuning configuration; a repeated call keeps it, or its bits would differ.
         self.findings.configuration += 1
         self._inputs_untouched(trial, answer)
@@ -159,8 +181,28 @@ class Verifier:
             self._still_the_same(*held.last)
         held.add(self.process.last_call, trial.arguments, answer.output)
 
-    def _call(self, trial: Trial) -> Answer:
-        answer = self._answer(trial)
+    def _call_in(
+        self, trial: Trial, weights: Mapping[str, torch.Tensor], asked: Surroundings
+    ) -> Answer:
+        """A call in these surroundings; where it fails in them alone, the refusal names them."""
+        try:
+            return self._call(trial, asked)
+        except Rejected as refused:
+            if asked == USUAL or refused.reason.code in _OF_THE_PROCESS:
+                raise
+            if _changes_state(trial, weights):
+                self.process.use_weights(weights)
+            answer = self._call(replace(trial, in_place=False))
+            if not self.oracle.same_in(asked, trial.arguments):
+                return answer
+            raise Rejected(
+                refused.reason.code,
+                f"{asked.described}, where the reference answers the same: {refused.reason.message}",
+                {**refused.reason.detail, "surroundings": asked.described},
+            ) from refused
+
+    def _call(self, trial: Trial, asked: Surroundings = USUAL) -> Answer:
+        answer = self._answer(trial, asked)
         self.findings.calls += 1
         self.findings.candidate_s += answer.seconds
         rows = self.process.take_launches() if self.device == "virtual" else _told(answer)
@@ -171,19 +213,27 @@ class Verifier:
         self.findings.order_matters |= any(row.get("order_matters") for row in rows)
         self.findings.undefined_lanes |= any(row.get("undefined_lanes") for row in rows)
         self._compare(trial, answer)
+        if answer.not_copied is not None and self.oracle.same_in(asked, trial.arguments):
+            self.findings.disclose(
+                "not_copied",
+                f"a call {asked.described} could not be made ({answer.not_copied}); your module can be copied",
+            )
+        if answer.sharing is not None:
+            self._in_memory_of_its_own(trial, answer.sharing)
         self._launched(trial, rows)
         if trial.step is None and not trial.hidden:
             self.findings.note_values(trial.input_set, trial.arguments)
         self.findings.memory.keep(answer.output)
         return answer
 
-    def _answer(self, trial: Trial) -> Answer:
+    def _answer(self, trial: Trial, asked: Surroundings = USUAL) -> Answer:
         try:
             return self.process.call(
                 trial.arguments,
                 step=trial.step,
                 in_place=trial.in_place,
                 configuration=self.findings.configuration,
+                surroundings=asked,
             )
         except Rejected as refused:
             if self.process.compiles and self.needs_kernel:
@@ -324,15 +374,62 @@ class Verifier:
                     {"input_set": trial.input_set, "state": name},
                 )
 
-    def _weights_untouched(self, weights: Mapping[str, torch.Tensor]) -> None:
-        state = self.process.state()
+    def _weights_untouched(self, weights: Mapping[str, torch.Tensor], how: Loading) -> None:
+        state = self.process.state(how)
         for name, given in weights.items():
             if name not in state or not _same_bits(state[name], given):
                 raise Rejected(
                     "state_not_updated",
-                    f"the forward writes to {name}, which the reference leaves as it is",
+                    f"the forward writes to {name}, which the reference leaves as it is, or the state_dict "
+                    f"{_SHOWN[how]} shows other values",
                     {"state": name},
                 )
+
+    def _in_memory_of_its_own(self, trial: Trial, sharing: Sharing) -> None:
+        """Results share memory with each other and with inputs only where the reference's do."""
+        expected = trial.expected.sharing
+        together = set(sharing.outputs) - set(expected.outputs)
+        names = [n for n, leaf in compare.leaves(trial.expected.output) if torch.is_tensor(leaf)]
+        where = {"input_set": trial.input_set, "probe": trial.probe}
+        if together:
+            pair = " and ".join(_name_of(names, at) for at in min(together))
+            raise Rejected(
+                "output_aliased",
+                f"{pair} share memory, which the reference's do not: who writes to one changes the other",
+                where,
+            )
+        given = set(sharing.inputs) - set(expected.inputs)
+        if given:
+            raise Rejected(
+                "output_aliased",
+                f"{_name_of(names, min(given))} lies in the memory of an input, which the reference's "
+                f"does not: who writes to one changes the other",
+                where,
+            )
+        more = sharing.held_bytes - expected.held_bytes
+        if more > _SPARE_BYTES and sharing.held_bytes > _SPARE * sharing.own_bytes:
+            self.findings.disclose(
+                "memory_held",
+                f"results of {sharing.own_bytes:,} bytes lie in {sharing.held_bytes:,} bytes of memory, "
+                f"which is not freed before they are",
+            )
+
+    def _nothing_lives_on(self, kept: Kept, trial: Trial) -> None:
+        """Asked when earlier results and inputs were let go of."""
+        if kept.outputs and not self.oracle.keeps_results(trial.arguments):
+            raise Rejected(
+                "output_aliased",
+                f"the memory of {kept.outputs} of {kept.calls} earlier results lives on after their caller "
+                f"let go of them: the module keeps results, to use their memory again or for ever; return "
+                f"fresh memory and keep nothing of it",
+                {"kept": kept.outputs},
+            )
+        if kept.inputs > 1:
+            self.findings.disclose(
+                "inputs_kept",
+                f"the module keeps the memory of {kept.inputs} of {kept.calls} earlier calls' inputs: it is "
+                f"not freed, and could be written to later",
+            )
 
     def _still_the_same(self, call: int, output: Any) -> None:
         again, inputs_kept = self.process.held(call)
@@ -413,6 +510,10 @@ class Verifier:
 def _bytes_of(value: Any) -> int:
     leaves = (leaf for _, leaf in compare.leaves(value))
     return sum(t.numel() * t.element_size() for t in leaves if isinstance(t, torch.Tensor))
+
+
+def _name_of(names: Sequence[str], at: int) -> str:
+    return names[at] if 0 <= at < len(names) else "an output"
 
 
 def _told(answer: Answer) -> list[dict[str, Any]]:

@@ -1,0 +1,38 @@
+"""Which results share memory, and whether memory lives on."""
+
+from __future__ import annotations
+
+import torch
+
+from kernelagent.tools.memory_sharing import Watched, sharing_of
+
+
+def test_one_tensor_twice_is_a_pair():
+    x = torch.ones(3, 4)
+    assert sharing_of((x, [x]), ()).outputs == ((0, 1),)
+
+
+def test_parts_of_one_buffer_without_a_common_element_share_nothing():
+    both = torch.ones(4, 6)
+    assert sharing_of((both[:2], both[2:]), ()).outputs == ()
+    assert sharing_of((both[:, :3], both[:, 3:]), ()).outputs == ()
+    assert sharing_of((both[:, :3], both[:, 2:]), ()).outputs == ((0, 1),)
+
+
+def test_a_result_in_an_inputs_memory_is_named_by_its_place():
+    x = torch.ones(3, 4)
+    assert sharing_of({"a": x + 1, "b": x.t()}, ((x,), {})).inputs == (1,)
+
+
+def test_memory_that_a_small_view_holds_is_counted():
+    sharing = sharing_of(torch.ones(64, 16)[0], ())
+    assert (sharing.own_bytes, sharing.held_bytes) == (64, 4096)
+
+
+def test_memory_lives_as_long_as_any_tensor_lies_in_it():
+    x = torch.ones(8)
+    watched, view = Watched([x]), x[2:]
+    del x
+    assert watched.alive
+    del view
+    assert not watched.alive

@@ -1,0 +1,113 @@
+"""What is varied around judged calls, and that it is put back."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+import torch
+
+from kernelagent.tools.surroundings import (
+    USUAL,
+    Deck,
+    Surroundings,
+    as_asked,
+    forward_in,
+    in_its_thread,
+    put_in,
+    settings_of,
+    state_of,
+)
+
+
+class Telling(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.ones(3))
+        self.seen = []
+
+    def forward(self, x):
+        grad = torch.is_grad_enabled(), torch.is_inference_mode_enabled()
+        self.seen.append((*grad, self.weight.requires_grad))
+        return x * self.weight
+
+
+@pytest.mark.parametrize(
+    ("gradients", "seen"),
+    [
+        ("off", (False, False, True)),
+        ("inference", (False, True, True)),
+        ("frozen", (True, False, False)),
+    ],
+)
+def test_a_forward_sees_the_mode_it_was_asked_for_and_weights_learn_again_afterwards(
+    gradients, seen
+):
+    module = Telling()
+    forward_in(module, (torch.ones(3),), {}, Surroundings(gradients=gradients))
+    assert module.seen == [seen]
+    assert module.weight.requires_grad
+
+
+def test_every_kind_of_surroundings_comes_in_sixteen_calls():
+    deck = Deck()
+    drawn = [deck.next(keeps_state=True) for _ in range(16)]
+    assert {s.gradients for s in drawn} == {"off", "inference", "frozen"}
+    assert {s.module for s in drawn} == {"itself", "copied", "pickled"}
+    assert {s.thread for s in drawn} == {s.deterministic for s in drawn} == {True, False}
+    assert any(s.toggled for s in drawn)
+    assert USUAL in drawn
+
+
+def test_inference_mode_comes_late():
+    deck = Deck()
+    drawn = [deck.next(keeps_state=True) for _ in range(16)]
+    assert all(s.gradients != "inference" for s in drawn[:9])
+
+
+def test_calls_that_change_state_are_made_by_the_module_itself_outside_inference_mode():
+    deck = Deck()
+    drawn = [deck.next(keeps_state=False) for _ in range(16)]
+    assert {(s.module, s.gradients) for s in drawn} == {("itself", "off"), ("itself", "frozen")}
+
+
+def test_weights_come_in_by_every_way_and_first_as_usual():
+    deck = Deck()
+    ways = [deck.loading() for _ in range(4)]
+    assert ways[0] == "load"
+    assert set(ways) == {"load", "in place", "in a parent"}
+
+
+@pytest.mark.parametrize("how", ["load", "in place", "in a parent"])
+def test_weights_are_the_same_however_they_come_in(how):
+    module = torch.nn.BatchNorm1d(3)
+    values = {n: t + 2 if t.is_floating_point() else t for n, t in module.state_dict().items()}
+    put_in(module, values, how)
+    shown = state_of(module, how)
+    assert all(torch.equal(shown[name], value) for name, value in values.items())
+
+
+def test_a_call_in_a_thread_returns_and_raises_what_it_would_here():
+    asked = Surroundings(thread=True)
+    assert in_its_thread(asked, threading.current_thread) is not threading.current_thread()
+    with pytest.raises(ZeroDivisionError):
+        in_its_thread(asked, lambda: 1 // 0)
+
+
+@pytest.mark.parametrize("module", ["copied", "pickled"])
+def test_a_copy_has_the_same_weights_in_other_memory(module):
+    linear = torch.nn.Linear(3, 2)
+    other = as_asked(linear, Surroundings(module=module))
+    assert torch.equal(other.weight, linear.weight)
+    assert other.weight.data_ptr() != linear.weight.data_ptr()
+
+
+def test_deterministic_algorithms_are_off_inside_alone():
+    before = torch.are_deterministic_algorithms_enabled()
+    torch._C._set_deterministic_algorithms(True, warn_only=True)  # noqa: SLF001 - as the runner
+    try:
+        with settings_of(Surroundings(deterministic=False)):
+            assert not torch.are_deterministic_algorithms_enabled()
+        assert torch.is_deterministic_algorithms_warn_only_enabled()
+    finally:
+        torch._C._set_deterministic_algorithms(before)  # noqa: SLF001 - as the runner

@@ -1,0 +1,382 @@
+"""Values between the probes: numbers that stand in the sources, magnitudes between them, rows in order.
+
+A candidate that is wrong in a band of magnitudes, at a secret value or for sorted rows says so in its
+source, where `literals` reads the numbers. They are planted in natural values, row by row from small to
+large, as far as the reference has an answer that its own rounding leaves alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
+
+import torch
+from torch.utils._pytree import tree_map
+
+from kernelagent.tools.judge.problem.input_domain import (
+    Domain,
+    Tensors,
+    fresh_values,
+    laid_out_like,
+    observe,
+    shaped_like,
+)
+from kernelagent.tools.judge.problem.literals import Literals
+from kernelagent.tools.judge.problem.probes import (
+    REFUSALS,
+    Dropped,
+    Freedom,
+    share_nonfinite,
+    tied_to,
+)
+from kernelagent.tools.judge.problem.rounded_steps import RoundedSteps
+from kernelagent.tools.judge.verify.compare import leaves
+from kernelagent.tools.judge.verify.gate import unit_roundoff
+from kernelagent.tools.judge.verify.regions import region_norms
+
+_LADDER: tuple[tuple[Freedom, float], ...] = (
+    ("any", 1e12),
+    ("any", 1e5),
+    ("signs", 1e12),
+    ("signs", 1e5),
+    ("signs", 100.0),
+    ("range", 100.0),
+)
+"""Freedom, and the largest magnitude in natural ones: cubes of 1e12 are finite in float32."""
+_MOST_IN_SUMS = 10.0
+"""The same where elements are added up: what cancels there is lost in another order for each kernel."""
+_LARGEST_ROW = 1e4
+"""The same for whole rows: below it lies what honest kernels fill masked places with."""
+_ILL = 0.02
+"""Share of a region that eager's error, or rounding the inputs, may be for the reference to have an answer."""
+_ILL_UNITS = 25.0
+_WEIGHTS: tuple[tuple[bool, float], ...] = ((True, 1e3), (True, 10.0), (False, 10.0))
+"""Whether planted weights may have any sign, and their largest magnitude: beyond, one hides all others."""
+_FEWEST_WEIGHTS = 16
+_CHUNK = 512
+_SHARE = 8
+"""At most one element in so many is planted."""
+_FREE = ("real", "positive")
+Float64 = Callable[[Tensors], Any]
+
+
+@dataclass(frozen=True)
+class Planted:
+    """Inputs to judge on, and what says how far each element of the right answer is known."""
+
+    tensors: dict[str, torch.Tensor]
+    moved: Any
+    """The float64 answer where every input, or each step, is rounded once more, whichever moves it more."""
+    freedom: Freedom = "any"
+
+
+def planted(
+    kind: str,
+    natural: Tensors,
+    literals: Literals,
+    generator: torch.Generator,
+    eager: Float64,
+    exact: Float64,
+    *,
+    scales: Mapping[str, float],
+    nonfinite_share: float = 0.0,
+) -> Planted | Dropped:
+    """The probe of this kind from a fresh natural draw; `eager` and `exact` are the reference's answers.
+
+    What has no answer is tried nearer to the natural values, then dropped. `scales`: of the outputs on
+    natural inputs, by name; `nonfinite_share` as for `make_probe`.
+    """
+    reason = ""
+    start = generator.get_state()
+    most = _LADDER[0][1] if _is_elementwise(natural, exact) else _MOST_IN_SUMS
+    for freedom, cap in dict.fromkeys((freedom, min(cap, most)) for freedom, cap in _LADDER):
+        generator.set_state(start)
+        reach = _Reach(freedom, cap, literals, generator)
+        tensors = {name: laid_out_like(reach.changed(kind, t), t) for name, t in natural.items()}
+        try:
+            given, right = eager(tensors), exact(tensors)
+            if max(share_nonfinite(given), share_nonfinite(right)) > nonfinite_share:
+                reason = "the reference's answer is not finite"
+                continue
+            moved = exact({name: _rounded(t, generator) for name, t in tensors.items()})
+            with RoundedSteps(generator):
+                moved = _further(moved, exact(tensors), right)
+        except REFUSALS as error:
+            message = str(error).strip().splitlines() or [type(error).__name__]
+            reason = f"the reference refuses it: {message[-1]:.200}"
+            continue
+        if is_known(given, right, given, scales) and is_known(moved, right, given, scales):
+            return Planted(tensors, moved, freedom)
+        reason = "the reference's answer does not outlast its own rounding"
+    return Dropped(kind, reason)
+
+
+def can_plant(kind: str, tensors: Tensors) -> bool:
+    """Whether any of the tensors is of a kind that is changed."""
+    kinds = {observe(t).kind for t in tensors.values() if t.dim() and not t.is_complex()}
+    return bool(kinds & ({"boolean"} if kind == "mask_shapes" else {*_FREE, "integer"}))
+
+
+def planted_weights(
+    state: Tensors, parameters: Collection[str], literals: Literals, generator: torch.Generator
+) -> list[dict[str, torch.Tensor]]:
+    """The state with some weights exchanged for zero and the numbers of the sources, the boldest first."""
+    result = []
+    for any_sign, cap in _WEIGHTS:
+        reach = _Reach("any", cap, literals, generator)
+        drawn: dict[str, torch.Tensor] = {}
+        for name, tensor in state.items():
+            twin = tied_to(name, state, drawn)
+            free = name in parameters and tensor.numel() >= _FEWEST_WEIGHTS and _is_free(tensor)
+            if twin is not None:
+                drawn[name] = drawn[twin].clone()
+            else:
+                kept = tensor.detach().clone()
+                values = reach.with_literals(tensor, any_sign=any_sign) if free else kept
+                drawn[name] = laid_out_like(values, tensor)
+        result.append(drawn)
+    return result
+
+
+@dataclass(frozen=True)
+class _Reach:
+    """How far from natural values a probe goes, and with which numbers."""
+
+    freedom: Freedom
+    cap: float
+    literals: Literals
+    generator: torch.Generator
+
+    def changed(self, kind: str, tensor: torch.Tensor) -> torch.Tensor:
+        domain = observe(tensor)
+        if tensor.dim() and kind == "mask_shapes" and domain.kind == "boolean":
+            return self._shaped_masks(tensor)
+        if tensor.dim() and kind == "literals" and _is_free(tensor):
+            return self.with_literals(tensor)
+        if tensor.dim() and kind == "literals" and domain.kind == "integer":
+            return self._with_integers(tensor, domain)
+        if tensor.dim() and kind == "rows" and _is_free(tensor):
+            return self._in_order(tensor, domain)
+        if tensor.dim() and kind == "rows" and domain.kind == "integer":
+            return self._integers_in_order(tensor)
+        return fresh_values(tensor, domain, self.generator)
+
+    def with_literals(self, tensor: torch.Tensor, *, any_sign: bool = False) -> torch.Tensor:
+        """Its own values, a few of them exchanged, those of one row of one magnitude.
+
+        `any_sign`: also where all are positive, and zero as well.
+        """
+        domain = observe(tensor)
+        domain = replace(domain, kind="real") if any_sign else domain
+        flat = _flat(tensor)
+        columns = tensor.shape[-1] if tensor.dim() > 1 else min(flat.numel(), _CHUNK)
+        rows = flat.numel() // columns
+        exact, others = self._numbers(tensor, domain)
+        exact = [0.0, *exact] if any_sign else exact
+        room = max(2, flat.numel() // _SHARE)
+        chosen = exact[: max(room // 2, room - len(others))]
+        some = self._shuffled(len(others))[: room - len(chosen)]
+        numbers = sorted([*chosen, *(others[at] for at in some)], key=abs)
+        twice = 2 if rows >= 2 * len(numbers) else 1
+        row_of = [at * rows // len(numbers) for at in range(len(numbers))]
+        # One of each row, drawn, stands at its beginning: that is where a key is read.
+        ahead = {row_of[at]: at for at in self._shuffled(len(numbers))}
+        taken: set[int] = set()
+        for at, number in enumerate(numbers):
+            for time in range(twice):
+                begins = ahead[row_of[at]] == at and time == 0
+                place = (row_of[at] + time) * columns + (0 if begins else self._below(columns))
+                while place in taken:
+                    place = (place + 1) % flat.numel()
+                taken.add(place)
+                flat[place] = number
+        return shaped_like(flat.reshape(tensor.shape), tensor, domain)
+
+    def _numbers(self, tensor: torch.Tensor, domain: Domain) -> tuple[list[float], list[float]]:
+        """The numbers themselves, the most telling first; and what lies beside, between and beyond them."""
+        scale = domain.scale or 1.0
+        facts = torch.finfo(tensor.dtype)
+        limit = min(self.cap * scale, facts.max / 4)
+        known = [v for v in self.literals.values if facts.tiny <= v <= limit]
+        between = self._between(sorted(known), scale, limit)
+        exact = torch.tensor(known, dtype=tensor.dtype).to(torch.float64)
+        beside = [n for step in (facts.eps, -facts.eps) for n in (exact * (1 + step)).tolist()]
+        return (
+            self._allowed(exact.tolist(), domain),
+            self._allowed([*between, *between, *beside], domain),
+        )
+
+    def _allowed(self, numbers: list[float], domain: Domain) -> list[float]:
+        """With a sign drawn for each, as the domain has it; both signs where there is room."""
+        if domain.kind == "positive":
+            allowed = [n for n in numbers if n >= domain.low / 8]
+        elif self.freedom != "any" and domain.nonnegative:
+            allowed = numbers
+        else:
+            signed = [n if self._below(2) else -n for n in numbers]
+            allowed = [*signed, *(-n for n in signed)]
+        if self.freedom == "range":
+            allowed = [n for n in allowed if domain.low <= n <= domain.high]
+        return allowed
+
+    def _between(self, known: list[float], scale: float, limit: float) -> list[float]:
+        """One magnitude between each two neighbours, two beyond the largest, one below the smallest."""
+        edges = [scale / 1e3, *known] if not known or known[0] > scale / 1e3 else known
+        pairs = list(pairwise(edges))
+        pairs += [(edges[-1], limit)] * 2 if edges[-1] < limit else []
+        return [low * (high / low) ** self._uniform() for low, high in pairs]
+
+    def _in_order(self, tensor: torch.Tensor, domain: Domain) -> torch.Tensor:
+        """Rows that ascend, descend, are shifts of others, or lie beside one of the numbers in size."""
+        flat = _flat(tensor)
+        rows = flat.reshape(-1, tensor.shape[-1]) if tensor.dim() > 1 else flat.reshape(1, -1)
+        order = self._shuffled(len(rows))
+        ordered, banded = order[: max(1, len(rows) // 2)], sorted(order[len(rows) // 2 :])
+        for at, row in enumerate(ordered):
+            kind = at % 3 if len(rows) > 1 else self._below(2)
+            if kind == 2:
+                by = self._below(rows.shape[1])
+                rows[row] = rows[order[(at + 1) % len(rows)]].roll(by)
+                continue
+            rising = rows[row].sort().values
+            if tensor.element_size() < 4:
+                # Sorted draws of 16 bits have ties, and a row with a tie does not ascend strictly.
+                rising = torch.linspace(float(rising[0]), float(rising[-1]), rows.shape[1])
+            rows[row] = rising if kind == 0 else rising.flip(0)
+        sizes = self._sizes_of_rows(tensor, domain, len(banded)) if len(rows) > 1 else []
+        for row, size in zip(banded, sizes, strict=False):
+            rows[row] *= size / (domain.scale or 1.0)
+        values = rows.reshape(tensor.shape)
+        if self.freedom != "any" and domain.nonnegative:
+            values = values.abs()
+        return shaped_like(values, tensor, domain)
+
+    def _sizes_of_rows(self, tensor: torch.Tensor, domain: Domain, count: int) -> list[float]:
+        if self.freedom == "range" or domain.kind == "positive":
+            return []
+        scale = domain.scale or 1.0
+        limit = min(self.cap, _LARGEST_ROW) * scale
+        low = max(1e-8 * scale, 8 * torch.finfo(tensor.dtype).tiny)
+        sizes = [v * factor for v in self.literals.values for factor in (0.25, 4.0)]
+        sizes = [s for s in sizes if low <= s <= min(limit, torch.finfo(tensor.dtype).max / 1e3)]
+        return sorted(sizes[at] for at in self._shuffled(len(sizes))[:count])
+
+    def _with_integers(self, tensor: torch.Tensor, domain: Domain) -> torch.Tensor:
+        values = fresh_values(tensor, domain, self.generator).reshape(-1)
+        known = [int(v) for v in self.literals.values if v == int(v)]
+        near = [n + d for n in known for d in (0, 1, -1) if domain.low <= n + d <= domain.high]
+        for number in dict.fromkeys(near[: max(1, values.numel() // _SHARE)]):
+            values[self._below(values.numel())] = number
+        return values.reshape(tensor.shape)
+
+    def _integers_in_order(self, tensor: torch.Tensor) -> torch.Tensor:
+        rows = _rows_of(tensor.detach().clone())
+        start = self._below(3)
+        for at in range(len(rows)):
+            kind = (at + start) % 4
+            if kind == 0:
+                rows[at] = int(rows[at, self._below(rows.shape[1])])
+            elif kind < 3:
+                rows[at] = rows[at].sort(descending=kind == 2).values
+        return rows.reshape(tensor.shape)
+
+    def _shaped_masks(self, tensor: torch.Tensor) -> torch.Tensor:
+        """Rows with one place, with one missing, beginnings, ends and bands; few places among them."""
+        rows = _rows_of(torch.zeros_like(tensor, memory_format=torch.contiguous_format))
+        width = rows.shape[1]
+        at = torch.arange(width, device=tensor.device)
+        start = self._below(5)
+        for number in range(len(rows)):
+            most = width if self._below(2) else min(width, 8)
+            count, place = 1 + self._below(most), self._below(width)
+            kind = (number + start) % 5
+            if kind == 0:
+                rows[number] = at == place
+            elif kind == 1:
+                rows[number] = at != place if width > 1 else True
+            elif kind == 2:
+                rows[number] = at < count
+            elif kind == 3:
+                rows[number] = at >= width - count
+            else:
+                rows[number] = (at >= place) & (at < place + count)
+        return rows.reshape(tensor.shape)
+
+    def _below(self, count: int) -> int:
+        return int(torch.randint(count, (), generator=self.generator))
+
+    def _shuffled(self, count: int) -> list[int]:
+        return [int(at) for at in torch.randperm(count, generator=self.generator)]
+
+    def _uniform(self) -> float:
+        return float(torch.rand((), generator=self.generator))
+
+
+def _is_free(tensor: torch.Tensor) -> bool:
+    return tensor.is_floating_point() and tensor.dim() > 0 and observe(tensor).kind in _FREE
+
+
+def _flat(tensor: torch.Tensor) -> torch.Tensor:
+    wide = torch.float64 if tensor.dtype == torch.float64 else torch.float32
+    values = tensor.detach().to(wide).clone(memory_format=torch.contiguous_format)
+    return values.reshape(-1)
+
+
+def _rows_of(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.reshape(-1, tensor.shape[-1]) if tensor.numel() else tensor.reshape(0, 1)
+
+
+def _rounded(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    """Each element one unit roundoff up or down."""
+    if not tensor.is_floating_point():
+        return tensor
+    drawn = torch.randint(0, 2, tensor.shape, generator=generator, device=generator.device)
+    signs = (2 * drawn - 1).to(device=tensor.device, dtype=torch.float64)
+    return tensor.to(torch.float64) * (1 + unit_roundoff(tensor.dtype) * signs)
+
+
+def _is_elementwise(natural: Tensors, exact: Float64) -> bool:
+    """Whether one element of the inputs decides one of each output."""
+    changed = {}
+    for name, tensor in natural.items():
+        flat = _flat(tensor) if _is_free(tensor) else tensor
+        if _is_free(tensor):
+            flat[0] = flat[0] * 1.5 + 0.25
+        changed[name] = flat.reshape(tensor.shape).to(tensor.dtype)
+    try:
+        pairs = zip(leaves(exact(natural)), leaves(exact(changed)), strict=True)
+        return all(int((a != b).sum()) <= 1 for (_, a), (_, b) in pairs if torch.is_tensor(a))
+    except REFUSALS:
+        return False
+
+
+def _further(one: Any, other: Any, right: Any) -> Any:
+    """Each element of the answer that is further from the right one."""
+
+    def chosen(a: Any, b: Any, exact: Any) -> Any:
+        if not isinstance(exact, torch.Tensor) or not exact.is_floating_point():
+            return a
+        return torch.where((b - exact).abs() > (a - exact).abs(), b, a)
+
+    return tree_map(chosen, one, other, right)
+
+
+def is_known(answer: Any, right: Any, typed: Any, scales: Mapping[str, float]) -> bool:
+    """Whether every region of the answer is near the right one, in the type of the output."""
+    exact, types = dict(leaves(right)), dict(leaves(typed))
+    for name, leaf in leaves(answer):
+        like = types[name]
+        if not isinstance(like, torch.Tensor) or not like.is_floating_point() or not like.numel():
+            continue
+        known = exact[name].to(torch.float64)
+        off = torch.where(known.isfinite(), leaf.to(torch.float64) - known, 0.0)
+        error, size = region_norms(off, like.shape), region_norms(known, like.shape)
+        share = max(_ILL, _ILL_UNITS * unit_roundoff(like.dtype))
+        floor = share * 1e-3 * scales.get(name, 0.0)
+        if bool((error.rms > share * size.rms + floor).any()):
+            return False
+        if bool((error.max > share * size.max + floor).any()):
+            return False
+    return True

@@ -1,0 +1,200 @@
+"""Under what a call is made: what a user's program may do around a module that answers the same.
+
+The runner calls the candidate in them, the judge the reference where a candidate failed in them alone.
+"""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import random
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Literal, TypeVar
+
+import torch
+
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """The usual ones: no gradients recorded, the main thread, the module itself."""
+
+    gradients: Literal["off", "inference", "frozen"] = "off"
+    """`frozen`: recorded, but no parameter requires one."""
+    thread: bool = False
+    """Called in a thread of its own."""
+    deterministic: bool = True
+    """torch.use_deterministic_algorithms, which also fills fresh memory."""
+    toggled: bool = False
+    """Put into train mode and back before the call."""
+    module: Literal["itself", "copied", "pickled"] = "itself"
+
+    @property
+    def described(self) -> str:
+        """For the reader of a refusal."""
+        parts = {
+            "inference": "under torch.inference_mode()",
+            "frozen": "with frozen weights (requires_grad_(False)) and gradients enabled",
+            "copied": "on a copy.deepcopy of the module",
+            "pickled": "on the module once it was pickled and loaded again",
+        }
+        texts = [parts[key] for key in (self.gradients, self.module) if key in parts]
+        texts += ["in another thread"] if self.thread else []
+        texts += [] if self.deterministic else ["without torch.use_deterministic_algorithms"]
+        texts += ["after train() and eval()"] if self.toggled else []
+        return " and ".join(texts)
+
+
+USUAL = Surroundings()
+_VARIED = (
+    Surroundings(gradients="frozen"),
+    Surroundings(thread=True),
+    Surroundings(deterministic=False),
+    Surroundings(toggled=True),
+    Surroundings(module="copied"),
+    Surroundings(module="pickled"),
+    Surroundings(gradients="frozen", thread=True, deterministic=False),
+)
+_LATE = Surroundings(gradients="inference")
+"""Buffers that a module makes in inference mode can be written to nowhere else: so not in early calls."""
+_LATE_FROM = 10
+Loading = Literal["load", "in place", "in a parent"]
+"""How weights are changed: by `load_state_dict`, by `copy_` to each tensor, or as a part of a larger module."""
+
+
+class Deck:
+    """Surroundings of the calls of one judging: each once, at places that nobody knows before."""
+
+    def __init__(self) -> None:
+        self._chance = random.SystemRandom()
+        self._left = [*_VARIED, *(USUAL for _ in _VARIED[:3])]
+        self._chance.shuffle(self._left)
+        self._calls = 0
+        self._loadings: list[Loading] = []
+
+    def next(self, *, keeps_state: bool) -> Surroundings:
+        """Of the next call; `keeps_state`: it changes none of the module's.
+
+        Else a copy cannot make it, and a buffer that is replaced in inference mode takes no other values.
+        """
+        self._calls += 1
+        if self._calls == _LATE_FROM:
+            self._left.append(_LATE)
+        for at in reversed(range(len(self._left))):
+            asked = self._left[at]
+            if keeps_state or (asked.module == "itself" and asked.gradients != "inference"):
+                return self._left.pop(at)
+        return USUAL
+
+    def loading(self) -> Loading:
+        """How the next weights come in: as usual at first, then in each way in turn."""
+        if not self._loadings:
+            ways: list[Loading] = ["in place", "in a parent", "load"]
+            self._chance.shuffle(ways)
+            first: list[Loading] = [] if self._calls else ["load"]
+            self._loadings = [*ways, *first]
+        return self._loadings.pop()
+
+
+@contextmanager
+def settings_of(surroundings: Surroundings) -> Iterator[None]:
+    """torch's settings, put back afterwards."""
+    if surroundings.deterministic or not torch.are_deterministic_algorithms_enabled():
+        yield
+        return
+    warns = torch.is_deterministic_algorithms_warn_only_enabled()
+    torch._C._set_deterministic_algorithms(False)
+    try:
+        yield
+    finally:
+        torch._C._set_deterministic_algorithms(True, warn_only=warns)
+
+
+def in_its_thread(surroundings: Surroundings, call: Callable[[], Result]) -> Result:
+    """The call's result, or its exception, from a thread of its own where one is asked for."""
+    if not surroundings.thread:
+        return call()
+    results: list[Result] = []
+    errors: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            results.append(call())
+        except BaseException as error:  # noqa: BLE001 - raised again by whoever waits
+            errors.append(error)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    if errors:
+        raise errors[0]
+    return results[0]
+
+
+def as_asked(module: torch.nn.Module, surroundings: Surroundings) -> torch.nn.Module:
+    """The module or a copy of it; raises whatever copying it raises."""
+    if surroundings.module == "copied":
+        return copy.deepcopy(module)
+    if surroundings.module == "pickled":
+        loaded: torch.nn.Module = pickle.loads(pickle.dumps(module))
+        return loaded
+    return module
+
+
+def forward_in(
+    module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], asked: Surroundings
+) -> Any:
+    """One forward with gradients off, enabled over frozen weights, or in inference mode."""
+    if asked.toggled:
+        training = module.training
+        module.train(not training)
+        module.train(training)
+    if asked.gradients == "inference":
+        with torch.inference_mode():
+            return module(*args, **kwargs)
+    if asked.gradients == "off":
+        with torch.no_grad():
+            return module(*args, **kwargs)
+    with _frozen(module), torch.enable_grad():
+        return module(*args, **kwargs)
+
+
+@contextmanager
+def _frozen(module: torch.nn.Module) -> Iterator[None]:
+    required = [p for p in module.parameters() if p.requires_grad]
+    for parameter in required:
+        parameter.requires_grad_(False)
+    try:
+        yield
+    finally:
+        for parameter in required:
+            parameter.requires_grad_(True)
+
+
+def put_in(module: torch.nn.Module, values: dict[str, torch.Tensor], how: Loading) -> None:
+    """Change the weights; raises what `load_state_dict` raises."""
+    if how == "in a parent":
+        torch.nn.Sequential(module).load_state_dict(
+            {f"0.{name}": value for name, value in values.items()}, strict=True
+        )
+        return
+    held = dict(module.named_buffers(remove_duplicate=False))
+    held |= dict(module.named_parameters(remove_duplicate=False))
+    if how == "load" or not values.keys() <= held.keys():
+        module.load_state_dict(values, strict=True)
+        return
+    with torch.no_grad():
+        for name, value in values.items():
+            held[name].copy_(value)
+
+
+def state_of(module: torch.nn.Module, how: Loading) -> dict[str, torch.Tensor]:
+    """What `state_dict` shows of it, or that of a module around it."""
+    if how != "in a parent":
+        return {name: tensor.detach() for name, tensor in module.state_dict().items()}
+    whole = torch.nn.Sequential(module).state_dict()
+    return {name.removeprefix("0."): tensor.detach() for name, tensor in whole.items()}
