@@ -17,7 +17,7 @@ from pathlib import Path
 from statistics import median
 
 from benchmarks.turn_latency import ROOT, rms_norm_candidate
-from kernelagent.cli.self_test import Proof, prove
+from kernelagent.cli.self_test import Proof, run_self_test
 from kernelagent.domain.candidate import Candidate
 from kernelagent.domain.judge_settings import JudgeSettings
 from kernelagent.domain.problem import ProblemSpec
@@ -69,7 +69,7 @@ def _head(repeat: int, honest: int) -> Iterator[str]:
 
 
 def _corpora() -> Iterator[str]:
-    proof = prove("virtual", quick=False)
+    proof = run_self_test("virtual", quick=False)
     yield "| corpus | as it must be | of | seconds of judging |"
     yield "|---|---|---|---|"
     for kind in ("cheat", "twin", "honest"):

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from kernelagent.domain.evaluation import Evaluation
 from kernelagent.domain.history import History, RequestKind, Turn, TurnRequest
-from kernelagent.strategies.lineage import Lineage, side_by_side, willing
+from kernelagent.strategies.lineage import Lineage, available_models, side_by_side
 from kernelagent.strategies.options import a_share, at_least, one_of
 from kernelagent.strategies.parents import dice, draw_parent
 
@@ -76,7 +76,7 @@ class Bandit:
         arms = [
             Arm(kind, model, bottleneck(None if kind == "write" else parent))
             for kind in kinds_for(parent)
-            for model in willing(self.models, history)
+            for model in available_models(self.models, history)
         ]
         if not arms:
             return None

@@ -23,7 +23,7 @@ def kind_after(parent: Turn | None) -> RequestKind:
     return "optimise" if parent.accepted else "repair"
 
 
-def willing(models: Sequence[str], history: History) -> tuple[str, ...]:
+def available_models(models: Sequence[str], history: History) -> tuple[str, ...]:
     """The models that still have something to try, in the order they were named."""
     return tuple(model for model in models if model not in history.exhausted)
 
@@ -31,7 +31,7 @@ def willing(models: Sequence[str], history: History) -> tuple[str, ...]:
 def model_for(models: Sequence[str], history: History, place: int) -> str | None:
     """The models take turns: the one whose turn `place` is, or the next one willing."""
     first = place % len(models)
-    return next(iter(willing((*models[first:], *models[:first]), history)), None)
+    return next(iter(available_models((*models[first:], *models[:first]), history)), None)
 
 
 def paid(child: Turn, parent: Turn) -> bool:

@@ -23,7 +23,7 @@ class JudgeHere:
     def evaluate(self, candidate: Candidate, on_stage: Callable[[Stage], None]) -> Evaluation:
         return self._judge.evaluate(candidate.source, "turn", on_stage)
 
-    def certify(self, candidate: Candidate, on_stage: Callable[[Stage], None]) -> Evaluation:
+    def evaluate_final(self, candidate: Candidate, on_stage: Callable[[Stage], None]) -> Evaluation:
         return self._judge.evaluate(candidate.source, "certificate", on_stage)
 
     def check(self, candidate: Candidate) -> Checked:

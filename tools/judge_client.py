@@ -131,7 +131,7 @@ class JudgeProcess(_Connection):
         request = {"kind": "check", "source": candidate.source}
         return from_data(self._ask(request, _ignore).header["checked"], Checked)
 
-    def certify(self, candidate: Candidate, on_stage: Callable[[Stage], None]) -> Evaluation:
+    def evaluate_final(self, candidate: Candidate, on_stage: Callable[[Stage], None]) -> Evaluation:
         """Judge the winner again: fresh processes, new seeds, the long measurement on `cuda`."""
         return self._judge(candidate, "certificate", on_stage)
 

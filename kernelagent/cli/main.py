@@ -97,7 +97,7 @@ def optimize(
         if as_json or submodule is not None or top is not None:
             raise UsageError("--tui watches one whole run: leave --json, --submodule and --top out")
         watched = launch.optimize(
-            *commands.ordered(problem, options.names, options.flags, config, resume)
+            *commands.resolved_options(problem, options.names, options.flags, config, resume)
         )
         raise typer.Exit(int(watched))
     stop = StopOnInterrupt()

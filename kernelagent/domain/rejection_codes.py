@@ -187,7 +187,7 @@ REJECTION_CODES = (
 CODES = frozenset(code.name for code in REJECTION_CODES)
 TEACHING = frozenset(code.name for code in REJECTION_CODES if code.teaches)
 OF_VALUES = frozenset(code.name for code in REJECTION_CODES if code.of_values)
-OF_THE_PLACE = frozenset(code.name for code in REJECTION_CODES if code.of_the_place)
+LOCATION_SPECIFIC = frozenset(code.name for code in REJECTION_CODES if code.of_the_place)
 
 
 def page_rows() -> str:

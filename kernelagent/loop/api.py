@@ -73,7 +73,7 @@ def evaluate(problem: str | ProblemSpec, candidate: str | Path, **options: Any) 
     config = resolve(_as_flags(options))
     opened = JudgeProcess(judge_settings(spec, config))
     with opened as judge, alone_on(judge.device, config.device):
-        return judge.certify(_candidate(candidate), lambda _: None)
+        return judge.evaluate_final(_candidate(candidate), lambda _: None)
 
 
 def _candidate(given: str | Path) -> Candidate:

@@ -28,7 +28,9 @@ class Judge(Protocol):
 
     def evaluate(self, candidate: Candidate, on_stage: Callable[[Stage], None]) -> Evaluation: ...
 
-    def certify(self, candidate: Candidate, on_stage: Callable[[Stage], None]) -> Evaluation: ...
+    def evaluate_final(
+        self, candidate: Candidate, on_stage: Callable[[Stage], None]
+    ) -> Evaluation: ...
 
     def check(self, candidate: Candidate) -> Checked: ...
 
@@ -67,7 +69,7 @@ def alone_on(
 
 
 @dataclass(frozen=True)
-class QuietJudge:
+class ExclusiveGpuJudge:
     """A judge that has the GPU to itself while it works."""
 
     judge: Judge
@@ -79,9 +81,9 @@ class QuietJudge:
         with self.quiet():
             return self.judge.evaluate(candidate, on_stage)
 
-    def certify(self, candidate: Candidate, on_stage: Callable[[Stage], None]) -> Evaluation:
+    def evaluate_final(self, candidate: Candidate, on_stage: Callable[[Stage], None]) -> Evaluation:
         with self.quiet():
-            return self.judge.certify(candidate, on_stage)
+            return self.judge.evaluate_final(candidate, on_stage)
 
     def check(self, candidate: Candidate) -> Checked:
         with self.quiet():

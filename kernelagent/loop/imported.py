@@ -73,7 +73,7 @@ def judged(
     with JudgeProcess(judge_settings(problem, config)) as judge:
         facts = judge.facts
         with alone_on(judge.device, config.device):
-            evaluation = judge.certify(candidate, on_stage)
+            evaluation = judge.evaluate_final(candidate, on_stage)
     findings = review(source)
     if not evaluation.accepted:
         return Imported(evaluation, findings)

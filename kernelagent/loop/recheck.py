@@ -75,7 +75,7 @@ def recheck(
         JudgeProcess(settings) as judge,
         alone_on(judge.device, settings.device),
     ):
-        evaluation = judge.certify(Candidate(source), on_stage)
+        evaluation = judge.evaluate_final(Candidate(source), on_stage)
     verdict, why = compared(record, evaluation)
     return Recheck(verdict, why, record, evaluation, changes(record, evaluation))
 

@@ -32,7 +32,7 @@ from kernelagent.domain.judge_settings import JudgeSettings
 from kernelagent.domain.problem import ProblemSpec
 from kernelagent.domain.serialization import to_data
 from kernelagent.loop.attached_lessons import Attached
-from kernelagent.loop.exclusive_gpu import Judge, Judges, OpenedJudge, QuietJudge, Say
+from kernelagent.loop.exclusive_gpu import ExclusiveGpuJudge, Judge, Judges, OpenedJudge, Say
 from kernelagent.loop.loop_state import Earlier
 from kernelagent.loop.preflight import check_before_start, check_reachable
 from kernelagent.loop.run_setup import (
@@ -223,7 +223,7 @@ class Run:
         if gpu is None:
             return judge
         sharing = [model for model in models if isinstance(model, Pausable)]
-        return QuietJudge(judge, GpuLock(gpu.id), sharing, partial(self._remark, "info"))
+        return ExclusiveGpuJudge(judge, GpuLock(gpu.id), sharing, partial(self._remark, "info"))
 
     def _remark(self, level: Literal["info", "warning"], message: str) -> None:
         self.log.publish(Remarked(level, message))

@@ -23,7 +23,7 @@ from kernelagent.loop.batch import Batch, number_of
 from kernelagent.loop.loop_state import Earlier, LoopState
 from kernelagent.loop.query import QueryRunner
 from kernelagent.loop.tools import Checker, Tools
-from kernelagent.loop.turn_outcome import Evaluator, TurnOutcome
+from kernelagent.loop.turn_outcome import Evaluator, TurnFinisher
 from kernelagent.loop.unfinished_turns import UnfinishedTurns
 from kernelagent.loop.user_control import UserControl
 from kernelagent.models import Model, ModelQuery, Reply
@@ -91,7 +91,7 @@ class Session:
         self.control = UserControl(
             self.state, self.commands, self.stop_asked, self.clock, self.wait
         )
-        self.outcome = TurnOutcome(self.state, self.evaluator, self.keep_candidate, self.config)
+        self.outcome = TurnFinisher(self.state, self.evaluator, self.keep_candidate, self.config)
         self.batch = Batch(
             self.state, self.models, self.queries, self.outcome.finish, lambda: bool(self._ending())
         )
@@ -108,10 +108,12 @@ class Session:
             requests = self.state.steering.requests(wanted, self.history)
             if not requests:
                 return self._why_done()
-            willing = [r for r in requests if r.model not in self.history.exhausted]
-            if not willing:
+            available_models = [r for r in requests if r.model not in self.history.exhausted]
+            if not available_models:
                 return "the strategy asks only for models that have nothing left to try"
-            queries, why = self._affordable(self._rendered([self._recalling(r) for r in willing]))
+            queries, why = self._affordable(
+                self._rendered([self._recalling(r) for r in available_models])
+            )
             if not queries:
                 return why or self._why_done()
             self.queries.begin(queries)

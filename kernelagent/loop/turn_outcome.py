@@ -14,7 +14,7 @@ from kernelagent.domain.history import Turn
 from kernelagent.domain.rewards import reward
 from kernelagent.loop.loop_state import LoopState
 from kernelagent.prompts.feedback import feedback_for, void_feedback
-from kernelagent.prompts.repeats import came_back, same_as, summary
+from kernelagent.prompts.repeats import readded_lines, same_as, summary
 
 _CHARACTERS_PER_TOKEN = 4
 """Estimates the tokens of a reply whose end was lost, and with it the reported count."""
@@ -27,7 +27,7 @@ class Evaluator(Protocol):
 
 
 @dataclass(frozen=True)
-class TurnOutcome:
+class TurnFinisher:
     """Finishes turns; the history and the log have each outcome before the next turn is asked."""
 
     state: LoopState
@@ -111,5 +111,5 @@ class TurnOutcome:
             self.state.publish(BestChanged(best.index, best.score))
 
     def _feedback(self, evaluation: Evaluation, turn: Turn) -> str:
-        again = came_back(self.state.history, turn)
+        again = readded_lines(self.state.history, turn)
         return feedback_for(evaluation) + (f"\n{again}" if again is not None else "")

@@ -132,7 +132,7 @@ class Winner:
         known = self.state.measured.get(turn)
         if known is not None and known.device == self.judge.device:
             return known
-        winner = self.quiet.certify(candidate, partial(self._progress, turn))
+        winner = self.quiet.evaluate_final(candidate, partial(self._progress, turn))
         if _why_not(winner) is None:
             winner = self._widened(candidate, winner)
         self.log.publish(WinnerMeasured(turn, winner))

@@ -41,7 +41,7 @@ def same_as(history: History, candidate: Candidate) -> Turn | None:
     return next(same, None)
 
 
-def came_back(history: History, turn: Turn) -> str | None:
+def readded_lines(history: History, turn: Turn) -> str | None:
     """A sentence when most of what a candidate adds to its parent had been taken out before."""
     sources: dict[int | None, str] = {
         t.index: t.candidate.source for t in history.turns if t.candidate is not None

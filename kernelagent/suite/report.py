@@ -26,7 +26,7 @@ from kernelagent.suite.curves import charts
 from kernelagent.suite.log import SuiteFolder
 from kernelagent.suite.statistics import Share, Speeds
 from kernelagent.suite.summary import SuiteReport
-from kernelagent.suite.text import Grid, grids, notes, preamble
+from kernelagent.suite.text import TextTable, grids, notes, preamble
 
 _TOLD = 100
 """Commands that a report still lists one by one."""
@@ -105,7 +105,7 @@ def _in(share: Share) -> str:
     return f"95 % interval over problems {share.low:.0%} to {share.high:.0%}"
 
 
-def _table(grid: Grid) -> Table:
+def _table(grid: TextTable) -> Table:
     return Table(grid.head, grid.rows, grid.numbers)
 
 

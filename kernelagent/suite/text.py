@@ -28,7 +28,7 @@ _MEANS = {
 
 
 @dataclass(frozen=True)
-class Grid:
+class TextTable:
     """A table, wherever it is shown."""
 
     title: str
@@ -38,7 +38,7 @@ class Grid:
     """Columns that hold nothing but numbers."""
 
 
-def grids(report: SuiteReport) -> list[Grid]:
+def grids(report: SuiteReport) -> list[TextTable]:
     """The statistics, with and without degenerate problems where there are any; then each problem."""
     result = [_statistics(f"All {report.all.problems} problems", report.all)]
     if report.degenerate:
@@ -49,12 +49,12 @@ def grids(report: SuiteReport) -> list[Grid]:
     return [*result, problems_grid(report.problems)]
 
 
-def _statistics(title: str, group: Group) -> Grid:
+def _statistics(title: str, group: Group) -> TextTable:
     taken = (group.last_turn, group.best_of_history)
     rows = [("correct (fast_0)", *(share(t.correct) for t in taken))]
     for name in ("eager", "compile", "estimate"):
         rows += _speed_rows(name, [_speeds(t, name) for t in taken])
-    return Grid(title, ("", "last turn", "best of history"), tuple(rows))
+    return TextTable(title, ("", "last turn", "best of history"), tuple(rows))
 
 
 def _speeds(taken: Taken, name: str) -> Speeds | None:
@@ -76,7 +76,7 @@ def _speed_rows(name: str, both: Sequence[Speeds | None]) -> Iterable[tuple[str,
     yield of_all, *(ratio(s.geometric_mean_of_all) if s else "–" for s in both)
 
 
-def problems_grid(rows: Sequence[ProblemResult]) -> Grid:
+def problems_grid(rows: Sequence[ProblemResult]) -> TextTable:
     """One row a problem; tokens only where some were spent."""
     spent = any(row.tokens for row in rows)
     head = ("problem", "last turn", "best of history", "turns", "wall s", "device s")
@@ -93,7 +93,7 @@ def problems_grid(rows: Sequence[ProblemResult]) -> Grid:
         for row in rows
     )
     tokens = ("tokens",) if spent else ()
-    return Grid("Problems", (*head, *tokens), body, frozenset({3, 4, 5, 6}))
+    return TextTable("Problems", (*head, *tokens), body, frozenset({3, 4, 5, 6}))
 
 
 def notes(rows: Sequence[ProblemResult]) -> list[str]:
@@ -186,7 +186,7 @@ def _make(device: DeviceFacts) -> str:
     return f"{device.name}, torch {device.torch}, triton {device.triton}{driver}"
 
 
-def diff_grids(diff: SuiteDiff) -> list[Grid]:
+def diff_grids(diff: SuiteDiff) -> list[TextTable]:
     """A pair of suites: the totals, then each problem."""
     totals: list[tuple[str, ...]] = [
         ("pairs", str(len(diff.pairs))),
@@ -208,12 +208,12 @@ def diff_grids(diff: SuiteDiff) -> list[Grid]:
         for pair in diff.pairs
     ]
     return [
-        Grid(f"{diff.before} → {diff.after}", ("", ""), tuple(totals)),
-        Grid("Problems", ("problem", "before", "after", "after / before"), tuple(rows)),
+        TextTable(f"{diff.before} → {diff.after}", ("", ""), tuple(totals)),
+        TextTable("Problems", ("problem", "before", "after", "after / before"), tuple(rows)),
     ]
 
 
-def as_table(grid: Grid) -> Table:
+def as_table(grid: TextTable) -> Table:
     """For the terminal."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table

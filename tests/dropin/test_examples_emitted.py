@@ -166,7 +166,7 @@ class Bench:
         self.context = JudgeContext.open(settings, fork_server)
         self._scratch = tempfile.TemporaryDirectory(prefix="kernelagent-test-")
         self.process = CandidateProcess(
-            self.context.warm,
+            self.context.fork_server,
             source=Candidate(one.text).source,
             device="virtual",
             target=settings.target,

@@ -213,7 +213,7 @@ def test_a_file_is_judged_again_and_a_broken_one_is_found(tmp_path: Path) -> Non
     problem = ProblemSpec(path=str(tmp_path / "toy.py"))
     (tmp_path / "toy.py").write_text(TOY, encoding="utf-8")
     with JudgeProcess(JudgeSettings(problem, device="virtual")) as judge:
-        evaluation = judge.certify(Candidate(KERNEL), lambda _: None)
+        evaluation = judge.evaluate_final(Candidate(KERNEL), lambda _: None)
         text = emit_module(Candidate(KERNEL), judge.facts, evaluation, CERTIFICATE)
     path = tmp_path / "toy_optimized.py"
     path.write_text(text, encoding="utf-8")

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from kernelagent.domain.candidate import Candidate
 from kernelagent.domain.history import History, Turn, TurnRequest
 from kernelagent.prompts import render_prompt
-from kernelagent.prompts.repeats import came_back, lessons, normal_form, same_as
+from kernelagent.prompts.repeats import lessons, normal_form, readded_lines, same_as
 from tests.evaluations import DEVICE, FACTS, accepted, rejected, reply_with
 
 PROGRAM = '''
@@ -81,11 +81,12 @@ def test_lines_that_were_taken_out_and_come_back_are_told():
     second = "one = 1\nother = 5\n"
     history = History((turn(0, first), turn(1, second, parent=0)))
     third = turn(2, first, parent=1)
-    message = came_back(history, third)
+    message = readded_lines(history, third)
     assert message is not None
     assert "turn 1 took them out" in message
     assert (
-        came_back(history, turn(2, second + "new = 6\nnewer = 7\nnewest = 8\n", parent=1)) is None
+        readded_lines(history, turn(2, second + "new = 6\nnewer = 7\nnewest = 8\n", parent=1))
+        is None
     )
 
 

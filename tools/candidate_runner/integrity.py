@@ -42,7 +42,7 @@ kernelagent.tools.virtual.driver kernelagent.tools.virtual.fake_cuda
 kernelagent.tools.virtual.arena kernelagent.tools.virtual.autotuning torch.nn.modules.module
 torch.nn.modules.linear torch.nn.modules.normalization torch.nn.modules.activation gc signal warnings""".split()
 _CLASSES = """torch.Tensor torch.nn.Module torch.nn.Linear torch.nn.LayerNorm torch.nn.Conv2d torch.nn.Embedding
-kernelagent.tools.virtual.driver.Remote kernelagent.tools.virtual.driver.Crate
+kernelagent.tools.virtual.driver.Remote kernelagent.tools.virtual.driver.StorageTransfer
 kernelagent.tools.virtual.driver.RemoteKernel kernelagent.tools.virtual.arena.Arena torch.cuda.Event torch.cuda.Stream torch.autograd.profiler.profile
 triton.runtime.jit.JITFunction triton.runtime.jit.KernelInterface triton.compiler.CompiledKernel
 triton.runtime.autotuner.Autotuner kernelagent.tools.wire.Channel

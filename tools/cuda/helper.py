@@ -36,9 +36,11 @@ def serve(settings: dict[str, Any], fds: list[int]) -> None:
 class CompiledHelpers:
     """The triton cache that a candidate's process begins with: the judge's own, copied for each."""
 
-    def __init__(self, warm: ForkServer, kept: Path, *, entry: str = _LAUNCHERS_ENTRY) -> None:
+    def __init__(
+        self, fork_server: ForkServer, kept: Path, *, entry: str = _LAUNCHERS_ENTRY
+    ) -> None:
         """`kept`: a folder with the driver's helper in it; `entry`: what compiles the launchers."""
-        self._warm = warm
+        self._warm = fork_server
         self._kept = kept
         self._entry = entry
         self._tried: set[Signature] = set()
@@ -70,22 +72,24 @@ class CompiledHelpers:
         self._told = set()
 
 
-def compiled_helpers(warm: ForkServer, scratch: Path) -> CompiledHelpers | None:
+def compiled_helpers(fork_server: ForkServer, scratch: Path) -> CompiledHelpers | None:
     """With the driver's helper and nothing else; None where it could not be compiled.
 
     Without it every candidate compiles its own, and says what is wrong if that fails.
     """
     compiling = scratch / "compiling"
     compiling.mkdir()
-    if not _ended_well(warm, _ENTRY, {}, compiling):
+    if not _ended_well(fork_server, _ENTRY, {}, compiling):
         return None
     kept = scratch / "helpers"
     has_helper = keep_only(compiling / "triton", kept, (f"{_HELPER}*",))
-    return CompiledHelpers(warm, kept) if has_helper else None
+    return CompiledHelpers(fork_server, kept) if has_helper else None
 
 
-def _ended_well(warm: ForkServer, entry: str, settings: dict[str, Any], scratch: Path) -> bool:
-    child = warm.fork(entry, settings, [], Confinement.trusted(scratch))
+def _ended_well(
+    fork_server: ForkServer, entry: str, settings: dict[str, Any], scratch: Path
+) -> bool:
+    child = fork_server.fork(entry, settings, [], Confinement.trusted(scratch))
     try:
         ended = child.wait(_COMPILED_S)
     finally:

@@ -167,7 +167,7 @@ def _no_kernel(matrix: Matrix) -> str:
 class ConfinedCanary:
     """The canary in the very process a candidate gets."""
 
-    warm: ForkServer
+    fork_server: ForkServer
     device: JudgeDevice
     scratch: Path
     traced: bool = False
@@ -181,7 +181,7 @@ class ConfinedCanary:
 
     @property
     def tiers(self) -> tuple[str, ...]:
-        return self.warm.sandbox.tiers
+        return self.fork_server.sandbox.tiers
 
     def run_kernel(self, without: Collection[str], *, sandboxed: bool) -> Try:
         began = time.monotonic()
@@ -203,7 +203,7 @@ class ConfinedCanary:
         self, scratch: Path, forgo: tuple[str, ...], *, sandboxed: bool
     ) -> CandidateProcess:
         return CandidateProcess(
-            self.warm,
+            self.fork_server,
             source=self.source,
             device=self.device.kind,
             target=self.device.facts.target,

@@ -264,7 +264,7 @@ class Judge:
     ) -> CandidateProcess:
         """Start a process of the candidate; nothing it can see tells it which check it runs in."""
         return CandidateProcess(
-            self.context.warm,
+            self.context.fork_server,
             source=source,
             device=self.device.kind,
             target=self.device.target,

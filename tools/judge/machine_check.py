@@ -39,13 +39,13 @@ def check(asked: str) -> list[Row]:
     device = open_device(asked, DEFAULT_TARGET)
     on_gpu = device.kind == "cuda"
     with (
-        open_fork_server(device) as warm,
+        open_fork_server(device) as fork_server,
         tempfile.TemporaryDirectory(prefix="kernelagent-") as folder,
     ):
         scratch = Path(folder)
         if on_gpu:
-            warm.triton_cache = compiled_helpers(warm, scratch)
-        canary = ConfinedCanary(warm, device, scratch, traced=on_gpu)
+            fork_server.triton_cache = compiled_helpers(fork_server, scratch)
+        canary = ConfinedCanary(fork_server, device, scratch, traced=on_gpu)
         rows = rows_of(canary, examine(canary))
     return [*rows, *_counters()] if on_gpu else rows
 

@@ -32,7 +32,7 @@ class _Asked:
     dtype: torch.dtype
 
 
-class AskedAddresses:
+class DataPointers:
     """Storages whose addresses the candidate has asked for."""
 
     def __init__(self) -> None:
@@ -81,7 +81,7 @@ class AskedAddresses:
             del self._by_address[low]
 
 
-ASKED = AskedAddresses()
+DATA_POINTERS = DataPointers()
 """Of this process."""
 
 

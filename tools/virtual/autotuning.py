@@ -39,7 +39,7 @@ TURN = Turn()
 """Of this process, which runs one candidate."""
 
 
-def take_first_configuration(autotuned: dict[str, int]) -> None:
+def select_configurations(autotuned: dict[str, int]) -> None:
     """Make every autotuner of this process choose without running; counts into `autotuned`.
 
     The candidate's own pruning is kept, and so is Triton's habit of skipping a configuration that

@@ -22,9 +22,9 @@ from triton.runtime.jit import TensorWrapper
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 from kernelagent.tools.torch_dtypes import name_of
-from kernelagent.tools.virtual.addresses import ASKED
+from kernelagent.tools.virtual.addresses import DATA_POINTERS
 from kernelagent.tools.virtual.arena import Arena, place
-from kernelagent.tools.virtual.autotuning import take_first_configuration
+from kernelagent.tools.virtual.autotuning import select_configurations
 from kernelagent.tools.virtual.codec import encode, encode_paths, encode_types
 from kernelagent.tools.virtual.compiling import OPTIONS, SHARED_BYTES, gpu_target
 from kernelagent.tools.virtual.globals import constants_of, reached, texts_of
@@ -151,7 +151,7 @@ def install(channel: Channel, arena: int, target: str) -> VirtualDriver:
     triton.runtime.driver.set_active(driver)
     triton.compiler.compile = remote.compile
     triton.compile = remote.compile
-    take_first_configuration(driver.autotuned)
+    select_configurations(driver.autotuned)
     return driver
 
 
@@ -177,9 +177,9 @@ class Remote:
     def keep_none(self) -> None:
         self._kept = None
 
-    def replayed(self, crate: Crate, request: dict[str, Any]) -> dict[str, Any]:
+    def replayed(self, transfer: StorageTransfer, request: dict[str, Any]) -> dict[str, Any]:
         """Tell the executor what to do as well on the values that only it holds."""
-        whole = {"storages": crate.rows, "arena_bytes": crate.size}
+        whole = {"storages": transfer.rows, "arena_bytes": transfer.size}
         return self._ask({"kind": "replay", "what": request, **whole})
 
     def compile(self, src: Any, target: Any = None, options: Any = None, **_: Any) -> RemoteKernel:
@@ -206,23 +206,23 @@ class Remote:
     def launch(self, handle: int, grid: Sequence[int], args: Sequence[Any]) -> None:
         began = _clock()
         with _disable_current_modes(), torch._C.DisableTorchFunction():
-            crate = Crate(self.arena)
-            reported = [crate.encode(arg) for arg in args]
+            transfer = StorageTransfer(self.arena)
+            reported = [transfer.encode(arg) for arg in args]
             if self._kept is not None:
-                self._kept += crate.storages()
-            crate.copy_in()
+                self._kept += transfer.storages()
+            transfer.copy_in()
             self._ask(
                 {
                     "kind": "launch",
                     "handle": handle,
                     "grid": [int(size) for size in grid],
                     "args": reported,
-                    "storages": crate.rows,
-                    "pointees": crate.pointees,
-                    "arena_bytes": crate.size,
+                    "storages": transfer.rows,
+                    "pointees": transfer.pointees,
+                    "arena_bytes": transfer.size,
                 }
             )
-            crate.copy_out()
+            transfer.copy_out()
         Spent.seconds += _clock() - began
 
     def resources(self, handle: int) -> dict[str, Any]:
@@ -288,7 +288,7 @@ class RemoteKernel:
         return lambda *args, **_: self._remote.launch(self._handle, sizes, args)
 
 
-class Crate:
+class StorageTransfer:
     """The storages of one launch on their way into the shared memory and back."""
 
     def __init__(self, arena: Arena) -> None:
@@ -316,7 +316,7 @@ class Crate:
                 }
             }
         if type(value) is int:
-            self._follow(ASKED.pointed_at([value]))
+            self._follow(DATA_POINTERS.pointed_at([value]))
         if isinstance(value, tuple):
             return {"items": [self.encode(item) for item in value]}
         return encode(value)
@@ -331,7 +331,7 @@ class Crate:
         key = storage._cdata
         if key not in self._storages:
             self._note(key, tensor, storage)
-            self._follow(ASKED.in_table(tensor))
+            self._follow(DATA_POINTERS.in_table(tensor))
         return {"storage": self._storages[key][0], **self.described(tensor)}
 
     @staticmethod

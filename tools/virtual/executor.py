@@ -33,7 +33,7 @@ from kernelagent.tools.virtual.marking import Marks
 from kernelagent.tools.virtual.replay import Replay
 from kernelagent.tools.virtual.requests import Forged
 from kernelagent.tools.virtual.source import KernelSource, OtherText, UnknownKernel
-from kernelagent.tools.virtual.synchronising import idle_atomics
+from kernelagent.tools.virtual.synchronising import non_synchronizing_atomics
 from kernelagent.tools.virtual.vocabulary import Refused
 from kernelagent.tools.wire import Channel, ChannelClosed, ChannelViolation
 
@@ -79,7 +79,9 @@ class Executor:
         self._target = gpu_target(str(settings["target"]))
         self._source = KernelSource(str(settings["source"]))
         self._launcher = Launcher(arena, self._target, float(settings["seconds"]))
-        self._launcher.idle_atomics = idle_atomics(str(settings["source"]))
+        self._launcher.non_synchronizing_atomics = non_synchronizing_atomics(
+            str(settings["source"])
+        )
         self._by_request: dict[str, int] = {}
         self._failures: list[dict[str, Any]] = []
         """Kernels that did not compile, even if the candidate caught the exception."""

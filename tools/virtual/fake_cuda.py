@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch.overrides import TorchFunctionMode
 
-from kernelagent.tools.virtual.addresses import ASKED
+from kernelagent.tools.virtual.addresses import DATA_POINTERS
 from kernelagent.tools.virtual.ceilings import ceilings_for
 from kernelagent.tools.virtual.compiling import SHARED_BYTES
 
@@ -59,7 +59,7 @@ class _Claiming(TorchFunctionMode):
         if name == "get_device":
             return 0
         if name == "data_ptr" and isinstance(args[0], torch.Tensor):
-            ASKED.note(args[0])
+            DATA_POINTERS.note(args[0])
         if name in _MOVES and args and isinstance(args[0], torch.Tensor):
             return args[0]
         if "device" in named:

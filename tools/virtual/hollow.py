@@ -34,7 +34,7 @@ _libc.munmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
 _libc.madvise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
 
 
-class Hollow:
+class AliasedRange:
     """One address range; the buffer protocol's object is `memory`."""
 
     def __init__(self, size: int) -> None:

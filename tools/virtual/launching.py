@@ -23,7 +23,7 @@ from kernelagent.tools.virtual.builder import Unsupported
 from kernelagent.tools.virtual.codec import encode
 from kernelagent.tools.virtual.compiling import Compiled, check_grid
 from kernelagent.tools.virtual.deadline import Clock, TimeIsUp, deadline
-from kernelagent.tools.virtual.hollow import Hollow
+from kernelagent.tools.virtual.hollow import AliasedRange
 from kernelagent.tools.virtual.interpreter import Program
 from kernelagent.tools.virtual.launch import (
     Launch,
@@ -89,7 +89,7 @@ class Launcher:
         """Indices of the launches, since the last reset, to which `poison` and `alter` apply; None: all."""
         self.altering: Altering | None = None
         """What `alter` does; set with the mode."""
-        self.idle_atomics: frozenset[int] = frozenset()
+        self.non_synchronizing_atomics: frozenset[int] = frozenset()
         """Lines of atomics that put no programs in order."""
         self.watch_bounds = True
         self.watch_races = True
@@ -109,7 +109,7 @@ class Launcher:
         self.arena = Arena(arena)
         self._target = target
         self._seconds = self._seconds_left = seconds
-        self._unfilled: dict[int, Hollow] = {}
+        self._unfilled: dict[int, AliasedRange] = {}
         self._counter: Any = None
 
     def add(self, kernel: Kernel) -> int:
@@ -269,7 +269,9 @@ class Launcher:
         mode = self._mode_of(launch.index, self.mode)
         stores: StoreMode = "execute" if mode == "alter" or mode == "account" else mode
         self.interpreter.store_as(stores, one_value_each=careful)
-        self.interpreter.reference.builder.memory.own.idle_atomics = self.idle_atomics
+        self.interpreter.reference.builder.memory.own.non_synchronizing_atomics = (
+            self.non_synchronizing_atomics
+        )
         self.interpreter.fill_lanes(finite=self.finite_lanes)
         hints = self.interpreter.hints
         # Exchanged or poisoned values of earlier launches may be indices that no hint was meant for.
@@ -288,7 +290,7 @@ class Launcher:
         if self.watch_races and self.mode != "account":
             from kernelagent.tools.virtual.races import RaceChecker
 
-            races = RaceChecker(self.idle_atomics)
+            races = RaceChecker(self.non_synchronizing_atomics)
             observers.append(races)
         counter = self._traffic_counter(share) if self.count_traffic else None
         if counter is not None:
@@ -362,7 +364,7 @@ class Launcher:
         key, size = row.identity, max(row.bytes, 1)
         known = self._unfilled.get(key)
         if known is None or known.size < size:
-            self._unfilled[key] = Hollow(size)
+            self._unfilled[key] = AliasedRange(size)
             if known is not None:
                 known.close()
         return self._unfilled[key].memory, 0

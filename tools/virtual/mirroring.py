@@ -14,7 +14,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from kernelagent.tools.virtual.driver import Crate, Remote
+from kernelagent.tools.virtual.driver import Remote, StorageTransfer
 
 _ON_CPU = torch._C.DispatchKeySet(torch._C.DispatchKey.CPU)
 _SILENT = frozenset("set_ resize_ record_stream is_same_size".split())
@@ -58,17 +58,17 @@ class Mirroring(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if func.is_view or not tensors or name in _SILENT:
             return func(*args, **kwargs)
         with torch._C.DisableTorchFunction():
-            crate = Crate(self._remote.arena)
-            told = [_encoded(value, crate) for value in args]
-            named = {key: _encoded(value, crate) for key, value in kwargs.items()}
-            crate.copy_in()
+            transfer = StorageTransfer(self._remote.arena)
+            told = [_encoded(value, transfer) for value in args]
+            named = {key: _encoded(value, transfer) for key, value in kwargs.items()}
+            transfer.copy_in()
         result = func(*args, **kwargs)
         leaves = tree_leaves(result)
         with torch._C.DisableTorchFunction():
             places = [_place(leaf) if isinstance(leaf, torch.Tensor) else None for leaf in leaves]
             self._kept += [t.untyped_storage() for t in (*tensors, *leaves) if _is_tensor(t)]
             answer = self._remote.replayed(
-                crate, {"kind": "operation", "name": func.name(), "args": told, "kwargs": named,
+                transfer, {"kind": "operation", "name": func.name(), "args": told, "kwargs": named,
                         "results": places}
             )  # fmt: skip
         value = answer.get("value")
@@ -76,12 +76,12 @@ class Mirroring(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return type(result)(value) if value is not None and not _is_tensor(result) else result
 
     def _tell(self, kind: str, tensors: list[torch.Tensor]) -> None:
-        crate = Crate(self._remote.arena)
+        transfer = StorageTransfer(self._remote.arena)
         with torch._C.DisableTorchFunction():
-            places = [_encoded(tensor, crate) for tensor in tensors]
-            crate.copy_in()
+            places = [_encoded(tensor, transfer) for tensor in tensors]
+            transfer.copy_in()
             self._kept += [tensor.untyped_storage() for tensor in tensors]
-            self._remote.replayed(crate, {"kind": kind, "tensors": places})
+            self._remote.replayed(transfer, {"kind": kind, "tensors": places})
 
 
 def _is_tensor(value: Any) -> bool:
@@ -91,15 +91,19 @@ def _is_tensor(value: Any) -> bool:
 def _place(tensor: torch.Tensor) -> dict[str, Any]:
     """Where a result lies, whatever it holds."""
     storage = tensor.untyped_storage()
-    return {"identity": storage._cdata, "bytes": storage.nbytes(), **Crate.described(tensor)}
+    return {
+        "identity": storage._cdata,
+        "bytes": storage.nbytes(),
+        **StorageTransfer.described(tensor),
+    }
 
 
-def _encoded(value: Any, crate: Crate) -> Any:
+def _encoded(value: Any, transfer: StorageTransfer) -> Any:
     if isinstance(value, torch.Tensor):
         lazily = {"conj": value.is_conj(), "neg": value.is_neg()}
-        return {"tensor": {**crate.tensor(value), **lazily}}
+        return {"tensor": {**transfer.tensor(value), **lazily}}
     if isinstance(value, list | tuple):
-        return {"items": [_encoded(item, crate) for item in value]}
+        return {"items": [_encoded(item, transfer) for item in value]}
     if isinstance(value, torch.device):
         return {"device": "cpu"}
     if isinstance(value, torch.dtype | torch.layout | torch.memory_format):

@@ -32,7 +32,7 @@ class OwnStores:
 
     def __init__(self) -> None:
         self.watched = False
-        self.idle_atomics: frozenset[int] = frozenset()
+        self.non_synchronizing_atomics: frozenset[int] = frozenset()
         """Lines of atomics whose value decides nothing."""
         self._since: list[_Stored] = []
         self._low, self._high = 1 << 64, 0
@@ -44,7 +44,7 @@ class OwnStores:
 
     def updated(self) -> None:
         """An atomic of one lane: all threads wait for its value, where it decides anything."""
-        if self._since and line_now() not in self.idle_atomics:
+        if self._since and line_now() not in self.non_synchronizing_atomics:
             self.forget()
 
     def stored(self, pointers: Array, mask: Array, item_bytes: int) -> None:

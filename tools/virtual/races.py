@@ -85,9 +85,9 @@ class RaceChecker:
 
     ignores_operations = True
 
-    def __init__(self, idle_atomics: frozenset[int] = frozenset()) -> None:
-        """`idle_atomics`: lines of atomics whose value decides nothing, so that nobody waits for them."""
-        self._idle_atomics = idle_atomics
+    def __init__(self, non_synchronizing_atomics: frozenset[int] = frozenset()) -> None:
+        """`non_synchronizing_atomics`: lines of atomics whose value decides nothing, so that nobody waits for them."""
+        self._idle_atomics = non_synchronizing_atomics
         self._launch: Launch | None = None
         self._programs: list[Program] = []
         self._regions: list[_Region] = []

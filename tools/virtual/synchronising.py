@@ -16,7 +16,7 @@ _DEPTH = 60
 _MASK_AT = {"load": 1, "store": 2}
 
 
-def idle_atomics(source: str) -> frozenset[int]:
+def non_synchronizing_atomics(source: str) -> frozenset[int]:
     """Lines of atomics whose value decides nothing."""
     try:
         tree = ast.parse(source.replace("\r\n", "\n").replace("\r", "\n"))

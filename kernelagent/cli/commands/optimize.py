@@ -54,7 +54,7 @@ def optimize(
 
     if resume is not None and not quiet:
         sys.stderr.write(f"going on with run {resume}: its log is read, then the problem again\n")
-    spec, config, folder = ordered(problem, names, flags, config_file, resume)
+    spec, config, folder = resolved_options(problem, names, flags, config_file, resume)
     progress = Progress(Console(stderr=True))
     try:
         result = run_optimize(
@@ -84,7 +84,7 @@ def optimize(
     return status
 
 
-def ordered(
+def resolved_options(
     problem: str | None,
     names: Mapping[str, str | None],
     flags: Mapping[str, Any],
@@ -146,7 +146,7 @@ def evaluate(
             evaluation = Evaluation(verdict="rejected", device=judge.device, reason=reason)
         else:
             with alone_on(judge.device, config.device, _say_waiting):
-                evaluation = judge.certify(parsed, lambda _: None)
+                evaluation = judge.evaluate_final(parsed, lambda _: None)
     if as_json:
         print_json(evaluation)
     else:
@@ -179,7 +179,7 @@ def prove_judge(flags: Mapping[str, Any], *, quick: bool, as_json: bool) -> Exit
     from rich.console import Console
 
     from kernelagent.cli.doctor import best_device
-    from kernelagent.cli.self_test import QUICK_S, Row, prove, shown
+    from kernelagent.cli.self_test import QUICK_S, Row, run_self_test, shown
 
     talk = Console(stderr=True)
 
@@ -190,7 +190,9 @@ def prove_judge(flags: Mapping[str, Any], *, quick: bool, as_json: bool) -> Exit
     settings = resolve(flags)
     where = best_device() if settings.device == "auto" else settings.device
     limit_s = QUICK_S if quick else math.inf
-    proof = prove(where, quick=quick, sandbox=settings.sandbox, enough_s=limit_s, on_row=tell)
+    proof = run_self_test(
+        where, quick=quick, sandbox=settings.sandbox, enough_s=limit_s, on_row=tell
+    )
     if as_json:
         print_json(proof)
     else:

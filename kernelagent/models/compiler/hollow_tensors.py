@@ -13,7 +13,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves, tree_map
 
-from kernelagent.tools.virtual.hollow import Hollow
+from kernelagent.tools.virtual.hollow import AliasedRange
 
 _LARGE = 1 << 22
 """Tensors with at least this many elements are created without contents."""
@@ -31,7 +31,7 @@ class HollowTensors(TorchFunctionMode):
 
     def __init__(self) -> None:
         super().__init__()
-        self._ranges: list[Hollow] = []
+        self._ranges: list[AliasedRange] = []
 
     def __torch_function__(
         self,
@@ -72,7 +72,7 @@ class HollowTensors(TorchFunctionMode):
     def _hollow(self, form: torch.Tensor) -> torch.Tensor:
         steps = zip(form.shape, form.stride(), strict=True)
         count = sum((size - 1) * step for size, step in steps) + 1
-        self._ranges.append(Hollow(count * form.element_size()))
+        self._ranges.append(AliasedRange(count * form.element_size()))
         flat = torch.frombuffer(self._ranges[-1].memory, dtype=form.dtype, count=count)
         return flat.as_strided(form.shape, form.stride()).requires_grad_(form.requires_grad)
 

@@ -13,15 +13,22 @@ from dataclasses import dataclass, replace
 from kernelagent.domain.errors import UsageError
 from kernelagent.domain.evaluation import Evaluation, Interval
 from kernelagent.domain.history import History, Turn
-from kernelagent.domain.rejection_codes import OF_THE_PLACE, TEACHING
+from kernelagent.domain.rejection_codes import LOCATION_SPECIFIC, TEACHING
 from kernelagent.prompts.repeats import normal_form
-from kernelagent.storage.lessons.facts import bound_of, built, fact_of, key_of, moves, said_in
+from kernelagent.storage.lessons.facts import (
+    bound_of,
+    built,
+    fact_of,
+    key_of,
+    optimization_changes,
+    said_in,
+)
 from kernelagent.storage.lessons.lesson import Evidence, Kind, Lesson, device_key, identified
 from kernelagent.storage.lessons.patterns import ANY, Pattern, pattern_of
 from kernelagent.storage.run_state import RunState
 from kernelagent.storage.scrubbing import Scrubber
 
-_OF_THE_DAY = frozenset({"timeout"})
+_LOAD_DEPENDENT = frozenset({"timeout"})
 """Codes that give no lesson: whether a candidate times out depends on the load of the machine."""
 _NOISE = 1.2
 """Estimates nearer to each other than this say nothing."""
@@ -111,11 +118,11 @@ class _Fold:
 
     def _avoid(self, turn: Turn) -> Lesson | None:
         reason = turn.evaluation.reason if turn.evaluation is not None else None
-        if reason is None or reason.code not in TEACHING - _OF_THE_DAY:
+        if reason is None or reason.code not in TEACHING - _LOAD_DEPENDENT:
             return None
         if not (fact := fact_of(reason.message)):
             return None
-        everywhere = reason.code not in OF_THE_PLACE
+        everywhere = reason.code not in LOCATION_SPECIFIC
         return self._lesson("avoid", fact, key_of(fact), code=reason.code, everywhere=everywhere)
 
     def _remedy(self, parent: Turn, turn: Turn) -> Iterator[Lesson]:
@@ -124,7 +131,7 @@ class _Fold:
             return
         teaching = reason.code in TEACHING
         fact = fact_of(reason.message) if teaching else ""
-        everywhere = teaching and reason.code not in OF_THE_PLACE
+        everywhere = teaching and reason.code not in LOCATION_SPECIFIC
         lesson = self._lesson("remedy", fact, key_of(fact), code=reason.code, everywhere=everywhere)
         if turn.accepted:
             message = said_in(turn.reply or "")
@@ -139,7 +146,7 @@ class _Fold:
         if ratio is None or ratio.low <= 1 <= ratio.high:
             return
         estimated = turn.evaluation.estimate is not None
-        made = tuple(moves(parent.evaluation, turn.evaluation))
+        made = tuple(optimization_changes(parent.evaluation, turn.evaluation))
         bound = bound_of(parent.evaluation)
         for move in made:
             beside = ", ".join(other for other in made if other != move)

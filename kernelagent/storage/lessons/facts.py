@@ -73,7 +73,7 @@ def built(evaluation: Evaluation) -> str:
     return ", ".join(parts)
 
 
-def moves(before: Evaluation, after: Evaluation) -> Iterator[str]:
+def optimization_changes(before: Evaluation, after: Evaluation) -> Iterator[str]:
     """What changed in how the work is done; empty when no counted fact did."""
     old, new = by_cost(before), by_cost(after)
     if not old or not new:

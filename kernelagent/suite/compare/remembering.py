@@ -42,7 +42,7 @@ PATTERNS = {
     "scan": "torch.cumsum(x, -1)",
 }
 """Patterns of the simulated problems, and an operation by which their source is recognised."""
-OF_THE_PLACE = ("data_race", "out_of_bounds", "runtime_error", "out_of_resources")
+LOCATION_SPECIFIC = ("data_race", "out_of_bounds", "runtime_error", "out_of_resources")
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Pitfall:
 
     @property
     def code(self) -> str:
-        return "compile_error" if self.pattern == ANY else OF_THE_PLACE[self.number % 4]
+        return "compile_error" if self.pattern == ANY else LOCATION_SPECIFIC[self.number % 4]
 
     def message(self, luck: Random) -> str:
         """What the judge says: the rule, among names and numbers that differ each time."""

@@ -27,7 +27,7 @@ from kernelagent.domain.errors import EnvironmentFault, KernelAgentError
 from kernelagent.domain.evaluation import DeviceFacts, Evaluation, Stage
 from kernelagent.domain.judge_settings import JudgeSettings
 from kernelagent.domain.serialization import from_data, from_json, to_data
-from kernelagent.loop.exclusive_gpu import QuietJudge
+from kernelagent.loop.exclusive_gpu import ExclusiveGpuJudge
 from kernelagent.suite.ray.packaging import Parcel
 from kernelagent.tools.gpu_lock import GpuLock, gpu_of
 from kernelagent.tools.judge_client import JudgeProcess
@@ -173,16 +173,16 @@ def _answer(opened: Opened, request: Message, send: Callable[[Message], None]) -
     alone = _with_the_gpu_to_itself(judge, lambda text: send({"kind": "waiting", "message": text}))
     if request["kind"] == "check":
         return {"checked": to_data(alone.check(candidate))}
-    work = alone.certify if request["purpose"] == "certificate" else alone.evaluate
+    work = alone.evaluate_final if request["purpose"] == "certificate" else alone.evaluate
     return _evaluated(work(candidate, on_stage))
 
 
 def _with_the_gpu_to_itself(
     judge: JudgeProcess, say: Callable[[str], None]
-) -> QuietJudge | JudgeProcess:
+) -> ExclusiveGpuJudge | JudgeProcess:
     if judge.device.kind != "cuda":
         return judge
-    return QuietJudge(judge, GpuLock(gpu_of("cuda:0").id), (), say)
+    return ExclusiveGpuJudge(judge, GpuLock(gpu_of("cuda:0").id), (), say)
 
 
 def _evaluated(evaluation: Evaluation) -> Message:

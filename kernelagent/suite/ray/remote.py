@@ -51,7 +51,7 @@ class RemoteJudge(Closing):
         """Judge one candidate as a turn does."""
         return self._judge(candidate, "turn", on_stage)
 
-    def certify(self, candidate: Candidate, on_stage: Callable[[Stage], None]) -> Evaluation:
+    def evaluate_final(self, candidate: Candidate, on_stage: Callable[[Stage], None]) -> Evaluation:
         """Judge the winner again: fresh processes, new seeds, the long measurement on `cuda`."""
         return self._judge(candidate, "certificate", on_stage)
 

@@ -31,7 +31,7 @@ from kernelagent.domain.problem import ProblemSpec
 from kernelagent.domain.rewards import reward
 from kernelagent.domain.serialization import to_data
 from kernelagent.prompts.feedback import feedback_for
-from kernelagent.prompts.repeats import came_back, normal_form, same_as
+from kernelagent.prompts.repeats import normal_form, readded_lines, same_as
 from kernelagent.storage.run_log import EventLog, RunFolder
 from kernelagent.storage.run_state import fold
 from kernelagent.strategies import BUILT_IN, load_strategy
@@ -174,7 +174,7 @@ def test_a_repeat_is_looked_for_within_5_ms_after_a_thousand_turns() -> None:
         normal_form(turn.candidate.source)
         began = time.process_time()
         assert same_as(history, turn.candidate) is None
-        assert came_back(history, turn) is None
+        assert readded_lines(history, turn) is None
         busy.append(time.process_time() - began)
         history = history.with_turn(turn)
     spent = min(busy)

@@ -19,7 +19,7 @@ from kernelagent.domain.evaluation import DeviceFacts, Evaluation
 from kernelagent.domain.events import Remarked, ServerProgress
 from kernelagent.domain.history import History, Message, TurnRequest
 from kernelagent.domain.problem import ProblemFacts, ProblemSpec
-from kernelagent.loop.exclusive_gpu import QuietJudge, alone_on
+from kernelagent.loop.exclusive_gpu import ExclusiveGpuJudge, alone_on
 from kernelagent.models import ModelQuery, ModelSettings, Reply
 from kernelagent.models.draining import DrainedModel, Gate, Pausable
 from kernelagent.models.kinds import load_model
@@ -62,7 +62,7 @@ class Counted:
         self.turns += 1
         return Evaluation(verdict="accepted", device=DEVICE)
 
-    certify = evaluate
+    evaluate_final = evaluate
 
 
 @dataclass
@@ -92,7 +92,7 @@ def test_no_answer_is_generated_while_a_candidate_is_judged(tmp_path):
     lock = GpuLock("x", tmp_path)
     model = DrainedModel(talker, Gate(lock.shared))
     judge = Counted(others=lambda: talker.busy)
-    quiet = QuietJudge(judge, lock, (model,), lambda _: None)
+    quiet = ExclusiveGpuJudge(judge, lock, (model,), lambda _: None)
     stop = threading.Event()
 
     def talk() -> None:
@@ -140,7 +140,7 @@ def test_gate_opens_again_when_the_judge_fails(tmp_path):
 
     talker = Talker()
     model = DrainedModel(talker, Gate())
-    quiet = QuietJudge(Broken(), GpuLock("x", tmp_path), (model,), lambda _: None)
+    quiet = ExclusiveGpuJudge(Broken(), GpuLock("x", tmp_path), (model,), lambda _: None)
     with pytest.raises(EnvironmentFault):
         quiet.evaluate(Candidate("x"), lambda _: None)
     assert model.reply(ask(), lambda _: None).text == "done"
@@ -278,7 +278,7 @@ def test_server_sleeps_while_candidates_are_judged_and_wakes_for_the_next_ask(se
     model = load_model(f"vllm:{folder}", settings(tmp_path, events, gpu))
     try:
         assert isinstance(model, Pausable)
-        quiet = QuietJudge(Counted(), GpuLock(gpu.id), (model,), lambda _: None)
+        quiet = ExclusiveGpuJudge(Counted(), GpuLock(gpu.id), (model,), lambda _: None)
         reported: list[str] = []
         first = model.reply(ask(), reported.append)
         assert (first.text, first.dollars) == ("use one program per row", 0.0)
@@ -304,7 +304,7 @@ def test_asks_side_by_side_end_before_a_timing_and_the_rest_waits(serving, tmp_p
     gpu = Gpu("GPU-1", 80 << 30)
     model = load_model(f"vllm:{folder}", settings(tmp_path, [], gpu))
     judge = Counted()
-    quiet = QuietJudge(judge, GpuLock(gpu.id), (model,), lambda _: None)
+    quiet = ExclusiveGpuJudge(judge, GpuLock(gpu.id), (model,), lambda _: None)
     try:
         asks = [
             threading.Thread(target=model.reply, args=(ask(turn), lambda _: None))

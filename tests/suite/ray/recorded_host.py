@@ -49,7 +49,7 @@ class _Closed:
     def __init__(self, judge: RecordedJudge) -> None:
         self._judge = judge
         self.facts, self.device, self.sandbox = judge.facts, judge.device, judge.sandbox
-        self.evaluate, self.certify = judge.evaluate, judge.certify
+        self.evaluate, self.evaluate_final = judge.evaluate, judge.evaluate_final
 
     def close(self) -> None: ...
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kernelagent.cli.self_test import QUICK_S, prove, shown
+from kernelagent.cli.self_test import QUICK_S, run_self_test, shown
 from kernelagent.domain.rejection_codes import CODES
 from kernelagent.tools.corpus.catalogue import COUNT, entries, not_here, threats
 from kernelagent.tools.corpus.check import Checked, check
@@ -72,7 +72,7 @@ def test_what_only_the_interpreter_is_sure_to_see_is_not_judged_on_a_gpu_and_nam
     assert {entry.fixture.code for entry in named} == {"data_race", "out_of_bounds"}
     assert not {entry.fixture for entry in named} & {entry.fixture for entry in judged}
     assert {entry.fixture for entry in named} <= {entry.fixture for entry in entries("virtual")}
-    proof = prove("cuda", quick=True, enough_s=0.0)
+    proof = run_self_test("cuda", quick=True, enough_s=0.0)
     assert any(
         "only `virtual` is sure to see it: 3 w-reaches-out" in str(line) for line in shown(proof)
     )
@@ -98,7 +98,7 @@ def test_what_was_never_written_is_nan_on_a_gpu_too_where_a_launch_of_no_program
 
 def test_a_quick_look_at_a_gpu_begins_few_judges_and_tries_honest_candidates_at_once():
     # Without time nothing is begun, so that no GPU is needed to see what would be.
-    proof = prove("cuda", quick=True, enough_s=0.0)
+    proof = run_self_test("cuda", quick=True, enough_s=0.0)
     own = {entry.name: entry for entry in entries("cuda")}
     wanted = [own[name] for name in proof.not_begun]
     assert expected_seconds(dict.fromkeys(entry.fixture for entry in wanted)) < QUICK_S
@@ -107,7 +107,7 @@ def test_a_quick_look_at_a_gpu_begins_few_judges_and_tries_honest_candidates_at_
 
 
 def test_a_sample_whose_time_is_up_ends_and_says_how_many_were_not_begun():
-    proof = prove("virtual", quick=True, enough_s=0.0)
+    proof = run_self_test("virtual", quick=True, enough_s=0.0)
     assert proof.rows == ()
     assert not proof.holds
     assert len(proof.not_begun) == len(entries("virtual", quick=True))
@@ -125,7 +125,7 @@ def test_the_quick_sample_is_a_part_of_the_whole_with_something_of_each_kind():
 @pytest.mark.long
 @pytest.mark.timeout(3600)
 def test_the_whole_corpora_are_judged_as_they_must_be():
-    proof = prove("virtual", quick=False)
+    proof = run_self_test("virtual", quick=False)
     assert wrong(proof) == []
 
 

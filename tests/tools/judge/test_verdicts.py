@@ -208,7 +208,7 @@ def test_nothing_is_left_behind(judge: Judge) -> None:
     verdict(judge, in_forward("import os; os._exit(0)"))
     assert list(judge.scratch.iterdir()) == []
     own = {int(p.name) for p in Path("/proc").iterdir() if p.name.isdigit()}
-    warm = judge.context.warm
+    warm = judge.context.fork_server
     children = [pid for pid in own if _parent(pid) == warm.pid]
     assert children == []
 

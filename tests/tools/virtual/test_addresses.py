@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from kernelagent.tools.virtual.addresses import AskedAddresses, Pointee, translated
+from kernelagent.tools.virtual.addresses import DataPointers, Pointee, translated
 
 
 def test_an_entry_is_found_anywhere_inside_a_storage():
-    asked, tensor = AskedAddresses(), torch.zeros(100)
+    asked, tensor = DataPointers(), torch.zeros(100)
     asked.note(tensor[10:])
     table = torch.tensor([tensor.data_ptr() + 396, tensor.data_ptr()])
     ((low, whole),) = asked.in_table(table)
@@ -18,14 +18,14 @@ def test_an_entry_is_found_anywhere_inside_a_storage():
 
 
 def test_an_address_nobody_asked_for_or_beyond_the_end_is_not_found():
-    asked, tensor, other = AskedAddresses(), torch.zeros(100), torch.zeros(100)
+    asked, tensor, other = DataPointers(), torch.zeros(100), torch.zeros(100)
     asked.note(tensor)
     table = torch.tensor([tensor.data_ptr() + 400, other.data_ptr() + 4])
     assert list(asked.in_table(table)) == []
 
 
 def test_a_storage_that_has_gone_is_not_found():
-    asked, tensor = AskedAddresses(), torch.zeros(1 << 20)
+    asked, tensor = DataPointers(), torch.zeros(1 << 20)
     asked.note(tensor)
     table = torch.tensor([tensor.data_ptr()])
     del tensor
@@ -33,7 +33,7 @@ def test_a_storage_that_has_gone_is_not_found():
 
 
 def test_tables_of_other_types_are_not_looked_at():
-    asked, tensor = AskedAddresses(), torch.zeros(4)
+    asked, tensor = DataPointers(), torch.zeros(4)
     asked.note(tensor)
     assert list(asked.in_table(torch.tensor([float(tensor.data_ptr())]))) == []
 

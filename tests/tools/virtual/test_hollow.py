@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from kernelagent.tools.virtual.hollow import WINDOW_BYTES, Hollow
+from kernelagent.tools.virtual.hollow import WINDOW_BYTES, AliasedRange
 
 
 @pytest.fixture
@@ -18,7 +18,7 @@ def hollow():
     made = []
 
     def make(size):
-        made.append(Hollow(size))
+        made.append(AliasedRange(size))
         return made[-1]
 
     yield make

@@ -13,7 +13,7 @@ from kernelagent.tools.sandbox.sweeping import sweep
 from kernelagent.tools.tensors import Malformed, open_parcel
 from kernelagent.tools.virtual.arena import GAP
 from kernelagent.tools.virtual.requests import Forged, launch_request
-from kernelagent.tools.virtual.synchronising import idle_atomics
+from kernelagent.tools.virtual.synchronising import non_synchronizing_atomics
 from kernelagent.tools.wire import ChannelClosed, pair
 
 
@@ -140,4 +140,4 @@ def k(p, flag):
 
 
 def test_only_an_atomic_that_decides_something_puts_programs_in_order():
-    assert idle_atomics(KERNEL) == {5, 12}
+    assert non_synchronizing_atomics(KERNEL) == {5, 12}

@@ -77,7 +77,7 @@ class JudgeContext:
     oracle: Oracle
     sources: tuple[InputSource, ...]
     facts: ProblemFacts
-    warm: ForkServer
+    fork_server: ForkServer
     sandbox: str
     mode_independent: bool = False
     """The reference answers the same in train mode and changes nothing there."""
@@ -117,7 +117,7 @@ class JudgeContext:
             made = self._opened(
                 self.settings,
                 self.judge_device,
-                self.warm,
+                self.fork_server,
                 self.of_the_machine,
                 folder=self.folder,
                 scratch=self.scratch,
@@ -142,20 +142,22 @@ class JudgeContext:
         if device.kind == "virtual":
             gpu_target(device.facts.target)
         # Both need it before the first stand-in for CUDA's names, and it takes long to import.
-        warm = fork_server or open_fork_server(
+        fork_server = fork_server or open_fork_server(
             device, meanwhile=partial(import_module, "torch._dynamo")
         )
         closes = fork_server is None
         scratch = tempfile.TemporaryDirectory(prefix="kernelagent-context-")
         try:
             if settings.sandbox == "require":
-                require(warm.sandbox)
-            remarks = make_ready(device, warm, settings.sandbox, Path(scratch.name))
-            made = cls._opened(settings, device, warm, remarks, folder=folder, scratch=scratch)
+                require(fork_server.sandbox)
+            remarks = make_ready(device, fork_server, settings.sandbox, Path(scratch.name))
+            made = cls._opened(
+                settings, device, fork_server, remarks, folder=folder, scratch=scratch
+            )
             return replace(made, closes_fork_server=closes)
         except BaseException:
             if closes:
-                warm.close()
+                fork_server.close()
             scratch.cleanup()
             raise
 
@@ -164,7 +166,7 @@ class JudgeContext:
         cls,
         settings: JudgeSettings,
         device: JudgeDevice,
-        warm: ForkServer,
+        fork_server: ForkServer,
         of_the_machine: tuple[Remark, ...],
         *,
         folder: Path,
@@ -227,8 +229,8 @@ class JudgeContext:
             oracle,
             sources,
             facts,
-            warm,
-            "off" if settings.sandbox == "off" else warm.sandbox.summary,
+            fork_server,
+            "off" if settings.sandbox == "off" else fork_server.sandbox.summary,
             folder=folder,
             scratch=scratch,
             mode_independent=all(oracle.same_in_train_mode(source.draw(2)) for source in sources),
@@ -259,7 +261,7 @@ class JudgeContext:
 
     def close(self) -> None:
         if self.closes_fork_server:
-            self.warm.close()
+            self.fork_server.close()
         self.scratch.cleanup()
 
     @property
@@ -325,7 +327,7 @@ def open_fork_server(
 
 
 def make_ready(
-    device: JudgeDevice, warm: ForkServer, sandbox: SandboxChoice, scratch: Path
+    device: JudgeDevice, fork_server: ForkServer, sandbox: SandboxChoice, scratch: Path
 ) -> tuple[Remark, ...]:
     """On a GPU: compile what all candidates need, and see that a confined kernel runs at all.
 
@@ -333,8 +335,8 @@ def make_ready(
     """
     if device.kind != "cuda":
         return ()
-    warm.triton_cache = compiled_helpers(warm, scratch)
-    canary = ConfinedCanary(warm, device, scratch)
+    fork_server.triton_cache = compiled_helpers(fork_server, scratch)
+    canary = ConfinedCanary(fork_server, device, scratch)
     result = examine(canary, sandboxed=sandbox != "off")
     remarks = [] if device.unmeasured is None else [Remark("not_measured", device.unmeasured)]
     without = require_kernel(result, required=sandbox == "require")
@@ -343,6 +345,6 @@ def make_ready(
             f"in the whole sandbox no kernel runs here ({result.refused()}): candidates run without "
             f"{', '.join(without)}"
         )
-        warm.go_on_without(without, why)
+        fork_server.go_on_without(without, why)
         remarks.append(Remark("weaker_sandbox", why))
     return tuple(remarks)

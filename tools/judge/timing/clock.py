@@ -79,7 +79,7 @@ class BaselineTimed:
             # The fork server knows no folder of the user's, and the user's module may import from them.
             "path": list(sys.path),
         }
-        child = context.warm.fork(
+        child = context.fork_server.fork(
             _BASELINE,
             settings,
             [theirs.socket.fileno()],

@@ -61,7 +61,7 @@ def count(context: JudgeContext, source: str, evaluation: Evaluation, scratch: P
     )
     settings = {"command": wanted, "folder": str(scratch)}
     try:
-        child = context.warm.fork(_ENTRY, settings, [], confinement)
+        child = context.fork_server.fork(_ENTRY, settings, [], confinement)
     except EnvironmentFault as fault:
         return _without(evaluation, str(fault))
     try:

@@ -97,7 +97,7 @@ class CandidateProcess(Closing):
 
     def __init__(
         self,
-        warm: ForkServer,
+        fork_server: ForkServer,
         *,
         source: str,
         device: str,
@@ -140,17 +140,17 @@ class CandidateProcess(Closing):
         fds = [theirs.socket]
         arena: int | None = None
         if device == "virtual":
-            self._executor, arena, line = self._start_executor(warm, target, scratch)
+            self._executor, arena, line = self._start_executor(fork_server, target, scratch)
             fds.append(line)
         confinement = self._confinement(scratch / "runner")
-        self._cache = warm.triton_cache
+        self._cache = fork_server.triton_cache
         if self._cache is not None:
             self._cache.copy_to(confinement.scratch / "triton")
         numbers = [end.fileno() for end in fds] + ([] if arena is None else [arena])
         index = int(torch_device.partition(":")[2] or 0)
         settings: dict[str, Any] = {"device": device, "index": index, "target": target}
         settings["may_compile"] = may_compile
-        self._runner = warm.fork(_RUNNER, settings, numbers, confinement)
+        self._runner = fork_server.fork(_RUNNER, settings, numbers, confinement)
         self._children.append(self._runner)
         for end in fds:
             end.close()
@@ -158,13 +158,13 @@ class CandidateProcess(Closing):
             os.close(arena)
 
     def _start_executor(
-        self, warm: ForkServer, target: str, scratch: Path
+        self, fork_server: ForkServer, target: str, scratch: Path
     ) -> tuple[Channel, int, socket.socket]:
         ours, theirs = pair()
         runner_line, executor_line = pair()
         arena = os.memfd_create("kernelagent-arena", os.MFD_CLOEXEC)
         settings = {"source": self._source, "target": target, "seconds": self._limits.launch_s}
-        self._executor_child = warm.fork(
+        self._executor_child = fork_server.fork(
             _EXECUTOR,
             settings,
             [executor_line.socket.fileno(), theirs.socket.fileno(), arena],

@@ -40,15 +40,15 @@ def verify_whole(
     `ratio`: the submodule's own estimate, eager over candidate, where there is no GPU.
     """
     whole = Whole.open(settings)
-    warm = open_fork_server(whole.device)
+    fork_server = open_fork_server(whole.device)
     scratch = Path(tempfile.mkdtemp(prefix="kernelagent-whole-"))
     cases: list[Case] = []
     calls = [0]
     try:
-        weaker = make_ready(whole.device, warm, settings.sandbox, scratch)
+        weaker = make_ready(whole.device, fork_server, settings.sandbox, scratch)
         with ExitStack() as stack:
             for at, path in enumerate(paths):
-                process = _process(whole, path, source, warm, scratch / str(at), settings)
+                process = _process(whole, path, source, fork_server, scratch / str(at), settings)
                 stack.enter_context(process)
                 stack.callback(_put_back, whole.submodule(path))
                 _put_in(whole.submodule(path), process, calls)
@@ -57,7 +57,7 @@ def verify_whole(
     except Rejected as refused:
         right, why, trials = False, f"{refused.reason.code}: {refused.reason.message}", 0
     finally:
-        warm.close()
+        fork_server.close()
         sweep(scratch)
     before, after = _times(whole, paths, ratio) if right else (None, None)
     return WholeModel(
@@ -97,13 +97,13 @@ def _process(
     whole: Whole,
     path: str,
     source: str,
-    warm: ForkServer,
+    fork_server: ForkServer,
     scratch: Path,
     settings: JudgeSettings,
 ) -> CandidateProcess:
     module = whole.submodule(path)
     process = CandidateProcess(
-        warm,
+        fork_server,
         source=source,
         device=whole.device.kind,
         target=whole.device.facts.target,

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from kernelagent.tools.virtual.launch import AccessKind
 from kernelagent.tools.virtual.numerics import Array
 
-Whole = NDArray[np.int64]
+Int64Array = NDArray[np.int64]
 
 
 class NotBatchable(Exception):
@@ -33,16 +33,16 @@ class TooManyTogether(NotBatchable):
 class Runs:
     """Stretches of `length` bytes from `start`, ordered by program; each has lanes that follow each other."""
 
-    program: Whole
+    program: Int64Array
     """Places in the chunk of programs, ascending."""
-    start: Whole
-    length: Whole
+    start: Int64Array
+    length: Int64Array
 
     @property
-    def end(self) -> Whole:
+    def end(self) -> Int64Array:
         return self.start + self.length
 
-    def for_each_of(self, programs: Whole) -> Runs:
+    def for_each_of(self, programs: Int64Array) -> Runs:
         """The same of every one of these programs."""
         times = programs.size
         start, length = (np.tile(item, times) for item in (self.start, self.length))
@@ -83,7 +83,7 @@ class Access:
     shape: tuple[int, ...] = ()
     """Of each program's block of lanes."""
     rows: Regular | None = None
-    first_lanes: Whole | None = None
+    first_lanes: Int64Array | None = None
     """Of each run, where there are no `rows`; None: the lanes of some run do not follow each other."""
 
     def same_lanes(self, other: Access) -> bool:
@@ -129,7 +129,7 @@ def regular(pointers: Array, mask: Array | None, item_bytes: int) -> Regular | N
     return Regular(corner, inside[..., 0], inside.shape[-1], swapped)
 
 
-def runs_of_rows(rows: Regular, item_bytes: int, programs: Whole) -> Runs:
+def runs_of_rows(rows: Regular, item_bytes: int, programs: Int64Array) -> Runs:
     """`programs`: the place of each program of `rows`."""
     each = math.prod(rows.start.shape[1:])
     start = rows.start.reshape(-1).astype(np.int64)
@@ -138,8 +138,8 @@ def runs_of_rows(rows: Regular, item_bytes: int, programs: Whole) -> Runs:
 
 
 def runs_of_lanes(
-    pointers: Array, mask: Array, item_bytes: int, programs: Whole
-) -> tuple[Runs, Whole | None]:
+    pointers: Array, mask: Array, item_bytes: int, programs: Int64Array
+) -> tuple[Runs, Int64Array | None]:
     """Both of shape (programs, *shape); `programs`: the place of each. Also the first lane of each run.
 
     None for these where a run skips a lane.

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from kernelagent.tools.virtual.batched.accesses import Access, NotBatchable, Whole
+from kernelagent.tools.virtual.batched.accesses import Access, Int64Array, NotBatchable
 
 _EVERYBODY = -1
 _SEVERAL = -2
@@ -16,14 +16,14 @@ _SEVERAL = -2
 class Stretches:
     """Disjoint stretches of memory in order, and the program that has each."""
 
-    start: Whole
-    end: Whole
-    program: Whole
-    earliest: Whole
+    start: Int64Array
+    end: Int64Array
+    program: Int64Array
+    earliest: Int64Array
     """The first and the last operation that changed it."""
-    latest: Whole
+    latest: Int64Array
 
-    def touched_by(self, start: Whole, end: Whole) -> tuple[Whole, Whole]:
+    def touched_by(self, start: Int64Array, end: Int64Array) -> tuple[Int64Array, Int64Array]:
         """First and last stretch that each interval overlaps; none where the first is larger."""
         first = np.searchsorted(self.end, start, side="right")
         last = np.searchsorted(self.start, end, side="left") - 1
@@ -69,7 +69,7 @@ def require_no_conflicts(accesses: list[Access]) -> None:
 
 
 def _require_own_lanes(
-    load: Access, changed: Stretches, first: Whole, last: Whole, changes: list[Access]
+    load: Access, changed: Stretches, first: Int64Array, last: Int64Array, changes: list[Access]
 ) -> None:
     """Raises `NotBatchable` unless each lane loads what it stored itself, or there is a barrier between."""
     early = changed.earliest < load.sequence
@@ -105,7 +105,9 @@ def _meet(one: Access, other: Access) -> bool:
     return bool((reach[before[some] - 1] > other.runs.start[some]).any())
 
 
-def _clusters(start: Whole, end: Whole, program: Whole, tag: Whole, sequence: Whole) -> Stretches:
+def _clusters(
+    start: Int64Array, end: Int64Array, program: Int64Array, tag: Int64Array, sequence: Int64Array
+) -> Stretches:
     order = np.argsort(start, kind="stable")
     start, end, program, tag = start[order], end[order], program[order], tag[order]
     sequence = sequence[order]
@@ -128,10 +130,10 @@ def _clusters(start: Whole, end: Whole, program: Whole, tag: Whole, sequence: Wh
 class Territory:
     """Merged memory ranges that earlier programs of a launch wrote or read."""
 
-    start: Whole = field(default_factory=lambda: np.empty(0, dtype=np.int64))
-    end: Whole = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    start: Int64Array = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    end: Int64Array = field(default_factory=lambda: np.empty(0, dtype=np.int64))
 
-    def add(self, start: Whole, end: Whole) -> None:
+    def add(self, start: Int64Array, end: Int64Array) -> None:
         start, end = np.concatenate((self.start, start)), np.concatenate((self.end, end))
         order = np.argsort(start, kind="stable")
         start, reach = start[order], np.maximum.accumulate(end[order])
@@ -139,7 +141,7 @@ class Territory:
         self.start = start[at]
         self.end = reach[np.append(at[1:], reach.size) - 1]
 
-    def meets(self, start: Whole, end: Whole) -> bool:
+    def meets(self, start: Int64Array, end: Int64Array) -> bool:
         """Whether any of the intervals overlaps what is held."""
         if not self.start.size or not start.size:
             return False

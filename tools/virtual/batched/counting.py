@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelagent.tools.virtual.batched.accesses import Access, Whole
+from kernelagent.tools.virtual.batched.accesses import Access, Int64Array
 from kernelagent.tools.virtual.traffic import Touches
 
 _FULL = np.uint64(0xFFFFFFFFFFFFFFFF)
@@ -17,7 +17,7 @@ def touches_of(accesses: list[Access]) -> Touches:
     lanes = masked = 0
     requested = {False: 0, True: 0}
     atomics: list[NDArray[np.uint64]] = []
-    rows: list[tuple[Whole, Whole, Whole, NDArray[np.uint64], Whole]] = []
+    rows: list[tuple[Int64Array, Int64Array, Int64Array, NDArray[np.uint64], Int64Array]] = []
     for item in accesses:
         runs, write = item.runs, item.kind != "load"
         if not runs.start.size:
@@ -57,7 +57,7 @@ def touches_of(accesses: list[Access]) -> Touches:
     )
 
 
-def _pieces(one: Access) -> tuple[Whole, Whole, NDArray[np.uint64]]:
+def _pieces(one: Access) -> tuple[Int64Array, Int64Array, NDArray[np.uint64]]:
     """Program, 2-KiB piece and mask of its sectors; pieces ascend within a program, none twice."""
     runs = one.runs
     low = runs.start >> _SECTOR_SHIFT

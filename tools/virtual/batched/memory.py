@@ -13,11 +13,11 @@ from triton.runtime import interpreter as stock
 
 from kernelagent.tools.virtual.batched.accesses import (
     Access,
+    Int64Array,
     NotBatchable,
     Regular,
     Runs,
     TooManyTogether,
-    Whole,
     regular,
     runs_of_lanes,
     runs_of_rows,
@@ -53,7 +53,7 @@ class _Lanes:
     pointers: Array
     mask: Array | None
     """None: all are switched on. (1, *shape) where it is the same in all programs."""
-    places: Whole
+    places: Int64Array
     """The programs' places in the chunk."""
     rows: Regular | None
     region: _Region | None
@@ -85,7 +85,7 @@ class BatchedMemory:
         self.accesses: list[Access] = []
         self.largest = 1
         """The most lanes that one operation of a program had so far."""
-        self._everybody: Whole = np.zeros(1, dtype=np.int64)
+        self._everybody: Int64Array = np.zeros(1, dtype=np.int64)
         self._undo: list[Callable[[], None]] = []
         self._regions: list[_Region] = []
         self._lows = self._highs = np.zeros(0, dtype=np.int64)
@@ -272,7 +272,7 @@ class BatchedMemory:
             region = self._regions[int(regions[0])]
         return _Lanes(pointers, mask, places, rows, region)
 
-    def _check(self, runs: Runs) -> Whole | None:
+    def _check(self, runs: Runs) -> Int64Array | None:
         """The storage of each run, as its index; None if there are no such storages or runs."""
         if not runs.start.size:
             return None
@@ -291,7 +291,7 @@ class BatchedMemory:
             data = data[self.active]
         return np.broadcast_to(data, shape) if data.shape != shape else data
 
-    def _of_all(self, data: Array, places: Whole) -> Array:
+    def _of_all(self, data: Array, places: Int64Array) -> Array:
         if places.size == self.programs:
             return data
         wide = np.zeros((self.programs, *data.shape[1:]), data.dtype)

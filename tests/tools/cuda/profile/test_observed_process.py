@@ -48,7 +48,7 @@ def context(fork_server: ForkServer) -> Iterator[JudgeContext]:
 
 def started(context: JudgeContext, scratch: Path, source: str = CANDIDATE) -> CandidateProcess:
     process = CandidateProcess(
-        context.warm,
+        context.fork_server,
         source=source,
         device="virtual",
         target=context.device.target,

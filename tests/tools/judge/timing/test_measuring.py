@@ -104,7 +104,7 @@ def measured(
         scratch = tmp_path / str(next(number))
         scratch.mkdir()
         process = CandidateProcess(
-            context.warm,
+            context.fork_server,
             source=source,
             device="virtual",
             target=context.device.target,
@@ -164,7 +164,7 @@ def test_what_is_timed_has_the_given_weights_and_so_has_what_it_is_compared_with
     context.oracle.use_weights({name: value + 1 for name, value in given.items()})
     start = partial(
         CandidateProcess,
-        context.warm,
+        context.fork_server,
         source=HONEST,
         device="virtual",
         target=context.device.target,
