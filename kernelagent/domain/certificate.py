@@ -82,8 +82,9 @@ def certified(
 
 
 def as_data(record: Certified) -> dict[str, Any]:
-    """What stands in the file: without the fields that are None."""
+    """What stands in the file: without the fields that are None, and without the device's data sheet."""
     data: dict[str, Any] = _without_none(to_data(record))
+    data["device"].pop("operations_per_s")
     return data
 
 
