@@ -157,9 +157,7 @@ def _not_verified(evaluation: Evaluation) -> list[str]:
     if evaluation.mode != "eval":
         rows.insert(1, "gradients of gradients (create_graph=True)")
     if evaluation.device.kind == "virtual":
-        rows.append(
-            "speed, real hardware, races within a program"
-        )
+        rows.append("speed, real hardware, races within a program")
     if any(item.executed is not None for item in evaluation.input_sets):
         rows.append("the numbers at full size where a smaller one was executed, as said above")
     return rows
