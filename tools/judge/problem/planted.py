@@ -90,7 +90,8 @@ def planted(
     """
     reason = ""
     start = generator.get_state()
-    most = _LADDER[0][1] if _is_elementwise(natural, exact) else _MOST_IN_SUMS
+    elementwise = _is_elementwise(natural, exact)
+    most = _LADDER[0][1] if elementwise else _MOST_IN_SUMS
     for freedom, cap in dict.fromkeys((freedom, min(cap, most)) for freedom, cap in _LADDER):
         generator.set_state(start)
         reach = _Reach(freedom, cap, literals, generator)
@@ -108,7 +109,7 @@ def planted(
             reason = f"the reference refuses it: {message[-1]:.200}"
             continue
         if is_known(given, right, given, scales) and is_known(moved, right, given, scales):
-            return Planted(tensors, moved, freedom)
+            return Planted(tensors, moved if elementwise else _by_the_widest(moved, right), freedom)
         reason = "the reference's answer does not outlast its own rounding"
     return Dropped(kind, reason)
 
@@ -337,19 +338,42 @@ def _rounded(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     return tensor.to(torch.float64) * (1 + unit_roundoff(tensor.dtype) * signs)
 
 
+def _by_the_widest(moved: Any, right: Any) -> Any:
+    """Each element moved as far as the one that moves furthest: one draw may move a sum by nothing."""
+
+    def widest(a: Any, exact: Any) -> Any:
+        if not isinstance(exact, torch.Tensor) or not exact.is_floating_point() or not exact.dim():
+            return a
+        off = torch.where(exact.isfinite(), (a - exact).abs(), 0.0)
+        return exact + off.amax() if off.numel() else a
+
+    return tree_map(widest, moved, right)
+
+
 def _is_elementwise(natural: Tensors, exact: Float64) -> bool:
-    """Whether one element of the inputs decides one of each output."""
-    changed = {}
-    for name, tensor in natural.items():
-        flat = _flat(tensor) if _is_free(tensor) else tensor
-        if _is_free(tensor):
-            flat[0] = flat[0] * 1.5 + 0.25
-        changed[name] = flat.reshape(tensor.shape).to(tensor.dtype)
+    """Whether one element of the inputs decides one of each output: the first, the middle and the last are asked.
+
+    The first of a row is in no other sum from the end, the last in no other from the beginning.
+    """
     try:
-        pairs = zip(leaves(exact(natural)), leaves(exact(changed)), strict=True)
-        return all(int((a != b).sum()) <= 1 for (_, a), (_, b) in pairs if torch.is_tensor(a))
+        usual = list(leaves(exact(natural)))
+        for share in (0.0, 0.5, 1.0):
+            changed = {name: _with_one_larger(t, share) for name, t in natural.items()}
+            pairs = zip(usual, leaves(exact(changed)), strict=True)
+            if any(int((a != b).sum()) > 1 for (_, a), (_, b) in pairs if torch.is_tensor(a)):
+                return False
     except REFUSALS:
         return False
+    return True
+
+
+def _with_one_larger(tensor: torch.Tensor, share: float) -> torch.Tensor:
+    """The element at this share of the tensor becomes larger than all others."""
+    if not _is_free(tensor):
+        return tensor
+    flat = _flat(tensor)
+    flat[int(share * (flat.numel() - 1))] = 1.5 * float(flat.abs().max()) + 0.25
+    return flat.reshape(tensor.shape).to(tensor.dtype)
 
 
 def _further(one: Any, other: Any, right: Any) -> Any:

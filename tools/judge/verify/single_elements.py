@@ -11,6 +11,7 @@ from kernelagent.tools.torch_dtypes import HALVES
 
 _OF_ITSELF = 0.1
 _OF_NATURAL = 0.01
+_LEAST = 1e-100
 _ROUNDINGS = 1000.0
 """How many times what rounding the inputs does; a sum of many terms in another order loses hundreds."""
 _ROUNDINGS_OF_HALVES = 32.0
@@ -33,7 +34,9 @@ def first_far_off(
     ours, theirs, other = (t.reshape(-1).to(right) for t in (candidate, eager, moved))
     known = (theirs - right).abs().maximum((other - right).abs())
     times = _ROUNDINGS_OF_HALVES if eager.dtype in HALVES else _ROUNDINGS
-    limit = (_OF_ITSELF * right.abs()).maximum(times * known).clamp_min(_OF_NATURAL * natural_rms)
+    # Where the right answer is exactly zero the limit may be, too.
+    least = max(_OF_NATURAL * natural_rms, _LEAST)
+    limit = (_OF_ITSELF * right.abs()).maximum(times * known).clamp_min(least)
     over = (ours - right).abs() / limit
     over = torch.where(over.isfinite() & ours.isfinite() & right.isfinite(), over, 0.0)
     if not over.numel() or float(over.max()) <= 1:
