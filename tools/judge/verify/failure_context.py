@@ -23,6 +23,8 @@ _LARGEST = 16 << 20
 """Bytes of an answer that is still kept."""
 _MOST_OPERANDS = 16
 _SCALES = frozenset({"weight", "scale", "gamma"})
+_FEWEST_WRONG = 8
+"""Wrong elements that tell a pattern; in a small output half of it do."""
 _OLD_WEIGHTS = "the last change of the weights"
 
 
@@ -123,6 +125,10 @@ def refusal_of(comparison: Comparison, trial: Trial, memory: Memory) -> Rejected
     code = _CODE_OF_PATTERN.get(result.pattern or "", reason.code)
     if code == "wrong_output" and result.detail.get("share_wrong") == 1.0:
         # An output of NaN only may have been computed, or never written: keep the code of the comparison.
+        code = reason.code
+    share = result.detail.get("share_wrong", 1.0)
+    if share < 0.5 and share * failure.candidate.numel() < _FEWEST_WRONG:
+        # A handful of elements is like some other answer by chance.
         code = reason.code
     detail = {**reason.detail, **result.detail, **where}
     if "output" in detail:
