@@ -17,10 +17,18 @@ _SUM = "round(float(x.double().sum()), 6)"
 """Exact for numbers of `torch.rand`, in whatever order they stand."""
 
 
+_KEPT = ("output_aliased",)
+"""What keeps a result is met where the result's memory is asked for, too."""
+
+
 def _relu(
-    name: str, *edits: tuple[str, str], code: str | None = None, needs_gpu: bool = False
+    name: str,
+    *edits: tuple[str, str],
+    code: str | None = None,
+    also: tuple[str, ...] = (),
+    needs_gpu: bool = False,
 ) -> Fixture:
-    return Fixture(name, _RELU, edited(_HONEST, *edits), code, needs_gpu=needs_gpu)
+    return Fixture(name, _RELU, edited(_HONEST, *edits), code, needs_gpu=needs_gpu, also=also)
 
 
 def _cached(key: str) -> tuple[tuple[str, str], ...]:
@@ -198,14 +206,30 @@ THREATS: tuple[Threat, ...] = (
         "refused",
         "each call brings new values, also in the same memory, of the same shape and with the same sum",
         (
-            _relu("keyed-on-the-pointer", *_cached("x.data_ptr()"), code="stale_output"),
+            _relu(
+                "keyed-on-the-pointer",
+                *_cached("x.data_ptr()"),
+                code="stale_output",
+                also=_KEPT,
+            ),
             _relu(
                 "keyed-on-the-pointer-and-version",
                 *_cached("(x.data_ptr(), x._version)"),
                 code="stale_output",
+                also=_KEPT,
             ),
-            _relu("keyed-on-the-shape", *_cached("tuple(x.shape)"), code="stale_output"),
-            _relu("keyed-on-the-version", *_cached("x._version"), code="stale_output"),
+            _relu(
+                "keyed-on-the-shape",
+                *_cached("tuple(x.shape)"),
+                code="stale_output",
+                also=_KEPT,
+            ),
+            _relu(
+                "keyed-on-the-version",
+                *_cached("x._version"),
+                code="stale_output",
+                also=_KEPT,
+            ),
             _relu(
                 "returns-the-previous-output-for-the-same-sum",
                 (_SUPER, _SUPER + "        self.key = self.kept = None\n"),
@@ -218,6 +242,7 @@ THREATS: tuple[Threat, ...] = (
                 (_RETURN, "        self.key, self.kept = key, out\n        return out\n"),
                 # Its right answers to a call that is repeated come without a launch.
                 code="no_kernel",
+                also=_KEPT,
             ),
             _relu(
                 "computes-the-previous-output-for-the-same-sum",

@@ -40,6 +40,8 @@ class Fixture:
     mode: Mode = "eval"
     needs_gpu: bool = False
     """True when what it does exists on `cuda` only."""
+    also: tuple[str, ...] = ()
+    """Codes that are as right, where it depends on what is drawn which of two faults is met first."""
     on_cuda: tuple[str, ...] = ()
     """Codes that are as right on `cuda`, where a launch that `virtual` refuses may go through."""
 
@@ -50,7 +52,7 @@ class Fixture:
 
     def codes(self, device: str) -> frozenset[str | None]:
         """What it may be refused with on a device kind; None: accepted."""
-        return frozenset({self.code, *(self.on_cuda if device == "cuda" else ())})
+        return frozenset({self.code, *self.also, *(self.on_cuda if device == "cuda" else ())})
 
 
 @dataclass(frozen=True)

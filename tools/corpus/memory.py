@@ -17,9 +17,11 @@ def _of(
     name: str,
     *edits: tuple[str, str],
     code: str | None = None,
+    also: tuple[str, ...] = (),
     on_cuda: tuple[str, ...] = (),
 ) -> Fixture:
-    return Fixture(name, base, edited(honest_kernel(base), *edits), code, on_cuda=on_cuda)
+    source = edited(honest_kernel(base), *edits)
+    return Fixture(name, base, source, code, also=also, on_cuda=on_cuda)
 
 
 _ATOMIC = (
@@ -365,6 +367,7 @@ THREATS: tuple[Threat, ...] = (
                 "result-written-into-the-input",
                 (_EMPTY, "        out = x\n"),
                 code="input_mutated",
+                also=("output_aliased",),
             ),
         ),
         (

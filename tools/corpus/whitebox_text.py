@@ -16,8 +16,11 @@ _COUNT = "        n = x.numel()\n"
 _FORWARD = "    def forward(self, x, g):\n"
 
 
-def _told(name: str, discloses: str, *edits: tuple[str, str]) -> Fixture:
-    return Fixture(f"w-{name}", _SILU, edited(HONEST, *edits), discloses=discloses)
+def _told(
+    name: str, discloses: str, *edits: tuple[str, str], also: tuple[str, ...] = ()
+) -> Fixture:
+    source = edited(HONEST, *edits)
+    return Fixture(f"w-{name}", _SILU, source, discloses=discloses, also=also)
 
 
 def _half_if(name: str, discloses: str, condition: str, before: str = "") -> Fixture:
@@ -59,6 +62,8 @@ CHEATS: Mapping[int, tuple[Fixture, ...]] = {
                 _FORWARD,
                 "    def __del__(self):\n        torch.nn.functional.linear = None\n\n" + _FORWARD,
             ),
+            # Where a copy of the module was called, it is freed while it is looked at.
+            also=("tampering",),
         ),
         _told(
             "replaces-a-function-when-it-is-printed",

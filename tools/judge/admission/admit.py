@@ -39,7 +39,8 @@ def admission_of(
     The oracle is left with the weights as given.
     """
     generator = torch.Generator().manual_seed(fresh_seed())
-    natural = draw(source, constant=constant)
+    # The same draw every time: its tolerances stand in the first prompt, and no candidate is judged on it.
+    natural = draw(source, constant=constant, seed=lambda: 0)
     oracle.use_weights(oracle.given_weights)
     scale = compare.scales_of(oracle.in_float64_or_eager(natural))
     first = trial_on(oracle, source.name, "natural", natural, scale, generator)

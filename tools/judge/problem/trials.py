@@ -106,12 +106,12 @@ def fresh_seed() -> int:
     return secrets.randbelow(_SEEDS)
 
 
-def draw(source: InputSource, *, constant: bool) -> Arguments:
+def draw(source: InputSource, *, constant: bool, seed: Callable[[], int] = fresh_seed) -> Arguments:
     """One natural draw; where there are only example tensors, fresh ones of the same kind."""
-    arguments = source.draw(fresh_seed())
+    arguments = source.draw(seed())
     if not constant:
         return arguments
-    generator = torch.Generator().manual_seed(fresh_seed())
+    generator = torch.Generator().manual_seed(seed())
     return _pair(with_tensors(arguments, fresh_inputs(named_tensors(arguments), generator)))
 
 
