@@ -15,7 +15,7 @@ keyring = typer.Typer(
     no_args_is_help=True, help="Keep the keys of model providers in the OS keyring."
 )
 _NO_KEYRING = (
-    "the package keyring is not installed: pip install 'kernelagent[keyring]'; or set the variable in "
+    "the package keyring is not installed: pip install -e '.[keyring]'; or set the variable in "
     "the environment"
 )
 

@@ -114,7 +114,7 @@ def _providers() -> set[str] | None:
     if result is None or result.origin is None:
         raise ModelError(
             "this model needs litellm, which is not installed; install the extra: "
-            "pip install 'kernelagent[llm]'"
+            "pip install -e '.[llm]'"
         )
     folder = Path(result.origin).parent
     try:

@@ -84,7 +84,8 @@ class Connection:
         self._host = host
         if importlib.util.find_spec("ray") is None:
             raise UsageError(
-                "--ray needs Ray: pip install 'kernelagent[ray]', here and on each node"
+                "--ray needs Ray, the extra kernelagent[ray]: pip install -e '.[ray]' in a checkout, "
+                "here and on each node"
             )
         if address.startswith("ray://"):
             raise UsageError(
