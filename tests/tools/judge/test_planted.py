@@ -10,7 +10,13 @@ import torch
 from kernelagent.tools.judge.problem.dynamic import Dynamic, hidden
 from kernelagent.tools.judge.problem.inputs import InputSource
 from kernelagent.tools.judge.problem.literals import NONE, Literals, literals_of
-from kernelagent.tools.judge.problem.planted import Planted, can_plant, planted, planted_weights
+from kernelagent.tools.judge.problem.planted import (
+    Planted,
+    can_plant,
+    is_elementwise,
+    planted,
+    planted_weights,
+)
 from kernelagent.tools.judge.problem.probes import Dropped
 from kernelagent.tools.judge.verify.single_elements import first_far_off
 
@@ -20,14 +26,19 @@ def seeded(seed=0):
 
 
 def made(kind, tensor, literals=NONE, seed=1, of=lambda x: x * 2):
+    def exact(tensors):
+        return of(tensors["x"].double() if tensors["x"].is_floating_point() else tensors["x"])
+
+    given = {"x": tensor}
     return planted(
         kind,
-        {"x": tensor},
+        given,
         literals,
         seeded(seed),
         lambda t: of(t["x"]),
-        lambda t: of(t["x"].double() if t["x"].is_floating_point() else t["x"]),
+        exact,
         scales={"output": 1.0},
+        elementwise=is_elementwise(given, exact),
     )
 
 

@@ -81,16 +81,17 @@ def planted(
     exact: Float64,
     *,
     scales: Mapping[str, float],
+    elementwise: bool,
     nonfinite_share: float = 0.0,
 ) -> Planted | Dropped:
     """The probe of this kind from a fresh natural draw; `eager` and `exact` are the reference's answers.
 
     What has no answer is tried nearer to the natural values, then dropped. `scales`: of the outputs on
-    natural inputs, by name; `nonfinite_share` as for `make_probe`.
+    natural inputs, by name; `elementwise`: what `is_elementwise` says of the reference;
+    `nonfinite_share` as for `make_probe`.
     """
     reason = ""
     start = generator.get_state()
-    elementwise = _is_elementwise(natural, exact)
     most = _LADDER[0][1] if elementwise else _MOST_IN_SUMS
     for freedom, cap in dict.fromkeys((freedom, min(cap, most)) for freedom, cap in _LADDER):
         generator.set_state(start)
@@ -350,7 +351,7 @@ def _by_the_widest(moved: Any, right: Any) -> Any:
     return tree_map(widest, moved, right)
 
 
-def _is_elementwise(natural: Tensors, exact: Float64) -> bool:
+def is_elementwise(natural: Tensors, exact: Float64) -> bool:
     """Whether one element of the inputs decides one of each output: the first, the middle and the last are asked.
 
     The first of a row is in no other sum from the end, the last in no other from the beginning.

@@ -9,6 +9,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any, Literal
 
 import torch
@@ -24,6 +25,7 @@ from kernelagent.tools.judge.problem.load import Arguments
 from kernelagent.tools.judge.problem.oracle import Expected, Oracle
 from kernelagent.tools.judge.problem.planted import (
     can_plant,
+    is_elementwise,
     is_known,
     planted,
     planted_weights,
@@ -294,6 +296,10 @@ def _of_source(
     def exact(tensors: Mapping[str, torch.Tensor]) -> Any:
         return _below_overflow(oracle.in_float64_or_eager(_pair(with_tensors(natural, tensors))))
 
+    @cache
+    def elementwise() -> bool:
+        return is_elementwise(named_tensors(natural), exact)
+
     for at, name in enumerate(probes):
         moved = None
         if name == "natural":
@@ -306,7 +312,7 @@ def _of_source(
             fresh = named_tensors(draw(source, constant=constant))
             made = planted(
                 name, fresh, literals, generator, eager, exact,
-                scales=scale, nonfinite_share=usual,
+                scales=scale, elementwise=elementwise(), nonfinite_share=usual,
             )  # fmt: skip
             if isinstance(made, Dropped):
                 yield made
