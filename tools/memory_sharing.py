@@ -5,13 +5,14 @@ Asked of the candidate in its own process and of the reference in the judge's, i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
-from torch.utils._pytree import tree_leaves
+
+from kernelagent.tools.tensors import tensors_of
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,7 @@ class Sharing:
 
 def sharing_of(output: Any, arguments: Any) -> Sharing:
     """Of one call's result; tensors without elements and without memory share nothing."""
-    results, given = list(_tensors(output)), list(_tensors(arguments))
+    results, given = tensors_of(output), tensors_of(arguments)
     storages = {t.untyped_storage().data_ptr(): t.untyped_storage().nbytes() for t in results}
     return Sharing(
         outputs=tuple(
@@ -85,7 +86,3 @@ def _range(tensor: torch.Tensor) -> tuple[int, int]:
     reach = sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride(), strict=True))
     size, first = tensor.element_size(), int(tensor.storage_offset())
     return first * size, (first + reach + 1) * size
-
-
-def _tensors(value: Any) -> Iterator[torch.Tensor]:
-    return (leaf for leaf in tree_leaves(value) if isinstance(leaf, torch.Tensor))

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch.utils._pytree import tree_leaves
 
 from kernelagent.tools.torch_dtypes import name_of
 
@@ -27,6 +28,11 @@ class NotPortable(Exception):
 
 class Malformed(Exception):
     """A description that does not describe anything; whoever sent it broke the protocol."""
+
+
+def tensors_of(value: Any) -> list[torch.Tensor]:
+    """The tensors of a nest."""
+    return [leaf for leaf in tree_leaves(value) if isinstance(leaf, torch.Tensor)]
 
 
 @dataclass(frozen=True)

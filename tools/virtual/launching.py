@@ -279,8 +279,8 @@ class Launcher:
         hints.false.clear()
         sampling = counting and not self.whole_grids
         programs, share = sampled(launch, self.places) if sampling else (None, 1.0)
-        self.interpreter.after_chunk = self._forget_pages if counting else _nothing
-        self.interpreter.after_chunk()
+        if counting:
+            self._forget_pages()
         spent = self._seconds - self._seconds_left
         clock = Clock(launch, self._seconds_left, spent, projects=not counting)
         observers: list[Observer] = [clock]
@@ -310,6 +310,7 @@ class Launcher:
                 limit=deadline(self._seconds_left, clock.late),
                 # What is counted of a part is scaled up.
                 enough_s=min(_COUNTED_S, self._seconds_left / 4) if counting else None,
+                after_chunk=self._forget_pages if counting else None,
             )
         finally:
             logged.seconds = time.perf_counter() - began
@@ -327,8 +328,8 @@ class Launcher:
 
     def _forget_pages(self) -> None:
         """Pages of tensors without contents count again at each of their addresses."""
-        for hollow in self._unfilled.values():
-            hollow.forget_pages()
+        for addresses in self._unfilled.values():
+            addresses.forget_pages()
 
     def _run_in_turns(self, logged: Logged, bound: Bound, secret: int) -> None:
         seconds = min(_IN_TURNS_S, self._seconds_left / 2)
@@ -368,10 +369,6 @@ class Launcher:
             if known is not None:
                 known.close()
         return self._unfilled[key].memory, 0
-
-
-def _nothing() -> None:
-    """After a chunk of programs on real contents."""
 
 
 def _place(error: BaseException) -> dict[str, int]:

@@ -86,8 +86,8 @@ class RaceChecker:
     ignores_operations = True
 
     def __init__(self, non_synchronizing_atomics: frozenset[int] = frozenset()) -> None:
-        """`non_synchronizing_atomics`: lines of atomics whose value decides nothing, so that nobody waits for them."""
-        self._idle_atomics = non_synchronizing_atomics
+        """`non_synchronizing_atomics`: lines of those whose value decides nothing: nobody waits for them."""
+        self._non_synchronizing = non_synchronizing_atomics
         self._launch: Launch | None = None
         self._programs: list[Program] = []
         self._regions: list[_Region] = []
@@ -222,7 +222,7 @@ class RaceChecker:
         return others if others.any() else None
 
     def _meet(self, addresses: Addresses) -> None:
-        if self._idle_atomics and line_now() in self._idle_atomics:
+        if self._non_synchronizing and line_now() in self._non_synchronizing:
             return
         self.order_matters = True
         if addresses.size > FLAG_LANES:

@@ -208,26 +208,8 @@ def _kernels(
     for at, row in enumerate(launches):
         by_name.setdefault(str(row["kernel"]), []).append(at)
     return tuple(
-        replace(
-            _kernel(launches, costs, useful, places, total_us),
-            waves=_waves(launches, costs, places, ceilings),
-        )
-        for places in by_name.values()
+        _kernel(launches, costs, useful, places, total_us, ceilings) for places in by_name.values()
     )
-
-
-def _waves(
-    launches: Sequence[Mapping[str, Any]],
-    costs: Sequence[_Cost],
-    places: Sequence[int],
-    ceilings: DeviceCeilings,
-) -> float | None:
-    heaviest = max(places, key=lambda at: costs[at][2].us)
-    row, machine = launches[heaviest], costs[heaviest][1]
-    threads = 32 * row["options"]["num_warps"]
-    resident = round(machine.occupancy * ceilings.threads_per_sm / threads)
-    x, y, z = row["grid"]
-    return round(x * y * z / (ceilings.sms * resident), 2) if resident else None
 
 
 def _kernel(
@@ -236,12 +218,15 @@ def _kernel(
     useful: Sequence[float],
     places: Sequence[int],
     total_us: float,
+    ceilings: DeviceCeilings,
 ) -> KernelFacts:
     heaviest = max(places, key=lambda at: costs[at][2].us)
     row, (_, machine, cost) = launches[heaviest], costs[heaviest]
     spent = sum(costs[at][2].us for at in places)
     traffics = [costs[at][0] for at in places]
     x, y, z = row["grid"]
+    threads = 32 * row["options"]["num_warps"]
+    resident = round(machine.occupancy * ceilings.threads_per_sm / threads)
     return KernelFacts(
         name=str(row["kernel"]),
         launches=len(places),
@@ -255,6 +240,7 @@ def _kernel(
         shared_bytes=machine.shared_bytes,
         occupancy=machine.occupancy,
         occupancy_limiter=machine.occupancy_limiter,
+        waves=round(x * y * z / (ceilings.sms * resident), 2) if resident else None,
         tensor_core=machine.tensor_core,
         load_widths={str(width): count for width, count in machine.load_widths.items()},
         loaded_bytes=sum(t.load_sector_bytes - t.l1_bytes for t in traffics),

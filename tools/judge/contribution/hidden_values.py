@@ -19,13 +19,13 @@ from kernelagent.tools.judge.contribution.left_to_kernels import computing
 from kernelagent.tools.judge.problem.context import JudgeContext
 from kernelagent.tools.judge.problem.inputs import InputSource
 from kernelagent.tools.judge.problem.load import Arguments
-from kernelagent.tools.judge.problem.memory_need import tensors_of
 from kernelagent.tools.judge.problem.oracle import same_bits
 from kernelagent.tools.judge.problem.probes import named_tensors, with_tensors
 from kernelagent.tools.judge.problem.trials import draw, fresh_seed, trial_on
 from kernelagent.tools.judge.verify import compare
 from kernelagent.tools.judge.verify.candidate_process import CandidateProcess, Replayed
 from kernelagent.tools.judge.verify.rejection import Rejected
+from kernelagent.tools.tensors import tensors_of
 from kernelagent.tools.virtual.eager import EagerRow
 
 PROBE = "hidden values"

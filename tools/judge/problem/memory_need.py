@@ -8,10 +8,10 @@ from typing import Any
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
 
 from kernelagent.tools.judge.problem.inputs import meta_twin
 from kernelagent.tools.judge.problem.load import Arguments
+from kernelagent.tools.tensors import tensors_of
 
 BASE_BYTES = 1 << 30
 """Judge, fork server, runner and executor before the first tensor, together; measured 0.9 GB."""
@@ -102,11 +102,6 @@ def _columns(
     else:
         places = result.numel() // max(1, weight.shape[0])
     return 8 * per_place * places
-
-
-def tensors_of(value: Any) -> list[torch.Tensor]:
-    """The tensors of a nest."""
-    return [leaf for leaf in tree_leaves(value) if isinstance(leaf, torch.Tensor)]
 
 
 def bytes_of(tensor: torch.Tensor) -> int:

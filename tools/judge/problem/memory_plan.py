@@ -17,7 +17,7 @@ from kernelagent.domain.errors import EnvironmentFault, ProblemError
 from kernelagent.tools.judge.problem.inputs import InputSource, input_sources, meta_twin, work_of
 from kernelagent.tools.judge.problem.load import Arguments, LoadedProblem
 from kernelagent.tools.judge.problem.memory_limit import is_lack_of_memory
-from kernelagent.tools.judge.problem.memory_need import Need, bytes_of, need_of, tensors_of
+from kernelagent.tools.judge.problem.memory_need import Need, bytes_of, need_of
 from kernelagent.tools.judge.problem.oracle import inputs_do_not_fit
 from kernelagent.tools.judge.problem.smaller_sizes import (
     Scope,
@@ -28,6 +28,7 @@ from kernelagent.tools.judge.problem.smaller_sizes import (
     on_meta,
     with_sizes,
 )
+from kernelagent.tools.tensors import tensors_of
 
 _MOST_WORK = (24.0, 2.0, 0.25)
 """Work of one forward by level, in units of what is executed in about a second.

@@ -29,6 +29,7 @@ from kernelagent.tools.surroundings import (
     in_its_thread,
     settings_of,
 )
+from kernelagent.tools.tensors import tensors_of
 from kernelagent.tools.torch_dtypes import FLOAT_TYPES
 from kernelagent.tools.training_step import TrainingStep, differentiable, take
 
@@ -158,7 +159,7 @@ class Oracle:
         """True when a result's memory lives on in the module once its caller has let go of it."""
         self._restore(self._module)
         result = [self._run(self._module, *_cloned(arguments))]
-        memory = Watched(t for t in tree_leaves(result) if isinstance(t, torch.Tensor))
+        memory = Watched(tensors_of(result))
         result.clear()
         gc.collect()
         return memory.alive

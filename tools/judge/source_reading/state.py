@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 
 from kernelagent.tools.judge.source_reading.allowed import ATTRIBUTES, DUNDERS
 from kernelagent.tools.judge.source_reading.kernel_writes import handed, written_parameters
-from kernelagent.tools.judge.source_reading.kinds import Code, Remark
+from kernelagent.tools.judge.source_reading.kinds import Remark
 from kernelagent.tools.judge.source_reading.lifetimes import Lifetimes
 from kernelagent.tools.judge.source_reading.names import Function, Imported, Names, Own, Scope
-from kernelagent.tools.judge.source_reading.uses import as_written
+from kernelagent.tools.judge.source_reading.remarks import Remarks
 
 _CHANGES_A_CONTAINER = frozenset(
     "append appendleft extend insert pop popitem popleft remove clear update setdefault add discard sort reverse "
@@ -52,18 +52,13 @@ class State:
     def __init__(self, names: Names, lives: Lifetimes, source: str) -> None:
         self._names = names
         self._lives = lives
-        self._source = source
-        self._remarks: dict[tuple[int, Code], Remark] = {}
+        self._remarks = Remarks(source)
         self._written = written_parameters(names)
 
     def read(self, tree: ast.Module) -> Iterator[Remark]:
         """Every write that outlives its call, one for each line and kind."""
         self._all(tree, _Where(self._names.scopes[tree]))
-        yield from self._remarks.values()
-
-    def _remark(self, node: ast.AST, code: Code) -> None:
-        line = getattr(node, "lineno", 1)
-        self._remarks.setdefault((line, code), Remark(line, code, as_written(node, self._source)))
+        yield from self._remarks
 
     def _all(self, node: ast.AST, where: _Where) -> None:
         for child in ast.iter_child_nodes(node):
@@ -102,7 +97,7 @@ class State:
             self._visit(node.body, replace(where, scope=scope, later=where.scope.kind != "module"))
             return
         if where.scope.kind == "module" and node.name.startswith("__"):
-            self._remark(node, "overrides")
+            self._remarks.add(node, "overrides")
         first = node.args.args[0].arg if node.args.args else None
         record = first if _kind(where.scope.node, self._names) == "function" else None
         later = id(node) not in self._lives.at_construction
@@ -119,17 +114,17 @@ class State:
             case ast.Name():
                 outer = where.scope.outer_names.get(target.id)
                 if outer is not None and where.later:
-                    self._remark(shown, "keeps_state")
+                    self._remarks.add(shown, "keeps_state")
                 special = where.scope.kind == "module" and target.id.startswith("__")
                 if special and target.id not in ("__all__", "__version__", "__author__"):
-                    self._remark(shown, "overrides")
+                    self._remarks.add(shown, "overrides")
             case ast.Attribute():
                 self._attribute(target.value, target.attr, shown, where)
             case ast.Subscript():
                 base = target.value
                 stays = where.later and self._lives.outlives(base, where.scope)
                 if stays and not self._lives.is_followed(base):
-                    self._remark(shown, "keeps_state")
+                    self._remarks.add(shown, "keeps_state")
 
     def _attribute(self, base: ast.expr, name: str, shown: ast.AST, where: _Where) -> None:
         """A value given to an attribute."""
@@ -137,21 +132,21 @@ class State:
         objects = [m for m in meanings if isinstance(m, Own)]
         fresh = self._lives.is_fresh(base, where.scope)
         if any(isinstance(m, Imported) for m in meanings):
-            self._remark(shown, "changes_others")
+            self._remarks.add(shown, "changes_others")
         elif isinstance(base, ast.Name) and base.id == where.context:
             return
         elif any(m.kind in ("function", "kernel") for m in objects) or name.startswith("__"):
-            self._remark(shown, "unreadable")
+            self._remarks.add(shown, "unreadable")
         elif objects:
             module = any(_is_module(m.name, self._names) for m in objects)
             if module and (name in MODULE_METHODS or name == "forward"):
-                self._remark(shown, "overrides")
+                self._remarks.add(shown, "overrides")
             elif where.later and name not in self._lives.followed | {"training"} and not fresh:
-                self._remark(shown, "keeps_state")
+                self._remarks.add(shown, "keeps_state")
         elif (where.later or name not in ATTRIBUTES | {"requires_grad"}) and not (
             fresh and name in ATTRIBUTES
         ):
-            self._remark(shown, "changes_others")
+            self._remarks.add(shown, "changes_others")
 
     def _call(self, node: ast.Call, where: _Where) -> None:
         called = node.func
@@ -168,23 +163,23 @@ class State:
             else:
                 stays = _is_in_place(called.attr) and self._lives.outlives(base, where.scope)
             if stays and not self._lives.is_followed(base):
-                self._remark(node, "keeps_state")
+                self._remarks.add(node, "keeps_state")
         for argument in handed(node, self._names, where.scope, self._written):
             if self._lives.may_be_written(argument, where.scope):
-                self._remark(argument, "keeps_state")
+                self._remarks.add(argument, "keeps_state")
 
     def _class(self, node: ast.ClassDef) -> None:
         if node.keywords:
-            self._remark(node.keywords[0].value, "unreadable")
+            self._remarks.add(node.keywords[0].value, "unreadable")
         kind = _kind(node, self._names)
         if kind == "tensor":
-            self._remark(node.bases[0], "overrides")
+            self._remarks.add(node.bases[0], "overrides")
         for part in node.body:
             for name in _bound(part):
                 if name == "__del__":
-                    self._remark(part, "acts_later")
+                    self._remarks.add(part, "acts_later")
                 elif _is_override(name, kind):
-                    self._remark(part, "overrides")
+                    self._remarks.add(part, "overrides")
 
 
 def _is_override(name: str, kind: str) -> bool:

@@ -11,7 +11,7 @@ from typing import Literal
 
 from kernelagent.tools.judge.source_reading import kinds
 from kernelagent.tools.judge.source_reading.allowed import ATTRIBUTES, BUILTINS, MEMBERS, MODULES
-from kernelagent.tools.judge.source_reading.kinds import GUARDED, TELLING, Code, Remark
+from kernelagent.tools.judge.source_reading.kinds import GUARDED, TELLING, Remark
 from kernelagent.tools.judge.source_reading.names import (
     Function,
     Imported,
@@ -22,9 +22,9 @@ from kernelagent.tools.judge.source_reading.names import (
     Value,
     written_out,
 )
+from kernelagent.tools.judge.source_reading.remarks import Remarks
 from kernelagent.tools.judge.source_reading.tensors import is_read
 
-_LONGEST = 70
 Use = Literal["value", "base", "alias"]
 _KNOWN_PACKAGES = frozenset({"torch", "triton", "numpy"}) | sys.stdlib_module_names
 _OF_TYPES = frozenset(
@@ -58,20 +58,14 @@ class Uses:
     def __init__(self, names: Names, never_runs: frozenset[int], source: str) -> None:
         self._names = names
         self._never_runs = never_runs
-        self._source = source
-        self._remarks: dict[tuple[int, Code], Remark] = {}
+        self._remarks = Remarks(source)
 
     def read(self, tree: ast.Module) -> Iterator[Remark]:
         """Every use that is not on the allow-list, one for each line and kind."""
         for star in self._names.stars:
-            self._remark(star, "unreadable")
+            self._remarks.add(star, "unreadable")
         self._all(tree, _Place(self._names.scopes[tree]))
-        yield from self._remarks.values()
-
-    def _remark(self, node: ast.AST, code: Code) -> None:
-        line = getattr(node, "lineno", 1)
-        remark = Remark(line, code, as_written(node, self._source))
-        self._remarks.setdefault((line, code), remark)
+        yield from self._remarks
 
     def _all(self, node: ast.AST, place: _Place) -> None:
         for child in ast.iter_child_nodes(node):
@@ -81,7 +75,7 @@ class Uses:
         if id(node) in self._never_runs:
             return
         if is_read(node, self._names, place.scope) and not place.in_kernel and not place.guarded:
-            self._remark(node, "values_on_host")
+            self._remarks.add(node, "values_on_host")
         match node:
             case ast.Name(ctx=ast.Load()):
                 self._name(node, node, place, use)
@@ -124,12 +118,12 @@ class Uses:
                 self._compare(node, place)
             case ast.FormattedValue():
                 if _is_device(node.value) and not place.guarded:
-                    self._remark(node.value, "asks_where_it_runs")
+                    self._remarks.add(node.value, "asks_where_it_runs")
                 self._all(node, place)
             case ast.MatchClass():
                 for name in node.kwd_attrs:
                     if name not in ATTRIBUTES and name not in self._names.attributes:
-                        self._remark(node, kinds.of_attribute(name))
+                        self._remarks.add(node, kinds.of_attribute(name))
                 self._all(node, place)
             case _:
                 self._all(node, place)
@@ -159,7 +153,7 @@ class Uses:
         )
         relative = isinstance(node, ast.ImportFrom) and node.level > 0
         if relative or any(name.split(".")[0] not in _KNOWN_PACKAGES for name in names):
-            self._remark(node, "reaches_outside")
+            self._remarks.add(node, "reaches_outside")
 
     def _assign(self, node: ast.Assign | ast.AnnAssign | ast.NamedExpr, place: _Place) -> None:
         targets = node.targets if isinstance(node, ast.Assign) else [node.target]
@@ -191,7 +185,7 @@ class Uses:
             return
         if name is not None:
             if place.in_kernel:
-                self._remark(node, "asks_where_it_runs")
+                self._remarks.add(node, "asks_where_it_runs")
             self._visit(node.args[0], place, "base")
             for argument in node.args[2:]:
                 self._visit(argument, place, "alias")
@@ -217,20 +211,20 @@ class Uses:
             if called.id in ("isinstance", "callable") and (
                 place.in_kernel or not self._plain_types(node.args[1:], place)
             ):
-                self._remark(node, "asks_where_it_runs")
+                self._remarks.add(node, "asks_where_it_runs")
             shows = called.id in ("str", "repr", "format") and not place.guarded
             if shows and any(map(_is_device, node.args)):
-                self._remark(node, "asks_where_it_runs")
+                self._remarks.add(node, "asks_where_it_runs")
         elif isinstance(called, ast.Attribute) and called.attr == "format":
             text = called.value.value if isinstance(called.value, ast.Constant) else None
             if not isinstance(text, str) or any(
                 set(field or "") & {".", "["} for _, field, _, _ in string.Formatter().parse(text)
             ):
-                self._remark(node, "unreadable")
+                self._remarks.add(node, "unreadable")
         elif isinstance(called, ast.Attribute) and called.attr == "to":
             texts = [a.value for a in node.args if isinstance(a, ast.Constant)]
             if "cpu" in [str(t) for t in texts] and not place.in_kernel:
-                self._remark(node, "values_on_host")
+                self._remarks.add(node, "values_on_host")
 
     def _plain_types(self, nodes: list[ast.expr], place: _Place) -> bool:
         """Types that tell no interpreter from a compiler, and no device from another."""
@@ -245,20 +239,20 @@ class Uses:
     def _try(self, node: ast.Try, place: _Place) -> None:
         for handler in node.handlers:
             if not _only_raises(handler.body[-1:]):
-                self._remark(handler, "asks_where_it_runs")
+                self._remarks.add(handler, "asks_where_it_runs")
         self._all(node, place)
 
     def _compare(self, node: ast.Compare, place: _Place) -> None:
         sides = [node.left, *node.comparators]
         devices = [side for side in sides if _is_device(side)]
         if devices and len(devices) < len(sides) and not place.guarded:
-            self._remark(node, "asks_where_it_runs")
+            self._remarks.add(node, "asks_where_it_runs")
         self._all(node, place)
 
     def _name(self, node: ast.Name, shown: ast.AST, place: _Place, use: Use) -> None:
         if place.scope.home(node.id) is None:
             if node.id not in BUILTINS:
-                self._remark(shown, kinds.of_builtin(node.id))
+                self._remarks.add(shown, kinds.of_builtin(node.id))
             return
         for path in self._names.paths(node, place.scope):
             self._path(path, shown, use)
@@ -276,7 +270,7 @@ class Uses:
         if (place.in_table and name == "data_ptr") or (name == "type" and _is_device(base)):
             return
         if values and not self._is_plain(name, values, guarded=place.guarded):
-            self._remark(shown, kinds.of_attribute(name))
+            self._remarks.add(shown, kinds.of_attribute(name))
         if values:
             for path in self._paths_of(name):
                 self._path(path, shown, use)
@@ -301,7 +295,7 @@ class Uses:
         if path in MODULES:
             if use == "value":
                 asks = path.startswith("triton.runtime")
-                self._remark(shown, "asks_where_it_runs" if asks else "unreadable")
+                self._remarks.add(shown, "asks_where_it_runs" if asks else "unreadable")
             return
         module, _, member = path.rpartition(".")
         if member in MEMBERS.get(module, ()):
@@ -312,22 +306,11 @@ class Uses:
             outer, _, inner = module.rpartition(".")
             if inner in MEMBERS.get(outer, ()):
                 if member not in ATTRIBUTES:
-                    self._remark(shown, kinds.of_attribute(member))
+                    self._remarks.add(shown, kinds.of_attribute(member))
                 return
             module, member = outer, inner
         if use != "base":
-            self._remark(shown, kinds.of_path(path))
-
-
-def as_written(node: ast.AST, source: str) -> str:
-    """The text of a node in one short line."""
-    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-        return f"def {node.name}"
-    if isinstance(node, ast.ExceptHandler):
-        kind = "" if node.type is None else f" {ast.unparse(node.type)}"
-        return f"except{kind}:"
-    text = " ".join((ast.get_source_segment(source, node) or "").split())
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
+            self._remarks.add(shown, kinds.of_path(path))
 
 
 def _is_object(meaning: Meaning) -> bool:

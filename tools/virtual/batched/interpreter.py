@@ -65,7 +65,6 @@ class BatchedInterpreter:
         """How the last launch was run."""
         self.printed = ""
         """The beginning of what the last launch printed."""
-        self.after_chunk: Callable[[], None] = lambda: None
         self._language = BatchedLanguage()
         self.hints = self.reference.builder.hints = self._language.builder.hints
         """What the kernel of the last launch told the compiler."""
@@ -91,13 +90,15 @@ class BatchedInterpreter:
         observers: Sequence[Observer] = (),
         limit: AbstractContextManager[None] | None = None,
         enough_s: float | None = None,
+        after_chunk: Callable[[], None] | None = None,
     ) -> int:
         """Run the grid, or the given programs of it; returns how many ran. Observers may raise.
 
         `enough_s`: after so many seconds no further program is begun; the first runs in any case.
+        `after_chunk`: called when some programs have run together, or one by one.
         """
         self.reference.builder.pointees = self._language.builder.pointees = launch.pointees
-        job = _Job(self, function, arguments, launch, observers, enough_s)
+        job = _Job(self, function, arguments, launch, observers, enough_s, after_chunk)
         self.how = job.how
         waiting = list(programs) if programs is not None else all_programs(launch.grid)
         with untraced(), quiet() as capped:
@@ -159,9 +160,11 @@ class _Job:
         arguments: Mapping[str, Any],
         launch: Launch,
         observers: Sequence[Observer],
-        enough_s: float | None = None,
+        enough_s: float | None,
+        after_chunk: Callable[[], None] | None,
     ) -> None:
         self.how = HowRun()
+        self._after_chunk = after_chunk
         self._until = None if enough_s is None else time.perf_counter() + enough_s
         self._owner = owner
         self._language = owner._language
@@ -203,7 +206,8 @@ class _Job:
             done = self.how.together + self.how.alone
             for clock in self._clocks:
                 clock.progress(done)
-            self._owner.after_chunk()
+            if self._after_chunk is not None:
+                self._after_chunk()
         return done
 
     def _over(self, done: int) -> bool:

@@ -16,8 +16,9 @@ from kernelagent.models.compiler.dataflow import names_in
 from kernelagent.models.compiler.numbers import number
 from kernelagent.models.compiler.program import Kernel, Launch, Program
 from kernelagent.models.compiler.rewriting import rewrite
+from kernelagent.models.compiler.templates import Values
 from kernelagent.models.compiler.templates.layouts import Layouts, arguments_of, mentioned
-from kernelagent.models.compiler.templates.products import Product, Values
+from kernelagent.models.compiler.templates.products import Product
 from kernelagent.models.compiler.templates.tile_form import Elsewhere, Place, tile_form
 
 LEAST_HELD, MOST_HELD = 16, 256

@@ -19,6 +19,7 @@ from kernelagent.models.compiler.templates.epilogue import Epilogue, epilogue_of
 from kernelagent.models.compiler.templates.layouts import Layouts
 from kernelagent.models.compiler.templates.pricing import (
     EXACT,
+    NEARLY,
     ROUNDED,
     SPLIT,
     Priced,
@@ -75,7 +76,7 @@ def _site(
         for item in ranked(product, precision, held, gpu)
     ]
     usual = min(priced, key=lambda item: item.us)
-    first = next(item for item in priced if item.us <= usual.us * 1.02)
+    first = next(item for item in priced if item.us <= usual.us * NEARLY)
     theirs = library_us(product, gpu, rounds=asked != "highest")
     saved = round_trip_us(product, gpu) if end is not None else 0.0
     reached = frozenset[str]() if end is None else layouts.storages(_tuple_of(end.tensors))
@@ -143,7 +144,7 @@ class ProductSite:
             words = ["bias"] if _is_bias(product.addend) else ["add"]
         wanted = "_".join([stem, *words])
         names = self._pointers(namer)
-        strides = self._strides(namer)
+        strides = self._strides(namer, names)
         plan = Source(product, end, names, strides, self._is_wide())
         name = namer.kernel(plan.identity(self.first.config), wanted)
         config = namer.chosen(name) or self.first.config
@@ -173,9 +174,9 @@ class ProductSite:
             names[parameter] = unique(_label(namer.host(node)), names.values())
         return names
 
-    def _strides(self, namer: Namer) -> dict[str, Stride]:
+    def _strides(self, namer: Namer, names: Mapping[str, str]) -> dict[str, Stride]:
         """Strides of each operand by role, in the words of the kernel where its sizes say them."""
-        product, names = self.product, self._pointers(namer)
+        product = self.product
         rows, cols, inner = (namer.host(n) for n in (product.rows, product.cols, product.inner))
         result = {"row": {cols: "n_cols"}, "col": {rows: "n_rows"}}
         words = {

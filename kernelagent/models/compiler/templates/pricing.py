@@ -42,7 +42,7 @@ _LEAST_TURNS = 4
 """Turns of the loop that a part of a split product keeps at least."""
 _MOST_ACCUMULATED = {EXACT: 128 * 64, SPLIT: 128 * 128, ROUNDED: 128 * 256, None: 128 * 256}
 """Elements of a tile that fit eight warps' registers beside the operands: more spill (compiled for sm_90)."""
-_RAGGED = 1.02
+NEARLY = 1.02
 """A configuration must be estimated so much faster to be preferred to a simpler one."""
 
 
@@ -73,7 +73,7 @@ def ranked(
     best = min(item.us for item in priced)
     return sorted(
         priced,
-        key=lambda item: (item.us > best * _RAGGED, item.us if item.us > best * _RAGGED else 0),
+        key=lambda item: item.us if item.us > best * NEARLY else 0,
     )
 
 
@@ -174,12 +174,12 @@ def _traffic(product: Product, config: Config, gpu: DeviceCeilings) -> TrafficFa
     groups = 1 if panel < gpu.l2_bytes / 2 else max(1, down // blocks["GROUP_M"])
     from_dram = min(loads, distinct + panel * (groups - 1))
     computed = dims.flops
-    if 1 not in (blocks["BLOCK_M"], blocks["BLOCK_N"]):
+    plain = 1 in (blocks["BLOCK_M"], blocks["BLOCK_N"])
+    if not plain:
         padded = dims.batch * down * blocks["BLOCK_M"] * across * blocks["BLOCK_N"]
         computed = 2 * padded * dims.inner
     kind = _KINDS.get(product.left.dtype) or {EXACT: "fp32"}.get(str(config.precision))
     dot = {kind or str(config.precision): computed}
-    plain = 1 in (blocks["BLOCK_M"], blocks["BLOCK_N"])
     return TrafficFacts(
         programs=programs,
         programs_run=programs,

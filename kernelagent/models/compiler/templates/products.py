@@ -6,11 +6,12 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from kernelagent.models.compiler.numbers import number
 from kernelagent.models.compiler.program import Program, Torch
+from kernelagent.models.compiler.templates import Values
 from kernelagent.models.compiler.templates.layouts import ONE, ZERO, Layout, Layouts
 
 _CALLS = {
@@ -80,9 +81,6 @@ class Product:
     def operands(self) -> tuple[Operand, ...]:
         """What it reads."""
         return tuple(o for o in (self.left, self.right, self.addend) if o is not None)
-
-
-Values = Mapping[str, int]
 
 
 def products(
