@@ -21,9 +21,9 @@ MISSING = (
 )
 INSTRUCTIONS = """\
 You optimize a PyTorch module with Triton kernels. Call read_problem first. Write a complete Python
-file, have it looked at by check_candidate where that helps, and hand it to submit_candidate: it is compiled, verified against a float64 reference, timed and
-profiled, and you get the findings. React to them and submit again. Each submission is a turn of a
-budget. Call finish when you are done: the best of all turns is judged once more and written out."""
+file, have it looked at by check_candidate where that helps, and hand it to submit_candidate: it is
+compiled, verified against a float64 reference, timed and profiled, and you get the findings. React to
+them and submit again. Each submission is a turn of a budget. Call finish when you are done: the best of all turns is judged once more and written out."""
 _ARGUMENTS: dict[str, tuple[type, str]] = {
     "code": (str, "The complete Python file that defines ModelNew."),
     "reasoning": (str, "One or two sentences: what you change and why."),

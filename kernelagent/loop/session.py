@@ -108,11 +108,11 @@ class Session:
             requests = self.state.steering.requests(wanted, self.history)
             if not requests:
                 return self._why_done()
-            available_models = [r for r in requests if r.model not in self.history.exhausted]
-            if not available_models:
+            answerable = [r for r in requests if r.model not in self.history.exhausted]
+            if not answerable:
                 return "the strategy asks only for models that have nothing left to try"
             queries, why = self._affordable(
-                self._rendered([self._recalling(r) for r in available_models])
+                self._rendered([self._recalling(r) for r in answerable])
             )
             if not queries:
                 return why or self._why_done()
