@@ -192,7 +192,11 @@ class Verifier:
                 raise
             if _changes_state(trial, weights):
                 self.process.use_weights(weights)
-            answer = self._call(replace(trial, in_place=False))
+            try:
+                answer = self._call(replace(trial, in_place=False))
+            except Rejected as again:
+                # What it has left changed makes its next call end in any way.
+                raise (refused if refused.reason.code == "tampering" else again) from again
             if not self.oracle.same_in(asked, trial.arguments):
                 return answer
             raise Rejected(
