@@ -443,6 +443,8 @@ THREATS: tuple[Threat, ...] = (
                 "weight-nudged-every-call",
                 (_RETURN, "        self.weight.data.mul_(1.0 + 2.0**-22)\n        return out\n"),
                 code="state_not_updated",
+                # After some calls the outputs are off as well.
+                also=("wrong_output",),
             ),
             _of(
                 _RELU,

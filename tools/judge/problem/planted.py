@@ -243,8 +243,8 @@ class _Reach:
                 rows[row] = rows[order[(at + 1) % len(rows)]].roll(by)
                 continue
             rising = rows[row].sort().values
-            if tensor.element_size() < 4:
-                # Sorted draws of 16 bits have ties, and a row with a tie does not ascend strictly.
+            if bool((rising.diff() <= 0).any()):
+                # A row with a tie does not ascend strictly; draws of 16 bits have many, others a few.
                 rising = torch.linspace(float(rising[0]), float(rising[-1]), rows.shape[1])
             rows[row] = rising if kind == 0 else rising.flip(0)
         sizes = self._sizes_of_rows(tensor, domain, len(banded)) if len(rows) > 1 else []

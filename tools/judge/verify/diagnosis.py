@@ -127,6 +127,10 @@ class _Look:
         near = self.close(_some(left), _some(right))
         return float(near.to(torch.float32).mean()) > 0.999
 
+    def is_instead(self, other: torch.Tensor) -> bool:
+        """Whether the candidate is `other` and the right answer is not: both are, where little is wrong."""
+        return self.same(self.candidate, other) and not self.same(self.expected, other)
+
     def answers(self, other: torch.Tensor) -> bool:
         """Whether the candidate computes `other` instead of what is expected.
 
@@ -210,14 +214,14 @@ def _unwritten(look: _Look) -> Iterator[_Found]:
 
 def _something_else(look: _Look) -> Iterator[_Found]:
     previous = look.evidence.previous
-    if previous is not None and look.same(look.candidate, previous):
+    if previous is not None and look.is_instead(previous):
         yield _Found("stale", "it equals the output of an earlier call, whose inputs differed")
     for name, answer in look.evidence.without.items():
         if look.answers(answer):
             words = f"it is the right answer if {name} is ignored"
             yield _Found("operand_ignored", words, {"ignored": name})
     for name, tensor in look.evidence.inputs.items():
-        if look.same(look.candidate, tensor):
+        if look.is_instead(tensor):
             yield _Found("equals_input", f"it equals the input {name}", {"input": name})
 
 
