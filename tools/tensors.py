@@ -204,7 +204,10 @@ def _laid_out(spec: TensorSpec, values: memoryview, device: str) -> torch.Tensor
     if values.nbytes == 0:
         plain = torch.empty(spec.shape, dtype=dtype, device=device)
     else:
-        copied = torch.frombuffer(bytearray(values), dtype=torch.uint8)
+        # Torch's memory begins at a multiple of 64 bytes, as on a GPU at one of 512; a bytearray's may lie
+        # across sectors, which would be counted.
+        copied = torch.empty(values.nbytes, dtype=torch.uint8)
+        memoryview(copied.numpy())[:] = values.cast("B")
         plain = copied.view(dtype).reshape(spec.shape).to(device)
     if tuple(plain.stride()) == spec.strides or plain.numel() == 0 or _claims_too_much(spec):
         return plain

@@ -100,3 +100,10 @@ def test_a_hostile_description_is_malformed_and_nothing_else(header: object, bod
     wrapped = {"value": header, "places": [], "tensors": []}
     with contextlib.suppress(Malformed):
         open_parcel(wrapped, memoryview(body))
+
+
+def test_what_was_sent_begins_at_a_sector_as_memory_of_torch_does() -> None:
+    # Counted from another place, loads of whole sectors would touch one more each.
+    got = through(tuple(torch.randn(n) for n in (1, 3, 1000, 70_001)))
+    assert isinstance(got, tuple)
+    assert [t.data_ptr() % 64 for t in got] == [0, 0, 0, 0]
