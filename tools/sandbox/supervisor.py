@@ -141,6 +141,8 @@ class Supervisor:
 
     def _count(self) -> None:
         usage = self._watch.usage()
+        if usage.excess(self._confinement) == "memory":
+            usage = self._watch.usage(exact=True)
         self._peak_bytes = max(self._peak_bytes, usage.memory_bytes)
         self._why = usage.excess(self._confinement)
         self._counts += 1

@@ -81,6 +81,19 @@ def test_work_that_stays_behind_the_references_is_told():
     assert "grow by 1 from" in str(grows_less(REAL, full, ([_RELU], grown(8))))
 
 
+def test_products_in_tiles_larger_than_the_executed_sizes_need_not_grow_from_there():
+    def product(flops: int) -> list[EagerRow]:
+        return [replace(_RELU, name="mm", dot_flops=flops)]
+
+    def tiles(flops: int) -> CountedCall:
+        return CountedCall([row(traffic=replace(_MOVING, dot_flops={"tf32": flops}))], [])
+
+    executed, full = product(_MIB), product(64 * _MIB)
+    assert grows_less(tiles(16 * _MIB), tiles(64 * _MIB), (executed, full)) is None
+    less = grows_less(tiles(16 * _MIB), tiles(24 * _MIB), (executed, full))
+    assert "operations of products grow by 24 from" in str(less)
+
+
 def test_other_kernels_at_full_size_are_told_and_more_launches_of_the_same_are_not():
     more = CountedCall([row(traffic=times(_MOVING, 4)), row(traffic=times(_MOVING, 4))], grown(8))
     assert grows_less(REAL, more, ([_RELU], grown(8))) is None

@@ -7,6 +7,7 @@ import contextlib
 import ctypes
 import errno
 import json
+import mmap
 import os
 import random
 import signal
@@ -23,6 +24,8 @@ from typing import Any
 
 import numpy as np
 import torch
+
+from kernelagent.tools.virtual.hollow import AliasedRange
 
 Settings = dict[str, Any]
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -150,6 +153,13 @@ def hog_memory_in_children(settings: Settings, fds: list[int]) -> None:
             time.sleep(60)
             del kept
     time.sleep(60)
+
+
+def one_window_at_many_addresses(settings: Settings, fds: list[int]) -> None:
+    many = AliasedRange(4 << 30)
+    for at in range(0, many.size, mmap.PAGESIZE):
+        many.memory[at] = b"1"
+    time.sleep(1)
 
 
 def print_a_gigabyte(settings: Settings, fds: list[int]) -> None:

@@ -35,6 +35,12 @@ def test_children_that_only_share_memory_are_not_counted_for_it(ground):
     assert ground.run("leave_a_daemon", limits={"memory_bytes": MEMORY}).why is None
 
 
+def test_memory_that_has_many_addresses_counts_once(ground):
+    ended = ground.run("one_window_at_many_addresses", limits={"memory_bytes": MEMORY})
+    assert ended.why is None
+    assert ended.code == 0
+
+
 def test_processor_time_is_limited(ground):
     ended = ground.run("spin", limits={"cpu_seconds": 1})
     assert ended.why == "cpu"

@@ -231,6 +231,17 @@ def test_programs_together_leave_and_show_what_they_do_one_by_one(one_by_one, to
     assert at_once.how.reasons == {}
 
 
+def test_programs_that_access_too_much_to_be_kept_run_a_few_at_a_time(one_by_one):
+    kernel, grid, named = TOGETHER["softmax"]()
+    few = BatchedInterpreter(most_runs=6)
+    alone, at_once = both(one_by_one, few, kernel, grid, named=named)
+    assert at_once.tensors == alone.tensors
+    assert at_once.traffic == alone.traffic
+    assert at_once.how.alone == 0
+    # A program reads one row and writes one: three programs access six.
+    assert 1 <= at_once.how.at_a_time <= 3
+
+
 def _adding_twice() -> Any:
     return kernels.twice_added, (20,), {"x": values(20, 37), "y": torch.zeros(37), "n": 37,
                                         "BLOCK": 64}  # fmt: skip

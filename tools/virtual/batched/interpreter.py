@@ -18,6 +18,7 @@ from kernelagent.tools.virtual.batched.accesses import NotBatchable, TooManyToge
 from kernelagent.tools.virtual.batched.conflicts import require_no_conflicts
 from kernelagent.tools.virtual.batched.counting import touches_of
 from kernelagent.tools.virtual.batched.language import BatchedLanguage
+from kernelagent.tools.virtual.batched.memory import MOST_RUNS
 from kernelagent.tools.virtual.batched.order import OrderWatch, Recorder
 from kernelagent.tools.virtual.bounds import BoundsChecker
 from kernelagent.tools.virtual.deadline import Clock, TimeIsUp
@@ -50,6 +51,8 @@ class HowRun:
 
     together: int = 0
     alone: int = 0
+    at_a_time: int = 0
+    """The most programs of a chunk."""
     reasons: Counter[str] = field(default_factory=Counter)
     """Programs that were run one by one, by reason."""
 
@@ -57,7 +60,7 @@ class HowRun:
 class BatchedInterpreter:
     """Has the interface of `Interpreter`, which it keeps as its reference and asks where it must."""
 
-    def __init__(self, most_together: int = _MOST_PROGRAMS) -> None:
+    def __init__(self, most_together: int = _MOST_PROGRAMS, *, most_runs: int = MOST_RUNS) -> None:
         self.reference = Interpreter()
         self.most_together = most_together
         """The most programs of a chunk; 0: the reference runs everything."""
@@ -66,6 +69,7 @@ class BatchedInterpreter:
         self.printed = ""
         """The beginning of what the last launch printed."""
         self._language = BatchedLanguage()
+        self._language.builder.memory.most_runs = most_runs
         self.hints = self.reference.builder.hints = self._language.builder.hints
         """What the kernel of the last launch told the compiler."""
         self._sizes: dict[Any, int] = {}
@@ -229,7 +233,8 @@ class _Job:
     def _chunk_size(self) -> int:
         known = self._owner._sizes.get(self._key)
         fitting = _FIRST_CHUNK if known is None else max(1, _LANES_TOGETHER // known)
-        return min(self._owner.most_together, fitting)
+        most = self._memory.most_programs or self._owner.most_together
+        return min(self._owner.most_together, most, fitting)
 
     def _together(self, chunk: Sequence[Program]) -> None:
         """Raises `NotBatchable` with memory as it was."""
@@ -277,6 +282,7 @@ class _Job:
                     counter.operation(kind, number, dtype)
         self._memory.accesses = []
         self.how.together += len(chunk)
+        self.how.at_a_time = max(self.how.at_a_time, len(chunk))
 
     def _alone(self, chunk: Sequence[Program], why: str) -> None:
         """The reference runs these; what it raises is the launch's fault."""

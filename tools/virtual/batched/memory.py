@@ -34,6 +34,8 @@ _ORDER_FREE = (
 
 _MOST_LANES = 1 << 21
 """Lanes of all programs in one operation, which bounds what its arrays take."""
+MOST_RUNS = 1 << 21
+"""Stretches of memory that all programs access, which are kept until they end: some 200 bytes each."""
 
 
 class _Region:
@@ -85,6 +87,10 @@ class BatchedMemory:
         self.accesses: list[Access] = []
         self.largest = 1
         """The most lanes that one operation of a program had so far."""
+        self.most_runs = MOST_RUNS
+        self.most_programs: int | None = None
+        """With more of them at a time, this launch's programs access more than can be kept."""
+        self._runs = 0
         self._everybody: Int64Array = np.zeros(1, dtype=np.int64)
         self._undo: list[Callable[[], None]] = []
         self._regions: list[_Region] = []
@@ -93,6 +99,7 @@ class BatchedMemory:
     def launch_begins(self, tensors: Sequence[TensorArgument]) -> None:
         """The storages that the launch's arguments lie in."""
         self.largest, self.order_matters = 1, False
+        self.most_programs = None
         sizes: dict[int, int] = {}
         for item in tensors:
             if item.storage_bytes:
@@ -104,7 +111,7 @@ class BatchedMemory:
 
     def chunk_begins(self, programs: int) -> None:
         self._everybody, self.active = np.arange(programs), None
-        self.accesses, self._undo = [], []
+        self.accesses, self._undo, self._runs = [], [], 0
         self.result_unused, self.in_while_loop, self.barriers = False, 0, 0
 
     def take_back(self) -> None:
@@ -267,6 +274,10 @@ class BatchedMemory:
             None if same else first_lanes,
         )
         self.accesses.append(access)
+        self._runs += runs.start.size
+        if self._runs > self.most_runs and self.programs > 1:
+            self.most_programs = max(1, self.programs // 4)
+            raise TooManyTogether("so many programs access too much to be kept")
         region = None
         if rows is not None and regions is not None and shape and regions.min() == regions.max():
             region = self._regions[int(regions[0])]
