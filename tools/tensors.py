@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch.utils._pytree import tree_leaves
 
@@ -207,7 +208,7 @@ def _laid_out(spec: TensorSpec, values: memoryview, device: str) -> torch.Tensor
         # Torch's memory begins at a multiple of 64 bytes, as on a GPU at one of 512; a bytearray's may lie
         # across sectors, which would be counted.
         copied = torch.empty(values.nbytes, dtype=torch.uint8)
-        memoryview(copied.numpy())[:] = values.cast("B")
+        copied.numpy()[:] = np.frombuffer(values, dtype=np.uint8)
         plain = copied.view(dtype).reshape(spec.shape).to(device)
     if tuple(plain.stride()) == spec.strides or plain.numel() == 0 or _claims_too_much(spec):
         return plain
