@@ -57,6 +57,7 @@ class EmittedFile:
 
 
 _NAMES_BESIDE = {"torch", "Any", "_construct", "ENVELOPE_VERIFIED", certificates.NAME}
+PARTS_APART = "\n\n\n"
 SECTION_BEGINS = f"# The drop-in. Above stands {ENTRY_POINT} as it was verified;"
 """The line of an emitted file at which the candidate's own text is over."""
 _SECTION = f"""\
@@ -87,18 +88,29 @@ def emit_module(
     tree = parse(candidate.source)
     futures, body = _without_futures(candidate.source, tree)
     envelope = _envelope(facts, evaluation)
-    imports, dropin = (
-        _dropin_text(tree, envelope) if runtime == "inline" else ("", _asked_of_package(tree))
-    )
+    section, _, dropin = drop_in_around(tree, envelope, runtime)
     code = [
         header(facts, evaluation, certificate, runtime) + futures + "\n\n" + body.strip("\n"),
-        _SECTION.replace("from typing", f"{imports}from typing"),
-        _data("ENVELOPE_VERIFIED", envelope),
-        _data(certificates.NAME, _certified(evaluation, certificate)),
+        section,
+        data_text("ENVELOPE_VERIFIED", envelope),
+        data_text(certificates.NAME, _certified(evaluation, certificate)),
         _constructor(facts),
         dropin,
     ]
-    return "\n\n\n".join(code) + "\n"
+    return PARTS_APART.join(code) + "\n"
+
+
+def drop_in_around(
+    tree: ast.Module, envelope: dict[str, Any], runtime: str
+) -> tuple[str, str, str]:
+    """The drop-in's first lines, those among them that its code imports, and its code.
+
+    Raises `UsageError` when the candidate takes a name the file needs.
+    """
+    imports, code = (
+        _dropin_text(tree, envelope) if runtime == "inline" else ("", _asked_of_package(tree))
+    )
+    return _SECTION.replace("from typing", f"{imports}from typing"), imports, code
 
 
 def _envelope(facts: ProblemFacts, evaluation: Evaluation) -> dict[str, Any]:
@@ -129,7 +141,8 @@ def _certified(evaluation: Evaluation, certificate: Certificate) -> dict[str, An
     return certificates.as_data(record)
 
 
-def _data(name: str, value: dict[str, Any]) -> str:
+def data_text(name: str, value: dict[str, Any]) -> str:
+    """A dictionary of literals as an assignment, as an emitted file has it."""
     head = f"{name}: dict[str, Any] = "
     return head + _written(value, indent=0, used=len(head))
 

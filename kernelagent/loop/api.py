@@ -16,6 +16,7 @@ from kernelagent.domain.errors import EnvironmentFault, UsageError
 from kernelagent.domain.evaluation import Evaluation, Interval
 from kernelagent.domain.problem import ProblemSpec
 from kernelagent.loop.arguments import candidate_in, problem_spec
+from kernelagent.loop.emitted_candidate import read_without_drop_in
 from kernelagent.loop.exclusive_gpu import alone_on
 from kernelagent.loop.run import RunResult
 from kernelagent.loop.run import optimize as run_optimize
@@ -71,9 +72,11 @@ def evaluate(problem: str | ProblemSpec, candidate: str | Path, **options: Any) 
     names = {key: options.pop(key, None) for key in ("module", "inputs", "init", "check")}
     spec = problem if isinstance(problem, ProblemSpec) else problem_spec(problem, names)
     config = resolve(_as_flags(options))
+    parsed = _candidate(candidate)
     opened = JudgeProcess(judge_settings(spec, config))
     with opened as judge, alone_on(judge.device, config.device):
-        return judge.evaluate_final(_candidate(candidate), lambda _: None)
+        evaluation = judge.evaluate_final(parsed, lambda _: None)
+    return read_without_drop_in(evaluation, parsed.source)
 
 
 def _candidate(given: str | Path) -> Candidate:

@@ -20,6 +20,7 @@ from kernelagent.domain.evaluation import Evaluation, Interval, Stage
 from kernelagent.domain.judge_settings import JudgeSettings
 from kernelagent.domain.problem import ProblemSpec
 from kernelagent.domain.serialization import from_data
+from kernelagent.loop.emitted_candidate import read_without_drop_in
 from kernelagent.loop.exclusive_gpu import alone_on
 from kernelagent.tools.judge_client import JudgeProcess, WholeModelProcess
 
@@ -76,6 +77,7 @@ def recheck(
         alone_on(judge.device, settings.device),
     ):
         evaluation = judge.evaluate_final(Candidate(source), on_stage)
+    evaluation = read_without_drop_in(evaluation, source)
     verdict, why = compared(record, evaluation)
     return Recheck(verdict, why, record, evaluation, changes(record, evaluation))
 

@@ -129,6 +129,7 @@ def evaluate(
     as_json: bool,
 ) -> ExitStatus:
     """`kernelagent evaluate`; the verdict as text, or `kernelagent.evaluation/1` with --json."""
+    from kernelagent.loop.emitted_candidate import read_without_drop_in
     from kernelagent.loop.exclusive_gpu import alone_on
     from kernelagent.loop.run_setup import judge_settings
     from kernelagent.tools.judge_client import JudgeProcess
@@ -147,6 +148,7 @@ def evaluate(
         else:
             with alone_on(judge.device, config.device, _say_waiting):
                 evaluation = judge.evaluate_final(parsed, lambda _: None)
+            evaluation = read_without_drop_in(evaluation, parsed.source)
     if as_json:
         print_json(evaluation)
     else:

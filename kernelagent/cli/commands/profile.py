@@ -32,6 +32,7 @@ def profile(
     as_json: bool,
 ) -> ExitStatus:
     """`kernelagent profile`; 0 when all that was asked for was profiled, 1 for a rejected candidate."""
+    from kernelagent.loop.emitted_candidate import read_without_drop_in
     from kernelagent.loop.run_setup import judge_settings
     from kernelagent.tools.estimate_client import estimates_for
     from kernelagent.tools.judge_client import JudgeProcess
@@ -58,6 +59,7 @@ def profile(
         outcome = None if parsed is None else judge.evaluate(parsed, lambda _: None)
         if parsed is not None and outcome is not None and outcome.accepted:
             outcome = judge.count(parsed, outcome) if judge.device.kind == "cuda" else outcome
+            outcome = read_without_drop_in(outcome, parsed.source)
         result = Profile(judge.facts.name, judge.device, reference, outcome, estimates, untraced)
     return _report(result, roofline, as_json=as_json)
 
