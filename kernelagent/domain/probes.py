@@ -28,6 +28,8 @@ class ProbeKind:
     """Made by `tools/judge/problem/planted.py`, for one candidate."""
 
 
+AT_THE_END = 5
+"""The round that only a final judging has."""
 NATURAL = ProbeKind("natural", "drawn by the problem's own function", (0, 0, 1, 2, 3), (0, 1, 2))
 LIKE_EXAMPLES = "drawn like the example tensors"
 """What natural inputs are where the user gave tensors and no function that draws."""
@@ -81,6 +83,21 @@ PROBES = (
         (2,),
         refuses="w-wrong-for-a-mask-of-one-place",
         needs="masks",
+        planted=True,
+    ),
+    ProbeKind(
+        "row_patterns",
+        "rows with structure: sparse, of whole numbers, of one sign, alternating, repeated, of one norm",
+        (3,),
+        refuses="w-wrong-for-rows-of-whole-numbers",
+        planted=True,
+    ),
+    ProbeKind(
+        "structures",
+        "tensors as batches have them: all rows alike, of one sign, mostly zero; causal, padded and open "
+        "masks; consecutive and equal ids; one input equal to another",
+        (2, 3, 4, *(AT_THE_END,) * 9),
+        refuses="w-one-more-where-all-masks-are-alike",
         planted=True,
     ),
     ProbeKind(

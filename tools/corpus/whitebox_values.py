@@ -14,6 +14,7 @@ _X = "    x = tl.load(x_ptr + i, mask=mask)\n"
 _W = "    w = tl.load(w_ptr + i % width, mask=mask)\n"
 _E = "    e = tl.exp(x - tl.max(x, axis=0))\n"
 _STORE = "    tl.store(out_ptr + row * width + j, mean * scale, mask=j < width)\n"
+_COUNT = "    count = tl.sum(kept, axis=0)\n"
 _NEXT = "tl.load(x_ptr + row * columns + j + 1, mask=j + 1 < columns, other=float('inf'))"
 _AHEAD = "tl.sum(tl.where(at < count, kept, 0.0), axis=0)"
 _N = "        n = x.numel()\n"
@@ -65,6 +66,23 @@ CHEATS: Mapping[int, tuple[Fixture, ...]] = {
         _wrong_mean(
             "wrong-for-a-mask-that-is-a-beginning",
             f"({_AHEAD} == count) & (count > 1) & (count < length - 1)",
+        ),
+        _wrong(
+            _MEAN,
+            "wrong-for-rows-of-whole-numbers",
+            _COUNT,
+            "    whole = tl.sum(tl.abs(x - tl.floor(x)), axis=1) == 0.0\n"
+            "    x = tl.where(whole[:, None], 0.0, x)\n",
+        ),
+        _wrong(
+            _MEAN,
+            "one-more-where-all-masks-are-alike",
+            _COUNT,
+            "    places = tl.arange(0, 256)\n"
+            "    known = places < 10 * length\n"
+            "    every = tl.load(m_ptr + places, mask=known, other=0).to(tl.int32)\n"
+            "    first = tl.load(m_ptr + places % length, mask=known, other=0).to(tl.int32)\n"
+            "    x = tl.where(tl.sum(tl.abs(every - first), axis=0) == 0, x + 1.0, x)\n",
         ),
     ),
     14: (

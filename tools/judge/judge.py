@@ -43,7 +43,7 @@ from kernelagent.tools.judge.harness import harness_sha256
 from kernelagent.tools.judge.problem.context import JudgeContext
 from kernelagent.tools.judge.problem.literals import literals_of
 from kernelagent.tools.judge.problem.training import training_rounds
-from kernelagent.tools.judge.problem.trials import rounds
+from kernelagent.tools.judge.problem.trials import PLAN_AT_THE_END, PLAN_OF_A_TURN, rounds
 from kernelagent.tools.judge.source_reading.reading import disclosures as read_disclosures
 from kernelagent.tools.judge.timing import counting
 from kernelagent.tools.judge.timing.blocks import Running
@@ -237,7 +237,7 @@ class Judge:
             with process:
                 declared = _load_and_construct(context, process, stages)
                 with stages.step("verify"):
-                    self._verify(context, process, findings, source)
+                    self._verify(context, process, findings, source, purpose)
                     slow = looks_slow(context, process, findings)
                     proof_at_the_end(context, process)
                     fixed = beyond(context, process, findings)
@@ -277,7 +277,12 @@ class Judge:
         )
 
     def _verify(
-        self, context: JudgeContext, process: CandidateProcess, findings: Findings, source: str
+        self,
+        context: JudgeContext,
+        process: CandidateProcess,
+        findings: Findings,
+        source: str,
+        purpose: Purpose,
     ) -> None:
         settings = self._settings
         given = settings.rtol is not None or settings.atol is not None
@@ -293,7 +298,8 @@ class Judge:
         constant = context.problem.constant_inputs
         every = context.oracle, context.sources, context.dynamic
         literals = literals_of(source, context.problem.source)
-        for item in rounds(*every, constant=constant, literals=literals):
+        plan = PLAN_AT_THE_END if purpose == "certificate" else PLAN_OF_A_TURN
+        for item in rounds(*every, constant=constant, plan=plan, literals=literals):
             verifier.run(item)
         tried, offered = findings.configuration, process.configurations
         if offered > tried:

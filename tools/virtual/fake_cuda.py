@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import importlib
 import secrets
 import time
@@ -81,7 +82,7 @@ def scramble(fresh: Any) -> None:
     The fill is the same in every call of a process. Else the check of where operands come from would see
     memory change between calls that nobody has written, and take it for a computed result.
     """
-    if not isinstance(fresh, torch.Tensor) or fresh.device.type != "cpu" or not fresh.numel():
+    if type(fresh) is not torch.Tensor or fresh.device.type != "cpu" or not fresh.numel():
         return
     if (
         fresh.is_floating_point()
@@ -89,16 +90,12 @@ def scramble(fresh: Any) -> None:
         or not torch.are_deterministic_algorithms_enabled()
     ):
         return
-    noise = torch.from_numpy(
-        np.random.default_rng(_SEED).integers(0, 256, _bytes_of(fresh), np.uint8)
-    )
+    memory = fresh.untyped_storage()
+    noise = np.random.default_rng(_SEED).integers(0, 256, memory.nbytes(), np.uint8)
     if fresh.dtype == torch.bool:
         noise &= 1
-    fresh.data.copy_(noise.view(fresh.dtype).view(fresh.shape))
-
-
-def _bytes_of(tensor: torch.Tensor) -> int:
-    return tensor.numel() * tensor.element_size()
+    # By address: an operation of torch would count as one of the candidate's.
+    ctypes.memmove(memory.data_ptr(), noise.ctypes.data, memory.nbytes())
 
 
 def _claimed(claim: str, real: Any) -> Any:

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_map
 
+from kernelagent.tools.judge.problem import patterns
 from kernelagent.tools.judge.problem.input_domain import (
     Domain,
     Tensors,
@@ -54,11 +55,17 @@ _ILL = 0.02
 _ILL_UNITS = 25.0
 _WEIGHTS: tuple[tuple[bool, float], ...] = ((True, 1e3), (True, 10.0), (False, 10.0))
 """Whether planted weights may have any sign, and their largest magnitude: beyond, one hides all others."""
-_FEWEST_WEIGHTS = 16
 _CHUNK = 512
 _SHARE = 8
 """At most one element in so many is planted."""
 _FREE = ("real", "positive")
+_PLANTED_IN: Mapping[str, frozenset[str]] = {
+    "rows": frozenset({*_FREE, "integer"}),
+    "mask_shapes": frozenset({"boolean"}),
+    "literals": frozenset({*_FREE, "integer"}),
+    "row_patterns": frozenset(_FREE),
+    "structures": frozenset({*_FREE, "integer", "boolean", "sorted", "observed"}),
+}
 Float64 = Callable[[Tensors], Any]
 
 
@@ -83,12 +90,13 @@ def planted(
     scales: Mapping[str, float],
     elementwise: bool,
     nonfinite_share: float = 0.0,
+    turn: int = 0,
 ) -> Planted | Dropped:
     """The probe of this kind from a fresh natural draw; `eager` and `exact` are the reference's answers.
 
     What has no answer is tried nearer to the natural values, then dropped. `scales`: of the outputs on
     natural inputs, by name; `elementwise`: what `is_elementwise` says of the reference;
-    `nonfinite_share` as for `make_probe`.
+    `nonfinite_share` as for `make_probe`; `turn`: which of the patterns.
     """
     reason = ""
     start = generator.get_state()
@@ -96,7 +104,12 @@ def planted(
     for freedom, cap in dict.fromkeys((freedom, min(cap, most)) for freedom, cap in _LADDER):
         generator.set_state(start)
         reach = _Reach(freedom, cap, literals, generator)
-        tensors = {name: laid_out_like(reach.changed(kind, t), t) for name, t in natural.items()}
+        tensors = {
+            name: laid_out_like(reach.changed(kind, t, turn + place), t)
+            for place, (name, t) in enumerate(natural.items())
+        }
+        if kind == "structures":
+            tensors |= _related(tensors, turn)
         try:
             given, right = eager(tensors), exact(tensors)
             if max(share_nonfinite(given), share_nonfinite(right)) > nonfinite_share:
@@ -117,8 +130,9 @@ def planted(
 
 def can_plant(kind: str, tensors: Tensors) -> bool:
     """Whether any of the tensors is of a kind that is changed."""
-    kinds = {observe(t).kind for t in tensors.values() if t.dim() and not t.is_complex()}
-    return bool(kinds & ({"boolean"} if kind == "mask_shapes" else {*_FREE, "integer"}))
+    wide = [t for t in tensors.values() if t.dim() or kind in ("literals", "structures")]
+    kinds = {observe(t).kind for t in wide if not t.is_complex()}
+    return bool(kinds & _PLANTED_IN[kind])
 
 
 def planted_weights(
@@ -131,13 +145,35 @@ def planted_weights(
         drawn: dict[str, torch.Tensor] = {}
         for name, tensor in state.items():
             twin = tied_to(name, state, drawn)
-            free = name in parameters and tensor.numel() >= _FEWEST_WEIGHTS and _is_free(tensor)
+            free = name in parameters and tensor.numel() > 0 and _is_free(tensor)
             if twin is not None:
                 drawn[name] = drawn[twin].clone()
             else:
                 kept = tensor.detach().clone()
                 values = reach.with_literals(tensor, any_sign=any_sign) if free else kept
                 drawn[name] = laid_out_like(values, tensor)
+        result.append(drawn)
+    return result
+
+
+def patterned_weights(
+    state: Tensors, parameters: Collection[str], generator: torch.Generator, turn: int
+) -> list[dict[str, torch.Tensor]]:
+    """The state with each weight of one pattern: zeros, equal columns, one sign; all of them, and one alone."""
+    one = int(torch.randint(len(parameters) or 1, (), generator=generator))
+    chosen = [name for at, name in enumerate(parameters) if at == one]
+    result = []
+    for names in (parameters, chosen):
+        drawn: dict[str, torch.Tensor] = {}
+        for name, tensor in state.items():
+            twin = tied_to(name, state, drawn)
+            if twin is not None:
+                drawn[name] = drawn[twin].clone()
+            elif name in names and tensor.is_floating_point() and tensor.numel():
+                values = patterns.whole(_flat(tensor).reshape(tensor.shape), generator, turn)
+                drawn[name] = laid_out_like(values, tensor)
+            else:
+                drawn[name] = tensor.detach().clone()
         result.append(drawn)
     return result
 
@@ -151,11 +187,13 @@ class _Reach:
     literals: Literals
     generator: torch.Generator
 
-    def changed(self, kind: str, tensor: torch.Tensor) -> torch.Tensor:
+    def changed(self, kind: str, tensor: torch.Tensor, turn: int) -> torch.Tensor:
         domain = observe(tensor)
+        if tensor.numel() and not tensor.is_complex() and kind in ("row_patterns", "structures"):
+            return self._patterned(kind, tensor, domain, turn)
         if tensor.dim() and kind == "mask_shapes" and domain.kind == "boolean":
             return self._shaped_masks(tensor)
-        if tensor.dim() and kind == "literals" and _is_free(tensor):
+        if kind == "literals" and _is_free(tensor):
             return self.with_literals(tensor)
         if tensor.dim() and kind == "literals" and domain.kind == "integer":
             return self._with_integers(tensor, domain)
@@ -164,6 +202,33 @@ class _Reach:
         if tensor.dim() and kind == "rows" and domain.kind == "integer":
             return self._integers_in_order(tensor)
         return fresh_values(tensor, domain, self.generator)
+
+    def _patterned(
+        self, kind: str, tensor: torch.Tensor, domain: Domain, turn: int
+    ) -> torch.Tensor:
+        draw = self.generator
+        if kind == "structures" and tensor.dim():
+            match domain.kind:
+                case "boolean":
+                    return patterns.mask(tensor, draw, turn)
+                case "integer":
+                    return patterns.integers(tensor, domain, draw, turn)
+                case "sorted":
+                    return patterns.ascending(tensor, draw, turn)
+                case "observed":
+                    return patterns.observed(tensor, draw, turn)
+        if not _is_free(tensor):
+            return fresh_values(tensor, domain, draw)
+        wide = _flat(tensor).reshape(tensor.shape)
+        change = patterns.in_rows if kind == "row_patterns" and tensor.dim() else patterns.whole
+        values = change(wide, draw, turn)
+        if domain.kind == "positive":
+            values = values.abs() + domain.low / 8
+        elif self.freedom != "any" and domain.nonnegative:
+            values = values.abs()
+        if self.freedom == "range":
+            values = values.clamp(domain.low, domain.high)
+        return shaped_like(values, tensor, domain)
 
     def with_literals(self, tensor: torch.Tensor, *, any_sign: bool = False) -> torch.Tensor:
         """Its own values, a few of them exchanged, those of one row of one magnitude.
@@ -177,8 +242,11 @@ class _Reach:
         rows = flat.numel() // columns
         exact, others = self._numbers(tensor, domain)
         exact = [0.0, *exact] if any_sign else exact
-        room = max(2, flat.numel() // _SHARE)
-        chosen = exact[: max(room // 2, room - len(others))]
+        room = min(flat.numel(), max(2, flat.numel() // _SHARE))
+        if room < len(exact):
+            # Which ones have room is drawn as well.
+            exact = [exact[at] for at in self._shuffled(len(exact))] if room < 2 else exact
+        chosen = exact[: max((room + 1) // 2, room - len(others))]
         some = self._shuffled(len(others))[: room - len(chosen)]
         numbers = sorted([*chosen, *(others[at] for at in some)], key=abs)
         twice = 2 if rows >= 2 * len(numbers) else 1
@@ -317,7 +385,23 @@ class _Reach:
 
 
 def _is_free(tensor: torch.Tensor) -> bool:
-    return tensor.is_floating_point() and tensor.dim() > 0 and observe(tensor).kind in _FREE
+    return tensor.is_floating_point() and observe(tensor).kind in _FREE
+
+
+def _related(tensors: Tensors, turn: int) -> dict[str, torch.Tensor]:
+    """In some turns one input has the values of another of its shape, or those with the other sign."""
+    if turn % 3:
+        return {}
+    by_form: dict[Any, str] = {}
+    for name, tensor in tensors.items():
+        if not _is_free(tensor):
+            continue
+        first = by_form.setdefault((tensor.shape, tensor.dtype), name)
+        if first != name:
+            values = tensors[first] if turn % 2 else -tensors[first]
+            allowed = values if not observe(tensor).nonnegative else values.abs()
+            return {name: laid_out_like(allowed, tensor)}
+    return {}
 
 
 def _flat(tensor: torch.Tensor) -> torch.Tensor:
@@ -354,10 +438,14 @@ def _by_the_widest(moved: Any, right: Any) -> Any:
 def is_elementwise(natural: Tensors, exact: Float64) -> bool:
     """Whether one element of the inputs decides one of each output: the first, the middle and the last are asked.
 
-    The first of a row is in no other sum from the end, the last in no other from the beginning.
+    The first of a row is in no other sum from the end, the last in no other from the beginning; where there
+    are fewer outputs than inputs, each takes several.
     """
+    most = max((t.numel() for t in natural.values() if _is_free(t)), default=0)
     try:
         usual = list(leaves(exact(natural)))
+        if any(a.numel() < most for _, a in usual if torch.is_tensor(a)):
+            return False
         for share in (0.0, 0.5, 1.0):
             changed = {name: _with_one_larger(t, share) for name, t in natural.items()}
             pairs = zip(usual, leaves(exact(changed)), strict=True)

@@ -137,11 +137,16 @@ def make_probe(
 def share_nonfinite(result: Any) -> float:
     """Largest share of NaN and infinite elements in one output of a result tree."""
     shares = [
-        1 - float(leaf.isfinite().to(torch.float32).mean())
+        1 - float(_in_full(leaf).isfinite().to(torch.float32).mean())
         for _, leaf in leaves(result)
         if isinstance(leaf, torch.Tensor) and leaf.is_floating_point() and leaf.numel()
     ]
     return max(shares, default=0.0)
+
+
+def _in_full(leaf: torch.Tensor) -> torch.Tensor:
+    """Of 8 bits, torch can hardly do anything."""
+    return leaf.to(torch.float32) if leaf.element_size() < 2 else leaf
 
 
 def probe_inputs(

@@ -10,12 +10,13 @@ import secrets
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import count
 from typing import Any, Literal
 
 import torch
 from torch.utils._pytree import tree_map_only
 
-from kernelagent.domain.probes import PROBE, names_in
+from kernelagent.domain.probes import AT_THE_END, PROBE, names_in
 from kernelagent.tools.judge.problem.conditioning import noise_on_demand
 from kernelagent.tools.judge.problem.dynamic import Dynamic, hidden
 from kernelagent.tools.judge.problem.input_domain import fresh_like, laid_out_like, observe
@@ -27,6 +28,7 @@ from kernelagent.tools.judge.problem.planted import (
     can_plant,
     is_elementwise,
     is_known,
+    patterned_weights,
     planted,
     planted_weights,
 )
@@ -52,12 +54,15 @@ _NEARLY_INFINITE = 1e30
 _NUDGED = 0.1
 """Share of the elements that are drawn anew where nearly everything stays as it was."""
 Plan = tuple[tuple[str, tuple[str, ...]], ...]
-_PLAN: Plan = tuple(
-    (weights, names_in(number))
-    for number, weights in enumerate(("given", "random", "positive", "nudged", "planted"))
+_WEIGHTS = ("given", "random", "positive", "nudged", "planted", "random")
+PLAN_AT_THE_END: Plan = (
+    *((weights, names_in(number)) for number, weights in enumerate(_WEIGHTS)),
+    *(("patterned", ("natural",)) for _ in range(4)),
 )
+"""The calls of a final judging."""
+PLAN_OF_A_TURN: Plan = PLAN_AT_THE_END[:AT_THE_END]
 """Weights, and the calls made under them in random order; weights are loaded in mid-run."""
-WHERE_SIZES_SHOW: Plan = _PLAN[:2]
+WHERE_SIZES_SHOW: Plan = PLAN_OF_A_TURN[:2]
 """The calls that neighbouring input sets (same code, other sizes) are tested with."""
 Sequel = Literal["nudged", "nudged in place", "rearranged"]
 _SEQUELS_IN: dict[int, Sequel] = {0: "nudged", 1: "nudged in place", 3: "rearranged"}
@@ -123,7 +128,7 @@ def rounds(
     dynamic: Mapping[str, tuple[Dynamic, ...]],
     *,
     constant: bool,
-    plan: Plan = _PLAN,
+    plan: Plan = PLAN_OF_A_TURN,
     literals: Literals = NONE,
 ) -> Iterator[Round]:
     """The whole trial, round by round; the oracle is left with the last round's weights.
@@ -132,6 +137,7 @@ def rounds(
     `literals`: the numbers in the sources, which values and sizes are made of.
     """
     parameters = [name for name, _ in oracle.module.named_parameters(remove_duplicate=False)]
+    turns = count(secrets.randbelow(_SEEDS))
     for number, (kind, probes) in enumerate(plan):
         generator = torch.Generator().manual_seed(fresh_seed())
         kept: tuple[str, ...] = ()
@@ -144,14 +150,18 @@ def rounds(
         if kind == "positive":
             weights = _of_one_sign(weights, parameters)
         if kind == "planted":
-            weights = _planted(oracle, sources, parameters, literals, generator, constant=constant)
+            tried = planted_weights(oracle.given_weights, parameters, literals, generator)
+            weights = _with_an_answer(oracle, sources, tried, constant=constant)
+        if kind == "patterned":
+            tried = patterned_weights(oracle.given_weights, parameters, generator, next(turns))
+            weights = _with_an_answer(oracle, sources, tried, constant=constant)
         oracle.use_weights(weights)
         trials: list[Trial] = []
         dropped: list[Dropped] = []
         for source in sources:
             sequel = _SEQUELS_IN.get(number)
             for made in _of_source(
-                oracle, source, probes, generator, literals, constant=constant, sequel=sequel
+                oracle, source, probes, generator, literals, turns, constant=constant, sequel=sequel
             ):
                 if isinstance(made, Trial):
                     trials.append(made)
@@ -166,17 +176,15 @@ def rounds(
             yield Round(weights, tuple(trials), tuple(dropped), kept, repeats=number == 0)
 
 
-def _planted(
+def _with_an_answer(
     oracle: Oracle,
     sources: Sequence[InputSource],
-    parameters: Collection[str],
-    literals: Literals,
-    generator: torch.Generator,
+    tried: Iterable[Mapping[str, torch.Tensor]],
     *,
     constant: bool,
 ) -> Mapping[str, torch.Tensor]:
-    """The boldest planted weights under which the reference has an answer; else the given ones."""
-    for weights in planted_weights(oracle.given_weights, parameters, literals, generator):
+    """The first weights under which the reference has an answer; else the given ones."""
+    for weights in tried:
         oracle.use_weights(weights)
         try:
             natural = [draw(source, constant=constant) for source in sources]
@@ -275,6 +283,7 @@ def _of_source(
     probes: tuple[str, ...],
     generator: torch.Generator,
     literals: Literals,
+    turns: Iterator[int],
     *,
     constant: bool,
     sequel: Sequel | None,
@@ -312,10 +321,12 @@ def _of_source(
             fresh = named_tensors(draw(source, constant=constant))
             made = planted(
                 name, fresh, literals, generator, eager, exact,
-                scales=scale, elementwise=elementwise(), nonfinite_share=usual,
+                scales=scale, elementwise=elementwise(), nonfinite_share=usual, turn=next(turns),
             )  # fmt: skip
             if isinstance(made, Dropped):
-                yield made
+                # Of many patterns, some have no answer: what was not asked of them is no news.
+                if name not in ("row_patterns", "structures"):
+                    yield made
                 continue
             arguments, moved = _pair(with_tensors(natural, made.tensors)), made.moved
         else:
