@@ -88,7 +88,7 @@ PROBES = (
     ProbeKind(
         "row_patterns",
         "rows with structure: sparse, of whole numbers, of one sign, alternating, repeated, of one norm",
-        (3,),
+        (3, AT_THE_END, AT_THE_END),
         refuses="w-wrong-for-rows-of-whole-numbers",
         planted=True,
     ),
@@ -96,7 +96,7 @@ PROBES = (
         "structures",
         "tensors as batches have them: all rows alike, of one sign, mostly zero; causal, padded and open "
         "masks; consecutive and equal ids; one input equal to another",
-        (2, 3, 4, *(AT_THE_END,) * 9),
+        (2, 3, 4, *(AT_THE_END,) * 12),
         refuses="w-one-more-where-all-masks-are-alike",
         planted=True,
     ),

@@ -125,7 +125,10 @@ def in_rows(values: torch.Tensor, draw: Draw, turn: int) -> torch.Tensor:
 def whole(values: torch.Tensor, draw: Draw, turn: int) -> torch.Tensor:
     """All of the tensor by one of `WHOLE`, every fourth as it is: relations to others may matter."""
     kind = turn % (len(WHOLE) + len(WHOLE) // 3)
-    return WHOLE[kind](values, draw).clone() if kind < len(WHOLE) else values
+    if kind >= len(WHOLE):
+        return values
+    made = WHOLE[kind](values if values.dim() else values.reshape(1), draw)
+    return made.clone().reshape(values.shape)
 
 
 def mask(tensor: torch.Tensor, draw: Draw, turn: int) -> torch.Tensor:

@@ -67,6 +67,7 @@ WHERE_SIZES_SHOW: Plan = PLAN_OF_A_TURN[:2]
 Sequel = Literal["nudged", "nudged in place", "rearranged"]
 _SEQUELS_IN: dict[int, Sequel] = {0: "nudged", 1: "nudged in place", 3: "rearranged"}
 """The rounds in which one call is followed by another with nearly the same inputs, or the same in other places."""
+_PATTERNED = ("row_patterns", "structures")
 _HIDDEN_SIZES_IN = 1
 """The round of the plan that also tries dynamic dimensions at hidden sizes."""
 
@@ -137,7 +138,7 @@ def rounds(
     `literals`: the numbers in the sources, which values and sizes are made of.
     """
     parameters = [name for name, _ in oracle.module.named_parameters(remove_duplicate=False)]
-    turns = count(secrets.randbelow(_SEEDS))
+    turns, of_weights = (count(secrets.randbelow(_SEEDS)) for _ in range(2))
     for number, (kind, probes) in enumerate(plan):
         generator = torch.Generator().manual_seed(fresh_seed())
         kept: tuple[str, ...] = ()
@@ -153,7 +154,7 @@ def rounds(
             tried = planted_weights(oracle.given_weights, parameters, literals, generator)
             weights = _with_an_answer(oracle, sources, tried, constant=constant)
         if kind == "patterned":
-            tried = patterned_weights(oracle.given_weights, parameters, generator, next(turns))
+            tried = patterned_weights(oracle.given_weights, parameters, generator, next(of_weights))
             weights = _with_an_answer(oracle, sources, tried, constant=constant)
         oracle.use_weights(weights)
         trials: list[Trial] = []
@@ -321,11 +322,12 @@ def _of_source(
             fresh = named_tensors(draw(source, constant=constant))
             made = planted(
                 name, fresh, literals, generator, eager, exact,
-                scales=scale, elementwise=elementwise(), nonfinite_share=usual, turn=next(turns),
+                scales=scale, elementwise=elementwise(), nonfinite_share=usual,
+                turn=next(turns) if name in _PATTERNED else 0,
             )  # fmt: skip
             if isinstance(made, Dropped):
                 # Of many patterns, some have no answer: what was not asked of them is no news.
-                if name not in ("row_patterns", "structures"):
+                if name not in _PATTERNED:
                     yield made
                 continue
             arguments, moved = _pair(with_tensors(natural, made.tensors)), made.moved
