@@ -16,6 +16,7 @@ _HOOK = {
     "executing.py": "executing.py",
     "libdevice.py": "libdevice.py",
     "reducing.py": "reducing.py",
+    "bfloat.py": "bfloat.py",
 }
 DRIVER, RUNTIME = "libcuda.so.1", "libcudart.so.13"
 BEGINNING_S = 1000.0

@@ -7,6 +7,7 @@ combined at once.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -15,6 +16,7 @@ import numpy as np
 Combine = Callable[[list[Any], list[Any]], list[Any]]
 
 
+@functools.cache
 def replacements() -> list[tuple[Any, str, Any]]:
     """What is put in the place of Triton's own while a kernel is interpreted."""
     import triton.language as tl
@@ -22,7 +24,7 @@ def replacements() -> list[tuple[Any, str, Any]]:
 
     class Reduced(interpreter.ReduceOps):
         def sum(self, given: Any) -> Any:
-            return _reduced(self, (given,), _added)[0]
+            return _reduced(self, (given,), _known(np.add, given))[0]
 
         def generic_reduce(self, given: Any) -> Any:
             try:
@@ -32,10 +34,10 @@ def replacements() -> list[tuple[Any, str, Any]]:
 
     class Scanned(interpreter.ScanOps):
         def cumsum(self, given: Any) -> Any:
-            return _scanned(self, (given,), _added)
+            return _scanned(self, (given,), _known(np.add, given))
 
         def cumprod(self, given: Any) -> Any:
-            return _scanned(self, (given,), _multiplied)
+            return _scanned(self, (given,), _known(np.multiply, given))
 
         def generic_scan(self, given: Any) -> Any:
             try:
@@ -100,12 +102,12 @@ def _scanned(operation: Any, given: Any, combine: Combine) -> list[Any]:
     ]
 
 
-def _added(left: list[Any], right: list[Any]) -> list[Any]:
-    return [left[0] + right[0]]
+def _known(operation: Callable[[Any, Any], Any], given: Any) -> Combine:
+    if given.dtype.scalar.name != "bf16":
+        return lambda left, right: [operation(left[0], right[0])]
+    from fake_cuda_hook.bfloat import rounded, widened
 
-
-def _multiplied(left: list[Any], right: list[Any]) -> list[Any]:
-    return [left[0] * right[0]]
+    return lambda left, right: [rounded(operation(widened(left[0]), widened(right[0])))]
 
 
 class _Decides(Exception):

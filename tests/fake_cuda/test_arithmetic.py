@@ -1,10 +1,12 @@
-"""The fake device's reductions and scans go in pairs and keep the order."""
+"""The fake device's arithmetic: reductions and scans in pairs that keep the order, and bfloat16."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 
+from tests.fake_cuda.bfloat import rounded, widened
 from tests.fake_cuda.reducing import in_pairs, running
 
 Parts = list[np.ndarray]
@@ -44,3 +46,15 @@ def test_a_long_sum_of_columns_is_as_exact_as_a_gpus() -> None:
     assert error(in_pairs([values], 0, add)[0]) < 5e-7
     assert error(running([values], 0, add)[0][-1]) < 5e-7
     assert error(values.cumsum(0)[-1]) > 2e-6
+
+
+def test_bfloat16_is_widened_and_rounded_as_torch_does_it() -> None:
+    drawn = torch.randn(4096, generator=torch.Generator().manual_seed(0))
+    edges = [0.0, -0.0, float("inf"), -float("inf"), float("nan"), 1e-40, 3.4e38, 1 + 2**-8]
+    values = torch.cat([drawn, drawn.bfloat16() * (1 + 2**-8), torch.tensor(edges)])
+    theirs = values.bfloat16()
+    mine = rounded(values.numpy())
+    assert torch.equal(torch.from_numpy(mine).view(torch.bfloat16).isnan(), theirs.isnan())
+    there = ~theirs.isnan().numpy()
+    assert (mine[there] == theirs.view(torch.uint16).numpy()[there]).all()
+    assert np.array_equal(widened(mine), theirs.float().numpy(), equal_nan=True)
