@@ -153,7 +153,7 @@ def test_masks_have_one_place_one_missing_beginnings_ends_and_bands():
 
 
 def test_what_is_no_free_number_is_not_planted():
-    assert not can_plant("literals", {"x": torch.randn(6, 8).softmax(-1), "t": torch.tensor(2.0)})
+    assert not can_plant("literals", {"x": torch.randn(6, 8).softmax(-1), "t": torch.tensor(2)})
     assert not can_plant("mask_shapes", {"x": torch.randn(3)})
 
 
