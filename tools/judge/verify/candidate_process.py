@@ -372,9 +372,9 @@ class CandidateProcess(Closing):
         """What only its process sees of the device (`observed`), as it tells it."""
         return self._ask(header, parcel(value), self._limits.measure_s).header
 
-    def ask_about_time(self, header: dict[str, Any], value: Any) -> Frame:
+    def ask_about_time(self, header: dict[str, Any], body: Parcel | None) -> Frame:
         """`prepare` argument sets, `time` or `chain` a number of calls, for the judge's clock."""
-        return self._ask(header, parcel(value), self._limits.measure_s)
+        return self._ask(header, body, self._limits.measure_s)
 
     def opened(self, frame: Frame) -> Any:
         """The value in one of its answers."""
