@@ -229,13 +229,14 @@ class Runner:
         pristine, _ = self._opened(frame)
         allowed = Forbidding() if frame.header["forbidding"] else contextlib.nullcontext()
         keeps = self._keeps_random_state
+        tuning: AbstractContextManager[set[str]] = contextlib.nullcontext(set())
         if self._device != "cuda":
-            self._take_configuration(int(frame.header["configuration"]))
+            tuning = self._take_configuration(int(frame.header["configuration"]))
         if frame.header["in_place"]:
             args, kwargs = self._in_the_same_memory((args, kwargs))
         asked = from_data(frame.header["surroundings"], Surroundings)
         whole = partial(self._forward, (args, kwargs), step, asked, allowed, keeps)
-        with settings_of(asked):
+        with settings_of(asked), tuning as tuned:
             output, not_copied = in_its_thread(asked, whole)
         self._calls += 1
         changed = not _same(pristine, (args, kwargs))
@@ -248,6 +249,7 @@ class Runner:
             header["not_copied"] = not_copied
         if self._device != "cuda":
             header["configurations"] = self._most_configurations()
+            header["tuned"] = sorted(tuned)
         if self._device == "cuda":
             header["devices"] = [tensor.device.type for tensor in _tensors(output)]
             header["launches"], header["others"] = self._launches.take()
@@ -284,10 +286,12 @@ class Runner:
         arguments, step = open_parcel(frame.header["parcel"], frame.payload, device=self._device)
         return arguments, _step_of(step)
 
-    def _take_configuration(self, number: int) -> None:
+    def _take_configuration(self, number: int) -> AbstractContextManager[set[str]]:
+        """The call happens within what it returns, which holds the kernels that were tuned in it."""
         from kernelagent.tools.virtual.autotuning import TURN
 
         TURN.take(number)
+        return TURN.tuning()
 
     def _most_configurations(self) -> int:
         """How many an autotuned kernel had to choose from, at most."""

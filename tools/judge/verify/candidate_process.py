@@ -132,6 +132,8 @@ class CandidateProcess(Closing):
         self._calls = 0
         self.configurations = 1
         """How many an autotuned kernel has to choose from, as the process tells it."""
+        self.tuned: tuple[str, ...] = ()
+        """Kernels that were tuned in the last call, as the process tells it."""
         self.failures: list[dict[str, Any]] = []
         """Kernels that failed to compile before the last `take_launches`, as reported by the executor."""
         self.compiles = False
@@ -241,6 +243,7 @@ class CandidateProcess(Closing):
         those that fit an autotuned kernel takes, on `virtual`; `surroundings`: of a call without `step`.
         """
         self._calls += 1
+        self.tuned = ()
         began = time.monotonic()
         header = {
             "kind": "call",
@@ -257,6 +260,8 @@ class CandidateProcess(Closing):
         seconds = time.monotonic() - began
         offered = frame.header.get("configurations")
         self.configurations = max(self.configurations, offered if type(offered) is int else 1)
+        named = frame.header.get("tuned")
+        self.tuned = tuple(map(str, named)) if isinstance(named, list) else ()
         reported = frame.header.get("devices")
         devices = tuple(map(str, reported)) if isinstance(reported, list) else None
         launches = rows_of(frame.header.get("launches", []), list[LaunchRow])

@@ -188,7 +188,11 @@ class Verifier:
         try:
             return self._call(trial, asked)
         except Rejected as refused:
-            if asked == USUAL or refused.reason.code in _OF_THE_PROCESS:
+            if refused.reason.code in _OF_THE_PROCESS:
+                raise
+            if self.process.tuned:
+                self._right_without_tuning(trial, weights, asked, refused)
+            if asked == USUAL:
                 raise
             if _changes_state(trial, weights):
                 self.process.use_weights(weights)
@@ -204,6 +208,30 @@ class Verifier:
                 f"{asked.described}, where the reference answers the same: {refused.reason.message}",
                 {**refused.reason.detail, "surroundings": asked.described},
             ) from refused
+
+    def _right_without_tuning(
+        self,
+        trial: Trial,
+        weights: Mapping[str, torch.Tensor],
+        asked: Surroundings,
+        refused: Rejected,
+    ) -> None:
+        """Raises `Rejected` with the reason where the same call is right once nothing is tuned in it."""
+        tuned = ", ".join(f"`{name}`" for name in self.process.tuned)
+        if _changes_state(trial, weights):
+            self.process.use_weights(weights)
+        try:
+            self._call(replace(trial, in_place=False), asked)
+        except Rejected:
+            return
+        raise Rejected(
+            refused.reason.code,
+            f"right but in the call in which Triton tunes {tuned}: it runs the configurations many times "
+            f"on the same tensors before the launch; name those that a run adds to in "
+            f"`reset_to_zero=[...]`, those that it changes in `restore_value=[...]`: "
+            f"{refused.reason.message}",
+            {**refused.reason.detail, "tuned": tuned},
+        ) from refused
 
     def _call(self, trial: Trial, asked: Surroundings = USUAL) -> Answer:
         answer = self._answer(trial, asked)
