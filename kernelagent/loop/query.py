@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
-from functools import partial
 
 from kernelagent.domain.errors import PromptTooLong
 from kernelagent.domain.evaluation import DeviceFacts
@@ -14,6 +13,7 @@ from kernelagent.domain.history import Message, Turn
 from kernelagent.domain.problem import ProblemFacts
 from kernelagent.domain.serialization import without_surrogates
 from kernelagent.loop.live_text import LiveText
+from kernelagent.loop.tools import Tools
 from kernelagent.models import Exhausted, Model, ModelQuery, NotAnswered, Reply, Windowed, room_in
 from kernelagent.prompts import (
     FittedPrompt,
@@ -44,8 +44,8 @@ class QueryRunner:
     on_text: Callable[[str], None] = lambda _: None
     prompts: str = "strong"
     redact: Redactor = field(default_factory=Redactor)
-    check: Callable[[int, str], str] | None = None
-    """Of `Tools`: looks at a candidate for a turn; None where there are no tools."""
+    tools: Tools | None = None
+    """What writers may call before they hand in a candidate; None: nothing."""
     _refused: dict[str, int] = field(default_factory=dict)
     """Prompt limit in tokens of each model, learnt from the endpoint's refusals."""
 
@@ -83,8 +83,8 @@ class QueryRunner:
     def ask(self, ask: ModelQuery) -> Turn | Exhausted | NotAnswered:
         """Ask the model; its reply is logged before it is used. Raises `ModelError`."""
         began = self.clock()
-        if self.check is not None:
-            ask = replace(ask, check=partial(self.check, ask.turn))
+        if self.tools is not None:
+            ask = replace(ask, tools=self.tools.of(ask.turn))
 
         def progress(text: str, characters: int) -> None:
             self.publish(ReplyProgressed(ask.turn, text, characters))

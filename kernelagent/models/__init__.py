@@ -15,6 +15,8 @@ from kernelagent.domain.events import Event
 from kernelagent.domain.history import History, Message, TurnRequest
 from kernelagent.domain.model_options import VllmOptions
 from kernelagent.domain.problem import ProblemFacts, ProblemSpec
+from kernelagent.domain.tool_calls import ToolAnswer, ToolCall, ToolRound
+from kernelagent.domain.tool_registry import Tool
 from kernelagent.storage.secrets import Redactor
 from kernelagent.tools.gpu_lock import Gpu
 
@@ -26,6 +28,22 @@ Finish = Literal["stop", "length", "refused", "lost", "budget"]
 """How a reply ended: complete, at the token limit, refused, connection lost, or budget spent."""
 _ROOM_TO_ANSWER = 8192
 """Tokens kept free for the answer in a large window: some kernels, and the thoughts before them."""
+
+
+class TurnTools(Protocol):
+    """What a writer may call while a turn waits for its candidate; safe to ask from any thread."""
+
+    @property
+    def offered(self) -> tuple[Tool, ...]: ...
+
+    @property
+    def used_up(self) -> bool:
+        """Whether every further call is refused."""
+        ...
+
+    def call(self, call: ToolCall, said: str = "") -> ToolAnswer:
+        """The answer in words; `said` is what was written with the call, for the log."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -44,9 +62,10 @@ class ModelQuery:
     """What the user has to say for this turn; it stands at the end of the prompt."""
     cut: tuple[str, ...] = ()
     """What was left out of `messages` to fit them into the model's window."""
-    check: Callable[[str], str] | None = field(default=None, compare=False)
-    """Compiles and counts a candidate's source before it is handed in, and answers in words; None: the run
-    offers no checks."""
+    tools: TurnTools | None = field(default=None, compare=False)
+    """What can be called before a candidate is handed in; None: the run offers nothing."""
+    rounds: tuple[ToolRound, ...] = ()
+    """The calls of this turn so far, with their answers; they follow upon `messages`."""
     notify: Callable[[str], None] = field(default=lambda _: None, compare=False)
     """For what the user should know while the answer is still on its way."""
 
@@ -65,6 +84,8 @@ class Reply:
     """What a reasoning model thought before it answered; kept, and never parsed as code."""
     remark: str | None = None
     """Something the user should know about this answer."""
+    calls: tuple[ToolCall, ...] = ()
+    """The tools that it calls; with any, it hands in no candidate and is asked again."""
 
 
 @dataclass(frozen=True)
