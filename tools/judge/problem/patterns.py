@@ -223,4 +223,3 @@ def observed(tensor: torch.Tensor, draw: Draw, turn: int) -> torch.Tensor:
 def _step(span: int) -> int:
     """A step that meets every number of the span before it meets one again."""
     return next(n for n in range(span // 2 + 1, 2 * span + 2) if math.gcd(n, span) == 1)
-

@@ -160,6 +160,12 @@ class Verifier:
         at = [trial.input_set for trial in one.trials if trial.hidden]
         if at:
             self.findings.disclose("hidden_sizes", f"also verified on {', '.join(at)}")
+        if one.refused:
+            where = ", ".join(one.refused)
+            self.findings.disclose(
+                "sizes_refused",
+                f"the original refuses {where}: nothing is known of the candidate there",
+            )
         for dropped in one.dropped:
             self.findings.disclose(
                 f"probe_dropped_{dropped.name}", f"probe {dropped.name} left out: {dropped.reason}"
