@@ -15,6 +15,7 @@ _HOOK = {
     "operators.py": "operators.py",
     "executing.py": "executing.py",
     "libdevice.py": "libdevice.py",
+    "reducing.py": "reducing.py",
 }
 DRIVER, RUNTIME = "libcuda.so.1", "libcudart.so.13"
 BEGINNING_S = 1000.0

@@ -1,0 +1,46 @@
+"""The fake device's reductions and scans go in pairs and keep the order."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.fake_cuda.reducing import in_pairs, running
+
+Parts = list[np.ndarray]
+
+
+def chained(left: Parts, right: Parts) -> Parts:
+    """One linear map after the other: the order counts."""
+    return [right[0] * left[0], right[0] * left[1] + right[1]]
+
+
+@pytest.mark.parametrize("length", [1, 2, 5, 8, 13])
+@pytest.mark.parametrize("axis", [0, 1])
+def test_neighbours_meet_in_their_order(length: int, axis: int) -> None:
+    draw = np.random.default_rng(length)
+    shape = (length, 3) if axis == 0 else (3, length)
+    parts = [draw.integers(-2, 3, shape), draw.integers(-9, 10, shape)]
+    places = [np.take(parts[0], [at], axis) for at in range(length)]
+    others = [np.take(parts[1], [at], axis) for at in range(length)]
+    expected = [[places[0], others[0]]]
+    for place in zip(places[1:], others[1:], strict=True):
+        expected.append(chained(expected[-1], list(place)))
+    for mine, theirs in zip(in_pairs(parts, axis, chained), expected[-1], strict=True):
+        assert (mine == theirs).all()
+    whole = [np.concatenate(steps, axis) for steps in zip(*expected, strict=True)]
+    for mine, theirs in zip(running(parts, axis, chained), whole, strict=True):
+        assert (mine == theirs).all()
+
+
+def test_a_long_sum_of_columns_is_as_exact_as_a_gpus() -> None:
+    values = np.random.default_rng(0).random((1 << 16, 2), dtype=np.float32)
+    exact = values.astype(np.float64).sum(0)
+
+    def error(found: np.ndarray) -> float:
+        return float(np.abs(found / exact - 1).max())
+
+    add = lambda left, right: [left[0] + right[0]]  # noqa: E731
+    assert error(in_pairs([values], 0, add)[0]) < 5e-7
+    assert error(running([values], 0, add)[0][-1]) < 5e-7
+    assert error(values.cumsum(0)[-1]) > 2e-6
