@@ -26,6 +26,8 @@ FORWARD_ONLY = (
 )
 Finish = Literal["stop", "length", "refused", "lost", "budget"]
 """How a reply ended: complete, at the token limit, refused, connection lost, or budget spent."""
+Calling = Literal["functions", "blocks"]
+"""How a reply calls tools: as the API's functions, or in fenced blocks of its text."""
 _ROOM_TO_ANSWER = 8192
 """Tokens kept free for the answer in a large window: some kernels, and the thoughts before them."""
 
@@ -64,6 +66,8 @@ class ModelQuery:
     """What was left out of `messages` to fit them into the model's window."""
     tools: TurnTools | None = field(default=None, compare=False)
     """What can be called before a candidate is handed in; None: the run offers nothing."""
+    calling: Calling | None = None
+    """How the answer may call them; None: it cannot, though a model may ask `tools` by itself."""
     rounds: tuple[ToolRound, ...] = ()
     """The calls of this turn so far, with their answers; they follow upon `messages`."""
     notify: Callable[[str], None] = field(default=lambda _: None, compare=False)
@@ -135,6 +139,16 @@ class Concurrent(Protocol):
 
 
 @runtime_checkable
+class CallsTools(Protocol):
+    """A model whose replies may call tools; it is asked again with their answers (`ModelQuery.rounds`)."""
+
+    @property
+    def calling(self) -> Calling | None:
+        """None: not now."""
+        ...
+
+
+@runtime_checkable
 class Windowed(Protocol):
     """A model that may know how long a prompt can be."""
 
@@ -142,6 +156,19 @@ class Windowed(Protocol):
     def prompt_room(self) -> int | None:
         """Tokens of the longest prompt that leaves room for an answer; None: not known."""
         ...
+
+
+def in_words(ask: ModelQuery) -> tuple[Message, ...]:
+    """The messages with the calls so far as ordinary ones: the writer's words, then the answers."""
+    rounds = [
+        message
+        for item in ask.rounds
+        for message in (
+            Message("assistant", item.said or "(calls tools)"),
+            Message("user", "\n\n".join(item.answers)),
+        )
+    ]
+    return (*ask.messages, *rounds)
 
 
 def room_in(window: int) -> int:
