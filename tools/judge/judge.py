@@ -53,8 +53,10 @@ from kernelagent.tools.judge.verify.rejection import Rejected, beyond_means, of_
 from kernelagent.tools.judge.verify.tolerance import UserTolerance
 from kernelagent.tools.judge.verify.verify import Findings, Verifier
 from kernelagent.tools.judge.workbench.answering import Workbench
+from kernelagent.tools.loading import unplaced
 from kernelagent.tools.sandbox.spawn import ForkServer
 from kernelagent.tools.sandbox.sweeping import sweep
+from kernelagent.tools.surroundings import Deck
 
 _FIRST_ORDER = (
     "first_order_only",
@@ -291,6 +293,7 @@ class Judge:
             tolerance=UserTolerance(settings.rtol or 0.0, settings.atol or 0.0) if given else None,
             check=context.problem.check,
             oracle=context.oracle,
+            deck=Deck(binds=not unplaced(context.oracle.module)),
         )
         constant = context.problem.constant_inputs
         every = context.oracle, context.sources, context.dynamic

@@ -24,11 +24,12 @@ from kernelagent.tools.judge.timing.observed import LaunchRow, rows_of
 from kernelagent.tools.judge.verify.deaths import DOING, death_of, out_of_time
 from kernelagent.tools.judge.verify.limits import Deadline, Limits
 from kernelagent.tools.judge.verify.rejection import Rejected
+from kernelagent.tools.loading import Loading
 from kernelagent.tools.memory_sharing import Sharing
 from kernelagent.tools.sandbox.confinement import Confinement
 from kernelagent.tools.sandbox.spawn import Child, ForkServer
 from kernelagent.tools.sandbox.sweeping import sweep
-from kernelagent.tools.surroundings import USUAL, Loading, Surroundings
+from kernelagent.tools.surroundings import USUAL, Surroundings
 from kernelagent.tools.tensors import Malformed, Parcel, open_parcel, parcel
 from kernelagent.tools.training_step import TrainingStep
 from kernelagent.tools.virtual.eager import EagerRow
@@ -225,6 +226,15 @@ class CandidateProcess(Closing):
 
     def use_weights(self, weights: Mapping[str, Any], how: Loading = "load") -> None:
         self._ask({"kind": "weights", "how": how}, parcel(dict(weights)), self._limits.load_s)
+
+    def call_another(self, arguments: Arguments, *, fresh: bool = False) -> None:
+        """Call another instance of the candidate's module, with other weights, in the same process.
+
+        `fresh`: one that has not been called; else, where there is one, it gets other weights in place.
+        """
+        self._ask({"kind": "beside", "fresh": fresh}, parcel(arguments), self._limits.call_s)
+        if self._executor is not None:
+            self.take_launches()
 
     def call(
         self,

@@ -6,7 +6,8 @@ Runs in the judge; the candidate's process is reached through `CandidateProcess`
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -28,8 +29,9 @@ from kernelagent.tools.judge.verify.gradients import (
 )
 from kernelagent.tools.judge.verify.rejection import Rejected, compiled_by_torch
 from kernelagent.tools.judge.verify.tolerance import UserTolerance
+from kernelagent.tools.loading import CAME_IN, EXCHANGES, Loading
 from kernelagent.tools.memory_sharing import Sharing
-from kernelagent.tools.surroundings import USUAL, Deck, Loading, Surroundings
+from kernelagent.tools.surroundings import USUAL, Deck, Surroundings
 from kernelagent.tools.training_step import FORWARD
 
 _HELD_BYTES = 128 << 20
@@ -40,11 +42,8 @@ _OF_THE_PROCESS = frozenset(
     {"crash", "timeout", "unverifiable", "out_of_memory", "forbidden_access"}
 )
 """Failures after which there is no process to ask again, or that surroundings do not explain."""
-_SHOWN: dict[Loading, str] = {
-    "load": "of the module",
-    "in place": "of the module",
-    "in a parent": "of a larger module that contains it",
-}
+_OF_OLD_WEIGHTS = frozenset({"insensitive", "stale_output"})
+"""Codes of an answer as with earlier weights or inputs."""
 _SPARE = 4
 _SPARE_BYTES = 1 << 16
 """A result in a larger buffer is told from four times its size and this many bytes on."""
@@ -135,17 +134,14 @@ class Verifier:
     def run(self, one: Round) -> None:
         """All trials under one set of weights; raises `Rejected` at the first failure."""
         how = self.deck.loading()
+        if how == "bound" and one.trials:
+            # What is bound next may lie where this one's weights lie.
+            self.process.call_another(one.trials[0].arguments, fresh=True)
         self.process.use_weights(one.weights, how)
         self.findings.memory.keep_weights(one.weights)
         held = _Held()
-        touched = False
-        for trial in one.trials:
-            if touched or _changes_state(trial, one.weights):
-                self.process.use_weights(one.weights)
-            self._step(trial, one.weights, held)
-            touched = _changes_state(trial, one.weights)
-            if trial.then is not None:
-                self._step(trial.then, trial.expected.state, held)
+        with _told_how(how):
+            self._all_of(one, held)
         for call, output in held.earlier:
             self._still_the_same(call, output)
         if len(held.earlier) > 1:
@@ -174,6 +170,16 @@ class Verifier:
             kept = ", ".join(one.kept_buffers)
             self.findings.disclose("buffers_kept", f"these buffers kept their values: {kept}")
 
+    def _all_of(self, one: Round, held: _Held) -> None:
+        touched = False
+        for trial in one.trials:
+            if touched or _changes_state(trial, one.weights):
+                self.process.use_weights(one.weights)
+            self._step(trial, one.weights, held)
+            touched = _changes_state(trial, one.weights)
+            if trial.then is not None:
+                self._step(trial.then, trial.expected.state, held)
+
     def _step(self, trial: Trial, weights: Mapping[str, torch.Tensor], held: _Held) -> None:
         """One call with everything around it; `weights`: the state it starts from."""
         keeps = not _changes_state(trial, weights)
@@ -200,7 +206,8 @@ class Verifier:
                 self._right_without_tuning(trial, weights, asked, refused)
             if asked == USUAL:
                 raise
-            if _changes_state(trial, weights):
+            if asked.another or _changes_state(trial, weights):
+                # Loaded anew, also what was computed from the weights is made anew by those who watch them.
                 self.process.use_weights(weights)
             try:
                 answer = self._call(replace(trial, in_place=False))
@@ -240,6 +247,8 @@ class Verifier:
         ) from refused
 
     def _call(self, trial: Trial, asked: Surroundings = USUAL) -> Answer:
+        if asked.another:
+            self.process.call_another(trial.arguments)
         answer = self._answer(trial, asked)
         self.findings.calls += 1
         self.findings.candidate_s += answer.seconds
@@ -414,12 +423,13 @@ class Verifier:
 
     def _weights_untouched(self, weights: Mapping[str, torch.Tensor], how: Loading) -> None:
         state = self.process.state(how)
+        whose = "a larger module that contains it" if how == "in a parent" else "the module"
         for name, given in weights.items():
             if name not in state or not _same_bits(state[name], given):
                 raise Rejected(
                     "state_not_updated",
                     f"the forward writes to {name}, which the reference leaves as it is, or the state_dict "
-                    f"{_SHOWN[how]} shows other values",
+                    f"of {whose} shows other values",
                     {"state": name},
                 )
 
@@ -543,6 +553,23 @@ class Verifier:
             ) from refused
         finally:
             self.process.command_executor({"kind": "turns", "secret": None})
+
+
+@contextmanager
+def _told_how(how: Loading) -> Iterator[None]:
+    """A refusal for an answer as with earlier weights says how these ones came in."""
+    try:
+        yield
+    except Rejected as refused:
+        reason = refused.reason
+        if how not in EXCHANGES or reason.code not in _OF_OLD_WEIGHTS:
+            raise
+        raise Rejected(
+            reason.code,
+            f"{reason.message} (the weights had come in {CAME_IN[how]}: read the module's parameters in "
+            f"the forward, and keep no other object and nothing computed from them)",
+            {**reason.detail, "loading": how},
+        ) from refused
 
 
 def _bytes_of(value: Any) -> int:
