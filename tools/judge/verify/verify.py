@@ -23,6 +23,7 @@ from kernelagent.tools.judge.verify.candidate_process import Answer, CandidatePr
 from kernelagent.tools.judge.verify.compare import Comparison
 from kernelagent.tools.judge.verify.failure_context import Memory, refusal_of, words_of
 from kernelagent.tools.judge.verify.gradients import (
+    as_watched,
     require_fresh_gradients,
     require_gradients,
     verified_gradients,
@@ -316,6 +317,7 @@ class Verifier:
         if trial.step is not None:
             require_gradients(trial, output)
             require_fresh_gradients(trial, output)
+            output = as_watched(output, trial.expected.output)
         comparison = compare.compare(
             output,
             trial.compared,
