@@ -78,7 +78,27 @@ def _parts(name: str, store: str, code: str | None = None) -> Fixture:
     )
 
 
+def _tuned(name: str, options: str, *edits: tuple[str, str], code: str | None = None) -> Fixture:
+    """A sum over each row whose result is added to what its place held; tuned, with these options."""
+    tuner = (
+        "@triton.autotune(\n"
+        "    configs=[triton.Config({'BLOCK': 512}), triton.Config({'BLOCK': 1024}, num_warps=8)],\n"
+        f"    key=['width'],\n{options})\n@triton.jit"
+    )
+    return _of(
+        _SUM,
+        name,
+        ("@triton.jit", tuner),
+        ("out = torch.empty(x.shape[0]", "out = torch.zeros(x.shape[0]"),
+        ("x.shape[1], BLOCK=512", "x.shape[1]"),
+        *edits,
+        code=code,
+    )
+
+
 _ADD = "tl.store(out_ptr + row, tl.load(out_ptr + row) + tl.sum(total, axis=0))"
+_ATOMICALLY = ("tl.store(out_ptr + row, tl.sum", "tl.atomic_add(out_ptr + row, tl.sum")
+_IN_PLACE = ("tl.store(out_ptr + row, tl.sum(total, axis=0))", _ADD)
 _SWAPPED = (
     (_MASK, "    i = i // 2 * 2 + 1 - i % 2\n" + _MASK),
     (
@@ -153,6 +173,8 @@ CHEATS: Mapping[int, tuple[Fixture, ...]] = {
             '    tl.atomic_add(out_ptr + row, tl.sum(total, axis=0), scope="cta")',
             code="data_race",
         ),
+        _tuned("tuned-on-sums-nobody-resets", "", _ATOMICALLY, code="wrong_output"),
+        _tuned("tuned-on-what-nobody-restores", "", _IN_PLACE, code="wrong_output"),
         _of(
             _SCAN,
             "combine-that-is-right-in-one-order-only",
@@ -234,6 +256,8 @@ TWINS: Mapping[int, tuple[Fixture, ...]] = {
             "    tl.debug_barrier()\n"
             "    tl.atomic_xchg(lock_ptr + row, 0)",
         ),
+        _tuned("tuned-on-sums-that-are-reset", "    reset_to_zero=['out_ptr'],\n", _ATOMICALLY),
+        _tuned("tuned-on-what-is-restored", "    restore_value=['out_ptr'],\n", _IN_PLACE),
         _of(
             _SCAN,
             "combine-with-a-decision-in-any-order",

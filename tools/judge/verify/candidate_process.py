@@ -24,11 +24,12 @@ from kernelagent.tools.judge.timing.observed import LaunchRow, rows_of
 from kernelagent.tools.judge.verify.deaths import DOING, death_of, out_of_time
 from kernelagent.tools.judge.verify.limits import Deadline, Limits
 from kernelagent.tools.judge.verify.rejection import Rejected
+from kernelagent.tools.loading import Loading
 from kernelagent.tools.memory_sharing import Sharing
 from kernelagent.tools.sandbox.confinement import Confinement
 from kernelagent.tools.sandbox.spawn import Child, ForkServer
 from kernelagent.tools.sandbox.sweeping import sweep
-from kernelagent.tools.surroundings import USUAL, Loading, Surroundings
+from kernelagent.tools.surroundings import USUAL, Surroundings
 from kernelagent.tools.tensors import Malformed, Parcel, open_parcel, parcel
 from kernelagent.tools.training_step import TrainingStep
 from kernelagent.tools.virtual.eager import EagerRow
@@ -132,6 +133,8 @@ class CandidateProcess(Closing):
         self._calls = 0
         self.configurations = 1
         """How many an autotuned kernel has to choose from, as the process tells it."""
+        self.tuned: tuple[str, ...] = ()
+        """Kernels that were tuned in the last call, as the process tells it."""
         self.failures: list[dict[str, Any]] = []
         """Kernels that failed to compile before the last `take_launches`, as reported by the executor."""
         self.compiles = False
@@ -224,6 +227,15 @@ class CandidateProcess(Closing):
     def use_weights(self, weights: Mapping[str, Any], how: Loading = "load") -> None:
         self._ask({"kind": "weights", "how": how}, parcel(dict(weights)), self._limits.load_s)
 
+    def call_another(self, arguments: Arguments, *, fresh: bool = False) -> None:
+        """Call another instance of the candidate's module, with other weights, in the same process.
+
+        `fresh`: one that has not been called; else, where there is one, it gets other weights in place.
+        """
+        self._ask({"kind": "beside", "fresh": fresh}, parcel(arguments), self._limits.call_s)
+        if self._executor is not None:
+            self.take_launches()
+
     def call(
         self,
         arguments: Arguments,
@@ -241,6 +253,7 @@ class CandidateProcess(Closing):
         those that fit an autotuned kernel takes, on `virtual`; `surroundings`: of a call without `step`.
         """
         self._calls += 1
+        self.tuned = ()
         began = time.monotonic()
         header = {
             "kind": "call",
@@ -257,6 +270,8 @@ class CandidateProcess(Closing):
         seconds = time.monotonic() - began
         offered = frame.header.get("configurations")
         self.configurations = max(self.configurations, offered if type(offered) is int else 1)
+        named = frame.header.get("tuned")
+        self.tuned = tuple(map(str, named)) if isinstance(named, list) else ()
         reported = frame.header.get("devices")
         devices = tuple(map(str, reported)) if isinstance(reported, list) else None
         launches = rows_of(frame.header.get("launches", []), list[LaunchRow])

@@ -1,0 +1,25 @@
+"""The answers of the tools in words: what a writer reads, and the one line for terminal, TUI and report."""
+
+from __future__ import annotations
+
+from kernelagent.domain.evaluation import DeviceFacts
+from kernelagent.domain.tool_calls import ToolResult
+from kernelagent.prompts.checked import checked_summary, checked_text
+
+
+def answer_text(result: ToolResult, device: DeviceFacts) -> str:
+    """The whole answer, without what is left of the budget."""
+    if result.unfit is not None:
+        return f"Not answered: {result.unfit}."
+    if result.checked is not None:
+        return checked_text(result.checked, device)
+    return "Nothing came of it."
+
+
+def result_summary(result: ToolResult) -> str:
+    """One line."""
+    if result.unfit is not None:
+        return f"not answered: {result.unfit}"
+    if result.checked is not None:
+        return checked_summary(result.checked)
+    return "nothing came of it"
