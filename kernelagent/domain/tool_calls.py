@@ -52,6 +52,75 @@ class Checked:
 
 
 @dataclass(frozen=True)
+class Difference:
+    """One floating output of one call beside the reference's."""
+
+    output: str
+    dtype: str
+    shape: tuple[int, ...]
+    worst: tuple[int, ...]
+    """Where the two lie furthest apart."""
+    got: str
+    expected: str
+    """In float64."""
+    ulps: float | None
+    """How far apart they are there, in units of the last place; None: one of them is not finite."""
+    rms_error: float
+    rms_allowed: float
+    max_error: float
+    max_allowed: float
+    within: bool
+    """The judge's gate lets it pass."""
+
+
+@dataclass(frozen=True)
+class Probed:
+    """One comparison on one input set; nothing else was looked at."""
+
+    input_set: str
+    executed: str | None = None
+    """The smaller shapes that were run; None when run as given."""
+    differences: tuple[Difference, ...] = ()
+    kernels: tuple[str, ...] = ()
+    """Of the call, in the order of their launches."""
+    fault: Reason | None = None
+    """Why such an answer is refused, or why there is none."""
+
+
+@dataclass(frozen=True)
+class TensorStatistics:
+    """A tensor of the reference; the numbers are of its finite values, None where it has none."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    least: float | None = None
+    most: float | None = None
+    mean: float | None = None
+    deviation: float | None = None
+    rms: float | None = None
+    zeros: float | None = None
+    """Share of elements, here and below."""
+    nonfinite: float = 0.0
+
+
+@dataclass(frozen=True)
+class ReferenceLook:
+    """What the reference computed once, in a submodule or as a whole."""
+
+    input_set: str
+    executed: str | None
+    submodule: str
+    """Empty: the whole module."""
+    calls: int
+    """How often it was called in one forward."""
+    outputs: tuple[TensorStatistics, ...]
+    submodules: tuple[str, ...]
+    """What there is to look into."""
+
+
+@dataclass(frozen=True)
 class ToolResult:
     """What came of a call that was made: `unfit`, or the part that belongs to its tool."""
 
@@ -60,6 +129,8 @@ class ToolResult:
     unfit: str | None = None
     """Why the call could not be answered: an argument that does not fit, or a device that lacks it."""
     checked: Checked | None = None
+    probed: Probed | None = None
+    reference: ReferenceLook | None = None
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from kernelagent.domain.tool_calls import ToolCall
 
 Kind = Literal["string", "integer", "object"]
 _PYTHON: dict[Kind, type] = {"string": str, "integer": int, "object": dict}
-CHECK = "check"
+CHECK, PROBE, REFERENCE = "check", "probe", "reference"
 
 
 @dataclass(frozen=True)
@@ -31,6 +31,7 @@ class Argument:
 
 
 _CODE = Argument("code", "The complete Python file that defines ModelNew.", required=True)
+_INPUT_SET = Argument("input_set", "Name of the input set; default: the first.")
 
 
 @dataclass(frozen=True)
@@ -68,6 +69,23 @@ TOOLS: dict[str, Tool] = {
             "Compile a candidate and count its traffic at the user's sizes, in seconds: registers, spills, "
             "shared memory, occupancy, waves and the estimated time. Nothing is verified.",
             (_CODE,),
+        ),
+        Tool(
+            PROBE,
+            "Run a candidate once on one input set and compare it with the reference: what differs, where, by "
+            "how much, and what is allowed. One comparison; a turn makes many more.",
+            (_CODE, _INPUT_SET),
+        ),
+        Tool(
+            REFERENCE,
+            "Statistics of what the reference computes on one input set: shape, strides, range, mean and "
+            "spread of the outputs of one of its submodules, or of the whole module.",
+            (
+                Argument(
+                    "submodule", "Path of the submodule, such as `layers.0.norm`; default: all."
+                ),
+                _INPUT_SET,
+            ),
         ),
     )
 }

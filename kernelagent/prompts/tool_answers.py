@@ -5,6 +5,12 @@ from __future__ import annotations
 from kernelagent.domain.evaluation import DeviceFacts
 from kernelagent.domain.tool_calls import ToolResult
 from kernelagent.prompts.checked import checked_summary, checked_text
+from kernelagent.prompts.probed import (
+    probed_summary,
+    probed_text,
+    reference_summary,
+    reference_text,
+)
 
 
 def answer_text(result: ToolResult, device: DeviceFacts) -> str:
@@ -13,6 +19,10 @@ def answer_text(result: ToolResult, device: DeviceFacts) -> str:
         return f"Not answered: {result.unfit}."
     if result.checked is not None:
         return checked_text(result.checked, device)
+    if result.probed is not None:
+        return probed_text(result.probed)
+    if result.reference is not None:
+        return reference_text(result.reference)
     return "Nothing came of it."
 
 
@@ -22,4 +32,8 @@ def result_summary(result: ToolResult) -> str:
         return f"not answered: {result.unfit}"
     if result.checked is not None:
         return checked_summary(result.checked)
+    if result.probed is not None:
+        return probed_summary(result.probed)
+    if result.reference is not None:
+        return reference_summary(result.reference)
     return "nothing came of it"

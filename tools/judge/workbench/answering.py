@@ -5,19 +5,22 @@ Failures of a candidate are in the result. What does not fit the tool is told as
 
 from __future__ import annotations
 
+import difflib
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Protocol
 
-from kernelagent.domain.tool_calls import Checked, ToolCall, ToolResult
-from kernelagent.domain.tool_registry import CHECK
+from kernelagent.domain.tool_calls import Checked, Probed, ToolCall, ToolResult
+from kernelagent.domain.tool_registry import CHECK, PROBE, REFERENCE
 from kernelagent.tools.judge.bounds.quick_check import quick_check
 from kernelagent.tools.judge.problem.context import JudgeContext
 from kernelagent.tools.judge.source_reading.syntax import syntax_fault
 from kernelagent.tools.judge.verify.candidate_process import CandidateProcess
 from kernelagent.tools.judge.verify.limits import Deadline
+from kernelagent.tools.judge.workbench.probing import probe, source_of
+from kernelagent.tools.judge.workbench.reference_look import look
 
 
 class Starts(Protocol):
@@ -42,13 +45,44 @@ class Workbench:
         return replace(result, seconds=round(time.monotonic() - began, 3))
 
     def _tools(self) -> dict[str, Callable[[ToolCall], ToolResult]]:
-        return {CHECK: self._check}
+        return {CHECK: self._check, PROBE: self._probe, REFERENCE: self._reference}
 
     def _check(self, call: ToolCall) -> ToolResult:
         wrong = syntax_fault(call.code)
         if wrong is not None:
             return ToolResult(checked=Checked(wrong))
         return ToolResult(checked=quick_check(self.context, self._start(call.code)))
+
+    def _probe(self, call: ToolCall) -> ToolResult:
+        if self.context.trains:
+            return ToolResult(unfit="gradients are compared in a turn only (--train)")
+        source = source_of(self.context, str(call.arguments.get("input_set", "")))
+        if source is None:
+            return self._no_such_set(call)
+        wrong = syntax_fault(call.code)
+        if wrong is not None:
+            return ToolResult(probed=Probed(source.name, fault=wrong))
+        return ToolResult(probed=probe(self.context, self._start(call.code), source.name))
+
+    def _reference(self, call: ToolCall) -> ToolResult:
+        source = source_of(self.context, str(call.arguments.get("input_set", "")))
+        if source is None:
+            return self._no_such_set(call)
+        path = str(call.arguments.get("submodule", ""))
+        try:
+            return ToolResult(reference=look(self.context, source, path))
+        except KeyError:
+            names = [name for name, _ in self.context.oracle.module.named_modules() if name]
+            close = difflib.get_close_matches(path, names, 8, 0.3) or names[:8]
+            return ToolResult(
+                unfit=f"the module has no submodule {path!r}; there is {', '.join(close) or 'none'}"
+            )
+
+    def _no_such_set(self, call: ToolCall) -> ToolResult:
+        names = ", ".join(source.name for source in self.context.sources)
+        return ToolResult(
+            unfit=f"there is no input set {call.arguments['input_set']!r}; there is {names}"
+        )
 
     def _start(self, source: str) -> Callable[[], CandidateProcess]:
         deadline = Deadline(self.seconds) if self.context.device.kind == "virtual" else None

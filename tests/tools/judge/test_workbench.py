@@ -1,0 +1,88 @@
+"""What a writer may ask of the judge beside its turns, asked of a real judge on `virtual`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kernelagent.domain.judge_settings import JudgeSettings
+from kernelagent.domain.problem import ProblemSpec
+from kernelagent.domain.tool_calls import ToolCall, ToolResult
+from kernelagent.prompts.tool_answers import answer_text, result_summary
+from kernelagent.storage.cassette import recording
+from kernelagent.tools.judge.judge import Judge
+from kernelagent.tools.sandbox.spawn import ForkServer
+
+ROOT = Path(__file__).resolve().parents[3]
+REPLIES = recording(str(ROOT / "tests" / "cassettes" / "layer_norm_gelu.jsonl"))
+RIGHT = REPLIES[-1].text.partition("```python\n")[2].rpartition("```")[0]
+
+
+@pytest.fixture(scope="module")
+def judge(fork_server: ForkServer) -> Iterator[Judge]:
+    problem = ProblemSpec(path=str(ROOT / "examples" / "layer_norm_gelu.py"))
+    judge = Judge(JudgeSettings(problem=problem, device="virtual"), fork_server)
+    yield judge
+    judge.close()
+
+
+def asked(judge: Judge, tool: str, **arguments: object) -> tuple[ToolResult, str]:
+    result = judge.call_tool(ToolCall.of(tool, **arguments), 60.0)
+    assert result_summary(result)
+    return result, answer_text(result, judge.device)
+
+
+def test_probe_says_how_near_a_right_candidate_comes(judge: Judge) -> None:
+    result, text = asked(judge, "probe", code=RIGHT)
+    assert result.probed is not None
+    (difference,) = result.probed.differences
+    assert difference.within
+    assert difference.ulps is not None
+    assert difference.ulps < 50
+    assert 0 < difference.rms_error < difference.rms_allowed
+    assert "one comparison, on natural inputs; nothing was verified" in text
+    assert "Launched: layer_norm_gelu." in text
+
+
+def test_probe_says_where_a_wrong_candidate_differs_and_by_how_much(judge: Judge) -> None:
+    wrong = RIGHT.replace("0.7071", "0.7", 1)
+    assert wrong != RIGHT
+    result, text = asked(judge, "probe", code=wrong)
+    assert result.probed is not None
+    assert result.probed.fault is not None
+    assert result.probed.fault.code == "wrong_output"
+    assert "furthest at [" in text
+    assert ": too much." in text
+    assert "allowed" in text
+
+
+def test_probe_of_what_does_not_come_so_far_says_why(judge: Judge) -> None:
+    _, broken = asked(judge, "probe", code="def (")
+    assert "(syntax_error): line 1" in broken
+    _, unwritten = asked(judge, "probe", code=RIGHT.replace("tl.store", "tl.stor"))
+    assert "(compile_error)" in unwritten
+    _, other = asked(judge, "probe", code=RIGHT, input_set="large")
+    assert other == "Not answered: there is no input set 'large'; there is default."
+
+
+def test_probe_leaves_the_judge_as_it_was(judge: Judge) -> None:
+    before = dict(judge.context.oracle.weights)
+    asked(judge, "probe", code=RIGHT)
+    after = judge.context.oracle.weights
+    assert all(before[name].equal(after[name]) for name in before)
+
+
+def test_reference_tells_what_a_submodule_puts_out(judge: Judge) -> None:
+    result, text = asked(judge, "reference", submodule="norm")
+    assert result.reference is not None
+    (output,) = result.reference.outputs
+    assert output.shape == (2, 24, 512)
+    assert output.mean == pytest.approx(0.0, abs=0.01)
+    assert output.rms == pytest.approx(1.0, abs=0.1)
+    assert text.startswith("Submodule `norm` on input set 'default': called once in one forward.")
+    _, whole = asked(judge, "reference")
+    assert "Its submodules: norm." in whole
+    _, none = asked(judge, "reference", submodule="nrm")
+    assert none == "Not answered: the module has no submodule 'nrm'; there is norm."
