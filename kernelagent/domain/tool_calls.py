@@ -121,6 +121,28 @@ class ReferenceLook:
 
 
 @dataclass(frozen=True)
+class Assembly:
+    """The machine code of one kernel at the user's sizes."""
+
+    kernel: str
+    form: str
+    """`sass` or `ptx`."""
+    line: int | None
+    """The source line that was asked for."""
+    kernels: tuple[str, ...] = ()
+    """All that one forward launches."""
+    total: int = 0
+    """Instructions; 0 where no such kernel is launched."""
+    by_line: tuple[tuple[int, int], ...] = ()
+    """Source lines, each with its instructions' number."""
+    mix: tuple[tuple[str, int], ...] = ()
+    """The commonest instructions."""
+    shown: tuple[str, ...] = ()
+    """Those of the line, and what stands around them."""
+    fault: Reason | None = None
+
+
+@dataclass(frozen=True)
 class ToolResult:
     """What came of a call that was made: `unfit`, or the part that belongs to its tool."""
 
@@ -131,6 +153,7 @@ class ToolResult:
     checked: Checked | None = None
     probed: Probed | None = None
     reference: ReferenceLook | None = None
+    assembly: Assembly | None = None
 
 
 @dataclass(frozen=True)

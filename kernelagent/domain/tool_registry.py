@@ -13,7 +13,7 @@ from kernelagent.domain.tool_calls import ToolCall
 
 Kind = Literal["string", "integer", "object"]
 _PYTHON: dict[Kind, type] = {"string": str, "integer": int, "object": dict}
-CHECK, PROBE, REFERENCE = "check", "probe", "reference"
+CHECK, PROBE, REFERENCE, ASM = "check", "probe", "reference", "asm"
 
 
 @dataclass(frozen=True)
@@ -85,6 +85,17 @@ TOOLS: dict[str, Tool] = {
                     "submodule", "Path of the submodule, such as `layers.0.norm`; default: all."
                 ),
                 _INPUT_SET,
+            ),
+        ),
+        Tool(
+            ASM,
+            "The machine code of a candidate's kernel at the user's sizes: instructions by source line, the "
+            "commonest ones, and those of one line with what stands around them.",
+            (
+                _CODE,
+                Argument("kernel", "Name of the kernel; default: the first that is launched."),
+                Argument("line", "The line of the file whose instructions are shown.", "integer"),
+                Argument("form", "sass (default) or ptx."),
             ),
         ),
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kernelagent.domain.evaluation import DeviceFacts
 from kernelagent.domain.tool_calls import ToolResult
+from kernelagent.prompts.assembly import assembly_summary, assembly_text
 from kernelagent.prompts.checked import checked_summary, checked_text
 from kernelagent.prompts.probed import (
     probed_summary,
@@ -23,6 +24,8 @@ def answer_text(result: ToolResult, device: DeviceFacts) -> str:
         return probed_text(result.probed)
     if result.reference is not None:
         return reference_text(result.reference)
+    if result.assembly is not None:
+        return assembly_text(result.assembly)
     return "Nothing came of it."
 
 
@@ -36,4 +39,6 @@ def result_summary(result: ToolResult) -> str:
         return probed_summary(result.probed)
     if result.reference is not None:
         return reference_summary(result.reference)
+    if result.assembly is not None:
+        return assembly_summary(result.assembly)
     return "nothing came of it"

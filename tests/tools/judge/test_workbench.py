@@ -86,3 +86,24 @@ def test_reference_tells_what_a_submodule_puts_out(judge: Judge) -> None:
     assert "Its submodules: norm." in whole
     _, none = asked(judge, "reference", submodule="nrm")
     assert none == "Not answered: the module has no submodule 'nrm'; there is norm."
+
+
+def test_machine_code_is_told_by_source_line(judge: Judge) -> None:
+    store = next(n for n, text in enumerate(RIGHT.splitlines(), 1) if "tl.store(" in text)
+    for form, word in (("sass", "STG"), ("ptx", "st.global")):
+        result, text = asked(judge, "asm", code=RIGHT, line=store, form=form)
+        assert result.assembly is not None
+        assert result.assembly.total > 50
+        assert dict(result.assembly.by_line)[store] > 0
+        marked = [row for row in result.assembly.shown if row.startswith(">")]
+        assert any(word in row for row in marked)
+        assert f"Line {store}, marked with >:" in text
+
+
+def test_machine_code_of_what_is_not_there_is_said_so(judge: Judge) -> None:
+    assert asked(judge, "asm", code=RIGHT, kernel="other")[1] == (
+        "No kernel `other` is launched; there is layer_norm_gelu."
+    )
+    assert "has no instruction of its own" in asked(judge, "asm", code=RIGHT, line=1)[1]
+    assert "must be sass or ptx" in asked(judge, "asm", code=RIGHT, form="c")[1]
+    assert "(compile_error)" in asked(judge, "asm", code=RIGHT.replace("tl.store", "tl.stor"))[1]

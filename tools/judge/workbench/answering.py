@@ -12,13 +12,14 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Protocol
 
-from kernelagent.domain.tool_calls import Checked, Probed, ToolCall, ToolResult
-from kernelagent.domain.tool_registry import CHECK, PROBE, REFERENCE
+from kernelagent.domain.tool_calls import Assembly, Checked, Probed, ToolCall, ToolResult
+from kernelagent.domain.tool_registry import ASM, CHECK, PROBE, REFERENCE
 from kernelagent.tools.judge.bounds.quick_check import quick_check
 from kernelagent.tools.judge.problem.context import JudgeContext
 from kernelagent.tools.judge.source_reading.syntax import syntax_fault
 from kernelagent.tools.judge.verify.candidate_process import CandidateProcess
 from kernelagent.tools.judge.verify.limits import Deadline
+from kernelagent.tools.judge.workbench.assembly import assembly
 from kernelagent.tools.judge.workbench.probing import probe, source_of
 from kernelagent.tools.judge.workbench.reference_look import look
 
@@ -45,7 +46,12 @@ class Workbench:
         return replace(result, seconds=round(time.monotonic() - began, 3))
 
     def _tools(self) -> dict[str, Callable[[ToolCall], ToolResult]]:
-        return {CHECK: self._check, PROBE: self._probe, REFERENCE: self._reference}
+        return {
+            CHECK: self._check,
+            PROBE: self._probe,
+            REFERENCE: self._reference,
+            ASM: self._assembly,
+        }
 
     def _check(self, call: ToolCall) -> ToolResult:
         wrong = syntax_fault(call.code)
@@ -77,6 +83,22 @@ class Workbench:
             return ToolResult(
                 unfit=f"the module has no submodule {path!r}; there is {', '.join(close) or 'none'}"
             )
+
+    def _assembly(self, call: ToolCall) -> ToolResult:
+        form = str(call.arguments.get("form", "sass"))
+        if form not in ("sass", "ptx"):
+            return ToolResult(unfit=f"form of `asm` must be sass or ptx, not {form!r}")
+        if self.context.device.kind != "virtual":
+            return ToolResult(
+                unfit="on `cuda` the candidate's own process compiles, and its word is not taken for "
+                "machine code; `asm` is answered on `virtual` (--device virtual)"
+            )
+        kernel, line = str(call.arguments.get("kernel", "")), call.arguments.get("line")
+        wrong = syntax_fault(call.code)
+        if wrong is not None:
+            return ToolResult(assembly=Assembly(kernel, form, line, fault=wrong))
+        start = self._start(call.code)
+        return ToolResult(assembly=assembly(self.context, start, kernel, line, form))
 
     def _no_such_set(self, call: ToolCall) -> ToolResult:
         names = ", ".join(source.name for source in self.context.sources)
