@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from kernelagent.domain.evaluation import Estimate, KernelFacts, Reason
+from kernelagent.domain.evaluation import Estimate, KernelFacts, Reason, Timing
 
 
 @dataclass(frozen=True)
@@ -143,6 +143,41 @@ class Assembly:
 
 
 @dataclass(frozen=True)
+class SweptRow:
+    """One configuration of a sweep."""
+
+    values: dict[str, int | float | str | bool]
+    us: float | None
+    """Of one forward: an estimate on `virtual`, measured on `cuda`; None where there is none."""
+    kernels: tuple[KernelFacts, ...] = ()
+    fault: Reason | None = None
+
+
+@dataclass(frozen=True)
+class Swept:
+    """One source in many configurations, fastest first; nothing was verified."""
+
+    rows: tuple[SweptRow, ...]
+    measured: bool
+    """False: the times are estimates."""
+    untried: int = 0
+    """Configurations for which the seconds did not suffice."""
+    best: str = ""
+    """The source of the fastest; empty where none came so far."""
+    changed: tuple[str, ...] = ()
+    """Its lines that differ from the source that was sent."""
+
+
+@dataclass(frozen=True)
+class Benched:
+    """A candidate's time on a GPU; nothing was verified."""
+
+    timing: Timing | None = None
+    kernels: tuple[KernelFacts, ...] = ()
+    fault: Reason | None = None
+
+
+@dataclass(frozen=True)
 class ToolResult:
     """What came of a call that was made: `unfit`, or the part that belongs to its tool."""
 
@@ -154,6 +189,8 @@ class ToolResult:
     probed: Probed | None = None
     reference: ReferenceLook | None = None
     assembly: Assembly | None = None
+    swept: Swept | None = None
+    benched: Benched | None = None
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,8 @@ from kernelagent.domain.tool_calls import ToolCall
 
 Kind = Literal["string", "integer", "object"]
 _PYTHON: dict[Kind, type] = {"string": str, "integer": int, "object": dict}
-CHECK, PROBE, REFERENCE, ASM = "check", "probe", "reference", "asm"
+CHECK, PROBE, REFERENCE = "check", "probe", "reference"
+ASM, SWEEP, BENCH = "asm", "sweep", "bench"
 
 
 @dataclass(frozen=True)
@@ -97,6 +98,29 @@ TOOLS: dict[str, Tool] = {
                 Argument("line", "The line of the file whose instructions are shown.", "integer"),
                 Argument("form", "sass (default) or ptx."),
             ),
+        ),
+        Tool(
+            SWEEP,
+            "Rank one file in many configurations, estimated (or, on a GPU, timed) in one call: block sizes, "
+            "num_warps, num_stages. Each name is a constant of the file, such as `BLOCK = 64`, or a keyword "
+            "with a number at a launch. Nothing is verified.",
+            (
+                _CODE,
+                Argument(
+                    "axes",
+                    'Values by name, every combination of which is tried: {"BLOCK": [64, 128], '
+                    '"num_warps": [4, 8]}; in a block `BLOCK=64,128 num_warps=4,8`.',
+                    "object",
+                    required=True,
+                ),
+            ),
+        ),
+        Tool(
+            BENCH,
+            "Time a file on the GPU without verifying it, whatever it computes: as called against eager, and "
+            "by kernel.",
+            (_CODE,),
+            needs_gpu=True,
         ),
     )
 }

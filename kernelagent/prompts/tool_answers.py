@@ -12,6 +12,7 @@ from kernelagent.prompts.probed import (
     reference_summary,
     reference_text,
 )
+from kernelagent.prompts.swept import benched_summary, benched_text, swept_summary, swept_text
 
 
 def answer_text(result: ToolResult, device: DeviceFacts) -> str:
@@ -26,6 +27,10 @@ def answer_text(result: ToolResult, device: DeviceFacts) -> str:
         return reference_text(result.reference)
     if result.assembly is not None:
         return assembly_text(result.assembly)
+    if result.swept is not None:
+        return swept_text(result.swept)
+    if result.benched is not None:
+        return benched_text(result.benched)
     return "Nothing came of it."
 
 
@@ -41,4 +46,8 @@ def result_summary(result: ToolResult) -> str:
         return reference_summary(result.reference)
     if result.assembly is not None:
         return assembly_summary(result.assembly)
+    if result.swept is not None:
+        return swept_summary(result.swept)
+    if result.benched is not None:
+        return benched_summary(result.benched)
     return "nothing came of it"

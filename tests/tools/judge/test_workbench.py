@@ -107,3 +107,41 @@ def test_machine_code_of_what_is_not_there_is_said_so(judge: Judge) -> None:
     assert "has no instruction of its own" in asked(judge, "asm", code=RIGHT, line=1)[1]
     assert "must be sass or ptx" in asked(judge, "asm", code=RIGHT, form="c")[1]
     assert "(compile_error)" in asked(judge, "asm", code=RIGHT.replace("tl.store", "tl.stor"))[1]
+
+
+def test_configurations_of_one_source_are_ranked_by_estimate(judge: Judge) -> None:
+    axes = {"num_warps": [1, 4], "num_stages": [2]}
+    result, text = asked(judge, "sweep", code=RIGHT, axes=axes)
+    assert result.swept is not None
+    times = [row.us for row in result.swept.rows]
+    assert len(times) == 2
+    assert times == sorted(times, key=lambda us: us or 0.0)
+    assert "estimate, not measured" in text
+    best = result.swept.rows[0].values
+    assert f"num_warps={best['num_warps']}" in result.swept.best
+    assert "Hand it in to have it judged." in text
+    assert asked(judge, "check", code=result.swept.best)[0].checked.fault is None  # type: ignore[union-attr]
+
+
+def test_sweep_that_cannot_be_is_answered_in_words(judge: Judge) -> None:
+    _, unknown = asked(judge, "sweep", code=RIGHT, axes={"ROWS_OF_A_TILE": [1]})
+    assert "`ROWS_OF_A_TILE` is neither a constant of the file" in unknown
+    _, many = asked(judge, "sweep", code=RIGHT, axes={"num_warps": list(range(1, 40))})
+    assert "39 configurations; from 1 to 24" in many
+    broken = RIGHT.replace("tl.store", "tl.stor")
+    _, failed = asked(judge, "sweep", code=broken, axes={"num_warps": [4]})
+    assert "num_warps=4: compile_error" in failed
+    assert "Hand it in" not in failed
+
+
+def test_sweep_ends_with_its_seconds_and_says_what_was_not_tried(judge: Judge) -> None:
+    call = ToolCall.of("sweep", code=RIGHT, axes={"num_warps": [2, 4, 8]})
+    result = judge.call_tool(call, 0.05)
+    assert result.swept is not None
+    assert result.swept.untried >= 1
+    assert "not tried: the seconds" in answer_text(result, judge.device)
+
+
+def test_benchmark_without_a_gpu_says_so(judge: Judge) -> None:
+    _, text = asked(judge, "bench", code=RIGHT)
+    assert text.startswith("Not answered: `bench` measures, and there is no GPU here")

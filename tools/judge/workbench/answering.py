@@ -10,18 +10,24 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from math import inf
 from typing import Protocol
 
-from kernelagent.domain.tool_calls import Assembly, Checked, Probed, ToolCall, ToolResult
-from kernelagent.domain.tool_registry import ASM, CHECK, PROBE, REFERENCE
+from kernelagent.domain.tool_calls import Assembly, Benched, Checked, Probed, ToolCall, ToolResult
+from kernelagent.domain.tool_registry import ASM, BENCH, CHECK, PROBE, REFERENCE, SWEEP
 from kernelagent.tools.judge.bounds.quick_check import quick_check
 from kernelagent.tools.judge.problem.context import JudgeContext
 from kernelagent.tools.judge.source_reading.syntax import syntax_fault
 from kernelagent.tools.judge.verify.candidate_process import CandidateProcess
 from kernelagent.tools.judge.verify.limits import Deadline
 from kernelagent.tools.judge.workbench.assembly import assembly
+from kernelagent.tools.judge.workbench.axes import NoSuchAxis, configurations
 from kernelagent.tools.judge.workbench.probing import probe, source_of
 from kernelagent.tools.judge.workbench.reference_look import look
+from kernelagent.tools.judge.workbench.sweeping import bench, sweep
+
+_ONE_S = 60.0
+"""The longest that one process of a candidate may take on `virtual`."""
 
 
 class Starts(Protocol):
@@ -51,6 +57,8 @@ class Workbench:
             PROBE: self._probe,
             REFERENCE: self._reference,
             ASM: self._assembly,
+            SWEEP: self._sweep,
+            BENCH: self._bench,
         }
 
     def _check(self, call: ToolCall) -> ToolResult:
@@ -100,12 +108,35 @@ class Workbench:
         start = self._start(call.code)
         return ToolResult(assembly=assembly(self.context, start, kernel, line, form))
 
+    def _sweep(self, call: ToolCall) -> ToolResult:
+        wrong = syntax_fault(call.code)
+        if wrong is not None:
+            return ToolResult(checked=Checked(wrong))
+        try:
+            tried = configurations(call.arguments["axes"])
+            swept = sweep(self.context, self._start, call.code, tried, self.seconds)
+        except NoSuchAxis as error:
+            return ToolResult(unfit=str(error))
+        return ToolResult(swept=swept)
+
+    def _bench(self, call: ToolCall) -> ToolResult:
+        if self.context.device.kind != "cuda":
+            return ToolResult(
+                unfit="`bench` measures, and there is no GPU here (`virtual` only estimates): ask `check` for "
+                "an estimate, or run with --device cuda"
+            )
+        wrong = syntax_fault(call.code)
+        if wrong is not None:
+            return ToolResult(benched=Benched(fault=wrong))
+        return ToolResult(benched=bench(self.context, self._start(call.code)))
+
     def _no_such_set(self, call: ToolCall) -> ToolResult:
         names = ", ".join(source.name for source in self.context.sources)
         return ToolResult(
             unfit=f"there is no input set {call.arguments['input_set']!r}; there is {names}"
         )
 
-    def _start(self, source: str) -> Callable[[], CandidateProcess]:
-        deadline = Deadline(self.seconds) if self.context.device.kind == "virtual" else None
+    def _start(self, source: str, seconds: float = inf) -> Callable[[], CandidateProcess]:
+        most = min(seconds, self.seconds, _ONE_S)
+        deadline = Deadline(most) if self.context.device.kind == "virtual" else None
         return partial(self.starts, source, deadline=deadline)
