@@ -44,7 +44,7 @@ from kernelagent.tools.surroundings import (
     other_weights,
     settings_of,
 )
-from kernelagent.tools.tensors import NotPortable, open_parcel, parcel
+from kernelagent.tools.tensors import NotPortable, dtype_of, open_parcel, parcel
 from kernelagent.tools.training_step import TrainingStep
 from kernelagent.tools.wire import Channel, ChannelClosed, Frame
 
@@ -81,11 +81,15 @@ class _Held:
 def serve(settings: dict[str, Any], fds: list[int]) -> None:
     """Process main; `settings`: `device` (`virtual` or `cuda`), its `index` on `cuda`, and `target`.
 
-    `may_compile`: the policy lets the candidate put torch.compile to work.
+    `default_dtype`: torch's, as the judge has it. `may_compile`: the policy lets the candidate put torch.compile to work.
     `fds`: the judge's socket, and on `virtual` the executor's socket and the arena.
     """
     judge = Channel(socket.socket(fileno=fds[0]))
     may = bool(settings["may_compile"])
+    # `torch.Storage` follows it; what is loaded will be compared with what was before this process began.
+    storage = vars(torch)["Storage"]
+    torch.set_default_dtype(dtype_of(settings["default_dtype"]))
+    vars(torch)["Storage"] = storage
     if settings["device"] == "cuda":
         memory = CachedGpuMemory(int(settings["index"])) if keeps_free_blocks() else None
         unwritten = None if memory is None else Unwritten(memory)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
+import torch
 from msgspec import ValidationError
 
 from kernelagent.domain.rejection_codes import CODES
@@ -31,6 +32,7 @@ from kernelagent.tools.sandbox.spawn import Child, ForkServer
 from kernelagent.tools.sandbox.sweeping import sweep
 from kernelagent.tools.surroundings import USUAL, Surroundings
 from kernelagent.tools.tensors import Malformed, Parcel, open_parcel, parcel
+from kernelagent.tools.torch_dtypes import name_of
 from kernelagent.tools.training_step import TrainingStep
 from kernelagent.tools.virtual.eager import EagerRow
 from kernelagent.tools.wire import (
@@ -153,6 +155,8 @@ class CandidateProcess(Closing):
         index = int(torch_device.partition(":")[2] or 0)
         settings: dict[str, Any] = {"device": device, "index": index, "target": target}
         settings["may_compile"] = may_compile
+        # A file that sets it does so before its module is imported, and so does the user's program.
+        settings["default_dtype"] = name_of(torch.get_default_dtype())
         self._runner = fork_server.fork(_RUNNER, settings, numbers, confinement)
         self._children.append(self._runner)
         for end in fds:

@@ -43,8 +43,8 @@ _OF_THE_PROCESS = frozenset(
     {"crash", "timeout", "unverifiable", "out_of_memory", "forbidden_access"}
 )
 """Failures after which there is no process to ask again, or that surroundings do not explain."""
-_OF_OLD_WEIGHTS = frozenset({"insensitive", "stale_output"})
-"""Codes of an answer as with earlier weights or inputs."""
+_WRONG = frozenset({"insensitive", "stale_output", "wrong_output", "nonfinite"})
+"""Codes of an answer that may be one with earlier weights."""
 _SPARE = 4
 _SPARE_BYTES = 1 << 16
 """A result in a larger buffer is told from four times its size and this many bytes on."""
@@ -564,12 +564,12 @@ def _told_how(how: Loading) -> Iterator[None]:
         yield
     except Rejected as refused:
         reason = refused.reason
-        if how not in EXCHANGES or reason.code not in _OF_OLD_WEIGHTS:
+        if how not in EXCHANGES or reason.code not in _WRONG:
             raise
         raise Rejected(
             reason.code,
-            f"{reason.message} (the weights had come in {CAME_IN[how]}: read the module's parameters in "
-            f"the forward, and keep no other object and nothing computed from them)",
+            f"{reason.message} (the weights of this call had come in {CAME_IN[how]}; whoever keeps another "
+            f"object, or what was computed from one, must see by data_ptr() and _version that it is old)",
             {**reason.detail, "loading": how},
         ) from refused
 
