@@ -26,8 +26,10 @@ from kernelagent.tools.candidate_runner.candidate import (
 )
 from kernelagent.tools.candidate_runner.flags import Flags
 from kernelagent.tools.candidate_runner.forbidding import Forbidding
+from kernelagent.tools.candidate_runner.host_reads import HostReads
 from kernelagent.tools.candidate_runner.host_time import HostTime
 from kernelagent.tools.candidate_runner.integrity import Integrity, let_torch_compile
+from kernelagent.tools.candidate_runner.kept_state import changed as changed_ways
 from kernelagent.tools.candidate_runner.launches import Launches, watch_launches
 from kernelagent.tools.candidate_runner.unwritten import (
     CachedGpuMemory,
@@ -278,7 +280,10 @@ class Runner:
     def call(self, frame: Frame) -> tuple[dict[str, Any], Any]:
         (args, kwargs), step = self._opened(frame)
         pristine, _ = self._opened(frame)
-        allowed = Forbidding() if frame.header["forbidding"] else contextlib.nullcontext()
+        reads = HostReads(str(candidate_file())) if frame.header["looked_at"] else None
+        before = None if reads is None else self._loaded().kept()
+        allowed: AbstractContextManager[Any] = reads or contextlib.nullcontext()
+        allowed = Forbidding() if frame.header["forbidding"] else allowed
         keeps = self._keeps_random_state
         tuning: AbstractContextManager[set[str]] = contextlib.nullcontext(set())
         if self._device != "cuda":
@@ -298,6 +303,9 @@ class Runner:
         if step is None:
             header["sharing"] = to_data(sharing_of(output, (args, kwargs)))
             header["not_copied"] = not_copied
+        if reads is not None and before is not None:
+            header["reads"] = reads.names
+            header["changed"] = changed_ways(before, self._loaded().kept())
         if self._device != "cuda":
             header["configurations"] = self._most_configurations()
             header["tuned"] = sorted(tuned)
