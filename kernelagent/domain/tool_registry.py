@@ -13,7 +13,8 @@ from kernelagent.domain.tool_calls import ToolCall
 
 Kind = Literal["string", "integer", "object"]
 _PYTHON: dict[Kind, type] = {"string": str, "integer": int, "object": dict}
-CHECK = "check"
+CHECK, PROBE, REFERENCE = "check", "probe", "reference"
+ASM, SWEEP, BENCH = "asm", "sweep", "bench"
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,7 @@ class Argument:
 
 
 _CODE = Argument("code", "The complete Python file that defines ModelNew.", required=True)
+_INPUT_SET = Argument("input_set", "Name of the input set; default: the first.")
 
 
 @dataclass(frozen=True)
@@ -68,6 +70,57 @@ TOOLS: dict[str, Tool] = {
             "Compile a candidate and count its traffic at the user's sizes, in seconds: registers, spills, "
             "shared memory, occupancy, waves and the estimated time. Nothing is verified.",
             (_CODE,),
+        ),
+        Tool(
+            PROBE,
+            "Run a candidate once on one input set and compare it with the reference: what differs, where, by "
+            "how much, and what is allowed. One comparison; a turn makes many more.",
+            (_CODE, _INPUT_SET),
+        ),
+        Tool(
+            REFERENCE,
+            "Statistics of what the reference computes on one input set: shape, strides, range, mean and "
+            "spread of the outputs of one of its submodules, or of the whole module.",
+            (
+                Argument(
+                    "submodule", "Path of the submodule, such as `layers.0.norm`; default: all."
+                ),
+                _INPUT_SET,
+            ),
+        ),
+        Tool(
+            ASM,
+            "The machine code of a candidate's kernel at the user's sizes: instructions by source line, the "
+            "commonest ones, and those of one line with what stands around them.",
+            (
+                _CODE,
+                Argument("kernel", "Name of the kernel; default: the first that is launched."),
+                Argument("line", "The line of the file whose instructions are shown.", "integer"),
+                Argument("form", "sass (default) or ptx."),
+            ),
+        ),
+        Tool(
+            SWEEP,
+            "Rank one file in many configurations, estimated (or, on a GPU, timed) in one call: block sizes, "
+            "num_warps, num_stages. Each name is a constant of the file, such as `BLOCK = 64`, or a keyword "
+            "with a number at a launch. Nothing is verified.",
+            (
+                _CODE,
+                Argument(
+                    "axes",
+                    'Values by name, every combination of which is tried: {"BLOCK": [64, 128], '
+                    '"num_warps": [4, 8]}; in a block `BLOCK=64,128 num_warps=4,8`.',
+                    "object",
+                    required=True,
+                ),
+            ),
+        ),
+        Tool(
+            BENCH,
+            "Time a file on the GPU without verifying it, whatever it computes: as called against eager, and "
+            "by kernel.",
+            (_CODE,),
+            needs_gpu=True,
         ),
     )
 }

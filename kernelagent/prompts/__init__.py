@@ -7,7 +7,13 @@ from kernelagent.domain.evaluation import DeviceFacts
 from kernelagent.domain.history import History, Message, TurnRequest
 from kernelagent.domain.problem import ProblemFacts
 from kernelagent.prompts.conversation import as_markdown, first_difference, prompt_hash
-from kernelagent.prompts.draft import draft_of, prompts_version, tells_of_tools, tools_text
+from kernelagent.prompts.draft import (
+    draft_of,
+    prompts_version,
+    tells_of_tools,
+    tells_of_tools_in,
+    tools_text,
+)
 from kernelagent.prompts.fitting import FittedPrompt, fit
 from kernelagent.prompts.tokens import Count, estimate_tokens, prompt_tokens
 
@@ -23,6 +29,7 @@ __all__ = [
     "prompts_version",
     "render_prompt",
     "tells_of_tools",
+    "tells_of_tools_in",
     "tools_text",
 ]
 

@@ -174,6 +174,11 @@ def tools_text(tools: Sequence[Tool]) -> str:
     return _text("tools.md.j2", tools=tools)
 
 
+def tells_of_tools_in(text: str) -> bool:
+    """Whether a message tells of tools in words."""
+    return tools_text(()).partition("\n")[0] in text
+
+
 def tells_of_tools(style: str) -> bool:
     """Whether prompts of this style can tell of tools in words; those for small models are to stay short."""
     return style != "small" and (style in STYLES or user_templates(style).tells_of_tools)

@@ -23,16 +23,18 @@ from kernelagent.loop.run import optimize
 from kernelagent.models import Calling, ModelQuery, Reply, in_words
 from kernelagent.models.files_model import FilesModel
 from kernelagent.models.litellm_model import LitellmModel
-from kernelagent.storage.cassette import recording
-from kernelagent.storage.run_log import read_events
+from kernelagent.models.replay import ReplayModel
+from kernelagent.storage.cassette import cassette_text, of_run, recording
+from kernelagent.storage.run_log import RunFolder, read_events
 from tests.judges import JudgesHere
 from tests.models.fault_server import Answer, FaultServer, Rules
 
 ROOT = Path(__file__).resolve().parents[2]
 NAME = "openai/writer-1"
 REPLIES = [item.text for item in recording(str(ROOT / "tests/cassettes/softmax_scale_mask.jsonl"))]
-FINAL = REPLIES[-1]
-CODE = FINAL.partition("```python\n")[2].rpartition("```")[0]
+FINAL = REPLIES[0]
+"""Refused at once: it does not compile."""
+CODE = REPLIES[-1].partition("```python\n")[2].rpartition("```")[0]
 
 
 def as_call(**arguments: Any) -> tuple[str, str]:
@@ -106,7 +108,7 @@ def test_functions_are_called_over_http_until_a_candidate_is_handed_in(
     assert received.text == FINAL
     assert received.tokens_in == 300
     assert received.tokens_out == sum(answer.tokens_out for answer in plan)
-    assert of(events, Evaluated)[0].evaluation.accepted
+    assert of(events, Evaluated)[0].evaluation.reason.code == "compile_error"
 
 
 def test_endpoint_without_functions_is_told_of_the_tools_in_words(
@@ -172,13 +174,21 @@ class Plain:
 def test_blocks_are_answered_before_the_turn_is_judged(tmp_path: Path, judges: JudgesHere) -> None:
     both = f"```check\n{CODE}```\nand perhaps\n```python\n{CODE}```\n"
     model = Plain([both, NOTHING])
-    _, events = run_with(model, tmp_path, judges)
+    run, events = run_with(model, tmp_path, judges)
     assert "nothing was verified" in model.asked[1][-1].content
     assert [type(e) for e in events if isinstance(e, ToolCalled | ReplyReceived | Evaluated)] == [
         ToolCalled,
         ReplyReceived,
     ]
     assert of(events, ReplyReceived)[0].tokens_in == 20
+
+    cassette = tmp_path / "talk.jsonl"
+    cassette.write_text(cassette_text(of_run(RunFolder(run))), encoding="utf-8")
+    again = ReplayModel.from_path(f"{cassette},match=hash")
+    _, replayed = run_with(again, tmp_path / "again", judges)
+    assert [c.call for c in of(replayed, ToolCalled)] == [c.call for c in of(events, ToolCalled)]
+    assert of(replayed, ToolCalled)[0].said == both
+    assert [r.text for r in of(replayed, ReplyReceived)] == [NOTHING]
 
 
 def test_a_last_word_that_only_asks_again_is_void_and_says_why(

@@ -15,6 +15,8 @@ from typing import Any
 import torch
 
 from kernelagent.domain.candidate import ENTRY_POINT
+from kernelagent.tools.candidate_runner.kept_state import State
+from kernelagent.tools.candidate_runner.kept_state import state_of as state_of_candidate
 from kernelagent.tools.candidate_runner.shell import shell_from
 from kernelagent.tools.loading import NOWHERE, Loading, Memory, put_in, state_of, unplaced
 from kernelagent.tools.surroundings import (
@@ -135,6 +137,10 @@ class LoadedCandidate:
             )
         built: torch.nn.Module = maker(shell_from(value))
         return built
+
+    def kept(self) -> State:
+        """What it keeps between calls, beyond what the judge compares with the reference."""
+        return state_of_candidate(self._module, self._instance)
 
     @property
     def instance(self) -> torch.nn.Module:

@@ -26,8 +26,10 @@ from kernelagent.tools.candidate_runner.candidate import (
 )
 from kernelagent.tools.candidate_runner.flags import Flags
 from kernelagent.tools.candidate_runner.forbidding import Forbidding
+from kernelagent.tools.candidate_runner.host_reads import HostReads
 from kernelagent.tools.candidate_runner.host_time import HostTime
 from kernelagent.tools.candidate_runner.integrity import Integrity, let_torch_compile
+from kernelagent.tools.candidate_runner.kept_state import changed as changed_ways
 from kernelagent.tools.candidate_runner.launches import Launches, watch_launches
 from kernelagent.tools.candidate_runner.unwritten import (
     CachedGpuMemory,
@@ -44,7 +46,7 @@ from kernelagent.tools.surroundings import (
     other_weights,
     settings_of,
 )
-from kernelagent.tools.tensors import NotPortable, open_parcel, parcel
+from kernelagent.tools.tensors import NotPortable, dtype_of, open_parcel, parcel
 from kernelagent.tools.training_step import TrainingStep
 from kernelagent.tools.wire import Channel, ChannelClosed, Frame
 
@@ -81,11 +83,15 @@ class _Held:
 def serve(settings: dict[str, Any], fds: list[int]) -> None:
     """Process main; `settings`: `device` (`virtual` or `cuda`), its `index` on `cuda`, and `target`.
 
-    `may_compile`: the policy lets the candidate put torch.compile to work.
+    `default_dtype`: torch's, as the judge has it. `may_compile`: the policy lets the candidate put torch.compile to work.
     `fds`: the judge's socket, and on `virtual` the executor's socket and the arena.
     """
     judge = Channel(socket.socket(fileno=fds[0]))
     may = bool(settings["may_compile"])
+    # `torch.Storage` follows it; what is loaded will be compared with what was before this process began.
+    storage = vars(torch)["Storage"]
+    torch.set_default_dtype(dtype_of(settings["default_dtype"]))
+    vars(torch)["Storage"] = storage
     if settings["device"] == "cuda":
         memory = CachedGpuMemory(int(settings["index"])) if keeps_free_blocks() else None
         unwritten = None if memory is None else Unwritten(memory)
@@ -274,7 +280,10 @@ class Runner:
     def call(self, frame: Frame) -> tuple[dict[str, Any], Any]:
         (args, kwargs), step = self._opened(frame)
         pristine, _ = self._opened(frame)
-        allowed = Forbidding() if frame.header["forbidding"] else contextlib.nullcontext()
+        reads = HostReads(str(candidate_file())) if frame.header["looked_at"] else None
+        before = None if reads is None else self._loaded().kept()
+        allowed: AbstractContextManager[Any] = reads or contextlib.nullcontext()
+        allowed = Forbidding() if frame.header["forbidding"] else allowed
         keeps = self._keeps_random_state
         tuning: AbstractContextManager[set[str]] = contextlib.nullcontext(set())
         if self._device != "cuda":
@@ -294,6 +303,9 @@ class Runner:
         if step is None:
             header["sharing"] = to_data(sharing_of(output, (args, kwargs)))
             header["not_copied"] = not_copied
+        if reads is not None and before is not None:
+            header["reads"] = reads.names
+            header["changed"] = changed_ways(before, self._loaded().kept())
         if self._device != "cuda":
             header["configurations"] = self._most_configurations()
             header["tuned"] = sorted(tuned)

@@ -17,6 +17,7 @@ from kernelagent.tools.judge.problem.inputs import InputSource, input_sources
 from kernelagent.tools.judge.problem.load import load_problem
 from kernelagent.tools.judge.problem.oracle import Oracle
 from kernelagent.tools.judge.problem.probes import named_tensors
+from kernelagent.tools.judge.problem.training import STEPS_OF_A_TURN, training_rounds
 from kernelagent.tools.judge.problem.trials import rounds
 
 PROBLEM = """
@@ -153,6 +154,33 @@ def test_sizes_that_the_original_refuses_are_named_and_do_not_end_the_judge(tmp_
     ]
     assert "default with x:0 = 1" in refused
     assert all("x:0 = 1" in name for name in refused)
+
+
+NORMED = """
+import torch
+
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm = torch.nn.BatchNorm1d(4)
+
+    def forward(self, x):
+        return self.norm(x)
+
+
+def get_inputs():
+    return [torch.rand(6, 4)]
+"""
+
+
+def test_a_size_that_the_original_refuses_in_training_alone_is_named_too(tmp_path):
+    (source,), oracle = opened_from(tmp_path, NORMED)
+    dynamic = {"default": dynamic_of(source, [DynamicDimension.read("x:0")], oracle)}
+    plan = STEPS_OF_A_TURN[:2]
+    steps = training_rounds(oracle, (source,), dynamic, constant=False, plan=plan)
+    refused = [name for one in steps for name in one.refused]
+    assert refused == ["a training step with default with x:0 = 1"]
 
 
 def test_every_judging_tries_the_farthest_size(opened):

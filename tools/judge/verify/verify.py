@@ -43,8 +43,10 @@ _OF_THE_PROCESS = frozenset(
     {"crash", "timeout", "unverifiable", "out_of_memory", "forbidden_access"}
 )
 """Failures after which there is no process to ask again, or that surroundings do not explain."""
-_OF_OLD_WEIGHTS = frozenset({"insensitive", "stale_output"})
-"""Codes of an answer as with earlier weights or inputs."""
+_WRONG = frozenset({"insensitive", "stale_output", "wrong_output", "nonfinite"})
+"""Codes of an answer that may be one with earlier weights."""
+_LOOKED_AT = 2
+"""Calls at the end of a round in which what is read on the host, and what is kept, is seen."""
 _SPARE = 4
 _SPARE_BYTES = 1 << 16
 """A result in a larger buffer is told from four times its size and this many bytes on."""
@@ -71,6 +73,12 @@ class Findings:
     """Whether a kernel uses what an atomic returns, so that its programs' order may show."""
     undefined_lanes: bool = False
     """Whether a masked load without `other` left lanes undefined."""
+    called: set[str] = field(default_factory=set)
+    """Input sets that have been called with."""
+    reads: dict[str, None] = field(default_factory=dict)
+    """How values were taken to the host in calls that were looked at, in their order."""
+    changed: dict[str, None] = field(default_factory=dict)
+    """What the candidate keeps and such a call changed."""
     constant: dict[tuple[str, str], torch.Tensor | None] = field(default_factory=dict)
     """By input set and place: the values that every call had so far; None: they differed."""
 
@@ -173,19 +181,36 @@ class Verifier:
 
     def _all_of(self, one: Round, held: _Held) -> None:
         touched = False
-        for trial in one.trials:
+        for number, trial in enumerate(one.trials):
+            # A first call may fill caches; the last ones of a round are asked what they leave.
+            looked_at = number + _LOOKED_AT >= len(one.trials) and self._was_called(trial)
             if touched or _changes_state(trial, one.weights):
                 self.process.use_weights(one.weights)
-            self._step(trial, one.weights, held)
+            self._step(trial, one.weights, held, looked_at=looked_at)
+            self.findings.called.add(trial.input_set)
             touched = _changes_state(trial, one.weights)
             if trial.then is not None:
                 self._step(trial.then, trial.expected.state, held)
 
-    def _step(self, trial: Trial, weights: Mapping[str, torch.Tensor], held: _Held) -> None:
+    def _was_called(self, trial: Trial) -> bool:
+        return trial.input_set in self.findings.called and not trial.hidden
+
+    def _step(
+        self,
+        trial: Trial,
+        weights: Mapping[str, torch.Tensor],
+        held: _Held,
+        *,
+        looked_at: bool = False,
+    ) -> None:
         """One call with everything around it; `weights`: the state it starts from."""
         keeps = not _changes_state(trial, weights)
         asked = USUAL if trial.step is not None else self.deck.next(keeps_state=keeps)
-        answer = self._call_in(trial, weights, asked)
+        if looked_at:
+            # What a copy of the module changes of its own goes with the copy.
+            asked = replace(asked, module="itself")
+        answer = self._call_in(trial, weights, asked, looked_at=looked_at)
+        self._say_what_was_seen(answer)
         # The next call uses the next autotuning configuration; a repeated call keeps it, or its bits would differ.
         self.findings.configuration += 1
         self._inputs_untouched(trial, answer)
@@ -194,12 +219,33 @@ class Verifier:
             self._still_the_same(*held.last)
         held.add(self.process.last_call, trial.arguments, answer.output)
 
+    def _say_what_was_seen(self, answer: Answer) -> None:
+        if answer.reads:
+            self.findings.reads.update(dict.fromkeys(answer.reads))
+            self.findings.disclosures["values_read"] = Disclosure(
+                "values_read",
+                f"values of tensors are taken to the host ({', '.join(self.findings.reads)}): what is decided "
+                f"by other values, and how long a GPU is waited for, was not judged",
+            )
+        if answer.changed:
+            self.findings.changed.update(dict.fromkeys(answer.changed))
+            self.findings.disclosures["state_changes"] = Disclosure(
+                "state_changes",
+                f"{', '.join(self.findings.changed)} changed from one call to the next: what is done after "
+                f"more calls, or other ones, than were made was not judged",
+            )
+
     def _call_in(
-        self, trial: Trial, weights: Mapping[str, torch.Tensor], asked: Surroundings
+        self,
+        trial: Trial,
+        weights: Mapping[str, torch.Tensor],
+        asked: Surroundings,
+        *,
+        looked_at: bool = False,
     ) -> Answer:
         """A call in these surroundings; where it fails in them alone, the refusal names them."""
         try:
-            return self._call(trial, asked)
+            return self._call(trial, asked, looked_at=looked_at)
         except Rejected as refused:
             if refused.reason.code in _OF_THE_PROCESS:
                 raise
@@ -247,10 +293,12 @@ class Verifier:
             {**refused.reason.detail, "tuned": tuned},
         ) from refused
 
-    def _call(self, trial: Trial, asked: Surroundings = USUAL) -> Answer:
+    def _call(
+        self, trial: Trial, asked: Surroundings = USUAL, *, looked_at: bool = False
+    ) -> Answer:
         if asked.another:
             self.process.call_another(trial.arguments)
-        answer = self._answer(trial, asked)
+        answer = self._answer(trial, asked, looked_at=looked_at)
         self.findings.calls += 1
         self.findings.candidate_s += answer.seconds
         rows = self.process.take_launches() if self.device == "virtual" else _told(answer)
@@ -274,7 +322,9 @@ class Verifier:
         self.findings.memory.keep(answer.output)
         return answer
 
-    def _answer(self, trial: Trial, asked: Surroundings = USUAL) -> Answer:
+    def _answer(
+        self, trial: Trial, asked: Surroundings = USUAL, *, looked_at: bool = False
+    ) -> Answer:
         try:
             return self.process.call(
                 trial.arguments,
@@ -282,6 +332,7 @@ class Verifier:
                 in_place=trial.in_place,
                 configuration=self.findings.configuration,
                 surroundings=asked,
+                looked_at=looked_at,
             )
         except Rejected as refused:
             if self.process.compiles and self.needs_kernel:
@@ -564,12 +615,12 @@ def _told_how(how: Loading) -> Iterator[None]:
         yield
     except Rejected as refused:
         reason = refused.reason
-        if how not in EXCHANGES or reason.code not in _OF_OLD_WEIGHTS:
+        if how not in EXCHANGES or reason.code not in _WRONG:
             raise
         raise Rejected(
             reason.code,
-            f"{reason.message} (the weights had come in {CAME_IN[how]}: read the module's parameters in "
-            f"the forward, and keep no other object and nothing computed from them)",
+            f"{reason.message} (the weights of this call had come in {CAME_IN[how]}; whoever keeps another "
+            f"object, or what was computed from one, must see by data_ptr() and _version that it is old)",
             {**reason.detail, "loading": how},
         ) from refused
 
