@@ -103,7 +103,8 @@ TOOLS: dict[str, Tool] = {
             SWEEP,
             "Rank one file in many configurations, estimated (or, on a GPU, timed) in one call: block sizes, "
             "num_warps, num_stages. Each name is a constant of the file, such as `BLOCK = 64`, or a keyword "
-            "with a number at a launch. Nothing is verified.",
+            "with a number at a launch; what decides the grid as well must be a constant that the grid is computed "
+            "with. Nothing is verified.",
             (
                 _CODE,
                 Argument(
