@@ -178,6 +178,16 @@ class Benched:
 
 
 @dataclass(frozen=True)
+class Library:
+    """The library of kernels, or one file of it."""
+
+    listed: dict[str, str] = field(default_factory=dict)
+    """What each is, by its name; empty where one was asked for."""
+    name: str = ""
+    source: str = ""
+
+
+@dataclass(frozen=True)
 class ToolResult:
     """What came of a call that was made: `unfit`, or the part that belongs to its tool."""
 
@@ -191,6 +201,7 @@ class ToolResult:
     assembly: Assembly | None = None
     swept: Swept | None = None
     benched: Benched | None = None
+    library: Library | None = None
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from kernelagent.domain.tool_calls import ToolCall
 Kind = Literal["string", "integer", "object"]
 _PYTHON: dict[Kind, type] = {"string": str, "integer": int, "object": dict}
 CHECK, PROBE, REFERENCE = "check", "probe", "reference"
-ASM, SWEEP, BENCH = "asm", "sweep", "bench"
+ASM, SWEEP, BENCH, PATTERNS = "asm", "sweep", "bench", "patterns"
 
 
 @dataclass(frozen=True)
@@ -115,6 +115,11 @@ TOOLS: dict[str, Tool] = {
                     required=True,
                 ),
             ),
+        ),
+        Tool(
+            PATTERNS,
+            "The built-in policy's library of kernels: without a name the list, with one the whole file.",
+            (Argument("name", "Which kernel, as the list has it."),),
         ),
         Tool(
             BENCH,

@@ -8,6 +8,7 @@ from functools import reduce
 from pathlib import Path
 
 from kernelagent.domain.budget import Spent
+from kernelagent.domain.candidate import Candidate, parse_reply
 from kernelagent.domain.config import RunConfig
 from kernelagent.domain.events import Event, Logged, ToolCalled, TurnStarted, from_line, to_line
 from kernelagent.domain.problem import ProblemSpec
@@ -16,6 +17,7 @@ from kernelagent.domain.tool_registry import TOOLS
 from kernelagent.loop.run import optimize
 from kernelagent.loop.tools import ToolBudget, Tools
 from kernelagent.models import ModelQuery, Reply
+from kernelagent.models.patterns import PATTERNS, pattern
 from kernelagent.prompts.wording import line_for
 from kernelagent.storage.cassette import recording
 from kernelagent.storage.run_log import read_events
@@ -161,3 +163,20 @@ def test_every_tool_has_a_schema_and_survives_the_log() -> None:
     call = ToolCall.of("sweep", code="x", axes={"BLOCK": [64, 128]})
     logged = Logged(0, 1.0, ToolCalled(0, 1, call, "words", ToolResult(0.5, checked=Checked())))
     assert from_line(to_line(logged)) == logged
+
+
+def test_library_is_listed_and_given_by_name_without_asking_the_judge() -> None:
+    host = Slow(1.0)
+    tools = Tools(host, DEVICE, lambda _: None, ToolBudget(9, 40.0)).of(0)
+    assert "- `matmul_split_k`: " in tools.call(ToolCall.of("patterns")).text
+    text = tools.call(ToolCall.of("patterns", name="matmul_float32")).text
+    assert 'input_precision="tf32x3"' in text
+    assert "there is no pattern 'gemm'" in tools.call(ToolCall.of("patterns", name="gemm")).text
+    assert host.asked == []
+
+
+def test_every_kernel_of_the_library_is_a_candidate_with_a_kernel() -> None:
+    for name in PATTERNS:
+        parsed = parse_reply(f"```python\n{pattern(name)}```")
+        assert isinstance(parsed, Candidate), name
+        assert "@triton.jit" in parsed.source
