@@ -66,6 +66,7 @@ class Difference:
     ulps: float | None
     """How far apart they are there, in units of the last place; None: one of them is not finite."""
     rms_error: float
+    """Here and below: of the region nearest to its limits, or furthest over them."""
     rms_allowed: float
     max_error: float
     max_allowed: float
