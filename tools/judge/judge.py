@@ -40,7 +40,11 @@ from kernelagent.tools.judge.envelope.search import widen
 from kernelagent.tools.judge.harness import harness_sha256
 from kernelagent.tools.judge.problem.context import JudgeContext
 from kernelagent.tools.judge.problem.literals import literals_of
-from kernelagent.tools.judge.problem.training import training_rounds
+from kernelagent.tools.judge.problem.training import (
+    STEPS_AT_THE_END,
+    STEPS_OF_A_TURN,
+    training_rounds,
+)
 from kernelagent.tools.judge.problem.trials import PLAN_AT_THE_END, PLAN_OF_A_TURN, rounds
 from kernelagent.tools.judge.source_reading.reading import disclosures as read_disclosures
 from kernelagent.tools.judge.source_reading.syntax import syntax_fault
@@ -53,8 +57,10 @@ from kernelagent.tools.judge.verify.rejection import Rejected, beyond_means, of_
 from kernelagent.tools.judge.verify.tolerance import UserTolerance
 from kernelagent.tools.judge.verify.verify import Findings, Verifier
 from kernelagent.tools.judge.workbench.answering import Workbench
+from kernelagent.tools.loading import unplaced
 from kernelagent.tools.sandbox.spawn import ForkServer
 from kernelagent.tools.sandbox.sweeping import sweep
+from kernelagent.tools.surroundings import Deck
 
 _FIRST_ORDER = (
     "first_order_only",
@@ -291,6 +297,7 @@ class Judge:
             tolerance=UserTolerance(settings.rtol or 0.0, settings.atol or 0.0) if given else None,
             check=context.problem.check,
             oracle=context.oracle,
+            deck=Deck(binds=not unplaced(context.oracle.module)),
         )
         constant = context.problem.constant_inputs
         every = context.oracle, context.sources, context.dynamic
@@ -309,7 +316,8 @@ class Judge:
         if bounds is not None:
             findings.disclose("dynamic_sizes", bounds)
         if context.trains:
-            for item in training_rounds(*every, constant=constant):
+            steps = STEPS_AT_THE_END if purpose == "certificate" else STEPS_OF_A_TURN
+            for item in training_rounds(*every, constant=constant, plan=steps):
                 verifier.run(item)
             findings.disclose(*_FIRST_ORDER)
 

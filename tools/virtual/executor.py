@@ -217,7 +217,7 @@ class Executor:
             )
             compiled = compile_kernel(*given)
             needs = cache(partial(needs_hints, compiled, given))
-            kernel = Kernel(function, constants, compiled, needs)
+            kernel = Kernel(function, given[1], constants, compiled, needs)
             self._by_request[key] = self._launcher.add(kernel)
         handle = self._by_request[key]
         return {
