@@ -64,7 +64,7 @@ class Difference:
     expected: str
     """In float64."""
     ulps: float | None
-    """How far apart they are there, in units of the last place; None: one of them is not finite."""
+    """How far apart they are there, in units of the last place; None: it has none, being 0 or not finite."""
     rms_error: float
     """Here and below: of the region nearest to its limits, or furthest over them."""
     rms_allowed: float
