@@ -66,7 +66,8 @@ class Tools:
 
     def used_up(self, turn: int) -> bool:
         """Whether every further call before that turn is refused."""
-        return self._refusal(turn, self._turn(turn)) is not None
+        used = self._turn(turn)
+        return not used.logged and self._refusal(turn, used) is not None
 
     def call(self, turn: int, call: ToolCall, said: str) -> ToolAnswer:
         """The answer in words; a call beyond the budget is refused in words, too."""

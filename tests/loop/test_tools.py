@@ -10,7 +10,16 @@ from pathlib import Path
 from kernelagent.domain.budget import Spent
 from kernelagent.domain.candidate import Candidate, parse_reply
 from kernelagent.domain.config import RunConfig
-from kernelagent.domain.events import Event, Logged, ToolCalled, TurnStarted, from_line, to_line
+from kernelagent.domain.events import (
+    Event,
+    Logged,
+    ReplyProgressed,
+    ToolCalled,
+    TurnStarted,
+    from_line,
+    to_line,
+)
+from kernelagent.domain.history import TurnRequest
 from kernelagent.domain.problem import ProblemSpec
 from kernelagent.domain.tool_calls import Checked, ToolCall, ToolResult
 from kernelagent.domain.tool_registry import TOOLS
@@ -21,6 +30,7 @@ from kernelagent.models.patterns import PATTERNS, pattern
 from kernelagent.prompts.wording import line_for
 from kernelagent.storage.cassette import recording
 from kernelagent.storage.run_log import read_events
+from kernelagent.storage.run_state import fold, to_continue
 from tests.evaluations import DEVICE
 from tests.judges import JudgesHere
 
@@ -154,6 +164,29 @@ def test_interrupted_turn_gets_its_answers_from_the_log_each_once() -> None:
     assert (host.asked, later) == ([], [])
     assert "1 of 3 calls and 30 s" in tools.call(call).text
     assert [event.number for event in later if isinstance(event, ToolCalled)] == [2]
+
+
+def test_interrupted_turn_that_had_used_up_its_calls_may_still_ask_for_their_answers() -> None:
+    events: list[Event] = []
+    call = ToolCall.of("check", code="# a")
+    Tools(Slow(5.0), DEVICE, events.append, ToolBudget(1, 40.0)).of(2).call(call)
+    called = tuple(event for event in events if isinstance(event, ToolCalled))
+    tools = Tools(Slow(5.0), DEVICE, events.append, ToolBudget(1, 40.0), {2: called}).of(2)
+    assert not tools.used_up
+    assert not tools.call(call).refused
+    assert tools.used_up
+
+
+def test_question_that_had_arrived_is_no_reply_when_the_run_goes_on() -> None:
+    began = TurnStarted(0, TurnRequest("write", "m"), "0", batch=(0,))
+    code = "class ModelNew:\n    pass\n"
+    both = f"```check\n{code}```\n```python\n{code}```\n"
+    arrived = ReplyProgressed(0, both, len(both))
+    call = ToolCalled(0, 1, ToolCall.of("check", code=code), "words", ToolResult(1.0))
+    for events in ([began, arrived], [began, arrived, call]):
+        state = fold([Logged(n, 1.0, event) for n, event in enumerate(events)])
+        (left,) = to_continue(state)[1]
+        assert not left.answered
 
 
 def test_every_tool_has_a_schema_and_survives_the_log() -> None:
