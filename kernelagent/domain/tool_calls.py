@@ -64,8 +64,9 @@ class Difference:
     expected: str
     """In float64."""
     ulps: float | None
-    """How far apart they are there, in units of the last place; None: one of them is not finite."""
+    """How far apart they are there, in units of the last place; None: it has none, being 0 or not finite."""
     rms_error: float
+    """Here and below: of the region nearest to its limits, or furthest over them."""
     rms_allowed: float
     max_error: float
     max_allowed: float
@@ -178,6 +179,16 @@ class Benched:
 
 
 @dataclass(frozen=True)
+class Library:
+    """The library of kernels, or one file of it."""
+
+    listed: dict[str, str] = field(default_factory=dict)
+    """What each is, by its name; empty where one was asked for."""
+    name: str = ""
+    source: str = ""
+
+
+@dataclass(frozen=True)
 class ToolResult:
     """What came of a call that was made: `unfit`, or the part that belongs to its tool."""
 
@@ -191,6 +202,7 @@ class ToolResult:
     assembly: Assembly | None = None
     swept: Swept | None = None
     benched: Benched | None = None
+    library: Library | None = None
 
 
 @dataclass(frozen=True)

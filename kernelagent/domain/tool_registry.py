@@ -14,7 +14,7 @@ from kernelagent.domain.tool_calls import ToolCall
 Kind = Literal["string", "integer", "object"]
 _PYTHON: dict[Kind, type] = {"string": str, "integer": int, "object": dict}
 CHECK, PROBE, REFERENCE = "check", "probe", "reference"
-ASM, SWEEP, BENCH = "asm", "sweep", "bench"
+ASM, SWEEP, BENCH, PATTERNS = "asm", "sweep", "bench", "patterns"
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,8 @@ TOOLS: dict[str, Tool] = {
             SWEEP,
             "Rank one file in many configurations, estimated (or, on a GPU, timed) in one call: block sizes, "
             "num_warps, num_stages. Each name is a constant of the file, such as `BLOCK = 64`, or a keyword "
-            "with a number at a launch. Nothing is verified.",
+            "with a number at a launch; what decides the grid as well must be a constant that the grid is computed "
+            "with. Nothing is verified.",
             (
                 _CODE,
                 Argument(
@@ -114,6 +115,11 @@ TOOLS: dict[str, Tool] = {
                     required=True,
                 ),
             ),
+        ),
+        Tool(
+            PATTERNS,
+            "The built-in policy's library of kernels: without a name the list, with one the whole file.",
+            (Argument("name", "Which kernel, as the list has it."),),
         ),
         Tool(
             BENCH,

@@ -1,6 +1,7 @@
 """A writer's tools beside its turns: each call is an event and counts towards a budget of its own.
 
-What each tool is stands in `domain/tool_registry`; the judge answers (`tools/judge/workbench`).
+What each tool is stands in `domain/tool_registry`; the judge answers (`tools/judge/workbench`), but
+for the library of kernels (`models/patterns`).
 """
 
 from __future__ import annotations
@@ -12,8 +13,10 @@ from typing import Protocol
 
 from kernelagent.domain.evaluation import DeviceFacts
 from kernelagent.domain.events import Event, ToolCalled
-from kernelagent.domain.tool_calls import ToolAnswer, ToolCall, ToolResult
-from kernelagent.domain.tool_registry import Tool, offered_on, unfit
+from kernelagent.domain.tool_calls import Library, ToolAnswer, ToolCall, ToolResult
+from kernelagent.domain.tool_registry import PATTERNS, Tool, offered_on, unfit
+from kernelagent.models.patterns import PATTERNS as LISTED
+from kernelagent.models.patterns import pattern
 from kernelagent.prompts.tool_answers import answer_text
 
 
@@ -63,7 +66,8 @@ class Tools:
 
     def used_up(self, turn: int) -> bool:
         """Whether every further call before that turn is refused."""
-        return self._refusal(turn, self._turn(turn)) is not None
+        used = self._turn(turn)
+        return not used.logged and self._refusal(turn, used) is not None
 
     def call(self, turn: int, call: ToolCall, said: str) -> ToolAnswer:
         """The answer in words; a call beyond the budget is refused in words, too."""
@@ -86,7 +90,11 @@ class Tools:
 
     def _answered(self, call: ToolCall, seconds: float) -> ToolResult:
         why = unfit(call)
-        return ToolResult(unfit=why) if why is not None else self.host.call_tool(call, seconds)
+        if why is not None:
+            return ToolResult(unfit=why)
+        return (
+            _of_the_library(call) if call.tool == PATTERNS else self.host.call_tool(call, seconds)
+        )
 
     def _turn(self, turn: int) -> _Turn:
         if turn not in self._turns:
@@ -112,6 +120,16 @@ class Tools:
             f"No turn was spent; {calls} of {self.budget.calls} calls and {seconds:.0f} s of "
             f"{self.budget.seconds:g} s are left before turn {turn}."
         )
+
+
+def _of_the_library(call: ToolCall) -> ToolResult:
+    """The list of kernels, or the one that is named."""
+    name = call.arguments.get("name", "")
+    if not name:
+        return ToolResult(library=Library(listed=dict(LISTED)))
+    if name not in LISTED:
+        return ToolResult(unfit=f"there is no pattern {name!r}; there is {', '.join(LISTED)}")
+    return ToolResult(library=Library(name=name, source=pattern(name)))
 
 
 @dataclass(frozen=True)

@@ -71,8 +71,9 @@ def _difference(item: Difference) -> str:
     shape = list(item.shape)
     return (
         f"{item.output} ({item.dtype}{shape}): furthest at {list(item.worst)}, got {item.got}, expected "
-        f"{item.expected}{ulps}; RMS error {item.rms_error:.3g} of {item.rms_allowed:.3g} allowed, largest "
-        f"{item.max_error:.3g} of {item.max_allowed:.3g}{'' if item.within else ': too much'}."
+        f"{item.expected}{ulps}; in the region nearest to its limits, or furthest over them, the RMS error is "
+        f"{item.rms_error:.3g} of {item.rms_allowed:.3g} allowed, the largest {item.max_error:.3g} of "
+        f"{item.max_allowed:.3g}{'' if item.within else ': too much'}."
     )
 
 

@@ -79,6 +79,7 @@ def _row(row: SweptRow) -> str:
 
 def _facts(kernel: KernelFacts) -> str:
     known = (
+        (kernel.estimate_us, "{:.2f} us"),
         (kernel.registers, "{} registers"),
         (kernel.spills or None, "{} spills"),
         (kernel.shared_bytes or None, "{} bytes shared"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kernelagent.domain.evaluation import DeviceFacts
-from kernelagent.domain.tool_calls import ToolResult
+from kernelagent.domain.tool_calls import Library, ToolResult
 from kernelagent.prompts.assembly import assembly_summary, assembly_text
 from kernelagent.prompts.checked import checked_summary, checked_text
 from kernelagent.prompts.probed import (
@@ -31,6 +31,8 @@ def answer_text(result: ToolResult, device: DeviceFacts) -> str:
         return swept_text(result.swept)
     if result.benched is not None:
         return benched_text(result.benched)
+    if result.library is not None:
+        return _library_text(result.library)
     return "Nothing came of it."
 
 
@@ -50,4 +52,16 @@ def result_summary(result: ToolResult) -> str:
         return swept_summary(result.swept)
     if result.benched is not None:
         return benched_summary(result.benched)
+    if result.library is not None:
+        return result.library.name or f"{len(result.library.listed)} kernels"
     return "nothing came of it"
+
+
+def _library_text(library: Library) -> str:
+    if library.listed:
+        lines = [f"- `{name}`: {what}" for name, what in library.listed.items()]
+        return "\n".join(["Kernels of the built-in policy; ask for one by its name:", *lines])
+    return (
+        f"`{library.name}`, as the built-in policy writes it; its sizes and its configuration are those of one "
+        f"module, choose yours:\n\n```python\n{library.source}```"
+    )

@@ -30,6 +30,7 @@ from kernelagent.domain.events import (
 )
 from kernelagent.domain.history import History, Turn
 from kernelagent.domain.problem import ProblemFacts, ProblemSpec
+from kernelagent.domain.tool_blocks import calls_in
 from kernelagent.prompts.feedback import void_feedback
 from kernelagent.storage.steering import Steering
 
@@ -108,7 +109,9 @@ class RunState:
                 return self._with_turn(answered) | {"remarks": self.remarks + message}
             case ToolCalled() as e:
                 calls = (*self.tool_calls.get(e.turn, ()), e)
-                return {"tool_calls": self.tool_calls | {e.turn: calls}}
+                # What had arrived was a question; the writer begins to write again.
+                asked = replace(self.history.turn(e.turn), arrived="")
+                return self._with_turn(asked) | {"tool_calls": self.tool_calls | {e.turn: calls}}
             case TurnVoid() as e:
                 void = replace(self.history.turn(e.turn), void=e.why, feedback=void_feedback(e.why))
                 return self._with_turn(void) | self._ended(e.turn)
@@ -172,6 +175,8 @@ class Unfinished:
         """Its reply is there, or so much of it that it holds a whole candidate."""
         if self.turn.reply is not None:
             return True
+        if calls_in(self.turn.arrived):
+            return False
         return isinstance(parse_reply(self.turn.arrived, "lost"), Candidate)
 
 

@@ -8,17 +8,29 @@ from functools import reduce
 from pathlib import Path
 
 from kernelagent.domain.budget import Spent
+from kernelagent.domain.candidate import Candidate, parse_reply
 from kernelagent.domain.config import RunConfig
-from kernelagent.domain.events import Event, Logged, ToolCalled, TurnStarted, from_line, to_line
+from kernelagent.domain.events import (
+    Event,
+    Logged,
+    ReplyProgressed,
+    ToolCalled,
+    TurnStarted,
+    from_line,
+    to_line,
+)
+from kernelagent.domain.history import TurnRequest
 from kernelagent.domain.problem import ProblemSpec
 from kernelagent.domain.tool_calls import Checked, ToolCall, ToolResult
 from kernelagent.domain.tool_registry import TOOLS
 from kernelagent.loop.run import optimize
 from kernelagent.loop.tools import ToolBudget, Tools
 from kernelagent.models import ModelQuery, Reply
+from kernelagent.models.patterns import PATTERNS, pattern
 from kernelagent.prompts.wording import line_for
 from kernelagent.storage.cassette import recording
 from kernelagent.storage.run_log import read_events
+from kernelagent.storage.run_state import fold, to_continue
 from tests.evaluations import DEVICE
 from tests.judges import JudgesHere
 
@@ -154,6 +166,29 @@ def test_interrupted_turn_gets_its_answers_from_the_log_each_once() -> None:
     assert [event.number for event in later if isinstance(event, ToolCalled)] == [2]
 
 
+def test_interrupted_turn_that_had_used_up_its_calls_may_still_ask_for_their_answers() -> None:
+    events: list[Event] = []
+    call = ToolCall.of("check", code="# a")
+    Tools(Slow(5.0), DEVICE, events.append, ToolBudget(1, 40.0)).of(2).call(call)
+    called = tuple(event for event in events if isinstance(event, ToolCalled))
+    tools = Tools(Slow(5.0), DEVICE, events.append, ToolBudget(1, 40.0), {2: called}).of(2)
+    assert not tools.used_up
+    assert not tools.call(call).refused
+    assert tools.used_up
+
+
+def test_question_that_had_arrived_is_no_reply_when_the_run_goes_on() -> None:
+    began = TurnStarted(0, TurnRequest("write", "m"), "0", batch=(0,))
+    code = "class ModelNew:\n    pass\n"
+    both = f"```check\n{code}```\n```python\n{code}```\n"
+    arrived = ReplyProgressed(0, both, len(both))
+    call = ToolCalled(0, 1, ToolCall.of("check", code=code), "words", ToolResult(1.0))
+    for events in ([began, arrived], [began, arrived, call]):
+        state = fold([Logged(n, 1.0, event) for n, event in enumerate(events)])
+        (left,) = to_continue(state)[1]
+        assert not left.answered
+
+
 def test_every_tool_has_a_schema_and_survives_the_log() -> None:
     for tool in TOOLS.values():
         assert tool.description.endswith(".")
@@ -161,3 +196,20 @@ def test_every_tool_has_a_schema_and_survives_the_log() -> None:
     call = ToolCall.of("sweep", code="x", axes={"BLOCK": [64, 128]})
     logged = Logged(0, 1.0, ToolCalled(0, 1, call, "words", ToolResult(0.5, checked=Checked())))
     assert from_line(to_line(logged)) == logged
+
+
+def test_library_is_listed_and_given_by_name_without_asking_the_judge() -> None:
+    host = Slow(1.0)
+    tools = Tools(host, DEVICE, lambda _: None, ToolBudget(9, 40.0)).of(0)
+    assert "- `matmul_split_k`: " in tools.call(ToolCall.of("patterns")).text
+    text = tools.call(ToolCall.of("patterns", name="matmul_float32")).text
+    assert 'input_precision="tf32x3"' in text
+    assert "there is no pattern 'gemm'" in tools.call(ToolCall.of("patterns", name="gemm")).text
+    assert host.asked == []
+
+
+def test_every_kernel_of_the_library_is_a_candidate_with_a_kernel() -> None:
+    for name in PATTERNS:
+        parsed = parse_reply(f"```python\n{pattern(name)}```")
+        assert isinstance(parsed, Candidate), name
+        assert "@triton.jit" in parsed.source

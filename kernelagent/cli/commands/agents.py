@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from kernelagent.cli.commands.optimize import new_or_resumed
-from kernelagent.domain.config import resolve
+from kernelagent.domain.config import RunConfig, resolve
 from kernelagent.domain.errors import ExitStatus, UsageError
 from kernelagent.domain.history import History, Message
 from kernelagent.domain.serialization import to_json
+from kernelagent.domain.tool_registry import offered_on
 from kernelagent.loop.arguments import problem_spec
 from kernelagent.models.kinds import MCP
-from kernelagent.prompts import as_markdown, fit_prompt
+from kernelagent.prompts import as_markdown, fit_prompt, tells_of_tools, tools_text
 from kernelagent.storage.output_file import write_atomically
 from kernelagent.storage.run_log import RunFolder
 
@@ -76,11 +77,18 @@ def first_prompt(
             requests[0],
             max_tokens=max_tokens,
             style=config.prompts,
+            tools=_told_of_tools(config, requests[0].model, judge.device.kind),
         )
     _print(fitted.messages, as_json=as_json)
     left_out = f"; left out: {', '.join(fitted.cut)}" if fitted.cut else ""
     sys.stderr.write(f"about {fitted.tokens} tokens{left_out}\n")
     return ExitStatus.OK
+
+
+def _told_of_tools(config: RunConfig, model: str, device: str) -> str:
+    """What a writer is told that can call tools in blocks alone; others have them as functions, or not at all."""
+    in_blocks = model.startswith("files:") and config.tool_calls and tells_of_tools(config.prompts)
+    return tools_text(offered_on(device)) if in_blocks else ""
 
 
 def prompt_sent(run: str, turn: int, runs_folder: str | None, *, as_json: bool) -> ExitStatus:

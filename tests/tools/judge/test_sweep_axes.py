@@ -38,6 +38,7 @@ def test_constants_keywords_and_options_are_exchanged_in_the_text() -> None:
     assert "ROWS = 4" in text
     assert "kernel[grid](x, BLOCK=BLOCK, SPLIT=1, num_stages=3, num_warps=8)" in text
     assert text.count("num_warps=8") == 2
+    assert "        BLOCK=BLOCK, num_warps=8,\n    )" in text
     assert "other[grid](x)" in text
     compile(text, "candidate.py", "exec")
     assert "line 2: BLOCK = 128  # é" in changed_lines(SOURCE, text)

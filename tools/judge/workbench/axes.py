@@ -55,8 +55,10 @@ def with_values(source: str, values: Mapping[str, Value]) -> str:
                 f"keyword with a number at a launch; write it as one of them"
             )
     if added:
-        ends = [_end(call, starts) - 1 for call in launches]
-        edits += [(end, end, _comma(source, end) + ", ".join(added)) for end in ends]
+        for call in launches:
+            given = [*call.args, *(keyword.value for keyword in call.keywords)]
+            at = max((_end(item, starts) for item in given), default=_end(call, starts) - 1)
+            edits.append((at, at, (", " if given else "") + ", ".join(added)))
     data = source.encode()
     # From the end on, so that places stay what they are.
     for begin, end, text in sorted(edits, reverse=True):
@@ -119,12 +121,6 @@ def _launches(tree: ast.Module) -> list[ast.Call]:
 
 def _is_kernel(function: ast.FunctionDef) -> bool:
     return any(ast.unparse(d).partition("(")[0].endswith("jit") for d in function.decorator_list)
-
-
-def _comma(source: str, end: int) -> str:
-    """What stands between the last argument and a new one."""
-    before = source.encode()[:end].rstrip()
-    return " " if before.endswith(b",") else "" if before.endswith(b"(") else ", "
 
 
 def _line_starts(source: str) -> list[int]:

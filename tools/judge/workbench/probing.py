@@ -116,7 +116,7 @@ def _floating(value: Any) -> TypeGuard[torch.Tensor]:
 
 def _ulps(dtype: torch.dtype, got: float, wanted: float) -> float | None:
     """The difference in units of the last place of the right value; None where there is no such unit."""
-    if not (math.isfinite(got) and math.isfinite(wanted)):
+    if not (math.isfinite(got) and math.isfinite(wanted) and wanted):
         return None
     facts = torch.finfo(dtype)
     size = max(abs(wanted), facts.smallest_normal)

@@ -37,7 +37,7 @@ def sweep(
         if left <= 0:
             break
         rows.append(_row(context, starts(text, left), values))
-    ranked = sorted(rows, key=lambda row: (row.us is None, row.us or 0.0))
+    ranked = sorted(rows, key=_rank)
     best = texts[tried.index(ranked[0].values)] if ranked and ranked[0].us is not None else ""
     return Swept(
         rows=tuple(ranked),
@@ -59,6 +59,13 @@ def bench(context: JudgeContext, start: Callable[[], CandidateProcess]) -> Bench
     except Rejected as refused:
         return Benched(fault=refused.reason)
     return Benched(timing, kernels)
+
+
+def _rank(row: SweptRow) -> tuple[bool, float, float, int]:
+    """By time; where the host decides that, by what the kernels take, then by what they spill."""
+    device = sum(kernel.estimate_us or 0.0 for kernel in row.kernels)
+    spills = sum(kernel.spills or 0 for kernel in row.kernels)
+    return row.us is None, row.us or 0.0, device, spills
 
 
 def _row(
