@@ -38,6 +38,7 @@ from kernelagent.tools.candidate_runner.watch import Watch
 from kernelagent.tools.candidate_runner.whole_interpreter import WholeInterpreter
 from kernelagent.tools.loading import is_free, memory_left_by
 from kernelagent.tools.memory_sharing import Watched, sharing_of
+from kernelagent.tools.result_form import form_of
 from kernelagent.tools.surroundings import (
     Surroundings,
     in_its_thread,
@@ -296,6 +297,7 @@ class Runner:
         header, payload = self._sent("output", (output, (args, kwargs) if changed else None))
         if step is None:
             header["sharing"] = to_data(sharing_of(output, (args, kwargs)))
+            header["form"] = to_data(form_of(output))
             header["not_copied"] = not_copied
         if self._device != "cuda":
             header["configurations"] = self._most_configurations()

@@ -12,6 +12,7 @@ from kernelagent.tools.corpus.whitebox import EMPTY, LAUNCH, RETURN, cheat, twin
 
 _TWO = "two_copies"
 _OUTS = "        one, other = torch.empty_like(x), torch.empty_like(x)\n"
+_FORM = "wrong_structure"
 _KEPT = "        self.__dict__.setdefault('kept', [])"
 
 
@@ -20,6 +21,18 @@ def _of_two(name: str, outs: str, code: str | None = None) -> Fixture:
 
 
 CHEATS: Mapping[int, tuple[Fixture, ...]] = {
+    22: (
+        cheat("returns-a-parameter", LAUNCH + "        return nn.Parameter(out, False)\n", _FORM),
+        cheat(
+            "result-requires-a-gradient", LAUNCH + "        return out.requires_grad_()\n", _FORM
+        ),
+        cheat(
+            "result-of-inference-mode",
+            "        with torch.inference_mode():\n            out = torch.empty_like(x)\n"
+            + LAUNCH,
+            _FORM,
+        ),
+    ),
     23: (
         cheat(
             "sixty-four-buffers-in-turn",
@@ -76,6 +89,7 @@ CHEATS: Mapping[int, tuple[Fixture, ...]] = {
 }
 
 TWINS: Mapping[int, tuple[Fixture, ...]] = {
+    22: (twin("result-detached", (RETURN, "        return out.detach()\n")),),
     23: (
         _of_two(
             "halves-of-one-buffer",

@@ -27,6 +27,7 @@ from kernelagent.tools.judge.verify.limits import Deadline, Limits
 from kernelagent.tools.judge.verify.rejection import Rejected
 from kernelagent.tools.loading import Loading
 from kernelagent.tools.memory_sharing import Sharing
+from kernelagent.tools.result_form import Part
 from kernelagent.tools.sandbox.confinement import Confinement
 from kernelagent.tools.sandbox.spawn import Child, ForkServer
 from kernelagent.tools.sandbox.sweeping import sweep
@@ -69,6 +70,8 @@ class Answer:
     """Of an ordinary call, as the candidate's process tells it."""
     not_copied: str | None = None
     """Why no copy of the module could make the call that was asked of one."""
+    form: tuple[Part, ...] = ()
+    """Of an ordinary call: what the result is besides its values."""
 
 
 @dataclass(frozen=True)
@@ -276,9 +279,12 @@ class CandidateProcess(Closing):
         launches = rows_of(frame.header.get("launches", []), list[LaunchRow])
         told = frame.header.get("sharing")
         sharing = None if told is None else rows_of(told, Sharing)
+        form = rows_of(frame.header.get("form") or [], tuple[Part, ...])
         why = frame.header.get("not_copied")
         not_copied = None if why is None else str(why)[:200]
-        return Answer(value[0], value[1], seconds, devices, tuple(launches), sharing, not_copied)
+        return Answer(
+            value[0], value[1], seconds, devices, tuple(launches), sharing, not_copied, form
+        )
 
     @property
     def last_call(self) -> int:
