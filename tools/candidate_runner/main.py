@@ -295,6 +295,7 @@ class Runner:
         while len(self._held) > 2 and sum(h.bytes for h in self._held.values()) > _HELD_BYTES:
             del self._held[next(iter(self._held))]
         header, payload = self._sent("output", (output, (args, kwargs) if changed else None))
+        header["gaps_written"] = not (changed or _gaps_kept(pristine, (args, kwargs)))
         if step is None:
             header["sharing"] = to_data(sharing_of(output, (args, kwargs)))
             header["form"] = to_data(form_of(output))
@@ -550,6 +551,20 @@ def _same(before: Any, after: Any) -> bool:
     return all(
         _bits(left, right) for left, right in zip(_tensors(before), _tensors(after), strict=True)
     )
+
+
+def _gaps_kept(before: Any, after: Any) -> bool:
+    """Whether nothing was written between the elements of tensors whose elements are the same."""
+    return all(
+        torch.equal(_whole(left), _whole(right))
+        for left, right in zip(_tensors(before), _tensors(after), strict=True)
+        if right.untyped_storage().nbytes() > right.numel() * right.element_size()
+    )
+
+
+def _whole(tensor: torch.Tensor) -> torch.Tensor:
+    storage = tensor.untyped_storage()
+    return torch.empty(0, dtype=torch.uint8, device=tensor.device).set_(storage)
 
 
 def _tensors(value: Any) -> Iterator[torch.Tensor]:
