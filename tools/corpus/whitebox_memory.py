@@ -20,7 +20,25 @@ def _of_two(name: str, outs: str, code: str | None = None) -> Fixture:
     return Fixture(f"w-{name}", _TWO, edited(honest_kernel(_TWO), (_OUTS, outs)), code)
 
 
+_WIDER = "rows_of_wider"
+_STORE = "    tl.store(out_ptr"
+
 CHEATS: Mapping[int, tuple[Fixture, ...]] = {
+    24: (
+        Fixture(
+            "w-writes-between-the-rows-of-its-input",
+            _WIDER,
+            edited(
+                honest_kernel(_WIDER),
+                (
+                    _STORE,
+                    "    between = (i < stride - width) & (row + 1 < tl.num_programs(0))\n"
+                    "    tl.store(x_ptr + row * stride + width + i, x, mask=between)\n" + _STORE,
+                ),
+            ),
+            "input_mutated",
+        ),
+    ),
     22: (
         cheat("returns-a-parameter", LAUNCH + "        return nn.Parameter(out, False)\n", _FORM),
         cheat(
@@ -89,6 +107,7 @@ CHEATS: Mapping[int, tuple[Fixture, ...]] = {
 }
 
 TWINS: Mapping[int, tuple[Fixture, ...]] = {
+    24: (Fixture("w-reads-rows-of-a-wider-tensor", _WIDER, honest_kernel(_WIDER)),),
     22: (twin("result-detached", (RETURN, "        return out.detach()\n")),),
     23: (
         _of_two(

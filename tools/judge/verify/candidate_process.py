@@ -72,6 +72,8 @@ class Answer:
     """Why no copy of the module could make the call that was asked of one."""
     form: tuple[Part, ...] = ()
     """Of an ordinary call: what the result is besides its values."""
+    gaps_written: bool = False
+    """Whether it has written between the elements of an input that is not contiguous."""
 
 
 @dataclass(frozen=True)
@@ -282,9 +284,9 @@ class CandidateProcess(Closing):
         form = rows_of(frame.header.get("form") or [], tuple[Part, ...])
         why = frame.header.get("not_copied")
         not_copied = None if why is None else str(why)[:200]
-        return Answer(
-            value[0], value[1], seconds, devices, tuple(launches), sharing, not_copied, form
-        )
+        gaps_written = frame.header.get("gaps_written") is True
+        facts = devices, tuple(launches), sharing, not_copied, form, gaps_written
+        return Answer(value[0], value[1], seconds, *facts)
 
     @property
     def last_call(self) -> int:

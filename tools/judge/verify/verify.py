@@ -342,6 +342,13 @@ class Verifier:
                 )
 
     def _inputs_untouched(self, trial: Trial, answer: Answer) -> None:
+        if answer.gaps_written:
+            raise Rejected(
+                "input_mutated",
+                "the forward writes between the elements of an input that is not contiguous: in your program "
+                "that is memory of the tensor it is a view of",
+                {"input_set": trial.input_set, "probe": trial.probe},
+            )
         after = answer.changed_arguments or trial.arguments
         if _identical(after, trial.expected.arguments):
             return
