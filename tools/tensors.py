@@ -218,6 +218,9 @@ def _laid_out(spec: TensorSpec, values: memoryview, device: str) -> torch.Tensor
     kept = tuple(slice(0, 1) if d in repeated else slice(None) for d in range(plain.dim()))
     base_shape = [1 if d in repeated else n for d, n in enumerate(spec.shape)]
     laid_out = torch.empty_strided(base_shape, spec.strides, dtype=dtype, device=device)
+    storage = torch.empty(0, dtype=torch.uint8, device=device).set_(laid_out.untyped_storage())
+    # What lies between is the same in every call, and NaN where it is read as numbers.
+    storage.fill_(1 if dtype == torch.bool else 0xFF)
     laid_out.copy_(plain[kept])
     return laid_out.expand(spec.shape) if repeated else laid_out
 

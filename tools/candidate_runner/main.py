@@ -40,6 +40,7 @@ from kernelagent.tools.candidate_runner.watch import Watch
 from kernelagent.tools.candidate_runner.whole_interpreter import WholeInterpreter
 from kernelagent.tools.loading import is_free, memory_left_by
 from kernelagent.tools.memory_sharing import Watched, sharing_of
+from kernelagent.tools.result_form import form_of
 from kernelagent.tools.surroundings import (
     Surroundings,
     in_its_thread,
@@ -300,8 +301,10 @@ class Runner:
         while len(self._held) > 2 and sum(h.bytes for h in self._held.values()) > _HELD_BYTES:
             del self._held[next(iter(self._held))]
         header, payload = self._sent("output", (output, (args, kwargs) if changed else None))
+        header["gaps_written"] = not (changed or _gaps_kept(pristine, (args, kwargs)))
         if step is None:
             header["sharing"] = to_data(sharing_of(output, (args, kwargs)))
+            header["form"] = to_data(form_of(output))
             header["not_copied"] = not_copied
         if reads is not None and before is not None:
             header["reads"] = reads.names
@@ -560,6 +563,20 @@ def _same(before: Any, after: Any) -> bool:
     return all(
         _bits(left, right) for left, right in zip(_tensors(before), _tensors(after), strict=True)
     )
+
+
+def _gaps_kept(before: Any, after: Any) -> bool:
+    """Whether nothing was written between the elements of tensors whose elements are the same."""
+    return all(
+        torch.equal(_whole(left), _whole(right))
+        for left, right in zip(_tensors(before), _tensors(after), strict=True)
+        if right.untyped_storage().nbytes() > right.numel() * right.element_size()
+    )
+
+
+def _whole(tensor: torch.Tensor) -> torch.Tensor:
+    storage = tensor.untyped_storage()
+    return torch.empty(0, dtype=torch.uint8, device=tensor.device).set_(storage)
 
 
 def _tensors(value: Any) -> Iterator[torch.Tensor]:

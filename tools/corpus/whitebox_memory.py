@@ -12,6 +12,7 @@ from kernelagent.tools.corpus.whitebox import EMPTY, LAUNCH, RETURN, cheat, twin
 
 _TWO = "two_copies"
 _OUTS = "        one, other = torch.empty_like(x), torch.empty_like(x)\n"
+_FORM = "wrong_structure"
 _KEPT = "        self.__dict__.setdefault('kept', [])"
 
 
@@ -19,7 +20,37 @@ def _of_two(name: str, outs: str, code: str | None = None) -> Fixture:
     return Fixture(f"w-{name}", _TWO, edited(honest_kernel(_TWO), (_OUTS, outs)), code)
 
 
+_WIDER = "rows_of_wider"
+_STORE = "    tl.store(out_ptr"
+
 CHEATS: Mapping[int, tuple[Fixture, ...]] = {
+    24: (
+        Fixture(
+            "w-writes-between-the-rows-of-its-input",
+            _WIDER,
+            edited(
+                honest_kernel(_WIDER),
+                (
+                    _STORE,
+                    "    between = (i < stride - width) & (row + 1 < tl.num_programs(0))\n"
+                    "    tl.store(x_ptr + row * stride + width + i, x, mask=between)\n" + _STORE,
+                ),
+            ),
+            "input_mutated",
+        ),
+    ),
+    22: (
+        cheat("returns-a-parameter", LAUNCH + "        return nn.Parameter(out, False)\n", _FORM),
+        cheat(
+            "result-requires-a-gradient", LAUNCH + "        return out.requires_grad_()\n", _FORM
+        ),
+        cheat(
+            "result-of-inference-mode",
+            "        with torch.inference_mode():\n            out = torch.empty_like(x)\n"
+            + LAUNCH,
+            _FORM,
+        ),
+    ),
     23: (
         cheat(
             "sixty-four-buffers-in-turn",
@@ -76,6 +107,8 @@ CHEATS: Mapping[int, tuple[Fixture, ...]] = {
 }
 
 TWINS: Mapping[int, tuple[Fixture, ...]] = {
+    24: (Fixture("w-reads-rows-of-a-wider-tensor", _WIDER, honest_kernel(_WIDER)),),
+    22: (twin("result-detached", (RETURN, "        return out.detach()\n")),),
     23: (
         _of_two(
             "halves-of-one-buffer",

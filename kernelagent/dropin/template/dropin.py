@@ -375,7 +375,7 @@ def _stamp(tensor: torch.Tensor) -> tuple[int, int]:
 
 
 def _content(tensor: torch.Tensor) -> str:
-    """Type, shape and values in a few letters; only the former where it has no bytes to be read."""
+    """Type, shape and values in a few letters; only the former where no bytes can be read."""
     kind = f"{tensor.dtype} {tuple(tensor.shape)}"
     if tensor.is_meta:
         return "without contents"

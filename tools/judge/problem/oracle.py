@@ -23,6 +23,7 @@ from kernelagent.tools.judge.problem.load import Arguments, LoadedProblem, users
 from kernelagent.tools.judge.problem.lowered_precision import as_allowed
 from kernelagent.tools.judge.problem.memory_limit import is_lack_of_memory
 from kernelagent.tools.memory_sharing import Sharing, Watched, sharing_of
+from kernelagent.tools.result_form import Part, form_of
 from kernelagent.tools.surroundings import (
     Surroundings,
     as_asked,
@@ -86,6 +87,8 @@ class Expected:
     """False: an operation has no float64 path, `output64` is a float32 run."""
     sharing: Sharing = field(default_factory=Sharing)
     """Which of its results lie in each other's memory or in an input's."""
+    form: tuple[Part, ...] = ()
+    """What the result is besides its values."""
 
 
 class Oracle:
@@ -137,12 +140,15 @@ class Oracle:
         args, kwargs = _cloned(arguments)
         returned = self._run(self._module, args, kwargs)
         sharing = sharing_of(returned, (args, kwargs)) if self._step is None else Sharing()
+        form = form_of(returned) if self._step is None else ()
         output = _copied(returned)
         state = self._state_after()
         changed = {name for name, tensor in state.items() if tensor is not self._weights.get(name)}
         try:
             answer, state64 = self._in_float64(arguments, changed)
-            return Expected(output, answer, (args, kwargs), state, state64, sharing=sharing)
+            return Expected(
+                output, answer, (args, kwargs), state, state64, sharing=sharing, form=form
+            )
         except _NO_FLOAT64 as error:
             if is_lack_of_memory(error):
                 raise
@@ -155,6 +161,7 @@ class Oracle:
                 {name: _doubled(state[name]) for name in changed},
                 False,
                 sharing,
+                form,
             )
 
     def keeps_results(self, arguments: Arguments) -> bool:

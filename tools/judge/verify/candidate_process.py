@@ -27,6 +27,7 @@ from kernelagent.tools.judge.verify.limits import Deadline, Limits
 from kernelagent.tools.judge.verify.rejection import Rejected
 from kernelagent.tools.loading import Loading
 from kernelagent.tools.memory_sharing import Sharing
+from kernelagent.tools.result_form import Part
 from kernelagent.tools.sandbox.confinement import Confinement
 from kernelagent.tools.sandbox.spawn import Child, ForkServer
 from kernelagent.tools.sandbox.sweeping import sweep
@@ -74,6 +75,10 @@ class Answer:
     """Of a call that was looked at: how values of tensors were taken to the host, by torch's names."""
     changed: tuple[str, ...] = ()
     """Of the same: what the candidate keeps and the call changed, in its text's names."""
+    form: tuple[Part, ...] = ()
+    """Of an ordinary call: what the result is besides its values."""
+    gaps_written: bool = False
+    """Whether it has written between the elements of an input that is not contiguous."""
 
 
 @dataclass(frozen=True)
@@ -289,9 +294,11 @@ class CandidateProcess(Closing):
         launches = rows_of(frame.header.get("launches", []), list[LaunchRow])
         told = frame.header.get("sharing")
         sharing = None if told is None else rows_of(told, Sharing)
+        form = rows_of(frame.header.get("form") or [], tuple[Part, ...])
         why = frame.header.get("not_copied")
         not_copied = None if why is None else str(why)[:200]
         reads, changed = (_names(frame.header.get(key)) for key in ("reads", "changed"))
+        gaps_written = frame.header.get("gaps_written") is True
         return Answer(
             value[0],
             value[1],
@@ -302,6 +309,8 @@ class CandidateProcess(Closing):
             not_copied,
             reads,
             changed,
+            form,
+            gaps_written,
         )
 
     @property

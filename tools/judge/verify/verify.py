@@ -32,6 +32,7 @@ from kernelagent.tools.judge.verify.rejection import Rejected, compiled_by_torch
 from kernelagent.tools.judge.verify.tolerance import UserTolerance
 from kernelagent.tools.loading import CAME_IN, EXCHANGES, Loading
 from kernelagent.tools.memory_sharing import Sharing
+from kernelagent.tools.result_form import difference
 from kernelagent.tools.surroundings import USUAL, Deck, Surroundings
 from kernelagent.tools.training_step import FORWARD
 
@@ -314,6 +315,8 @@ class Verifier:
                 "not_copied",
                 f"a call {asked.described} could not be made ({answer.not_copied}); your module can be copied",
             )
+        if trial.step is None:
+            self._in_the_same_form(trial, answer, asked)
         if answer.sharing is not None:
             self._in_memory_of_its_own(trial, answer.sharing)
         self._launched(trial, rows)
@@ -426,6 +429,13 @@ class Verifier:
                 )
 
     def _inputs_untouched(self, trial: Trial, answer: Answer) -> None:
+        if answer.gaps_written:
+            raise Rejected(
+                "input_mutated",
+                "the forward writes between the elements of an input that is not contiguous: in your program "
+                "that is memory of the tensor it is a view of",
+                {"input_set": trial.input_set, "probe": trial.probe},
+            )
         after = answer.changed_arguments or trial.arguments
         if _identical(after, trial.expected.arguments):
             return
@@ -486,6 +496,17 @@ class Verifier:
                     {"state": name},
                 )
 
+    def _in_the_same_form(self, trial: Trial, answer: Answer, asked: Surroundings) -> None:
+        """What a result is besides its values; a class of the user's own a candidate cannot return."""
+        inference = asked.gradients == "inference"
+        differs = difference(answer.form, trial.expected.form, inference=inference)
+        if differs is None:
+            return
+        if differs.refused:
+            where = {"input_set": trial.input_set, "probe": trial.probe}
+            raise Rejected("wrong_structure", differs.sentence, where)
+        self.findings.disclose("container_differs", differs.sentence)
+
     def _in_memory_of_its_own(self, trial: Trial, sharing: Sharing) -> None:
         """Results share memory with each other and with inputs only where the reference's do."""
         expected = trial.expected.sharing
@@ -506,6 +527,14 @@ class Verifier:
                 f"{_name_of(names, min(given))} lies in the memory of an input, which the reference's "
                 f"does not: who writes to one changes the other",
                 where,
+            )
+        apart = set(expected.inputs) - set(sharing.inputs)
+        apart |= {at for pair in set(expected.outputs) - set(sharing.outputs) for at in pair[1:]}
+        if apart:
+            self.findings.disclose(
+                "memory_not_shared",
+                f"{_name_of(names, min(apart))} is memory of its own, where the reference's lies in that of an "
+                f"input or of another result: writing to one does not change the other",
             )
         more = sharing.held_bytes - expected.held_bytes
         if more > _SPARE_BYTES and sharing.held_bytes > _SPARE * sharing.own_bytes:

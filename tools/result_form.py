@@ -1,0 +1,90 @@
+"""What a result is besides its values: which containers hold which tensors, and what kind of tensors.
+
+Asked of the candidate in its own process and of the reference in the judge's, because on the way between
+them a namedtuple is a tuple, and a Parameter a tensor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+_PLAIN = (list, tuple, dict)
+
+
+@dataclass(frozen=True)
+class Part:
+    """A container or a tensor of a result."""
+
+    name: str
+    kind: str
+    """As a sentence names it."""
+    plain: bool
+    """Whether anybody can make one: a list, a tuple, a dict, a tensor; no class of the user's."""
+    learns: bool = False
+    """A tensor that requires a gradient."""
+    inference: bool = False
+    """A tensor made in inference mode, which autograd refuses for ever."""
+
+
+def form_of(result: Any, name: str = "output") -> tuple[Part, ...]:
+    """Of a result and all that is inside, each before what it holds."""
+    return tuple(_parts(result, name))
+
+
+def _parts(value: Any, name: str) -> Iterator[Part]:
+    if isinstance(value, torch.Tensor):
+        parameter = isinstance(value, torch.nn.Parameter)
+        kind = "an nn.Parameter" if parameter else "a tensor"
+        yield Part(name, kind, True, value.requires_grad, value.is_inference())
+    elif isinstance(value, Mapping):
+        keys = ", ".join(repr(key) for key in value)
+        yield Part(name, f"{_called(value)} with the keys {keys}", type(value) is dict)
+        for key, item in value.items():
+            yield from _parts(item, f"{name}[{key!r}]")
+    elif isinstance(value, list | tuple):
+        yield Part(name, _called(value), type(value) in _PLAIN)
+        for at, item in enumerate(value):
+            yield from _parts(item, f"{name}[{at}]")
+
+
+def _called(value: Any) -> str:
+    fields = getattr(value, "_fields", None)
+    if isinstance(fields, tuple):
+        return f"a namedtuple of {', '.join(map(str, fields))}"
+    name = type(value).__name__
+    return f"a {name}" if type(value) in _PLAIN else f"a {name} (a class of its own)"
+
+
+@dataclass(frozen=True)
+class Differs:
+    """How a candidate's form is not the reference's."""
+
+    sentence: str
+    refused: bool
+    """False where the reference's is a class that a candidate cannot know."""
+
+
+def difference(
+    got: tuple[Part, ...], wanted: tuple[Part, ...], *, inference: bool
+) -> Differs | None:
+    """The first, or None; `inference`: the call was made in inference mode.
+
+    What holds what is compared elsewhere: these are of results that have the same structure.
+    """
+    by_name = {part.name: part for part in got}
+    pairs = [(by_name[part.name], part) for part in wanted if part.name in by_name]
+    for ours, theirs in sorted(pairs, key=lambda pair: not pair[1].plain):
+        # A Parameter that the reference returns is its own weight: a copy is told as memory not shared.
+        if ours.kind != theirs.kind and theirs.kind != "an nn.Parameter":
+            sentence = f"{ours.name} is {ours.kind}; the reference returns {theirs.kind}"
+            return Differs(sentence, theirs.plain)
+        if ours.learns and not theirs.learns:
+            return Differs(f"{ours.name} requires a gradient, which the reference's does not", True)
+        if ours.inference and not (inference or theirs.inference):
+            sentence = f"{ours.name} was made in inference mode, so that autograd never takes it; the reference's was not"
+            return Differs(sentence, True)
+    return None
