@@ -19,6 +19,9 @@ import torch
 Result = TypeVar("Result")
 
 
+Fresh = Literal["filled", "noted", "found"]
+
+
 @dataclass(frozen=True)
 class Surroundings:
     """The usual ones: no gradients recorded, the main thread, the module itself."""
@@ -32,6 +35,8 @@ class Surroundings:
     toggled: bool = False
     """Put into train mode and back before the call."""
     module: Literal["itself", "copied", "pickled"] = "itself"
+    memory: Fresh = "filled"
+    """What fresh memory holds: nothing to rely on, the same while it is noted what is left in it, or that."""
 
     @property
     def described(self) -> str:
@@ -45,6 +50,8 @@ class Surroundings:
         texts = [parts[key] for key in (self.gradients, self.module) if key in parts]
         texts += ["in another thread"] if self.thread else []
         texts += [] if self.deterministic else ["without torch.use_deterministic_algorithms"]
+        if self.memory == "found":
+            texts.append("in fresh memory that holds what an earlier call left there")
         texts += ["after train() and eval()"] if self.toggled else []
         return " and ".join(texts)
 

@@ -30,7 +30,7 @@ from kernelagent.tools.judge.verify.gradients import (
 from kernelagent.tools.judge.verify.rejection import Rejected, compiled_by_torch
 from kernelagent.tools.judge.verify.tolerance import UserTolerance
 from kernelagent.tools.memory_sharing import Sharing
-from kernelagent.tools.surroundings import USUAL, Deck, Loading, Surroundings
+from kernelagent.tools.surroundings import USUAL, Deck, Fresh, Loading, Surroundings
 from kernelagent.tools.training_step import FORWARD
 
 _HELD_BYTES = 128 << 20
@@ -41,8 +41,6 @@ _OF_THE_PROCESS = frozenset(
     {"crash", "timeout", "unverifiable", "out_of_memory", "forbidden_access"}
 )
 """Failures after which there is no process to ask again, or that surroundings do not explain."""
-_LOOKED_AT = 2
-"""Calls at the end of a round in which what is read on the host, and what is kept, is seen."""
 _SHOWN: dict[Loading, str] = {
     "load": "of the module",
     "in place": "of the module",
@@ -149,11 +147,13 @@ class Verifier:
         held = _Held()
         touched = False
         for number, trial in enumerate(one.trials):
-            # A first call may fill caches; the last ones of a round are asked what they leave.
-            looked_at = number + _LOOKED_AT >= len(one.trials) and self._was_called(trial)
+            # A first call may fill caches; the last two of a round are looked at.
+            memory: Fresh = "filled"
+            if number + 2 >= len(one.trials) and self._was_called(trial):
+                memory = "noted" if number + 2 == len(one.trials) else "found"
             if touched or _changes_state(trial, one.weights):
                 self.process.use_weights(one.weights)
-            self._step(trial, one.weights, held, looked_at=looked_at)
+            self._step(trial, one.weights, held, memory=memory)
             self.findings.called.add(trial.input_set)
             touched = _changes_state(trial, one.weights)
             if trial.then is not None:
@@ -189,14 +189,18 @@ class Verifier:
         weights: Mapping[str, torch.Tensor],
         held: _Held,
         *,
-        looked_at: bool = False,
+        memory: Fresh = "filled",
     ) -> None:
-        """One call with everything around it; `weights`: the state it starts from."""
+        """One call with everything around it; `weights`: the state it starts from.
+
+        `memory`: of one that is looked at, noted in the last but one of a round and found in the last.
+        """
+        looked_at = memory != "filled"
         keeps = not _changes_state(trial, weights)
         asked = USUAL if trial.step is not None else self.deck.next(keeps_state=keeps)
         if looked_at:
             # What a copy of the module changes of its own goes with the copy.
-            asked = replace(asked, module="itself")
+            asked = replace(asked, module="itself", memory=memory)
         answer = self._call_in(trial, weights, asked, looked_at=looked_at)
         self._say_what_was_seen(answer)
         # The next call uses the next autotuning configuration; a repeated call keeps it, or its bits would differ.
