@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from kernelagent.tools.corpus import (
     whitebox,
+    whitebox_binding,
     whitebox_costs,
     whitebox_hidden,
     whitebox_inputs,
@@ -33,6 +34,7 @@ def _together(parts: Iterable[ByThreat]) -> dict[int, tuple[Fixture, ...]]:
 
 _PARTS = (
     whitebox,
+    whitebox_binding,
     whitebox_costs,
     whitebox_hidden,
     whitebox_inputs,

@@ -37,6 +37,20 @@ def _only_if(name: str, condition: str, code: str = "wrong_output") -> Fixture:
     return _silu(name, (_STORE, store), code=code)
 
 
+def _counting(
+    name: str, before: str, condition: str, given: str = "0", code: str | None = None
+) -> Fixture:
+    """The right result where the condition holds after these lines; `one` is what is given."""
+    store = _STORE.replace("* g * w", f"* g * w * tl.where({condition}, 1.0, 0.0)")
+    return _silu(
+        name,
+        ("out_ptr, n, width", "out_ptr, n, one, width"),
+        ("self.weight, out, n,", f"self.weight, out, n, {given},"),
+        (_STORE, before + store),
+        code=code,
+    )
+
+
 def _read_back(name: str, between: str, code: str | None = None) -> Fixture:
     """Results go through memory, where other lanes of the program fetch them."""
     return _silu(
@@ -78,7 +92,27 @@ def _parts(name: str, store: str, code: str | None = None) -> Fixture:
     )
 
 
+def _tuned(name: str, options: str, *edits: tuple[str, str], code: str | None = None) -> Fixture:
+    """A sum over each row whose result is added to what its place held; tuned, with these options."""
+    tuner = (
+        "@triton.autotune(\n"
+        "    configs=[triton.Config({'BLOCK': 512}), triton.Config({'BLOCK': 1024}, num_warps=8)],\n"
+        f"    key=['width'],\n{options})\n@triton.jit"
+    )
+    return _of(
+        _SUM,
+        name,
+        ("@triton.jit", tuner),
+        ("out = torch.empty(x.shape[0]", "out = torch.zeros(x.shape[0]"),
+        ("x.shape[1], BLOCK=512", "x.shape[1]"),
+        *edits,
+        code=code,
+    )
+
+
 _ADD = "tl.store(out_ptr + row, tl.load(out_ptr + row) + tl.sum(total, axis=0))"
+_ATOMICALLY = ("tl.store(out_ptr + row, tl.sum", "tl.atomic_add(out_ptr + row, tl.sum")
+_IN_PLACE = ("tl.store(out_ptr + row, tl.sum(total, axis=0))", _ADD)
 _SWAPPED = (
     (_MASK, "    i = i // 2 * 2 + 1 - i % 2\n" + _MASK),
     (
@@ -153,6 +187,8 @@ CHEATS: Mapping[int, tuple[Fixture, ...]] = {
             '    tl.atomic_add(out_ptr + row, tl.sum(total, axis=0), scope="cta")',
             code="data_race",
         ),
+        _tuned("tuned-on-sums-nobody-resets", "", _ATOMICALLY, code="wrong_output"),
+        _tuned("tuned-on-what-nobody-restores", "", _IN_PLACE, code="wrong_output"),
         _of(
             _SCAN,
             "combine-that-is-right-in-one-order-only",
@@ -168,6 +204,29 @@ CHEATS: Mapping[int, tuple[Fixture, ...]] = {
     ),
     51: (
         _only_if("divides-an-integer-by-zero", "(i + 7) // (n - n) == 0"),
+        _only_if("remainder-of-a-division-by-zero", "(i + 7) % (n - n) == 0"),
+        _counting(
+            "index-of-a-loop-that-has-ended",
+            "    for k in range(width):\n        x += 0.0\n",
+            "k == width - 1",
+            code="runtime_error",
+        ),
+        _counting(
+            "counts-down-by-a-step-in-an-argument",
+            "    c = 0\n    for k in range(4, 0, one):\n        c += 1\n",
+            "c == 4",
+            "-1",
+            code="runtime_error",
+        ),
+        _counting(
+            "rounds-the-number-1-as-it-does-others", "", "(one - 8) // 2 == -3", "1", "wrong_output"
+        ),
+        _counting(
+            "gathers-from-before-its-block",
+            "    x = tl.gather(x, tl.arange(0, BLOCK) - BLOCK, 0)\n",
+            "n > 0",
+            code="out_of_bounds",
+        ),
         _only_if("number-too-large-for-an-integer", "((tl.abs(x) + 1.0) * 1e12).to(tl.int32) < 0"),
         _silu(
             "counts-calls-in-a-default",
@@ -234,6 +293,8 @@ TWINS: Mapping[int, tuple[Fixture, ...]] = {
             "    tl.debug_barrier()\n"
             "    tl.atomic_xchg(lock_ptr + row, 0)",
         ),
+        _tuned("tuned-on-sums-that-are-reset", "    reset_to_zero=['out_ptr'],\n", _ATOMICALLY),
+        _tuned("tuned-on-what-is-restored", "    restore_value=['out_ptr'],\n", _IN_PLACE),
         _of(
             _SCAN,
             "combine-with-a-decision-in-any-order",
@@ -249,6 +310,21 @@ TWINS: Mapping[int, tuple[Fixture, ...]] = {
                 "    return 1 if block in sizes else 2\n" + CLASS,
             ),
             (_STORE, _STORE.replace("* g * w", "* g * w * factor(BLOCK)")),
+        ),
+        _counting(
+            "index-of-an-unrolled-loop",
+            "    for k in tl.static_range(4):\n        x += 0.0\n",
+            "k == 3",
+        ),
+        _counting(
+            "counts-down-by-a-constant",
+            "    c = 0\n    for k in range(4, 0, -1):\n        c += 1\n",
+            "c == 4",
+        ),
+        _counting("rounds-the-number-1-down", "", "(one - 8) // 2 == -4", "1"),
+        _counting("rounds-the-number-3-up", "", "(one - 8) // 2 == -2", "3"),
+        _counting(
+            "gathers-within-its-block", "    x = tl.gather(x, tl.arange(0, BLOCK), 0)\n", "n > 0"
         ),
         _silu(
             "number-that-fits-an-integer",

@@ -1,11 +1,15 @@
 """Autotuning where nothing can be timed: the judge says which of the fitting configurations runs.
 
-Any of them may win on the user's GPU, so the judged calls go through them in turn.
+Any of them may win on the user's GPU, so the judged calls go through them in turn. In one call for each
+key another configuration runs before, on the same tensors, as all of them do many times on a GPU where
+Triton tunes: what such a run leaves in a tensor that is added to stays there.
 """
 
 from __future__ import annotations
 
+import contextlib
 import weakref
+from collections.abc import Iterator
 from typing import Any
 
 from triton.compiler.errors import CompilationError
@@ -19,6 +23,9 @@ class Turn:
     def __init__(self) -> None:
         self._number = 0
         self._tuners: weakref.WeakSet[Autotuner] = weakref.WeakSet()
+        self._tuned: weakref.WeakKeyDictionary[Autotuner, set[str]] = weakref.WeakKeyDictionary()
+        self._may_tune = False
+        self._names: set[str] = set()
 
     @property
     def number(self) -> int:
@@ -33,6 +40,24 @@ class Turn:
             self._number = number
             for tuner in self._tuners:
                 tuner.cache.clear()
+
+    @contextlib.contextmanager
+    def tuning(self) -> Iterator[set[str]]:
+        """Kernels may be tuned inside, unless it is the first turn's; yields the names of those that were."""
+        self._may_tune, self._names = self._number > 0, set()
+        try:
+            yield self._names
+        finally:
+            self._may_tune = False
+
+    def is_to_tune(self, tuner: Autotuner, key: str) -> bool:
+        """Whether this call is the one that tunes for this key; said once."""
+        known = self._tuned.setdefault(tuner, set())
+        if not self._may_tune or key in known:
+            return False
+        known.add(key)
+        self._names.add(tuner.base_fn.__name__)
+        return True
 
 
 TURN = Turn()
@@ -56,6 +81,10 @@ def select_configurations(autotuned: dict[str, int]) -> None:
         start = TURN.number % len(pruned)
         turned = [*pruned[start:], *pruned[:start]]
         chosen = next((item for item in turned if _fits(self, item, kwargs)), pruned[0])
+        launches = "grid" in kwargs and not kwargs.get("warmup")
+        if launches and TURN.is_to_tune(self, _key(self, kwargs)):
+            others = (item for item in reversed(turned) if item is not chosen)
+            _tried(self, next((o for o in others if _fits(self, o, kwargs)), chosen), kwargs)
         # Tuning ends with a reset of what it wrote to; a first call may count on that.
         self.pre_hook({**self.nargs, **kwargs, **chosen.all_kwargs()}, reset_only=True)
         return [chosen]
@@ -70,3 +99,21 @@ def _fits(tuner: Autotuner, config: Any, kwargs: dict[str, Any]) -> bool:
     except (OutOfResources, PTXASError, CompilationError):
         return False
     return True
+
+
+def _key(tuner: Autotuner, kwargs: dict[str, Any]) -> str:
+    """What Triton tunes anew for: the arguments named by `key`, and the types of all."""
+    given = {**tuner.nargs, **kwargs}
+    wanted = [given.get(name) for name in tuner.keys]
+    return repr((wanted, [str(getattr(item, "dtype", "")) for item in given.values()]))
+
+
+def _tried(tuner: Autotuner, config: Any, kwargs: dict[str, Any]) -> None:
+    """One of the runs that Triton times, with the hooks around it."""
+    current = {**kwargs, **config.all_kwargs()}
+    everything = {**tuner.nargs, **current}
+    if config.pre_hook is not None:
+        config.pre_hook(everything)
+    tuner.pre_hook(everything)
+    tuner.fn.run(*tuner.nargs.values(), **current)
+    tuner.post_hook(everything, exception=None)

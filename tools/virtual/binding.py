@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 import triton
+import triton.language as tl
 from triton.runtime.jit import JITFunction
 from triton.tools.tensor_descriptor import TensorDescriptor
 
@@ -16,6 +17,7 @@ from kernelagent.tools.tensors import dtype_of
 from kernelagent.tools.virtual.addresses import Pointee
 from kernelagent.tools.virtual.codec import decode
 from kernelagent.tools.virtual.compiling import Compiled
+from kernelagent.tools.virtual.interpreter import CompiledIn, Scalar
 from kernelagent.tools.virtual.launch import Launch, TensorArgument
 from kernelagent.tools.virtual.requests import LaunchRequest, StorageRow
 
@@ -25,7 +27,10 @@ class Kernel:
     """A compiled specialisation."""
 
     function: JITFunction[Any]
+    signature: Mapping[str, Any]
+    """The type of each argument, as Triton spells them; a tuple's as a tuple."""
     constants: Mapping[Any, Any]
+    """By place, what was compiled in; an integer argument that is 1 is among them."""
     compiled: Compiled
     needs_hints: Callable[[frozenset[int]], bool]
     """Whether the machine code would be another without the compiler hints on these lines."""
@@ -48,8 +53,8 @@ class Bound:
         """The bytes of the storage behind each of `record().tensors`."""
         names = kernel.function.arg_names
         self.arguments = {
-            name: self._made(name, reported)
-            for name, reported in zip(names, request.args, strict=True)
+            name: self._argument(name, (place,), kernel.signature.get(name), reported)
+            for place, (name, reported) in enumerate(zip(names, request.args, strict=True))
         }
         self._pointees = tuple(
             self._pointee(f"what a table points at [{at}]", low, body)
@@ -59,7 +64,11 @@ class Bound:
     def record(self, index: int, grid: tuple[int, int, int]) -> Launch:
         compiled, function = self._kernel.compiled, self._kernel.function
         constant = {p.name for p in function.params if p.is_constexpr}
-        scalars = {n: v for n, v in self.arguments.items() if isinstance(v, int | float)}
+        plain = {
+            name: value.value if isinstance(value, Scalar | CompiledIn) else value
+            for name, value in self.arguments.items()
+        }
+        scalars = {n: v for n, v in plain.items() if isinstance(v, int | float)}
         return Launch(
             index=index,
             kernel=compiled.kernel,
@@ -67,10 +76,26 @@ class Bound:
             grid=grid,
             tensors=tuple(self._tensors),
             scalars={n: v for n, v in scalars.items() if n not in constant},
-            constexprs={n: v for n, v in self.arguments.items() if n in constant},
+            constexprs={n: v for n, v in plain.items() if n in constant},
             pointees=self._pointees,
             options={k: compiled.metadata[k] for k in ("num_warps", "num_stages", "num_ctas")},
         )
+
+    def _argument(self, name: str, path: tuple[int, ...], kind: Any, encoded: Any) -> Any:
+        """What the compiled code finds there: numbers of their types, and what is compiled in."""
+        if path in self._kernel.constants:
+            value = self._kernel.constants[path]
+            return CompiledIn(value) if isinstance(value, int | float) else value
+        if isinstance(encoded, dict) and "items" in encoded:
+            kinds = kind if isinstance(kind, tuple) else (None,) * len(encoded["items"])
+            return tuple(
+                self._argument(f"{name}[{i}]", (*path, i), its, item)
+                for i, (its, item) in enumerate(zip(kinds, encoded["items"], strict=True))
+            )
+        value = self._made(name, encoded)
+        if isinstance(value, int | float) and isinstance(kind, str):
+            return Scalar(value, tl.str_to_ty(kind, None))
+        return value
 
     def _made(self, name: str, encoded: Any) -> Any:
         if isinstance(encoded, dict) and "tensor" in encoded:
@@ -85,10 +110,6 @@ class Bound:
                 body["strides"],
                 body["block_shape"],
                 body["padding"],
-            )
-        if isinstance(encoded, dict) and "items" in encoded:
-            return tuple(
-                self._made(f"{name}[{i}]", item) for i, item in enumerate(encoded["items"])
             )
         return decode(encoded, self._no_function)
 

@@ -13,7 +13,7 @@ from triton.runtime import interpreter as stock
 from kernelagent.tools.virtual import libdevice, numerics, triton_versions
 from kernelagent.tools.virtual.addresses import Pointee, translated
 from kernelagent.tools.virtual.hints import Hints
-from kernelagent.tools.virtual.launch import OperationKind
+from kernelagent.tools.virtual.launch import MemoryFault, OperationKind
 from kernelagent.tools.virtual.memory import Memory, all_ones
 from kernelagent.tools.virtual.numerics import Array
 
@@ -103,12 +103,33 @@ class RepairedBuilder(triton_versions.InterpreterBuilder):  # type: ignore[misc]
     def create_idiv(self, lhs: Handle, rhs: Handle) -> Handle:
         return self._divided(super().create_idiv, lhs, rhs)
 
+    def create_srem(self, lhs: Handle, rhs: Handle) -> Handle:
+        return self._divided(super().create_srem, lhs, rhs)
+
+    def create_urem(self, lhs: Handle, rhs: Handle) -> Handle:
+        return self._divided(super().create_urem, lhs, rhs)
+
     def _divided(self, divide: Callable[..., Handle], lhs: Handle, rhs: Handle) -> Handle:
-        """Divided by zero an integer has all bits set on a GPU."""
+        """Divided by zero an integer has all bits set on a GPU, and so has what remains of it."""
         result, zero = divide(lhs, rhs), rhs.data == 0
         if zero.any():
             result.data = np.where(zero, np.array(-1).astype(result.data.dtype), result.data)
         return result
+
+    def require_inside(self, src: Handle, indices: Handle, axis: int) -> None:
+        """Raises `MemoryFault` for a gather that reaches out of its block, of the programs that run."""
+        at, size = self.running(indices.data), src.data.shape[axis]
+        if at.size and (int(at.min()) < 0 or int(at.max()) >= size):
+            raise MemoryFault(
+                "out_of_bounds",
+                f"tl.gather with indices from {int(at.min())} to {int(at.max())}, of a block with {size} "
+                f"elements along that axis: what it reads then is undefined; clamp the indices first",
+                {"size": size},
+            )
+
+    def create_gather(self, src: Handle, indices: Handle, axis: int) -> Handle:
+        self.require_inside(src, indices, axis)
+        return super().create_gather(src, indices, axis)
 
     def unary_op(self, arg: Handle, op: Any) -> Handle:
         kind = arg.dtype.scalar

@@ -120,6 +120,9 @@ class Executor:
                     "failures": self._failures,
                     "forged": self._forged,
                 }, ()
+            case "code":
+                listed = self._launcher.code(int(request["handle"]), str(request["form"]))
+                return {"kind": "code", "instructions": listed}, ()
             case "replay":
                 self._launcher.replay = Replay(open_parcel(request["parcel"], payload))
             case "replayed":
@@ -214,7 +217,7 @@ class Executor:
             )
             compiled = compile_kernel(*given)
             needs = cache(partial(needs_hints, compiled, given))
-            kernel = Kernel(function, constants, compiled, needs)
+            kernel = Kernel(function, given[1], constants, compiled, needs)
             self._by_request[key] = self._launcher.add(kernel)
         handle = self._by_request[key]
         return {

@@ -6,6 +6,7 @@ import contextlib
 import io
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from typing import Any, overload
 
 import numpy as np
@@ -15,13 +16,28 @@ from torch.utils._python_dispatch import _disable_current_modes
 from triton.runtime import interpreter as stock
 from triton.runtime.jit import JITFunction
 
-from kernelagent.tools.virtual import triton_versions
+from kernelagent.tools.virtual import numerics, triton_versions
 from kernelagent.tools.virtual.builder import RepairedBuilder
 from kernelagent.tools.virtual.language import Language
 from kernelagent.tools.virtual.launch import Launch, Observer
 
 Program = tuple[int, int, int]
 _PRINTED_CHARACTERS = 4000
+
+
+@dataclass(frozen=True)
+class Scalar:
+    """A number among a launch's arguments, and the type that the compiled kernel takes it in."""
+
+    value: int | float
+    kind: tl.dtype
+
+
+@dataclass(frozen=True)
+class CompiledIn:
+    """A number among a launch's arguments that is a constant of the compiled kernel."""
+
+    value: int | float
 
 
 class Interpreter:
@@ -141,7 +157,8 @@ def argument_values(function: JITFunction[Any], arguments: Mapping[str, Any]) ->
     """A launch's arguments as the kernel's Python takes them."""
     constant = {p.name for p in function.params if p.is_constexpr}
     return {
-        name: value if name in constant else _converted(value) for name, value in arguments.items()
+        name: value if name in constant and not isinstance(value, CompiledIn) else _converted(value)
+        for name, value in arguments.items()
     }
 
 
@@ -182,11 +199,29 @@ class Capped(io.TextIOBase):
 
 def _converted(value: Any) -> Any:
     """A launch argument as the kernel sees it; a float is an fp32 scalar, as on the GPU."""
+    if isinstance(value, CompiledIn):
+        return value.value
+    if isinstance(value, Scalar):
+        return _number(value)
     if isinstance(value, float):
         return tl.tensor(stock.TensorHandle(np.array([value], np.float32), tl.float32), tl.float32)
     if isinstance(value, tuple):
         return tl.tuple([_converted(item) for item in value])
     return triton_versions.converted(value)
+
+
+def _number(one: Scalar) -> Any:
+    if one.kind.is_floating():
+        wide = np.float64 if one.kind == tl.float64 else np.float32
+        data = np.array([one.value], wide)
+        if one.kind not in (tl.float32, tl.float64):
+            data = numerics.convert(data, tl.float32, one.kind)
+    else:
+        bits = int(one.value) % (1 << 64)
+        data = np.array([bits], np.uint64).astype(stock._get_np_dtype(one.kind))
+        if one.kind == tl.int1:
+            data = np.array([bool(one.value)])
+    return tl.tensor(stock.TensorHandle(data, one.kind), one.kind)
 
 
 def all_programs(grid: Program) -> Sequence[Program]:

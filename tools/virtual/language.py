@@ -81,7 +81,9 @@ class Language:
         definition = tree.body[0]
         definition.decorator_list = []
         _strip_signature(definition)
-        definition.body = [loops.LogicRewriter().visit(item) for item in definition.body]
+        body = ast.Module(definition.body, [])
+        loops.LogicRewriter().generic_visit(body)
+        definition.body = body.body
         self.rewrite_control(definition)
         ast.fix_missing_locations(tree)
         file, line = triton_versions.place_of(kernel)

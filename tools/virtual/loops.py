@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import copy
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -13,6 +14,36 @@ from triton.runtime import interpreter as stock
 
 NAME = "__logic"
 """What rewritten kernels call these by."""
+
+
+class Unset:
+    """What a name holds that has no value: whatever is computed with it fails."""
+
+    def _fail(self, *_: Any) -> Any:
+        raise NameError(
+            "a name is used that has no value here: what a loop over a range leaves in its index is "
+            "undefined on a GPU"
+        )
+
+    __bool__ = __int__ = __index__ = __neg__ = __invert__ = _fail
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = _fail
+    __truediv__ = __rtruediv__ = __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = _fail
+    __and__ = __rand__ = __or__ = __ror__ = __xor__ = __rxor__ = _fail
+    __lshift__ = __rlshift__ = __rshift__ = __rrshift__ = _fail
+    __lt__ = __le__ = __gt__ = __ge__ = _fail
+
+    def __eq__(self, other: object) -> bool:
+        return bool(self._fail())
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return self._fail()
+
+
+UNSET = Unset()
 
 
 def counted(*arguments: Any, **_: Any) -> Any:
@@ -43,6 +74,10 @@ def bounds_of(semantic: Any, *arguments: Any, **options: Any) -> tuple[list[Any]
     elif len(given) == 2:
         given = [*given, 1]
     tensors = [semantic.to_tensor(item) for item in given]
+    if isinstance(given[2], tl.tensor) and (given[2].handle.data <= 0).any():
+        raise ValueError(
+            "a loop's step that is known at run time only must be positive: compiled code counts upwards"
+        )
     kind = tensors[0].dtype
     for item in tensors[1:]:
         kind = semantic.integer_promote_impl(kind, item.dtype)
@@ -55,6 +90,9 @@ def _is_none(value: Any) -> bool:
 
 class Logic:
     """What rewritten kernels ask, program by program."""
+
+    unset = UNSET
+    counts = staticmethod(is_counted)
 
     def __init__(self, semantic: Any) -> None:
         self.semantic = semantic
@@ -129,11 +167,16 @@ class Logic:
 class LogicRewriter(ast.NodeTransformer):
     """Puts calls of `Logic` into a kernel's text."""
 
-    def visit_For(self, node: ast.For) -> ast.AST:
+    def visit_For(self, node: ast.For) -> ast.AST | list[ast.AST]:
         self.generic_visit(node)
-        if isinstance(node.iter, ast.Call):
-            node.iter = call("each", [node.iter.func, *node.iter.args], node.iter.keywords)
-        return node
+        if not isinstance(node.iter, ast.Call):
+            return node
+        kind = node.iter.func
+        node.iter = call("each", [kind, *node.iter.args], node.iter.keywords)
+        nothing = ast.Attribute(ast.Name(NAME, ast.Load()), "unset", ast.Load())
+        forget = ast.Assign([copy.deepcopy(node.target)], nothing)
+        after = ast.If(call("counts", [copy.deepcopy(kind)]), [forget], [])
+        return [node, ast.copy_location(after, node)]
 
     def visit_BoolOp(self, node: ast.BoolOp) -> ast.AST:
         if any(isinstance(part, ast.NamedExpr) for part in ast.walk(node)):

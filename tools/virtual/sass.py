@@ -162,8 +162,7 @@ def _read_code(cubin: bytes) -> _Code:
             file.write(cubin)
             file.flush()
             resources = _run("cuobjdump", "--dump-resource-usage", file.name)
-            # Without the dataflow analysis, which only prettifies branches, a fifth less time.
-            listing = _run("nvdisasm", "--print-code", "--no-dataflow", file.name)
+            listing = disassembled(file.name)
         _known[key] = _parse(resources, listing)
     return _known[key]
 
@@ -196,6 +195,12 @@ def _parse(resources: str, listing: str) -> _Code:
     # A kernel ends in a branch to itself, which the padding follows: a loop of one, holding nothing.
     looped = sum(any(first <= spill < last for first, last in loops) for spill in spills)
     return _Code(int(usage[1]), int(usage[2]), dict(mnemonics), looped)
+
+
+def disassembled(path: str, *options: str) -> str:
+    """The instructions of a cubin; raises `EnvironmentFault`."""
+    # Without the dataflow analysis, which only prettifies branches, a fifth less time.
+    return _run("nvdisasm", "--print-code", "--no-dataflow", *options, path)
 
 
 def _run(tool: str, *arguments: str) -> str:

@@ -22,6 +22,7 @@ from kernelagent.tools.judge.problem.inputs import InputSource, meta_twin
 from kernelagent.tools.judge.problem.load import Arguments
 from kernelagent.tools.judge.problem.oracle import Oracle
 from kernelagent.tools.judge.problem.probes import (
+    REFUSALS,
     Dropped,
     make_probe,
     named_tensors,
@@ -162,6 +163,7 @@ def training_rounds(
         oracle.use_weights(weights)
         trials: list[Trial] = []
         dropped: list[Dropped] = []
+        refused: list[str] = []
         for source in sources:
             for made in _of_source(
                 oracle, source, probes, generator, number, kinds, constant=constant
@@ -173,12 +175,16 @@ def training_rounds(
                     at_size = _of_source(
                         oracle, other, ("natural",), generator, number, kinds, constant=constant
                     )
-                    trials += [replace(m, hidden=True) for m in at_size if isinstance(m, Trial)]
+                    try:
+                        trials += [replace(m, hidden=True) for m in at_size if isinstance(m, Trial)]
+                    except REFUSALS:
+                        # As a batch norm that trains refuses a batch of one.
+                        refused.append(f"a training step with {other.name}")
         secrets.SystemRandom().shuffle(trials)
         if not number:
             # Of several backwards of one step can be said what is wrong with all of them.
             trials.sort(key=lambda t: t.step is None or len(t.step.upstream) < 2)
-        yield Round(weights, tuple(trials), tuple(dropped))
+        yield Round(weights, tuple(trials), tuple(dropped), tuple(refused))
 
 
 def _of_source(

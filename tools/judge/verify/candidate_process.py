@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
+import torch
 from msgspec import ValidationError
 
 from kernelagent.domain.rejection_codes import CODES
@@ -24,12 +25,14 @@ from kernelagent.tools.judge.timing.observed import LaunchRow, rows_of
 from kernelagent.tools.judge.verify.deaths import DOING, death_of, out_of_time
 from kernelagent.tools.judge.verify.limits import Deadline, Limits
 from kernelagent.tools.judge.verify.rejection import Rejected
+from kernelagent.tools.loading import Loading
 from kernelagent.tools.memory_sharing import Sharing
 from kernelagent.tools.sandbox.confinement import Confinement
 from kernelagent.tools.sandbox.spawn import Child, ForkServer
 from kernelagent.tools.sandbox.sweeping import sweep
-from kernelagent.tools.surroundings import USUAL, Loading, Surroundings
+from kernelagent.tools.surroundings import USUAL, Surroundings
 from kernelagent.tools.tensors import Malformed, Parcel, open_parcel, parcel
+from kernelagent.tools.torch_dtypes import name_of
 from kernelagent.tools.training_step import TrainingStep
 from kernelagent.tools.virtual.eager import EagerRow
 from kernelagent.tools.wire import (
@@ -137,6 +140,8 @@ class CandidateProcess(Closing):
         self._calls = 0
         self.configurations = 1
         """How many an autotuned kernel has to choose from, as the process tells it."""
+        self.tuned: tuple[str, ...] = ()
+        """Kernels that were tuned in the last call, as the process tells it."""
         self.failures: list[dict[str, Any]] = []
         """Kernels that failed to compile before the last `take_launches`, as reported by the executor."""
         self.compiles = False
@@ -155,6 +160,8 @@ class CandidateProcess(Closing):
         index = int(torch_device.partition(":")[2] or 0)
         settings: dict[str, Any] = {"device": device, "index": index, "target": target}
         settings["may_compile"] = may_compile
+        # A file that sets it does so before its module is imported, and so does the user's program.
+        settings["default_dtype"] = name_of(torch.get_default_dtype())
         self._runner = fork_server.fork(_RUNNER, settings, numbers, confinement)
         self._children.append(self._runner)
         for end in fds:
@@ -229,6 +236,15 @@ class CandidateProcess(Closing):
     def use_weights(self, weights: Mapping[str, Any], how: Loading = "load") -> None:
         self._ask({"kind": "weights", "how": how}, parcel(dict(weights)), self._limits.load_s)
 
+    def call_another(self, arguments: Arguments, *, fresh: bool = False) -> None:
+        """Call another instance of the candidate's module, with other weights, in the same process.
+
+        `fresh`: one that has not been called; else, where there is one, it gets other weights in place.
+        """
+        self._ask({"kind": "beside", "fresh": fresh}, parcel(arguments), self._limits.call_s)
+        if self._executor is not None:
+            self.take_launches()
+
     def call(
         self,
         arguments: Arguments,
@@ -248,6 +264,7 @@ class CandidateProcess(Closing):
         `looked_at`: what it reads on the host and what it changes of its own is told.
         """
         self._calls += 1
+        self.tuned = ()
         began = time.monotonic()
         header = {
             "kind": "call",
@@ -265,6 +282,8 @@ class CandidateProcess(Closing):
         seconds = time.monotonic() - began
         offered = frame.header.get("configurations")
         self.configurations = max(self.configurations, offered if type(offered) is int else 1)
+        named = frame.header.get("tuned")
+        self.tuned = tuple(map(str, named)) if isinstance(named, list) else ()
         reported = frame.header.get("devices")
         devices = tuple(map(str, reported)) if isinstance(reported, list) else None
         launches = rows_of(frame.header.get("launches", []), list[LaunchRow])
@@ -391,9 +410,9 @@ class CandidateProcess(Closing):
         """What only its process sees of the device (`observed`), as it tells it."""
         return self._ask(header, parcel(value), self._limits.measure_s).header
 
-    def ask_about_time(self, header: dict[str, Any], value: Any) -> Frame:
+    def ask_about_time(self, header: dict[str, Any], body: Parcel | None) -> Frame:
         """`prepare` argument sets, `time` or `chain` a number of calls, for the judge's clock."""
-        return self._ask(header, parcel(value), self._limits.measure_s)
+        return self._ask(header, body, self._limits.measure_s)
 
     def opened(self, frame: Frame) -> Any:
         """The value in one of its answers."""

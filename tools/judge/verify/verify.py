@@ -6,7 +6,8 @@ Runs in the judge; the candidate's process is reached through `CandidateProcess`
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -29,8 +30,9 @@ from kernelagent.tools.judge.verify.gradients import (
 )
 from kernelagent.tools.judge.verify.rejection import Rejected, compiled_by_torch
 from kernelagent.tools.judge.verify.tolerance import UserTolerance
+from kernelagent.tools.loading import CAME_IN, EXCHANGES, Loading
 from kernelagent.tools.memory_sharing import Sharing
-from kernelagent.tools.surroundings import USUAL, Deck, Fresh, Loading, Surroundings
+from kernelagent.tools.surroundings import USUAL, Deck, Fresh, Surroundings
 from kernelagent.tools.training_step import FORWARD
 
 _HELD_BYTES = 128 << 20
@@ -41,11 +43,8 @@ _OF_THE_PROCESS = frozenset(
     {"crash", "timeout", "unverifiable", "out_of_memory", "forbidden_access"}
 )
 """Failures after which there is no process to ask again, or that surroundings do not explain."""
-_SHOWN: dict[Loading, str] = {
-    "load": "of the module",
-    "in place": "of the module",
-    "in a parent": "of a larger module that contains it",
-}
+_WRONG = frozenset({"insensitive", "stale_output", "wrong_output", "nonfinite"})
+"""Codes of an answer that may be one with earlier weights."""
 _SPARE = 4
 _SPARE_BYTES = 1 << 16
 """A result in a larger buffer is told from four times its size and this many bytes on."""
@@ -142,22 +141,14 @@ class Verifier:
     def run(self, one: Round) -> None:
         """All trials under one set of weights; raises `Rejected` at the first failure."""
         how = self.deck.loading()
+        if how == "bound" and one.trials:
+            # What is bound next may lie where this one's weights lie.
+            self.process.call_another(one.trials[0].arguments, fresh=True)
         self.process.use_weights(one.weights, how)
         self.findings.memory.keep_weights(one.weights)
         held = _Held()
-        touched = False
-        for number, trial in enumerate(one.trials):
-            # A first call may fill caches; the last two of a round are looked at.
-            memory: Fresh = "filled"
-            if number + 2 >= len(one.trials) and self._was_called(trial):
-                memory = "noted" if number + 2 == len(one.trials) else "found"
-            if touched or _changes_state(trial, one.weights):
-                self.process.use_weights(one.weights)
-            self._step(trial, one.weights, held, memory=memory)
-            self.findings.called.add(trial.input_set)
-            touched = _changes_state(trial, one.weights)
-            if trial.then is not None:
-                self._step(trial.then, trial.expected.state, held)
+        with _told_how(how):
+            self._all_of(one, held)
         for call, output in held.earlier:
             self._still_the_same(call, output)
         if len(held.earlier) > 1:
@@ -172,6 +163,12 @@ class Verifier:
         at = [trial.input_set for trial in one.trials if trial.hidden]
         if at:
             self.findings.disclose("hidden_sizes", f"also verified on {', '.join(at)}")
+        if one.refused:
+            where = ", ".join(one.refused)
+            self.findings.disclose(
+                "sizes_refused",
+                f"the original refuses {where}: nothing is known of the candidate there",
+            )
         for dropped in one.dropped:
             self.findings.disclose(
                 f"probe_dropped_{dropped.name}", f"probe {dropped.name} left out: {dropped.reason}"
@@ -179,6 +176,21 @@ class Verifier:
         if one.kept_buffers:
             kept = ", ".join(one.kept_buffers)
             self.findings.disclose("buffers_kept", f"these buffers kept their values: {kept}")
+
+    def _all_of(self, one: Round, held: _Held) -> None:
+        touched = False
+        for number, trial in enumerate(one.trials):
+            # A first call may fill caches; the last two of a round are looked at.
+            memory: Fresh = "filled"
+            if number + 2 >= len(one.trials) and self._was_called(trial):
+                memory = "noted" if number + 2 == len(one.trials) else "found"
+            if touched or _changes_state(trial, one.weights):
+                self.process.use_weights(one.weights)
+            self._step(trial, one.weights, held, memory=memory)
+            self.findings.called.add(trial.input_set)
+            touched = _changes_state(trial, one.weights)
+            if trial.then is not None:
+                self._step(trial.then, trial.expected.state, held)
 
     def _was_called(self, trial: Trial) -> bool:
         return trial.input_set in self.findings.called and not trial.hidden
@@ -197,10 +209,10 @@ class Verifier:
         """
         looked_at = memory != "filled"
         keeps = not _changes_state(trial, weights)
-        asked = USUAL if trial.step is not None else self.deck.next(keeps_state=keeps)
-        if looked_at:
-            # What a copy of the module changes of its own goes with the copy.
-            asked = replace(asked, module="itself", memory=memory)
+        # What a copy of the module changes of its own goes with the copy.
+        usual = trial.step is not None
+        asked = USUAL if usual else self.deck.next(keeps_state=keeps and not looked_at)
+        asked = replace(asked, memory=memory)
         answer = self._call_in(trial, weights, asked, looked_at=looked_at)
         self._say_what_was_seen(answer)
         # The next call uses the next autotuning configuration; a repeated call keeps it, or its bits would differ.
@@ -239,9 +251,14 @@ class Verifier:
         try:
             return self._call(trial, asked, looked_at=looked_at)
         except Rejected as refused:
-            if asked == USUAL or refused.reason.code in _OF_THE_PROCESS:
+            if refused.reason.code in _OF_THE_PROCESS:
                 raise
-            if _changes_state(trial, weights):
+            if self.process.tuned:
+                self._right_without_tuning(trial, weights, asked, refused)
+            if asked == USUAL:
+                raise
+            if asked.another or _changes_state(trial, weights):
+                # Loaded anew, also what was computed from the weights is made anew by those who watch them.
                 self.process.use_weights(weights)
             try:
                 answer = self._call(replace(trial, in_place=False))
@@ -256,9 +273,35 @@ class Verifier:
                 {**refused.reason.detail, "surroundings": asked.described},
             ) from refused
 
+    def _right_without_tuning(
+        self,
+        trial: Trial,
+        weights: Mapping[str, torch.Tensor],
+        asked: Surroundings,
+        refused: Rejected,
+    ) -> None:
+        """Raises `Rejected` with the reason where the same call is right once nothing is tuned in it."""
+        tuned = ", ".join(f"`{name}`" for name in self.process.tuned)
+        if _changes_state(trial, weights):
+            self.process.use_weights(weights)
+        try:
+            self._call(replace(trial, in_place=False), asked)
+        except Rejected:
+            return
+        raise Rejected(
+            refused.reason.code,
+            f"right but in the call in which Triton tunes {tuned}: it runs the configurations many times "
+            f"on the same tensors before the launch; name those that a run adds to in "
+            f"`reset_to_zero=[...]`, those that it changes in `restore_value=[...]`: "
+            f"{refused.reason.message}",
+            {**refused.reason.detail, "tuned": tuned},
+        ) from refused
+
     def _call(
         self, trial: Trial, asked: Surroundings = USUAL, *, looked_at: bool = False
     ) -> Answer:
+        if asked.another:
+            self.process.call_another(trial.arguments)
         answer = self._answer(trial, asked, looked_at=looked_at)
         self.findings.calls += 1
         self.findings.candidate_s += answer.seconds
@@ -437,12 +480,13 @@ class Verifier:
 
     def _weights_untouched(self, weights: Mapping[str, torch.Tensor], how: Loading) -> None:
         state = self.process.state(how)
+        whose = "a larger module that contains it" if how == "in a parent" else "the module"
         for name, given in weights.items():
             if name not in state or not _same_bits(state[name], given):
                 raise Rejected(
                     "state_not_updated",
                     f"the forward writes to {name}, which the reference leaves as it is, or the state_dict "
-                    f"{_SHOWN[how]} shows other values",
+                    f"of {whose} shows other values",
                     {"state": name},
                 )
 
@@ -566,6 +610,23 @@ class Verifier:
             ) from refused
         finally:
             self.process.command_executor({"kind": "turns", "secret": None})
+
+
+@contextmanager
+def _told_how(how: Loading) -> Iterator[None]:
+    """A refusal for an answer as with earlier weights says how these ones came in."""
+    try:
+        yield
+    except Rejected as refused:
+        reason = refused.reason
+        if how not in EXCHANGES or reason.code not in _WRONG:
+            raise
+        raise Rejected(
+            reason.code,
+            f"{reason.message} (the weights of this call had come in {CAME_IN[how]}; whoever keeps another "
+            f"object, or what was computed from one, must see by data_ptr() and _version that it is old)",
+            {**reason.detail, "loading": how},
+        ) from refused
 
 
 def _bytes_of(value: Any) -> int:

@@ -115,6 +115,7 @@ class BatchedBuilder(RepairedBuilder):
         return make(np.stack([left, right], axis=-1), lhs.dtype.scalar)
 
     def create_gather(self, src: Handle, indices: Handle, axis: int) -> Handle:
+        self.require_inside(src, indices, 1 + axis % (src.data.ndim - 1))
         data, at = together(src.data, indices.data)
         axis = 1 + axis % (data.ndim - 1)
         return make(np.take_along_axis(data, at, axis=axis), src.dtype.scalar)

@@ -12,24 +12,15 @@ from triton.runtime import interpreter as stock
 from kernelagent.tools.virtual.batched.accesses import NotBatchable
 from kernelagent.tools.virtual.batched.builder import BatchedBuilder, Descriptor, together
 from kernelagent.tools.virtual.builder import make
-from kernelagent.tools.virtual.loops import Logic, bounds_of, is_counted
+from kernelagent.tools.virtual.loops import Logic, Unset, bounds_of, is_counted
 from kernelagent.tools.virtual.numerics import Array
 
 _MANY_ROUNDS = 4096
 """A while loop that goes on for longer may wait for what another program does."""
 
 
-class Unset:
-    """The value of a variable before its first assignment."""
-
-
-UNSET = Unset()
-
-
 class Control(Logic):
     """What the rewritten kernel asks; the active programs are the memory's."""
-
-    unset = UNSET
 
     def __init__(self, builder: BatchedBuilder, semantic: Any) -> None:
         super().__init__(semantic)
