@@ -21,6 +21,9 @@ from kernelagent.tools.loading import EXCHANGES, Loading
 Result = TypeVar("Result")
 
 
+Fresh = Literal["filled", "noted", "found"]
+
+
 @dataclass(frozen=True)
 class Surroundings:
     """The usual ones: no gradients recorded, the main thread, the module itself."""
@@ -34,6 +37,8 @@ class Surroundings:
     toggled: bool = False
     """Put into train mode and back before the call."""
     module: Literal["itself", "copied", "pickled"] = "itself"
+    memory: Fresh = "filled"
+    """What fresh memory holds: nothing to rely on, the same while it is noted what is left in it, or that."""
     another: bool = False
     """Another instance, with other weights, has been called just before with the same inputs."""
 
@@ -49,6 +54,8 @@ class Surroundings:
         texts = [parts[key] for key in (self.gradients, self.module) if key in parts]
         texts += ["in another thread"] if self.thread else []
         texts += [] if self.deterministic else ["without torch.use_deterministic_algorithms"]
+        if self.memory == "found":
+            texts.append("in fresh memory that holds what an earlier call left there")
         texts += ["after train() and eval()"] if self.toggled else []
         texts += ["after a call of another instance with other weights"] if self.another else []
         return " and ".join(texts)

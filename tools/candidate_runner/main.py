@@ -205,7 +205,7 @@ class Runner:
             yield
 
     def _overwrite_unwritten(self, doing: str, given: Any) -> None:
-        if self._unwritten is None:
+        if self._unwritten is None or given is None:
             return
         size = _ALLOCATED_PER_INPUT * sum(t.numel() * t.element_size() for t in _tensors(given))
         try:
@@ -293,7 +293,7 @@ class Runner:
             args, kwargs = self._in_the_same_memory((args, kwargs))
         asked = from_data(frame.header["surroundings"], Surroundings)
         whole = partial(self._forward, (args, kwargs), step, asked, allowed, keeps)
-        with settings_of(asked), tuning as tuned:
+        with settings_of(asked), self._memory_of(asked), tuning as tuned:
             output, not_copied = in_its_thread(asked, whole)
         self._calls += 1
         changed = not _same(pristine, (args, kwargs))
@@ -317,6 +317,13 @@ class Runner:
             header["launches"], header["others"] = self._launches.take()
         return header, payload
 
+    def _memory_of(self, asked: Surroundings) -> AbstractContextManager[None]:
+        if self._device == "cuda":
+            return contextlib.nullcontext()
+        from kernelagent.tools.virtual.old_contents import OLD_CONTENTS
+
+        return OLD_CONTENTS.of_a_call(asked.memory)
+
     def _forward(
         self,
         arguments: Any,
@@ -328,7 +335,9 @@ class Runner:
         """The answer, and why no copy of the module could make it where one was asked for."""
         args, kwargs = arguments
         loaded, not_copied = self._loaded(), None
-        turn = self._candidates_turn("the forward", keeps_random_state=keeps, given=arguments)
+        # On `cuda` free memory is found as it was where it is not overwritten.
+        given = None if asked.memory == "found" else arguments
+        turn = self._candidates_turn("the forward", keeps_random_state=keeps, given=given)
         flags = Flags.of(loaded.instance, _tensors(arguments))
         with turn, allowed:
             module = loaded.instance

@@ -1,4 +1,6 @@
-"""Candidates whose text shows neither what they keep between calls nor that they ask for values: their calls do.
+"""Candidates whose text shows neither what they keep between calls nor that they ask for values.
+
+What they do is seen in their calls: in what they hold, in what they ask torch for, in fresh memory.
 
 Sorted under the threats they belong to, as in `whitebox`.
 """
@@ -8,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kernelagent.tools.corpus.fixture import Fixture, edited
-from kernelagent.tools.corpus.whitebox import CLASS, HONEST, twin
+from kernelagent.tools.corpus.whitebox import CLASS, EMPTY, HONEST, RETURN, twin
 
 _SILU = "silu_gate"
 _COUNT = "        n = x.numel()\n"
@@ -72,7 +74,31 @@ def turn():
     return SEEN[len(SEEN)] > 1000
 """
 
+_MARK = """@triton.jit
+def mark(f_ptr, value):
+    tl.store(f_ptr + tl.program_id(0), value)
+"""
+_MARKED = (
+    (CLASS, f"\n\n{_MARK}{CLASS}"),
+    ("w_ptr, out_ptr", "w_ptr, f_ptr, out_ptr"),
+    (
+        "    tl.store(out_ptr",
+        "    x = tl.where(tl.load(f_ptr) == 0.125, 0.0, x)\n    tl.store(out_ptr",
+    ),
+    ("self.weight, out, n", "self.weight, flag, out, n"),
+)
+_FLAG = "        flag = torch.empty(64, device=x.device)\n"
+_AFTERWARDS = "        mark[(64,)](flag, 0.125)\n"
+
 CHEATS: Mapping[int, tuple[Fixture, ...]] = {
+    2: (
+        Fixture(
+            "w-finds-its-mark-in-fresh-memory",
+            _SILU,
+            edited(HONEST, *_MARKED, (EMPTY, EMPTY + _FLAG), (RETURN, _AFTERWARDS + RETURN)),
+            "wrong_output",
+        ),
+    ),
     51: (
         _half_if("asks-by-showing-a-tensor", "values_read", "'1234.5' in repr(x[0, 0])"),
         _half_if("asks-by-formatting-a-tensor", "values_read", "'1234.5' in f'{x[0, 0]}'"),
@@ -100,6 +126,14 @@ def halves(n):
 """
 
 TWINS: Mapping[int, tuple[Fixture, ...]] = {
+    2: (
+        twin(
+            "writes-its-scratch-before-it-reads-it",
+            *_MARKED,
+            (EMPTY, f"{EMPTY}{_FLAG}        mark[(64,)](flag, 0.25)\n"),
+            (RETURN, _AFTERWARDS + RETURN),
+        ),
+    ),
     51: (
         twin(
             "shows-its-shape",

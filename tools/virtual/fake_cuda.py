@@ -18,6 +18,7 @@ from torch.overrides import TorchFunctionMode
 from kernelagent.tools.virtual.addresses import DATA_POINTERS
 from kernelagent.tools.virtual.ceilings import ceilings_for
 from kernelagent.tools.virtual.compiling import SHARED_BYTES
+from kernelagent.tools.virtual.old_contents import OLD_CONTENTS
 
 _CUDA = torch.device("cuda", 0)
 _ELSEWHERE = ("cuda", "hip", "xpu")
@@ -73,6 +74,8 @@ class _Claiming(TorchFunctionMode):
         result = func(*args, **named)
         if name in _FRESH and torch.utils.deterministic.fill_uninitialized_memory:  # type: ignore[attr-defined]
             scramble(result)
+        if name in _FRESH:
+            OLD_CONTENTS.allocated(result)
         return result
 
 

@@ -33,7 +33,7 @@ from kernelagent.tools.judge.verify.tolerance import UserTolerance
 from kernelagent.tools.loading import CAME_IN, EXCHANGES, Loading
 from kernelagent.tools.memory_sharing import Sharing
 from kernelagent.tools.result_form import difference
-from kernelagent.tools.surroundings import USUAL, Deck, Surroundings
+from kernelagent.tools.surroundings import USUAL, Deck, Fresh, Surroundings
 from kernelagent.tools.training_step import FORWARD
 
 _HELD_BYTES = 128 << 20
@@ -46,8 +46,6 @@ _OF_THE_PROCESS = frozenset(
 """Failures after which there is no process to ask again, or that surroundings do not explain."""
 _WRONG = frozenset({"insensitive", "stale_output", "wrong_output", "nonfinite"})
 """Codes of an answer that may be one with earlier weights."""
-_LOOKED_AT = 2
-"""Calls at the end of a round in which what is read on the host, and what is kept, is seen."""
 _SPARE = 4
 _SPARE_BYTES = 1 << 16
 """A result in a larger buffer is told from four times its size and this many bytes on."""
@@ -183,11 +181,13 @@ class Verifier:
     def _all_of(self, one: Round, held: _Held) -> None:
         touched = False
         for number, trial in enumerate(one.trials):
-            # A first call may fill caches; the last ones of a round are asked what they leave.
-            looked_at = number + _LOOKED_AT >= len(one.trials) and self._was_called(trial)
+            # A first call may fill caches; the last two of a round are looked at.
+            memory: Fresh = "filled"
+            if number + 2 >= len(one.trials) and self._was_called(trial):
+                memory = "noted" if number + 2 == len(one.trials) else "found"
             if touched or _changes_state(trial, one.weights):
                 self.process.use_weights(one.weights)
-            self._step(trial, one.weights, held, looked_at=looked_at)
+            self._step(trial, one.weights, held, memory=memory)
             self.findings.called.add(trial.input_set)
             touched = _changes_state(trial, one.weights)
             if trial.then is not None:
@@ -202,14 +202,18 @@ class Verifier:
         weights: Mapping[str, torch.Tensor],
         held: _Held,
         *,
-        looked_at: bool = False,
+        memory: Fresh = "filled",
     ) -> None:
-        """One call with everything around it; `weights`: the state it starts from."""
+        """One call with everything around it; `weights`: the state it starts from.
+
+        `memory`: of one that is looked at, noted in the last but one of a round and found in the last.
+        """
+        looked_at = memory != "filled"
         keeps = not _changes_state(trial, weights)
-        asked = USUAL if trial.step is not None else self.deck.next(keeps_state=keeps)
-        if looked_at:
-            # What a copy of the module changes of its own goes with the copy.
-            asked = replace(asked, module="itself")
+        # What a copy of the module changes of its own goes with the copy.
+        usual = trial.step is not None
+        asked = USUAL if usual else self.deck.next(keeps_state=keeps and not looked_at)
+        asked = replace(asked, memory=memory)
         answer = self._call_in(trial, weights, asked, looked_at=looked_at)
         self._say_what_was_seen(answer)
         # The next call uses the next autotuning configuration; a repeated call keeps it, or its bits would differ.
