@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from kernelagent.domain.candidate import Candidate
 from kernelagent.domain.evaluation import Evaluation, Stage
 from kernelagent.domain.judge_settings import JudgeSettings
-from kernelagent.domain.tool_calls import Checked
+from kernelagent.domain.tool_calls import ToolCall, ToolResult
 from kernelagent.tools.judge.judge import Judge
 from kernelagent.tools.sandbox.spawn import ForkServer
 
@@ -26,8 +26,8 @@ class JudgeHere:
     def evaluate_final(self, candidate: Candidate, on_stage: Callable[[Stage], None]) -> Evaluation:
         return self._judge.evaluate(candidate.source, "certificate", on_stage)
 
-    def check(self, candidate: Candidate) -> Checked:
-        return self._judge.check(candidate.source)
+    def call_tool(self, call: ToolCall, seconds: float) -> ToolResult:
+        return self._judge.call_tool(call, seconds)
 
     def widen(self, candidate: Candidate, evaluation: Evaluation, seconds: float) -> Evaluation:
         return self._judge.widen(candidate.source, evaluation, seconds)

@@ -23,7 +23,7 @@ from kernelagent.domain.judge_settings import JudgeSettings
 from kernelagent.domain.problem import ProblemFacts
 from kernelagent.domain.profile import ReferenceProfile
 from kernelagent.domain.serialization import from_data, to_data
-from kernelagent.domain.tool_calls import Checked
+from kernelagent.domain.tool_calls import ToolCall, ToolResult
 from kernelagent.domain.whole_model import Scan, WholeModel
 from kernelagent.tools.closing import Closing
 from kernelagent.tools.versions import require_supported
@@ -126,10 +126,10 @@ class JudgeProcess(_Connection):
         """Judge one candidate as a turn does."""
         return self._judge(candidate, "turn", on_stage)
 
-    def check(self, candidate: Candidate) -> Checked:
-        """Compile and count one candidate; nothing is verified."""
-        request = {"kind": "check", "source": candidate.source}
-        return from_data(self._ask(request, _ignore).header["checked"], Checked)
+    def call_tool(self, call: ToolCall, seconds: float) -> ToolResult:
+        """Answer a writer's call beside its turns, within that time; nothing of it enters a verdict."""
+        request = {"kind": "tool", "call": to_data(call), "seconds": seconds}
+        return from_data(self._ask(request, _ignore).header["result"], ToolResult)
 
     def evaluate_final(self, candidate: Candidate, on_stage: Callable[[Stage], None]) -> Evaluation:
         """Judge the winner again: fresh processes, new seeds, the long measurement on `cuda`."""

@@ -9,12 +9,14 @@ import copy
 import pickle
 import random
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
 import torch
+
+from kernelagent.tools.loading import EXCHANGES, Loading
 
 Result = TypeVar("Result")
 
@@ -32,6 +34,8 @@ class Surroundings:
     toggled: bool = False
     """Put into train mode and back before the call."""
     module: Literal["itself", "copied", "pickled"] = "itself"
+    another: bool = False
+    """Another instance, with other weights, has been called just before with the same inputs."""
 
     @property
     def described(self) -> str:
@@ -46,6 +50,7 @@ class Surroundings:
         texts += ["in another thread"] if self.thread else []
         texts += [] if self.deterministic else ["without torch.use_deterministic_algorithms"]
         texts += ["after train() and eval()"] if self.toggled else []
+        texts += ["after a call of another instance with other weights"] if self.another else []
         return " and ".join(texts)
 
 
@@ -57,20 +62,24 @@ _VARIED = (
     Surroundings(toggled=True),
     Surroundings(module="copied"),
     Surroundings(module="pickled"),
+    Surroundings(another=True),
+    Surroundings(another=True),
     Surroundings(gradients="frozen", thread=True, deterministic=False),
 )
 _LATE = Surroundings(gradients="inference")
 """Buffers that a module makes in inference mode can be written to nowhere else: so not in early calls."""
 _LATE_FROM = 10
-Loading = Literal["load", "in place", "in a parent"]
-"""How weights are changed: by `load_state_dict`, by `copy_` to each tensor, or as a part of a larger module."""
+_SMALLER = 0.75
+"""Weights of another instance beside those of the one that is judged, each in its neighbour's place."""
 
 
 class Deck:
     """Surroundings of the calls of one judging: each once, at places that nobody knows before."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, binds: bool = True) -> None:
+        """`binds`: each entry of the state is a parameter or a buffer, which another can replace."""
         self._chance = random.SystemRandom()
+        self._binds = binds
         self._left = [*_VARIED, *(USUAL for _ in _VARIED[:3])]
         self._chance.shuffle(self._left)
         self._calls = 0
@@ -93,10 +102,11 @@ class Deck:
     def loading(self) -> Loading:
         """How the next weights come in: as usual at first, then in each way in turn."""
         if not self._loadings:
-            ways: list[Loading] = ["in place", "in a parent", "load"]
+            ways: list[Loading] = ["in place", "in a parent"]
+            ways += EXCHANGES if self._binds else ()
+            ways += ["load"] if self._calls else []
             self._chance.shuffle(ways)
-            first: list[Loading] = [] if self._calls else ["load"]
-            self._loadings = [*ways, *first]
+            self._loadings = ways if self._calls else [*ways, "load"]
         return self._loadings.pop()
 
 
@@ -145,6 +155,20 @@ def as_asked(module: torch.nn.Module, surroundings: Surroundings) -> torch.nn.Mo
     return module
 
 
+def other_weights(module: torch.nn.Module) -> None:
+    """Exchange its parameters for others that suit it as well, at the same places."""
+    suitable_others(module.parameters())
+
+
+def suitable_others(parameters: Iterable[torch.Tensor]) -> None:
+    """Write to each tensor its own elements in other places, and smaller ones."""
+    with torch.no_grad():
+        for tensor in parameters:
+            if tensor.is_floating_point() and tensor.numel():
+                rolled = tensor.detach().reshape(-1).roll(1).reshape(tensor.shape)
+                tensor.copy_(_SMALLER * rolled)
+
+
 def forward_in(
     module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], asked: Surroundings
 ) -> Any:
@@ -173,28 +197,3 @@ def _frozen(module: torch.nn.Module) -> Iterator[None]:
     finally:
         for parameter in required:
             parameter.requires_grad_(True)
-
-
-def put_in(module: torch.nn.Module, values: dict[str, torch.Tensor], how: Loading) -> None:
-    """Change the weights; raises what `load_state_dict` raises."""
-    if how == "in a parent":
-        torch.nn.Sequential(module).load_state_dict(
-            {f"0.{name}": value for name, value in values.items()}, strict=True
-        )
-        return
-    held = dict(module.named_buffers(remove_duplicate=False))
-    held |= dict(module.named_parameters(remove_duplicate=False))
-    if how == "load" or not values.keys() <= held.keys():
-        module.load_state_dict(values, strict=True)
-        return
-    with torch.no_grad():
-        for name, value in values.items():
-            held[name].copy_(value)
-
-
-def state_of(module: torch.nn.Module, how: Loading) -> dict[str, torch.Tensor]:
-    """What `state_dict` shows of it, or that of a module around it."""
-    if how != "in a parent":
-        return {name: tensor.detach() for name, tensor in module.state_dict().items()}
-    whole = torch.nn.Sequential(module).state_dict()
-    return {name.removeprefix("0."): tensor.detach() for name, tensor in whole.items()}

@@ -7,21 +7,25 @@ what comes back is one nest of tensors, which is compared, held and timed like a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten
 
+from kernelagent.tools.memory_sharing import overlap
+
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 Call = Callable[..., Any]
-Row = tuple[torch.Tensor, ...]
+Row = tuple[torch.Tensor | None, ...]
 Leaves = dict[str, tuple[torch.Tensor, ...]]
 """By name what one gradient is taken of; tied parameters that a candidate holds apart share a name."""
 FORWARD, GRADIENTS, DIFFERENTIABLE = "forward", "gradients", "differentiable"
 FIRST, APART, ACCUMULATED = "first", "apart", "accumulated"
 """`.grad` after one backward; what `autograd.grad` returns; `.grad` after one more backward."""
+KEPT, TOGETHER = "upstream_kept", "in_one_memory"
+"""Whether the upstream gradients are as they were; pairs of `.grad`s that have an element in common."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +41,14 @@ class TrainingStep:
     outputs: tuple[int, ...] = ()
     """Which leaves of the output have a gradient in the reference."""
     upstream: tuple[Row, ...] = ()
-    """For each backward a gradient of each such output; one: `apart` alone; none: no gradients."""
+    """For each backward a gradient of each such output, None where it has none.
+
+    One: `apart` alone; none: no gradients; more than three: further ones `apart`, see `apart_names`.
+    """
+    left_out: tuple[int, ...] = ()
+    """Of the floating inputs, by number, those whose gradients are not asked for all the same."""
+    watched: bool = False
+    """What a backward must leave alone is compared as well: not where it is counted or timed."""
     beside: Arguments | None = None
     """Another call between the forward and its backward: what is kept for it must not be lost."""
 
@@ -49,6 +60,8 @@ class TrainingStep:
             "inputs": self.inputs,
             "outputs": self.outputs,
             "upstream": self.upstream,
+            "left_out": self.left_out,
+            "watched": self.watched,
             "beside": self.beside,
         }
 
@@ -66,9 +79,11 @@ def take(module: torch.nn.Module, arguments: Arguments, step: TrainingStep) -> d
         if not step.upstream:
             with torch.no_grad():
                 args, kwargs = arguments
-                return {FORWARD: module(*args, **kwargs), DIFFERENTIABLE: [], GRADIENTS: {}}
+                result = module(*args, **kwargs)
+            return _answer(result, [], {}, _Watch())
         with torch.enable_grad(), _asked_parameters(module, step.parameters) as parameters:
-            return _with_gradients(module, arguments, step, parameters)
+            watch = _Watch() if step.watched else None
+            return _with_gradients(module, arguments, step, parameters, watch)
 
 
 def differentiable(
@@ -80,7 +95,7 @@ def differentiable(
         torch.enable_grad(),
         _asked_parameters(module, step.parameters),
     ):
-        (args, kwargs), _ = _asked_inputs(arguments) if step.inputs else (arguments, {})
+        (args, kwargs), _ = _asked_inputs(arguments, step)
         result = tree_leaves(module(*args, **kwargs))
         return {at: result[at].detach() for at in range(len(result)) if _has_gradient(result, at)}
 
@@ -102,41 +117,99 @@ class Prepared:
             return _with_gradients(self._call, arguments, self._step, self._parameters)
 
 
+@dataclass
+class _Watch:
+    """What a backward must leave alone; nothing is looked at where it is timed."""
+
+    kept: bool = True
+    together: tuple[tuple[str, str], ...] = ()
+
+    @contextmanager
+    def over(self, row: Sequence[torch.Tensor | None]) -> Iterator[None]:
+        before = [None if tensor is None else tensor.detach().clone() for tensor in row]
+        yield
+        pairs = zip(before, row, strict=True)
+        self.kept &= all(a is None or b is None or same_bytes(a, b) for a, b in pairs)
+
+    def see(self, leaves: Leaves) -> None:
+        held = [(name, t.grad) for name, tensors in leaves.items() for t in tensors]
+        grads = [(name, grad) for name, grad in held if grad is not None]
+        self.together = tuple(
+            (one, other)
+            for at, (other, right) in enumerate(grads)
+            for one, left in grads[:at]
+            if overlap(left, right)
+        )
+
+
 def _with_gradients(
-    module: Call, arguments: Arguments, step: TrainingStep, parameters: Leaves
+    module: Call,
+    arguments: Arguments,
+    step: TrainingStep,
+    parameters: Leaves,
+    watch: _Watch | None = None,
 ) -> dict[str, Any]:
-    (args, kwargs), asked = _asked_inputs(arguments) if step.inputs else (arguments, {})
+    (args, kwargs), asked = _asked_inputs(arguments, step)
     output = module(*args, **kwargs)
     if step.beside is not None:
-        (others, named), _ = _asked_inputs(step.beside) if step.inputs else (step.beside, {})
+        (others, named), _ = _asked_inputs(step.beside, step)
         module(*others, **named)
     result = tree_leaves(output)
     reported = [_has_gradient(result, at) for at in step.outputs]
-    rows = [[g for g, has in zip(row, reported, strict=True) if has] for row in step.upstream]
+    rows = [tuple(g for g, has in zip(row, reported, strict=True) if has) for row in step.upstream]
     outputs = [result[at] for at, has in zip(step.outputs, reported, strict=True) if has]
-    gradients = _backwards(outputs, rows, parameters | asked)
+    gradients = _backwards(outputs, rows, parameters | asked, watch)
     plain = tree_map(lambda v: v.detach() if isinstance(v, torch.Tensor) else v, output)
-    return {FORWARD: plain, DIFFERENTIABLE: reported, GRADIENTS: gradients}
+    return _answer(plain, reported, gradients, watch or _Watch())
+
+
+def _answer(output: Any, reported: list[bool], gradients: Any, watch: _Watch) -> dict[str, Any]:
+    return {
+        FORWARD: output,
+        DIFFERENTIABLE: reported,
+        GRADIENTS: gradients,
+        KEPT: watch.kept,
+        TOGETHER: watch.together,
+    }
+
+
+def apart_names(count: int) -> tuple[str, ...]:
+    """What the gradients of the further backwards of so many are called."""
+    return tuple(f"{APART} {at}" for at in range(1, count - 2))
 
 
 def _backwards(
-    outputs: Sequence[torch.Tensor], rows: Sequence[Sequence[torch.Tensor]], leaves: Leaves
+    outputs: Sequence[torch.Tensor],
+    rows: Sequence[Row],
+    leaves: Leaves,
+    watch: _Watch | None,
 ) -> dict[str, dict[str, torch.Tensor | None]]:
     if len(rows) == 1:
-        return {APART: _apart(outputs, rows[0], leaves, last=True)}
-    first, apart, again = rows
-    _accumulate(outputs, first, last=False)
-    result = {FIRST: _accumulated(leaves)}
-    result[APART] = _apart(outputs, apart, leaves, last=False)
-    _accumulate(outputs, again, last=True)
-    return result | {ACCUMULATED: _accumulated(leaves)}
+        return {APART: _apart(outputs, rows[0], leaves, watch, last=True)}
+    first, apart, again, *more = rows
+    further = list(zip(apart_names(len(rows)), more, strict=True))
+    result = {}
+    # On both sides of the one into `.grad`: which backward it is must not matter.
+    for name, row in further[::2]:
+        result[name] = _apart(outputs, row, leaves, watch, last=False)
+    _accumulate(outputs, first, watch, last=False)
+    if watch is not None:
+        watch.see(leaves)
+    result[FIRST] = _accumulated(leaves)
+    result[APART] = _apart(outputs, apart, leaves, watch, last=False)
+    for name, row in further[1::2]:
+        result[name] = _apart(outputs, row, leaves, watch, last=False)
+    _accumulate(outputs, again, watch, last=True)
+    result[ACCUMULATED] = _accumulated(leaves)
+    return {name: result[name] for name in (FIRST, APART, *apart_names(len(rows)), ACCUMULATED)}
 
 
 def _accumulate(
-    outputs: Sequence[torch.Tensor], row: Sequence[torch.Tensor], *, last: bool
+    outputs: Sequence[torch.Tensor], row: Row, watch: _Watch | None, *, last: bool
 ) -> None:
     if outputs:
-        torch.autograd.backward(list(outputs), list(row), retain_graph=not last)
+        with nullcontext() if watch is None else watch.over(row):
+            torch.autograd.backward(list(outputs), list(row), retain_graph=not last)
 
 
 def _accumulated(leaves: Leaves) -> dict[str, torch.Tensor | None]:
@@ -149,16 +222,26 @@ def _copy(gradient: torch.Tensor | None) -> torch.Tensor | None:
 
 
 def _apart(
-    outputs: Sequence[torch.Tensor], row: Sequence[torch.Tensor], leaves: Leaves, *, last: bool
+    outputs: Sequence[torch.Tensor],
+    row: Row,
+    leaves: Leaves,
+    watch: _Watch | None,
+    *,
+    last: bool,
 ) -> dict[str, torch.Tensor | None]:
     flat = [tensor for tensors in leaves.values() for tensor in tensors]
-    if not outputs or not flat:
+    asked = [(o, g) for o, g in zip(outputs, row, strict=True) if g is not None]
+    if not asked or not flat:
         return dict.fromkeys(leaves)
-    result = iter(
-        torch.autograd.grad(
-            list(outputs), flat, list(row), retain_graph=not last, allow_unused=True
+    chosen, given = [o for o, _ in asked], [g for _, g in asked]
+    with nullcontext() if watch is None else watch.over(row):
+        found = torch.autograd.grad(chosen, flat, given, retain_graph=not last, allow_unused=True)
+    if len(asked) < len(row):
+        # Zeros, or none: a function of several outputs cannot tell which the loss left out.
+        found = tuple(
+            torch.zeros_like(t) if g is None else g for g, t in zip(found, flat, strict=True)
         )
-    )
+    result = iter(found)
     return {name: _sum([next(result) for _ in tensors]) for name, tensors in leaves.items()}
 
 
@@ -172,14 +255,19 @@ def _sum(gradients: Sequence[torch.Tensor | None]) -> torch.Tensor | None:
     return total
 
 
-def _asked_inputs(arguments: Arguments) -> tuple[Arguments, Leaves]:
-    """The arguments with a leaf of its own, in the same memory, for each floating tensor."""
+def _asked_inputs(arguments: Arguments, step: TrainingStep) -> tuple[Arguments, Leaves]:
+    """The arguments with a leaf of its own, in the same memory, for each floating tensor asked for."""
+    if not step.inputs:
+        return arguments, {}
     flat, form = tree_flatten(arguments)
     asked: Leaves = {}
+    number = 0
     for at, value in enumerate(flat):
         if isinstance(value, torch.Tensor) and value.is_floating_point():
-            flat[at] = value.detach().requires_grad_()
-            asked[f"input {len(asked)}"] = (flat[at],)
+            if number not in step.left_out:
+                flat[at] = value.detach().requires_grad_()
+                asked[f"input {number}"] = (flat[at],)
+            number += 1
     args, kwargs = tree_unflatten(flat, form)
     return (args, kwargs), asked
 
@@ -223,3 +311,9 @@ def _asked_parameters(module: torch.nn.Module, groups: Sequence[Sequence[str]]) 
             tensor.grad = None
             if tensor.is_leaf:
                 tensor.requires_grad_(required)
+
+
+def same_bytes(left: torch.Tensor, right: torch.Tensor) -> bool:
+    """Whether two tensors of one shape and type have the same bits."""
+    a, b = (t.detach().contiguous().reshape(-1).view(torch.uint8) for t in (left, right))
+    return bool(torch.equal(a, b))

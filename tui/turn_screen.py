@@ -1,9 +1,10 @@
-"""One turn, opened: code, diff to its parent, verdict, kernels, prompt, reply and feedback."""
+"""One turn, opened: code, diff to its parent, verdict, kernels, prompt, calls of tools, reply and feedback."""
 
 from __future__ import annotations
 
 import difflib
 import json
+from collections.abc import Sequence
 from typing import ClassVar
 
 from rich.console import Group, RenderableType
@@ -16,6 +17,7 @@ from textual.screen import Screen
 from textual.widgets import Footer, Static, TabbedContent, TabPane
 
 from kernelagent.domain.evaluation import Evaluation
+from kernelagent.domain.events import ToolCalled
 from kernelagent.domain.history import Turn
 from kernelagent.domain.serialization import to_data
 from kernelagent.prompts.wording import number
@@ -26,13 +28,13 @@ from kernelagent.tui.dialogs import Words, keys_text
 from kernelagent.tui.tree_rows import MARKS, model_and_kind, verdict_of
 from kernelagent.tui.view import View
 
-PANES = ("code", "diff", "verdict", "kernels", "prompt", "reply", "feedback")
+PANES = ("code", "diff", "verdict", "kernels", "prompt", "tools", "reply", "feedback")
 _LOOK_S = 0.5
 KEYS = (
     (
         "An opened turn",
         (
-            ("1 to 7", "code, diff, verdict, kernels, prompt, reply, feedback"),
+            ("1 to 8", "code, diff, verdict, kernels, prompt, tools, reply, feedback"),
             ("[ ]", "the turn before, the turn after"),
             ("↑ ↓ pgup", "scroll"),
             ("esc", "back to the run"),
@@ -102,7 +104,8 @@ class TurnScreen(Screen[None]):
     def _draw(self) -> None:
         turn = self._turn()
         arriving = self._view.arriving.get(self._index, "")
-        signature = (turn, arriving)
+        calls = self._view.state.tool_calls.get(self._index, ())
+        signature = (turn, arriving, len(calls))
         if turn is None or signature == self._drawn:
             return
         self._drawn = signature
@@ -128,6 +131,8 @@ class TurnScreen(Screen[None]):
                 return _kernels(turn)
             case "prompt":
                 return self._prompt()
+            case "tools":
+                return _calls(self._view.state.tool_calls.get(turn.index, ()))
             case "reply":
                 return Text(harmless(turn.reply or arriving) or "nothing has come yet")
             case _:
@@ -180,6 +185,23 @@ class TurnScreen(Screen[None]):
             text.append(f"── {message.role} ──\n", "bold")
             text.append(f"{harmless(message.content)}\n\n")
         return text
+
+
+def _calls(calls: Sequence[ToolCalled]) -> RenderableType:
+    """Every call of the turn: what was written with it, its code, its answer."""
+    if not calls:
+        return Text("no tool was called before this turn's candidate")
+    text = Text()
+    for called in calls:
+        text.append(f"── {harmless(called.call.tool)} {called.number} ──\n", "bold")
+        if called.said:
+            text.append(f"{harmless(called.said)}\n\n", "dim")
+        for name, value in called.call.arguments.items():
+            shown = value if isinstance(value, str) else json.dumps(value)
+            text.append(f"{harmless(name)}: ", "dim")
+            text.append(f"{harmless(shown)}\n")
+        text.append(f"{harmless(called.answer)}\n\n")
+    return text
 
 
 def _title(view: View, turn: Turn) -> Text:

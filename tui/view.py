@@ -18,6 +18,7 @@ from kernelagent.domain.events import (
     StageFinished,
     StageProgressed,
     Steered,
+    ToolCalled,
     TurnDropped,
     TurnStarted,
     TurnVoid,
@@ -123,6 +124,10 @@ class View:
                 self._touch(e.turn)
                 self.stages = ()
                 self.spendings[e.turn] = Spending(e.tokens_in, e.tokens_out, e.dollars, e.seconds)
+            case ToolCalled() as e:
+                # A writer that has called begins to write again.
+                self._forget_arriving(e.turn)
+                self._touch(e.turn)
             case StageFinished() as e:
                 same = e.turn == self.active
                 self.stages = (*self.stages, e.stage) if same else (e.stage,)

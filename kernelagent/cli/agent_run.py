@@ -14,6 +14,7 @@ from kernelagent.domain.config import RunConfig
 from kernelagent.domain.errors import ExitStatus, KernelAgentError, UsageError
 from kernelagent.domain.events import Logged, RunStarted, StageFinished, Subscriber
 from kernelagent.domain.problem import ProblemSpec
+from kernelagent.domain.tool_calls import ToolCall
 from kernelagent.loop.run import RunResult, optimize
 from kernelagent.models.agent_model import AgentModel, as_reply
 from kernelagent.models.kinds import MCP
@@ -116,14 +117,14 @@ class AgentRun:
             over=after is None,
         )
 
-    def check(self, code: str) -> str:
-        """Compile and count a candidate for the open turn; raises `UsageError` when there is none."""
+    def call(self, call: ToolCall) -> str:
+        """The answer of a tool before the open turn; raises `UsageError` when none is open."""
         ask = self._model.open_ask()
         if ask is None:
             raise UsageError(self._ended())
-        if ask.check is None:
-            raise UsageError("this run has no checks (--tool-calls 0)")
-        return ask.check(code)
+        if ask.tools is None:
+            raise UsageError("this run offers no tools (--tool-calls 0)")
+        return ask.tools.call(call).text
 
     def history(self) -> str:
         """One line a turn, and what the run holds so far."""

@@ -6,10 +6,13 @@ The SDK is imported here only, and only by that command; the run itself knows no
 from __future__ import annotations
 
 from collections.abc import Callable
+from inspect import Parameter, Signature
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from kernelagent.cli.agent_run import AgentRun, Finished, Submitted, error_text
 from kernelagent.domain.errors import EnvironmentFault, KernelAgentError
+from kernelagent.domain.tool_calls import ToolCall
+from kernelagent.domain.tool_registry import TOOLS, Tool
 
 if TYPE_CHECKING:
     from mcp.server import MCPServer
@@ -21,7 +24,7 @@ MISSING = (
 )
 INSTRUCTIONS = """\
 You optimize a PyTorch module with Triton kernels. Call read_problem first. Write a complete Python
-file, have it looked at by check_candidate where that helps, and hand it to submit_candidate: it is
+file, ask the tools that spend no turn (check and others) where that helps, and hand it to submit_candidate: it is
 compiled, verified against a float64 reference, timed and profiled, and you get the findings. React to
 them and submit again. Each submission is a turn of a budget. Call finish when you are done: the best of all turns is judged once more and written out."""
 _ARGUMENTS: dict[str, tuple[type, str]] = {
@@ -92,14 +95,6 @@ def server_for(run: AgentRun) -> MCPServer[Any]:
         """Have a candidate judged; returns the verdict, the findings and the profile in words."""
         return await waiting(lambda: run.submit(code, reasoning), ctx)
 
-    async def check_candidate(
-        code: str,
-        ctx: Any,
-    ) -> str:
-        """Compile a candidate and count its traffic without spending a turn: registers, spills, shared
-        memory, occupancy, waves and the estimated time, in seconds. Nothing is verified."""
-        return await waiting(lambda: run.check(code), ctx)
-
     async def list_history(ctx: Any) -> str:
         """List the turns so far, one line each."""
         return await waiting(run.history, ctx)
@@ -121,7 +116,6 @@ def server_for(run: AgentRun) -> MCPServer[Any]:
     server: MCPServer[Any] = MCPServer("kernelagent", instructions=INSTRUCTIONS)
     for tool in (
         read_problem,
-        check_candidate,
         submit_candidate,
         list_history,
         show_turn,
@@ -133,4 +127,28 @@ def server_for(run: AgentRun) -> MCPServer[Any]:
             kind, description = _ARGUMENTS[name]
             tool.__annotations__[name] = Annotated[kind, Field(description=description)]
         server.add_tool(tool)
+    for beside in TOOLS.values():
+
+        async def ask(ctx: Any, _name: str = beside.name, **given: Any) -> str:
+            named = {name: value for name, value in given.items() if value is not None}
+            return await waiting(lambda: run.call(ToolCall(_name, named)), ctx)
+
+        _as_declared(ask, beside, Context)
+        server.add_tool(ask, beside.name, description=beside.description)
     return server
+
+
+def _as_declared(ask: Any, tool: Tool, context: type) -> None:
+    """Give a function the signature that the SDK makes the tool's schema from."""
+    from pydantic import Field
+
+    parameters = [Parameter("ctx", Parameter.POSITIONAL_OR_KEYWORD, annotation=context)]
+    for argument in tool.arguments:
+        kind: Any = argument.python if argument.required else argument.python | None
+        described = Annotated[kind, Field(description=argument.description)]
+        default = Parameter.empty if argument.required else None
+        parameters.append(
+            Parameter(argument.name, Parameter.KEYWORD_ONLY, default=default, annotation=described)
+        )
+    ask.__signature__ = Signature(parameters, return_annotation=str)
+    ask.__annotations__ = {p.name: p.annotation for p in parameters} | {"return": str}

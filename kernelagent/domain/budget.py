@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 from kernelagent.domain.events import Evaluated, Event, ReplyReceived, ToolCalled
 from kernelagent.domain.options import LIMITS, Option, options_of
-from kernelagent.domain.tool_calls import Checked
+from kernelagent.domain.tool_calls import ToolResult
 
 DEFAULT_TURNS = 20
 DEFAULT_DOLLARS = 5.0
@@ -68,8 +68,8 @@ class Spent:
                     dollars=self.dollars + (event.dollars or 0.0),
                     unpriced_tokens=self.unpriced_tokens + unpriced,
                 )
-            case ToolCalled(checked=Checked() as checked):
-                return replace(self, device_seconds=self.device_seconds + checked.seconds)
+            case ToolCalled(result=ToolResult(seconds=seconds)):
+                return replace(self, device_seconds=self.device_seconds + seconds)
             case Evaluated():
                 used = sum(stage.seconds for stage in event.evaluation.stages)
                 return replace(self, device_seconds=self.device_seconds + used)

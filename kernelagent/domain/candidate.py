@@ -6,14 +6,11 @@ import hashlib
 import re
 from dataclasses import dataclass
 
+from kernelagent.domain.fences import Block, blocks_in, without_thinking
 from kernelagent.domain.parsing import parse
+from kernelagent.domain.tool_registry import TOOLS
 
 ENTRY_POINT = "ModelNew"
-_FENCE = re.compile(r"^[ \t]*(`{3,}|~{3,})[ \t]*([\w+-]*)[^\n]*$", re.MULTILINE)
-_THINKING = re.compile(r"<(think|thinking|reasoning)>.*?</\1>", re.DOTALL | re.IGNORECASE)
-_UNCLOSED_THINKING = re.compile(
-    r"<(think|thinking|reasoning)>(?!.*</\1>).*", re.DOTALL | re.IGNORECASE
-)
 _DEFINES = re.compile(rf"^class\s+{ENTRY_POINT}\b", re.MULTILINE)
 
 _BROKEN_OFF = {
@@ -45,17 +42,6 @@ class NoCandidate:
     why: str
 
 
-@dataclass(frozen=True)
-class _Block:
-    language: str
-    text: str
-    closed: bool
-
-    @property
-    def defines_entry_point(self) -> bool:
-        return _DEFINES.search(self.text) is not None
-
-
 def parse_reply(reply: str, finish: str = "stop") -> Candidate | NoCandidate:
     """The last fenced block that defines `ModelNew`; a bare Python reply counts as one block.
 
@@ -76,11 +62,11 @@ def parse_reply(reply: str, finish: str = "stop") -> Candidate | NoCandidate:
 
 
 def _parsed(reply: str) -> Candidate | NoCandidate:
-    text = _UNCLOSED_THINKING.sub("", _THINKING.sub("", reply)).strip()
+    text = without_thinking(reply).strip()
     if not text:
         return NoCandidate("the reply is empty once its thinking is left out; write the code")
-    blocks = _blocks(text)
-    usable = [block for block in blocks if block.defines_entry_point]
+    blocks = blocks_in(text)
+    usable = _candidates(blocks)
     if not usable:
         return _without_fence(text, blocks)
     block = usable[-1]
@@ -93,14 +79,20 @@ def _parsed(reply: str) -> Candidate | NoCandidate:
 
 
 def _whole_block(reply: str, why: str) -> Candidate | NoCandidate:
-    text = _UNCLOSED_THINKING.sub("", _THINKING.sub("", reply))
-    whole = [block for block in _blocks(text) if block.closed and block.defines_entry_point]
+    blocks = blocks_in(without_thinking(reply))
+    whole = [block for block in _candidates(blocks) if block.closed]
     return Candidate(whole[-1].text.strip("\n") + "\n") if whole else NoCandidate(why)
 
 
-def _without_fence(text: str, blocks: list[_Block]) -> Candidate | NoCandidate:
+def _without_fence(text: str, blocks: list[Block]) -> Candidate | NoCandidate:
     if not blocks and _DEFINES.search(text) and _parses(text):
         return Candidate(text.strip("\n") + "\n")
+    asked = [block.language for block in blocks if block.language in TOOLS]
+    if asked:
+        return NoCandidate(
+            f"the reply only asks the tool `{asked[-1]}`, which is not answered any more; send the complete "
+            f"file in one ```python block"
+        )
     if any(block.language in {"", "python", "py", "python3"} for block in blocks):
         return NoCandidate(
             f"no fenced code block defines `class {ENTRY_POINT}`; send one Python block with the "
@@ -111,22 +103,9 @@ def _without_fence(text: str, blocks: list[_Block]) -> Candidate | NoCandidate:
     )
 
 
-def _blocks(text: str) -> list[_Block]:
-    blocks: list[_Block] = []
-    opened: re.Match[str] | None = None
-    for fence in _FENCE.finditer(text):
-        if opened is None:
-            opened = fence
-        elif fence[1][0] == opened[1][0] and len(fence[1]) >= len(opened[1]) and not fence[2]:
-            blocks.append(_Block(opened[2].lower(), text[opened.end() + 1 : fence.start()], True))
-            opened = None
-        elif fence[2]:
-            # A new opening fence while one is open: the first was never closed.
-            blocks.append(_Block(opened[2].lower(), text[opened.end() + 1 : fence.start()], False))
-            opened = fence
-    if opened is not None:
-        blocks.append(_Block(opened[2].lower(), text[opened.end() + 1 :], False))
-    return blocks
+def _candidates(blocks: list[Block]) -> list[Block]:
+    """The blocks that define the entry point; one in a tool's name was a question about it."""
+    return [b for b in blocks if b.language not in TOOLS and _DEFINES.search(b.text) is not None]
 
 
 def _parses(source: str) -> bool:

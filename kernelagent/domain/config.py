@@ -76,8 +76,14 @@ class RunConfig(JudgeOptions, BudgetOptions):
     ] = 10.0
     tool_calls: Annotated[
         int,
-        Option("How many candidates a writer may have checked before each turn.", LIMITS, least=0),
+        Option(
+            "How often a writer may call a tool before each turn; 0: no tools.", LIMITS, least=0
+        ),
     ] = 8
+    tool_seconds: Annotated[
+        float,
+        Option("How long those calls may take together.", LIMITS, shown="180", least=0),
+    ] = 180.0
     out: Annotated[
         str | None,
         Option("Where the module is written.", OUTPUT, shown="<file>_optimized.py here"),

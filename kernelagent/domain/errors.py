@@ -66,3 +66,7 @@ class PromptTooLong(ModelError):
         super().__init__(message)
         self.window = window
         self.shortest = shortest
+
+
+class FunctionsRefused(ModelError):
+    """The endpoint takes no functions to call; the tools can be offered in words."""

@@ -16,7 +16,7 @@ from kernelagent.domain.evaluation import DeviceFacts, Evaluation, Stage
 from kernelagent.domain.history import TurnRequest
 from kernelagent.domain.problem import ProblemFacts, ProblemSpec
 from kernelagent.domain.serialization import Unread, from_data, from_json, to_data
-from kernelagent.domain.tool_calls import Checked
+from kernelagent.domain.tool_calls import ToolCall, ToolResult
 
 SCHEMA = "kernelagent.event/1"
 Act = Literal["pause", "resume", "stop", "hint", "pin", "unpin", "ban", "unban", "budget", "emit"]
@@ -110,18 +110,19 @@ class TurnDropped:
 
 @dataclass(frozen=True)
 class ToolCalled:
-    """A writer's look at a candidate before it hands one in; it spends no turn."""
+    """A writer's call of a tool before it hands in a candidate; it spends no turn."""
 
     turn: int
     """The turn that waits for a candidate."""
     number: int
     """Of the turn's calls, from 1."""
-    tool: str
-    source: str
+    call: ToolCall
     answer: str
     """The words that the writer got."""
-    checked: Checked | None = None
+    result: ToolResult | None = None
     """None where the call was refused."""
+    said: str = ""
+    """What the writer wrote with the call; with the first of those that it made at once."""
 
 
 @dataclass(frozen=True)

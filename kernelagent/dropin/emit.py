@@ -7,6 +7,7 @@ The file is a header that says what was verified, the candidate's own text, and 
     contiguous       True: besides the strides listed, row-major tensors were verified
     modes            of "eval" and "train"
     mode_independent True: both flags of `training` were verified to give the same (default False)
+    default_dtype    torch's, as it was when the module was verified (default: "float32")
     device_types     default ["cuda"]: a `virtual` device stands for one
     attributes       {path of submodule: {attribute: Python text}} of the reference (default: none)
     state            {name: {dtype, shape, strides}} (default: from the problem's facts)

@@ -15,7 +15,7 @@ from kernelagent.domain.candidate import Candidate
 from kernelagent.domain.evaluation import DeviceFacts, Evaluation, Stage
 from kernelagent.domain.judge_settings import JudgeSettings
 from kernelagent.domain.problem import ProblemFacts
-from kernelagent.domain.tool_calls import Checked
+from kernelagent.domain.tool_calls import ToolCall, ToolResult
 from kernelagent.models.draining import Pausable
 from kernelagent.tools.gpu_lock import GpuLock, gpu_of
 
@@ -32,7 +32,7 @@ class Judge(Protocol):
         self, candidate: Candidate, on_stage: Callable[[Stage], None]
     ) -> Evaluation: ...
 
-    def check(self, candidate: Candidate) -> Checked: ...
+    def call_tool(self, call: ToolCall, seconds: float) -> ToolResult: ...
 
 
 class OpenedJudge(Judge, Protocol):
@@ -85,9 +85,9 @@ class ExclusiveGpuJudge:
         with self.quiet():
             return self.judge.evaluate_final(candidate, on_stage)
 
-    def check(self, candidate: Candidate) -> Checked:
+    def call_tool(self, call: ToolCall, seconds: float) -> ToolResult:
         with self.quiet():
-            return self.judge.check(candidate)
+            return self.judge.call_tool(call, seconds)
 
     @contextmanager
     def quiet(self) -> Iterator[None]:

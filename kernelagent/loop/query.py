@@ -5,16 +5,28 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
-from functools import partial
 
-from kernelagent.domain.errors import PromptTooLong
+from kernelagent.domain.errors import FunctionsRefused, PromptTooLong
 from kernelagent.domain.evaluation import DeviceFacts
 from kernelagent.domain.events import Event, Remarked, ReplyProgressed, ReplyReceived, TurnStarted
 from kernelagent.domain.history import Message, Turn
 from kernelagent.domain.problem import ProblemFacts
 from kernelagent.domain.serialization import without_surrogates
 from kernelagent.loop.live_text import LiveText
-from kernelagent.models import Exhausted, Model, ModelQuery, NotAnswered, Reply, Windowed, room_in
+from kernelagent.loop.tool_talk import ToolTalk
+from kernelagent.loop.tools import Tools
+from kernelagent.models import (
+    Calling,
+    CallsTools,
+    Exhausted,
+    Model,
+    ModelQuery,
+    NotAnswered,
+    Reply,
+    Windowed,
+    in_words,
+    room_in,
+)
 from kernelagent.prompts import (
     FittedPrompt,
     estimate_tokens,
@@ -22,6 +34,8 @@ from kernelagent.prompts import (
     prompt_hash,
     prompt_tokens,
     prompts_version,
+    tells_of_tools,
+    tools_text,
 )
 from kernelagent.storage.secrets import Redactor
 
@@ -44,16 +58,17 @@ class QueryRunner:
     on_text: Callable[[str], None] = lambda _: None
     prompts: str = "strong"
     redact: Redactor = field(default_factory=Redactor)
-    check: Callable[[int, str], str] | None = None
-    """Of `Tools`: looks at a candidate for a turn; None where there are no tools."""
+    tools: Tools | None = None
+    """What writers may call before they hand in a candidate; None: nothing."""
     _refused: dict[str, int] = field(default_factory=dict)
     """Prompt limit in tokens of each model, learnt from the endpoint's refusals."""
 
     def rendered(self, ask: ModelQuery) -> ModelQuery:
         """`ask` with its prompt: cut to fit, or the shortest possible one, since token counts are only estimates."""
+        ask = replace(ask, calling=self._calling(ask.request.model))
         room = self._room(ask.request.model)
         if room is not None:
-            room -= estimate_tokens(ask.added)
+            room -= estimate_tokens(ask.added) + prompt_tokens(in_words(replace(ask, messages=())))
         try:
             fitted = self._fitted(ask, room)
         except PromptTooLong as error:
@@ -83,8 +98,7 @@ class QueryRunner:
     def ask(self, ask: ModelQuery) -> Turn | Exhausted | NotAnswered:
         """Ask the model; its reply is logged before it is used. Raises `ModelError`."""
         began = self.clock()
-        if self.check is not None:
-            ask = replace(ask, check=partial(self.check, ask.turn))
+        talk = ToolTalk(ask if self.tools is None else replace(ask, tools=self.tools.of(ask.turn)))
 
         def progress(text: str, characters: int) -> None:
             self.publish(ReplyProgressed(ask.turn, text, characters))
@@ -92,14 +106,16 @@ class QueryRunner:
         while True:
             on_text = LiveText(progress, self.on_text, self.redact, self.clock)
             try:
-                answer = self.models[ask.request.model].reply(ask, on_text)
+                answer = self.models[ask.request.model].reply(talk.ask, on_text)
             except PromptTooLong as error:
-                ask = self._shortened(ask, error)
+                talk.ask = self._shortened(talk.ask, error)
+            except FunctionsRefused:
+                talk.ask = self._again(talk.ask)
             else:
-                break
-        if not isinstance(answer, Reply):
-            return answer
-        return self.logged(ask, answer, self.clock() - began)
+                if not isinstance(answer, Reply):
+                    return answer
+                if not talk.goes_on(answer):
+                    return self.logged(talk.ask, talk.reply, self.clock() - began)
 
     def logged(self, ask: ModelQuery, answer: Reply, seconds: float) -> Turn:
         """The turn that a reply makes, once the log has it."""
@@ -126,8 +142,39 @@ class QueryRunner:
 
     def _fitted(self, ask: ModelQuery, room: int | None) -> FittedPrompt:
         return fit_prompt(
-            self.facts, self.device, ask.history, ask.request, max_tokens=room, style=self.prompts
+            self.facts,
+            self.device,
+            ask.history,
+            ask.request,
+            max_tokens=room,
+            style=self.prompts,
+            tools=self._offered_in_words(ask.calling),
         )
+
+    def calling_of(self, ask: ModelQuery) -> Calling | None:
+        """How a prompt that was rendered before lets its reply call tools."""
+        told = self._offered_in_words("blocks")
+        if told and any(told in message.content for message in ask.messages):
+            return "blocks"
+        calling = self._calling(ask.request.model)
+        return calling if calling == "functions" else None
+
+    def _calling(self, name: str) -> Calling | None:
+        model = self.models.get(name)
+        if self.tools is None or not isinstance(model, CallsTools):
+            return None
+        calling = model.calling
+        return calling if calling != "blocks" or tells_of_tools(self.prompts) else None
+
+    def _offered_in_words(self, calling: Calling | None) -> str:
+        return tools_text(self.tools.offered) if self.tools and calling == "blocks" else ""
+
+    def _again(self, ask: ModelQuery) -> ModelQuery:
+        """The same question where the endpoint takes no functions: the tools are told of in words."""
+        with self.one_at_a_time:
+            plain = self.rendered(ask)
+            self.begin([plain])
+        return plain
 
     def _room(self, name: str) -> int | None:
         # A trainer answers by itself: there is no model to ask.

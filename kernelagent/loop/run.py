@@ -251,7 +251,7 @@ class Run:
             config=self.config,
             redact=self.redact,
             earlier=Earlier.of(self.state, self.folder.kept_prompt),
-            checker=quiet,
+            tool_host=quiet,
         )
         why = session.run()
         self._stopped = session.state.steering.ending == "stop"

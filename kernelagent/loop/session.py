@@ -22,7 +22,7 @@ from kernelagent.loop.affordable import affordable
 from kernelagent.loop.batch import Batch, number_of
 from kernelagent.loop.loop_state import Earlier, LoopState
 from kernelagent.loop.query import QueryRunner
-from kernelagent.loop.tools import Checker, Tools
+from kernelagent.loop.tools import ToolBudget, ToolHost, Tools
 from kernelagent.loop.turn_outcome import Evaluator, TurnFinisher
 from kernelagent.loop.unfinished_turns import UnfinishedTurns
 from kernelagent.loop.user_control import UserControl
@@ -66,15 +66,20 @@ class Session:
     redact: Redactor = field(default_factory=Redactor)
     """What is asked and what is answered passes through it."""
     earlier: Earlier = field(default_factory=Earlier)
-    checker: Checker | None = None
-    """Who looks at candidates before they are handed in; None: nobody does."""
+    tool_host: ToolHost | None = None
+    """Who answers the writers' calls of tools; None: nobody does."""
 
     def __post_init__(self) -> None:
         self.state = LoopState.after(self.earlier, self.publish)
-        limit = self.config.tool_calls
         self.tools = None
-        if self.checker is not None and limit > 0:
-            self.tools = Tools(self.checker, self.device, self.state.publish, limit)
+        if self.tool_host is not None and self.config.tool_calls > 0:
+            self.tools = Tools(
+                self.tool_host,
+                self.device,
+                self.state.publish,
+                ToolBudget(self.config.tool_calls, self.config.tool_seconds),
+                self.earlier.state.tool_calls,
+            )
         self.queries = QueryRunner(
             facts=self.facts,
             device=self.device,
@@ -86,7 +91,7 @@ class Session:
             on_text=self.on_text,
             prompts=self.config.prompts,
             redact=self.redact,
-            check=None if self.tools is None else self.tools.check,
+            tools=self.tools,
         )
         self.control = UserControl(
             self.state, self.commands, self.stop_asked, self.clock, self.wait

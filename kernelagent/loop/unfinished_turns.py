@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kernelagent.domain.events import Remarked, TurnDropped
 from kernelagent.domain.history import Message, Turn
@@ -42,9 +42,10 @@ class UnfinishedTurns:
         turn, history = unfinished.turn, self.state.history
         messages = self.kept_prompt(turn.index)
         if messages is not None and prompt_hash(messages) == unfinished.prompt_sha256:
-            return ModelQuery(
+            query = ModelQuery(
                 turn.index, turn.request, messages, history, notify=self.queries.notify
             )
+            return replace(query, calling=self.queries.calling_of(query))
         text = f"the prompt of turn {turn.index} is not in the run's folder any more: written anew"
         self.state.publish(Remarked("warning", text))
         query = self.queries.rendered(ModelQuery(turn.index, turn.request, (), history))

@@ -15,6 +15,8 @@ from kernelagent.domain.events import Event
 from kernelagent.domain.history import History, Message, TurnRequest
 from kernelagent.domain.model_options import VllmOptions
 from kernelagent.domain.problem import ProblemFacts, ProblemSpec
+from kernelagent.domain.tool_calls import ToolAnswer, ToolCall, ToolRound
+from kernelagent.domain.tool_registry import Tool
 from kernelagent.storage.secrets import Redactor
 from kernelagent.tools.gpu_lock import Gpu
 
@@ -24,8 +26,26 @@ FORWARD_ONLY = (
 )
 Finish = Literal["stop", "length", "refused", "lost", "budget"]
 """How a reply ended: complete, at the token limit, refused, connection lost, or budget spent."""
+Calling = Literal["functions", "blocks"]
+"""How a reply calls tools: as the API's functions, or in fenced blocks of its text."""
 _ROOM_TO_ANSWER = 8192
 """Tokens kept free for the answer in a large window: some kernels, and the thoughts before them."""
+
+
+class TurnTools(Protocol):
+    """What a writer may call while a turn waits for its candidate; safe to ask from any thread."""
+
+    @property
+    def offered(self) -> tuple[Tool, ...]: ...
+
+    @property
+    def used_up(self) -> bool:
+        """Whether every further call is refused."""
+        ...
+
+    def call(self, call: ToolCall, said: str = "") -> ToolAnswer:
+        """The answer in words; `said` is what was written with the call, for the log."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -44,9 +64,12 @@ class ModelQuery:
     """What the user has to say for this turn; it stands at the end of the prompt."""
     cut: tuple[str, ...] = ()
     """What was left out of `messages` to fit them into the model's window."""
-    check: Callable[[str], str] | None = field(default=None, compare=False)
-    """Compiles and counts a candidate's source before it is handed in, and answers in words; None: the run
-    offers no checks."""
+    tools: TurnTools | None = field(default=None, compare=False)
+    """What can be called before a candidate is handed in; None: the run offers nothing."""
+    calling: Calling | None = None
+    """How the answer may call them; None: it cannot, though a model may ask `tools` by itself."""
+    rounds: tuple[ToolRound, ...] = ()
+    """The calls of this turn so far, with their answers; they follow upon `messages`."""
     notify: Callable[[str], None] = field(default=lambda _: None, compare=False)
     """For what the user should know while the answer is still on its way."""
 
@@ -65,6 +88,8 @@ class Reply:
     """What a reasoning model thought before it answered; kept, and never parsed as code."""
     remark: str | None = None
     """Something the user should know about this answer."""
+    calls: tuple[ToolCall, ...] = ()
+    """The tools that it calls; with any, it hands in no candidate and is asked again."""
 
 
 @dataclass(frozen=True)
@@ -114,6 +139,16 @@ class Concurrent(Protocol):
 
 
 @runtime_checkable
+class CallsTools(Protocol):
+    """A model whose replies may call tools; it is asked again with their answers (`ModelQuery.rounds`)."""
+
+    @property
+    def calling(self) -> Calling | None:
+        """None: not now."""
+        ...
+
+
+@runtime_checkable
 class Windowed(Protocol):
     """A model that may know how long a prompt can be."""
 
@@ -121,6 +156,19 @@ class Windowed(Protocol):
     def prompt_room(self) -> int | None:
         """Tokens of the longest prompt that leaves room for an answer; None: not known."""
         ...
+
+
+def in_words(ask: ModelQuery) -> tuple[Message, ...]:
+    """The messages with the calls so far as ordinary ones: the writer's words, then the answers."""
+    rounds = [
+        message
+        for item in ask.rounds
+        for message in (
+            Message("assistant", item.said or "(calls tools)"),
+            Message("user", "\n\n".join(item.answers)),
+        )
+    ]
+    return (*ask.messages, *rounds)
 
 
 def room_in(window: int) -> int:

@@ -13,7 +13,16 @@ from pathlib import Path
 
 from kernelagent.domain.errors import ModelError, UsageError
 from kernelagent.domain.history import Message
-from kernelagent.models import Exhausted, Model, ModelQuery, ModelSettings, NotAnswered, Reply
+from kernelagent.models import (
+    Calling,
+    Exhausted,
+    Model,
+    ModelQuery,
+    ModelSettings,
+    NotAnswered,
+    Reply,
+    in_words,
+)
 from kernelagent.prompts import prompt_hash
 from kernelagent.prompts.conversation import as_markdown
 
@@ -59,6 +68,10 @@ class FilesModel:
         return cls(f"files:{spec}", folder, timeout, stop_asked)
 
     @property
+    def calling(self) -> Calling:
+        return "blocks"
+
+    @property
     def most_in_flight(self) -> int:
         return _IN_FLIGHT
 
@@ -66,7 +79,7 @@ class FilesModel:
         self, ask: ModelQuery, on_text: Callable[[str], None]
     ) -> Reply | Exhausted | NotAnswered:
         """Show the prompt, wait for the reply; raises `ModelError` after `timeout_s`."""
-        reply = self.folder / f"turn-{ask.turn:03d}.reply.md"
+        reply = self.folder / f"{_stem(ask)}.reply.md"
         remark = self._show(ask, reply)
         text = self._wait(reply)
         if text is None:
@@ -82,8 +95,8 @@ class FilesModel:
 
     def _show(self, ask: ModelQuery, reply: Path) -> str | None:
         """Write the prompt; a reply that stands there already is kept if it answers this very prompt."""
-        prompt = self.folder / f"turn-{ask.turn:03d}.prompt.md"
-        text = _page(ask.messages, reply.name)
+        prompt = self.folder / f"{_stem(ask)}.prompt.md"
+        text = _page(in_words(ask), reply.name)
         remark = None
         if _exists(reply) and not _same(prompt, text):
             aside = reply.with_name(reply.name.replace(".reply.", ".stale."))
@@ -125,6 +138,12 @@ def _timeout(spec: str, option: str) -> float:
     if key != "timeout" or not seconds > 0:
         raise UsageError(f"files:{spec}: write files:DIR or files:DIR,timeout=SECONDS")
     return seconds
+
+
+def _stem(ask: ModelQuery) -> str:
+    """After calls of tools the answers come in a prompt of their own."""
+    calls = f".call-{len(ask.rounds)}" if ask.rounds else ""
+    return f"turn-{ask.turn:03d}{calls}"
 
 
 def _page(messages: Sequence[Message], reply: str) -> str:

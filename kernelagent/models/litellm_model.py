@@ -15,10 +15,10 @@ from threading import Lock
 from typing import Any
 
 from kernelagent.domain.budget import Cost
-from kernelagent.domain.errors import ModelError, PromptTooLong
+from kernelagent.domain.errors import FunctionsRefused, ModelError, PromptTooLong
 from kernelagent.domain.history import Message
-from kernelagent.models import Exhausted, Finish, ModelQuery, Reply, room_in
-from kernelagent.models.endpoint import offered, stream
+from kernelagent.models import Calling, Exhausted, Finish, ModelQuery, Reply, in_words, room_in
+from kernelagent.models.endpoint import called, offered, stream
 from kernelagent.models.endpoint.capabilities import Capabilities
 from kernelagent.models.endpoint.connection import Connection
 from kernelagent.models.endpoint.faults import Fault, StreamFault, fault_of, window_said
@@ -86,6 +86,15 @@ class LitellmModel:
             window = offered.vllm_window(base, headers, self._connection.model)
         return None if window is None else room_in(window)
 
+    @property
+    def calling(self) -> Calling:
+        """As functions, unless the endpoint is known to take none."""
+        return "functions" if self._functions and self._known.tools else "blocks"
+
+    @cached_property
+    def _functions(self) -> bool:
+        return self._connection.takes_functions
+
     def worst_case(self, messages: Sequence[Message], tokens_left: int | None) -> Cost:
         """Question and the longest answer; the price is None where litellm knows none."""
         return self._pricing.worst_case(messages, Room(tokens_left))
@@ -96,12 +105,14 @@ class LitellmModel:
     def reply(self, ask: ModelQuery, on_text: Callable[[str], None]) -> Reply | Exhausted:
         """One answer, whatever it takes within patience.
 
-        Raises `PromptTooLong` when the prompt does not fit, `ModelError` when the endpoint refuses
-        or is gone. Once text has arrived nothing is raised: what came is the reply.
+        Raises `PromptTooLong` when the prompt does not fit, `FunctionsRefused` when tools must be offered
+        in words, `ModelError` when the endpoint refuses or is gone. Once text has arrived nothing is raised: what came is the reply.
         """
         attempt, waited_s = 0, 0.0
         while True:
             known = self._known
+            if ask.calling == "functions" and not known.tools:
+                raise FunctionsRefused(f"{self._name} takes no functions to call")
             arrived = Arrived(self._pricing.tokens)
             try:
                 finish = self._receive(ask, known, arrived, on_text)
@@ -128,18 +139,20 @@ class LitellmModel:
     ) -> Finish:
         """Fill `arrived`; raises whatever the connection raises."""
         room = Room(ask.tokens_left, ask.dollars_left)
+        words = in_words(ask)
         parameters = known.parameters(
-            temperature=ask.request.temperature,
-            longest=self._pricing.most_output(ask.messages, room),
+            temperature=ask.request.temperature, longest=self._pricing.most_output(words, room)
         )
-        answer = self._connection.ask(
-            known.messages(ask.messages), parameters, timeout_s=self._around.silence_s
-        )
+        messages: list[dict[str, Any]] = [*known.messages(words)]
+        if ask.calling == "functions" and ask.tools is not None:
+            parameters |= called.offered(ask.tools.offered, used_up=ask.tools.used_up)
+            messages = [*known.messages(ask.messages), *called.messages_of(ask.rounds)]
+        answer = self._connection.ask(messages, parameters, timeout_s=self._around.silence_s)
         if not known.stream:
             arrived.take(stream.piece_of_whole(answer))
             on_text("".join(arrived.texts))
         else:
-            spends = self._pricing.spends(ask.messages, room)
+            spends = self._pricing.spends(words, room)
             try:
                 for piece in stream.pieces_of(answer):
                     arrived.take(piece)
@@ -169,7 +182,7 @@ class LitellmModel:
         self, ask: ModelQuery, arrived: Arrived, finish: Finish, fault: Fault | None = None
     ) -> Reply:
         text, thinking = arrived.parts()
-        used = self._pricing.used(arrived, ask.messages)
+        used = self._pricing.used(arrived, in_words(ask))
         return Reply(
             text=self._redact(text),
             tokens_in=used.tokens_in,
@@ -178,6 +191,7 @@ class LitellmModel:
             finish=finish,
             thinking=self._redact(thinking),
             remark=self._remark(used, fault),
+            calls=arrived.calls if finish == "stop" else (),
         )
 
     def _remark(self, used: Used, fault: Fault | None) -> str | None:

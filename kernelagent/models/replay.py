@@ -9,8 +9,8 @@ from typing import Literal, cast
 
 from kernelagent.domain.errors import ModelError, UsageError
 from kernelagent.domain.history import Message
-from kernelagent.models import Exhausted, Model, ModelQuery, ModelSettings, Reply
-from kernelagent.prompts import first_difference, prompt_hash
+from kernelagent.models import Calling, Exhausted, Model, ModelQuery, ModelSettings, Reply
+from kernelagent.prompts import first_difference, prompt_hash, tells_of_tools_in
 from kernelagent.storage.cassette import Recorded, recording
 
 Match = Literal["order", "hash"]
@@ -41,8 +41,13 @@ class ReplayModel:
         if len(used) >= len(self.replies):
             return Exhausted(f"the recording ends after {len(self.replies)} replies")
         recorded = self.replies[len(used)]
-        on_text(recorded.text)
-        return Reply(recorded.text, remark=_difference(recorded, ask))
+        return _played(recorded, ask, on_text, _difference(recorded, ask))
+
+    @property
+    def calling(self) -> Calling | None:
+        """In blocks where the recorded prompts told of tools in words, so that these come up again."""
+        told = (m.content for reply in self.replies for m in reply.prompt or ())
+        return "blocks" if any(tells_of_tools_in(text) for text in told) else None
 
     def close(self) -> None:
         """Nothing to release."""
@@ -60,8 +65,7 @@ class ReplayModel:
             )
         for reply in same:
             if not used[reply.text]:
-                on_text(reply.text)
-                return Reply(reply.text)
+                return _played(reply, ask, on_text)
             used[reply.text] -= 1
         return Exhausted(f"the recording has {len(same)} replies to this prompt, all of them used")
 
@@ -72,6 +76,17 @@ class ReplayModel:
             return ""
         nearest = max(known, key=lambda prompt: _agreeing(prompt, ask.messages))
         return f"; the nearest one differs: {first_difference(nearest, ask.messages)}"
+
+
+def _played(
+    recorded: Recorded, ask: ModelQuery, on_text: Callable[[str], None], remark: str | None = None
+) -> Reply:
+    """The next recorded call of a tool, or the reply once all are made."""
+    if ask.tools is not None and len(ask.rounds) < len(recorded.calls):
+        item = recorded.calls[len(ask.rounds)]
+        return Reply(item.said, calls=(item.call,))
+    on_text(recorded.text)
+    return Reply(recorded.text, remark=remark)
 
 
 def _difference(recorded: Recorded, ask: ModelQuery) -> str | None:

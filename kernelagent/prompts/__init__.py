@@ -7,7 +7,13 @@ from kernelagent.domain.evaluation import DeviceFacts
 from kernelagent.domain.history import History, Message, TurnRequest
 from kernelagent.domain.problem import ProblemFacts
 from kernelagent.prompts.conversation import as_markdown, first_difference, prompt_hash
-from kernelagent.prompts.draft import draft_of, prompts_version
+from kernelagent.prompts.draft import (
+    draft_of,
+    prompts_version,
+    tells_of_tools,
+    tells_of_tools_in,
+    tools_text,
+)
 from kernelagent.prompts.fitting import FittedPrompt, fit
 from kernelagent.prompts.tokens import Count, estimate_tokens, prompt_tokens
 
@@ -22,6 +28,9 @@ __all__ = [
     "prompt_tokens",
     "prompts_version",
     "render_prompt",
+    "tells_of_tools",
+    "tells_of_tools_in",
+    "tools_text",
 ]
 
 
@@ -34,12 +43,13 @@ def fit_prompt(
     max_tokens: int | None = None,
     count: Count = estimate_tokens,
     style: str = "strong",
+    tools: str = "",
 ) -> FittedPrompt:
     """The prompt for `request`, its length in tokens, and what was left out to stay in `max_tokens`.
 
-    `count` is the model's tokenizer where there is one; raises `PromptTooLong`.
+    `count` is the model's tokenizer where there is one, `tools` what `tools_text` says; raises `PromptTooLong`.
     """
-    return fit(draft_of(facts, device, history, request, style), max_tokens, count)
+    return fit(draft_of(facts, device, history, request, style, tools), max_tokens, count)
 
 
 def render_prompt(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -14,6 +15,7 @@ from kernelagent.domain.history import History, Message, Turn, TurnRequest
 from kernelagent.domain.model_options import STYLES
 from kernelagent.domain.problem import ProblemFacts
 from kernelagent.domain.serialization import to_data
+from kernelagent.domain.tool_registry import Tool
 from kernelagent.prompts.costs import (
     device_lines,
     executed_lines,
@@ -62,6 +64,8 @@ class Draft:
     best: Turn | None
     style: str = "strong"
     guide: bool = False
+    tools: str = ""
+    """What is said of tools that can be called in blocks of a reply; empty where there are none."""
     cut: tuple[str, ...] = ()
 
 
@@ -71,6 +75,7 @@ def draft_of(
     history: History,
     request: TurnRequest,
     style: str = "strong",
+    tools: str = "",
 ) -> Draft:
     """The whole prompt for `request`, nothing left out yet."""
     seen = frozenset(request.window)
@@ -90,6 +95,7 @@ def draft_of(
         best=history.best,
         style=style,
         guide=style == "small",
+        tools=tools,
     )
 
 
@@ -100,6 +106,8 @@ def messages_of(draft: Draft) -> tuple[Message, ...]:
     task = _text("task.md.j2", **_task_fields(draft))
     if draft.guide:
         task = f"{task}\n\n{_text('guide.md.j2')}"
+    if draft.tools:
+        task = f"{task}\n\n{draft.tools}"
     messages = [Message("system", _text("system.md.j2")), Message("user", task)]
     for turn in draft.shown:
         messages.append(Message("assistant", turn.reply))
@@ -153,11 +161,27 @@ def _task_fields(draft: Draft) -> dict[str, object]:
         "source": draft.source,
         "costs": costs,
         "strides": stride_lines(facts),
+        "tools": draft.tools,
         "executed": executed_lines(facts) if costs else [],
         "device_costs": device_lines(device) if costs else [],
         "reference": reference_lines(facts) if costs else [],
         "tolerances": tolerance_lines(facts) if costs else [],
     }
+
+
+def tools_text(tools: Sequence[Tool]) -> str:
+    """What a writer that calls tools in blocks is told of them."""
+    return _text("tools.md.j2", tools=tools)
+
+
+def tells_of_tools_in(text: str) -> bool:
+    """Whether a message tells of tools in words."""
+    return tools_text(()).partition("\n")[0] in text
+
+
+def tells_of_tools(style: str) -> bool:
+    """Whether prompts of this style can tell of tools in words; those for small models are to stay short."""
+    return style != "small" and (style in STYLES or user_templates(style).tells_of_tools)
 
 
 @cache

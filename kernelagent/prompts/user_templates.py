@@ -14,6 +14,7 @@ from functools import cache
 from pathlib import Path
 
 import jinja2
+import jinja2.meta
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from kernelagent.domain.errors import UsageError
@@ -31,6 +32,8 @@ class UserTemplates:
     has_system: bool
     version: str
     """A hash over the templates, for the log."""
+    tells_of_tools: bool = False
+    """The first message has the field `tools`."""
 
     def opening(self, fields: Mapping[str, object]) -> list[Message]:
         """The system message, if there is one, and the first user message; raises `UsageError`."""
@@ -80,7 +83,9 @@ def user_templates(folder: str) -> UserTemplates:
         except jinja2.TemplateError as error:
             raise UsageError(f"--prompts: {folder}/{name}: {_why(error)}") from error
     digest = hashlib.sha256("\0".join(f"{k}\0{v}" for k, v in texts.items()).encode())
-    return UserTemplates(folder, environment, _SYSTEM in texts, f"own-{digest.hexdigest()[:8]}")
+    version = f"own-{digest.hexdigest()[:8]}"
+    used = jinja2.meta.find_undeclared_variables(environment.parse(texts[_FIRST]))
+    return UserTemplates(folder, environment, _SYSTEM in texts, version, "tools" in used)
 
 
 def _as_json(value: object, indent: int = 4) -> str:

@@ -28,8 +28,7 @@ from kernelagent.domain.events import (
     TurnVoid,
     WinnerMeasured,
 )
-from kernelagent.domain.tool_calls import Checked
-from kernelagent.prompts.checked import checked_summary
+from kernelagent.prompts.tool_answers import result_summary
 
 
 @dataclass
@@ -99,10 +98,8 @@ def line_for(logged: Logged) -> str | None:
             return f"warning: {remark}"
         case TurnVoid() as e:
             return f"turn {e.turn}: nothing to evaluate: {e.why}"
-        case ToolCalled(checked=None) as e:
-            return f"turn {e.turn}: {e.tool} {e.number} refused: {e.answer}"
-        case ToolCalled(checked=Checked() as checked) as e:
-            return f"turn {e.turn}: {e.tool} {e.number}: {shortened(checked_summary(checked), 240)}"
+        case ToolCalled() as e:
+            return f"turn {e.turn}: {tool_line(e)}"
         case Evaluated() as e:
             return f"turn {e.turn}: {summary(e.evaluation)}"
         case BestChanged() as e:
@@ -128,6 +125,14 @@ def line_for(logged: Logged) -> str | None:
             return None
 
 
+def tool_line(called: ToolCalled) -> str:
+    """A call of a tool and what came of it, in one line."""
+    tool = f"{shortened(called.call.tool, 40)} {called.number}"
+    if called.result is None:
+        return f"{tool} refused: {called.answer}"
+    return f"{tool}: {shortened(result_summary(called.result), 240)}"
+
+
 def doing_after(logged: Logged) -> str | None:
     """What is happening now that this event is over."""
     match logged.event:
@@ -139,6 +144,8 @@ def doing_after(logged: Logged) -> str | None:
             return "paused"
         case TurnStarted():
             return "asking the model"
+        case ToolCalled() as e:
+            return f"turn {e.turn} is being written: {shortened(e.call.tool, 40)} was answered"
         case ReplyProgressed() as e:
             return f"turn {e.turn} is being written: {e.characters} characters so far"
         case ReplyReceived():

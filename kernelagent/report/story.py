@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kernelagent.domain.budget import spent_text
-from kernelagent.domain.events import Logged
+from kernelagent.domain.events import Logged, ToolCalled
 from kernelagent.domain.history import Turn
-from kernelagent.prompts.wording import shortened
+from kernelagent.prompts.wording import shortened, tool_line
 from kernelagent.report.charts.anytime import Labels, anytime_svg, anytime_text
 from kernelagent.report.charts.tree import Node, tree_svg, tree_text
 from kernelagent.report.document import (
@@ -169,5 +169,18 @@ def _opened(turn: Turn, state: RunState) -> Folded:
             Code(turn.feedback) if turn.feedback else None,
             kernels_table(result.kernels) if result is not None and result.kernels else None,
             code,
+            _calls(state.tool_calls.get(turn.index, ())),
         ),
     )
+
+
+def _calls(calls: Sequence[ToolCalled]) -> Folded | None:
+    """What was asked of the tools before the candidate was handed in."""
+    if not calls:
+        return None
+    answers = [
+        block
+        for called in calls
+        for block in (Paragraph((Strong(tool_line(called)),)), Code(called.answer))
+    ]
+    return Folded(f"{len(calls)} calls of tools before it", tuple(answers))

@@ -1,7 +1,8 @@
 """Recorded conversations: what a run's log says was asked and answered, as JSON lines that replay.
 
 One line a reply, in the order of the turns: `reply`, and where they are known `prompt` (the messages),
-`prompt_sha256`, `turn`, `model` and `verdict` (`accepted`, a rejection's code, or `void`).
+`prompt_sha256`, `turn`, `model`, `verdict` (`accepted`, a rejection's code, or `void`) and the `calls` of tools
+that came before the reply.
 """
 
 from __future__ import annotations
@@ -12,13 +13,23 @@ from pathlib import Path
 from typing import Any
 
 from kernelagent.domain.errors import ModelError
-from kernelagent.domain.events import Evaluated, ReplyReceived, TurnStarted, TurnVoid
+from kernelagent.domain.events import Evaluated, ReplyReceived, ToolCalled, TurnStarted, TurnVoid
 from kernelagent.domain.history import Message
 from kernelagent.domain.serialization import from_data, from_json, to_data
+from kernelagent.domain.tool_calls import ToolCall
 from kernelagent.storage.run_log import LOG, RunFolder, read_events
 
 SCHEMA = "kernelagent.cassette/1"
 VOID = "void"
+
+
+@dataclass(frozen=True)
+class RecordedCall:
+    """One call of a tool, what was written with it, and its answer of then."""
+
+    call: ToolCall
+    said: str = ""
+    answer: str = ""
 
 
 @dataclass(frozen=True)
@@ -32,6 +43,8 @@ class Recorded:
     model: str | None = None
     verdict: str | None = None
     """What the judge said of it when it was recorded: `accepted`, a code, or `void`."""
+    calls: tuple[RecordedCall, ...] = ()
+    """They are made again when it is replayed, and answered anew."""
 
 
 def recording(path: str) -> tuple[Recorded, ...]:
@@ -51,14 +64,19 @@ def recording(path: str) -> tuple[Recorded, ...]:
 def of_run(folder: RunFolder) -> tuple[Recorded, ...]:
     """Every reply in a run's log, with its prompt where the run's folder still has it."""
     hashes: dict[int, str] = {}
+    calls: dict[int, tuple[RecordedCall, ...]] = {}
     result: dict[int, Recorded] = {}
     for logged in read_events(folder.log):
         match logged.event:
             case TurnStarted(turn=turn, prompt_sha256=sha):
                 hashes[turn] = sha
+            case ToolCalled(turn=turn) as e:
+                called = RecordedCall(e.call, e.said, e.answer)
+                calls[turn] = (*calls.get(turn, ()), called)
             case ReplyReceived(turn=turn, text=text, model=model):
-                prompt = prompt_of(folder, turn)
-                result[turn] = Recorded(text, hashes.get(turn), prompt, turn, model)
+                prompt, called_first = prompt_of(folder, turn), calls.get(turn, ())
+                asked = hashes.get(turn)
+                result[turn] = Recorded(text, asked, prompt, turn, model, calls=called_first)
             case TurnVoid(turn=turn) if turn in result:
                 result[turn] = replace(result[turn], verdict=VOID)
             case Evaluated(turn=turn, evaluation=evaluation) if turn in result:
@@ -85,7 +103,8 @@ def _row(reply: Recorded) -> dict[str, Any]:
     data = to_data(reply)
     named = {"schema": SCHEMA} | {key: data[key] for key in ("turn", "model", "verdict")}
     asked = {key: data[key] for key in ("prompt_sha256", "prompt")}
-    row = named | asked | {"reply": reply.text}
+    made = {"calls": data["calls"]} if reply.calls else {}
+    row = named | asked | made | {"reply": reply.text}
     return {key: value for key, value in row.items() if value is not None}
 
 

@@ -22,6 +22,7 @@ from kernelagent.domain.events import (
     RunFinished,
     RunResumed,
     RunStarted,
+    ToolCalled,
     TurnDropped,
     TurnStarted,
     TurnVoid,
@@ -54,6 +55,8 @@ class RunState:
     """By turn: the second evaluation of the candidates that were tried as winner."""
     begun: tuple[TurnStarted, ...] = ()
     """The turns without an outcome yet; `batch` of each lists those of its batch also without one."""
+    tool_calls: dict[int, tuple[ToolCalled, ...]] = field(default_factory=dict)
+    """By turn: the calls of tools before its candidate was handed in."""
     steering: Steering = field(default_factory=Steering)
     finished: RunFinished | None = None
     """None: it is still going, was killed, or goes on after its end."""
@@ -103,6 +106,9 @@ class RunState:
                 turn = self.history.turn(e.turn)
                 answered = replace(turn, reply=e.text, finish=e.finish, arrived="")
                 return self._with_turn(answered) | {"remarks": self.remarks + message}
+            case ToolCalled() as e:
+                calls = (*self.tool_calls.get(e.turn, ()), e)
+                return {"tool_calls": self.tool_calls | {e.turn: calls}}
             case TurnVoid() as e:
                 void = replace(self.history.turn(e.turn), void=e.why, feedback=void_feedback(e.why))
                 return self._with_turn(void) | self._ended(e.turn)

@@ -18,6 +18,7 @@ from kernelagent.cli.mcp_server import server_for
 from kernelagent.domain.config import RunConfig
 from kernelagent.domain.events import Evaluated, ModuleEmitted, RunFinished, RunStarted, TurnStarted
 from kernelagent.domain.problem import ProblemSpec
+from kernelagent.domain.tool_registry import TOOLS
 from kernelagent.prompts import prompts_version
 from kernelagent.storage.cassette import recording
 from kernelagent.storage.run_log import read_events
@@ -28,9 +29,9 @@ CASSETTE = ROOT / "tests" / "cassettes" / "softmax_scale_mask.jsonl"
 PROBLEM = ROOT / "examples" / "softmax_scale_mask.py"
 PATIENCE_S = 400.0
 pytestmark = pytest.mark.timeout(900)
-TOOLS = {
+OFFERED = {
     "read_problem",
-    "check_candidate",
+    *TOOLS,
     "submit_candidate",
     "list_history",
     "show_turn",
@@ -84,7 +85,7 @@ def test_agent_works_from_a_rejection_to_an_emitted_module(tmp_path):
     async def work(session: ClientSession) -> dict[str, Any]:
         named = {tool.name for tool in (await session.list_tools()).tools}
         task = await call(session, "read_problem")
-        looked = await call(session, "check_candidate", code=code[-1])
+        looked = await call(session, "check", code=code[-1])
         wrong = await call(session, "submit_candidate", code=code[0], reasoning="One pass.")
         right = await call(session, "submit_candidate", code=code[-1], reasoning="Masked.")
         listed = await call(session, "list_history")
@@ -98,7 +99,7 @@ def test_agent_works_from_a_rejection_to_an_emitted_module(tmp_path):
         tmp_path, str(PROBLEM), "--device", "virtual", "--turns", "5", work=work
     )
 
-    assert message["named"] == TOOLS
+    assert message["named"] == OFFERED
     assert "class Model(nn.Module)" in message["task"]
     assert "5 turns are left" in message["task"]
     assert "nothing was verified" in message["looked"]
@@ -132,7 +133,7 @@ def test_agent_works_from_a_rejection_to_an_emitted_module(tmp_path):
 def test_every_argument_of_every_tool_is_described():
     run = AgentRun(ProblemSpec(path=str(PROBLEM)), RunConfig(device="virtual"))
     tools = anyio.run(server_for(run).list_tools)
-    assert {tool.name for tool in tools} == TOOLS
+    assert {tool.name for tool in tools} == OFFERED
     for tool in tools:
         assert tool.description
         for name, schema in tool.input_schema.get("properties", {}).items():

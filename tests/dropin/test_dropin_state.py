@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 import copy
+import functools
 import io
 import pickle
 import random
+import types
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -474,3 +476,75 @@ def _live(facts: object) -> object:
     from dataclasses import replace
 
     return replace(facts, constructor="from_reference", init_arguments="()")
+
+
+def _seen(emitted: ModuleType, dropin: torch.nn.Module, change: str) -> None:
+    """A change that no state_dict shows: seen at the next call, and the original answers."""
+    by_kernel(emitted, dropin)
+    by_kernel(emitted, dropin)
+    exec(change, {"torch": torch, "m": dropin, "partial": functools.partial})
+    with pytest.warns(emitted.OutsideEnvelopeWarning, match="what was verified"):
+        assert torch.equal(dropin(X), dropin.original(X))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "m.scratch.fill_(1.0)",
+        "m.scratch = torch.ones(1)",
+        "m.scratch.data = torch.ones(1)",
+        "m.table.add_(1.0)",
+        "m.table = torch.full((2,), 3.0)",
+        "m.tables['a'][0].mul_(2.0)",
+        "m.tables['a'][0] = torch.zeros(2)",
+        "m.tables['b'] = [torch.zeros(2)]",
+        "m.names['act'] = 'relu'",
+        "m.sizes[1].append(3)",
+        "m.act = partial(torch.nn.functional.gelu, approximate='none')",
+        "m.scaled.keywords['input'].fill_(1.0)",
+        "m.config.eps = 2.0",
+        "m.config = type(m.config)(eps=2.0)",
+        "m.plain.add_(1.0)",
+    ],
+)
+def test_what_no_state_dict_shows_is_compared(emitted: ModuleType, change: str) -> None:
+    block = Block().eval()
+    block.table = torch.full((2,), 2.0)
+    block.tables = {"a": [torch.ones(2)], "scale": 2.0}
+    block.names, block.sizes = {"act": "gelu"}, [1, [2]]
+    block.act = functools.partial(torch.nn.functional.gelu, approximate="tanh")
+    block.scaled = functools.partial(torch.mul, input=torch.zeros(2))
+    block.config = types.SimpleNamespace(eps=1.0)
+    block.plain = torch.ones(2)
+    _seen(emitted, emitted.optimized(block), change)
+
+
+def test_what_no_state_dict_shows_survives_copies_and_does_not_slow_calls(
+    emitted: ModuleType,
+) -> None:
+    block = Block().eval()
+    block.tables, block.names = {"a": [torch.ones(2)]}, {"act": "gelu"}
+    block.act = functools.partial(torch.nn.functional.gelu, approximate="tanh")
+    block.config = types.SimpleNamespace(eps=1.0)
+    dropin = emitted.optimized(block)
+    by_kernel(emitted, dropin)
+    guard = dropin._dropin
+    watch = guard._watch
+    by_kernel(emitted, dropin)
+    assert guard._watch is watch
+    assert watch.is_quiet()
+    for other in (copy.deepcopy(dropin), pickle.loads(pickle.dumps(dropin))):
+        by_kernel(emitted, other)
+
+
+def test_another_default_dtype_runs_the_original(emitted: ModuleType) -> None:
+    block = Block().eval()
+    dropin = emitted.optimized(block)
+    by_kernel(emitted, dropin)
+    torch.set_default_dtype(torch.float64)
+    try:
+        with pytest.warns(emitted.OutsideEnvelopeWarning, match="default dtype"):
+            assert torch.equal(dropin(X), block(X))
+    finally:
+        torch.set_default_dtype(torch.float32)
+    agrees(emitted, dropin, block)

@@ -299,7 +299,7 @@ static size_t elf_bytes(const unsigned char *image) {
 }
 
 static int load(void **made, const void *image) {
-  size_t bytes = elf_bytes(image);
+  size_t bytes = made && image ? elf_bytes(image) : 0;
   if (!bytes) return CUDA_ERROR_INVALID_VALUE;
   struct fake_module *module = malloc(sizeof *module);
   *module = (struct fake_module){malloc(bytes), bytes};

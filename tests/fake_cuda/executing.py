@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
 
 import numpy as np
-from fake_cuda_hook import libdevice
+from fake_cuda_hook import bfloat, libdevice, reducing
 
 RUN, RECORD, REPLAY = 0, 1, 2
 LAUNCH_FAILED = 719
@@ -179,6 +179,8 @@ class _Patch:
 
         if function not in cls._known:
             scope = interpreter._patch_lang(function)
+            for owner, name, value in (*bfloat.replacements(), *reducing.replacements()):
+                scope.set_attr(owner, name, value)
             places = dict.fromkeys((owner, name) for owner, name, _ in scope._changes)
             cls._known[function] = [(at, name, vars(at)[name]) for at, name in places]
             scope.restore()

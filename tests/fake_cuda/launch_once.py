@@ -13,6 +13,8 @@ import triton.language as tl
 from triton.backends.nvidia.driver import CudaDriver
 from triton.language.extra import libdevice
 
+BLOCKS, ROWS = 3, 4096
+
 
 @triton.jit
 def doubled(value):
@@ -25,6 +27,29 @@ def scaled_exp(x, y, count, scale, SIZE: tl.constexpr):
     inside = at < count
     value = libdevice.exp(tl.load(x + at, mask=inside, other=0.0)) * scale
     tl.store(y + at, doubled(value), mask=inside)
+
+
+@triton.jit
+def merged(left, left_count, right, right_count):
+    return left + right, left_count + right_count
+
+
+@triton.jit
+def summed(x, count, out, ROWS: tl.constexpr):
+    """Over a number of blocks that is known only here: of all values, along rows, and counted."""
+    rows, columns = tl.arange(0, ROWS)[:, None], tl.arange(0, 2)[None, :]
+    total = tl.zeros((2,), tl.float32)
+    counted = 0.0
+    for block in range(tl.load(count)):
+        values = tl.load(x + block * 2 * ROWS + rows * 2 + columns)
+        one = tl.sum(values, axis=0)
+        again, number = tl.reduce((values, values * 0 + 1), 0, merged)
+        total += tl.where(again == one, one, float("nan"))
+        counted += tl.max(number, axis=0)
+        if tl.max(tl.cumsum(values, axis=0)) < tl.max(one):
+            counted += float("nan")
+    tl.store(out + tl.arange(0, 2), total)
+    tl.store(out + 2, counted)
 
 
 class Memory:
@@ -66,7 +91,15 @@ def main() -> None:
         refused = ""
     except ValueError as error:
         refused = str(error)
-    print(json.dumps({"given": given.tolist(), "got": y.read(), "refused": refused}))  # noqa: T201
+    many = np.full(2 * BLOCKS * ROWS, 0.1, np.float32)
+    count, out = (
+        Memory(driver, np.array([BLOCKS], np.int32)),
+        Memory(driver, np.zeros(3, np.float32)),
+    )
+    count.dtype = "i32"
+    summed[(1,)](Memory(driver, many), count, out, ROWS=ROWS)
+    told = {"given": given.tolist(), "got": y.read(), "refused": refused, "sums": out.read()}
+    print(json.dumps(told))  # noqa: T201
 
 
 if __name__ == "__main__":

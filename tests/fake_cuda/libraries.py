@@ -15,6 +15,8 @@ _HOOK = {
     "operators.py": "operators.py",
     "executing.py": "executing.py",
     "libdevice.py": "libdevice.py",
+    "reducing.py": "reducing.py",
+    "bfloat.py": "bfloat.py",
 }
 DRIVER, RUNTIME = "libcuda.so.1", "libcudart.so.13"
 BEGINNING_S = 1000.0

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from kernelagent.tools.sandbox.confinement import Confinement
@@ -88,6 +89,9 @@ def test_a_kernel_goes_through_tritons_own_driver_into_the_interpreter(
         [math.exp(value) for value in reported["given"]], rel=1e-5
     )
     assert "cannot be accessed from Triton (cpu tensor?)" in reported["refused"]
+    # One by one 4096 tenths come to 409.59; in pairs to what they are.
+    tenths = 3 * 4096 * float(np.float32(0.1))
+    assert reported["sums"] == pytest.approx([tenths, tenths, 3 * 4096], rel=3e-7)
     assert [*tmp_path.glob("triton/*/*.cubin")], "the kernel was not compiled for the device"
 
 

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import reduce
 from pathlib import Path
 
+from kernelagent.domain.budget import Spent
 from kernelagent.domain.config import RunConfig
-from kernelagent.domain.events import ToolCalled, TurnStarted
+from kernelagent.domain.events import Event, Logged, ToolCalled, TurnStarted, from_line, to_line
 from kernelagent.domain.problem import ProblemSpec
+from kernelagent.domain.tool_calls import Checked, ToolCall, ToolResult
+from kernelagent.domain.tool_registry import TOOLS
 from kernelagent.loop.run import optimize
+from kernelagent.loop.tools import ToolBudget, Tools
 from kernelagent.models import ModelQuery, Reply
 from kernelagent.prompts.wording import line_for
 from kernelagent.storage.cassette import recording
 from kernelagent.storage.run_log import read_events
+from tests.evaluations import DEVICE
 from tests.judges import JudgesHere
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -33,8 +39,9 @@ class Careful:
     answers: list[str] = field(default_factory=list)
 
     def reply(self, ask: ModelQuery, on_text: Callable[[str], None]) -> Reply:
-        assert ask.check is not None
-        self.answers += [ask.check(source) for source in self.sources]
+        assert ask.tools is not None
+        calls = [ToolCall.of("check", code=source) for source in self.sources]
+        self.answers += [ask.tools.call(call, "First a look.").text for call in calls]
         return Reply("I hand in nothing.")
 
     def close(self) -> None:
@@ -61,23 +68,96 @@ def test_writer_looks_before_it_spends_a_turn(tmp_path: Path, judges: JudgesHere
 
     failed, fine, unparsable, refused = model.answers
     assert failed.startswith("Stopped (compile_error)")
-    assert "2 of 3 checks are left before turn 0" in failed
+    assert "2 of 3 calls and " in failed
     assert "nothing was verified" in fine
     assert "Kernel `masked_softmax`: 1 launch; " in fine
     for fact in ("registers a thread", "bytes of shared memory", "occupancy", "waves", "bound by"):
         assert fact in fine
     assert "Estimate (not measured)" in fine
     assert unparsable.startswith("Stopped (syntax_error): line 1")
-    assert refused == "all 3 checks before turn 0 are used; hand in a candidate"
+    assert refused == "all 3 calls of tools before turn 0 are used; hand in a candidate"
 
     (log,) = (tmp_path / "runs").glob("*/events.jsonl")
     events = list(read_events(log))
     calls = [logged for logged in events if isinstance(logged.event, ToolCalled)]
     assert [logged.event.answer for logged in calls] == model.answers
-    assert [logged.event.source for logged in calls] == model.sources
+    assert [logged.event.call.code for logged in calls] == model.sources
     assert sum(isinstance(logged.event, TurnStarted) for logged in events) == 1
     (_, checked, _, last) = (line_for(logged) for logged in calls)
     assert checked is not None
     assert checked.startswith("turn 0: check 2: 1 kernel, estimate ")
     assert last is not None
     assert "check 4 refused" in last
+
+    report = (log.parent / "report.md").read_text(encoding="utf-8")
+    assert "4 calls of tools before it" in report
+    assert "check 4 refused" in report
+
+
+@dataclass
+class Slow:
+    """A host whose every answer took that long."""
+
+    seconds: float
+    asked: list[ToolCall] = field(default_factory=list)
+
+    def call_tool(self, call: ToolCall, seconds: float) -> ToolResult:
+        self.asked.append(call)
+        return ToolResult(self.seconds, checked=Checked())
+
+
+def test_seconds_are_a_budget_of_their_own_and_device_time_of_the_run() -> None:
+    events: list[Event] = []
+    tools = Tools(Slow(25.0), DEVICE, events.append, ToolBudget(9, 40.0)).of(3)
+    answers = [tools.call(ToolCall.of("check", code=f"# {n}")) for n in range(3)]
+    assert "8 of 9 calls and 15 s of 40 s are left before turn 3" in answers[0].text
+    assert answers[2].refused
+    assert answers[2].text.startswith("the 40 seconds of calls of tools before turn 3 are used")
+    assert tools.used_up
+    assert reduce(Spent.after, events, Spent()).device_seconds == 50.0
+
+
+def test_call_that_fits_no_tool_is_answered_in_words_and_counts() -> None:
+    events: list[Event] = []
+    host = Slow(1.0)
+    tools = Tools(host, DEVICE, events.append, ToolBudget(9, 40.0)).of(0)
+    calls = [
+        ToolCall.of("compile", code=""),
+        ToolCall.of("check"),
+        ToolCall.of("check", code="", turn=1),
+        ToolCall.of("check", code=["a"]),
+        ToolCall("check", unread='{"code": '),
+    ]
+    told = [tools.call(call).text.splitlines()[0] for call in calls]
+    for words, text in zip(
+        ("no tool `compile`", "needs code", "takes no turn", "must be text", "cannot be read"),
+        told,
+        strict=True,
+    ):
+        assert text.startswith("Not answered: ")
+        assert words in text
+    assert host.asked == []
+    assert len(events) == len(calls)
+
+
+def test_interrupted_turn_gets_its_answers_from_the_log_each_once() -> None:
+    events: list[Event] = []
+    first = Tools(Slow(5.0), DEVICE, events.append, ToolBudget(3, 40.0))
+    call = ToolCall.of("check", code="# a")
+    before = first.of(2).call(call)
+    host, later = Slow(5.0), list[Event]()
+    called = tuple(event for event in events if isinstance(event, ToolCalled))
+    tools = Tools(host, DEVICE, later.append, ToolBudget(3, 40.0), {2: called}).of(2)
+    assert tools.call(replace(call, id="another name")) == before
+    assert (host.asked, later) == ([], [])
+    assert "1 of 3 calls and 30 s" in tools.call(call).text
+    assert [event.number for event in later if isinstance(event, ToolCalled)] == [2]
+
+
+def test_every_tool_has_a_schema_and_survives_the_log() -> None:
+    for tool in TOOLS.values():
+        assert tool.description.endswith(".")
+        assert all(item["description"].endswith(".") for item in tool.schema["properties"].values())
+    call = ToolCall.of("sweep", code="x", axes={"BLOCK": [64, 128]})
+    logged = Logged(0, 1.0, ToolCalled(0, 1, call, "words", ToolResult(0.5, checked=Checked())))
+    assert from_line(to_line(logged)) == logged

@@ -25,6 +25,8 @@ class Answer:
     text: str = ""
     thinking: str = ""
     """Sent as `reasoning_content`, before the text."""
+    calls: tuple[tuple[str, str], ...] = ()
+    """Functions that it calls: name, and arguments as JSON (or as whatever a model writes)."""
     finish: str = "stop"
     usage: bool = True
     dollars: float | None = None
@@ -48,7 +50,12 @@ class Answer:
 
     @property
     def tokens_out(self) -> int:
-        return -(-len(self.text + self.thinking) // self.piece)
+        written = [self.text, self.thinking, *(name + given for name, given in self.calls)]
+        return -(-len("".join(written)) // self.piece)
+
+    @property
+    def ends_with(self) -> str:
+        return "tool_calls" if self.calls else self.finish
 
 
 @dataclass(frozen=True)
@@ -71,6 +78,7 @@ class Rules:
     temperature: bool = True
     stream: bool = True
     stream_options: bool = True
+    tools: bool = True
     max_tokens: bool = True
     """False: it wants `max_completion_tokens`."""
     explains: bool = True
@@ -172,6 +180,10 @@ def _refused_parameter(rules: Rules, body: Mapping[str, Any]) -> str | None:
         return "System role not supported"
     if not rules.temperature and "temperature" in body:
         return "Unsupported value: 'temperature' does not support 0.7 with this model."
+    if not rules.tools and "tools" in body:
+        return (
+            '"auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set'
+        )
     if not rules.stream and body.get("stream"):
         return "This endpoint does not support streaming; set stream to false."
     if not rules.stream_options and "stream_options" in body:
@@ -185,7 +197,7 @@ def _refused_parameter(rules: Rules, body: Mapping[str, Any]) -> str | None:
 
 
 def _length(body: Mapping[str, Any]) -> int:
-    return sum(len(message["content"]) for message in body["messages"])
+    return sum(len(message["content"] or "") for message in body["messages"])
 
 
 def failing(status: int, message: str, code: str | None = None, **headers: str) -> Answer:
@@ -242,8 +254,10 @@ class _Handler(BaseHTTPRequestHandler):
         message: dict[str, Any] = {"role": "assistant", "content": answer.text}
         if answer.thinking:
             message["reasoning_content"] = answer.thinking
+        if answer.calls:
+            message["tool_calls"] = [_called(*row) for row in enumerate(answer.calls)]
         data = _envelope("chat.completion") | {
-            "choices": [{"index": 0, "message": message, "finish_reason": answer.finish}]
+            "choices": [{"index": 0, "message": message, "finish_reason": answer.ends_with}]
         }
         if answer.usage:
             data["usage"] = _usage(answer)
@@ -274,7 +288,7 @@ class _Handler(BaseHTTPRequestHandler):
                 time.sleep(answer.pace_s)
         match answer.then:
             case "end":
-                self._event(_chunk({}, answer.finish))
+                self._event(_chunk({}, answer.ends_with))
                 if wants_usage and answer.usage:
                     self._event(
                         _envelope("chat.completion.chunk")
@@ -309,14 +323,25 @@ class _Handler(BaseHTTPRequestHandler):
         self.connection.shutdown(socket.SHUT_RDWR)
 
 
-def _deltas(answer: Answer) -> Iterator[dict[str, str]]:
+def _called(place: int, call: tuple[str, str]) -> dict[str, Any]:
+    name, arguments = call
+    function = {"name": name, "arguments": arguments}
+    return {"index": place, "id": f"id-{place}", "type": "function", "function": function}
+
+
+def _deltas(answer: Answer) -> Iterator[dict[str, Any]]:
     for kind, text in (("reasoning_content", answer.thinking), ("content", answer.text)):
         share = text if kind != "content" else text[: int(len(text) * answer.stops_at)]
         for start in range(0, len(share), answer.piece):
             yield {kind: share[start : start + answer.piece]}
+    for place, (name, arguments) in enumerate(answer.calls):
+        yield {"tool_calls": [_called(place, (name, ""))]}
+        for start in range(0, len(arguments), 7):
+            more = {"arguments": arguments[start : start + 7]}
+            yield {"tool_calls": [{"index": place, "function": more}]}
 
 
-def _chunk(delta: Mapping[str, str], finish: str | None) -> dict[str, Any]:
+def _chunk(delta: Mapping[str, Any], finish: str | None) -> dict[str, Any]:
     return _envelope("chat.completion.chunk") | {
         "choices": [{"index": 0, "delta": dict(delta), "finish_reason": finish}]
     }

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 
 import pytest
 import torch
 
+from kernelagent.tools.loading import is_free, memory_left_by, put_in, state_of, unplaced
 from kernelagent.tools.surroundings import (
     USUAL,
     Deck,
@@ -14,9 +16,8 @@ from kernelagent.tools.surroundings import (
     as_asked,
     forward_in,
     in_its_thread,
-    put_in,
+    other_weights,
     settings_of,
-    state_of,
 )
 
 
@@ -71,20 +72,83 @@ def test_calls_that_change_state_are_made_by_the_module_itself_outside_inference
     assert {(s.module, s.gradients) for s in drawn} == {("itself", "off"), ("itself", "frozen")}
 
 
-def test_weights_come_in_by_every_way_and_first_as_usual():
+def test_weights_come_in_by_every_way_in_the_five_rounds_of_a_turn_and_first_as_usual():
     deck = Deck()
-    ways = [deck.loading() for _ in range(4)]
+    ways = [deck.loading() for _ in range(5)]
     assert ways[0] == "load"
-    assert set(ways) == {"load", "in place", "in a parent"}
+    assert set(ways) == {"load", "in place", "in a parent", "bound", "data"}
 
 
-@pytest.mark.parametrize("how", ["load", "in place", "in a parent"])
+def test_where_an_entry_of_the_state_has_no_place_no_object_is_exchanged():
+    deck = Deck(binds=False)
+    assert {deck.loading() for _ in range(9)} == {"load", "in place", "in a parent"}
+
+
+@pytest.mark.parametrize("how", ["load", "in place", "in a parent", "bound", "data"])
 def test_weights_are_the_same_however_they_come_in(how):
     module = torch.nn.BatchNorm1d(3)
     values = {n: t + 2 if t.is_floating_point() else t for n, t in module.state_dict().items()}
     put_in(module, values, how)
     shown = state_of(module, how)
     assert all(torch.equal(shown[name], value) for name, value in values.items())
+
+
+def test_bound_weights_are_other_objects_at_other_addresses_and_of_the_same_layout():
+    module = torch.nn.Linear(4, 3)
+    module.weight = torch.nn.Parameter(torch.randn(4, 3).t(), requires_grad=False)
+    before = module.weight
+    put_in(module, {"weight": torch.ones(3, 4), "bias": torch.ones(3)}, "bound")
+    assert module.weight is not before
+    assert module.weight.data_ptr() != before.data_ptr()
+    assert (module.weight.stride(), module.weight.requires_grad) == ((1, 3), False)
+    assert isinstance(module.weight, torch.nn.Parameter)
+    assert not torch.equal(before, module.weight)
+
+
+def test_weights_that_come_in_as_data_keep_object_and_version():
+    module = torch.nn.Linear(4, 3)
+    before = module.weight, module.weight._version, module.weight.data_ptr()  # noqa: SLF001
+    put_in(module, {"weight": torch.ones(3, 4), "bias": torch.ones(3)}, "data")
+    assert (module.weight, module.weight._version) == before[:2]  # noqa: SLF001
+    assert module.weight.data_ptr() != before[2]
+
+
+def test_tied_weights_stay_tied_when_bound():
+    module = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.Linear(3, 3))
+    module[1].weight = module[0].weight
+    values = {name: torch.ones_like(value) for name, value in module.state_dict().items()}
+    put_in(module, values, "bound")
+    assert module[0].weight is module[1].weight
+
+
+def test_bound_weights_may_lie_where_those_of_a_module_were_that_is_gone():
+    gone, module = torch.nn.Linear(3, 3), torch.nn.Linear(3, 3)
+    places = gone.weight.data_ptr(), gone.bias.data_ptr()
+    kept = gone.bias.detach()
+    left = memory_left_by(gone)
+    del gone
+    gc.collect()
+    assert [name for name, storage in left.items() if is_free(storage)] == ["weight"]
+    put_in(module, module.state_dict(), "bound", {"weight": left["weight"]})
+    assert module.weight.data_ptr() == places[0]
+    assert module.weight._version == module.bias._version == 0  # noqa: SLF001 - what a cache would ask
+    assert kept.data_ptr() == places[1] != module.bias.data_ptr()
+
+
+def test_an_entry_that_a_hook_shows_has_no_place():
+    module = torch.nn.Linear(3, 3)
+    module._register_state_dict_hook(  # noqa: SLF001 - as a candidate would
+        lambda _, state, prefix, __: state.update({f"{prefix}other": state[f"{prefix}bias"]})
+    )
+    assert unplaced(module) == ["other"]
+    with pytest.raises(KeyError):
+        put_in(module, module.state_dict(), "bound")
+
+
+def test_other_weights_are_other_ones_also_where_all_are_alike():
+    module = torch.nn.LayerNorm(4)
+    other_weights(module)
+    assert torch.equal(module.weight, torch.full((4,), 0.75))
 
 
 def test_a_call_in_a_thread_returns_and_raises_what_it_would_here():

@@ -15,6 +15,9 @@ from textual.widgets import DataTable, Digits, Input, TabbedContent
 from benchmarks.tui_runs import made_run
 from kernelagent.domain.config import RunConfig
 from kernelagent.domain.errors import UsageError
+from kernelagent.domain.events import ToolCalled, TurnStarted
+from kernelagent.domain.history import TurnRequest
+from kernelagent.domain.tool_calls import ToolCall, ToolResult
 from kernelagent.storage.inbox import Inbox
 from kernelagent.storage.run_log import LOCK, EventLog, RunFolder
 from kernelagent.storage.steering import Command
@@ -100,6 +103,27 @@ def test_a_turn_opens_with_code_diff_verdict_kernels_and_prompt(folder: RunFolde
         assert "turn 2" in text_of(pilot, "#title")
         await pilot.press("escape")
         assert isinstance(pilot.app.screen, RunScreen)
+
+    driven(RunScreen(folder, lambda: True), act)
+
+
+def test_calls_of_tools_stand_with_their_turn(tmp_path: Path) -> None:
+    folder = made_run(tmp_path, 2, measured=True)
+    log = EventLog(folder, clock=lambda: 1_767_270_000.0)
+    log.publish(TurnStarted(2, TurnRequest("optimise", "openai/gpt-5", 1), "0" * 64, batch=(2,)))
+    call = ToolCall.of("check", code="# a draft\n")
+    log.publish(ToolCalled(2, 1, call, "It compiles.", ToolResult(1.0), "Does it?"))
+    log.close()
+
+    async def act(pilot: Pilot[None]) -> None:
+        await pilot.press("end", "enter")
+        await pilot.pause()
+        assert isinstance(pilot.app.screen, TurnScreen)
+        await pilot.press("6")
+        await pilot.pause()
+        text = text_of(pilot, "#tools-text")
+        for words in ("check 1", "Does it?", "# a draft", "It compiles."):
+            assert words in text
 
     driven(RunScreen(folder, lambda: True), act)
 

@@ -15,15 +15,16 @@ from typing import Any
 import torch
 
 from kernelagent.domain.candidate import ENTRY_POINT
+from kernelagent.tools.candidate_runner.kept_state import State
+from kernelagent.tools.candidate_runner.kept_state import state_of as state_of_candidate
 from kernelagent.tools.candidate_runner.shell import shell_from
+from kernelagent.tools.loading import NOWHERE, Loading, Memory, put_in, state_of, unplaced
 from kernelagent.tools.surroundings import (
     USUAL,
-    Loading,
     Surroundings,
     as_asked,
     forward_in,
-    put_in,
-    state_of,
+    suitable_others,
 )
 from kernelagent.tools.torch_dtypes import name_of
 from kernelagent.tools.training_step import FORWARD, TrainingStep, take
@@ -108,11 +109,13 @@ class LoadedCandidate:
         try:
             instance = self._instantiate(how, value)
             self._instance = instance.to(device).train(training)
+            nowhere = unplaced(self._instance)
             return [
                 {
                     "name": name,
                     "dtype": name_of(tensor.dtype),
                     "shape": list(tensor.shape),
+                    "placed": name not in nowhere,
                 }
                 for name, tensor in self._instance.state_dict().items()
             ]
@@ -135,16 +138,31 @@ class LoadedCandidate:
         built: torch.nn.Module = maker(shell_from(value))
         return built
 
+    def kept(self) -> State:
+        """What it keeps between calls, beyond what the judge compares with the reference."""
+        return state_of_candidate(self._module, self._instance)
+
     @property
     def instance(self) -> torch.nn.Module:
         """The constructed `ModelNew`."""
         return self._built()
 
-    def load_weights(self, values: Mapping[str, torch.Tensor], how: Loading = "load") -> None:
+    def load_weights(
+        self, values: Mapping[str, torch.Tensor], how: Loading = "load", memory: Memory = NOWHERE
+    ) -> None:
         try:
-            put_in(self._built(), dict(values), how)
+            put_in(self._built(), values, how, memory)
         except BaseException as error:
             raise failure_of(error, "loading the weights", "state_mismatch") from error
+
+    def another(self, how: str, value: Any, device: str) -> LoadedCandidate:
+        """A second instance beside this one, with other weights."""
+        other = LoadedCandidate(self._module, self._kind)
+        other.construct(how, value, device, training=self._built().training)
+        values = {name: tensor.clone() for name, tensor in self.state().items()}
+        suitable_others(values[name] for name, _ in self._built().named_parameters())
+        other.load_weights(values, "load" if unplaced(self._built()) else "bound")
+        return other
 
     def as_asked(self, asked: Surroundings) -> tuple[torch.nn.Module, str | None]:
         """The module or a copy of it; where there can be none the module itself, and why."""

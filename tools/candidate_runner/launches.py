@@ -3,7 +3,8 @@
 It is switched off while anything is timed. A launch is the candidate's own when its kernel was
 written in the candidate's file: what torch.compile or a library launches is not. The record comes
 from the candidate's process and can be forged: it serves explanations, and counts as proof of work only
-where the output is wrong with the launches suppressed. On `virtual` the executor's own log is used. What
+where the output is wrong with the launches suppressed. Kernels that did not compile are kept as well: the
+candidate may have caught the exception. On `virtual` the executor's own log is used. What
 it costs: benchmarks/results/recorder_cost.md. Triton's launcher never ran on a GPU so far; it is tried
 with a driver that does nothing.
 """
@@ -18,10 +19,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from kernelagent.tools.candidate_runner.candidate import failure_of
 from kernelagent.tools.cuda.launchers import Signature, signature_of
 
 MOST_ROWS = 512
 """Launches of one call that are kept apart; tuning makes thousands."""
+_MOST_FAILURES = 8
 Annotate = Callable[[str], Any]
 
 
@@ -40,6 +43,8 @@ class Launches:
     """The first launch of each of them: a CUDA graph may launch it again, unseen from here."""
     signatures: set[Signature] = field(default_factory=set)
     """Of launchers that Triton has compiled here since it was last asked."""
+    failures: list[dict[str, Any]] = field(default_factory=list)
+    """Why Triton did not compile own kernels: `message` and `detail` of the first few."""
     _annotate: Annotate | None = None
     _prefix: str = ""
     _take_off: Callable[[], None] | None = None
@@ -74,6 +79,18 @@ class Launches:
         self.kernels.setdefault(row["hash"], compiled)
         return partial(self._launch_own, row, launcher)
 
+    def compiled(self, compile_source: Callable[..., Any], source: Any, **named: Any) -> Any:
+        """What `compile_source` makes of `source`; raises what it raises, which is kept for an own kernel."""
+        try:
+            return compile_source(source, **named)
+        except Exception as error:
+            function = getattr(source, "fn", None)
+            if self._is_written_here(function) and len(self.failures) < _MOST_FAILURES:
+                name = getattr(function, "__name__", "a kernel")
+                failure = failure_of(error, f"compiling `{name}`")
+                self.failures.append({"message": failure.message, "detail": failure.detail})
+            raise
+
     def _launch_foreign(self, launcher: Callable[..., Any], *args: Any) -> Any:
         self.others += 1
         return launcher(*args)
@@ -98,7 +115,10 @@ class Launches:
             self._take_off = None
 
     def _is_own(self, compiled: Any) -> bool:
-        code = getattr(getattr(function_of(compiled), "fn", None), "__code__", None)
+        return self._is_written_here(function_of(compiled))
+
+    def _is_written_here(self, function: Any) -> bool:
+        code = getattr(getattr(function, "fn", None), "__code__", None)
         return code is not None and _resolved(code.co_filename) == _resolved(self.source)
 
 
@@ -126,10 +146,13 @@ def row_of(compiled: Any) -> dict[str, Any]:
 def watch_launches(launches: Launches) -> None:
     """Let every launch of this process go through `launches`; before a candidate is imported.
 
-    Until `launches` is told to stand aside.
+    Until `launches` is told to stand aside. What jitted functions compile goes through it, too.
     """
+    from triton import compiler
     from triton.compiler import CompiledKernel
 
+    # Jitted functions look it up there, each when it is first launched.
+    compiler.compile = partial(launches.compiled, compiler.compile)
     original = CompiledKernel.run
     recorders: weakref.WeakKeyDictionary[Any, Callable[..., Any]] = weakref.WeakKeyDictionary()
 

@@ -26,8 +26,10 @@ from kernelagent.tools.candidate_runner.candidate import (
 )
 from kernelagent.tools.candidate_runner.flags import Flags
 from kernelagent.tools.candidate_runner.forbidding import Forbidding
+from kernelagent.tools.candidate_runner.host_reads import HostReads
 from kernelagent.tools.candidate_runner.host_time import HostTime
 from kernelagent.tools.candidate_runner.integrity import Integrity, let_torch_compile
+from kernelagent.tools.candidate_runner.kept_state import changed as changed_ways
 from kernelagent.tools.candidate_runner.launches import Launches, watch_launches
 from kernelagent.tools.candidate_runner.unwritten import (
     CachedGpuMemory,
@@ -36,9 +38,15 @@ from kernelagent.tools.candidate_runner.unwritten import (
 )
 from kernelagent.tools.candidate_runner.watch import Watch
 from kernelagent.tools.candidate_runner.whole_interpreter import WholeInterpreter
+from kernelagent.tools.loading import is_free, memory_left_by
 from kernelagent.tools.memory_sharing import Watched, sharing_of
-from kernelagent.tools.surroundings import Surroundings, in_its_thread, settings_of
-from kernelagent.tools.tensors import NotPortable, open_parcel, parcel
+from kernelagent.tools.surroundings import (
+    Surroundings,
+    in_its_thread,
+    other_weights,
+    settings_of,
+)
+from kernelagent.tools.tensors import NotPortable, dtype_of, open_parcel, parcel
 from kernelagent.tools.training_step import TrainingStep
 from kernelagent.tools.wire import Channel, ChannelClosed, Frame
 
@@ -75,11 +83,15 @@ class _Held:
 def serve(settings: dict[str, Any], fds: list[int]) -> None:
     """Process main; `settings`: `device` (`virtual` or `cuda`), its `index` on `cuda`, and `target`.
 
-    `may_compile`: the policy lets the candidate put torch.compile to work.
+    `default_dtype`: torch's, as the judge has it. `may_compile`: the policy lets the candidate put torch.compile to work.
     `fds`: the judge's socket, and on `virtual` the executor's socket and the arena.
     """
     judge = Channel(socket.socket(fileno=fds[0]))
     may = bool(settings["may_compile"])
+    # `torch.Storage` follows it; what is loaded will be compared with what was before this process began.
+    storage = vars(torch)["Storage"]
+    torch.set_default_dtype(dtype_of(settings["default_dtype"]))
+    vars(torch)["Storage"] = storage
     if settings["device"] == "cuda":
         memory = CachedGpuMemory(int(settings["index"])) if keeps_free_blocks() else None
         unwritten = None if memory is None else Unwritten(memory)
@@ -152,6 +164,8 @@ class Runner:
         self._scope = scope
         self._launches = launches
         self._candidate: LoadedCandidate | None = None
+        self._construction: Frame | None = None
+        self._another: LoadedCandidate | None = None
         self._held: dict[int, _Held] = {}
         self._repeated: Repeated | None = None
         self._keeps_random_state = False
@@ -208,6 +222,7 @@ class Runner:
     def construct(self, frame: Frame) -> tuple[dict[str, Any], Any]:
         value = open_parcel(frame.header["parcel"], frame.payload, device=self._device)
         self._keeps_random_state = frame.header["keeps_random_state"]
+        self._construction = frame
         hollow = torch.device("meta") if frame.header["empty"] else contextlib.nullcontext()
         with self._candidates_turn("constructing ModelNew"), hollow:
             state = self._loaded().construct(
@@ -221,13 +236,54 @@ class Runner:
     def weights(self, frame: Frame) -> tuple[dict[str, Any], Any]:
         values = open_parcel(frame.header["parcel"], frame.payload, device=self._device)
         with self._candidates_turn("loading the weights"):
-            self._loaded().load_weights(values, frame.header["how"])
+            self._loaded().load_weights(values, frame.header["how"], self._freed_memory())
         return {"kind": "done"}, ()
+
+    def beside(self, frame: Frame) -> tuple[dict[str, Any], Any]:
+        """Call another instance, whose weights are other ones each time; nobody wants its answer.
+
+        `fresh`: one that has not been called.
+        """
+        args, kwargs = open_parcel(frame.header["parcel"], frame.payload, device=self._device)
+        if frame.header["fresh"]:
+            self._another = None
+        with self._candidates_turn("constructing a second ModelNew"):
+            if self._another is None:
+                self._another = self._loaded().another(*self._constructed_from(), self._device)
+            else:
+                other_weights(self._another.instance)
+        with self._candidates_turn("the forward of a second ModelNew"):
+            # Its weights are no user's: where they suit no forward, there is nothing to learn.
+            with contextlib.suppress(CandidateFailure):
+                self._another.forward(args, kwargs)
+            self._settle()
+        if self._device == "cuda":
+            self._launches.take()
+        return {"kind": "done"}, ()
+
+    def _freed_memory(self) -> dict[str, torch.UntypedStorage]:
+        """Let go of the other instance; new Parameters may lie where its were, as in a user's program."""
+        if self._another is None:
+            return {}
+        left = memory_left_by(self._another.instance)
+        self._another = None
+        gc.collect()
+        return {name: storage for name, storage in left.items() if is_free(storage)}
+
+    def _constructed_from(self) -> tuple[str, Any]:
+        frame = self._construction
+        if frame is None:
+            raise CandidateFailure("unverifiable", "the candidate is called before it is built")
+        value = open_parcel(frame.header["parcel"], frame.payload, device=self._device)
+        return frame.header["how"], value
 
     def call(self, frame: Frame) -> tuple[dict[str, Any], Any]:
         (args, kwargs), step = self._opened(frame)
         pristine, _ = self._opened(frame)
-        allowed = Forbidding() if frame.header["forbidding"] else contextlib.nullcontext()
+        reads = HostReads(str(candidate_file())) if frame.header["looked_at"] else None
+        before = None if reads is None else self._loaded().kept()
+        allowed: AbstractContextManager[Any] = reads or contextlib.nullcontext()
+        allowed = Forbidding() if frame.header["forbidding"] else allowed
         keeps = self._keeps_random_state
         tuning: AbstractContextManager[set[str]] = contextlib.nullcontext(set())
         if self._device != "cuda":
@@ -247,6 +303,9 @@ class Runner:
         if step is None:
             header["sharing"] = to_data(sharing_of(output, (args, kwargs)))
             header["not_copied"] = not_copied
+        if reads is not None and before is not None:
+            header["reads"] = reads.names
+            header["changed"] = changed_ways(before, self._loaded().kept())
         if self._device != "cuda":
             header["configurations"] = self._most_configurations()
             header["tuned"] = sorted(tuned)
@@ -462,6 +521,7 @@ REQUESTS: dict[str, Callable[[Runner, Frame], tuple[dict[str, Any], Any]]] = {
     "load": Runner.load,
     "construct": Runner.construct,
     "weights": Runner.weights,
+    "beside": Runner.beside,
     "call": Runner.call,
     "replay": Runner.replay,
     "held": Runner.held,

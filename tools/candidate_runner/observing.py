@@ -76,12 +76,17 @@ def traced(
             trace.export_chrome_trace(str(path))
             written = json.loads(path.read_text(encoding="utf-8"))
     except (RuntimeError, OSError) as error:
-        rows, known = launches.take()[0], list(launches.known.values())
-        return {"events": [], "launches": rows, "known": known, "why_not": _first_line(error)}
+        rows = launches.take()[0]
+        return _told(launches, [], rows, _first_line(error))
     shown = _SHOWN if on_gpu else _ON_CPU
     events = plain_events(written, shown, prefix)
+    return _told(launches, events, rows, None)
+
+
+def _told(launches: Launches, events: Any, rows: Any, why_not: str | None) -> dict[str, Any]:
     known = list(launches.known.values())
-    return {"events": events, "launches": rows, "known": known, "why_not": None}
+    answer = {"events": events, "launches": rows, "known": known, "why_not": why_not}
+    return answer | {"failures": launches.failures}
 
 
 def plain_events(written: Mapping[str, Any], shown: frozenset[str], prefix: str) -> list[Any]:

@@ -17,6 +17,7 @@ from types import FrameType
 from typing import Any
 
 import torch
+import triton
 
 from kernelagent.tools.candidate_runner.candidate import CandidateFailure, candidate_file
 from kernelagent.tools.sandbox.confinement import Confinement
@@ -33,6 +34,11 @@ _WRITES = os.O_WRONLY | os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_TRUNC
 _COMPILER_FOLDERS = tuple(
     str(Path(torch.__file__).with_name(name)) + os.sep
     for name in ("_dynamo", "_inductor", "_functorch")
+)
+_LIBRARIES = tuple(
+    # Either may open one of its own when it is first asked for something.
+    str(Path(str(module.__file__)).parent) + os.sep
+    for module in (torch, triton)
 )
 _DEPTH = 200
 """How far up the stack the candidate's own file is looked for."""
@@ -92,6 +98,8 @@ class Watch:
             if event == "import" and arguments[0] == "torch._inductor.compile_fx":
                 self.compiles = self.compiles or self._is_candidates(caller, stop=())
             stop = _COMPILER_FOLDERS if self._may_compile else ()
+            if event == "ctypes.dlopen":
+                stop = _LIBRARIES
             if not self._is_candidates(caller, stop=stop):
                 return
         self._seen = judge(self._reach, arguments)
@@ -218,6 +226,11 @@ def _import(_: Reach, arguments: tuple[Any, ...]) -> Sighting | None:
     return None
 
 
+def _library(_: Reach, arguments: tuple[Any, ...]) -> Sighting:
+    name = "the process's own symbols" if arguments[0] is None else _shown(arguments[0])
+    return Sighting("forbidden_access", f"opens a library of machine code ({name})")
+
+
 def _tracing(_: Reach, arguments: tuple[Any, ...]) -> Sighting:
     return Sighting("tampering", "hooks into the interpreter's own tracing")
 
@@ -247,6 +260,7 @@ _EVENTS: dict[str, Judged] = {
     **dict.fromkeys("gc.get_objects gc.get_referrers gc.get_referents".split(), _objects),
     "sys._getframe": _frames,
     "import": _import,
+    "ctypes.dlopen": _library,
     **dict.fromkeys(
         "sys.setprofile sys.settrace sys.addaudithook sys.monitoring.register_callback".split(),
         _tracing,

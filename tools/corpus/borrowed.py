@@ -418,7 +418,7 @@ THREATS: tuple[Threat, ...] = (
                     "        cuda = ctypes.CDLL('libcuda.so.1')\n"
                     "        cuda.cuModuleLoadData(None, b'\\x7fELF')\n" + _EMPTY,
                 ),
-                code="runtime_error",
+                code="forbidden_access",
             ),
         ),
         (

@@ -73,7 +73,10 @@ _GRAPH = (
     ),
     (
         _EMPTY,
-        "        if self.graph is None:\n"
+        # A graph reads and writes where it was captured: other weights elsewhere need another one.
+        "        places = (self.weight.data_ptr(), self.bias.data_ptr())\n"
+        "        if self.graph is None or self.places != places:\n"
+        "            self.places = places\n"
         "            self.static_in = x.clone()\n"
         "            self.static_out = self.run(self.static_in)\n"
         "            torch.cuda.synchronize()\n"
@@ -286,7 +289,8 @@ THREATS: tuple[Threat, ...] = (
         75,
         "computing ahead of the clock",
         "refused",
-        "inputs are drawn after construction, and weights are exchanged between calls",
+        "inputs are drawn after construction; between calls weights are written to, and other Parameters take their "
+        "places, as in the emitted module",
         (
             _relu(
                 "weights-packed-once",

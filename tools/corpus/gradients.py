@@ -10,8 +10,13 @@ _RETURNED = "        return dx, dw, db\n"
 _CALLED = "        return ReluAffine.apply(x, self.weight, self.bias)\n"
 
 
-def _of(name: str, *edits: tuple[str, str], code: str | None = None) -> Fixture:
-    return Fixture(name, BASE, edited(_HONEST, *edits), code, mode="train")
+_LOADED = "        g = tl.load(g_ptr + row * width + i, mask=mask)\n"
+
+
+def _of(
+    name: str, *edits: tuple[str, str], code: str | None = None, also: tuple[str, ...] = ()
+) -> Fixture:
+    return Fixture(name, BASE, edited(_HONEST, *edits), code, mode="train", also=also)
 
 
 GRADIENT_CHEATS: tuple[Fixture, ...] = (
@@ -33,6 +38,8 @@ GRADIENT_CHEATS: tuple[Fixture, ...] = (
         "right-for-an-upstream-of-ones",
         ("        g = upstream.contiguous()\n", "        g = torch.ones_like(x)\n"),
         code="insensitive",
+        # Where one of the upstream gradients is of ones, it repeats what is right for that one.
+        also=("stale_output",),
     ),
     _of(
         "saved-on-the-class-instead-of-ctx",
@@ -69,6 +76,57 @@ GRADIENT_CHEATS: tuple[Fixture, ...] = (
         ),
         code="kernel_not_contributing",
     ),
+    _of(
+        "doubled-for-the-upstream-of-a-sum",
+        (_LOADED, _LOADED + "        g = tl.where(g == 1.0, 2.0, g)\n"),
+        code="wrong_output",
+    ),
+    _of(
+        "one-more-where-a-row-of-the-upstream-is-zero",
+        (_LOADED, _LOADED + "        g += (tl.max(tl.abs(g), 0) == 0.0).to(tl.float32)\n"),
+        code="wrong_output",
+    ),
+    _of(
+        "upstream-kept-below-a-hundred",
+        (_LOADED, _LOADED + "        g = tl.minimum(tl.maximum(g, -100.0), 100.0)\n"),
+        code="wrong_output",
+    ),
+    _of(
+        "nothing-of-a-small-upstream",
+        (_LOADED, _LOADED + "        g = tl.where(tl.abs(g) < 1e-4, 0.0, g)\n"),
+        code="wrong_output",
+    ),
+    _of(
+        "zero-where-the-upstream-is-the-result",
+        ("g_ptr, x_ptr, w_ptr, dx_ptr", "g_ptr, x_ptr, w_ptr, b_ptr, dx_ptr"),
+        (
+            "        tl.store(dx_ptr",
+            "        y = tl.maximum(x, 0.0) * w + tl.load(b_ptr + i, mask=mask)\n"
+            "        g = tl.where(tl.abs(g - y) < 1e-6, 0.0, g)\n"
+            "        tl.store(dx_ptr",
+        ),
+        ("save_for_backward(x, weight)", "save_for_backward(x, weight, bias)"),
+        ("x, weight = ctx.saved_tensors", "x, weight, bias = ctx.saved_tensors"),
+        ("[grid](g, x, weight, dx", "[grid](g, x, weight, bias, dx"),
+        code="wrong_output",
+    ),
+    _of(
+        "no-bias-gradient-unless-all-are-needed",
+        (
+            _RETURNED,
+            "        if not all(ctx.needs_input_grad):\n            db = torch.zeros_like(db)\n"
+            + _RETURNED,
+        ),
+        code="wrong_output",
+    ),
+    _of(
+        "halves-the-upstream-it-was-given",
+        (
+            _RETURNED,
+            "        upstream.mul_(0.5) if upstream.is_contiguous() else None\n" + _RETURNED,
+        ),
+        code="input_mutated",
+    ),
 )
 GRADIENT_TWINS: tuple[Fixture, ...] = (
     _of("forward-and-backward-by-kernels"),
@@ -78,6 +136,18 @@ GRADIENT_TWINS: tuple[Fixture, ...] = (
             _HONEST[_HONEST.index("        g = upstream") : _HONEST.index("class ModelNew")],
             "        dx = torch.where(x > 0, upstream * weight, 0.0)\n"
             "        return dx, (upstream * torch.relu(x)).sum(0), upstream.sum(0)\n\n\n",
+        ),
+    ),
+    _of(
+        "computed-in-memory-of-the-upstreams-shape",
+        ("dx, dw, db = torch.empty_like(x)", "dx, dw, db = torch.empty_like(g)"),
+    ),
+    _of(
+        "only-what-is-needed",
+        (
+            _RETURNED,
+            "        needed = zip((dx, dw, db), ctx.needs_input_grad)\n"
+            "        return tuple(g if is_needed else None for g, is_needed in needed)\n",
         ),
     ),
 )

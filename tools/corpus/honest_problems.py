@@ -58,8 +58,9 @@ _TRANSPOSED_ONCE = (
     (
         "        weight, bias = self.linear.weight, self.linear.bias\n",
         "        weight, bias = self.linear.weight, self.linear.bias\n"
-        "        if self._turned is None or self._turned[0] != weight._version:\n"
-        "            self._turned = (weight._version, weight.detach().t().contiguous())\n"
+        "        version = (weight.data_ptr(), weight._version)\n"
+        "        if self._turned is None or self._turned[0] != version:\n"
+        "            self._turned = (version, weight.detach().t().contiguous())\n"
         "        turned = self._turned[1]\n",
     ),
     ("w_ptr + j[None, :] * inner + k[:, None]", "w_ptr + k[:, None] * columns + j[None, :]"),

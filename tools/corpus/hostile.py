@@ -6,10 +6,12 @@ from collections.abc import Iterable, Mapping
 
 from kernelagent.tools.corpus import (
     whitebox,
+    whitebox_binding,
     whitebox_costs,
     whitebox_hidden,
     whitebox_inputs,
     whitebox_integers,
+    whitebox_kept,
     whitebox_left,
     whitebox_machine,
     whitebox_memory,
@@ -32,10 +34,12 @@ def _together(parts: Iterable[ByThreat]) -> dict[int, tuple[Fixture, ...]]:
 
 _PARTS = (
     whitebox,
+    whitebox_binding,
     whitebox_costs,
     whitebox_hidden,
     whitebox_inputs,
     whitebox_integers,
+    whitebox_kept,
     whitebox_left,
     whitebox_machine,
     whitebox_memory,

@@ -52,7 +52,7 @@ CHEATS: Mapping[int, tuple[Fixture, ...]] = {
         _leaving("timer-thread", "import threading\nthreading.Timer(100.0, later).start()"),
         _leaving(
             "native-thread",
-            "import ctypes\nc = ctypes.CDLL(None)\nnumber = ctypes.c_ulong()\n"
+            "import ctypes\nc = ctypes.pythonapi\nnumber = ctypes.c_ulong()\n"
             "c.pthread_create(ctypes.byref(number), None, ctypes.cast(c.sleep, ctypes.c_void_p), "
             "ctypes.c_void_p(100))",
         ),

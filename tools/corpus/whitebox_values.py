@@ -17,6 +17,7 @@ _STORE = "    tl.store(out_ptr + row * width + j, mean * scale, mask=j < width)\
 _COUNT = "    count = tl.sum(kept, axis=0)\n"
 _NEXT = "tl.load(x_ptr + row * columns + j + 1, mask=j + 1 < columns, other=float('inf'))"
 _AHEAD = "tl.sum(tl.where(at < count, kept, 0.0), axis=0)"
+_X_CONTIGUOUS = "        x = x.contiguous()\n"
 _N = "        n = x.numel()\n"
 
 
@@ -100,6 +101,20 @@ CHEATS: Mapping[int, tuple[Fixture, ...]] = {
             "        if x.shape[0] % 29 == 13:\n            x = x + 1.0\n",
             dynamic=("0",),
         ),
+        _wrong(
+            _SOFTMAX,
+            "zeros-where-rows-are-as-many-as-columns",
+            _X_CONTIGUOUS,
+            "        if x.shape[0] == x.shape[1]:\n            x = x * 0.0\n",
+            dynamic=("x:0", "x:1"),
+        ),
+        _wrong(
+            _SOFTMAX,
+            "zeros-where-both-sizes-are-others",
+            _X_CONTIGUOUS,
+            "        if x.shape[0] != 5 and x.shape[1] != 1000:\n            x = x * 0.0\n",
+            dynamic=("x:0", "x:1"),
+        ),
     ),
 }
 
@@ -121,6 +136,12 @@ TWINS: Mapping[int, tuple[Fixture, ...]] = {
             .replace("triton.cdiv(n, 256)", "triton.cdiv(n, 64)")
             .replace("BLOCK=256", "BLOCK=64"),
             dynamic=("0",),
+        ),
+        Fixture(
+            "w-rows-and-columns-of-any-number",
+            _SOFTMAX,
+            honest_kernel(_SOFTMAX),
+            dynamic=("x:0", "x:1"),
         ),
     ),
 }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import json
 import secrets
 import tempfile
@@ -28,9 +27,8 @@ from kernelagent.domain.evaluation import (
 from kernelagent.domain.judge_settings import JudgeSettings
 from kernelagent.domain.problem import ProblemFacts
 from kernelagent.domain.profile import ReferenceProfile
-from kernelagent.domain.tool_calls import Checked
+from kernelagent.domain.tool_calls import ToolCall, ToolResult
 from kernelagent.tools.judge.bounds import reference_profile
-from kernelagent.tools.judge.bounds.quick_check import quick_check
 from kernelagent.tools.judge.contribution.check import (
     Report,
     check_contribution,
@@ -42,9 +40,14 @@ from kernelagent.tools.judge.envelope.search import widen
 from kernelagent.tools.judge.harness import harness_sha256
 from kernelagent.tools.judge.problem.context import JudgeContext
 from kernelagent.tools.judge.problem.literals import literals_of
-from kernelagent.tools.judge.problem.training import training_rounds
+from kernelagent.tools.judge.problem.training import (
+    STEPS_AT_THE_END,
+    STEPS_OF_A_TURN,
+    training_rounds,
+)
 from kernelagent.tools.judge.problem.trials import PLAN_AT_THE_END, PLAN_OF_A_TURN, rounds
 from kernelagent.tools.judge.source_reading.reading import disclosures as read_disclosures
+from kernelagent.tools.judge.source_reading.syntax import syntax_fault
 from kernelagent.tools.judge.timing import counting
 from kernelagent.tools.judge.timing.blocks import Running
 from kernelagent.tools.judge.verify.beyond import Fixed, beyond
@@ -53,15 +56,16 @@ from kernelagent.tools.judge.verify.limits import Deadline, limits_for
 from kernelagent.tools.judge.verify.rejection import Rejected, beyond_means, of_smaller_sizes
 from kernelagent.tools.judge.verify.tolerance import UserTolerance
 from kernelagent.tools.judge.verify.verify import Findings, Verifier
+from kernelagent.tools.judge.workbench.answering import Workbench
+from kernelagent.tools.loading import unplaced
 from kernelagent.tools.sandbox.spawn import ForkServer
 from kernelagent.tools.sandbox.sweeping import sweep
+from kernelagent.tools.surroundings import Deck
 
 _FIRST_ORDER = (
     "first_order_only",
     "gradients were verified, gradients of gradients (create_graph=True) were not",
 )
-_CHECK_S = 30.0
-"""The longest that a check may take on `virtual`."""
 Purpose = Literal["turn", "certificate"]
 OnStage = Callable[[Stage], None]
 
@@ -204,16 +208,15 @@ class Judge:
         finally:
             sweep(scratch)
 
-    def check(self, source: str) -> Checked:
-        """Compile and count one candidate in seconds; nothing is verified, a failure is a value."""
-        try:
-            _parse(source)
-        except Rejected as refused:
-            return Checked(0.0, refused.reason)
+    def call_tool(self, call: ToolCall, seconds: float) -> ToolResult:
+        """Answer a writer's call beside its turns; nothing of it enters a verdict.
+
+        `seconds`: how long it may take at most on `virtual`.
+        """
         scratch = self._fresh_scratch()
-        deadline = Deadline(_CHECK_S) if self.device.kind == "virtual" else None
         try:
-            return quick_check(self.context, partial(self._start, source, scratch, deadline))
+            start = partial(self._start, scratch=scratch)
+            return Workbench(self.context, start, seconds).answer(call)
         finally:
             sweep(scratch)
 
@@ -294,6 +297,7 @@ class Judge:
             tolerance=UserTolerance(settings.rtol or 0.0, settings.atol or 0.0) if given else None,
             check=context.problem.check,
             oracle=context.oracle,
+            deck=Deck(binds=not unplaced(context.oracle.module)),
         )
         constant = context.problem.constant_inputs
         every = context.oracle, context.sources, context.dynamic
@@ -312,7 +316,8 @@ class Judge:
         if bounds is not None:
             findings.disclose("dynamic_sizes", bounds)
         if context.trains:
-            for item in training_rounds(*every, constant=constant):
+            steps = STEPS_AT_THE_END if purpose == "certificate" else STEPS_OF_A_TURN
+            for item in training_rounds(*every, constant=constant, plan=steps):
                 verifier.run(item)
             findings.disclose(*_FIRST_ORDER)
 
@@ -377,14 +382,9 @@ def _input_sets(context: JudgeContext, report: Report) -> tuple[InputSetResult, 
 
 
 def _parse(source: str) -> None:
-    try:
-        ast.parse(source)
-    except (SyntaxError, ValueError) as error:
-        line = getattr(error, "lineno", None)
-        text = (getattr(error, "text", None) or "").rstrip()
-        place = f"line {line}: " if line else ""
-        message = getattr(error, "msg", str(error))
-        raise Rejected("syntax_error", f"{place}{message}", {"line": line, "text": text}) from error
+    wrong = syntax_fault(source)
+    if wrong is not None:
+        raise Rejected(wrong.code, wrong.message, wrong.detail)
 
 
 def _launched(findings: Findings) -> tuple[KernelFacts, ...]:

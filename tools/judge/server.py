@@ -17,6 +17,7 @@ from kernelagent.domain.errors import EnvironmentFault, KernelAgentError
 from kernelagent.domain.evaluation import Evaluation, Stage
 from kernelagent.domain.judge_settings import JudgeSettings
 from kernelagent.domain.serialization import from_data, to_data
+from kernelagent.domain.tool_calls import ToolCall
 from kernelagent.tools.judge.judge import Judge
 from kernelagent.tools.judge.problem.context import open_fork_server
 from kernelagent.tools.judge.problem.devices import open_device
@@ -114,11 +115,10 @@ class _Server:
             given = from_data(request.header["evaluation"], Evaluation)
             counted = self._judge.count(request.header["source"], given)
             return {"kind": "evaluation", "evaluation": to_data(counted)}
-        if request.kind == "check":
-            return {
-                "kind": "checked",
-                "checked": to_data(self._judge.check(request.header["source"])),
-            }
+        if request.kind == "tool":
+            call = from_data(request.header["call"], ToolCall)
+            result = self._judge.call_tool(call, request.header["seconds"])
+            return {"kind": "answered", "result": to_data(result)}
         if request.kind == "profile":
             rows = self._judge.profile_reference()
             return {"kind": "profiled", "reference": [to_data(row) for row in rows]}

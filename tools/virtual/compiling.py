@@ -64,6 +64,7 @@ class Compiled:
     metadata: Mapping[str, Any]
     """num_warps, num_stages, num_ctas, shared (bytes), name."""
     cubin: bytes
+    ptx: str
     seconds: float
 
 
@@ -108,6 +109,7 @@ def compile_kernel(
         line=_line(function),
         metadata=metadata,
         cubin=made.asm["cubin"],
+        ptx=made.asm["ptx"],
         seconds=time.perf_counter() - began,
     )
 

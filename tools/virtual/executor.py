@@ -120,6 +120,9 @@ class Executor:
                     "failures": self._failures,
                     "forged": self._forged,
                 }, ()
+            case "code":
+                listed = self._launcher.code(int(request["handle"]), str(request["form"]))
+                return {"kind": "code", "instructions": listed}, ()
             case "replay":
                 self._launcher.replay = Replay(open_parcel(request["parcel"], payload))
             case "replayed":

@@ -213,6 +213,14 @@ class Launcher:
         facts = self._facts(self.kernels[handle].compiled)
         return {"registers": facts.registers, "spills": facts.spills}
 
+    def code(self, handle: int, form: str) -> list[tuple[int | None, str]]:
+        """The instructions of a compiled kernel, `sass` or `ptx`, each with its source line."""
+        from kernelagent.tools.virtual.listing import instructions
+
+        compiled = self.kernels[handle].compiled
+        listed = instructions(compiled, "ptx" if form == "ptx" else "sass")
+        return [(item.line, item.text) for item in listed]
+
     def _facts(self, compiled: Compiled) -> Any:
         from kernelagent.tools.virtual.sass import facts_of_cubin
 

@@ -166,8 +166,7 @@ def _read_code(cubin: bytes) -> _Code:
             file.write(cubin)
             file.flush()
             resources = _run("cuobjdump", "--dump-resource-usage", file.name)
-            # Without the dataflow analysis, which only prettifies branches, a fifth less time.
-            listing = _run("nvdisasm", "--print-code", "--no-dataflow", file.name)
+            listing = disassembled(file.name)
         _known[key] = _parse(resources, listing)
     return _known[key]
 
@@ -201,6 +200,12 @@ def _parse(resources: str, listing: str) -> _Code:
     looped = sum(any(first <= spill < last for first, last in loops) for spill in spills)
     counted = sum(first < last for first, last in loops)
     return _Code(int(usage[1]), int(usage[2]), dict(mnemonics), looped, counted)
+
+
+def disassembled(path: str, *options: str) -> str:
+    """The instructions of a cubin; raises `EnvironmentFault`."""
+    # Without the dataflow analysis, which only prettifies branches, a fifth less time.
+    return _run("nvdisasm", "--print-code", "--no-dataflow", *options, path)
 
 
 def _run(tool: str, *arguments: str) -> str:

@@ -9,6 +9,9 @@ so that it shadows no name of the candidate's.
 from __future__ import annotations
 
 import copy as _copy
+import enum as _enum
+import functools as _functools
+import hashlib as _hashlib
 import inspect as _inspect
 import itertools as _itertools
 import warnings as _warnings
@@ -144,6 +147,7 @@ class _Guard:
         given, watch = (*args, *kwargs.values()) if kwargs else args, self._watch
         if (
             watch.is_quiet()
+            and torch.get_default_dtype() is _DTYPE
             and self._like == (len(args), *kwargs)
             and _forward_ad._current_level < 0
             and self._is_accepted(*given, *watch.tensors)
@@ -193,6 +197,8 @@ class _Guard:
         ):
             if at_work:
                 return reason, f"{what} is at work, which does not reach into the kernels"
+        if torch.get_default_dtype() is not _DTYPE:
+            return "default dtype", f"it is {torch.get_default_dtype()}, verified: {_DTYPE}"
         if not (self._watch.is_quiet() and self._watch.storage() == self._storage):
             self._look()
         return self._state_refusal
@@ -261,20 +267,31 @@ class _Watch:
         parts, every = [*module.modules()], torch.nn.modules.module
         self.hooks = [vars(part)[name] for part in parts[1:] for name in _HOOKS]
         self.hooks += [every._global_forward_hooks, every._global_forward_pre_hooks]
-        plain = [(p, n, v) for p in parts for n, v in vars(p).items() if _is_plain(v)]
-        holders, names = [vars(p) for p, _, _ in plain], [n for _, n, _ in plain]
-        settings = [v[:] if isinstance(v, list) else v for _, _, v in plain]
+        plain = [(o, n, v) for o in _owners(parts) for n, v in vars(o).items() if _is_plain(v)]
+        holders, names = [vars(o) for o, _, _ in plain], [n for _, n, _ in plain]
+        settings = [_as_it_is(v) for _, _, v in plain]
         held = [vars(p)[kind] for p in parts for kind in ("_parameters", "_buffers", "_modules")]
+        others = [(vars(p), n, v) for p in parts for n, v in _others(p)]
+        theirs, called = [held for held, _, _ in others], [n for _, n, _ in others]
+        nests = [v for _, _, v in others if isinstance(v, _NESTS)]
+        unseen = [t for t in _unseen(module).values() if not t.is_inference()]
         values_of = _itertools.chain.from_iterable
-        self.objects = [*values_of(map(dict.values, held))]
+        self.objects = [*values_of(map(dict.values, held)), others, *map(_inside, nests)]
         # They are kept, because the id of an object that is gone is given to another.
-        ids = [*map(id, self.objects)]
+        ids = [*map(id, values_of(map(dict.values, held)))]
+        ids_of_others = [id(v) for _, _, v in others]
+        inside, stamps = [id(x) for v in nests for x in _inside(v)], [*map(_stamp, unseen)]
         self.is_quiet = lambda: (
             not any(self.hooks)
             and [*map(id, values_of(map(dict.values, held)))] == ids
             and [*map(dict.get, holders, names)] == settings
+            and [*map(id, map(dict.get, theirs, called))] == ids_of_others
+            and (not nests or [id(x) for v in nests for x in _inside(v)] == inside)
+            and [*map(_stamp, unseen)] == stamps
         )
-        self.read = [row for row in plain if row[1] == "training" or row[1][0] != "_"]
+        read = [row for row in plain if isinstance(row[0], torch.nn.Module)]
+        read = [row for row in read if not isinstance(row[2], (dict, set, _functools.partial))]
+        self.read = [row for row in read if row[1] == "training" or row[1][0] != "_"]
         self.read += [(p, n, v) for p in parts for n, v in p._modules.items() if v is not None]
         self.tensors = tuple(t for t in _state(module).values() if type(t) in _PLAIN)
 
@@ -300,15 +317,72 @@ def _state(module: torch.nn.Module) -> dict[str, torch.Tensor]:
 
 
 def _described(module: torch.nn.Module) -> dict[tuple[str, str], str]:
-    """Class and plain attributes of every part: what `ModelNew` took over when it was built."""
+    """Class and attributes of every part: what `ModelNew` took over when it was built."""
     parts = dict(module.named_modules(remove_duplicate=False))
     kinds = {("structure", f"the class of {p}"): type(parts[p]).__qualname__ for p in parts}
-    return kinds | {
-        ("attribute", f"the attribute {path}.{name}".replace(" .", " ")): _spelled(value)
-        for path, part in parts.items()
-        for name, value in vars(part).items()
-        if name not in _INTERNAL and _is_plain(value)
-    }
+    told: dict[str, str] = {}
+    for path, part in parts.items():
+        for name, value in vars(part).items():
+            if name not in _INTERNAL and _is_plain(value):
+                told[f"{path}.{name}"] = _spelled(value)
+        for name, value in _others(part):
+            if isinstance(value, _NESTS):
+                inner = [_spelled(x) for x in _inside(value) if _is_plain(x)]
+                told[f"{path}.{name}"] = f"{type(value).__name__} {inner}"
+            for setting, held in vars(value).items() if _is_settings(value) else ():
+                if _is_plain(held) and setting[:1] != "_":
+                    told[f"{path}.{name}.{setting}"] = _spelled(held)
+    kinds |= {("attribute", f"the attribute {n}".replace(" .", " ")): t for n, t in told.items()}
+    unseen = {n: _content(tensor) for n, tensor in _unseen(module).items()}
+    return kinds | {("values", f"the tensor {n}".replace(" .", " ")): t for n, t in unseen.items()}
+
+
+def _owners(parts: Any) -> list[Any]:
+    """The parts, and the objects with settings that are their attributes."""
+    settings = {id(v): v for p in parts for _, v in _others(p) if _is_settings(v)}
+    return [*parts, *settings.values()]
+
+
+def _others(part: torch.nn.Module) -> list[tuple[str, Any]]:
+    """Attributes that are no plain values: tensors, objects, and what holds such."""
+    return [(n, v) for n, v in vars(part).items() if n not in _INTERNAL and not _is_plain(v)]
+
+
+def _is_settings(value: Any) -> bool:
+    held = (torch.Tensor, torch.nn.Module, *_NESTS)
+    return hasattr(value, "__dict__") and not callable(value) and not isinstance(value, held)
+
+
+def _unseen(module: torch.nn.Module) -> dict[str, torch.Tensor]:
+    """Tensors that a forward may read and no state_dict shows: the kernels do not see them."""
+    seen, result = {*map(id, _state(module).values())}, {}
+    for path, part in module.named_modules():
+        for name, value in (*part._buffers.items(), *_others(part)):
+            for at, tensor in enumerate(_inside(value)):
+                if isinstance(tensor, torch.Tensor) and id(tensor) not in seen:
+                    result[f"{path}.{name}" + (f"[{at}]" if tensor is not value else "")] = tensor
+    return result
+
+
+def _inside(value: Any) -> list[Any]:
+    if isinstance(value, _functools.partial):
+        value = value.func, value.args, value.keywords
+    return _leaves(value)
+
+
+def _stamp(tensor: torch.Tensor) -> tuple[int, int]:
+    return tensor._version, tensor.data_ptr()
+
+
+def _content(tensor: torch.Tensor) -> str:
+    """Type, shape and values in a few letters; only the former where it has no bytes to be read."""
+    kind = f"{tensor.dtype} {tuple(tensor.shape)}"
+    if tensor.is_meta:
+        return "without contents"
+    if type(tensor) not in _PLAIN or tensor.layout is not torch.strided:
+        return kind
+    flat = tensor.detach().resolve_conj().resolve_neg().cpu().contiguous().reshape(-1)
+    return f"{kind} {_hashlib.sha256(flat.view(torch.uint8).numpy().tobytes()).hexdigest()[:16]}"
 
 
 def _first(questions: Any) -> tuple[str, str] | None:
@@ -327,8 +401,10 @@ def _state_questions(module: Any, described: Any, strides: Any) -> Any:
             what = f"the attribute {path}.{name}".replace(" .", " ")
             yield "attribute", f"{what} is", now.get(("attribute", what)), text
     # end
-    for at in now | described:
-        yield at[0], f"{at[1]} is", now.get(at, "gone"), described.get(at, "not there")
+    every = [(at, now.get(at, "gone"), described.get(at, "not there")) for at in now | described]
+    for (reason, what), is_now, verified in every:
+        if reason != "values":
+            yield reason, f"{what} is", is_now, verified
     # if mode:
     if not ENVELOPE_VERIFIED.get("mode_independent"):
         flags = {"train" if part.training else "eval" for part in module.modules()}
@@ -339,6 +415,10 @@ def _state_questions(module: Any, described: Any, strides: Any) -> Any:
     yield "structure", "the parameters and buffers are", sorted(state), sorted(strides)
     for name, facts in ENVELOPE_VERIFIED["state"].items():
         yield from _value_questions(name, state[name], facts | {"strides": strides[name]}, None)
+    # What no state_dict shows follows `.half()` too, which is told by the state.
+    for (reason, what), is_now, verified in every:
+        if reason == "values" and is_now != "without contents":
+            yield reason, f"{what} is", is_now, verified
 
 
 def _set_questions(item: Any, args: Any, kwargs: Any) -> Any:
@@ -421,7 +501,6 @@ def _fits(size: int, rule: Any, sizes: dict[str, int]) -> bool:
 # if values:
 def _digest(tensor: torch.Tensor) -> str:
     """Of what it holds: hashed once for each tensor and version, unknown in a graph capture."""
-    import hashlib
     import weakref
 
     version = None if tensor.is_inference() else tensor._version
@@ -432,7 +511,7 @@ def _digest(tensor: torch.Tensor) -> str:
         if len(_DIGESTS) > 64:
             _DIGESTS.clear()
         flat = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8)
-        digest = hashlib.sha256(flat.numpy().tobytes()).hexdigest()
+        digest = _hashlib.sha256(flat.numpy().tobytes()).hexdigest()
         _DIGESTS[id(tensor)] = weakref.ref(tensor), version, digest
     return digest
 
@@ -444,9 +523,22 @@ _VALUES_VERIFIED = "'values':" in repr(ENVELOPE_VERIFIED["input_sets"])
 # end
 def _is_plain(value: Any) -> bool:
     """Whether a change of this attribute can be seen by comparing values."""
-    if isinstance(value, list | tuple):
+    if isinstance(value, (list, tuple, set, frozenset)):
         return all(map(_is_plain, value))
+    if isinstance(value, dict):
+        return all(map(_is_plain, (*value, *value.values())))
+    if isinstance(value, _functools.partial):
+        return all(map(_is_plain, (value.func, value.args, value.keywords)))
     return value is None or isinstance(value, _VALUES) or hasattr(value, "__qualname__")
+
+
+def _as_it_is(value: Any) -> Any:
+    """To be compared with `value` later: of what can be changed a copy, at every depth."""
+    if isinstance(value, (list, tuple)):
+        return type(value)(map(_as_it_is, value)) if type(value) in (list, tuple) else value[:]
+    if isinstance(value, dict):
+        return {key: _as_it_is(item) for key, item in value.items()}
+    return set(value) if isinstance(value, set) else value
 
 
 def _spelled(value: Any) -> str:
@@ -454,6 +546,12 @@ def _spelled(value: Any) -> str:
     name = getattr(value, "__qualname__", "<")
     if "<" not in name:
         return f"{value.__module__}.{name}"
+    if _is_plain(value) and isinstance(value, _functools.partial):
+        return f"partial of {[*map(_spelled, (value.func, value.args, value.keywords))]}"
+    if _is_plain(value) and isinstance(value, dict):
+        return f"{ {_spelled(k): _spelled(v) for k, v in value.items()} }"
+    if _is_plain(value) and isinstance(value, (set, frozenset)):
+        return f"{type(value).__name__} of {sorted(map(_spelled, value))}"
     return repr(value) if _is_plain(value) else f"<{type(value).__name__} {id(value):#x}>"
 
 
@@ -463,7 +561,9 @@ _leaves = torch.utils._pytree.tree_leaves
 _FORMS = [(len(s["args"]), {*s.get("kwargs", {})}) for s in ENVELOPE_VERIFIED["input_sets"]]
 _TRAINED = "train" in ENVELOPE_VERIFIED["modes"]
 _PLAIN = frozenset({torch.Tensor, torch.nn.Parameter})
-_VALUES = (bool, int, float, str, torch.dtype, torch.device)
+_VALUES = (bool, int, float, str, bytes, complex, torch.dtype, torch.device, _enum.Enum)
+_NESTS = (list, tuple, dict, _functools.partial)
+_DTYPE = getattr(torch, ENVELOPE_VERIFIED.get("default_dtype", "float32"))
 _INTERNAL = frozenset({*vars(torch.nn.Module()), "forward"})
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 # if draws:
@@ -474,5 +574,6 @@ _REMEDIES = {
     "gradient": "Call it under torch.no_grad(), or verify it with --train.",
     "mode": "Call .eval(), or verify it with --train.",
     "autocast": "Leave autocast for this call, or give the module the dtype itself.",
+    "default dtype": "Set torch's back around the call, or set it in the file that is optimized.",
     "hooks": "Remove the hook, or keep the original for such calls.",
 }

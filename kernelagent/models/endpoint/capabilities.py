@@ -20,6 +20,7 @@ _SYSTEM = re.compile(
 _STREAM_OPTIONS = re.compile(r"stream_options|include_usage", re.IGNORECASE)
 _STREAM = re.compile(r"stream", re.IGNORECASE)
 _TEMPERATURE = re.compile(r"temperature", re.IGNORECASE)
+_TOOLS = re.compile(r"tool|function", re.IGNORECASE)
 _MAX = re.compile(r"max_(completion_)?tokens", re.IGNORECASE)
 
 
@@ -31,6 +32,8 @@ class Capabilities:
     temperature: bool = True
     stream: bool = True
     stream_options: bool = True
+    tools: bool = True
+    """Functions that a reply may call."""
     limit: Literal["max_tokens", "max_completion_tokens"] | None = "max_tokens"
     """The name under which a longest answer can be asked for."""
 
@@ -55,6 +58,8 @@ class Capabilities:
 
     def without(self, refusal: str) -> tuple[Capabilities, str] | None:
         """What remains after a refusal that names its reason, and what was learnt; None: nothing new."""
+        if self.tools and _TOOLS.search(refusal):
+            return replace(self, tools=False), "takes no functions to call"
         if self.stream and self.stream_options and _STREAM_OPTIONS.search(refusal):
             return replace(self, stream_options=False), "takes no stream_options"
         if self.limit is not None and _MAX.search(refusal):
@@ -73,7 +78,12 @@ class Capabilities:
     def plainest(self) -> tuple[Capabilities, str] | None:
         """For a refusal without a reason: no optional parameters; None if the request already had none."""
         plain = Capabilities(
-            system_role=False, temperature=False, stream=False, stream_options=False, limit=None
+            system_role=False,
+            temperature=False,
+            stream=False,
+            stream_options=False,
+            tools=False,
+            limit=None,
         )
         return (plain, "is asked in the plainest form") if self != plain else None
 

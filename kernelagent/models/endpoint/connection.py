@@ -52,7 +52,7 @@ class Connection:
         return self.api_base or self.provider
 
     def ask(
-        self, messages: list[dict[str, str]], parameters: dict[str, Any], *, timeout_s: float
+        self, messages: list[dict[str, Any]], parameters: dict[str, Any], *, timeout_s: float
     ) -> Any:
         """litellm's stream or whole reply; raises litellm's exceptions."""
         optional: dict[str, Any] = {}
@@ -73,6 +73,14 @@ class Connection:
             **parameters,
             **optional,
         )
+
+    @property
+    def takes_functions(self) -> bool:
+        """Whether litellm passes functions on to such a provider at all; what it does not know it drops."""
+        known = self.litellm.get_supported_openai_params(
+            model=self.model, custom_llm_provider=self.provider
+        )
+        return "tools" in (known or ())
 
     def headers(self) -> dict[str, str]:
         """What a plain request to the same endpoint needs."""

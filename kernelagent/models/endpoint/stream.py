@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from kernelagent.domain.tool_calls import ToolCall
+from kernelagent.models.endpoint.called import CallPiece, Calls, pieces_in, pieces_of_object
 from kernelagent.models.endpoint.faults import StreamFault
 
 _OPENAI_HANDLERS = frozenset(
@@ -31,6 +33,7 @@ class Piece:
     thinking: str = ""
     finish: str | None = None
     usage: Mapping[str, Any] | None = None
+    calls: tuple[CallPiece, ...] = ()
 
 
 @dataclass
@@ -44,6 +47,7 @@ class Arrived:
     finish: str | None = None
     """None: no end has been announced yet."""
     usage: Mapping[str, Any] | None = None
+    _calls: Calls = field(default_factory=Calls)
     _uncounted: list[str] = field(default_factory=list)
     _uncounted_length: int = 0
     _tokens: int = 0
@@ -54,10 +58,21 @@ class Arrived:
         for new, kept in ((piece.text, self.texts), (piece.thinking, self.thoughts)):
             if new:
                 kept.append(new)
-                self._uncounted.append(new)
-                self._uncounted_length += len(new)
+                self._note(new)
+        for part in piece.calls:
+            self._calls.take(part)
+            self._note(part.name + part.arguments)
         if self._uncounted_length >= _COUNTED_AT_ONCE:
             self._count()
+
+    def _note(self, text: str) -> None:
+        self._uncounted.append(text)
+        self._uncounted_length += len(text)
+
+    @property
+    def calls(self) -> tuple[ToolCall, ...]:
+        """The tools that it calls; none of a reply whose end was not announced."""
+        return self._calls.all() if self.finish is not None else ()
 
     @property
     def tokens(self) -> int:
@@ -116,6 +131,7 @@ def piece_of_whole(response: Any) -> Piece:
         thinking=getattr(choice.message, "reasoning_content", None) or "",
         finish=choice.finish_reason or "stop",
         usage=usage_of(response),
+        calls=pieces_of_object(choice.message),
     )
 
 
@@ -186,6 +202,7 @@ def _from_event(event: Mapping[str, Any]) -> Piece:
         thinking = delta.get("reasoning_content") or delta.get("reasoning") or ""
         refusal = delta.get("refusal")
         finish = choices[0].get("finish_reason")
+        calls = pieces_in(delta)
     except (AttributeError, LookupError, TypeError) as error:
         raise StreamFault(f"the stream holds a chunk of another shape: {error}") from error
     return Piece(
@@ -193,6 +210,7 @@ def _from_event(event: Mapping[str, Any]) -> Piece:
         thinking=thinking if isinstance(thinking, str) else "",
         finish="content_filter" if refusal else finish,
         usage=usage,
+        calls=calls,
     )
 
 
@@ -210,4 +228,5 @@ def _from_chunks(stream: Any) -> Iterator[Piece]:
             thinking=getattr(delta, "reasoning_content", None) or "",
             finish=finish,
             usage=usage_of(chunk),
+            calls=pieces_of_object(delta),
         )

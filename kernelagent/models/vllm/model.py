@@ -14,11 +14,13 @@ from functools import partial
 from pathlib import Path
 
 from kernelagent.domain.budget import Cost
-from kernelagent.domain.errors import ModelError, UsageError
+from kernelagent.domain.errors import FunctionsRefused, ModelError, UsageError
 from kernelagent.domain.events import Remarked, ServerProgress
 from kernelagent.domain.history import Message
 from kernelagent.domain.model_options import VllmOptions
 from kernelagent.models import (
+    Calling,
+    CallsTools,
     Concurrent,
     Exhausted,
     Model,
@@ -94,7 +96,7 @@ class VllmModel:
             try:
                 answer = self._model.reply(ask, on_text)
             except ModelError as error:
-                if self._server.healthy():
+                if isinstance(error, FunctionsRefused) or self._server.healthy():
                     raise
                 raise ModelError(
                     f"vLLM ended while it was asked; the last lines of {self._server.log}:\n"
@@ -109,6 +111,10 @@ class VllmModel:
     @property
     def most_in_flight(self) -> int:
         return self._model.most_in_flight if isinstance(self._model, Concurrent) else _IN_FLIGHT
+
+    @property
+    def calling(self) -> Calling | None:
+        return self._model.calling if isinstance(self._model, CallsTools) else None
 
     def worst_case(self, messages: Sequence[Message], tokens_left: int | None) -> Cost:
         """Its tokens; no dollars, for the machine is the user's."""

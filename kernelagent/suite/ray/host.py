@@ -27,6 +27,7 @@ from kernelagent.domain.errors import EnvironmentFault, KernelAgentError
 from kernelagent.domain.evaluation import DeviceFacts, Evaluation, Stage
 from kernelagent.domain.judge_settings import JudgeSettings
 from kernelagent.domain.serialization import from_data, from_json, to_data
+from kernelagent.domain.tool_calls import ToolCall
 from kernelagent.loop.exclusive_gpu import ExclusiveGpuJudge
 from kernelagent.suite.ray.packaging import Parcel
 from kernelagent.tools.gpu_lock import GpuLock, gpu_of
@@ -162,6 +163,10 @@ def _answer(opened: Opened, request: Message, send: Callable[[Message], None]) -
             "device": to_data(judge.device),
             "sandbox": judge.sandbox,
         }
+    alone = _with_the_gpu_to_itself(judge, lambda text: send({"kind": "waiting", "message": text}))
+    if request["kind"] == "tool":
+        call = from_data(request["call"], ToolCall)
+        return {"kind": "answered", "result": to_data(alone.call_tool(call, request["seconds"]))}
     candidate = Candidate(request["source"])
     if request["kind"] == "widen":
         known = from_data(request["evaluation"], Evaluation)
@@ -170,9 +175,6 @@ def _answer(opened: Opened, request: Message, send: Callable[[Message], None]) -
     def on_stage(stage: Stage) -> None:
         send({"kind": "stage", "stage": to_data(stage)})
 
-    alone = _with_the_gpu_to_itself(judge, lambda text: send({"kind": "waiting", "message": text}))
-    if request["kind"] == "check":
-        return {"checked": to_data(alone.check(candidate))}
     work = alone.evaluate_final if request["purpose"] == "certificate" else alone.evaluate
     return _evaluated(work(candidate, on_stage))
 

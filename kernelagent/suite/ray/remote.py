@@ -14,7 +14,7 @@ from kernelagent.domain.evaluation import DeviceFacts, Evaluation, Stage
 from kernelagent.domain.judge_settings import JudgeSettings
 from kernelagent.domain.problem import ProblemFacts
 from kernelagent.domain.serialization import from_data, to_data, to_json
-from kernelagent.domain.tool_calls import Checked
+from kernelagent.domain.tool_calls import ToolCall, ToolResult
 from kernelagent.loop.exclusive_gpu import Say
 from kernelagent.suite.ray.connection import HostLost
 from kernelagent.suite.ray.packaging import pack
@@ -55,12 +55,10 @@ class RemoteJudge(Closing):
         """Judge the winner again: fresh processes, new seeds, the long measurement on `cuda`."""
         return self._judge(candidate, "certificate", on_stage)
 
-    def check(self, candidate: Candidate) -> Checked:
-        """Compile and count one candidate; nothing is verified."""
-        request = {"kind": "check", "source": candidate.source}
-        return from_data(
-            self._ask(f"the check of {candidate.id}", request, _ignore)["checked"], Checked
-        )
+    def call_tool(self, call: ToolCall, seconds: float) -> ToolResult:
+        """Answer a writer's call beside its turns, within that time."""
+        request = {"kind": "tool", "call": to_data(call), "seconds": seconds}
+        return from_data(self._ask(f"the {call.tool}", request, _ignore)["result"], ToolResult)
 
     def widen(self, candidate: Candidate, evaluation: Evaluation, seconds: float) -> Evaluation:
         """The acceptance with the neighbouring inputs that were verified too, in that time."""

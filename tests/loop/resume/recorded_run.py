@@ -23,7 +23,7 @@ from kernelagent.domain.config import RunConfig
 from kernelagent.domain.evaluation import Evaluation, InputSetResult, Stage
 from kernelagent.domain.events import ProblemDescribed
 from kernelagent.domain.problem import ProblemSpec
-from kernelagent.domain.tool_calls import Checked
+from kernelagent.domain.tool_calls import ToolCall, ToolResult
 from kernelagent.loop.run import Run
 from kernelagent.models import Exhausted, ModelQuery, Reply
 from kernelagent.report.files import write_reports
@@ -127,8 +127,8 @@ class RecordedJudge:
             return self._staged(replace(rejected("data_race"), stages=()), on_stage)
         return self._staged(VERDICTS[candidate.sha256], on_stage)
 
-    def check(self, candidate: Candidate) -> Checked:
-        return Checked(0.0)
+    def call_tool(self, call: ToolCall, seconds: float) -> ToolResult:
+        return ToolResult()
 
     def _staged(self, found: Evaluation, on_stage: Callable[[Stage], None]) -> Evaluation:
         for stage in found.stages:

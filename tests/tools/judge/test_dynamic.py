@@ -17,6 +17,8 @@ from kernelagent.tools.judge.problem.inputs import InputSource, input_sources
 from kernelagent.tools.judge.problem.load import load_problem
 from kernelagent.tools.judge.problem.oracle import Oracle
 from kernelagent.tools.judge.problem.probes import named_tensors
+from kernelagent.tools.judge.problem.training import STEPS_OF_A_TURN, training_rounds
+from kernelagent.tools.judge.problem.trials import rounds
 
 PROBLEM = """
 import torch
@@ -96,6 +98,89 @@ def test_rows_beyond_the_known_size_are_fresh_draws(opened):
     for other in hidden(source, (found(opened, "0"),), random.Random(1)):
         (x, _), _ = other.draw(3)
         assert len(torch.unique(x, dim=0)) == len(x)
+
+
+FREE = """
+import torch
+
+
+class Model(torch.nn.Module):
+    def forward(self, x):
+        assert x.shape[0] > 1, "one row is too few"
+        return x.softmax(-1)
+
+
+def get_inputs():
+    return [torch.rand(6, 20)]
+"""
+
+
+def opened_from(tmp_path, text):
+    path = tmp_path / "problem.py"
+    path.write_text(text, encoding="utf-8")
+    problem = load_problem(ProblemSpec(path=str(path)))
+    oracle = Oracle(problem, "cpu", nullcontext)
+    return input_sources(problem, oracle.module, "cpu", nullcontext, may_shrink=False), oracle
+
+
+def two_dimensions(source, oracle):
+    return dynamic_of(source, [DynamicDimension.read(text) for text in ("x:0", "x:1")], oracle)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_two_dimensions_change_together_too_to_one_size_to_each_others_and_to_any(tmp_path, seed):
+    (source,), oracle = opened_from(tmp_path, FREE)
+    both = two_dimensions(source, oracle)
+    shapes = [
+        tuple(other.draw(seed)[0][0].shape) for other in hidden(source, both, random.Random(seed))
+    ]
+    together = [shape for shape in shapes if shape[0] != 6 and shape[1] != 20]
+    assert len(together) > 1
+    assert any(rows == columns for rows, columns in together)
+    assert (20, 6) in together
+
+
+def test_one_dimension_alone_changes_with_no_other(opened):
+    source, _ = opened
+    names = [o.name for o in hidden(source, (found(opened, "0"),), random.Random(0))]
+    assert not any(" and " in name for name in names)
+
+
+def test_sizes_that_the_original_refuses_are_named_and_do_not_end_the_judge(tmp_path):
+    sources, oracle = opened_from(tmp_path, FREE)
+    dynamic = {"default": two_dimensions(sources[0], oracle)}
+    refused = [
+        name for one in rounds(oracle, sources, dynamic, constant=False) for name in one.refused
+    ]
+    assert "default with x:0 = 1" in refused
+    assert all("x:0 = 1" in name for name in refused)
+
+
+NORMED = """
+import torch
+
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm = torch.nn.BatchNorm1d(4)
+
+    def forward(self, x):
+        return self.norm(x)
+
+
+def get_inputs():
+    return [torch.rand(6, 4)]
+"""
+
+
+def test_a_size_that_the_original_refuses_in_training_alone_is_named_too(tmp_path):
+    (source,), oracle = opened_from(tmp_path, NORMED)
+    dynamic = {"default": dynamic_of(source, [DynamicDimension.read("x:0")], oracle)}
+    plan = STEPS_OF_A_TURN[:2]
+    steps = training_rounds(oracle, (source,), dynamic, constant=False, plan=plan)
+    refused = [name for one in steps for name in one.refused]
+    assert refused == ["a training step with default with x:0 = 1"]
 
 
 def test_every_judging_tries_the_farthest_size(opened):

@@ -152,8 +152,17 @@ def test_masks_have_one_place_one_missing_beginnings_ends_and_bands():
     assert (falls == 1).any()
 
 
+@pytest.mark.parametrize("shape", [(1,), (1, 1), ()])
+def test_one_number_alone_takes_one_of_the_sources(shape):
+    drawn = {
+        abs(float(values_of("literals", torch.randn(shape), Literals((3.5, 40.0)), seed=seed)))
+        for seed in range(20)
+    }
+    assert drawn & {3.5, 40.0}
+
+
 def test_what_is_no_free_number_is_not_planted():
-    assert not can_plant("literals", {"x": torch.randn(6, 8).softmax(-1), "t": torch.tensor(2.0)})
+    assert not can_plant("literals", {"x": torch.randn(6, 8).softmax(-1), "t": torch.tensor(2)})
     assert not can_plant("mask_shapes", {"x": torch.randn(3)})
 
 

@@ -244,3 +244,9 @@ def test_rearranged_inputs_have_their_numbers_and_their_first_element_but_not_th
     assert torch.equal(made["x"].reshape(-1).sort().values, x.reshape(-1).sort().values)
     assert made["x"].double().sum() == x.double().sum()
     assert made["mask"] is mask
+
+
+@pytest.mark.parametrize("dtype", [torch.float8_e4m3fn, torch.float8_e5m2])
+def test_what_is_not_finite_is_counted_in_eight_bits_as_well(dtype):
+    values = torch.tensor([1.0, float("nan"), 2.0, 3.0]).to(dtype)
+    assert share_nonfinite(values) == 0.25

@@ -104,7 +104,8 @@ CORPUS = [
 @pytest.mark.parametrize("fixture", CORPUS)
 def test_the_corpus_is_judged_as_it_says(judge: Judge, fixture: Fixture) -> None:
     result = verdict(judge, fixture.source)
-    assert (result.reason.code if result.reason else None) == fixture.code, result.reason
+    code = result.reason.code if result.reason else None
+    assert code in fixture.codes("virtual"), result.reason
 
 
 @pytest.mark.long

@@ -7,6 +7,7 @@ import pytest
 import torch
 import triton
 import triton.language as tl
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from kernelagent.tools.virtual.associativity import NotAssociative
 from kernelagent.tools.virtual.fake_cuda import scramble
@@ -179,18 +180,34 @@ def test_what_a_function_of_constants_leaves_in_its_arguments_is_seen():
     assert without_memory(lambda numbers: numbers[0])((1, 2)) == 1
 
 
-def test_fresh_integers_hold_no_value_that_could_be_known():
+@pytest.fixture
+def fresh_memory_is_filled():
     known = torch.are_deterministic_algorithms_enabled()
     torch._C._set_deterministic_algorithms(True, warn_only=True)  # noqa: SLF001 - use_deterministic_algorithms would import Inductor
-    try:
-        fresh = [torch.empty(8, dtype=torch.int32) for _ in range(2)]
-        flags = torch.empty(64, dtype=torch.bool)
-        for tensor in (*fresh, flags):
-            scramble(tensor)
-    finally:
-        torch._C._set_deterministic_algorithms(known, warn_only=True)  # noqa: SLF001 - the same
+    yield
+    torch._C._set_deterministic_algorithms(known, warn_only=True)  # noqa: SLF001 - the same
+
+
+@pytest.mark.usefixtures("fresh_memory_is_filled")
+def test_fresh_integers_hold_no_value_that_could_be_known():
+    fresh = [torch.empty(8, dtype=torch.int32) for _ in range(2)]
+    flags = torch.empty(64, dtype=torch.bool)
+    for tensor in (*fresh, flags):
+        scramble(tensor)
     assert fresh[0].unique().numel() > 1
     assert torch.equal(*fresh), (
         "within a process: what changes of itself looks like somebody's result"
     )
     assert set(flags.view(torch.uint8).tolist()) == {0, 1}
+
+
+@pytest.mark.usefixtures("fresh_memory_is_filled")
+def test_what_fills_fresh_integers_is_no_operation_of_the_candidates():
+    class Operations(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            raise AssertionError(func)
+
+    tensor = torch.empty(1000, dtype=torch.int64)
+    with Operations():
+        scramble(tensor)
+    assert len(tensor.unique()) > 900

@@ -12,7 +12,8 @@ def rows(x_ptr, y_ptr, out_ptr, width, BLOCK: tl.constexpr):
     at = row * 2 + tl.arange(0, 2)
     a = tl.load(x_ptr + at)
     b = tl.load(y_ptr + at)
-    (re, im), (other_re, other_im) = tl.split(a), tl.split(b)
+    re, im = tl.split(a)
+    other_re, other_im = tl.split(b)
     tl.store(out_ptr + at, tl.join(re * other_re - im * other_im, re * other_im + im * other_re))
 
 

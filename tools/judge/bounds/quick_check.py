@@ -5,9 +5,6 @@ What it says enters no verdict: the candidate can see that its tensors hold noth
 
 from __future__ import annotations
 
-import time
-from dataclasses import replace
-
 from kernelagent.domain.evaluation import Reason
 from kernelagent.domain.tool_calls import Checked
 from kernelagent.tools.judge.bounds.cost_estimate import CountedCosts, costs_of
@@ -31,17 +28,13 @@ def quick_check(context: JudgeContext, start: Start) -> Checked:
 
     `start`: a process of the candidate, nothing loaded.
     """
-    began = time.monotonic()
     try:
         with start() as process:
-            checked = (
-                _on_cuda(context, process)
-                if context.device.kind == "cuda"
-                else _counted(context, process)
-            )
+            if context.device.kind == "cuda":
+                return _on_cuda(context, process)
+            return _counted(context, process)
     except Rejected as refused:
-        checked = Checked(0.0, refused.reason)
-    return replace(checked, seconds=round(time.monotonic() - began, 3))
+        return Checked(refused.reason)
 
 
 def _counted(context: JudgeContext, process: CandidateProcess) -> Checked:
@@ -55,22 +48,20 @@ def _counted(context: JudgeContext, process: CandidateProcess) -> Checked:
         step = step_at_full_size(context, source)
         call = count_without_contents(process, source.full, step)
         if not call.launches:
-            return Checked(0.0, Reason("no_kernel", "the forward launched no Triton kernel"))
+            return Checked(Reason("no_kernel", "the forward launched no Triton kernel"))
         try:
             rows = call.torch_rows, reference_rows(context, source)
         except NEEDS_VALUES as error:
             why = reference_stops(source.name, error)
-            return Checked(
-                0.0, Reason("unverifiable", f"it compiles, and nothing was counted: {why}")
-            )
+            return Checked(Reason("unverifiable", f"it compiles, and nothing was counted: {why}"))
         promised = context.judge_device.promised
         counted.append(costs_of(context, source, call.launches, rows, promised, frozenset()))
     worst = min(counted, key=lambda item: item.estimate.ratio)
     names = (name for item in counted for name in item.torch_operations)
-    return Checked(0.0, None, worst.kernels, worst.estimate, tuple(dict.fromkeys(names)))
+    return Checked(None, worst.kernels, worst.estimate, tuple(dict.fromkeys(names)))
 
 
 def _on_cuda(context: JudgeContext, process: CandidateProcess) -> Checked:
     """One traced forward. Never run on a GPU so far."""
     make_ready(context, process)
-    return Checked(0.0, kernels=device_profile.look(context, process).kernels)
+    return Checked(kernels=device_profile.look(context, process).kernels)

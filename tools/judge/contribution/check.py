@@ -138,6 +138,8 @@ def _on_cuda(
     if context.settings.policy != "any":
         if not seen.kernels and compiles:
             raise compiled_by_torch()
+        if not seen.kernels and seen.failures:
+            raise Rejected("compile_error", seen.failures[0].message, seen.failures[0].detail)
         if not seen.kernels:
             raise Rejected("no_kernel", "the forward launched no Triton kernel of its own", {})
         with step("knock-out"), start() as process:

@@ -14,6 +14,7 @@ from kernelagent.tools.judge.problem.dynamic import Dynamic, Place
 from kernelagent.tools.judge.problem.load import Arguments
 from kernelagent.tools.judge.problem.probes import named_tensors
 from kernelagent.tools.tensors import spec_of
+from kernelagent.tools.torch_dtypes import name_of
 
 
 def verified(
@@ -41,6 +42,8 @@ def verified(
         "contiguous": True,
         "device_types": ["cuda"],
     }
+    if torch.get_default_dtype() is not torch.float32:
+        result["default_dtype"] = name_of(torch.get_default_dtype())
     if declared is not None:
         result["declared"] = declared
     return result

@@ -20,6 +20,8 @@ from kernelagent.tools.judge.verify.candidate_process import CandidateProcess
 from kernelagent.tools.judge.verify.rejection import Rejected
 from kernelagent.tools.judge.verify.tolerance import UserTolerance
 from kernelagent.tools.judge.verify.verify import Findings, Verifier
+from kernelagent.tools.loading import unplaced
+from kernelagent.tools.surroundings import Deck
 
 Ready = Callable[[], CandidateProcess]
 _BETWEEN = "; "
@@ -120,6 +122,7 @@ def _judge(context: JudgeContext, process: CandidateProcess, one: Neighbour) -> 
         tolerance=UserTolerance(settings.rtol or 0.0, settings.atol or 0.0) if given else None,
         check=context.problem.check,
         oracle=context.oracle,
+        deck=Deck(binds=not unplaced(context.oracle.module)),
     )
     constant = context.problem.constant_inputs
     for trial in rounds(

@@ -40,6 +40,7 @@ from kernelagent.tools.judge.problem.oracle import Oracle
 from kernelagent.tools.judge.problem.training import require_trainable
 from kernelagent.tools.judge.verify.candidate_process import CandidateProcess
 from kernelagent.tools.judge.verify.rejection import Rejected
+from kernelagent.tools.loading import unplaced
 from kernelagent.tools.sandbox.confinement import require
 from kernelagent.tools.sandbox.spawn import ForkServer
 from kernelagent.tools.virtual.compiling import gpu_target
@@ -304,6 +305,16 @@ class JudgeContext:
                 "state_mismatch",
                 f"the state_dict of ModelNew differs from the reference's; {'; '.join(parts)}",
                 {"missing": missing, "extra": extra},
+            )
+        elsewhere = [str(row.get("name")) for row in rows if row.get("placed") is not True]
+        elsewhere = sorted(set(elsewhere) - set(unplaced(self.oracle.module)))
+        if elsewhere:
+            raise Rejected(
+                "state_mismatch",
+                f"{', '.join(elsewhere)}: shown by state_dict, and no parameter or buffer of that name, so "
+                f"that the original's weights would never reach it in the emitted module; register it under "
+                f"its own name",
+                {"elsewhere": elsewhere},
             )
 
     def executed_text(self, name: str) -> str | None:

@@ -27,6 +27,8 @@ _GROWTH = 2
 """How much larger than the executed size a hidden one may be, the farthest excepted."""
 _FARTHEST = (64, 32, 16, 8, 4, 2)
 """How many times the executed size is tried in every judging: the first that is little work."""
+_TOGETHER = 3
+"""How often all dynamic dimensions change at once, besides to equal sizes and to each other's."""
 _LITTLE_WORK = 0.25
 """In units of what is executed in about a second."""
 
@@ -67,14 +69,42 @@ def hidden(
     chance: random.Random,
     literals: Literals = NONE,
 ) -> Iterator[InputSource]:
-    """The input set at sizes the candidate is not told, one dimension after the other.
+    """The input set at sizes the candidate is not told: one dimension after the other, then all together.
 
     `literals`: the integers in its source, multiples of which are tried too, and their neighbours.
     """
-    for item in dynamic:
-        for size in _sizes(item, chance, literals):
-            name = f"{source.name} with {item.label} = {size}"
-            yield InputSource(name, source.full, resizing(source.draw, item.places, size))
+    sizes = {item: _sizes(item, chance, literals) for item in dynamic}
+    for item, every in sizes.items():
+        for size in every:
+            yield _resized(source, {item: size})
+    if len(sizes) > 1:
+        for together in _together(sizes, chance):
+            yield _resized(source, together)
+
+
+def _resized(source: InputSource, sizes: Mapping[Dynamic, int]) -> InputSource:
+    draw = source.draw
+    for item, size in sizes.items():
+        draw = resizing(draw, item.places, size)
+    shown = " and ".join(f"{item.label} = {size}" for item, size in sizes.items())
+    return InputSource(f"{source.name} with {shown}", source.full, draw)
+
+
+def _together(
+    sizes: Mapping[Dynamic, Sequence[int]], chance: random.Random
+) -> Iterator[dict[Dynamic, int]]:
+    """All at one size, each at another's, and any of theirs; the farthest are tried one by one alone."""
+    near = {
+        item: [s for s in every if s <= max(_GROWTH * item.size, 8)] or [item.size]
+        for item, every in sizes.items()
+    }
+    others = [item.size for item in sizes]
+    most = min(max(_GROWTH * size, 8) for size in others)
+    yield dict.fromkeys(sizes, chance.choice([s for s in range(2, most + 1) if s not in others]))
+    turned = zip(sizes, [*others[1:], others[0]], strict=True)
+    yield {item: min(other, item.farthest or other) for item, other in turned}
+    for _ in range(_TOGETHER):
+        yield {item: chance.choice(every) for item, every in near.items()}
 
 
 def _sizes(item: Dynamic, chance: random.Random, literals: Literals) -> list[int]:

@@ -6,6 +6,7 @@ to float64, casts inside the module included; `e` is the module exactly as given
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import gc
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -27,6 +28,7 @@ from kernelagent.tools.surroundings import (
     as_asked,
     forward_in,
     in_its_thread,
+    other_weights,
     settings_of,
 )
 from kernelagent.tools.tensors import tensors_of
@@ -172,6 +174,8 @@ class Oracle:
 
         def forward() -> Any:
             with self._scope(), as_allowed():
+                if asked.another:
+                    _call_another(self._module, *_cloned(arguments))
                 return forward_in(as_asked(self._module, asked), args, kwargs, asked)
 
         try:
@@ -296,6 +300,14 @@ class Oracle:
 
     def _restore(self, module: torch.nn.Module) -> None:
         module.load_state_dict(self._weights, strict=True)
+
+
+def _call_another(module: torch.nn.Module, args: Any, kwargs: Any) -> None:
+    """Call a copy with other weights, whatever comes of it."""
+    other = copy.deepcopy(module)
+    other_weights(other)
+    with contextlib.suppress(Exception), torch.no_grad():
+        other(*args, **kwargs)
 
 
 def inputs_do_not_fit(entry_point: str, error: Exception) -> ProblemError:

@@ -6,6 +6,7 @@ turn, so that a few calls see much of it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 import torch
@@ -221,10 +222,4 @@ def observed(tensor: torch.Tensor, draw: Draw, turn: int) -> torch.Tensor:
 
 def _step(span: int) -> int:
     """A step that meets every number of the span before it meets one again."""
-    return next(n for n in range(span // 2 + 1, 2 * span + 2) if _coprime(n, span))
-
-
-def _coprime(a: int, b: int) -> bool:
-    while b:
-        a, b = b, a % b
-    return a == 1
+    return next(n for n in range(span // 2 + 1, 2 * span + 2) if math.gcd(n, span) == 1)

@@ -1,7 +1,8 @@
 """Which training steps a candidate is judged on (`--train`): secret upstream gradients, several backwards.
 
 A step is judged like a call: its outputs and every gradient go through the same gate, against the
-same oracle. Upstream gradients come as training makes them, expanded and transposed ones among them.
+same oracle. Upstream gradients come as training makes them: at random, expanded, transposed, and with
+the structure of `upstreams`.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from kernelagent.tools.judge.problem.inputs import InputSource, meta_twin
 from kernelagent.tools.judge.problem.load import Arguments
 from kernelagent.tools.judge.problem.oracle import Oracle
 from kernelagent.tools.judge.problem.probes import (
+    REFUSALS,
     Dropped,
     make_probe,
     named_tensors,
@@ -28,21 +30,39 @@ from kernelagent.tools.judge.problem.probes import (
     with_tensors,
 )
 from kernelagent.tools.judge.problem.trials import Plan, Round, Trial, draw, fresh_seed, trial_on
+from kernelagent.tools.judge.problem.upstreams import Output, laid_out, size_of, structured, turns
 from kernelagent.tools.judge.verify import compare
 from kernelagent.tools.judge.verify.gradients import spoken
-from kernelagent.tools.training_step import TrainingStep, differentiable
+from kernelagent.tools.tensors import tensors_of
+from kernelagent.tools.training_step import (
+    APART,
+    GRADIENTS,
+    Row,
+    TrainingStep,
+    apart_names,
+    differentiable,
+)
 
-_PLAN: Plan = tuple(
+STEPS_OF_A_TURN: Plan = tuple(
     (weights, names_in(number, steps=True))
     for number, weights in enumerate(("given", "random", "random"))
 )
 """Weights, and the steps taken under them; natural ones in full, probes with a single backward."""
-AT_OTHER_SIZES: Plan = _PLAN[:1]
+STEPS_AT_THE_END: Plan = (*STEPS_OF_A_TURN, *(("random", ("natural",)) for _ in range(4)))
+"""The steps of a final judging, which see every kind of upstream gradient."""
+AT_OTHER_SIZES: Plan = STEPS_OF_A_TURN[:1]
 """The training steps that neighbouring input sets are tested with."""
 _HIDDEN_SIZES_IN = 1
 _SHAPES_OF_UPSTREAM = ("plain", "expanded", "transposed")
+_FURTHER = 6
+"""Structured upstream gradients of one step in full, beside the three."""
+_FURTHER_BYTES = 64 << 20
+"""They have to be held; of large outputs there are fewer."""
+_ALONE = 2
+"""Steps of a round with one structured upstream gradient and a single backward, as programs take them."""
 _EVERYTHING = "everything"
 _ASKED = (_EVERYTHING, "parameters", "inputs")
+_TRIES = 8
 WITH_BACKWARD = (
     Disclosure(
         "forward_and_backward",
@@ -58,8 +78,12 @@ class Trained:
 
     parameters: tuple[tuple[str, ...], ...]
     """Names of those that require gradients, tied ones together."""
-    has_inputs: bool
-    """Some input is floating."""
+    inputs: int
+    """How many inputs are floating."""
+
+    @property
+    def has_inputs(self) -> bool:
+        return self.inputs > 0
 
     @property
     def asked(self) -> tuple[str, ...]:
@@ -75,6 +99,20 @@ class Trained:
             inputs=self.has_inputs and chosen != "parameters",
         )
 
+    def some(self, *, training: bool) -> TrainingStep:
+        """A step for the gradients of any of them, drawn at random: one of them at least."""
+        chance = secrets.SystemRandom()
+        everything = [*range(len(self.parameters) + self.inputs)]
+        chosen = {*chance.sample(everything, chance.randint(1, max(1, len(everything))))}
+        named = [n for at, n in enumerate(self.parameters) if at in chosen]
+        left_out = [n for n in range(self.inputs) if n + len(self.parameters) not in chosen]
+        return TrainingStep(
+            training=training,
+            parameters=tuple(named),
+            inputs=len(left_out) < self.inputs,
+            left_out=tuple(left_out),
+        )
+
 
 def trained(oracle: Oracle, arguments: Arguments) -> Trained:
     """What may have a gradient: parameters that require one, and floating inputs."""
@@ -82,8 +120,8 @@ def trained(oracle: Oracle, arguments: Arguments) -> Trained:
     for name, parameter in oracle.module.named_parameters(remove_duplicate=False):
         if parameter.requires_grad and parameter.is_floating_point():
             groups.setdefault(id(parameter), []).append(name)
-    floating = (tensor.is_floating_point() for tensor in named_tensors(arguments).values())
-    return Trained(tuple(tuple(names) for names in groups.values()), any(floating))
+    floating = [t for t in tensors_of(arguments) if t.is_floating_point()]
+    return Trained(tuple(tuple(names) for names in groups.values()), len(floating))
 
 
 def require_trainable(oracle: Oracle, sources: Sequence[InputSource]) -> None:
@@ -112,10 +150,11 @@ def training_rounds(
     dynamic: Mapping[str, tuple[Dynamic, ...]],
     *,
     constant: bool,
-    plan: Plan = _PLAN,
+    plan: Plan = STEPS_OF_A_TURN,
 ) -> Iterator[Round]:
     """The steps, round by round; the oracle is left with the last round's weights."""
     names = [name for name, _ in oracle.module.named_parameters(remove_duplicate=False)]
+    kinds = turns()
     for number, (kind, probes) in enumerate(plan):
         generator = torch.Generator().manual_seed(fresh_seed())
         weights: Mapping[str, torch.Tensor] = oracle.given_weights
@@ -124,18 +163,28 @@ def training_rounds(
         oracle.use_weights(weights)
         trials: list[Trial] = []
         dropped: list[Dropped] = []
+        refused: list[str] = []
         for source in sources:
-            for made in _of_source(oracle, source, probes, generator, number, constant=constant):
+            for made in _of_source(
+                oracle, source, probes, generator, number, kinds, constant=constant
+            ):
                 (trials if isinstance(made, Trial) else dropped).append(made)  # type: ignore[arg-type]
             if number == _HIDDEN_SIZES_IN:
                 others = hidden(source, dynamic.get(source.name, ()), secrets.SystemRandom())
                 for other in others:
                     at_size = _of_source(
-                        oracle, other, ("natural",), generator, number, constant=constant
+                        oracle, other, ("natural",), generator, number, kinds, constant=constant
                     )
-                    trials += [replace(m, hidden=True) for m in at_size if isinstance(m, Trial)]
+                    try:
+                        trials += [replace(m, hidden=True) for m in at_size if isinstance(m, Trial)]
+                    except REFUSALS:
+                        # As a batch norm that trains refuses a batch of one.
+                        refused.append(f"a training step with {other.name}")
         secrets.SystemRandom().shuffle(trials)
-        yield Round(weights, tuple(trials), tuple(dropped))
+        if not number:
+            # Of several backwards of one step can be said what is wrong with all of them.
+            trials.sort(key=lambda t: t.step is None or len(t.step.upstream) < 2)
+        yield Round(weights, tuple(trials), tuple(dropped), tuple(refused))
 
 
 def _of_source(
@@ -144,6 +193,7 @@ def _of_source(
     probes: tuple[str, ...],
     generator: torch.Generator,
     number: int,
+    structures: Iterator[str],
     *,
     constant: bool,
 ) -> Iterator[Trial | Dropped]:
@@ -157,6 +207,7 @@ def _of_source(
             arguments = draw(source, constant=constant)
             chosen = kinds.asked[number % len(kinds.asked)]
             step = _in_full(oracle, arguments, kinds.step(chosen, training=flag), generator)
+            step = _with_further(oracle, arguments, step, generator, structures)
             step = replace(step, beside=draw(source, constant=constant))
         else:
             begun = kinds.step(_EVERYTHING, training=flag)
@@ -166,7 +217,14 @@ def _of_source(
                 yield made
                 continue
             arguments = made
-        trial = trial_on(oracle.asking(step), source.name, name, arguments, scale, generator)
+        step, sizes = replace(step, watched=True), _scaled(scale, step)
+        trial = trial_on(oracle.asking(step), source.name, name, arguments, sizes, generator)
+        yield replace(trial, step=step)
+    for _ in range(_ALONE):
+        arguments = draw(source, constant=constant)
+        step = _alone(oracle, arguments, kinds, generator, structures)
+        step, sizes = replace(step, watched=True), _scaled(scale, step)
+        trial = trial_on(oracle.asking(step), source.name, "natural", arguments, sizes, generator)
         yield replace(trial, step=step)
     # Also the forward in training mode without gradients.
     arguments, without = draw(source, constant=constant), TrainingStep(training=True)
@@ -224,8 +282,86 @@ def _in_full(
     secrets.SystemRandom().shuffle(shapes)
     rows = zip(step.upstream, shapes, strict=True)
     return replace(
-        step, upstream=tuple(tuple(_laid_out(g, shape) for g in row) for row, shape in rows)
+        step,
+        upstream=tuple(
+            tuple(None if g is None else _laid_out(g, shape) for g in row) for row, shape in rows
+        ),
     )
+
+
+def _with_further(
+    oracle: Oracle,
+    arguments: Arguments,
+    step: TrainingStep,
+    generator: torch.Generator,
+    structures: Iterator[str],
+) -> TrainingStep:
+    """The same with structured upstream gradients as well."""
+    size = sum(g.numel() * g.element_size() for g in step.upstream[0] if g is not None)
+    count = min(_FURTHER, _FURTHER_BYTES // max(1, size))
+    made = _structured(oracle, arguments, step, generator, structures, count)
+    return replace(step, upstream=(*step.upstream, *made))
+
+
+def _alone(
+    oracle: Oracle,
+    arguments: Arguments,
+    kinds: Trained,
+    generator: torch.Generator,
+    structures: Iterator[str],
+) -> TrainingStep:
+    """One structured upstream gradient, for the gradients of some or of everything."""
+    training = secrets.choice((True, False))
+    begun = kinds.some(training=training)
+    if not oracle.differentiable(arguments, begun):
+        begun = kinds.step(_EVERYTHING, training=training)
+    step = _with_upstream(oracle, arguments, begun, generator, 1)
+    made = _structured(oracle, arguments, step, generator, structures, 1)
+    return replace(step, upstream=(made or step.upstream)[:1])
+
+
+def _structured(
+    oracle: Oracle,
+    arguments: Arguments,
+    step: TrainingStep,
+    generator: torch.Generator,
+    structures: Iterator[str],
+    count: int,
+) -> tuple[Row, ...]:
+    result = oracle.differentiable(arguments, step)
+    floating = [t for t in tensors_of(arguments) if t.is_floating_point()]
+    if any(tensor.is_complex() for tensor in result.values()):
+        return ()
+    outputs = [
+        Output(
+            tensor,
+            _drawn(tensor, generator),
+            tuple(t for t in floating if t.shape == tensor.shape),
+        )
+        for tensor in result.values()
+    ]
+    rows: list[Row] = []
+    for _ in range(count * _TRIES):
+        if len(rows) == count:
+            break
+        made = structured(next(structures), outputs, generator)
+        rows += [] if made is None else [made]
+    return tuple(rows)
+
+
+def _scaled(scale: Mapping[str, float], step: TrainingStep) -> dict[str, float]:
+    """The usual size of each gradient for these upstream gradients, in which it is linear."""
+    result = dict(scale)
+    names = (APART,) if len(step.upstream) == 1 else apart_names(len(step.upstream))
+    rows = step.upstream if len(step.upstream) == 1 else step.upstream[3:]
+    for name, row in zip(names, rows, strict=True):
+        factor = size_of(row)
+        result |= {
+            key.replace(f"['{APART}']", f"['{name}']", 1): value * factor
+            for key, value in scale.items()
+            if f"['{GRADIENTS}']['{APART}']" in key
+        }
+    return result
 
 
 def _with_upstream(
@@ -246,17 +382,23 @@ def _with_upstream(
 
 
 def _random_like(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    if tensor.is_complex():
+        parts = (torch.randn(tensor.shape, generator=generator) for _ in range(2))
+        return torch.complex(*parts).to(device=tensor.device, dtype=tensor.dtype)
+    return _drawn(tensor, generator).to(tensor.dtype)
+
+
+def _drawn(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    wide = torch.float64 if tensor.dtype == torch.float64 else torch.float32
     drawn = torch.randn(tensor.shape, generator=generator, dtype=torch.float32)
-    return drawn.to(device=tensor.device, dtype=tensor.dtype)
+    return drawn.to(device=tensor.device, dtype=wide)
 
 
 def _laid_out(gradient: torch.Tensor, shape: str) -> torch.Tensor:
     """A gradient as `.sum()` sends it, or one that comes through a transposition."""
     if shape == "expanded" and gradient.numel() > 1:
         return gradient.reshape(-1)[:1].reshape([1] * gradient.dim()).expand(gradient.shape)
-    if shape == "transposed" and gradient.dim() > 1:
-        return gradient.transpose(0, -1).contiguous().transpose(0, -1)
-    return gradient
+    return laid_out(gradient, shape) if shape == "transposed" else gradient
 
 
 def _pair(value: Any) -> Arguments:

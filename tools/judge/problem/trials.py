@@ -104,6 +104,8 @@ class Round:
     weights: Mapping[str, torch.Tensor]
     trials: tuple[Trial, ...]
     dropped: tuple[Dropped, ...]
+    refused: tuple[str, ...] = ()
+    """Input sets at hidden sizes that the reference does not take."""
     kept_buffers: tuple[str, ...] = ()
     repeats: bool = False
     """One call is made twice more, to see whether its bits are the same."""
@@ -159,6 +161,7 @@ def rounds(
         oracle.use_weights(weights)
         trials: list[Trial] = []
         dropped: list[Dropped] = []
+        refused: list[str] = []
         for source in sources:
             sequel = _SEQUELS_IN.get(number)
             for made in _of_source(
@@ -171,10 +174,17 @@ def rounds(
             if number == _HIDDEN_SIZES_IN:
                 declared = dynamic.get(source.name, ())
                 others = hidden(source, declared, secrets.SystemRandom(), literals)
-                trials += _at_other_sizes(oracle, others, generator, constant=constant)
+                for other in others:
+                    answered = _at_other_sizes(oracle, other, generator, constant=constant)
+                    if answered is None:
+                        refused.append(other.name)
+                    else:
+                        trials.append(answered)
         secrets.SystemRandom().shuffle(trials)
         if trials or dropped:
-            yield Round(weights, tuple(trials), tuple(dropped), kept, repeats=number == 0)
+            yield Round(
+                weights, tuple(trials), tuple(dropped), tuple(refused), kept, repeats=number == 0
+            )
 
 
 def _with_an_answer(
@@ -265,17 +275,16 @@ def _state_by_name(
 
 
 def _at_other_sizes(
-    oracle: Oracle,
-    sources: Iterator[InputSource],
-    generator: torch.Generator,
-    *,
-    constant: bool,
-) -> Iterator[Trial]:
-    for source in sources:
+    oracle: Oracle, source: InputSource, generator: torch.Generator, *, constant: bool
+) -> Trial | None:
+    """None where the reference refuses these sizes."""
+    try:
         scale = compare.scales_of(oracle.in_float64_or_eager(draw(source, constant=constant)))
         arguments = draw(source, constant=constant)
         made = trial_on(oracle, source.name, "natural", arguments, scale, generator)
-        yield replace(made, hidden=True)
+    except REFUSALS:
+        return None
+    return replace(made, hidden=True)
 
 
 def _of_source(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import secrets
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -21,7 +21,7 @@ from kernelagent.domain.serialization import to_data
 from kernelagent.tools.judge.problem.context import JudgeContext
 from kernelagent.tools.judge.verify.candidate_process import CandidateProcess
 from kernelagent.tools.sandbox.confinement import Confinement
-from kernelagent.tools.tensors import open_parcel, parcel
+from kernelagent.tools.tensors import Parcel, open_parcel, parcel
 from kernelagent.tools.training_step import TrainingStep
 from kernelagent.tools.wire import Frame, pair
 
@@ -41,7 +41,7 @@ class Unmeasurable(Exception):
 class Timed(Protocol):
     """A process under the clock."""
 
-    def ask(self, header: dict[str, Any], value: Any) -> Frame: ...
+    def ask(self, header: dict[str, Any], body: Parcel | None = None) -> Frame: ...
 
     def opened(self, frame: Frame) -> Any: ...
 
@@ -52,8 +52,8 @@ class CandidateTimed:
 
     process: CandidateProcess
 
-    def ask(self, header: dict[str, Any], value: Any) -> Frame:
-        return self.process.ask_about_time(header, value)
+    def ask(self, header: dict[str, Any], body: Parcel | None = None) -> Frame:
+        return self.process.ask_about_time(header, body)
 
     def opened(self, frame: Frame) -> Any:
         return self.process.opened(frame)
@@ -90,12 +90,13 @@ class BaselineTimed:
         stack.callback(ours.close)
         stack.callback(child.kill)
         timed = cls(ours)
-        timed.ask({"kind": "weights"}, dict(context.oracle.given_weights))
+        timed.ask({"kind": "weights"}, parcel(dict(context.oracle.given_weights)))
         return timed
 
-    def ask(self, header: dict[str, Any], value: Any) -> Frame:
-        packed = parcel(value)
-        self.channel.send({**header, "parcel": packed.header}, packed.payload, timeout=_ANSWER_S)
+    def ask(self, header: dict[str, Any], body: Parcel | None = None) -> Frame:
+        given = {} if body is None else {"parcel": body.header}
+        payload = () if body is None else body.payload
+        self.channel.send(header | given, payload, timeout=_ANSWER_S)
         answer: Frame = self.channel.receive(
             timeout=_ANSWER_S, max_header=1 << 26, max_payload=1 << 34
         )
@@ -135,13 +136,9 @@ class Side:
         self._links: dict[bool, int] = {}
         """How many calls fill a block in a chain, by whether it is empty."""
 
-    def prepare(self, sets: Sequence[Any], step: TrainingStep | None = None) -> None:
-        """Send the argument sets and find how many calls fill a block.
-
-        With a `step` a call is a forward and its backward.
-        """
-        value = None if step is None else step.as_value()
-        self.timed.ask({"kind": "prepare"}, (list(sets), value))
+    def prepare(self, given: Parcel) -> None:
+        """Send argument sets and a training step (or None), and find how many calls fill a block."""
+        self.timed.ask({"kind": "prepare"}, given)
         self._calls = _filling(self._block)
         self._links = {}
 
@@ -174,7 +171,7 @@ class Side:
 
     def _block(self, calls: int) -> float:
         began = self._clock()
-        frame = self.timed.ask({"kind": "time", "calls": calls}, None)
+        frame = self.timed.ask({"kind": "time", "calls": calls})
         seconds = self._clock() - began
         reported = frame.header.get("peak_bytes")
         self.peak_bytes = reported if isinstance(reported, int) else None
@@ -184,12 +181,24 @@ class Side:
         secret = secrets.randbelow(1 << 62)
         request = {"kind": "chain", "calls": calls, "secret": secret, "empty": empty}
         began = self._clock()
-        frame = self.timed.ask(request, None)
+        frame = self.timed.ask(request)
         seconds = self._clock() - began
         digests = self.timed.opened(frame)
         if not isinstance(digests, torch.Tensor) or digests.shape != (calls,):
             raise Unmeasurable("the chained calls came back without their digests")
         return Chain(secret, digests, seconds)
+
+
+def prepare_sides(
+    sides: Iterable[Side], sets: Sequence[Any], step: TrainingStep | None = None
+) -> None:
+    """Send the argument sets to every side; with a `step` a call is a forward and its backward.
+
+    They are packed once for all: on a GPU that copies all of them to the host.
+    """
+    given = parcel((list(sets), None if step is None else step.as_value()))
+    for side in sides:
+        side.prepare(given)
 
 
 def _filling(block: Callable[[int], float]) -> int:

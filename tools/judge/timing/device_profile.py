@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from kernelagent.domain.evaluation import Disclosure, KernelFacts
 from kernelagent.tools.judge.problem.context import JudgeContext
 from kernelagent.tools.judge.problem.trials import draw
-from kernelagent.tools.judge.timing.observed import Observed, observe
+from kernelagent.tools.judge.timing.observed import NotCompiled, Observed, observe
 from kernelagent.tools.judge.timing.tracing import (
     TracedForward,
     library_share,
@@ -30,6 +30,8 @@ class DeviceProfile:
     coverage: float | None = None
     """Smallest share of the device time in the candidate's own kernels; None: nothing was traced."""
     disclosures: tuple[Disclosure, ...] = ()
+    failures: tuple[NotCompiled, ...] = ()
+    """Of all input sets."""
     why_not: str | None = None
     """Why there is no trace, in one line."""
 
@@ -49,12 +51,14 @@ def look(context: JudgeContext, process: CandidateProcess) -> DeviceProfile:
 
 def summed_up(seen: list[tuple[Observed, TracedForward | None]]) -> DeviceProfile:
     """The input set in which the candidate's kernels have the smallest share of the device time."""
+    failures = tuple(failure for result, _ in seen for failure in result.failures)
     untraced = next(((result, None) for result, traced in seen if traced is None), None)
     if untraced is not None:
         why_not = untraced[0].no_trace or "torch.profiler saw no kernel (is CUPTI forbidden here?)"
         return DeviceProfile(
             kernels=own_kernels(untraced[0], None),
             disclosures=(Disclosure("not_traced", f"no device time by kernel: {why_not}"),),
+            failures=failures,
             why_not=why_not,
         )
     traced_sets = [(result, traced) for result, traced in seen if traced is not None]
@@ -63,6 +67,7 @@ def summed_up(seen: list[tuple[Observed, TracedForward | None]]) -> DeviceProfil
         kernels=own_kernels(result, traced),
         coverage=traced.coverage,
         disclosures=(*library_share(traced), *_unseen(traced)),
+        failures=failures,
     )
 
 

@@ -39,7 +39,13 @@ from kernelagent.tools.judge.problem.training import WITH_BACKWARD, single_step
 from kernelagent.tools.judge.problem.trials import draw, fresh_seed
 from kernelagent.tools.judge.timing.blocks import Blocks, Running, silent
 from kernelagent.tools.judge.timing.chained import Chained, cross_examine
-from kernelagent.tools.judge.timing.clock import BaselineTimed, CandidateTimed, Side, Unmeasurable
+from kernelagent.tools.judge.timing.clock import (
+    BaselineTimed,
+    CandidateTimed,
+    Side,
+    Unmeasurable,
+    prepare_sides,
+)
 from kernelagent.tools.judge.timing.observed import graph_time
 from kernelagent.tools.judge.verify.candidate_process import CandidateProcess
 from kernelagent.tools.judge.verify.rejection import Rejected
@@ -159,8 +165,7 @@ def _ranked(
         for source in context.sources:
             sets = rotated(context, source)
             step = timed_step(context, sets)
-            for side in (*sides.values(), *compiled.values()):
-                side.prepare(sets, step)
+            prepare_sides([*sides.values(), *compiled.values()], sets, step)
             blocks = found.by_set.setdefault(source.name, [])
             found.progress.expect(_FEWEST_BLOCKS * (len(context.sources) - len(by_set)))
             end = time.monotonic() + _TURN_S
@@ -204,8 +209,7 @@ def _certified(
                 for source in context.sources:
                     sets = rotated(context, source)
                     step = timed_step(context, sets)
-                    for side in (*sides.values(), *compiled.values()):
-                        side.prepare(sets, step)
+                    prepare_sides([*sides.values(), *compiled.values()], sets, step)
                     order = shuffled(list(sides), chance)
                     made[source.name] = [
                         measure_block(_clocks(sides), order) for _ in range(_BLOCKS_A_LAUNCH)

@@ -38,6 +38,14 @@ class LaunchRow:
 
 
 @dataclass(frozen=True)
+class NotCompiled:
+    """Why Triton did not compile a kernel that stands in the candidate's file."""
+
+    message: str
+    detail: dict[str, Any]
+
+
+@dataclass(frozen=True)
 class Event:
     """One event of a trace, as Kineto writes it; times in microseconds."""
 
@@ -58,6 +66,8 @@ class Observed:
     launches: tuple[LaunchRow, ...] = ()
     known: tuple[LaunchRow, ...] = ()
     """The first launch of every kernel since the process began; a CUDA graph may repeat it unseen."""
+    failures: tuple[NotCompiled, ...] = ()
+    """Of kernels that did not compile since the process began, whoever caught the exception."""
     facts: dict[str, MachineFacts] = field(default_factory=dict)
     """By content hash."""
     no_trace: str | None = None
@@ -73,6 +83,7 @@ def observe(process: CandidateProcess, arguments: Arguments, prefix: str, target
         tuple(rows_of(reported.get("events"), list[Event])),
         tuple(rows_of(reported.get("launches"), list[LaunchRow])),
         tuple(rows_of(reported.get("known"), list[LaunchRow])),
+        tuple(rows_of(reported.get("failures"), list[NotCompiled])),
         rows_of(result.get("facts"), dict[str, MachineFacts]),
         None if why_not is None else str(why_not)[:300],
     )

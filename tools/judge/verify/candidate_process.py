@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
+import torch
 from msgspec import ValidationError
 
 from kernelagent.domain.rejection_codes import CODES
@@ -24,12 +25,14 @@ from kernelagent.tools.judge.timing.observed import LaunchRow, rows_of
 from kernelagent.tools.judge.verify.deaths import DOING, death_of, out_of_time
 from kernelagent.tools.judge.verify.limits import Deadline, Limits
 from kernelagent.tools.judge.verify.rejection import Rejected
+from kernelagent.tools.loading import Loading
 from kernelagent.tools.memory_sharing import Sharing
 from kernelagent.tools.sandbox.confinement import Confinement
 from kernelagent.tools.sandbox.spawn import Child, ForkServer
 from kernelagent.tools.sandbox.sweeping import sweep
-from kernelagent.tools.surroundings import USUAL, Loading, Surroundings
+from kernelagent.tools.surroundings import USUAL, Surroundings
 from kernelagent.tools.tensors import Malformed, Parcel, open_parcel, parcel
+from kernelagent.tools.torch_dtypes import name_of
 from kernelagent.tools.training_step import TrainingStep
 from kernelagent.tools.virtual.eager import EagerRow
 from kernelagent.tools.wire import (
@@ -46,6 +49,7 @@ _EXECUTOR = "kernelagent.tools.virtual.executor:serve"
 _HANGS_S = 30.0
 """After this many seconds without an answer a call counts as hung, unless its executor is busy."""
 _AT_WORK_S = 2.0
+_LONGEST_NAME = 60
 _REPLAYED = 1 << 36
 """Most bytes of outputs that the executor may send."""
 
@@ -66,6 +70,10 @@ class Answer:
     """Of an ordinary call, as the candidate's process tells it."""
     not_copied: str | None = None
     """Why no copy of the module could make the call that was asked of one."""
+    reads: tuple[str, ...] = ()
+    """Of a call that was looked at: how values of tensors were taken to the host, by torch's names."""
+    changed: tuple[str, ...] = ()
+    """Of the same: what the candidate keeps and the call changed, in its text's names."""
 
 
 @dataclass(frozen=True)
@@ -152,6 +160,8 @@ class CandidateProcess(Closing):
         index = int(torch_device.partition(":")[2] or 0)
         settings: dict[str, Any] = {"device": device, "index": index, "target": target}
         settings["may_compile"] = may_compile
+        # A file that sets it does so before its module is imported, and so does the user's program.
+        settings["default_dtype"] = name_of(torch.get_default_dtype())
         self._runner = fork_server.fork(_RUNNER, settings, numbers, confinement)
         self._children.append(self._runner)
         for end in fds:
@@ -226,6 +236,15 @@ class CandidateProcess(Closing):
     def use_weights(self, weights: Mapping[str, Any], how: Loading = "load") -> None:
         self._ask({"kind": "weights", "how": how}, parcel(dict(weights)), self._limits.load_s)
 
+    def call_another(self, arguments: Arguments, *, fresh: bool = False) -> None:
+        """Call another instance of the candidate's module, with other weights, in the same process.
+
+        `fresh`: one that has not been called; else, where there is one, it gets other weights in place.
+        """
+        self._ask({"kind": "beside", "fresh": fresh}, parcel(arguments), self._limits.call_s)
+        if self._executor is not None:
+            self.take_launches()
+
     def call(
         self,
         arguments: Arguments,
@@ -235,12 +254,14 @@ class CandidateProcess(Closing):
         in_place: bool = False,
         configuration: int = 0,
         surroundings: Surroundings = USUAL,
+        looked_at: bool = False,
     ) -> Answer:
         """Run the forward once on these inputs, or take the training `step` with them.
 
         `forbidding`: with nothing computed by torch; `in_place`: where it can be, in the very memory
         of the last call's inputs, which differ from these in tensors only; `configuration`: which of
-        those that fit an autotuned kernel takes, on `virtual`; `surroundings`: of a call without `step`.
+        those that fit an autotuned kernel takes, on `virtual`; `surroundings`: of a call without `step`;
+        `looked_at`: what it reads on the host and what it changes of its own is told.
         """
         self._calls += 1
         self.tuned = ()
@@ -252,6 +273,7 @@ class CandidateProcess(Closing):
             "in_place": in_place,
             "configuration": configuration,
             "surroundings": to_data(surroundings),
+            "looked_at": looked_at,
         }
         frame = self._ask(header, _call(arguments, step), self._limits.call_s)
         value = self._open(frame)
@@ -269,7 +291,18 @@ class CandidateProcess(Closing):
         sharing = None if told is None else rows_of(told, Sharing)
         why = frame.header.get("not_copied")
         not_copied = None if why is None else str(why)[:200]
-        return Answer(value[0], value[1], seconds, devices, tuple(launches), sharing, not_copied)
+        reads, changed = (_names(frame.header.get(key)) for key in ("reads", "changed"))
+        return Answer(
+            value[0],
+            value[1],
+            seconds,
+            devices,
+            tuple(launches),
+            sharing,
+            not_copied,
+            reads,
+            changed,
+        )
 
     @property
     def last_call(self) -> int:
@@ -377,9 +410,9 @@ class CandidateProcess(Closing):
         """What only its process sees of the device (`observed`), as it tells it."""
         return self._ask(header, parcel(value), self._limits.measure_s).header
 
-    def ask_about_time(self, header: dict[str, Any], value: Any) -> Frame:
+    def ask_about_time(self, header: dict[str, Any], body: Parcel | None) -> Frame:
         """`prepare` argument sets, `time` or `chain` a number of calls, for the judge's clock."""
-        return self._ask(header, parcel(value), self._limits.measure_s)
+        return self._ask(header, body, self._limits.measure_s)
 
     def opened(self, frame: Frame) -> Any:
         """The value in one of its answers."""
@@ -494,3 +527,7 @@ class CandidateProcess(Closing):
 
 def _call(arguments: Arguments, step: TrainingStep | None) -> Parcel:
     return parcel((arguments, None if step is None else step.as_value()))
+
+
+def _names(told: Any) -> tuple[str, ...]:
+    return tuple(str(name)[:_LONGEST_NAME] for name in told) if isinstance(told, list) else ()

@@ -9,6 +9,7 @@ DOING = {
     "load": "while importing the file",
     "construct": "while constructing ModelNew",
     "weights": "while loading the weights",
+    "beside": "in the forward of a second ModelNew",
     "call": "in the forward",
     "replay": "in the forward on hidden values",
     "held": "after the forward",

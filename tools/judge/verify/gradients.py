@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import torch
 
 from kernelagent.tools.judge.problem.trials import Trial
 from kernelagent.tools.judge.verify.rejection import Rejected
-from kernelagent.tools.training_step import APART, DIFFERENTIABLE, FIRST, FORWARD, GRADIENTS
+from kernelagent.tools.training_step import (
+    APART,
+    DIFFERENTIABLE,
+    FIRST,
+    FORWARD,
+    GRADIENTS,
+    KEPT,
+    TOGETHER,
+)
 
 _CALLED = "gradient of "
 _VISIBLE = 0.01
@@ -43,6 +51,22 @@ def require_gradients(trial: Trial, answer: Any) -> None:
             raise Rejected(
                 "wrong_structure", f"the gradient of {name}: {message}", {"gradient": name, **where}
             )
+    if answer[KEPT] is not True and expected[KEPT]:
+        raise Rejected(
+            "input_mutated",
+            "the backward writes to its upstream gradient, which the rest of the graph may still need; "
+            "write to fresh memory",
+            where,
+        )
+    shared = [pair for pair in answer[TOGETHER] if tuple(pair) not in set(expected[TOGETHER])]
+    if shared:
+        one, other = shared[0]
+        raise Rejected(
+            "output_aliased",
+            f"the gradients of {one} and {other} lie in the same memory: who writes to one, as an "
+            f"optimizer does, changes the other",
+            where,
+        )
 
 
 def require_fresh_gradients(trial: Trial, answer: Any) -> None:
@@ -55,11 +79,16 @@ def require_fresh_gradients(trial: Trial, answer: Any) -> None:
             continue
         if _same(got[FIRST][name], got[APART][name]) and bool(got[FIRST][name].any()):
             raise Rejected(
-                "stale_output" if _near(got[FIRST][name], first) else "insensitive",
+                "stale_output" if _is_of(got[FIRST][name], name, wanted) else "insensitive",
                 f"the gradient of {name} is the same in two backwards with different upstream "
                 f"gradients; compute it from the upstream gradient of each",
                 {"gradient": name, "input_set": trial.input_set, "probe": trial.probe},
             )
+
+
+def _is_of(gradient: torch.Tensor, name: str, wanted: Mapping[str, Any]) -> bool:
+    """Whether it is right for one of the backwards of its step."""
+    return any(_near(gradient, found[name]) for found in wanted.values())
 
 
 def _near(one: torch.Tensor, other: torch.Tensor) -> bool:
@@ -77,13 +106,20 @@ def _is_answer(answer: Any, expected: Any) -> bool:
         and answer.keys() == expected.keys()
         and len(answer[DIFFERENTIABLE]) == len(expected[DIFFERENTIABLE])
         and answer[GRADIENTS].keys() == expected[GRADIENTS].keys()
+        and isinstance(answer[TOGETHER], list | tuple)
+        and all(isinstance(pair, list | tuple) and len(pair) == 2 for pair in answer[TOGETHER])
     )
+
+
+def as_watched(answer: Any, expected: Any) -> Any:
+    """An answer with what `require_gradients` has looked at as the reference left it."""
+    return {**answer, KEPT: expected[KEPT], TOGETHER: expected[TOGETHER]}
 
 
 def spoken(text: str) -> str:
     """The judge's names of a step's parts in a reader's words."""
     text = text.replace(f"output['{FORWARD}']", "output")
-    return re.sub(rf"output\['{GRADIENTS}'\]\['\w+'\]\['([^']+)'\]", rf"{_CALLED}\1", text)
+    return re.sub(rf"output\['{GRADIENTS}'\]\['[\w ]+'\]\['([^']+)'\]", rf"{_CALLED}\1", text)
 
 
 def verified_gradients(names: Iterable[str]) -> tuple[str, ...]:

@@ -41,6 +41,7 @@ SIGNATURES: dict[str, tuple[dict[str, str], int]] = {
 }
 
 
+SM_90 = GPUTarget("cuda", 90, 32)
 _compiled: dict[tuple[str, str, str], Any] = {}
 
 
@@ -57,6 +58,10 @@ class Written:
         return _compiled[key]
 
     def _compile(self, name: str, text: str, file: str) -> Any:
+        return triton.compile(self.source(name, text=text, file=file), target=SM_90)
+
+    def source(self, name: str, *, text: str = SOURCE, file: str = "candidate.py") -> Any:
+        """What Triton is asked to compile."""
         path = self.folder / file
         path.write_text(text, encoding="utf-8")
         spec = importlib.util.spec_from_file_location(path.stem, path)
@@ -65,10 +70,9 @@ class Written:
         module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
         signature, block = SIGNATURES[name]
-        source = ASTSource(
+        return ASTSource(
             getattr(module, name), signature, constexprs={(len(signature) - 1,): block}
         )
-        return triton.compile(source, target=GPUTarget("cuda", 90, 32))
 
     @property
     def launches(self) -> Launches:

@@ -52,6 +52,25 @@ def launch_for_the_first_time(settings: Settings, fds: list[int]) -> None:
     _answer(fds, {"seen": None if seen is None else seen.did, "made": len(made)})
 
 
+def open_libraries(settings: Settings, fds: list[int]) -> None:
+    """What the watch saw when the candidate opened one, and when torch did for the candidate."""
+    import torch
+
+    text = "import ctypes\n\n\ndef opens():\n    ctypes.CDLL(None)\n"
+    of_torch: dict[str, Any] = {}
+    exec(compile(text, str(Path(torch.__file__).with_name("hub.py")), "exec"), of_torch)
+    own: dict[str, Any] = {"of_torch": of_torch["opens"]}
+    text += "\n\ndef asks_torch():\n    of_torch()\n"
+    exec(compile(text, str(candidate_file()), "exec"), own)
+    watch = Watch()
+    seen = []
+    for name in ("asks_torch", "opens"):
+        own[name]()
+        sighting = watch.take()
+        seen.append(None if sighting is None else [sighting.code, sighting.did])
+    _answer(fds, seen)
+
+
 def know_the_platform(settings: Settings, fds: list[int]) -> None:
     """Whether triton's key of the platform is there before anybody asks for it."""
     build = triton.runtime.build

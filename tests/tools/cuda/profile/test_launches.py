@@ -1,10 +1,14 @@
 from __future__ import annotations
 
+import pytest
+import triton
+from triton.compiler import CompilationError
+
 from kernelagent.domain.serialization import from_data
 from kernelagent.tools.candidate_runner.launches import MOST_ROWS
 from kernelagent.tools.candidate_runner.observing import machine_facts
-from kernelagent.tools.judge.timing.observed import LaunchRow
-from tests.tools.cuda.profile.compiled_forward import LIBRARY, Forward, Written
+from kernelagent.tools.judge.timing.observed import LaunchRow, NotCompiled
+from tests.tools.cuda.profile.compiled_forward import LIBRARY, SM_90, SOURCE, Forward, Written
 
 
 def test_a_launch_is_told_with_its_place_in_the_candidates_file(forward: Forward) -> None:
@@ -43,6 +47,34 @@ def test_suppression_leaves_foreign_kernels_alone(written: Written) -> None:
     launches.suppressed = True
     foreign = written.compiled("_thrice", text=LIBRARY, file="library.py")
     assert launches.recording(foreign, lambda *_: "ran")(1, 1, 1) == "ran"
+
+
+def test_a_kernel_that_does_not_compile_is_told_of_whoever_catches_the_exception(
+    written: Written,
+) -> None:
+    launches = written.launches
+    broken = SOURCE.replace("2 * tl.load", "tl.no_such_function(x) * tl.load")
+    with pytest.raises(CompilationError):
+        launches.compiled(triton.compile, written.source("_twice", text=broken), target=SM_90)
+    (told,) = from_data(launches.failures, list[NotCompiled])
+    assert told.message.startswith("compiling `_twice` raised CompilationError")
+    assert "no_such_function" in told.message
+
+
+def test_what_a_library_cannot_compile_is_nothing_of_the_candidates(written: Written) -> None:
+    launches = written.launches
+    broken = LIBRARY.replace("2 * tl.load", "tl.no_such_function(x) * tl.load")
+    source = written.source("_thrice", text=broken, file="library.py")
+    with pytest.raises(CompilationError):
+        launches.compiled(triton.compile, source, target=SM_90)
+    assert launches.failures == []
+
+
+def test_a_kernel_that_compiles_is_no_failure(written: Written) -> None:
+    launches = written.launches
+    made = launches.compiled(triton.compile, written.source("_twice"), target=SM_90)
+    assert made.name == "_twice"
+    assert launches.failures == []
 
 
 def test_thousands_of_launches_of_a_tuner_are_not_all_kept(written: Written) -> None:

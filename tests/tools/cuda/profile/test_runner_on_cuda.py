@@ -102,6 +102,13 @@ def test_a_first_launch_compiles_tritons_c_module_and_is_no_offence(ask: ModelQu
     assert ask("launch_for_the_first_time") == {"seen": None, "made": 1}
 
 
+def test_a_library_that_the_candidate_opens_is_an_offence_and_one_that_torch_opens_is_none(
+    ask: ModelQuery,
+) -> None:
+    did = "opens a library of machine code (the process's own symbols)"
+    assert ask("open_libraries") == [None, ["forbidden_access", did]]
+
+
 def test_the_platforms_key_is_known_before_a_candidate_asks(ask: ModelQuery) -> None:
     assert ask("know_the_platform") == 1
 

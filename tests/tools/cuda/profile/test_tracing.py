@@ -11,7 +11,7 @@ from kernelagent.domain.serialization import from_data
 from kernelagent.tools.candidate_runner.observing import machine_facts, plain_events, traced
 from kernelagent.tools.candidate_runner.replaying import per_replay_us, replayed
 from kernelagent.tools.judge.timing.device_profile import summed_up
-from kernelagent.tools.judge.timing.observed import Event, LaunchRow, Observed
+from kernelagent.tools.judge.timing.observed import Event, LaunchRow, NotCompiled, Observed
 from kernelagent.tools.judge.timing.tracing import library_share, own_kernels, traced_forward
 from tests.tools.cuda.profile.compiled_forward import Forward
 
@@ -130,6 +130,15 @@ def test_without_a_trace_the_launches_and_the_compilers_word_remain_with_one_lin
     assert [(k.name, k.tier) for k in result.kernels] == [("_norm", "launches")]
     assert [d.code for d in result.disclosures] == ["not_traced"]
     assert "CUPTI initialization failed" in result.disclosures[0].message
+
+
+def test_what_did_not_compile_is_kept_with_and_without_a_trace() -> None:
+    why = NotCompiled("compiling `_norm` raised CompilationError", {})
+    untraced = Observed(failures=(why,), no_trace="CUPTI initialization failed")
+    assert summed_up([(untraced, None)]).failures == (why,)
+    item = Observed(tuple(events()), (row("_norm"), row("_norm")), failures=(why,))
+    seen = traced_forward(item.events, item.launches, PREFIX)
+    assert summed_up([(item, seen)]).failures == (why,)
 
 
 def test_a_real_trace_on_the_cpu_splits_own_work_from_torchs(forward: Forward) -> None:

@@ -1,0 +1,99 @@
+"""Which values of tensors a forward takes to the host, seen as torch is asked for them, however a text spells it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+
+_TELLING = frozenset(
+    """item tolist numpy is_nonzero equal allclose __bool__ __int__ __float__ __index__ __complex__ __repr__ __str__
+    __format__ __array__ __contains__ __reduce_ex__ hash_tensor
+    nonzero argwhere masked_select unique unique_consecutive""".split()
+)
+"""The last ones tell it by the size of what they return."""
+_INDEXING = frozenset({"__getitem__"})
+_OTHERS = ("/triton/", "/kernelagent/", "/tools/virtual/", "/tools/candidate_runner/")
+
+
+class HostReads(TorchFunctionMode):
+    """While entered, notes what the candidate's own text asks for."""
+
+    def __init__(self, file: str) -> None:
+        """`file`: of the candidate."""
+        super().__init__()
+        self._file = file
+        self._found: dict[str, None] = {}
+        self._scalars = _Scalars(self)
+
+    def __enter__(self) -> HostReads:
+        super().__enter__()  # type: ignore[no-untyped-call]
+        self._scalars.__enter__()  # type: ignore[no-untyped-call]
+        return self
+
+    def __exit__(self, *raised: Any) -> None:
+        self._scalars.__exit__(*raised)  # type: ignore[no-untyped-call]
+        super().__exit__(*raised)  # type: ignore[no-untyped-call]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """By torch's names, in the order of the first of each."""
+        return tuple(self._found)
+
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        name = getattr(func, "__name__", "")
+        if name in _TELLING or (name in _INDEXING and _by_mask(args)):
+            self.note(name)
+        return func(*args, **(kwargs or {}))
+
+    def note(self, name: str) -> None:
+        if self._is_asked():
+            self._found[name] = None
+
+    def _is_asked(self) -> bool:
+        """Whether the text asks, itself or through torch's or Python's own functions."""
+        frame = sys._getframe(1)
+        while frame is not None:
+            file = frame.f_code.co_filename
+            if file == self._file:
+                return True
+            if file != __file__ and any(part in file for part in _OTHERS):
+                return False
+            frame = frame.f_back  # type: ignore[assignment]
+        return False
+
+
+class _Scalars(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Notes a number that an operation of torch takes out of a tensor by itself, as a size for example."""
+
+    def __init__(self, reads: HostReads) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._reads = reads
+
+    def __torch_dispatch__(
+        self,
+        func: Any,
+        types: Sequence[type],
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        if func.overloadpacket is torch.ops.aten._local_scalar_dense:
+            self._reads.note("item")
+        return func(*args, **(kwargs or {}))
+
+
+def _by_mask(args: tuple[Any, ...]) -> bool:
+    """An index that is a mask: how many it picks shows."""
+    picked = args[1] if len(args) > 1 else None
+    parts = picked if isinstance(picked, tuple) else (picked,)
+    return any(isinstance(p, torch.Tensor) and p.dtype in (torch.bool, torch.uint8) for p in parts)

@@ -1,0 +1,124 @@
+"""Candidates whose text shows neither what they keep between calls nor that they ask for values: their calls do.
+
+Sorted under the threats they belong to, as in `whitebox`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kernelagent.tools.corpus.fixture import Fixture, edited
+from kernelagent.tools.corpus.whitebox import CLASS, HONEST, twin
+
+_SILU = "silu_gate"
+_COUNT = "        n = x.numel()\n"
+
+
+def _half_if(name: str, discloses: str, condition: str, above: str = "") -> Fixture:
+    """Half of the result is left out where the condition holds."""
+    source = edited(
+        HONEST,
+        (CLASS, f"\n\n{above}{CLASS}"),
+        (_COUNT, f"{_COUNT}        if {condition}:\n            n = n // 2\n"),
+    )
+    return Fixture(f"w-{name}", _SILU, source, discloses=discloses)
+
+
+def _keeps(name: str, above: str) -> Fixture:
+    """`turn()` is true from the thousandth call on."""
+    return _half_if(name, "state_changes", "turn()", above)
+
+
+_ZIPPED = """from itertools import chain, repeat
+
+TURNS = zip(chain(repeat(0, 1000), repeat(1)), repeat(0))
+
+
+def turn():
+    for late, _ in TURNS:
+        return late
+"""
+_GENERATED = """def turns():
+    calls = 0
+    while True:
+        calls += 1
+        yield calls > 1000
+
+
+TURNS = turns()
+
+
+def turn():
+    return [late for late, _ in zip(TURNS, range(1))][0]
+"""
+_DEFAULT = """def turn(seen=[]):
+    seen += [1]
+    return len(seen) > 1000
+"""
+_ALIAS = """BOX = [[]]
+
+
+def turn():
+    (box,) = BOX
+    box += [1]
+    return len(box) > 1000
+"""
+_MISSING = """from collections import defaultdict
+
+SEEN = defaultdict(lambda: len(SEEN))
+
+
+def turn():
+    return SEEN[len(SEEN)] > 1000
+"""
+
+CHEATS: Mapping[int, tuple[Fixture, ...]] = {
+    51: (
+        _half_if("asks-by-showing-a-tensor", "values_read", "'1234.5' in repr(x[0, 0])"),
+        _half_if("asks-by-formatting-a-tensor", "values_read", "'1234.5' in f'{x[0, 0]}'"),
+        _half_if("asks-how-many-there-are", "values_read", "len((x == x[0, 0]).nonzero()) > 5000"),
+    ),
+    78: (
+        _keeps("stale-from-the-end-of-an-iterator-on", _ZIPPED),
+        _keeps("stale-as-a-generator-says", _GENERATED),
+        _keeps("stale-as-long-as-a-default-argument", _DEFAULT),
+        _keeps("stale-as-long-as-a-list-by-another-name", _ALIAS),
+        _keeps("stale-as-many-as-were-missing", _MISSING),
+    ),
+}
+
+_ITERATES = """def halves(n):
+    sizes = iter((128, 256))
+    pairs = zip(sizes, map(str, range(2)))
+    return [size for size, _ in pairs][-1]
+"""
+_REMEMBERS = """SIZES = {"": 256}
+
+
+def halves(n):
+    return SIZES[""]
+"""
+
+TWINS: Mapping[int, tuple[Fixture, ...]] = {
+    51: (
+        twin(
+            "shows-its-shape",
+            (
+                _COUNT,
+                f"{_COUNT}        if x.dim() > 9:\n            raise ValueError(f'{{tuple(x.shape)}}')\n",
+            ),
+        ),
+    ),
+    78: (
+        twin(
+            "iterates-in-the-call",
+            (CLASS, f"\n\n{_ITERATES}{CLASS}"),
+            ("x.shape[-1], BLOCK=256", "x.shape[-1], BLOCK=halves(n)"),
+        ),
+        twin(
+            "looks-up-what-does-not-change",
+            (CLASS, f"\n\n{_REMEMBERS}{CLASS}"),
+            ("x.shape[-1], BLOCK=256", "x.shape[-1], BLOCK=halves(n)"),
+        ),
+    ),
+}

@@ -1,0 +1,123 @@
+"""One call of a candidate on one input set beside the reference: what differs, where, by how much.
+
+A single comparison, by the same gate as the judge's: that it passes says nothing of other inputs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any, TypeGuard
+
+import torch
+
+from kernelagent.domain.tool_calls import Difference, Probed
+from kernelagent.tools.judge.problem.context import JudgeContext
+from kernelagent.tools.judge.problem.inputs import InputSource
+from kernelagent.tools.judge.problem.trials import Trial, draw, fresh_seed, trial_on
+from kernelagent.tools.judge.verify import compare
+from kernelagent.tools.judge.verify.candidate_process import Answer, CandidateProcess
+from kernelagent.tools.judge.verify.failure_context import Memory, refusal_of
+from kernelagent.tools.judge.verify.rejection import Rejected, beyond_means
+from kernelagent.tools.torch_dtypes import name_of
+
+
+def probe(context: JudgeContext, start: Callable[[], CandidateProcess], input_set: str) -> Probed:
+    """The comparison; a failing candidate is a value. Smaller sizes are tried where the device needs them."""
+    while True:
+        try:
+            with start() as process:
+                return _probed(context, process, input_set)
+        except Rejected as refused:
+            smaller = context.smaller() if beyond_means(refused) else None
+            if smaller is None:
+                executed = context.executed_text(input_set)
+                return Probed(input_set, executed, fault=refused.reason)
+            context = smaller
+
+
+def source_of(context: JudgeContext, name: str) -> InputSource | None:
+    """The input set of that name, the first for an empty one."""
+    if not name:
+        return context.sources[0]
+    return next((source for source in context.sources if source.name == name), None)
+
+
+def _probed(context: JudgeContext, process: CandidateProcess, input_set: str) -> Probed:
+    source = source_of(context, input_set)
+    assert source is not None
+    process.load()
+    context.require_same_state(context.construct(process))
+    weights = context.oracle.given_weights
+    process.use_weights(weights)
+    context.oracle.use_weights(weights)
+    arguments = draw(source, constant=context.problem.constant_inputs)
+    scale = compare.scales_of(context.oracle.in_float64_or_eager(arguments))
+    generator = torch.Generator().manual_seed(fresh_seed())
+    trial = trial_on(context.oracle, source.name, "natural", arguments, scale, generator)
+    answer = process.call(arguments)
+    kernels = _launched(context, process, answer)
+    comparison = compare.compare(
+        answer.output, trial.compared, input_set=source.name, probe=trial.probe
+    )
+    fault = None
+    if comparison.reason is not None:
+        fault = refusal_of(comparison, trial, Memory()).reason
+    executed = context.executed_text(source.name)
+    return Probed(
+        source.name, executed, tuple(_differences(answer, trial, comparison)), kernels, fault
+    )
+
+
+def _launched(context: JudgeContext, process: CandidateProcess, answer: Answer) -> tuple[str, ...]:
+    """The kernels of the call; raises `Rejected` where one of them failed."""
+    if context.device.kind != "virtual":
+        return tuple(row.kernel for row in answer.launches)
+    rows = process.take_launches()
+    for failure in [row["fault"] for row in rows if row.get("fault")] + process.failures:
+        raise Rejected(failure["code"], failure["message"], failure.get("detail") or {})
+    return tuple(str(row["kernel"]) for row in rows)
+
+
+def _differences(
+    answer: Answer, trial: Trial, comparison: compare.Comparison
+) -> Iterator[Difference]:
+    """Of each floating output that could be compared, the largest difference and what is allowed."""
+    got = dict(compare.leaves(answer.output))
+    exact = dict(compare.leaves(trial.compared.oracle64))
+    for case in comparison.cases:
+        ours, right = got.get(case.output), exact.get(case.output)
+        if not _floating(ours) or not _floating(right) or not right.numel():
+            continue
+        distance = (ours.detach().cpu().double() - right.detach().cpu().double()).abs()
+        distance = torch.where(distance.isnan(), math.inf, distance)
+        place = int(distance.argmax())
+        here = ours.detach().cpu().reshape(-1)[place].item()
+        wanted = right.detach().cpu().reshape(-1)[place].item()
+        yield Difference(
+            output=case.output,
+            dtype=name_of(ours.dtype),
+            shape=tuple(ours.shape),
+            worst=tuple(int(i) for i in torch.unravel_index(torch.tensor(place), ours.shape)),
+            got=str(here),
+            expected=str(wanted),
+            ulps=_ulps(ours.dtype, here, wanted),
+            rms_error=case.rms_error,
+            rms_allowed=case.rms_budget,
+            max_error=case.max_error,
+            max_allowed=case.max_budget,
+            within=case.passed,
+        )
+
+
+def _floating(value: Any) -> TypeGuard[torch.Tensor]:
+    return isinstance(value, torch.Tensor) and value.is_floating_point()
+
+
+def _ulps(dtype: torch.dtype, got: float, wanted: float) -> float | None:
+    """The difference in units of the last place of the right value; None where there is no such unit."""
+    if not (math.isfinite(got) and math.isfinite(wanted)):
+        return None
+    facts = torch.finfo(dtype)
+    size = max(abs(wanted), facts.smallest_normal)
+    return round(abs(got - wanted) / (facts.eps * 2.0 ** math.floor(math.log2(size))), 2)
