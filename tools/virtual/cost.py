@@ -266,7 +266,10 @@ def _waves(
     turns = 1.0
     if machine is not None and not machine.bulk_copies:
         ahead = max(1, stages or 1) if traffic.dot_flops else 1
-        turns = max(1.0, _turns(traffic, machine) / ahead)
+        # A load of one number for the whole program asks for few bytes and takes as long.
+        places = max(1, sum(machine.load_widths.values()))
+        executed = traffic.loads / max(1, traffic.programs) / places
+        turns = max(1.0, _turns(traffic, machine) / ahead, executed / ahead)
     return rounds * turns * ceilings.program_us * 1e-6
 
 
@@ -289,11 +292,7 @@ def _turns(traffic: TrafficFacts, machine: MachineFacts) -> float:
     """
     lanes = traffic.programs * machine.num_warps * _WARP
     width = sum(int(bits) // 8 * count for bits, count in machine.load_widths.items())
-    if not width:
-        return 1.0
-    # A load of one number for the whole program asks for few bytes and takes as long.
-    executed = traffic.loads / max(1, traffic.programs) / sum(machine.load_widths.values())
-    return max(1.0, traffic.requested_load_bytes / (width * lanes), executed)
+    return max(1.0, traffic.requested_load_bytes / (width * lanes)) if width else 1.0
 
 
 def _issuing(

@@ -214,6 +214,7 @@ class BatchedBuilder(RepairedBuilder):
     ) -> Handle:
         element = desc.base.get_element_ty()
         kind = stock._get_np_dtype(element)
+        self.step("load")
         pointers, mask = desc.pointers(indices)
         nan = desc.padding == _PADDING.PAD_NAN
         other = np.full((1,) * pointers.ndim, math.nan if nan else 0, dtype=kind)
