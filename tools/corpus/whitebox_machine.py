@@ -217,6 +217,11 @@ CHEATS: Mapping[int, tuple[Fixture, ...]] = {
             '    tl.atomic_add(out_ptr + row, tl.sum(total, axis=0), scope="cta")',
             code="data_race",
         ),
+        _silu(
+            "begins-before-the-kernel-before-it-has-ended",
+            ("BLOCK=256)", "BLOCK=256, launch_pdl=True)"),
+            code="data_race",
+        ),
         _tuned("tuned-on-sums-nobody-resets", "", _ATOMICALLY, code="wrong_output"),
         _tuned("tuned-on-what-nobody-restores", "", _IN_PLACE, code="wrong_output"),
         _of(
@@ -318,6 +323,10 @@ TWINS: Mapping[int, tuple[Fixture, ...]] = {
         _parts("lock-that-keeps-others-out", _lock()),
         _parts("lock-that-acquires-and-is-released", _lock(_ACQUIRE, _RELEASE)),
         _parts("ticket-that-acquires-and-releases", _ticket()),
+        _silu(
+            "begins-when-the-kernel-before-it-has-ended",
+            ("BLOCK=256)", "BLOCK=256, launch_pdl=False)"),
+        ),
         _tuned("tuned-on-sums-that-are-reset", "    reset_to_zero=['out_ptr'],\n", _ATOMICALLY),
         _tuned("tuned-on-what-is-restored", "    restore_value=['out_ptr'],\n", _IN_PLACE),
         _of(
