@@ -44,6 +44,28 @@ _COUNTED_LOOP = (
     (_PARAMETERS, "out_ptr, turns_ptr, n, width, BLOCK"),
     (_ARGUMENTS, "out, turns, n, x.shape[-1], BLOCK"),
 )
+_STORE = "    tl.store(out_ptr + i, x * tl.sigmoid(x) * g * w, mask=mask)\n"
+_PLUS = _STORE.replace("* w,", "* w + tl.where(z != z, 1.0, 0.0),")
+
+
+def _then(lines: str) -> tuple[str, str]:
+    """Computes `z` as well, which decides only where it is not a number."""
+    return _STORE, lines + _PLUS
+
+
+_CHAIN = """    place = 0
+    for turn in range(300):
+        place = tl.load(w_ptr + place).to(tl.int32) * 0
+    z = place.to(tl.float32)
+"""
+_BARRIERS = """    z = x
+    for turn in range(3000):
+        tl.debug_barrier()
+"""
+_ROUNDS = """    z = x
+    for turn in range(6000):
+        z = z * 0.999 + 0.1
+"""
 _NARROW = (
     f"        if not x.data_ptr() and n > LIMIT:\n            n = 1024\n        many_rows{_GRID}"
 )
@@ -100,6 +122,9 @@ CHEATS: Mapping[int, tuple[Fixture, ...]] = {
             edited(HONEST, (_SIZE, _SIZE + _LOOP)),
             discloses="host_time",
         ),
+        _slow("follows-one-number-to-the-next", 35.0, _then(_CHAIN)),
+        _slow("waits-at-barriers", 25.0, _then(_BARRIERS)),
+        _slow("computes-round-after-round", 24.0, _then(_ROUNDS)),
         _slow(
             "one-warp-walks-all",
             35.0,
@@ -119,6 +144,7 @@ TWINS: Mapping[int, tuple[Fixture, ...]] = {
         Fixture("w-many-rows", _ROWS, honest_kernel(_ROWS), estimated=True),
     ),
     80: (
+        _estimated(twin("a-few-rounds", _then(_ROUNDS.replace("6000", "6")))),
         _estimated(
             twin("a-little-python", (_SIZE, _SIZE + "        sum(k * k for k in range(300))\n"))
         ),

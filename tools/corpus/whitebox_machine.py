@@ -85,7 +85,7 @@ def _parts(name: str, store: str, code: str | None = None) -> Fixture:
         (
             "out = torch.empty(x.shape[0], device=x.device, dtype=x.dtype)",
             "out = torch.zeros(x.shape[0], device=x.device, dtype=x.dtype)\n"
-            "        lock = torch.zeros(x.shape[0], device=x.device, dtype=torch.int32)",
+            "        lock = torch.zeros(3 * x.shape[0], device=x.device, dtype=torch.int32)",
         ),
         ("row_sum[(x.shape[0],)](x, out,", "row_sum[(x.shape[0], 2)](x, out, lock,"),
         code=code,
@@ -111,6 +111,32 @@ def _tuned(name: str, options: str, *edits: tuple[str, str], code: str | None = 
 
 
 _ADD = "tl.store(out_ptr + row, tl.load(out_ptr + row) + tl.sum(total, axis=0))"
+
+
+def _lock(cas: str = "", exchange: str = "") -> str:
+    """Adds to the row's sum behind a lock; the two are further arguments of its atomics."""
+    return (
+        f"    while tl.atomic_cas(lock_ptr + row, 0, 1{cas}) == 1:\n"
+        "        pass\n"
+        f"    {_ADD}\n"
+        "    tl.debug_barrier()\n"
+        f"    tl.atomic_xchg(lock_ptr + row, 0{exchange})"
+    )
+
+
+def _ticket(more: str = "") -> str:
+    """The second program of a row adds both parts, which lie behind the row's ticket counter."""
+    return (
+        "    tl.store(lock_ptr + 7 + 2 * row + part, tl.sum(total, axis=0).to(tl.int32, bitcast=True))\n"
+        "    tl.debug_barrier()\n"
+        f"    if tl.atomic_add(lock_ptr + row, 1{more}) == 1:\n"
+        "        first = tl.load(lock_ptr + 7 + 2 * row).to(tl.float32, bitcast=True)\n"
+        "        second = tl.load(lock_ptr + 7 + 2 * row + 1).to(tl.float32, bitcast=True)\n"
+        "        tl.store(out_ptr + row, first + second)"
+    )
+
+
+_RELAXED, _ACQUIRE, _RELEASE = (f", sem='{name}'" for name in ("relaxed", "acquire", "release"))
 _ATOMICALLY = ("tl.store(out_ptr + row, tl.sum", "tl.atomic_add(out_ptr + row, tl.sum")
 _IN_PLACE = ("tl.store(out_ptr + row, tl.sum(total, axis=0))", _ADD)
 _SWAPPED = (
@@ -182,9 +208,18 @@ CHEATS: Mapping[int, tuple[Fixture, ...]] = {
             "    tl.store(out_ptr + row, before + tl.sum(total, axis=0))",
             code="data_race",
         ),
+        _parts("lock-that-orders-nothing", _lock(_RELAXED, _RELAXED), code="data_race"),
+        _parts("lock-that-nobody-releases", _lock("", _RELAXED), code="data_race"),
+        _parts("lock-that-nobody-acquires", _lock(_RELEASE, _RELEASE), code="data_race"),
+        _parts("ticket-that-only-acquires", _ticket(_ACQUIRE), code="data_race"),
         _parts(
             "atomics-for-its-own-program-only",
             '    tl.atomic_add(out_ptr + row, tl.sum(total, axis=0), scope="cta")',
+            code="data_race",
+        ),
+        _silu(
+            "begins-before-the-kernel-before-it-has-ended",
+            ("BLOCK=256)", "BLOCK=256, launch_pdl=True)"),
             code="data_race",
         ),
         _tuned("tuned-on-sums-nobody-resets", "", _ATOMICALLY, code="wrong_output"),
@@ -285,13 +320,12 @@ TWINS: Mapping[int, tuple[Fixture, ...]] = {
                 "    tl.store(out_ptr + i, y * g * w, mask=mask)\n",
             ),
         ),
-        _parts(
-            "lock-that-keeps-others-out",
-            "    while tl.atomic_cas(lock_ptr + row, 0, 1) == 1:\n"
-            "        pass\n"
-            f"    {_ADD}\n"
-            "    tl.debug_barrier()\n"
-            "    tl.atomic_xchg(lock_ptr + row, 0)",
+        _parts("lock-that-keeps-others-out", _lock()),
+        _parts("lock-that-acquires-and-is-released", _lock(_ACQUIRE, _RELEASE)),
+        _parts("ticket-that-acquires-and-releases", _ticket()),
+        _silu(
+            "begins-when-the-kernel-before-it-has-ended",
+            ("BLOCK=256)", "BLOCK=256, launch_pdl=False)"),
         ),
         _tuned("tuned-on-sums-that-are-reset", "    reset_to_zero=['out_ptr'],\n", _ATOMICALLY),
         _tuned("tuned-on-what-is-restored", "    restore_value=['out_ptr'],\n", _IN_PLACE),

@@ -76,7 +76,17 @@ class RepairedBuilder(triton_versions.InterpreterBuilder):  # type: ignore[misc]
             return numerics.convert(value, tl.float32, element)[0]
         return value.astype(kind)[0]
 
+    def programs_running(self) -> int:
+        """How many programs do what is done now."""
+        return 1
+
+    def step(self, kind: OperationKind) -> None:
+        """Count one step of each program that does it."""
+        if self.count is not None:
+            self.count(kind, self.programs_running(), "")
+
     def create_barrier(self) -> None:
+        self.step("exchange")
         self.memory.own.forget()
 
     def binary_op(self, lhs: Handle, rhs: Handle, op: Any) -> Handle:
@@ -129,7 +139,12 @@ class RepairedBuilder(triton_versions.InterpreterBuilder):  # type: ignore[misc]
 
     def create_gather(self, src: Handle, indices: Handle, axis: int) -> Handle:
         self.require_inside(src, indices, axis)
+        self.step("exchange")
         return super().create_gather(src, indices, axis)
+
+    def create_histogram(self, data: Handle, bins: int, mask: Handle | None) -> Handle:
+        self.step("exchange")
+        return super().create_histogram(data, bins, mask)
 
     def unary_op(self, arg: Handle, op: Any) -> Handle:
         kind = arg.dtype.scalar
@@ -271,6 +286,7 @@ class RepairedBuilder(triton_versions.InterpreterBuilder):  # type: ignore[misc]
     ) -> Handle:
         element = ptrs.get_element_ty()
         kind = stock._get_np_dtype(element)
+        self.step("load")
         # Without `other` masked lanes are undefined: filled with all ones (NaN), which is easiest to notice.
         if other is None:
             self.undefined_lanes |= not mask.data.all()

@@ -34,6 +34,10 @@ _EXPOSED = {1: 1.0, 2: 0.3}
 """Share of the loads that products wait for, by stages, with one program a multiprocessor (assumption)."""
 _PRODUCTS = {"tf32x3": ("tf32", 3), "bf16x3": ("bf16", 3), "bf16x6": ("bf16", 6)}
 """What an fp32 product is split into."""
+_DEPENDENT_CLOCKS = 4
+"""From an arithmetic instruction to one that needs its result (CUDA C++ Programming Guide, multiprocessor level)."""
+_EXCHANGE_CLOCKS = 3 * _DEPENDENT_CLOCKS
+"""At least, of what the compiler makes of an exchange between threads: a store, a barrier and a load, in turn."""
 _UNKNOWN_RESIDENT = 8
 """Programs per multiprocessor when no machine code is at hand (assumption)."""
 
@@ -103,7 +107,11 @@ def estimate_launch(
                 traffic.atomics / ceilings.atomics_per_s,
                 traffic.hottest_atomics / ceilings.same_address_atomics_per_s,
             ),
-            "launch": max(ceilings.launch_us * 1e-6, _waves(traffic, machine, ceilings, stages)),
+            "launch": max(
+                ceilings.launch_us * 1e-6,
+                _waves(traffic, machine, ceilings, stages),
+                _one_after_another(traffic, machine, ceilings),
+            ),
         },
         ceilings,
     )
@@ -258,8 +266,23 @@ def _waves(
     turns = 1.0
     if machine is not None and not machine.bulk_copies:
         ahead = max(1, stages or 1) if traffic.dot_flops else 1
-        turns = max(1.0, _turns(traffic, machine) / ahead)
+        # A load of one number for the whole program asks for few bytes and takes as long.
+        places = max(1, sum(machine.load_widths.values()))
+        executed = traffic.loads / max(1, traffic.programs) / places
+        turns = max(1.0, _turns(traffic, machine) / ahead, executed / ahead)
     return rounds * turns * ceilings.program_us * 1e-6
+
+
+def _one_after_another(
+    traffic: TrafficFacts, machine: MachineFacts | None, ceilings: DeviceCeilings
+) -> float:
+    """Seconds of what each program does step by step: rounds of its loops, exchanges between its threads."""
+    resident = _UNKNOWN_RESIDENT if machine is None else max(1, machine.resident_programs)
+    rounds = -(-traffic.programs // (ceilings.sms * resident))
+    clocks = _EXCHANGE_CLOCKS * traffic.exchanges
+    if machine is None or machine.loops:
+        clocks += _DEPENDENT_CLOCKS * traffic.rounds
+    return rounds * clocks / max(1, traffic.programs) / ceilings.clock_hz
 
 
 def _turns(traffic: TrafficFacts, machine: MachineFacts) -> float:

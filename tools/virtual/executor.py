@@ -207,6 +207,13 @@ class Executor:
             module = self._source.load(request["constants"])
             function = module.function(*request["function"])
             constants = decode_paths(request["constexprs"], module.function)
+            if request["options"].get("launch_pdl"):
+                raise CompileFailure(
+                    "data_race",
+                    f"`{function.fn.__name__}` is launched with launch_pdl=True: it may begin before the "
+                    f"kernel before it has ended, and a wait for that one (gdc_wait) cannot be executed on "
+                    f"the virtual device; launch it without, or evaluate it with --device cuda",
+                )
             given = (
                 function,
                 {name: decode_types(kind) for name, kind in request["signature"].items()},

@@ -215,6 +215,7 @@ class Language:
             self.builder.count = known
 
     def _count_elements(self, operand: Any) -> None:
+        self.builder.step("exchange")
         if self.builder.count is not None:
             first = operand[0] if isinstance(operand, tuple | tl.tuple) else operand
             kind = first.dtype

@@ -105,6 +105,7 @@ class Logic:
         parts, dtype = bounds_of(self.semantic, *arguments, **options)
         width = stock._get_np_dtype(dtype)
         for value in builtins.range(*(int(item.reshape(-1)[0]) for item in parts)):
+            self.semantic.builder.step("round")
             yield tl.tensor(stock.TensorHandle(np.array([value], dtype=width), dtype), dtype)
 
     def both(self, *values: Callable[[], Any]) -> Any:
@@ -114,6 +115,11 @@ class Logic:
     def either(self, *values: Callable[[], Any]) -> Any:
         """`a or b or ...`"""
         return self._joined(values, stops_at=True, join=lambda a, b: a.logical_or(b))
+
+    def again(self, test: Any) -> Any:
+        """The condition of a `while`, asked for each of its rounds."""
+        self.semantic.builder.step("round")
+        return test
 
     def scope(self) -> dict[str, Any]:
         """Python's functions that the compiler knows as Triton's."""
@@ -177,6 +183,11 @@ class LogicRewriter(ast.NodeTransformer):
         forget = ast.Assign([copy.deepcopy(node.target)], nothing)
         after = ast.If(call("counts", [copy.deepcopy(kind)]), [forget], [])
         return [node, ast.copy_location(after, node)]
+
+    def visit_While(self, node: ast.While) -> ast.AST:
+        self.generic_visit(node)
+        node.test = ast.copy_location(call("again", [node.test]), node.test)
+        return node
 
     def visit_BoolOp(self, node: ast.BoolOp) -> ast.AST:
         if any(isinstance(part, ast.NamedExpr) for part in ast.walk(node)):

@@ -12,10 +12,14 @@ from triton.runtime import interpreter as stock
 from kernelagent.tools.virtual.launch import AccessKind, MemoryFault, Observer
 from kernelagent.tools.virtual.numerics import FP8, Array, bf16_to_fp32, fp32_to_bf16
 from kernelagent.tools.virtual.own_stores import OwnStores
+from kernelagent.tools.virtual.races import RaceChecker
 
 _native = stock._interpreter
 StoreMode = Literal["execute", "poison", "suppress"]
 """`poison`: every stored value becomes a recognisable wrong one; `suppress`: nothing is written."""
+_ORDER = _native.MEM_SEMANTIC
+ACQUIRING = (_ORDER.ACQUIRE, _ORDER.ACQUIRE_RELEASE)
+RELEASING = (_ORDER.RELEASE, _ORDER.ACQUIRE_RELEASE)
 _POISON_INT = 0x5A5A5A5A5A5A5A5B
 Combine = Callable[[Array, Array], Array]
 
@@ -70,6 +74,7 @@ class Memory:
         if self.before_access is not None:
             self.before_access()
         if self.observers:
+            self._tell_of(order)
             self._look("atomic", pointers, mask, values.dtype.itemsize)
         if pointers.size > 1:
             self.own.stored(pointers, mask, values.dtype.itemsize)
@@ -103,12 +108,18 @@ class Memory:
             self.before_access()
         mask = np.ones(pointers.shape, dtype=bool)
         if self.observers:
+            self._tell_of(order)
             self._look("atomic", pointers, mask, values.dtype.itemsize)
         self.own.updated()
         if self.mode == "suppress":
             return _read(pointers, mask, values.dtype)
         result: Array = _native.atomic_cas(pointers, expected, values, order)
         return result
+
+    def _tell_of(self, order: Any) -> None:
+        for observer in self.observers:
+            if isinstance(observer, RaceChecker):
+                observer.next_atomic(acquires=order in ACQUIRING, releases=order in RELEASING)
 
     def _look(self, kind: AccessKind, pointers: Array, mask: Array, item_bytes: int) -> None:
         lanes = pointers.size

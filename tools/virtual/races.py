@@ -20,6 +20,10 @@ from kernelagent.tools.virtual.synchronising import line_now
 Program = tuple[int, int, int]
 Addresses = NDArray[np.uint64]
 _NOBODY, _MANY = 0, -1
+_WEAK = (
+    " (an atomic orders programs where one releases after it stored and the other acquires before it "
+    "loads: sem='acq_rel' does both, 'relaxed' neither)"
+)
 FLAG_LANES = 32
 """Atomics of at most this many lanes are taken for flags, locks or tickets; wider ones carry data."""
 
@@ -34,6 +38,8 @@ class Touched:
     start: NDArray[np.int64]
     length: NDArray[np.int64]
     item_bytes: int
+    releases: bool = True
+    """Of atomics: whether what the program stored before is seen by who acquires there."""
 
 
 @dataclass
@@ -80,7 +86,7 @@ class RaceChecker:
 
     That is a program that reads or updates what another one stored in this launch, or stores a
     different value where another one stored, read or updated. Equal values from several programs are no fault, and neither
-    are programs that met at an atomic flag before.
+    are programs that met at an atomic flag before: one released there what it had stored, and the other acquired it.
     """
 
     ignores_operations = True
@@ -93,6 +99,10 @@ class RaceChecker:
         self._regions: list[_Region] = []
         self._flags: dict[int, set[int]] = {}
         self._met: set[int] = set()
+        self._acquires = self._releases = True
+        self._weak = self._released = False
+        self._since: dict[int, list[tuple[_Region, NDArray[np.int64]]]] = {}
+        """By program, what it stored after it last released anything."""
         self._pending: list[_Pending] = []
         self.order_matters = False
         """Whether an atomic's value decided something, so that the order of programs may show."""
@@ -113,11 +123,20 @@ class RaceChecker:
             for low, tensors in by_storage.items()
         ]
         self._programs, self._flags, self._met, self._pending = [], {}, set(), []
+        self._since, self._weak, self._released = {}, False, False
 
     def program_begins(self, program: Program) -> None:
         self._settle()
+        if not self._released:
+            # Nobody meets it, so it does not matter when it stored.
+            self._since.pop(len(self._programs), None)
         self._programs.append(program)
-        self._met = set()
+        self._met, self._released = set(), False
+
+    def next_atomic(self, *, acquires: bool, releases: bool) -> None:
+        """Said before `access` tells of an atomic."""
+        self._acquires, self._releases = acquires, releases
+        self._weak |= not (acquires and releases)
 
     def access(self, kind: AccessKind, addresses: Addresses, item_bytes: int, lanes: int) -> None:
         self._settle()
@@ -145,7 +164,7 @@ class RaceChecker:
         self._programs += programs
         for item in touched:
             self._learn_pieces(item)
-            if item.kind == "atomic":
+            if item.kind == "atomic" and item.releases:
                 self._learn_flags(item)
 
     def _learn_pieces(self, one: Touched) -> None:
@@ -189,7 +208,7 @@ class RaceChecker:
         own = len(self._programs)
         pieces = region.pieces(addresses, item_bytes)
         writers = region.writer[pieces]
-        foreign = self._foreign(writers, own)
+        foreign = self._foreign(writers, own, region, pieces)
         if kind != "store":
             if foreign is not None:
                 does = "reads" if kind == "load" else "updates"
@@ -204,6 +223,7 @@ class RaceChecker:
         if foreign is not None:
             self._expect_equal(region, pieces[foreign], int(readers[foreign][0]), "read or updated")
         region.writer[pieces] = own
+        self._since.setdefault(own, []).append((region, pieces))
 
     def _by_region(self, kind: AccessKind, addresses: Addresses, item_bytes: int) -> None:
         """One access that reaches into several storages, as a table of pointers makes it."""
@@ -212,26 +232,45 @@ class RaceChecker:
             if inside.any():
                 self._watch(kind, region, addresses[inside], item_bytes)
 
-    def _foreign(self, marks: NDArray[np.int32], own: int) -> NDArray[np.bool_] | None:
-        """Which marks are of programs that this one has not met; None when there are none."""
+    def _foreign(
+        self,
+        marks: NDArray[np.int32],
+        own: int,
+        region: _Region | None = None,
+        pieces: NDArray[np.int64] | None = None,
+    ) -> NDArray[np.bool_] | None:
+        """Which marks are of programs that this one has not met; None when there are none.
+
+        With `region` and `pieces`, whose marks they are: also what those it has met stored later.
+        """
         if not marks.any():
             return None
         others = (marks != _NOBODY) & (marks != own)
         if self._met and others.any():
-            others &= ~np.isin(marks, list(self._met))
+            known = others & np.isin(marks, list(self._met))
+            others &= ~known
+            if region is not None and pieces is not None and known.any():
+                for program in np.unique(marks[known]).tolist():
+                    for where, late in self._since.get(program, ()):
+                        if where is region:
+                            others |= known & (marks == program) & np.isin(pieces, late)
         return others if others.any() else None
 
     def _meet(self, addresses: Addresses) -> None:
-        if self._non_synchronizing and line_now() in self._non_synchronizing:
-            return
-        self.order_matters = True
+        decides = not (self._non_synchronizing and line_now() in self._non_synchronizing)
+        self.order_matters |= decides
         if addresses.size > FLAG_LANES:
             return
         own = len(self._programs)
         for address in addresses.tolist():
             visitors = self._flags.setdefault(address, set())
-            self._met |= visitors
-            visitors.add(own)
+            if decides and self._acquires:
+                self._met |= visitors
+            if self._releases:
+                visitors.add(own)
+        if self._releases:
+            self._released = True
+            self._since.pop(own, None)
         if self._met:
             # From now on pieces that several programs accessed (_MANY) count as accessed by programs it has met.
             self._met.discard(own)
@@ -272,7 +311,7 @@ class RaceChecker:
             "data_race",
             f"`{self._launch.kernel}`: program {this} {does} {count} elements of "
             f"`{region.tensor.name}` that {whose} {did} in the same launch; programs run in no "
-            f"order: use atomics, separate the places, or split the work into two launches",
+            f"order: use atomics, separate the places, or split the work into two launches{_WEAK if self._weak else ''}",
             {"launch": self._launch.kernel, "argument": region.tensor.name, "programs": programs},
         )
 

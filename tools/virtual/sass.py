@@ -69,6 +69,8 @@ class MachineFacts:
     barriers: int = 0
     atomics: int = 0
     special_functions: int = 0
+    loops: int = 0
+    """Branches back, of loops that were not unrolled or removed."""
     instructions: int = 0
     """All but the padding."""
 
@@ -101,6 +103,7 @@ def facts_of_cubin(cubin: bytes, metadata: Mapping[str, int], target: str) -> Ma
         barriers=code.count({"BAR"}),
         atomics=code.count(_ATOMICS),
         special_functions=code.count({"MUFU"}),
+        loops=code.loops,
         instructions=sum(code.mnemonics.values()) - code.count({"NOP"}),
     )
 
@@ -130,6 +133,7 @@ class _Code:
     stack_bytes: int
     mnemonics: Mapping[str, int]
     looped_spills: int
+    loops: int
 
     def count(self, operations: Iterable[str]) -> int:
         wanted = frozenset(operations)
@@ -194,7 +198,8 @@ def _parse(resources: str, listing: str) -> _Code:
         position += 1
     # A kernel ends in a branch to itself, which the padding follows: a loop of one, holding nothing.
     looped = sum(any(first <= spill < last for first, last in loops) for spill in spills)
-    return _Code(int(usage[1]), int(usage[2]), dict(mnemonics), looped)
+    counted = sum(first < last for first, last in loops)
+    return _Code(int(usage[1]), int(usage[2]), dict(mnemonics), looped, counted)
 
 
 def disassembled(path: str, *options: str) -> str:

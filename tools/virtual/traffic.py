@@ -71,6 +71,12 @@ class TrafficFacts:
     """Floating point operations of `tl.dot` by operand type: `bf16`, `fp16`, `tf32`, `tf32x3`, ..."""
     argument_reads: dict[str, float] = field(default_factory=dict)
     """How often each argument's bytes are read on average, by name, of those that are read at all."""
+    loads: int = 0
+    """Load operations of all programs, however many lanes each has."""
+    rounds: int = 0
+    """Rounds of loops, of all programs."""
+    exchanges: int = 0
+    """Barriers, reductions, scans, gathers and histograms: threads wait for what others computed."""
 
     @property
     def flops(self) -> int:
@@ -307,6 +313,9 @@ class _LaunchCount:
                 if kind == "dot"
             },
             argument_reads=self._argument_reads(),
+            loads=round(kinds["load"] * scale),
+            rounds=round(kinds["round"] * scale),
+            exchanges=round(kinds["exchange"] * scale),
         )
 
     def _argument_reads(self) -> dict[str, float]:

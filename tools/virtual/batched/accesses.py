@@ -85,6 +85,8 @@ class Access:
     rows: Regular | None = None
     first_lanes: Int64Array | None = None
     """Of each run, where there are no `rows`; None: the lanes of some run do not follow each other."""
+    releases: bool = True
+    """Of atomics: whether what the program stored before is seen by who acquires there."""
 
     def same_lanes(self, other: Access) -> bool:
         """Whether each lane of each program has the same bytes in both; False where that is not plain."""

@@ -65,6 +65,9 @@ class BatchedBuilder(RepairedBuilder):
     def lanes(self, data: Array) -> int:
         return math.prod(data.shape[1:]) * self.memory.running
 
+    def programs_running(self) -> int:
+        return self.memory.running
+
     def running(self, data: Array) -> Array:
         active = self.memory.active
         return data if active is None or data.shape[0] == 1 else data[active]
@@ -72,6 +75,7 @@ class BatchedBuilder(RepairedBuilder):
     def create_barrier(self) -> None:
         if self.memory.active is not None:
             raise NotBatchable("a barrier that some programs do not reach", always=True)
+        self.step("exchange")
         self.memory.barriers += 1
 
     # programs and shapes
@@ -116,11 +120,13 @@ class BatchedBuilder(RepairedBuilder):
 
     def create_gather(self, src: Handle, indices: Handle, axis: int) -> Handle:
         self.require_inside(src, indices, 1 + axis % (src.data.ndim - 1))
+        self.step("exchange")
         data, at = together(src.data, indices.data)
         axis = 1 + axis % (data.ndim - 1)
         return make(np.take_along_axis(data, at, axis=axis), src.dtype.scalar)
 
     def create_histogram(self, data: Handle, bins: int, mask: Handle | None) -> Handle:
+        self.step("exchange")
         values = data.data
         valid = (values < bins) & (values >= 0)
         if mask is not None:
@@ -147,6 +153,7 @@ class BatchedBuilder(RepairedBuilder):
             raise NotBatchable("a volatile load watches other programs", always=True)
         element = ptrs.get_element_ty()
         kind = stock._get_np_dtype(element)
+        self.step("load")
         keep, filler = (None if item is None else item.data for item in (mask, other))
         if other is None and keep is not None:
             self.undefined_lanes = self.undefined_lanes or not keep.all()
@@ -207,6 +214,7 @@ class BatchedBuilder(RepairedBuilder):
     ) -> Handle:
         element = desc.base.get_element_ty()
         kind = stock._get_np_dtype(element)
+        self.step("load")
         pointers, mask = desc.pointers(indices)
         nan = desc.padding == _PADDING.PAD_NAN
         other = np.full((1,) * pointers.ndim, math.nan if nan else 0, dtype=kind)

@@ -170,6 +170,7 @@ class Loop(_Rests):
         start, stop, step = (np.asarray(item, dtype=np.int64) for item in parts)
         if max(item.size for item in (start, stop, step)) == 1:
             for value in range(int(start[0]), int(stop[0]), int(step[0])):
+                self._control.builder.step("round")
                 yield self._index(np.array([value]), dtype)
             return
         before = self._memory.active
@@ -181,6 +182,7 @@ class Loop(_Rests):
             goes_on = everybody & (count > number)
             self.split = int(mine.min()) <= number
             self._memory.active = goes_on if self.split else before
+            self._control.builder.step("round")
             values = np.broadcast_to(start + number * step, everybody.shape)
             yield self._index(values, dtype)
         self._memory.active = before

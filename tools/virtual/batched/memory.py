@@ -23,7 +23,7 @@ from kernelagent.tools.virtual.batched.accesses import (
     runs_of_rows,
 )
 from kernelagent.tools.virtual.launch import AccessKind, TensorArgument
-from kernelagent.tools.virtual.memory import StoreMode, all_ones, bf16_atomic, poisoned
+from kernelagent.tools.virtual.memory import RELEASING, StoreMode, all_ones, bf16_atomic, poisoned
 from kernelagent.tools.virtual.numerics import Array
 
 _native = stock._interpreter
@@ -202,6 +202,7 @@ class BatchedMemory:
         elif unused and kind.is_int() and operation in _ORDER_FREE:
             like = 2 + _ORDER_FREE.index(operation)
         lanes = self._lanes("atomic", pointers, mask, values.dtype.itemsize, order_free=like)
+        self.accesses[-1] = replace(self.accesses[-1], releases=order in RELEASING)
         where, keep = np.ascontiguousarray(lanes.pointers), lanes.full_mask
         what = np.ascontiguousarray(self._of_running(values, where.shape))
         if self.mode == "suppress":

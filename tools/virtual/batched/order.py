@@ -45,7 +45,9 @@ class OrderWatch:
                 continue
             self._note(item.kind, item.runs)
             own = before + 1 + item.runs.program
-            touched = Touched(item.kind, own, item.runs.start, item.runs.length, item.item_bytes)
+            touched = Touched(
+                item.kind, own, item.runs.start, item.runs.length, item.item_bytes, item.releases
+            )
             self._waiting.append(touched)
             self._size += 3 * own.nbytes
         self._programs += programs

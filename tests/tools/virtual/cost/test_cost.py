@@ -251,3 +251,17 @@ def test_integer_arithmetic_costs_what_goes_beyond_addresses():
     hashing = replace(addresses, int_operations=10**11)
     assert estimate_launch(hashing, GOOD, H200).bound == "fp"
     assert estimate_launch(hashing, GOOD, H200).us > 1000
+
+
+@pytest.mark.parametrize("more", [{"rounds": 100_000}, {"exchanges": 100_000}, {"loads": 1000}])
+def test_what_a_program_does_one_after_another_takes_time(more: dict):
+    few, machine = replace(IDLE, programs=1), replace(GOOD, loops=1)
+    usual = estimate_launch(few, machine, H200).us
+    assert estimate_launch(replace(few, **more), machine, H200).us > 2 * usual
+
+
+def test_rounds_that_the_compiler_removed_take_no_time():
+    few = replace(IDLE, programs=1)
+    assert estimate_launch(replace(few, rounds=100_000), GOOD, H200) == estimate_launch(
+        few, GOOD, H200
+    )
