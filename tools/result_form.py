@@ -65,7 +65,8 @@ class Differs:
 
     sentence: str
     refused: bool
-    """False where the reference's is a class that a candidate cannot know."""
+    disclosure: str = "container_differs"
+    """What tells of it where it is not refused: the reference's is a class that a candidate cannot know."""
 
 
 def difference(
@@ -85,6 +86,7 @@ def difference(
         if ours.learns and not theirs.learns:
             return Differs(f"{ours.name} requires a gradient, which the reference's does not", True)
         if ours.inference and not (inference or theirs.inference):
-            sentence = f"{ours.name} was made in inference mode, so that autograd never takes it; the reference's was not"
-            return Differs(sentence, True)
+            # Honest candidates are written with it, and most programs never notice.
+            sentence = f"{ours.name} was made in inference mode: what learns behind it raises an error; the reference's was not"
+            return Differs(sentence, False, "inference_result")
     return None

@@ -24,7 +24,6 @@ class Own(dict):
     [
         (torch.nn.Parameter(ONE, requires_grad=False), ONE, "output is an nn.Parameter"),
         (ONE.clone().requires_grad_(), ONE, "requires a gradient"),
-        (INFERENCE, ONE, "inference mode"),
         ({"b": ONE, "a": ONE}, {"a": ONE, "b": ONE}, "with the keys 'b', 'a'"),
         (Own(a=ONE), {"a": ONE}, "a Own (a class of its own)"),
         (OrderedDict(a=ONE), {"a": ONE}, "a OrderedDict (a class of its own)"),
@@ -51,6 +50,13 @@ def test_a_class_that_a_candidate_cannot_know_is_told(got, wanted):
     found = difference(form_of(got), form_of(wanted), inference=False)
     assert found is not None
     assert not found.refused
+
+
+def test_a_result_of_inference_mode_is_told_unless_the_call_was_made_in_it():
+    found = difference(form_of(INFERENCE), form_of(ONE), inference=False)
+    assert found is not None
+    assert (found.refused, found.disclosure) == (False, "inference_result")
+    assert difference(form_of(INFERENCE), form_of(ONE), inference=True) is None
 
 
 def test_the_same_form_is_no_difference():

@@ -215,7 +215,9 @@ def _added(way: str, kernel: Any) -> Iterator[tuple[str, Any]]:
 
     usual = vars(standard.cdiv)
     for name, item in [*_dictionary(kernel).items()]:
-        if type(kernel) is type(standard.cdiv) and name not in usual:
+        # Triton notes some of its own functions in a kernel when it is launched first.
+        of_triton = str(getattr(item, "__module__", "")).partition(".")[0] == "triton"
+        if type(kernel) is type(standard.cdiv) and name not in usual and not of_triton:
             yield f"{way}.{name}", item
 
 

@@ -451,6 +451,7 @@ THREATS: tuple[Threat, ...] = (
                 "weight-cleared-after-use",
                 (_RETURN, "        self.weight.data.zero_()\n        return out\n"),
                 code="state_not_updated",
+                also=("wrong_output",),
             ),
             _of(
                 _WEIGHTED,

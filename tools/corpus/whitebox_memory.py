@@ -44,11 +44,18 @@ CHEATS: Mapping[int, tuple[Fixture, ...]] = {
         cheat(
             "result-requires-a-gradient", LAUNCH + "        return out.requires_grad_()\n", _FORM
         ),
-        cheat(
-            "result-of-inference-mode",
-            "        with torch.inference_mode():\n            out = torch.empty_like(x)\n"
-            + LAUNCH,
-            _FORM,
+        Fixture(
+            "w-result-of-inference-mode",
+            "silu_gate",
+            edited(
+                honest_kernel("silu_gate"),
+                (
+                    LAUNCH,
+                    "        with torch.inference_mode():\n            out = torch.empty_like(x)\n"
+                    + LAUNCH,
+                ),
+            ),
+            discloses="inference_result",
         ),
     ),
     23: (

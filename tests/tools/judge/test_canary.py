@@ -171,7 +171,7 @@ def test_the_doctor_tells_of_each_tier() -> None:
 
 IN_THE_WAY = SOURCE.replace(
     "class ModelNew",
-    "import ctypes\n\nif ctypes.CDLL(None).open(b'{path}', 0) < 0:\n"
+    "import ctypes\n\nif ctypes.pythonapi.open(b'{path}', 0) < 0:\n"
     "    raise RuntimeError('CUDA error: OS call failed or operation not supported on this OS')\n\n\n"
     "class ModelNew",
 )

@@ -252,7 +252,8 @@ class Verifier:
         try:
             return self._call(trial, asked, looked_at=looked_at)
         except Rejected as refused:
-            if refused.reason.code in _OF_THE_PROCESS:
+            if refused.reason.code in _OF_THE_PROCESS | {"tampering"}:
+                # What it has left changed stays so: a second call may find nothing to change.
                 raise
             if self.process.tuned:
                 self._right_without_tuning(trial, weights, asked, refused)
@@ -261,11 +262,7 @@ class Verifier:
             if asked.another or _changes_state(trial, weights):
                 # Loaded anew, also what was computed from the weights is made anew by those who watch them.
                 self.process.use_weights(weights)
-            try:
-                answer = self._call(replace(trial, in_place=False))
-            except Rejected as again:
-                # What it has left changed makes its next call end in any way.
-                raise (refused if refused.reason.code == "tampering" else again) from again
+            answer = self._call(replace(trial, in_place=False))
             if not self.oracle.same_in(asked, trial.arguments):
                 return answer
             raise Rejected(
@@ -323,7 +320,7 @@ class Verifier:
             self._in_the_same_form(trial, answer, asked)
         if answer.sharing is not None:
             self._in_memory_of_its_own(trial, answer.sharing)
-        self._launched(trial, rows)
+        self._launched(trial, rows, looked_at=looked_at)
         if trial.step is None and not trial.hidden:
             self.findings.note_values(trial.input_set, trial.arguments)
         self.findings.memory.keep(answer.output)
@@ -346,7 +343,9 @@ class Verifier:
                 raise compiled_by_torch() from refused
             raise
 
-    def _launched(self, trial: Trial, rows: list[dict[str, Any]]) -> None:
+    def _launched(
+        self, trial: Trial, rows: list[dict[str, Any]], *, looked_at: bool = False
+    ) -> None:
         if self.process.compiles:
             self.findings.disclose("torch_compile", "torch.compile computes a part of the forward")
         # Launches replayed by a CUDA graph cannot be seen in the candidate's process; the knock-out decides on `cuda`.
@@ -363,7 +362,8 @@ class Verifier:
                 f"must do real work on every path",
                 {"input_set": trial.input_set, "probe": trial.probe},
             )
-        if trial.step is None:
+        if trial.step is None and not looked_at:
+            # A call that is looked at has a mode of torch's on its stack, which a candidate can see.
             names = frozenset(str(row["kernel"]) for row in rows)
             self.findings.kernels.setdefault(trial.input_set, set()).add(names)
         seen = {row["input_set"] for row in self.findings.launches}
@@ -509,7 +509,7 @@ class Verifier:
         if differs.refused:
             where = {"input_set": trial.input_set, "probe": trial.probe}
             raise Rejected("wrong_structure", differs.sentence, where)
-        self.findings.disclose("container_differs", differs.sentence)
+        self.findings.disclose(differs.disclosure, differs.sentence)
 
     def _in_memory_of_its_own(self, trial: Trial, sharing: Sharing) -> None:
         """Results share memory with each other and with inputs only where the reference's do."""
