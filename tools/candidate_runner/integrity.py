@@ -27,6 +27,7 @@ from kernelagent.tools.candidate_runner.registrations import (
     Dispatched,
     Registrations,
     Running,
+    draw_new_random_states,
     methods_of_modules,
     other_random_states,
     registered,
@@ -87,6 +88,9 @@ class Integrity:
         """Raises `CandidateFailure` when the block leaves functions, settings or threads changed."""
         before, settings = _namespaces(), self._settings()
         running = Running.now(own=self._may_compile, native=self._native_threads)
+        if keeps_random_state:
+            # A state that was set once would not change when the same is set again.
+            draw_new_random_states()
         random_state = _random_state() if keeps_random_state else None
         others = other_random_states() if keeps_random_state else None
         yield

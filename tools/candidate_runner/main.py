@@ -253,7 +253,8 @@ class Runner:
                 self._another = self._loaded().another(*self._constructed_from(), self._device)
             else:
                 other_weights(self._another.instance)
-        with self._candidates_turn("the forward of a second ModelNew"):
+        keeps = self._keeps_random_state
+        with self._candidates_turn("the forward of a second ModelNew", keeps_random_state=keeps):
             # Its weights are no user's: where they suit no forward, there is nothing to learn.
             with contextlib.suppress(CandidateFailure):
                 self._another.forward(args, kwargs)

@@ -165,6 +165,16 @@ def other_random_states() -> tuple[Any, ...]:
     return random.getstate(), state[1].tobytes(), state[2:]
 
 
+def draw_new_random_states() -> None:
+    """Seed the global generators of torch, Python and numpy from the operating system."""
+    torch.default_generator.seed()
+    if torch.cuda._initialized:
+        # Not is_initialized(): on `virtual` it answers for a GPU that is not there.
+        torch.cuda.seed_all()
+    random.seed()
+    np.random.seed()
+
+
 def _monitoring() -> tuple[Any, ...]:
     tools = getattr(sys, "monitoring", None)
     return () if tools is None else tuple(map(tools.get_tool, range(_TOOLS_OF_MONITORING)))
