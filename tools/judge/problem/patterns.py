@@ -18,7 +18,8 @@ Row = Callable[[torch.Tensor, Draw], torch.Tensor]
 """`(a natural row, at most 1-d, float32 or wider; generator) -> a row of about its scale`."""
 
 
-def _below(count: int, draw: Draw) -> int:
+def below(count: int, draw: Draw) -> int:
+    """A number from 0 to `count` - 1."""
     return int(torch.randint(count, (), generator=draw))
 
 
@@ -32,16 +33,17 @@ def _rms(row: torch.Tensor) -> torch.Tensor:
     return row.square().mean().sqrt().clamp_min(torch.finfo(row.dtype).tiny)
 
 
-def _one_place(row: torch.Tensor, draw: Draw) -> torch.Tensor:
+def one_place(row: torch.Tensor, draw: Draw) -> torch.Tensor:
+    """Zeros but for a one somewhere."""
     result = torch.zeros_like(row)
-    result.reshape(-1)[_below(row.numel(), draw)] = 1.0
+    result.reshape(-1)[below(row.numel(), draw)] = 1.0
     return result
 
 
 def _few_places(row: torch.Tensor, draw: Draw) -> torch.Tensor:
     result = torch.zeros_like(row)
-    for _ in range(1 + _below(8, draw)):
-        at = _below(row.numel(), draw)
+    for _ in range(1 + below(8, draw)):
+        at = below(row.numel(), draw)
         result.reshape(-1)[at] = row.reshape(-1)[at]
     return result
 
@@ -91,7 +93,7 @@ _ANYWHERE: tuple[Row, ...] = (
 """For rows and for whole tensors."""
 ROWS: tuple[Row, ...] = (
     *_ANYWHERE,
-    _one_place,
+    one_place,
     _few_places,
     _alternating,
     _halves_alike,
@@ -128,8 +130,13 @@ def whole(values: torch.Tensor, draw: Draw, turn: int) -> torch.Tensor:
     kind = turn % (len(WHOLE) + len(WHOLE) // 3)
     if kind >= len(WHOLE):
         return values
+    return one_of_whole(kind, values, draw).clone()
+
+
+def one_of_whole(kind: int, values: torch.Tensor, draw: Draw) -> torch.Tensor:
+    """All of the tensor by this one of `WHOLE`; those are of one dimension or more."""
     made = WHOLE[kind](values if values.dim() else values.reshape(1), draw)
-    return made.clone().reshape(values.shape)
+    return made.reshape(values.shape)
 
 
 def mask(tensor: torch.Tensor, draw: Draw, turn: int) -> torch.Tensor:
@@ -137,8 +144,8 @@ def mask(tensor: torch.Tensor, draw: Draw, turn: int) -> torch.Tensor:
     columns = torch.arange(tensor.shape[-1], device=tensor.device)
     height = tensor.shape[-2] if tensor.dim() > 1 else 1
     rows = torch.arange(height, device=tensor.device)[:, None]
-    block = 1 + _below(max(1, tensor.shape[-1] // 2), draw)
-    until = 1 + _below(tensor.shape[-1], draw)
+    block = 1 + below(max(1, tensor.shape[-1] // 2), draw)
+    until = 1 + below(tensor.shape[-1], draw)
     some = _chance(torch.empty(height, tensor.shape[-1], device=tensor.device), 0.5, draw)
     square = height == tensor.shape[-1]
     kinds = (
@@ -163,8 +170,8 @@ def integers(tensor: torch.Tensor, domain: Domain, draw: Draw, turn: int) -> tor
     span, count = high - low + 1, max(1, tensor.numel())
     at = torch.arange(count, device=tensor.device).reshape(tensor.shape)
     place = at % tensor.shape[-1] if tensor.dim() else at
-    one, other = (low + _below(span, draw) for _ in range(2))
-    until = _below(tensor.shape[-1] + 1, draw) if tensor.dim() else 0
+    one, other = (low + below(span, draw) for _ in range(2))
+    until = below(tensor.shape[-1] + 1, draw) if tensor.dim() else 0
     kinds: Sequence[torch.Tensor] = (
         torch.full_like(fresh, one),
         torch.full_like(fresh, low),
@@ -189,7 +196,7 @@ def ascending(tensor: torch.Tensor, draw: Draw, turn: int) -> torch.Tensor:
     first, last = tensor[..., :1], tensor[..., -1:]
     steps = tensor.shape[-1] - 1
     at = torch.arange(steps + 1, device=tensor.device)
-    cut = _below(steps + 1, draw)
+    cut = below(steps + 1, draw)
     kinds = (
         torch.where(at == 0, first, last),
         torch.where(at == steps, last, first),
@@ -206,7 +213,7 @@ def observed(tensor: torch.Tensor, draw: Draw, turn: int) -> torch.Tensor:
     """Of values that were seen alone: all alike, most alike, sorted, alternating, rows alike."""
     flat = tensor.reshape(-1)
     seen: torch.Tensor = torch.unique(flat)
-    one = seen[_below(seen.numel(), draw)]
+    one = seen[below(seen.numel(), draw)]
     at = torch.arange(flat.numel(), device=tensor.device).reshape(tensor.shape)
     kinds = (
         one.expand_as(tensor),
