@@ -21,12 +21,13 @@ from triton.runtime.errors import OutOfResources
 from triton.runtime.jit import TensorWrapper
 from triton.tools.tensor_descriptor import TensorDescriptor
 
+from kernelagent.tools.compiler_options import EXECUTED, refusal, set_by_hand
 from kernelagent.tools.torch_dtypes import name_of
 from kernelagent.tools.virtual.addresses import DATA_POINTERS
 from kernelagent.tools.virtual.arena import Arena, place
 from kernelagent.tools.virtual.autotuning import select_configurations
 from kernelagent.tools.virtual.codec import encode, encode_paths, encode_types
-from kernelagent.tools.virtual.compiling import OPTIONS, SHARED_BYTES, gpu_target
+from kernelagent.tools.virtual.compiling import SHARED_BYTES, gpu_target
 from kernelagent.tools.virtual.globals import constants_of, reached, texts_of
 from kernelagent.tools.virtual.triton_versions import version, why_not
 from kernelagent.tools.wire import Channel
@@ -189,6 +190,10 @@ class Remote:
         function.cache_key  # noqa: B018 - reading it makes Triton note the globals it watches
         functions = reached([function, *src.constants.values()])
         given = dict(options or {})
+        others = tuple(n for n in set_by_hand(given, target) if n not in EXECUTED)
+        if others:
+            message = refusal(function.fn.__name__, others, "on the virtual device")
+            raise RemoteCompilationError(message, None)
         answer = self._ask(
             {
                 "kind": "compile",
@@ -198,7 +203,7 @@ class Remote:
                 "signature": {name: encode_types(kind) for name, kind in src.signature.items()},
                 "constexprs": encode_paths(src.constants),
                 "attributes": encode_paths(src.attrs),
-                "options": {key: given[key] for key in OPTIONS if key in given},
+                "options": {key: given[key] for key in EXECUTED if key in given},
             }
         )
         return RemoteKernel(self, src, answer)

@@ -44,6 +44,12 @@ _WRONG = frozenset({"insensitive", "stale_output", "wrong_output", "nonfinite"})
 """Codes of an answer that may be one with earlier weights."""
 
 
+_SUMS_BY_ATOMICS = (
+    "floating point numbers of several programs are added up by atomics: on a GPU in another order in each "
+    "call, so that the last bits differ"
+)
+
+
 @dataclass
 class _Held:
     """The calls of a round whose outputs are read again at its end."""
@@ -111,7 +117,7 @@ class Verifier:
         self.process.use_weights(one.weights, how)
         self.findings.memory.keep_weights(one.weights)
         held = _Held()
-        with _told_how(how):
+        with _told_how(how if one.weights else "load"):
             self._all_of(one, held)
         for call, output in held.earlier:
             self._effects.still_the_same(call, output)
@@ -264,6 +270,8 @@ class Verifier:
                 raise Rejected(fault["code"], fault["message"], fault.get("detail", {}))
         self.findings.order_matters |= any(row.get("order_matters") for row in rows)
         self.findings.undefined_lanes |= any(row.get("undefined_lanes") for row in rows)
+        if any(row.get("float_sums") for row in rows):
+            self.findings.disclose("nondeterministic", _SUMS_BY_ATOMICS)
         self._right.require(trial, answer)
         if answer.not_copied is not None and self.oracle.same_in(asked, trial.arguments):
             self.findings.disclose(
