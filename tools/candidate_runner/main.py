@@ -325,6 +325,14 @@ class Runner:
 
         return OLD_CONTENTS.of_a_call(asked.memory)
 
+    def _places(self) -> AbstractContextManager[None]:
+        """In it tensors are told apart that would lie on the host and on the GPU."""
+        if self._device == "cuda":
+            return contextlib.nullcontext()
+        from kernelagent.tools.virtual.host_tensors import HOST_TENSORS
+
+        return HOST_TENSORS.watching()
+
     def _forward(
         self,
         arguments: Any,
@@ -340,7 +348,7 @@ class Runner:
         given = None if asked.memory == "found" else arguments
         turn = self._candidates_turn("the forward", keeps_random_state=keeps, given=given)
         flags = Flags.of(loaded.instance, _tensors(arguments))
-        with turn, allowed:
+        with turn, self._places(), allowed:
             module = loaded.instance
             if step is None:
                 module, not_copied = loaded.as_asked(asked)

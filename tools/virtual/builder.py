@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ _CUDA_PRECISIONS = ("tf32", "tf32x3", "ieee", "bf16x3", "bf16x6")
 _OPTIONS = stock.InterpreterOptions(
     sanitize_overflow=False, allowed_dot_input_precisions=_CUDA_PRECISIONS
 )
+_CHECKING = replace(_OPTIONS, debug=True)
 _WIDENED = frozenset({tl.bfloat16, *numerics.FP8})
 """Formats whose arithmetic is done in fp32 and then rounded."""
 
@@ -59,6 +61,10 @@ class RepairedBuilder(triton_versions.InterpreterBuilder):  # type: ignore[misc]
         """What lanes are filled with that a load leaves undefined; whether there were any."""
         self.float_sums = False
         """Whether atomics added up floating point numbers."""
+
+    def assert_on_device(self, *, debug: bool) -> None:
+        """Whether `tl.device_assert` is compiled in: with `debug`, as Triton has it."""
+        self.options = _CHECKING if debug else _OPTIONS
 
     def lanes(self, data: Array) -> int:
         """How many values of this launch's programs an array stands for."""

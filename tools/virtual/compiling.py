@@ -57,7 +57,7 @@ class Compiled:
     kernel: str
     line: int
     metadata: Mapping[str, Any]
-    """num_warps, num_stages, num_ctas, shared (bytes), name."""
+    """num_warps, num_stages, num_ctas, shared (bytes), name, debug."""
     cubin: bytes
     ptx: str
     seconds: float
@@ -96,7 +96,7 @@ def compile_kernel(
         raise CompileFailure("compile_error", f"`{_name(function)}`: {message[:1500]}") from error
     metadata = {
         name: getattr(made.metadata, name)
-        for name in ("num_warps", "num_stages", "num_ctas", "shared", "name")
+        for name in ("num_warps", "num_stages", "num_ctas", "shared", "name", "debug")
     }
     _fits(function, metadata, target)
     return Compiled(

@@ -285,6 +285,9 @@ class Launcher:
             self.non_synchronizing_atomics
         )
         self.interpreter.fill_lanes(finite=self.finite_lanes)
+        # Exchanged or poisoned values need not be what a kernel asserts.
+        debug = bool(logged.kernel.compiled.metadata["debug"]) and mode == "execute" and careful
+        self.interpreter.assert_on_device(debug=debug)
         hints = self.interpreter.hints
         # Exchanged or poisoned values of earlier launches may be indices that no hint was meant for.
         hints.watched = careful and self.mode == "execute"

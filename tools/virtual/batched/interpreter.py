@@ -124,6 +124,11 @@ class BatchedInterpreter:
             builder.finite_lanes, builder.undefined_lanes = finite, False
             builder.float_sums = False
 
+    def assert_on_device(self, *, debug: bool) -> None:
+        """Whether the next launches' `tl.device_assert` are compiled in."""
+        for builder in (self.reference.builder, self._language.builder):
+            builder.assert_on_device(debug=debug)
+
     @property
     def undefined_lanes(self) -> bool:
         """Whether the last launch had lanes that a load left undefined."""
