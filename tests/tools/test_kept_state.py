@@ -304,6 +304,13 @@ READS = {
     "torch.zeros(x[0].long())": "item",
     "x.split([x[0].long(), 3 - x[0].long()])": "item",
     "torch.equal(x, x)": "equal",
+    "len(torch.bincount(x.long()))": "bincount",
+    "len(x.repeat_interleave(x.long()))": "repeat_interleave",
+    "torch.linalg.cholesky(x[:1, None])": "linalg",
+    "torch.linalg.inv(x[:1, None])": "linalg",
+    "torch.inverse(x[:1, None])": "linalg",
+    "torch.linalg.solve(x[:1, None], x[:1])": "linalg",
+    "len(x.to_sparse().coalesce().values())": "to_sparse",
 }
 
 
@@ -321,7 +328,16 @@ def test_a_value_that_is_taken_to_the_host_is_seen(expression: str, tmp_path: Pa
 
 
 @pytest.mark.parametrize(
-    "expression", ["x.sum() * 2", "x[1:], x[0]", "x.shape[0], len(x)", "torch.where(x > 0, x, 0.0)"]
+    "expression",
+    [
+        "x.sum() * 2",
+        "x[1:], x[0]",
+        "x.shape[0], len(x)",
+        "torch.where(x > 0, x, 0.0)",
+        "x.repeat_interleave(2)",
+        "x.repeat_interleave(x.long(), output_size=6)",
+        "torch.linalg.cholesky_ex(x[:1, None])",
+    ],
 )
 def test_what_stays_on_the_device_is_no_read(expression: str, tmp_path: Path) -> None:
     assert seen(expression, tmp_path / "candidate.py") == ()

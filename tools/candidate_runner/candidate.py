@@ -161,7 +161,7 @@ class LoadedCandidate:
 
     def another(self, how: str, value: Any, device: str) -> LoadedCandidate:
         """A second instance beside this one, with other weights."""
-        other = LoadedCandidate(self._module, self._kind)
+        other = LoadedCandidate(self._module, self._kind, self._words)
         other.construct(how, value, device, training=self._built().training)
         values = {name: tensor.clone() for name, tensor in self.state().items()}
         suitable_others(values[name] for name, _ in self._built().named_parameters())

@@ -55,7 +55,7 @@ class Contents:
         if self._bytes > _SUMMED:
             self.is_complete = False
             return "not read"
-        return str([self._sum(piece) for piece in flat.split(_PIECE)])
+        return str([self._sum(piece) for piece in torch.split(flat, _PIECE)])
 
     def _sum(self, piece: torch.Tensor) -> int:
         short = -piece.numel() % _WORD
