@@ -17,6 +17,8 @@ _TELLING = frozenset(
 )
 """The last ones tell it by the size of what they return."""
 _INDEXING = frozenset({"__getitem__"})
+_HANDING_ON = frozenset({"__torch_function__", "__torch_dispatch__"})
+"""Methods of modes, which stand between the one who asks and torch."""
 _OTHERS = ("/triton/", "/kernelagent/", "/tools/virtual/", "/tools/candidate_runner/")
 
 
@@ -86,7 +88,8 @@ class HostReads(TorchFunctionMode):
             file = frame.f_code.co_filename
             if file == self._file:
                 return True
-            if file != __file__ and any(part in file for part in _OTHERS):
+            hands_on = frame.f_code.co_name in _HANDING_ON
+            if not hands_on and file != __file__ and any(part in file for part in _OTHERS):
                 return False
             frame = frame.f_back  # type: ignore[assignment]
         return False
