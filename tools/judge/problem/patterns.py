@@ -22,7 +22,8 @@ Of all rows at once: an input may have a hundred thousand, and one by one each w
 """
 
 
-def _below(count: int, draw: Draw) -> int:
+def below(count: int, draw: Draw) -> int:
+    """A number from 0 to `count` - 1."""
     return int(torch.randint(count, (), generator=draw))
 
 
@@ -44,7 +45,7 @@ def _rms(rows: torch.Tensor) -> torch.Tensor:
     return rows.square().mean(-1, keepdim=True).sqrt().clamp_min(least)
 
 
-def _one_place(rows: torch.Tensor, draw: Draw) -> torch.Tensor:
+def _a_place_in_each(rows: torch.Tensor, draw: Draw) -> torch.Tensor:
     return torch.zeros_like(rows).scatter(1, _places(rows, 1, draw), 1.0)
 
 
@@ -102,7 +103,7 @@ _ANYWHERE: tuple[Rows, ...] = (
 """For rows and for whole tensors, which are then one row."""
 ROWS: tuple[Rows, ...] = (
     *_ANYWHERE,
-    _one_place,
+    _a_place_in_each,
     _few_places,
     _alternating,
     _halves_alike,
@@ -121,6 +122,8 @@ def _as_one_row(change: Rows) -> Rows:
     return lambda values, draw: change(values.reshape(1, -1), draw).reshape(values.shape)
 
 
+one_place = _as_one_row(_a_place_in_each)
+"""Zeros but for a one somewhere, in a tensor of any shape."""
 WHOLE: tuple[Rows, ...] = (
     *map(_as_one_row, _ANYWHERE),
     lambda values, draw: values[:1].expand_as(values),
@@ -148,8 +151,13 @@ def whole(values: torch.Tensor, draw: Draw, turn: int) -> torch.Tensor:
     kind = turn % (len(WHOLE) + len(WHOLE) // 3)
     if kind >= len(WHOLE):
         return values
+    return one_of_whole(kind, values, draw).clone()
+
+
+def one_of_whole(kind: int, values: torch.Tensor, draw: Draw) -> torch.Tensor:
+    """All of the tensor by this one of `WHOLE`; those are of one dimension or more."""
     made = WHOLE[kind](values if values.dim() else values.reshape(1), draw)
-    return made.clone().reshape(values.shape)
+    return made.reshape(values.shape)
 
 
 def mask(tensor: torch.Tensor, draw: Draw, turn: int) -> torch.Tensor:
@@ -157,8 +165,8 @@ def mask(tensor: torch.Tensor, draw: Draw, turn: int) -> torch.Tensor:
     columns = torch.arange(tensor.shape[-1], device=tensor.device)
     height = tensor.shape[-2] if tensor.dim() > 1 else 1
     rows = torch.arange(height, device=tensor.device)[:, None]
-    block = 1 + _below(max(1, tensor.shape[-1] // 2), draw)
-    until = 1 + _below(tensor.shape[-1], draw)
+    block = 1 + below(max(1, tensor.shape[-1] // 2), draw)
+    until = 1 + below(tensor.shape[-1], draw)
     some = _chance(torch.empty(height, tensor.shape[-1], device=tensor.device), 0.5, draw)
     square = height == tensor.shape[-1]
     kinds = (
@@ -183,8 +191,8 @@ def integers(tensor: torch.Tensor, domain: Domain, draw: Draw, turn: int) -> tor
     span, count = high - low + 1, max(1, tensor.numel())
     at = torch.arange(count, device=tensor.device).reshape(tensor.shape)
     place = at % tensor.shape[-1] if tensor.dim() else at
-    one, other = (low + _below(span, draw) for _ in range(2))
-    until = _below(tensor.shape[-1] + 1, draw) if tensor.dim() else 0
+    one, other = (low + below(span, draw) for _ in range(2))
+    until = below(tensor.shape[-1] + 1, draw) if tensor.dim() else 0
     kinds: Sequence[torch.Tensor] = (
         torch.full_like(fresh, one),
         torch.full_like(fresh, low),
@@ -209,7 +217,7 @@ def ascending(tensor: torch.Tensor, draw: Draw, turn: int) -> torch.Tensor:
     first, last = tensor[..., :1], tensor[..., -1:]
     steps = tensor.shape[-1] - 1
     at = torch.arange(steps + 1, device=tensor.device)
-    cut = _below(steps + 1, draw)
+    cut = below(steps + 1, draw)
     kinds = (
         torch.where(at == 0, first, last),
         torch.where(at == steps, last, first),
@@ -226,7 +234,7 @@ def observed(tensor: torch.Tensor, draw: Draw, turn: int) -> torch.Tensor:
     """Of values that were seen alone: all alike, most alike, sorted, alternating, rows alike."""
     flat = tensor.reshape(-1)
     seen: torch.Tensor = torch.unique(flat)
-    one = seen[_below(seen.numel(), draw)]
+    one = seen[below(seen.numel(), draw)]
     at = torch.arange(flat.numel(), device=tensor.device).reshape(tensor.shape)
     kinds = (
         one.expand_as(tensor),
