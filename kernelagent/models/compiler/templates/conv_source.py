@@ -207,7 +207,7 @@ class Source:
         words = [f"stride {_shown(call.stride)}", f"padding {_shown(call.padding)}"]
         words += [f"dilation {_shown(call.dilation)}"] if set(call.dilation) != {1} else []
         if call.transposed:
-            return f"# Transposed: an output sees every input whose window reaches it; {', '.join(words)}."
+            return f"# Transposed: the inputs whose windows reach a position. {', '.join(words).capitalize()}."
         return f"# Where each position's window begins in the input: {', '.join(words)}."
 
     def _windows(self, plane: str) -> list[str]:
