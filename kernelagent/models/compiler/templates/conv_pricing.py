@@ -15,6 +15,7 @@ from kernelagent.models.compiler.templates.pricing import (
     SIZES,
     TILES,
     Priced,
+    split_slots,
 )
 from kernelagent.tools.estimates.library import library_for
 from kernelagent.tools.estimates.operations import Operand, Operation
@@ -152,6 +153,7 @@ def _as_product(conv: Convolution, config: Config) -> TrafficFacts:
         distinct=x + weight,
         stored=out,
         dot_flops={kind or str(config.precision): computed},
+        split_slots=s.groups * down * across * turns * split_slots(config),
     )
 
 
@@ -186,6 +188,7 @@ def _traffic(
     stored: int,
     fp_operations: int = 0,
     dot_flops: dict[str, int] | None = None,
+    split_slots: int = 0,
 ) -> TrafficFacts:
     return TrafficFacts(
         programs=programs,
@@ -208,4 +211,5 @@ def _traffic(
         int_operations=0,
         special_operations=0,
         dot_flops=dot_flops or {},
+        split_slots=split_slots,
     )

@@ -15,6 +15,7 @@ from kernelagent.tools.estimates.operations import Operand, Operation
 from kernelagent.tools.estimates.terms import terms_of
 from kernelagent.tools.virtual.ceilings import DeviceCeilings
 from kernelagent.tools.virtual.cost import estimate_launch
+from kernelagent.tools.virtual.splitting import SPLITTING
 from kernelagent.tools.virtual.traffic import TrafficFacts
 
 EXACT, SPLIT, ROUNDED = "ieee", "tf32x3", "tf32"
@@ -214,6 +215,7 @@ def _traffic(product: Product, config: Config, gpu: DeviceCeilings) -> TrafficFa
         computed = 2 * padded * dims.inner
     kind = KINDS.get(product.left.dtype) or {EXACT: "fp32"}.get(str(config.precision))
     dot = {kind or str(config.precision): computed}
+    tiles = dims.batch * down * across * -(-dims.inner // blocks["BLOCK_K"])
     return TrafficFacts(
         programs=programs,
         programs_run=programs,
@@ -235,4 +237,14 @@ def _traffic(product: Product, config: Config, gpu: DeviceCeilings) -> TrafficFa
         int_operations=0,
         special_operations=0,
         dot_flops={} if plain else dot,
+        split_slots=0 if plain else tiles * split_slots(config),
     )
+
+
+def split_slots(config: Config) -> int:
+    """Instructions of lanes that one turn of a tile takes to split its factors and to mend its sums."""
+    splitting = SPLITTING.get(str(config.precision))
+    if splitting is None:
+        return 0
+    rows, cols, inner = (config.blocks[name] for name in ("BLOCK_M", "BLOCK_N", "BLOCK_K"))
+    return splitting.slots((rows + cols) * inner, rows * cols)
