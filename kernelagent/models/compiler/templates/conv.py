@@ -12,8 +12,9 @@ from dataclasses import dataclass
 
 from kernelagent.models.compiler.naming import kernel_name, label, unique
 from kernelagent.models.compiler.templates import Context, Namer, Printed, Site
+from kernelagent.models.compiler.templates.conv_places import SPATIAL
 from kernelagent.models.compiler.templates.conv_pricing import library_us, ranked
-from kernelagent.models.compiler.templates.conv_source import SPATIAL, Source
+from kernelagent.models.compiler.templates.conv_source import Source
 from kernelagent.models.compiler.templates.convolutions import Convolution, convolutions
 from kernelagent.models.compiler.templates.epilogue import Epilogue, epilogue_of
 from kernelagent.models.compiler.templates.layouts import Layouts
