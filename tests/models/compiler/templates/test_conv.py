@@ -14,6 +14,7 @@ from torch import nn
 
 from kernelagent.models.compiler.capture import Smaller, capture
 from kernelagent.models.compiler.choices import Choice
+from kernelagent.models.compiler.hollow_tensors import HollowTensors
 from kernelagent.models.compiler.numbers import sizes_of
 from kernelagent.models.compiler.policy import Past
 from kernelagent.models.compiler.program import parse_program
@@ -197,7 +198,7 @@ def test_what_no_tile_holds_stays_a_kernel_of_its_own(
     torch.manual_seed(0)
     module, x = Then(nn.Conv2d(5, 6, 3), after), torch.randn(2, 5, 9, 8)
     source = written(module, x).source
-    assert source.count("@triton.jit") == 2
+    assert source.count("@triton.jit") >= 2
     agrees(interpreter, tmp_path, module, x, source)
 
 
@@ -260,7 +261,7 @@ def test_weights_are_read_as_they_are_at_each_call(
 def test_a_convolution_can_be_left_to_the_library() -> None:
     module, x = made("bias and relu")
     source = written(module, x, choice=Choice(sites={"convolution 0": False})).source
-    assert "torch.convolution(x, self.conv.weight, self.conv.bias" in source
+    assert "out = torch.convolution(" in source
     assert "tl.dot" not in source
 
 
@@ -275,12 +276,10 @@ def test_fp64_is_left_to_the_library() -> None:
 
 
 def test_offsets_are_wide_where_an_operand_needs_it() -> None:
-    module = Then(nn.Conv2d(1, 1, 3), relu)
-
-    with torch.device("meta"):
+    hollow = HollowTensors()
+    with hollow:
         large = torch.empty(1 << 17, 1, 130, 130)
-
-    assert ".to(tl.int64)" in written(module.to("meta"), large).source
+    assert ".to(tl.int64)" in written(Then(nn.Conv2d(1, 1, 3), relu), large).source
     module, x = made("bias and relu")
     assert "int64" not in written(module, x).source
 
