@@ -17,6 +17,7 @@ from kernelagent.tools.virtual.hints import Hints
 from kernelagent.tools.virtual.launch import MemoryFault, OperationKind
 from kernelagent.tools.virtual.memory import Memory, all_ones
 from kernelagent.tools.virtual.numerics import Array
+from kernelagent.tools.virtual.splitting import SPLITTING
 
 Handle = Any
 """Triton's `TensorHandle`: a numpy array beside a triton dtype."""
@@ -302,8 +303,13 @@ class RepairedBuilder(triton_versions.InterpreterBuilder):  # type: ignore[misc]
         kind, out = a.dtype.scalar, d.dtype.scalar
         rounded = kind == tl.float32 and input_precision == _INPUT.TF32
         if self.count is not None:
-            flops = 2 * self.lanes(a.data) * b.data.shape[-1]
-            self.count("dot", flops, _dot_name(kind, input_precision))
+            name = _dot_name(kind, input_precision)
+            elements, cols = self.lanes(a.data), b.data.shape[-1]
+            self.count("dot", 2 * elements * cols, name)
+            if name in SPLITTING:
+                rows, inner = a.data.shape[-2:]
+                factors = elements + elements // rows * cols
+                self.count("split", SPLITTING[name].slots(factors, elements // inner * cols), name)
         if not kind.is_floating():
             return make(np.matmul(a.data, b.data, dtype=d.data.dtype) + d.data, out)
         if kind == tl.float64:

@@ -191,9 +191,12 @@ class Writer:
         sites = self._used(Context(captured, program, (full, small), self._gpu, self._what))
         starts = {site.at: site for site in sites}
         gone = unneeded(captured, program, sites)
+        names = _FileNames(self, hosts)
         for at, step in enumerate(program.steps):
+            for site in sites:
+                lines += site.allocated(names) if site.begins == at else []
             if at in starts:
-                lines += self._site(starts[at], hosts)
+                lines += self._site(starts[at], names)
             elif at in gone:
                 continue
             elif isinstance(step, Allocate):
@@ -220,8 +223,8 @@ class Writer:
             used += [site] if wanted else []
         return used
 
-    def _site(self, site: Site, hosts: Mapping[str, str]) -> list[str]:
-        printed = site.printed(_FileNames(self, hosts))
+    def _site(self, site: Site, names: _FileNames) -> list[str]:
+        printed = site.printed(names)
         self._kernels.update(printed.kernels)
         self._configs[printed.name] = printed.config
         self._kinds[printed.name] = printed.kind
