@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 import mmap
 import random
 import time
@@ -339,7 +338,7 @@ class Launcher:
             self._order_matters.add(handle)
         if self.interpreter.undefined_lanes:
             self._undefined_lanes.add(handle)
-        if self.interpreter.float_sums and math.prod(launch.grid) > 1:
+        if self.interpreter.float_sums and races is not None and races.updated_by_several:
             self._float_sums.add(handle)
         if hints.false and logged.kernel.needs_hints(frozenset(hints.false)):
             raise FalseHint(dict(hints.false))

@@ -178,15 +178,15 @@ def remainder_of_a_square(x_ptr, p_ptr, o_ptr, s_ptr, N: tl.constexpr):
 
 
 def test_rounded_otherwise_products_go_into_sums_unrounded_and_neighbours_are_added_first(
-    interpret, _interpreter
+    interpret, interpreter
 ):
     x = torch.tensor([1 + 2.0**-12, 3.0, 1e8, -1e8])
     out, total = torch.empty(4), torch.empty(1)
     seen = []
     for otherwise in (False, True):
-        _interpreter.builder.fuses = ORDER.neighbours = otherwise
+        interpreter.builder.fuses = ORDER.neighbours = otherwise
         interpret(remainder_of_a_square, (1,), x, x * x, out, total, 4)
         seen.append((float(out[0]), float(total)))
-    _interpreter.builder.fuses = ORDER.neighbours = False
+    interpreter.builder.fuses = ORDER.neighbours = False
     assert seen[0] == (0.0, 0.0)
     assert seen[1] == (2.0**-24, pytest.approx(4.0, abs=0.01))
