@@ -43,6 +43,11 @@ class Surroundings:
     """Another instance, with other weights, has been called just before with the same inputs."""
 
     @property
+    def looked_at(self) -> bool:
+        """What the call reads on the host and changes of its own is told: calls at the end of a round."""
+        return self.memory != "filled"
+
+    @property
     def described(self) -> str:
         """For the reader of a refusal."""
         parts = {

@@ -12,14 +12,15 @@ with a driver that does nothing.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from kernelagent.tools.candidate_runner.candidate import failure_of
+from kernelagent.tools.candidate_runner.candidate import CandidateFailure, failure_of
+from kernelagent.tools.compiler_options import FROM_ELSEWHERE, refusal, set_by_hand
 from kernelagent.tools.cuda.launchers import Signature, signature_of
 
 MOST_ROWS = 512
@@ -81,10 +82,12 @@ class Launches:
 
     def compiled(self, compile_source: Callable[..., Any], source: Any, **named: Any) -> Any:
         """What `compile_source` makes of `source`; raises what it raises, which is kept for an own kernel."""
+        function = getattr(source, "fn", None)
         try:
+            if self._is_written_here(function):
+                _require_options_of_here(function, **named)
             return compile_source(source, **named)
         except Exception as error:
-            function = getattr(source, "fn", None)
             if self._is_written_here(function) and len(self.failures) < _MOST_FAILURES:
                 name = getattr(function, "__name__", "a kernel")
                 failure = failure_of(error, f"compiling `{name}`")
@@ -120,6 +123,15 @@ class Launches:
     def _is_written_here(self, function: Any) -> bool:
         code = getattr(getattr(function, "fn", None), "__code__", None)
         return code is not None and _resolved(code.co_filename) == _resolved(self.source)
+
+
+def _require_options_of_here(
+    function: Any, target: Any = None, options: Mapping[str, Any] | None = None, **_: Any
+) -> None:
+    others = () if target is None else set_by_hand(options or {}, target)
+    names = tuple(name for name in others if name in FROM_ELSEWHERE)
+    if names:
+        raise CandidateFailure("compile_error", refusal(function.__name__, names, "here"))
 
 
 def function_of(compiled: Any) -> Any:

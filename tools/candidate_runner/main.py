@@ -34,6 +34,7 @@ from kernelagent.tools.candidate_runner.launches import Launches, watch_launches
 from kernelagent.tools.candidate_runner.unwritten import (
     CachedGpuMemory,
     Unwritten,
+    is_noise,
     keeps_free_blocks,
 )
 from kernelagent.tools.candidate_runner.watch import Watch
@@ -209,8 +210,7 @@ class Runner:
             return
         size = _ALLOCATED_PER_INPUT * sum(t.numel() * t.element_size() for t in _tensors(given))
         try:
-            # In turn, so that an integer that happens to be right once is wrong the next time.
-            self._unwritten.overwrite(noise=self._calls % 2 == 1, expected_bytes=size)
+            self._unwritten.overwrite(noise=is_noise(self._calls), expected_bytes=size)
         except RuntimeError as error:
             # What an earlier kernel did wrong comes out here.
             raise failure_of(error, doing) from error
@@ -282,7 +282,8 @@ class Runner:
     def call(self, frame: Frame) -> tuple[dict[str, Any], Any]:
         (args, kwargs), step = self._opened(frame)
         pristine, _ = self._opened(frame)
-        reads = HostReads(str(candidate_file())) if frame.header["looked_at"] else None
+        asked = from_data(frame.header["surroundings"], Surroundings)
+        reads = HostReads(str(candidate_file())) if asked.looked_at else None
         before = None if reads is None else self._loaded().kept()
         allowed: AbstractContextManager[Any] = reads or contextlib.nullcontext()
         allowed = Forbidding() if frame.header["forbidding"] else allowed
@@ -292,7 +293,6 @@ class Runner:
             tuning = self._take_configuration(int(frame.header["configuration"]))
         if frame.header["in_place"]:
             args, kwargs = self._in_the_same_memory((args, kwargs))
-        asked = from_data(frame.header["surroundings"], Surroundings)
         whole = partial(self._forward, (args, kwargs), step, asked, allowed, keeps)
         with settings_of(asked), self._memory_of(asked), tuning as tuned:
             output, not_copied = in_its_thread(asked, whole)
@@ -325,6 +325,14 @@ class Runner:
 
         return OLD_CONTENTS.of_a_call(asked.memory)
 
+    def _places(self) -> AbstractContextManager[None]:
+        """In it tensors are told apart that would lie on the host and on the GPU."""
+        if self._device == "cuda":
+            return contextlib.nullcontext()
+        from kernelagent.tools.virtual.host_tensors import HOST_TENSORS
+
+        return HOST_TENSORS.watching()
+
     def _forward(
         self,
         arguments: Any,
@@ -340,7 +348,7 @@ class Runner:
         given = None if asked.memory == "found" else arguments
         turn = self._candidates_turn("the forward", keeps_random_state=keeps, given=given)
         flags = Flags.of(loaded.instance, _tensors(arguments))
-        with turn, allowed:
+        with turn, self._places(), allowed:
             module = loaded.instance
             if step is None:
                 module, not_copied = loaded.as_asked(asked)

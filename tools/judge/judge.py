@@ -52,15 +52,13 @@ from kernelagent.tools.judge.timing import counting
 from kernelagent.tools.judge.timing.blocks import Running
 from kernelagent.tools.judge.verify.beyond import Fixed, beyond
 from kernelagent.tools.judge.verify.candidate_process import CandidateProcess
+from kernelagent.tools.judge.verify.findings import Findings
 from kernelagent.tools.judge.verify.limits import Deadline, limits_for
 from kernelagent.tools.judge.verify.rejection import Rejected, beyond_means, of_smaller_sizes
-from kernelagent.tools.judge.verify.tolerance import UserTolerance
-from kernelagent.tools.judge.verify.verify import Findings, Verifier
+from kernelagent.tools.judge.verify.verify import Verifier
 from kernelagent.tools.judge.workbench.answering import Workbench
-from kernelagent.tools.loading import unplaced
 from kernelagent.tools.sandbox.spawn import ForkServer
 from kernelagent.tools.sandbox.sweeping import sweep
-from kernelagent.tools.surroundings import Deck
 
 _FIRST_ORDER = (
     "first_order_only",
@@ -287,18 +285,7 @@ class Judge:
         source: str,
         purpose: Purpose,
     ) -> None:
-        settings = self._settings
-        given = settings.rtol is not None or settings.atol is not None
-        verifier = Verifier(
-            process=process,
-            findings=findings,
-            device=self.device.kind,
-            needs_kernel=settings.policy != "any",
-            tolerance=UserTolerance(settings.rtol or 0.0, settings.atol or 0.0) if given else None,
-            check=context.problem.check,
-            oracle=context.oracle,
-            deck=Deck(binds=not unplaced(context.oracle.module)),
-        )
+        verifier = Verifier.of(context, process, findings)
         constant = context.problem.constant_inputs
         every = context.oracle, context.sources, context.dynamic
         literals = literals_of(source, context.problem.source)

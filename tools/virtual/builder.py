@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,7 @@ _CUDA_PRECISIONS = ("tf32", "tf32x3", "ieee", "bf16x3", "bf16x6")
 _OPTIONS = stock.InterpreterOptions(
     sanitize_overflow=False, allowed_dot_input_precisions=_CUDA_PRECISIONS
 )
+_CHECKING = replace(_OPTIONS, debug=True)
 _WIDENED = frozenset({tl.bfloat16, *numerics.FP8})
 """Formats whose arithmetic is done in fp32 and then rounded."""
 
@@ -58,6 +60,12 @@ class RepairedBuilder(triton_versions.InterpreterBuilder):  # type: ignore[misc]
         self.hints = Hints()
         self.finite_lanes = self.undefined_lanes = False
         """What lanes are filled with that a load leaves undefined; whether there were any."""
+        self.float_sums = False
+        """Whether atomics added up floating point numbers."""
+
+    def assert_on_device(self, *, debug: bool) -> None:
+        """Whether `tl.device_assert` is compiled in: with `debug`, as Triton has it."""
+        self.options = _CHECKING if debug else _OPTIONS
 
     def lanes(self, data: Array) -> int:
         """How many values of this launch's programs an array stands for."""
@@ -111,6 +119,10 @@ class RepairedBuilder(triton_versions.InterpreterBuilder):  # type: ignore[misc]
             out = out.astype(left.dtype)
         return make(out, kind)
 
+    def create_frem(self, lhs: Handle, rhs: Handle) -> Handle:
+        # As the compiler has it for a GPU: not exact where the quotient is large.
+        return self.binary_op(lhs, rhs, _remainder)
+
     def create_idiv(self, lhs: Handle, rhs: Handle) -> Handle:
         return self._divided(super().create_idiv, lhs, rhs)
 
@@ -143,7 +155,20 @@ class RepairedBuilder(triton_versions.InterpreterBuilder):  # type: ignore[misc]
         self.step("exchange")
         return super().create_gather(src, indices, axis)
 
+    def require_bins(self, data: Handle, bins: int, mask: Handle | None) -> None:
+        """Raises `MemoryFault` for numbers without a bin, of the programs that run."""
+        values = data.data if mask is None else np.where(mask.data, data.data, 0)
+        held = self.running(values)
+        if held.size and (int(held.min()) < 0 or int(held.max()) >= bins):
+            raise MemoryFault(
+                "out_of_bounds",
+                f"tl.histogram with numbers from {int(held.min())} to {int(held.max())} and {bins} bins: where "
+                f"those without a bin count is undefined; leave them out by mask=",
+                {"bins": bins},
+            )
+
     def create_histogram(self, data: Handle, bins: int, mask: Handle | None) -> Handle:
+        self.require_bins(data, bins, mask)
         self.step("exchange")
         return super().create_histogram(data, bins, mask)
 
@@ -166,6 +191,18 @@ class RepairedBuilder(triton_versions.InterpreterBuilder):  # type: ignore[misc]
             values = (numerics.bf16_to_fp32(side.data) for side in (lhs, rhs, other))
             return make(numerics.fp32_to_bf16(op(*values)), kind)
         return super().ternary_op(lhs, rhs, other, op)
+
+    def create_sqrt(self, arg: Handle) -> Handle:
+        return self.unary_op(_flushed(arg), np.sqrt)
+
+    def create_rsqrt(self, arg: Handle) -> Handle:
+        return self.unary_op(_flushed(arg), _reciprocal_root)
+
+    def create_floor(self, arg: Handle) -> Handle:
+        return self.unary_op(_flushed(arg), np.floor)
+
+    def create_ceil(self, arg: Handle) -> Handle:
+        return self.unary_op(_flushed(arg), np.ceil)
 
     def create_fma(self, x: Handle, y: Handle, z: Handle) -> Handle:
         kind = z.dtype.scalar
@@ -226,14 +263,14 @@ class RepairedBuilder(triton_versions.InterpreterBuilder):  # type: ignore[misc]
         return self._fp_to_int(src, dst_type)
 
     def _fp_to_int(self, src: Handle, dst_type: Any) -> Handle:
-        """Beyond the integers of 32 or 64 bits a GPU gives the nearest of them, and 0 for NaN."""
+        """Beyond the integers of 16, 32 or 64 bits a GPU gives the nearest of them, and 0 for NaN (`cvt.rzi`)."""
         wanted = np.dtype(stock._get_np_dtype(dst_type))
         if wanted.kind not in "iu":
             return self.cast_impl(src, dst_type)
         kind = src.dtype.scalar
         values = src.data if kind in (tl.float32, tl.float64) else numerics.to_fp32(src.data, kind)
-        # Narrower ones are cut out of 32 bits.
-        wide = wanted if wanted.itemsize >= 4 else np.dtype(f"{wanted.kind}4")
+        # Those of 8 bits are cut out of 16.
+        wide = wanted if wanted.itemsize >= 2 else np.dtype(f"{wanted.kind}2")
         limits = np.iinfo(wide)
         exact = np.trunc(np.nan_to_num(values.astype(np.float64), nan=0.0))
         low, high = exact <= float(limits.min), exact >= float(limits.max)
@@ -318,6 +355,7 @@ class RepairedBuilder(triton_versions.InterpreterBuilder):  # type: ignore[misc]
         combine = BF16_ATOMICS.get(op) if kind == tl.bfloat16 else None
         if rmw is None and combine is None:
             raise Unsupported(f"the atomic operation {op} on bf16 cannot be executed")
+        self.float_sums |= op == _ir.ATOMIC_OP.FADD
         if scope == _ir.MEM_SYNC_SCOPE.CTA:
             self.memory.own_only(ptr.data, mask.data, val.data.dtype.itemsize)
         old = self.memory.atomic(ptr.data, val.data, mask.data, kind, rmw, combine, order)
@@ -329,6 +367,31 @@ class RepairedBuilder(triton_versions.InterpreterBuilder):  # type: ignore[misc]
         order = self.ir_sem_to_interpreter_sem[sem]
         old = self.memory.compare_and_swap(ptr.data, cmp.data, val.data, order)
         return make(old, cmp.dtype.scalar)
+
+
+_SMALLEST = np.float32(2.0**-126)
+
+
+def _flushed(arg: Handle) -> Handle:
+    """`.ftz`: what is below the normal numbers of fp32 counts as zero."""
+    if arg.dtype.scalar != tl.float32:
+        return arg
+    tiny = np.abs(arg.data) < _SMALLEST
+    return (
+        make(np.where(tiny, arg.data * np.float32(0), arg.data), tl.float32) if tiny.any() else arg
+    )
+
+
+def _reciprocal_root(values: Array) -> Array:
+    return 1 / np.sqrt(values)
+
+
+def _remainder(left: Array, right: Array) -> Array:
+    """`x - trunc(x / y) * y`, the quotient rounded and the rest in one step."""
+    quotient = np.trunc(left / right)
+    wide = np.longdouble if left.dtype == np.float64 else np.float64
+    rest = (left.astype(wide) - quotient.astype(wide) * right.astype(wide)).astype(left.dtype)
+    return np.where(np.isinf(right), left, rest)
 
 
 def operand_name(kind: Any) -> str:

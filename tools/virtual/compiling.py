@@ -28,11 +28,6 @@ os.environ.setdefault("TRITON_DEFAULT_FP_FUSION", "1")
 
 SHARED_BYTES = {80: 166912, 86: 101376, 89: 101376, 90: 232448, 100: 232448, 120: 101376}
 """Shared memory one block may use, by compute capability (CUDA C++ Programming Guide, appendix)."""
-OPTIONS = (
-    "num_warps", "num_stages", "num_ctas", "maxnreg", "enable_fp_fusion", "launch_cooperative_grid",
-    "launch_pdl", "default_dot_input_precision", "debug", "sanitize_overflow",
-)  # fmt: skip
-"""Compiler options a launch may carry; others name files, and those the executor does not read."""
 MAX_THREADS = 1024
 _LINE = re.compile(r'":(\d+):')
 """The line in a place as the compiler writes it."""
@@ -62,7 +57,7 @@ class Compiled:
     kernel: str
     line: int
     metadata: Mapping[str, Any]
-    """num_warps, num_stages, num_ctas, shared (bytes), name."""
+    """num_warps, num_stages, num_ctas, shared (bytes), name, debug."""
     cubin: bytes
     ptx: str
     seconds: float
@@ -101,7 +96,7 @@ def compile_kernel(
         raise CompileFailure("compile_error", f"`{_name(function)}`: {message[:1500]}") from error
     metadata = {
         name: getattr(made.metadata, name)
-        for name in ("num_warps", "num_stages", "num_ctas", "shared", "name")
+        for name in ("num_warps", "num_stages", "num_ctas", "shared", "name", "debug")
     }
     _fits(function, metadata, target)
     return Compiled(

@@ -21,13 +21,15 @@ from triton.runtime.errors import OutOfResources
 from triton.runtime.jit import TensorWrapper
 from triton.tools.tensor_descriptor import TensorDescriptor
 
+from kernelagent.tools.compiler_options import EXECUTED, refusal, set_by_hand
 from kernelagent.tools.torch_dtypes import name_of
 from kernelagent.tools.virtual.addresses import DATA_POINTERS
 from kernelagent.tools.virtual.arena import Arena, place
 from kernelagent.tools.virtual.autotuning import select_configurations
 from kernelagent.tools.virtual.codec import encode, encode_paths, encode_types
-from kernelagent.tools.virtual.compiling import OPTIONS, SHARED_BYTES, gpu_target
+from kernelagent.tools.virtual.compiling import SHARED_BYTES, gpu_target
 from kernelagent.tools.virtual.globals import constants_of, reached, texts_of
+from kernelagent.tools.virtual.host_tensors import HOST_TENSORS
 from kernelagent.tools.virtual.triton_versions import version, why_not
 from kernelagent.tools.wire import Channel
 
@@ -189,6 +191,10 @@ class Remote:
         function.cache_key  # noqa: B018 - reading it makes Triton note the globals it watches
         functions = reached([function, *src.constants.values()])
         given = dict(options or {})
+        others = tuple(n for n in set_by_hand(given, target) if n not in EXECUTED)
+        if others:
+            message = refusal(function.fn.__name__, others, "on the virtual device")
+            raise RemoteCompilationError(message, None)
         answer = self._ask(
             {
                 "kind": "compile",
@@ -198,7 +204,7 @@ class Remote:
                 "signature": {name: encode_types(kind) for name, kind in src.signature.items()},
                 "constexprs": encode_paths(src.constants),
                 "attributes": encode_paths(src.attrs),
-                "options": {key: given[key] for key in OPTIONS if key in given},
+                "options": {key: given[key] for key in EXECUTED if key in given},
             }
         )
         return RemoteKernel(self, src, answer)
@@ -206,6 +212,7 @@ class Remote:
     def launch(self, handle: int, grid: Sequence[int], args: Sequence[Any]) -> None:
         began = _clock()
         with _disable_current_modes(), torch._C.DisableTorchFunction():
+            _require_on_gpu(args)
             transfer = StorageTransfer(self.arena)
             reported = [transfer.encode(arg) for arg in args]
             if self._kept is not None:
@@ -243,6 +250,17 @@ def _error(answer: dict[str, Any]) -> Exception:
     if code == "out_of_resources":
         return RemoteOutOfResources(message, dict(answer.get("detail") or {}))
     return LaunchRefused(code, message, dict(answer.get("detail") or {}))
+
+
+def _require_on_gpu(args: Sequence[Any]) -> None:
+    """Raises `ValueError`, as Triton does on a GPU, for a tensor in the memory of the host."""
+    for at, given in enumerate(args):
+        tensor = getattr(given, "base", given)
+        if isinstance(tensor, torch.Tensor) and HOST_TENSORS.holds(tensor):
+            raise ValueError(
+                f"Pointer argument (at {at}) cannot be accessed from Triton: it is a tensor of shape "
+                f"{tuple(tensor.shape)} in the memory of the host (made without device=); make it with device=x.device"
+            )
 
 
 class RemoteKernel:

@@ -17,12 +17,12 @@ from typing import Any
 import torch
 
 from kernelagent.domain.serialization import to_data
+from kernelagent.tools.compiler_options import EXECUTED
 from kernelagent.tools.tensors import open_parcel, parcel
 from kernelagent.tools.virtual.altering import Altering
 from kernelagent.tools.virtual.binding import Kernel
 from kernelagent.tools.virtual.codec import NotEncodable, decode_paths, decode_types
 from kernelagent.tools.virtual.compiling import (
-    OPTIONS,
     CompileFailure,
     compile_kernel,
     gpu_target,
@@ -219,7 +219,7 @@ class Executor:
                 {name: decode_types(kind) for name, kind in request["signature"].items()},
                 constants,
                 decode_paths(request["attributes"], module.function),
-                {key: request["options"][key] for key in OPTIONS if key in request["options"]},
+                {key: request["options"][key] for key in EXECUTED if key in request["options"]},
                 self._target,
             )
             compiled = compile_kernel(*given)

@@ -18,6 +18,7 @@ from torch.overrides import TorchFunctionMode
 from kernelagent.tools.virtual.addresses import DATA_POINTERS
 from kernelagent.tools.virtual.ceilings import ceilings_for
 from kernelagent.tools.virtual.compiling import SHARED_BYTES
+from kernelagent.tools.virtual.host_tensors import HOST_TENSORS
 from kernelagent.tools.virtual.old_contents import OLD_CONTENTS
 
 _CUDA = torch.device("cuda", 0)
@@ -55,15 +56,20 @@ class _Claiming(TorchFunctionMode):
     ) -> Any:
         claim = _CLAIMS.get(func)
         if claim is not None:
-            return _claimed(claim, func(*args))
+            return func(*args) if HOST_TENSORS.holds(args[0]) else _claimed(claim, func(*args))
         named = dict(kwargs or {})
         name = getattr(func, "__name__", "")
         if name == "get_device":
-            return 0
+            return -1 if HOST_TENSORS.holds(args[0]) else 0
         if name == "data_ptr" and isinstance(args[0], torch.Tensor):
             DATA_POINTERS.note(args[0])
+        if name in _MOVES or name in ("to", "type_as"):
+            elsewhere = HOST_TENSORS.moved(name, args, named)
+            args = args if elsewhere is None else (elsewhere, *args[1:])
         if name in _MOVES and args and isinstance(args[0], torch.Tensor):
             return args[0]
+        HOST_TENSORS.require_one_place(name, args)
+        given = named.get("device")
         if "device" in named:
             named["device"] = _on_cpu(named["device"])
         if name == "to":
@@ -76,6 +82,7 @@ class _Claiming(TorchFunctionMode):
             scramble(result)
         if name in _FRESH:
             OLD_CONTENTS.allocated(result)
+        HOST_TENSORS.made(name, given, args, result)
         return result
 
 
@@ -283,7 +290,7 @@ def _patch_modules_and_generators(put: Callable[[Any, str, Any], None]) -> None:
 
     put(torch.nn.Module, "to", to)
     put(torch.nn.Module, "cuda", lambda self, device=None: self)
-    put(torch.Tensor, "cuda", lambda self, *_, **__: self)
+    put(torch.Tensor, "cuda", lambda self, *_, **__: HOST_TENSORS.on_the_gpu(self))
     put(torch.Tensor, "record_stream", lambda self, *_, **__: None)
     put(torch, "Generator", _Generator)
     put(torch.amp.autocast, "__init__", begin)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import mmap
 import random
 import time
@@ -100,6 +101,7 @@ class Launcher:
         """What is in the lanes that a load leaves undefined: numbers, else NaN."""
         self._order_matters: set[int] = set()
         self._undefined_lanes: set[int] = set()
+        self._float_sums: set[int] = set()
         self.replay: Replay | None = None
         """Where the forward is done once more, on values that the candidate does not hold."""
         self.places = random.Random(0)
@@ -264,6 +266,8 @@ class Launcher:
             row["order_matters"] = True
         if row["handle"] in self._undefined_lanes:
             row["undefined_lanes"] = True
+        if row["handle"] in self._float_sums:
+            row["float_sums"] = True
         if logged.traffic is not None:
             row["traffic"] = to_data(logged.traffic)
         if with_facts:
@@ -281,6 +285,9 @@ class Launcher:
             self.non_synchronizing_atomics
         )
         self.interpreter.fill_lanes(finite=self.finite_lanes)
+        # Exchanged or poisoned values need not be what a kernel asserts.
+        debug = bool(logged.kernel.compiled.metadata["debug"]) and mode == "execute" and careful
+        self.interpreter.assert_on_device(debug=debug)
         hints = self.interpreter.hints
         # Exchanged or poisoned values of earlier launches may be indices that no hint was meant for.
         hints.watched = careful and self.mode == "execute"
@@ -329,6 +336,8 @@ class Launcher:
             self._order_matters.add(handle)
         if self.interpreter.undefined_lanes:
             self._undefined_lanes.add(handle)
+        if self.interpreter.float_sums and math.prod(launch.grid) > 1:
+            self._float_sums.add(handle)
         if hints.false and logged.kernel.needs_hints(frozenset(hints.false)):
             raise FalseHint(dict(hints.false))
         if counter is not None:

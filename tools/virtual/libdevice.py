@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 import torch
 
@@ -55,7 +54,27 @@ def _coarse(exact: torch.Tensor) -> torch.Tensor:
     return torch.where(exact.isfinite(), rounded, exact).float()
 
 
+def _remainder(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    """IEEE's: from the nearest multiple, the even one of two; torch.remainder is another function."""
+    size = y.abs()
+    twice = torch.fmod(x.abs(), 2 * size)
+    odd = twice >= size
+    rest = torch.where(odd, twice - size, twice)
+    up = (2 * rest > size) | ((2 * rest == size) & odd)
+    return torch.where(torch.signbit(x), -1.0, 1.0) * torch.where(up, rest - size, rest)
+
+
+def _tgamma(x: torch.Tensor) -> torch.Tensor:
+    negative = (x < 0) & (torch.floor(x).remainder(2) != 0)
+    return torch.where(negative, -1.0, 1.0) * torch.lgamma(x).exp()
+
+
+_AS_IN_TORCH = """acos acosh asin asinh atan atan2 atanh ceil copysign cos cosh erf erfc erfinv exp exp2 expm1
+floor fmod hypot ldexp lgamma log log10 log1p log2 nextafter pow rsqrt signbit sin sinh sqrt tan tanh trunc
+abs""".split()
 _BY_NAME: dict[str, Function] = {
+    **{name: getattr(torch, name) for name in _AS_IN_TORCH},
+    "remainder": _remainder,
     "ceil": torch.ceil,
     "floor": torch.floor,
     "rint": torch.round,
@@ -83,7 +102,7 @@ _BY_NAME: dict[str, Function] = {
     "erfcx": torch.special.erfcx,
     "normcdf": torch.special.ndtr,
     "normcdfinv": torch.special.ndtri,
-    "tgamma": lambda x: torch.lgamma(x).exp(),
+    "tgamma": _tgamma,
     "isinfd": torch.isinf,
     "isnand": torch.isnan,
     "isinf": torch.isinf,
@@ -93,7 +112,7 @@ _BY_NAME: dict[str, Function] = {
     "rhypot": lambda a, b: 1 / torch.hypot(a, b),
     "sqrt_rn": torch.sqrt,
     "fsqrt_rn": torch.sqrt,
-    "saturate": lambda x: x.clamp(0, 1),
+    "saturate": lambda x: torch.where(x.isnan(), 0.0, x.clamp(0, 1)),
     "round": _round_away,
     "logb": lambda x: torch.floor(torch.log2(x.abs())),
     "j0": torch.special.bessel_j0,
@@ -112,14 +131,8 @@ def function_for(symbol: str) -> Function:
     if name.endswith(("_f32", "_f64")):
         spellings.append(name[:-4])
     for spelling in spellings:
-        result: Any = (
-            _BY_NAME.get(spelling)
-            or getattr(torch, spelling, None)
-            or getattr(torch.special, spelling, None)
-        )
-        if callable(result):
-            known: Function = result
-            return known
+        if spelling in _BY_NAME:
+            return _BY_NAME[spelling]
     raise NotImplementedError(
         f"the libdevice function {symbol} has no CPU implementation on the virtual device"
     )

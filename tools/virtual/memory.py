@@ -73,8 +73,9 @@ class Memory:
         """Read-modify-write; `combine` instead of `operation` for bf16. Returns what was there."""
         if self.before_access is not None:
             self.before_access()
+        exchange = operation is not None and operation == _native.RMW_OP.XCHG
         if self.observers:
-            self._tell_of(order)
+            self._tell_of(order, exchanges=exchange)
             self._look("atomic", pointers, mask, values.dtype.itemsize)
         if pointers.size > 1:
             self.own.stored(pointers, mask, values.dtype.itemsize)
@@ -82,7 +83,6 @@ class Memory:
             self.own.updated()
         if self.mode == "suppress":
             return _read(pointers, mask, values.dtype)
-        exchange = operation is not None and operation == _native.RMW_OP.XCHG
         if self.mode == "poison" and not (exchange and kind.is_int()):
             # An integer exchange may release a lock as well as store a result; a kernel that spins forever
             # on a poisoned lock would say nothing.
@@ -116,10 +116,12 @@ class Memory:
         result: Array = _native.atomic_cas(pointers, expected, values, order)
         return result
 
-    def _tell_of(self, order: Any) -> None:
+    def _tell_of(self, order: Any, *, exchanges: bool = False) -> None:
         for observer in self.observers:
             if isinstance(observer, RaceChecker):
-                observer.next_atomic(acquires=order in ACQUIRING, releases=order in RELEASING)
+                observer.next_atomic(
+                    acquires=order in ACQUIRING, releases=order in RELEASING, exchanges=exchanges
+                )
 
     def _look(self, kind: AccessKind, pointers: Array, mask: Array, item_bytes: int) -> None:
         lanes = pointers.size

@@ -44,7 +44,7 @@ class Touched:
 
 @dataclass
 class _Region:
-    """One storage: who stored and who read each piece last, as 1 + the program's place in the run."""
+    """One storage: who stored, read and updated each piece last, as 1 + the program's place in the run."""
 
     low: int
     high: int
@@ -53,11 +53,18 @@ class _Region:
     tensor: TensorArgument
     writer: NDArray[np.int32] = field(init=False)
     reader: NDArray[np.int32] = field(init=False)
+    updater: NDArray[np.int32] = field(init=False)
+    """Who updated it by an atomic."""
 
     def __post_init__(self) -> None:
         pieces = -(-(self.high - self.low) // self.grain)
         self.writer = np.zeros(pieces, dtype=np.int32)
         self.reader = np.zeros(pieces, dtype=np.int32)
+        self.updater = np.zeros(pieces, dtype=np.int32)
+
+    def marks(self, kind: AccessKind) -> NDArray[np.int32]:
+        """Who made accesses of this kind."""
+        return {"load": self.reader, "store": self.writer, "atomic": self.updater}[kind]
 
     def holds(self, addresses: Addresses) -> bool:
         return self.low <= int(addresses.min()) and int(addresses.max()) < self.high
@@ -105,7 +112,7 @@ class RaceChecker:
         """By program, what it stored after it last released anything."""
         self._pending: list[_Pending] = []
         self.order_matters = False
-        """Whether an atomic's value decided something, so that the order of programs may show."""
+        """Whether an atomic's value decided something, or what atomics change was loaded by others or replaced."""
 
     def launch_begins(self, launch: Launch) -> None:
         self._launch = launch
@@ -133,8 +140,9 @@ class RaceChecker:
         self._programs.append(program)
         self._met, self._released = set(), False
 
-    def next_atomic(self, *, acquires: bool, releases: bool) -> None:
-        """Said before `access` tells of an atomic."""
+    def next_atomic(self, *, acquires: bool, releases: bool, exchanges: bool = False) -> None:
+        """Said before `access` tells of an atomic; `exchanges`: whatever others added there is gone."""
+        self.order_matters |= exchanges
         self._acquires, self._releases = acquires, releases
         self._weak |= not (acquires and releases)
 
@@ -189,9 +197,10 @@ class RaceChecker:
                 np.minimum.reduceat(own, at),
                 np.maximum.reduceat(own, at),
             )
-            before = region.reader[pieces]
+            marks = region.marks(one.kind)
+            before = marks[pieces]
             alone = (low == high) & ((before == _NOBODY) | (before == low))
-            region.reader[pieces] = np.where(alone, low, _MANY)
+            marks[pieces] = np.where(alone, low, _MANY)
 
     def _learn_flags(self, one: Touched) -> None:
         lanes = np.bincount(one.program, one.length) // one.item_bytes
@@ -213,15 +222,21 @@ class RaceChecker:
             if foreign is not None:
                 does = "reads" if kind == "load" else "updates"
                 self._raise(region, does, int(writers[foreign][0]), int(foreign.sum()), "stored")
-            readers = region.reader[pieces]
-            region.reader[pieces] = np.where((readers == _NOBODY) | (readers == own), own, _MANY)
+            # Right or wrong, as loads before a compare-and-swap are: the judge tries other orders.
+            across = region.marks("atomic" if kind == "load" else "load")[pieces]
+            self.order_matters |= self._foreign(across, own) is not None
+            marks = region.marks(kind)
+            before = marks[pieces]
+            marks[pieces] = np.where((before == _NOBODY) | (before == own), own, _MANY)
             return
         if foreign is not None:
             self._expect_equal(region, pieces[foreign], int(writers[foreign][0]), "stored")
-        readers = region.reader[pieces]
-        foreign = self._foreign(readers, own)
-        if foreign is not None:
-            self._expect_equal(region, pieces[foreign], int(readers[foreign][0]), "read or updated")
+        for kind_before in ("load", "atomic"):
+            marks = region.marks(kind_before)[pieces]
+            foreign = self._foreign(marks, own)
+            if foreign is not None:
+                did = "read or updated"
+                self._expect_equal(region, pieces[foreign], int(marks[foreign][0]), did)
         region.writer[pieces] = own
         self._since.setdefault(own, []).append((region, pieces))
 

@@ -112,6 +112,13 @@ def test_an_ignored_operand_is_recognised_in_rows_that_round_badly():
     assert diagnose(mixed, without={"weight": exact[1]}).pattern != "operand_ignored"
 
 
+def test_a_result_that_is_far_too_small_is_not_that_of_an_operand_left_out():
+    right = torch.linspace(1e4, 1e6, 40)
+    failure = failure_of(100 * NOISE[0, :40], right, right.double())
+    found = diagnose(failure, without={"argument": torch.zeros(40)})
+    assert found.pattern != "operand_ignored"
+
+
 def test_a_transposed_square_is_recognised():
     square = X[:64, :64].contiguous()
     result = diagnose(failure_of(square.T.contiguous(), square, square.double()))

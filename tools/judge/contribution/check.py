@@ -36,8 +36,8 @@ from kernelagent.tools.judge.problem.trials import draw
 from kernelagent.tools.judge.timing import device_profile, observed
 from kernelagent.tools.judge.timing.blocks import Running
 from kernelagent.tools.judge.verify.candidate_process import CandidateProcess
+from kernelagent.tools.judge.verify.findings import Findings
 from kernelagent.tools.judge.verify.rejection import Rejected, compiled_by_torch
-from kernelagent.tools.judge.verify.verify import Findings
 
 _TABLES = Disclosure(
     "not_estimated",

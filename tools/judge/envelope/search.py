@@ -17,11 +17,9 @@ from kernelagent.tools.judge.problem.context import JudgeContext
 from kernelagent.tools.judge.problem.training import AT_OTHER_SIZES, training_rounds
 from kernelagent.tools.judge.problem.trials import WHERE_SIZES_SHOW, rounds
 from kernelagent.tools.judge.verify.candidate_process import CandidateProcess
+from kernelagent.tools.judge.verify.findings import Findings
 from kernelagent.tools.judge.verify.rejection import Rejected
-from kernelagent.tools.judge.verify.tolerance import UserTolerance
-from kernelagent.tools.judge.verify.verify import Findings, Verifier
-from kernelagent.tools.loading import unplaced
-from kernelagent.tools.surroundings import Deck
+from kernelagent.tools.judge.verify.verify import Verifier
 
 Ready = Callable[[], CandidateProcess]
 _BETWEEN = "; "
@@ -112,18 +110,7 @@ def _all(context: JudgeContext, closed: frozenset[str]) -> Any:
 
 
 def _judge(context: JudgeContext, process: CandidateProcess, one: Neighbour) -> None:
-    settings = context.settings
-    given = settings.rtol is not None or settings.atol is not None
-    verifier = Verifier(
-        process=process,
-        findings=Findings(),
-        device=context.device.kind,
-        needs_kernel=settings.policy != "any",
-        tolerance=UserTolerance(settings.rtol or 0.0, settings.atol or 0.0) if given else None,
-        check=context.problem.check,
-        oracle=context.oracle,
-        deck=Deck(binds=not unplaced(context.oracle.module)),
-    )
+    verifier = Verifier.of(context, process, Findings())
     constant = context.problem.constant_inputs
     for trial in rounds(
         context.oracle, (one.source,), {}, constant=constant, plan=WHERE_SIZES_SHOW

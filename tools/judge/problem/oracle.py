@@ -34,7 +34,7 @@ from kernelagent.tools.surroundings import (
 )
 from kernelagent.tools.tensors import tensors_of
 from kernelagent.tools.torch_dtypes import FLOAT_TYPES
-from kernelagent.tools.training_step import TrainingStep, differentiable, take
+from kernelagent.tools.training_step import TrainingStep, differentiable, same_bytes, take
 
 Scope = Callable[[], AbstractContextManager[Any]]
 _FLOATS = frozenset(FLOAT_TYPES)
@@ -352,8 +352,7 @@ def same_bits(left: torch.Tensor, right: torch.Tensor) -> bool:
     # The type first: torch compares no float8 tensor with itself.
     if not left.is_floating_point() and torch.equal(left, right):
         return True
-    a, b = (t.detach().contiguous().reshape(-1).view(torch.uint8) for t in (left, right))
-    return bool(torch.equal(a, b))
+    return same_bytes(left, right)
 
 
 def _copied(value: Any) -> Any:

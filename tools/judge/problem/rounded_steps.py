@@ -23,6 +23,13 @@ _STEPS_INSIDE = get_decompositions(
 )
 """Operations with steps of their own: a mean rounded once moves all of its row to one side, and in a
 sum of the row that adds up, where the roundings of single elements cancel."""
+_SUMS = frozenset(
+    [
+        *(_ATEN.sum, _ATEN.mean, _ATEN.cumsum, _ATEN.dot, _ATEN.mv, _ATEN.mm, _ATEN.bmm),
+        *(_ATEN.addmv, _ATEN.addmm, _ATEN.baddbmm, _ATEN.convolution),
+    ]
+)
+"""Linear in each operand: on absolute values they are what a sum of the terms' sizes comes to."""
 
 
 class RoundedSteps(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -53,6 +60,11 @@ class RoundedSteps(TorchDispatchMode):  # type: ignore[no-untyped-call]
             # Sums and products round inside: a part of them that cancels is seen in their operands.
             args, kwargs = tree_map(self._copy_moved, (args, kwargs))
         result = func(*args, **kwargs)
+        if func.overloadpacket in _SUMS and _is_wide(result):
+            sizes = func(*tree_map(_size, args), **kwargs)
+            # Terms that cancel in one order first add up in another, to half of their sizes at most.
+            self._move(result, (sizes - result.abs()).clamp_min(0) / 2)
+            return result
         for leaf in tree_leaves(result):
             if _is_wide(leaf):
                 self._move(leaf)
@@ -65,12 +77,21 @@ class RoundedSteps(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._move(copy)
         return copy
 
-    def _move(self, tensor: torch.Tensor) -> None:
+    def _move(self, tensor: torch.Tensor, further: torch.Tensor | None = None) -> None:
+        """Each element by a unit of its size, or of its size and `further`."""
+        if further is not None:
+            signs = torch.empty(tensor.shape, dtype=torch.float64, device=self._generator.device)
+            signs.bernoulli_(0.5, generator=self._generator).mul_(2).sub_(1)
+            tensor.add_(further.nan_to_num(0.0, 0.0, 0.0).mul_(_UNIT) * signs.to(tensor.device))
         # In place: each further tensor of this size costs as much as drawing it.
         factors = torch.empty(tensor.shape, dtype=torch.float64, device=self._generator.device)
         factors.bernoulli_(0.5, generator=self._generator).mul_(2 * _UNIT).add_(1 - _UNIT)
         # Infinity times a factor is itself, and so is zero: masks and exact zeros stay.
         tensor.mul_(factors.to(tensor.device))
+
+
+def _size(value: Any) -> Any:
+    return value.abs() if _is_wide(value) else value
 
 
 def _is_wide(value: Any) -> bool:

@@ -44,10 +44,6 @@ def rows_of(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.reshape(-1, tensor.shape[-1]) if tensor.dim() > 1 else tensor.reshape(-1, 1)
 
 
-def _below(count: int, draw: Draw) -> int:
-    return int(torch.randint(count, (), generator=draw))
-
-
 def _full(value: float) -> Kind:
     return lambda output, draw: torch.full_like(output.drawn, value)
 
@@ -60,19 +56,13 @@ def _times(factor: float) -> Kind:
     return lambda output, draw: output.drawn * factor
 
 
-def _one_place(output: Output, draw: Draw) -> torch.Tensor:
-    made = torch.zeros_like(output.drawn)
-    made.reshape(-1)[_below(made.numel(), draw)] = 1.0
-    return made
-
-
 def _rows_chosen(share: float) -> Kind:
     """Rows of zeros, as a loss that ignores some of them sends; the others as they were drawn."""
 
     def made(output: Output, draw: Draw) -> torch.Tensor:
         rows = rows_of(output.drawn.clone())
         kept = torch.rand(len(rows), generator=draw) < share
-        kept[_below(len(rows), draw)] = True
+        kept[patterns.below(len(rows), draw)] = True
         rows[~kept.to(rows.device)] = 0.0
         return rows.reshape(output.drawn.shape)
 
@@ -85,7 +75,7 @@ def _one_row(output: Output, draw: Draw) -> torch.Tensor:
 
 def _one_column(output: Output, draw: Draw) -> torch.Tensor:
     made, drawn = torch.zeros_like(output.drawn), output.drawn
-    at = _below(drawn.shape[-1], draw) if drawn.dim() else 0
+    at = patterns.below(drawn.shape[-1], draw) if drawn.dim() else 0
     if drawn.dim():
         made[..., at] = drawn[..., at]
     return made if drawn.dim() else drawn
@@ -95,14 +85,14 @@ def _beginning(output: Output, draw: Draw) -> torch.Tensor:
     """Padding at the end of the first dimension."""
     made = output.drawn.clone()
     if made.dim():
-        made[1 + _below(made.shape[0], draw) :] = 0.0
+        made[1 + patterns.below(made.shape[0], draw) :] = 0.0
     return made
 
 
 def _ending(output: Output, draw: Draw) -> torch.Tensor:
     made = output.drawn.clone()
     if made.dim():
-        made[..., : _below(made.shape[-1], draw)] = 0.0
+        made[..., : patterns.below(made.shape[-1], draw)] = 0.0
     return made
 
 
@@ -128,19 +118,17 @@ def _cross_entropy(output: Output, draw: Draw) -> torch.Tensor:
 def _as_input(output: Output, draw: Draw) -> torch.Tensor | None:
     if not output.alike:
         return None
-    return output.alike[_below(len(output.alike), draw)].to(output.drawn)
+    return output.alike[patterns.below(len(output.alike), draw)].to(output.drawn)
 
 
 def _rows_by_patterns(output: Output, draw: Draw) -> torch.Tensor | None:
     if not output.drawn.dim():
         return None
-    return patterns.in_rows(output.drawn, draw, _below(1 << 16, draw))
+    return patterns.in_rows(output.drawn, draw, patterns.below(1 << 16, draw))
 
 
 def _whole(at: int) -> Kind:
-    return lambda output, draw: patterns.WHOLE[at](
-        output.drawn if output.drawn.dim() else output.drawn.reshape(1), draw
-    ).reshape(output.drawn.shape)
+    return lambda output, draw: patterns.one_of_whole(at, output.drawn, draw)
 
 
 _FIRST: Mapping[str, Kind] = {
@@ -150,7 +138,7 @@ _FIRST: Mapping[str, Kind] = {
     "one row": _one_row,
     "large": _times(_LARGE),
     "result": _as_result(1.0),
-    "one place": _one_place,
+    "one place": lambda output, draw: patterns.one_place(output.drawn, draw),
     "small": _times(1 / _LARGE),
 }
 """What programs send most often: some of them come in every round."""
@@ -193,8 +181,8 @@ def structured(name: str, outputs: Sequence[Output], draw: Draw) -> Row | None:
         if values is None:
             return None
         made.append(_laid_out(values, name, draw))
-    if len(made) > 1 and _below(_SOME_LEFT_OUT, draw) == 0:
-        left = _below(len(made), draw)
+    if len(made) > 1 and patterns.below(_SOME_LEFT_OUT, draw) == 0:
+        left = patterns.below(len(made), draw)
         made = [None if at == left else one for at, one in enumerate(made)]
     return tuple(made)
 
@@ -224,13 +212,13 @@ def _values(name: str, output: Output, draw: Draw) -> torch.Tensor | None:
 
 def _laid_out(values: torch.Tensor, name: str, draw: Draw) -> torch.Tensor:
     """As `.sum()` sends it where all are the same; else dense, transposed or with gaps between rows."""
-    if name in _SAME_EVERYWHERE and values.numel() > 1 and _below(3, draw):
+    if name in _SAME_EVERYWHERE and values.numel() > 1 and patterns.below(3, draw):
         return values.reshape(-1)[:1].reshape([1] * values.dim()).expand(values.shape)
     if values.dim() > 1 and name == f"whole {len(patterns.WHOLE) - 1}":
         return values[..., :1].expand(values.shape)
     if values.dim() > 1 and name == f"whole {len(patterns.WHOLE) - 2}":
         return values[:1].expand(values.shape)
-    return laid_out(values, _LAYOUTS[_below(len(_LAYOUTS), draw)])
+    return laid_out(values, _LAYOUTS[patterns.below(len(_LAYOUTS), draw)])
 
 
 def laid_out(values: torch.Tensor, layout: str) -> torch.Tensor:

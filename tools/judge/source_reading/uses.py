@@ -38,6 +38,10 @@ _OF_TYPES = frozenset(
         "typing",
     }
 )
+_BENCHMARK = "do_bench"
+"""What triton.autotune times with where there is a GPU: it runs there alone."""
+_BEFORE_BENCHMARK = 10
+"""Arguments of triton.autotune that come before it."""
 
 
 @dataclass(frozen=True)
@@ -120,6 +124,11 @@ class Uses:
                 if _is_device(node.value) and not place.guarded:
                     self._remarks.add(node.value, "asks_where_it_runs")
                 self._all(node, place)
+            case ast.keyword(arg=name) if name == _BENCHMARK:
+                self._remarks.add(node.value, "acts_later")
+                self._all(node, place)
+            case ast.Constant(value=text) if text == _BENCHMARK:
+                self._remarks.add(node, "acts_later")
             case ast.MatchClass():
                 for name in node.kwd_attrs:
                     if name not in ATTRIBUTES and name not in self._names.attributes:
@@ -225,6 +234,12 @@ class Uses:
             texts = [a.value for a in node.args if isinstance(a, ast.Constant)]
             if "cpu" in [str(t) for t in texts] and not place.in_kernel:
                 self._remarks.add(node, "values_on_host")
+
+        in_order = len(node.args) > _BEFORE_BENCHMARK or any(
+            isinstance(argument, ast.Starred) for argument in node.args
+        )
+        if in_order and "triton.autotune" in self._names.paths(called, place.scope):
+            self._remarks.add(node, "acts_later")
 
     def _plain_types(self, nodes: list[ast.expr], place: _Place) -> bool:
         """Types that tell no interpreter from a compiler, and no device from another."""

@@ -23,8 +23,8 @@ from kernelagent.tools.judge.problem.trials import draw, fresh_seed
 from kernelagent.tools.judge.problem.variation import EXTREMES, varied, with_extremes
 from kernelagent.tools.judge.verify import compare
 from kernelagent.tools.judge.verify.candidate_process import CandidateProcess
+from kernelagent.tools.judge.verify.findings import Findings
 from kernelagent.tools.judge.verify.rejection import Rejected
-from kernelagent.tools.judge.verify.verify import Findings
 
 Fixed = Mapping[tuple[str, str], str | None]
 """By input set and place: a digest of the values that every call had; None: they cannot be compared."""

@@ -259,14 +259,12 @@ class CandidateProcess(Closing):
         in_place: bool = False,
         configuration: int = 0,
         surroundings: Surroundings = USUAL,
-        looked_at: bool = False,
     ) -> Answer:
         """Run the forward once on these inputs, or take the training `step` with them.
 
         `forbidding`: with nothing computed by torch; `in_place`: where it can be, in the very memory
         of the last call's inputs, which differ from these in tensors only; `configuration`: which of
-        those that fit an autotuned kernel takes, on `virtual`; `surroundings`: of a call without `step`;
-        `looked_at`: what it reads on the host and what it changes of its own is told.
+        those that fit an autotuned kernel takes, on `virtual`; `surroundings`: of a call without `step`.
         """
         self._calls += 1
         self.tuned = ()
@@ -278,7 +276,6 @@ class CandidateProcess(Closing):
             "in_place": in_place,
             "configuration": configuration,
             "surroundings": to_data(surroundings),
-            "looked_at": looked_at,
         }
         frame = self._ask(header, _call(arguments, step), self._limits.call_s)
         value = self._open(frame)
@@ -287,8 +284,7 @@ class CandidateProcess(Closing):
         seconds = time.monotonic() - began
         offered = frame.header.get("configurations")
         self.configurations = max(self.configurations, offered if type(offered) is int else 1)
-        named = frame.header.get("tuned")
-        self.tuned = tuple(map(str, named)) if isinstance(named, list) else ()
+        self.tuned = _names(frame.header.get("tuned"))
         reported = frame.header.get("devices")
         devices = tuple(map(str, reported)) if isinstance(reported, list) else None
         launches = rows_of(frame.header.get("launches", []), list[LaunchRow])

@@ -135,13 +135,16 @@ class _Look:
         """Whether the candidate computes `other` instead of what is expected.
 
         Elements much nearer to `other` count as equal too: the tolerance is that of the block of rows that
-        failed, and a row with hardly any variance rounds far worse.
+        failed, and a row with hardly any variance rounds far worse. Only as far as `other` is large: what is
+        far too small is much nearer to zeros, and is none.
         """
         if self.candidate.shape != other.shape or self.candidate.numel() == 0:
             return False
         got, want, answer = (_some(t) for t in (self.candidate, self.expected, other))
         missed = (_wide(got) - _wide(answer)).abs()
-        near = self.close(got, answer) | (missed <= _MUCH_NEARER * (_wide(got) - _wide(want)).abs())
+        nearer = missed <= _MUCH_NEARER * (_wide(got) - _wide(want)).abs()
+        typical = _wide(answer).abs().square().nan_to_num().mean().sqrt()
+        near = self.close(got, answer) | (nearer & (missed <= typical))
         wrong = _some(self.wrong)
         shares = (near, near[wrong]) if bool(wrong.any()) else (near,)
         return all(float(share.to(torch.float32).mean()) > 0.99 for share in shares)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -59,14 +60,9 @@ def statistics_of(name: str, tensor: torch.Tensor) -> TensorStatistics:
     finite = values[values.isfinite()]
     nonfinite = 1 - finite.numel() / values.numel()
     if not finite.numel():
-        return TensorStatistics(
-            facts.name, facts.dtype, facts.shape, facts.strides, nonfinite=nonfinite
-        )
-    return TensorStatistics(
-        facts.name,
-        facts.dtype,
-        facts.shape,
-        facts.strides,
+        return replace(facts, nonfinite=nonfinite)
+    return replace(
+        facts,
         least=float(finite.min()),
         most=float(finite.max()),
         mean=float(finite.mean()),

@@ -126,6 +126,7 @@ class BatchedBuilder(RepairedBuilder):
         return make(np.take_along_axis(data, at, axis=axis), src.dtype.scalar)
 
     def create_histogram(self, data: Handle, bins: int, mask: Handle | None) -> Handle:
+        self.require_bins(data, bins, mask)
         self.step("exchange")
         values = data.data
         valid = (values < bins) & (values >= 0)
@@ -172,6 +173,7 @@ class BatchedBuilder(RepairedBuilder):
     ) -> Handle:
         if scope == stock._ir.MEM_SYNC_SCOPE.CTA:
             raise NotBatchable("an atomic is one for each program alone", always=True)
+        self.float_sums |= op == stock._ir.ATOMIC_OP.FADD
         kind = val.dtype.scalar
         narrow = kind == tl.bfloat16
         rmw = None if narrow else self.ir_rmw_op_to_interpreter_rmw_op[op]

@@ -122,11 +122,22 @@ class BatchedInterpreter:
         """What the next launch's loads leave in undefined lanes: a number, or NaN."""
         for builder in (self.reference.builder, self._language.builder):
             builder.finite_lanes, builder.undefined_lanes = finite, False
+            builder.float_sums = False
+
+    def assert_on_device(self, *, debug: bool) -> None:
+        """Whether the next launches' `tl.device_assert` are compiled in."""
+        for builder in (self.reference.builder, self._language.builder):
+            builder.assert_on_device(debug=debug)
 
     @property
     def undefined_lanes(self) -> bool:
         """Whether the last launch had lanes that a load left undefined."""
         return self.reference.builder.undefined_lanes or self._language.builder.undefined_lanes
+
+    @property
+    def float_sums(self) -> bool:
+        """Whether atomics of the last launch added up floating point numbers."""
+        return self.reference.builder.float_sums or self._language.builder.float_sums
 
     @property
     def order_matters(self) -> bool:

@@ -1,0 +1,169 @@
+"""Arithmetic and places in which a GPU differs from numpy and from a CPU, as the compiled code has them."""
+
+from __future__ import annotations
+
+import gc
+import math
+
+import pytest
+import torch
+import triton
+import triton.language as tl
+from triton.language.extra import libdevice
+
+from kernelagent.tools.virtual.fake_cuda import pretending_cuda
+from kernelagent.tools.virtual.host_tensors import HOST_TENSORS
+from kernelagent.tools.virtual.launch import MemoryFault
+from kernelagent.tools.virtual.races import RaceChecker
+
+
+@triton.jit
+def remainder(x_ptr, y_ptr, o_ptr, N: tl.constexpr):
+    at = tl.arange(0, N)
+    tl.store(o_ptr + at, tl.load(x_ptr + at) % tl.load(y_ptr + at))
+
+
+def test_a_remainder_is_what_is_left_of_a_rounded_quotient(interpret):
+    x, y = torch.tensor([7.5, -7.5, 1e9, 3.0]), torch.tensor([2.0, 2.0, 0.3, math.inf])
+    out = torch.empty(4)
+    interpret(remainder, (1,), x, y, out, 4)
+    quotient = torch.trunc(x / y).double()
+    expected = (x.double() - quotient * y.double()).float()
+    assert out[:3].tolist() == expected[:3].tolist()
+    assert out[:2].tolist() == [1.5, -1.5]
+    assert float(out[2]) != float(torch.fmod(x[2], y[2]))
+    assert float(out[3]) == 3.0
+
+
+@triton.jit
+def narrowed(x_ptr, o_ptr, u_ptr, N: tl.constexpr):
+    at = tl.arange(0, N)
+    x = tl.load(x_ptr + at)
+    tl.store(o_ptr + at, x.to(tl.int8))
+    tl.store(u_ptr + at, x.to(tl.uint8))
+
+
+def test_bytes_are_cut_out_of_the_nearest_number_of_16_bits(interpret):
+    x = torch.tensor([100.0, 300.0, 40_000.0, -5.0])
+    signed, unsigned = torch.zeros(4, dtype=torch.int8), torch.zeros(4, dtype=torch.uint8)
+    interpret(narrowed, (1,), x, signed, unsigned, 4)
+    assert signed.tolist() == [100, 300 - 256, -1, -5]
+    assert unsigned.tolist() == [100, 300 - 256, 40_000 % 256, 0]
+
+
+@triton.jit
+def roots(x_ptr, s_ptr, r_ptr, f_ptr, N: tl.constexpr):
+    at = tl.arange(0, N)
+    x = tl.load(x_ptr + at)
+    tl.store(s_ptr + at, tl.sqrt(x))
+    tl.store(r_ptr + at, tl.rsqrt(x))
+    tl.store(f_ptr + at, tl.floor(-x))
+
+
+def test_roots_and_floors_take_what_is_below_the_normal_numbers_for_zero(interpret):
+    x = torch.tensor([4.0, 1e-40])
+    root, reciprocal, floor = torch.empty(2), torch.empty(2), torch.empty(2)
+    interpret(roots, (1,), x, root, reciprocal, floor, 2)
+    assert root.tolist() == [2.0, 0.0]
+    assert reciprocal.tolist() == [0.5, math.inf]
+    assert floor.tolist() == [-4.0, 0.0]
+
+
+@triton.jit
+def bins(x_ptr, o_ptr, n, N: tl.constexpr, BINS: tl.constexpr, MASKED: tl.constexpr):
+    at = tl.arange(0, N)
+    if MASKED:
+        counts = tl.histogram(tl.load(x_ptr + at), BINS, mask=at < n)
+    else:
+        counts = tl.histogram(tl.load(x_ptr + at), BINS)
+    tl.store(o_ptr + tl.arange(0, BINS), counts)
+
+
+def test_numbers_without_a_bin_are_refused_unless_a_mask_leaves_them_out(interpret):
+    x, out = torch.tensor([0, 1, 1, 9], dtype=torch.int32), torch.zeros(4, dtype=torch.int32)
+    interpret(bins, (1,), x, out, 3, 4, 4, True)
+    assert out.tolist() == [1, 2, 0, 0]
+    with pytest.raises(MemoryFault, match="from 0 to 9 and 4 bins"):
+        interpret(bins, (1,), x, out, 3, 4, 4, False)
+
+
+@triton.jit
+def ieee(x_ptr, o_ptr, N: tl.constexpr):
+    at = tl.arange(0, N)
+    x = tl.load(x_ptr + at)
+    tl.store(o_ptr + at, libdevice.remainder(x, tl.full((N,), 2.0, tl.float32)))
+
+
+def test_the_remainder_of_libdevice_is_that_of_the_nearest_multiple(interpret):
+    x = torch.tensor([0.5, 1.5, 1.0, 3.0, -1.5, 5.0, 7.25, -0.25])
+    out = torch.empty(8)
+    interpret(ieee, (1,), x, out, 8)
+    assert out.tolist() == [math.remainder(value, 2.0) for value in x.tolist()]
+
+
+@triton.jit
+def last_loads(x_ptr, total_ptr, o_ptr, N: tl.constexpr):
+    pid = tl.program_id(0)
+    tl.atomic_add(total_ptr, tl.sum(tl.load(x_ptr + pid * N + tl.arange(0, N)), 0))
+    if pid == tl.num_programs(0) - 1:
+        tl.store(o_ptr, tl.load(total_ptr))
+
+
+@triton.jit
+def only_adds(x_ptr, total_ptr, o_ptr, N: tl.constexpr):
+    pid = tl.program_id(0)
+    tl.atomic_add(total_ptr, tl.sum(tl.load(x_ptr + pid * N + tl.arange(0, N)), 0))
+
+
+@pytest.mark.parametrize(("kernel", "matters"), [(last_loads, True), (only_adds, False)])
+def test_a_load_of_what_other_programs_add_to_makes_their_order_matter(interpret, kernel, matters):
+    # Outside a candidate's text atomics have no line: none of them counts as one that others wait for.
+    races = RaceChecker(frozenset({None}))
+    interpret(kernel, (4,), torch.ones(64), torch.zeros(1), torch.zeros(1), 16, observers=(races,))
+    assert races.order_matters is matters
+
+
+def test_tensors_of_a_forward_are_told_apart_by_where_a_gpu_would_have_them():
+    x = torch.ones(4)
+    with pretending_cuda("sm_90"), HOST_TENSORS.watching():
+        made = torch.zeros(4)
+        places = {
+            "made without device": made,
+            "computed from it": made[:2] + 1,
+            "by a string": torch.ones(2, device="cpu"),
+            "back": x.cpu(),
+        }
+        assert {name: tensor.is_cuda for name, tensor in places.items()} == dict.fromkeys(
+            places, False
+        )
+        there = {
+            "given": x,
+            "beside it": torch.zeros(4, device=x.device),
+            "alike": torch.empty_like(x),
+            "moved": made.to(x.device),
+            "moved by cuda": made.cuda(),
+            "by the type": made.type_as(x),
+            "a number of the host in it": x * made.sum(),
+        }
+        assert {name: tensor.is_cuda for name, tensor in there.items()} == dict.fromkeys(
+            there, True
+        )
+        assert x.cuda() is x
+        assert made.cuda() is not made
+        with pytest.raises(RuntimeError, match="same device"):
+            torch.cat([x, made])
+    with pretending_cuda("sm_90"):
+        assert torch.zeros(4).is_cuda, "outside a forward nothing is noted"
+
+
+def test_memory_that_is_used_again_lies_where_its_new_tensor_says():
+    x = torch.ones(4)
+    with pretending_cuda("sm_90"), HOST_TENSORS.watching():
+        for _ in range(2000):
+            made = torch.zeros(64)
+            assert not made.is_cuda
+            del made
+            again = torch.zeros(64, device=x.device)
+            assert again.is_cuda
+            del again
+    gc.collect()

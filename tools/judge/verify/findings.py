@@ -1,0 +1,68 @@
+"""What a judging has seen so far of one candidate."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from kernelagent.domain.evaluation import Case, Correctness, Disclosure
+from kernelagent.tools.judge.problem.probes import named_tensors
+from kernelagent.tools.judge.verify.failure_context import Memory
+from kernelagent.tools.judge.verify.gradients import verified_gradients
+from kernelagent.tools.judge.verify.same import same_bits_of
+
+
+@dataclass
+class Findings:
+    """What has been seen so far; grows call by call."""
+
+    cases: list[Case] = field(default_factory=list)
+    disclosures: dict[str, Disclosure] = field(default_factory=dict)
+    calls: int = 0
+    configuration: int = 0
+    """Index of the autotuning configuration that the next call uses."""
+    launches: list[dict[str, Any]] = field(default_factory=list)
+    """Log rows of the first call of each input set: what one forward launches."""
+    kernels: dict[str, set[frozenset[str]]] = field(default_factory=dict)
+    """By input set: the kernels that one forward launched, for each kind of call there was."""
+    candidate_s: float = 0.0
+    """Time the candidate's process needed for its answers."""
+    memory: Memory = field(default_factory=Memory)
+    """Earlier outputs and weights, to recognise a wrong answer that repeats one of them."""
+    order_matters: bool = False
+    """Whether a kernel uses what an atomic returns, so that its programs' order may show."""
+    undefined_lanes: bool = False
+    """Whether a masked load without `other` left lanes undefined."""
+    called: set[str] = field(default_factory=set)
+    """Input sets that have been called with."""
+    reads: dict[str, None] = field(default_factory=dict)
+    """How values were taken to the host in calls that were looked at, in their order."""
+    changed: dict[str, None] = field(default_factory=dict)
+    """What the candidate keeps and such a call changed."""
+    constant: dict[tuple[str, str], torch.Tensor | None] = field(default_factory=dict)
+    """By input set and place: the values that every call had so far; None: they differed."""
+
+    def note_values(self, input_set: str, arguments: Any) -> None:
+        """Remember which inputs have had more than one value."""
+        for name, tensor in named_tensors(arguments).items():
+            known = self.constant.setdefault((input_set, name), tensor)
+            if known is not None and not same_bits_of(known, tensor):
+                self.constant[input_set, name] = None
+
+    def disclose(self, code: str, message: str) -> None:
+        self.disclosures.setdefault(code, Disclosure(code, message))
+
+    @property
+    def correctness(self) -> Correctness | None:
+        if not self.cases:
+            return None
+        worst = max(self.cases, key=lambda c: c.rms_error / c.rms_budget if c.rms_budget else 0.0)
+        return Correctness(
+            self.calls,
+            tuple(self.cases),
+            worst.rms_error,
+            worst.rms_budget,
+            verified_gradients(case.output for case in self.cases),
+        )

@@ -1,0 +1,34 @@
+"""Whether two results are the same, bit for bit, and whether a call changes the module's state."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from kernelagent.tools.judge.problem.oracle import same_bits
+from kernelagent.tools.judge.problem.trials import Trial
+from kernelagent.tools.judge.verify import compare
+
+
+def identical(left: Any, right: Any) -> bool:
+    """The same values, bit for bit."""
+    ours, theirs = list(compare.leaves(left)), list(compare.leaves(right))
+    return len(ours) == len(theirs) and all(
+        same_bits_of(a, b) for (_, a), (_, b) in zip(ours, theirs, strict=True)
+    )
+
+
+def same_bits_of(left: Any, right: Any) -> bool:
+    if not isinstance(left, torch.Tensor) or not isinstance(right, torch.Tensor):
+        return type(left) is type(right) and bool(left == right)
+    return same_bits(left.detach().cpu(), right.detach().cpu())
+
+
+def changes_state(trial: Trial, weights: Mapping[str, torch.Tensor]) -> bool:
+    return any(
+        not torch.equal(weights[name], after)
+        for name, after in trial.expected.state.items()
+        if name in weights
+    )

@@ -1,0 +1,192 @@
+"""What a call leaves besides its values: inputs, state, memory, and the form of what it returns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from kernelagent.tools.judge.problem.oracle import Oracle
+from kernelagent.tools.judge.problem.trials import Trial
+from kernelagent.tools.judge.verify import compare
+from kernelagent.tools.judge.verify.candidate_process import Answer, CandidateProcess, Kept
+from kernelagent.tools.judge.verify.findings import Findings
+from kernelagent.tools.judge.verify.rejection import Rejected
+from kernelagent.tools.judge.verify.same import changes_state, identical, same_bits_of
+from kernelagent.tools.loading import Loading
+from kernelagent.tools.memory_sharing import Sharing
+from kernelagent.tools.result_form import difference
+from kernelagent.tools.surroundings import Surroundings
+
+_SPARE = 4
+_SPARE_BYTES = 1 << 16
+"""A result in a larger buffer is told from four times its size and this many bytes on."""
+
+
+@dataclass(frozen=True)
+class SideEffects:
+    """Compared with what the reference leaves; raises `Rejected`, or discloses what harms few."""
+
+    process: CandidateProcess
+    findings: Findings
+    oracle: Oracle
+
+    def inputs_untouched(self, trial: Trial, answer: Answer) -> None:
+        if answer.gaps_written:
+            raise Rejected(
+                "input_mutated",
+                "the forward writes between the elements of an input that is not contiguous: in your program "
+                "that is memory of the tensor it is a view of",
+                {"input_set": trial.input_set, "probe": trial.probe},
+            )
+        after = answer.changed_arguments or trial.arguments
+        if identical(after, trial.expected.arguments):
+            return
+        if identical(trial.arguments, trial.expected.arguments):
+            raise Rejected(
+                "input_mutated",
+                "the forward writes to its inputs; the reference leaves them as they are",
+                {"input_set": trial.input_set, "probe": trial.probe},
+            )
+        expected = compare.Expected(trial.expected.arguments, trial.expected.arguments, {})
+        result = compare.compare(after, expected, input_set=trial.input_set, probe=trial.probe)
+        if result.reason is not None:
+            raise Rejected(
+                "input_mutated",
+                f"the reference changes its inputs, and the candidate changes them differently: "
+                f"{result.reason.message}",
+                result.reason.detail,
+            )
+
+    def state_updated(self, trial: Trial, weights: Mapping[str, torch.Tensor]) -> None:
+        if not trial.expected.state or (
+            self.findings.calls > 1 and not changes_state(trial, weights)
+        ):
+            return
+        state = self.process.state()
+        for name, wanted in trial.expected.state.items():
+            got = state.get(name)
+            if got is None or got.shape != wanted.shape or got.dtype != wanted.dtype:
+                raise Rejected(
+                    "state_not_updated",
+                    f"state entry {name} is missing or has another shape or dtype",
+                )
+            if name in weights and same_bits_of(weights[name], wanted):
+                right = same_bits_of(got, wanted)
+            else:
+                expected = compare.Expected(
+                    wanted, trial.expected.state64[name], {}, measure_noise=_noise_of(trial, name)
+                )
+                right = compare.compare(
+                    got, expected, input_set=trial.input_set, probe=trial.probe
+                ).passed
+            if not right:
+                raise Rejected(
+                    "state_not_updated",
+                    f"after the call, {name} differs from what the reference leaves",
+                    {"input_set": trial.input_set, "state": name},
+                )
+
+    def weights_untouched(self, weights: Mapping[str, torch.Tensor], how: Loading) -> None:
+        state = self.process.state(how)
+        whose = "a larger module that contains it" if how == "in a parent" else "the module"
+        for name, given in weights.items():
+            if name not in state or not same_bits_of(state[name], given):
+                raise Rejected(
+                    "state_not_updated",
+                    f"the forward writes to {name}, which the reference leaves as it is, or the state_dict "
+                    f"of {whose} shows other values",
+                    {"state": name},
+                )
+
+    def in_the_same_form(self, trial: Trial, answer: Answer, asked: Surroundings) -> None:
+        """What a result is besides its values; a class of the user's own a candidate cannot return."""
+        inference = asked.gradients == "inference"
+        differs = difference(answer.form, trial.expected.form, inference=inference)
+        if differs is None:
+            return
+        if differs.refused:
+            where = {"input_set": trial.input_set, "probe": trial.probe}
+            raise Rejected("wrong_structure", differs.sentence, where)
+        self.findings.disclose(differs.disclosure, differs.sentence)
+
+    def in_memory_of_its_own(self, trial: Trial, sharing: Sharing) -> None:
+        """Results share memory with each other and with inputs only where the reference's do."""
+        expected = trial.expected.sharing
+        together = set(sharing.outputs) - set(expected.outputs)
+        names = [n for n, leaf in compare.leaves(trial.expected.output) if torch.is_tensor(leaf)]
+        where = {"input_set": trial.input_set, "probe": trial.probe}
+        if together:
+            pair = " and ".join(_name_of(names, at) for at in min(together))
+            raise Rejected(
+                "output_aliased",
+                f"{pair} share memory, which the reference's do not: who writes to one changes the other",
+                where,
+            )
+        given = set(sharing.inputs) - set(expected.inputs)
+        if given:
+            raise Rejected(
+                "output_aliased",
+                f"{_name_of(names, min(given))} lies in the memory of an input, which the reference's "
+                f"does not: who writes to one changes the other",
+                where,
+            )
+        apart = set(expected.inputs) - set(sharing.inputs)
+        apart |= {at for pair in set(expected.outputs) - set(sharing.outputs) for at in pair[1:]}
+        if apart:
+            self.findings.disclose(
+                "memory_not_shared",
+                f"{_name_of(names, min(apart))} is memory of its own, where the reference's lies in that of an "
+                f"input or of another result: writing to one does not change the other",
+            )
+        more = sharing.held_bytes - expected.held_bytes
+        if more > _SPARE_BYTES and sharing.held_bytes > _SPARE * sharing.own_bytes:
+            self.findings.disclose(
+                "memory_held",
+                f"results of {sharing.own_bytes:,} bytes lie in {sharing.held_bytes:,} bytes of memory, "
+                f"which is not freed before they are",
+            )
+
+    def nothing_lives_on(self, kept: Kept, trial: Trial) -> None:
+        """Asked when earlier results and inputs were let go of."""
+        if kept.outputs and not self.oracle.keeps_results(trial.arguments):
+            raise Rejected(
+                "output_aliased",
+                f"the memory of {kept.outputs} of {kept.calls} earlier results lives on after their caller "
+                f"let go of them: the module keeps results, to use their memory again or for ever; return "
+                f"fresh memory and keep nothing of it",
+                {"kept": kept.outputs},
+            )
+        if kept.inputs > 1:
+            self.findings.disclose(
+                "inputs_kept",
+                f"the module keeps the memory of {kept.inputs} of {kept.calls} earlier calls' inputs: it is "
+                f"not freed, and could be written to later",
+            )
+
+    def still_the_same(self, call: int, output: Any) -> None:
+        again, inputs_kept = self.process.held(call)
+        if not inputs_kept:
+            raise Rejected(
+                "input_mutated",
+                "the forward writes to the inputs of an earlier call",
+                {"call": call},
+            )
+        if not identical(again, output):
+            raise Rejected(
+                "output_aliased",
+                "the output of one call changed when the next call ran; return fresh memory",
+                {"call": call},
+            )
+
+
+def _name_of(names: Sequence[str], at: int) -> str:
+    return names[at] if 0 <= at < len(names) else "an output"
+
+
+def _noise_of(trial: Trial, name: str) -> compare.MeasureNoise | None:
+    """How far a right value of this entry of the state may be off; entries are named as leaves are."""
+    measure = trial.state_noise
+    return None if measure is None else lambda _: measure(f"output[{name!r}]")

@@ -1,0 +1,134 @@
+"""Which tensors of a forward would lie in the host's memory on a machine with a GPU.
+
+On the virtual device all of them are the same memory; a tensor that is made without `device=` works there, and
+is refused by Triton, or by torch beside tensors of the GPU, at the first call of a user.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch.multiprocessing.reductions import StorageWeakRef
+from torch.utils._pytree import tree_leaves
+
+_FACTORIES = frozenset(
+    """empty zeros ones full arange range linspace logspace eye rand randn randint randperm tensor
+    scalar_tensor empty_strided tril_indices triu_indices from_numpy frombuffer hann_window
+    hamming_window bartlett_window blackman_window kaiser_window""".split()
+)
+_JOINING = frozenset("cat stack concat concatenate hstack vstack matmul mm bmm __matmul__".split())
+"""Operations that take no tensor of the host beside one of the GPU, whatever their shapes."""
+_KEPT_AT_MOST = 256
+"""Marks after which those of freed memory are let go of."""
+
+
+class HostTensors:
+    """Storages that a forward made on the host; nothing is noted outside `watching`."""
+
+    def __init__(self) -> None:
+        self._marks: dict[int, StorageWeakRef] = {}
+        self._watching = False
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        """A forward of the candidate's."""
+        self._watching = True
+        try:
+            yield
+        finally:
+            self._watching = False
+
+    def holds(self, tensor: Any) -> bool:
+        """Whether it lies on the host."""
+        if not self._marks or not _has_storage(tensor):
+            return False
+        mark = self._marks.get(tensor.untyped_storage()._cdata)
+        return mark is not None and not mark.expired()  # type: ignore[no-untyped-call]
+
+    def made(self, name: str, device: Any, args: tuple[Any, ...], result: Any) -> None:
+        """`name` of torch's has returned `result`; `device`: as it was given, None where it was not."""
+        if not self._watching or not isinstance(result, torch.Tensor):
+            return
+        if name in _FACTORIES and args and isinstance(args[0], torch.Tensor):
+            # `torch.tensor(t)` and the methods `t.new_...` stay where `t` is.
+            wanted = device is not None and _is_host(device)
+        elif name in _FACTORIES:
+            wanted = device is None or _is_host(device)
+        else:
+            wanted = self._of_host_only(args)
+        if wanted and _has_storage(result):
+            self._mark(result)
+
+    def moved(self, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        """What `.to`, `.type_as`, `.cuda` or `.cpu` of a tensor gives where that is another memory; None where it is not."""
+        if not self._watching or not args or not _has_storage(args[0]):
+            return None
+        given = (*args[1:], *kwargs.values())
+        beside = [item for item in given if isinstance(item, torch.Tensor)]
+        to_host = name == "cpu" or any(map(_is_host, given)) or any(map(self.holds, beside))
+        to_gpu = name == "cuda" or any(_is_device(item) and not _is_host(item) for item in given)
+        to_gpu |= any(not self.holds(item) for item in beside)
+        here = self.holds(args[0])
+        if not (to_gpu and here) and not (to_host and not here):
+            return None
+        with torch._C.DisableTorchFunction():
+            fresh = args[0].clone()
+        if to_host:
+            self._mark(fresh)
+        return fresh
+
+    def on_the_gpu(self, tensor: torch.Tensor) -> torch.Tensor:
+        """What `.cuda()` gives."""
+        fresh = self.moved("cuda", (tensor,), {})
+        return tensor if fresh is None else fresh
+
+    def require_one_place(self, name: str, args: tuple[Any, ...]) -> None:
+        """Raises `RuntimeError`, as torch does on a GPU, where an operation gets tensors of both."""
+        if not self._marks or name not in _JOINING:
+            return
+        tensors = [leaf for leaf in tree_leaves(args) if _has_storage(leaf)]
+        places = {self.holds(tensor) for tensor in tensors}
+        if len(places) > 1:
+            raise RuntimeError(
+                f"Expected all tensors to be on the same device: torch.{name} is given tensors of cuda:0 and cpu; "
+                f"make them with device=x.device"
+            )
+
+    def _of_host_only(self, args: tuple[Any, ...]) -> bool:
+        if not self._marks:
+            return False
+        tensors = [leaf for leaf in tree_leaves(args) if isinstance(leaf, torch.Tensor)]
+        return bool(tensors) and all(map(self.holds, tensors))
+
+    def _mark(self, tensor: torch.Tensor) -> None:
+        if len(self._marks) > _KEPT_AT_MOST:
+            marks = self._marks.items()
+            self._marks = {key: ref for key, ref in marks if not ref.expired()}  # type: ignore[no-untyped-call]
+        storage = tensor.untyped_storage()
+        # Held weakly, so that the number names no other memory while it is here.
+        self._marks[storage._cdata] = StorageWeakRef(storage)  # type: ignore[no-untyped-call]
+
+
+def _has_storage(value: Any) -> bool:
+    return (
+        isinstance(value, torch.Tensor)
+        and value.layout == torch.strided
+        and value.device.type == "cpu"
+    )
+
+
+def _is_device(value: Any) -> bool:
+    if isinstance(value, torch.device):
+        return True
+    return isinstance(value, str) and value.split(":")[0] in ("cpu", "cuda")
+
+
+def _is_host(value: Any) -> bool:
+    return _is_device(value) and str(value).split(":")[0] == "cpu"
+
+
+HOST_TENSORS = HostTensors()
+"""Of this process, which runs one candidate."""
