@@ -99,6 +99,8 @@ class Launcher:
         """Not None: launches in which an atomic's value was used run with programs that take turns."""
         self.finite_lanes = False
         """What is in the lanes that a load leaves undefined: numbers, else NaN."""
+        self.rounds_otherwise = False
+        """Products are fused with the sums they go into, and sums have another order."""
         self._order_matters: set[int] = set()
         self._undefined_lanes: set[int] = set()
         self._float_sums: set[int] = set()
@@ -285,6 +287,7 @@ class Launcher:
             self.non_synchronizing_atomics
         )
         self.interpreter.fill_lanes(finite=self.finite_lanes)
+        self.interpreter.round_otherwise(self.rounds_otherwise)
         # Exchanged or poisoned values need not be what a kernel asserts.
         debug = bool(logged.kernel.compiled.metadata["debug"]) and mode == "execute" and careful
         self.interpreter.assert_on_device(debug=debug)

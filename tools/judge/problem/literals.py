@@ -71,7 +71,9 @@ def _is_usable(number: Number) -> bool:
 @lru_cache(maxsize=8)
 def _numbers(source: str) -> tuple[Number, ...]:
     result: dict[Number, None] = {}
-    for value in _values(source)[1].values():
+    tree, values = _values(source)
+    # The whole of an expression before its parts.
+    for value in (values[node] for node in ast.walk(tree) if node in values):
         result[value] = None
         if isinstance(value, int) and _FEWEST_BITS <= value < 1 << 32:
             result[struct.unpack("<f", struct.pack("<I", value))[0]] = None
