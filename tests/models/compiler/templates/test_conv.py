@@ -265,6 +265,20 @@ def test_a_convolution_can_be_left_to_the_library() -> None:
     assert "tl.dot" not in source
 
 
+def test_what_the_estimate_calls_slower_is_left_to_the_library_and_said_to_be_slower() -> None:
+    hollow = HollowTensors()
+    with hollow:
+        x = torch.empty(16, 64, 256, 256)
+    conv = nn.Conv2d(64, 128, 3)
+    fused = written(Then(conv, relu), x, choice=Choice())
+    assert fused.sites == {"convolution 0": False}
+    assert fused.remarks[0].startswith("torch's library does")
+    # Alone there would be no kernel at all without it.
+    alone = written(conv, x, choice=Choice())
+    assert alone.sites == {"convolution 0": True}
+    assert "slower than the library by this estimate" in alone.remarks[0]
+
+
 def test_images_that_lie_channels_last_are_left_to_the_library() -> None:
     module, x = made("bias and relu")
     assert sites(module, x.to(memory_format=torch.channels_last)) == []
