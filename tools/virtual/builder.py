@@ -300,6 +300,11 @@ class RepairedBuilder(triton_versions.InterpreterBuilder):  # type: ignore[misc]
             return self.cast_impl(src, dst_type)
         return super().create_fp_to_fp(src, dst_type, rounding_mode)
 
+    def create_reshape(self, arg: Handle, shape: Any, allow_reorder: bool) -> Handle:
+        flat = arg.data.reshape(1, -1)
+        flat = reordered(flat) if allow_reorder else flat
+        return make(flat.reshape(shape), arg.dtype.scalar)
+
     def create_cat(self, lhs: Handle, rhs: Handle) -> Handle:
         """`can_reorder`: each thread puts its own elements of both together, so that they take turns."""
         return make(np.stack([lhs.data, rhs.data], axis=1).reshape(-1), lhs.dtype.scalar)
@@ -421,6 +426,11 @@ def _remainder(left: Array, right: Array) -> Array:
     wide = np.longdouble if left.dtype == np.float64 else np.float64
     rest = (left.astype(wide) - quotient.astype(wide) * right.astype(wide)).astype(left.dtype)
     return np.where(np.isinf(right), left, rest)
+
+
+def reordered(rows: Array) -> Array:
+    """`can_reorder`: each thread keeps its own elements, so that neighbours do not stay neighbours."""
+    return np.concatenate([rows[:, ::2], rows[:, 1::2]], axis=1)
 
 
 def operand_name(kind: Any) -> str:

@@ -190,3 +190,20 @@ def test_rounded_otherwise_products_go_into_sums_unrounded_and_neighbours_are_ad
     interpreter.builder.fuses = ORDER.neighbours = False
     assert seen[0] == (0.0, 0.0)
     assert seen[1] == (2.0**-24, pytest.approx(4.0, abs=0.01))
+
+
+@triton.jit
+def reshaped(x_ptr, o_ptr, t_ptr, REORDER: tl.constexpr):
+    x = tl.load(x_ptr + tl.arange(0, 2)[:, None] * 4 + tl.arange(0, 4)[None, :])
+    tl.store(o_ptr + tl.arange(0, 8), tl.reshape(x, (8,), can_reorder=REORDER))
+    tl.store(t_ptr, tl.sum(x))
+
+
+def test_a_reshape_that_may_reorder_does_and_sums_of_all_elements_are_what_they_were(interpret):
+    x, out, total = torch.arange(8.0), torch.empty(8), torch.empty(1)
+    interpret(reshaped, (1,), x, out, total, False)
+    assert out.tolist() == x.tolist()
+    interpret(reshaped, (1,), x, out, total, True)
+    assert out.tolist() != x.tolist()
+    assert sorted(out.tolist()) == x.tolist()
+    assert float(total) == 28.0
