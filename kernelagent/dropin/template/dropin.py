@@ -52,10 +52,11 @@ def optimized(module: torch.nn.Module, fast: torch.nn.Module | None = None) -> t
         raise TypeError(f"not the verified module: parameters or buffers differ ({shown})")
     described = _described(module)
     # if attributes:
-    parts: dict[str, Any] = dict(module.named_modules(remove_duplicate=False))
+    parts = dict(module.named_modules(remove_duplicate=False))
     for path, attributes in ENVELOPE_VERIFIED.get("attributes", {}).items():
         for name, text in attributes.items():
-            part, what = parts.get(path), f"the attribute {path}.{name}".replace(" .", " ")
+            part: Any = parts.get(path)
+            what = f"the attribute {path}.{name}".replace(" .", " ")
             # A part that is a drop-in itself stands for its original.
             kind: Any = type(part._dropin.original if hasattr(part, "_dropin") else part)
             is_now = described.get(("attribute", what), "gone")
