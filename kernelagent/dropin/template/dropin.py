@@ -428,7 +428,7 @@ def _fields_of(module: torch.nn.Module) -> list[tuple[str, Any, str, Any]]:
             if (isinstance(owner, torch.nn.Module) and name in _INTERNAL) or len(rows) > _MOST:
                 continue
             if owner is module and name == "forward":
-                continue  # It is what calls the drop-in, as `kernelize` of Hugging Face puts it there.
+                continue  # It is what calls the drop-in, put there by `kernelize`, say.
             rows.append((path, owner, name, value))
             for at, inner in enumerate(_inside(value) if deep or name in names else ()):
                 if id(inner) not in seen and not _is_plain(inner) and _has_settings(inner):
@@ -680,16 +680,15 @@ _FORMS = [(len(s["args"]), {*s.get("kwargs", {})}) for s in ENVELOPE_VERIFIED["i
 _TRAINED = "train" in ENVELOPE_VERIFIED["modes"]
 _PLAIN = frozenset({torch.Tensor, torch.nn.Parameter})
 _VALUES = (bool, int, float, str, bytes, complex, torch.dtype, torch.device, _enum.Enum)
-_VALUES += (range, slice, torch.memory_format, torch.layout)
+_VALUES = (*_VALUES, range, slice, torch.memory_format, torch.layout)
 _CHANGING = (list, tuple, dict, set, _functools.partial)
 _NO_SETTINGS = {"torch", "logging", "threading", "_thread", "weakref", "builtins"}
 _OPAQUE, _MOST = "nothing that can be compared", 2000
 # if precision:
 _get_precision = torch.get_float32_matmul_precision
 _PRECISE = ("medium", "high", "highest")
-_PRECISE = _PRECISE[
-    : 1 + _PRECISE.index(ENVELOPE_VERIFIED.get("float32_matmul_precision", "highest"))
-]
+_verified_as = ENVELOPE_VERIFIED.get("float32_matmul_precision", "highest")
+_PRECISE = _PRECISE[: 1 + _PRECISE.index(_verified_as)]
 
 
 def _is_as_precise() -> bool:
