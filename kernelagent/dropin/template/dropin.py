@@ -388,7 +388,7 @@ def _described(module: torch.nn.Module) -> dict[tuple[str, str], Any]:
 
 
 def _named(module: torch.nn.Module) -> tuple[set[str], list[tuple[Any, str, Any]]]:
-    """The names in the forwards' code, and those of them that a class or a file holds, with where."""
+    """The names in the forwards' code, and where a class or a file holds one of them."""
     names, around, done = {"forward"}, dict[tuple[int, str], tuple[Any, str, Any]](), set[Any]()
     todo: list[Any] = [(kind, kind.forward) for kind in {*map(type, module.modules())}]
     around |= {(id(kind), "forward"): (kind, "forward", forward) for kind, forward in todo}
