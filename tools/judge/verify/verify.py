@@ -27,6 +27,7 @@ from kernelagent.tools.judge.verify.same import changes_state, identical
 from kernelagent.tools.judge.verify.side_effects import SideEffects
 from kernelagent.tools.judge.verify.tolerance import UserTolerance
 from kernelagent.tools.loading import CAME_IN, EXCHANGES, Loading, unplaced
+from kernelagent.tools.state_changes import said_of_state
 from kernelagent.tools.surroundings import USUAL, Deck, Fresh, Surroundings
 
 _HELD_BYTES = 128 << 20
@@ -207,9 +208,7 @@ class Verifier:
         if answer.changed:
             self.findings.changed.update(dict.fromkeys(answer.changed))
             self.findings.disclosures["state_changes"] = Disclosure(
-                "state_changes",
-                f"{', '.join(self.findings.changed)} changed from one call to the next: what is done after "
-                f"more calls, or other ones, than were made was not judged",
+                "state_changes", said_of_state(tuple(self.findings.changed))
             )
 
     def _call_in(
