@@ -88,6 +88,11 @@ def _by_contents(name: str, old: str, new: str) -> Fixture:
     return Fixture(f"w-{name}", _SILU, source, discloses="costs_by_contents", estimated=True)
 
 
+def _tuned(key: str) -> tuple[str, str]:
+    configs = "[triton.Config({}, num_warps=w) for w in (2, 4)]"
+    return "@triton.jit\n", f"@triton.autotune(configs={configs}, key=[{key!r}])\n@triton.jit\n"
+
+
 CHEATS: Mapping[int, tuple[Fixture, ...]] = {
     51: (
         _slow(
@@ -142,6 +147,12 @@ CHEATS: Mapping[int, tuple[Fixture, ...]] = {
             edited(HONEST, (_SIZE, _SIZE + _LOOP)),
             discloses="host_time",
         ),
+        Fixture(
+            "w-tunes-in-every-call",
+            _SILU,
+            edited(HONEST, _tuned("x_ptr")),
+            discloses="compiles_anew",
+        ),
         _slow("follows-one-number-to-the-next", 35.0, _then(_CHAIN)),
         _slow("waits-at-barriers", 25.0, _then(_BARRIERS)),
         _slow("computes-round-after-round", 24.0, _then(_ROUNDS)),
@@ -167,6 +178,7 @@ TWINS: Mapping[int, tuple[Fixture, ...]] = {
         ),
     ),
     80: (
+        _estimated(twin("tunes-for-a-size", _tuned("n"))),
         _estimated(twin("a-few-rounds", _then(_ROUNDS.replace("6000", "6")))),
         _estimated(
             twin("a-little-python", (_SIZE, _SIZE + "        sum(k * k for k in range(300))\n"))
