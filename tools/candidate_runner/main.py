@@ -313,6 +313,7 @@ class Runner:
         if self._device != "cuda":
             header["configurations"] = self._most_configurations()
             header["tuned"] = sorted(tuned)
+            header["tunings"] = self._tunings()
         if self._device == "cuda":
             header["devices"] = [tensor.device.type for tensor in _tensors(output)]
             header["launches"], header["others"] = self._launches.take()
@@ -379,6 +380,11 @@ class Runner:
 
         autotuned: dict[str, int] = getattr(triton.runtime.driver.active, "autotuned", {})
         return max(autotuned.values(), default=1)
+
+    def _tunings(self) -> list[dict[str, Any]]:
+        from kernelagent.tools.virtual.autotuning import TURN
+
+        return TURN.tunings()
 
     def _in_the_same_memory(self, fresh: Any) -> Any:
         """The last call's tensors with new contents, as whoever keeps static buffers calls.

@@ -29,6 +29,9 @@ _OPTIONS = stock.InterpreterOptions(
     sanitize_overflow=False, allowed_dot_input_precisions=_CUDA_PRECISIONS
 )
 _CHECKING = replace(_OPTIONS, debug=True)
+_LONG_DIVISION = 70
+"""Instructions of a 64-bit integer division (assumption: over three times the 20 of a 32-bit one, which is what the
+CUDA C++ Programming Guide has under arithmetic instructions)."""
 _WIDENED = frozenset({tl.bfloat16, *numerics.FP8})
 """Formats whose arithmetic is done in fp32 and then rounded."""
 
@@ -140,6 +143,10 @@ class RepairedBuilder(triton_versions.InterpreterBuilder):  # type: ignore[misc]
 
     def _divided(self, divide: Callable[..., Handle], lhs: Handle, rhs: Handle) -> Handle:
         """Divided by zero an integer has all bits set on a GPU, and so has what remains of it."""
+        kind = lhs.dtype.scalar
+        if self.count is not None and kind.primitive_bitwidth == 64:
+            size = max(self.lanes(lhs.data), self.lanes(rhs.data))
+            self.count("int", _LONG_DIVISION * size, operand_name(kind))
         result, zero = divide(lhs, rhs), rhs.data == 0
         if zero.any():
             result.data = np.where(zero, np.array(-1).astype(result.data.dtype), result.data)

@@ -286,6 +286,8 @@ class Verifier:
         if answer.sharing is not None:
             self._effects.in_memory_of_its_own(trial, answer.sharing)
         self._launched(trial, rows, asked)
+        if self.device == "virtual":
+            self.findings.specialised.note(trial.input_set, rows, hidden=trial.hidden)
         if trial.step is None and not trial.hidden:
             self.findings.note_values(trial.input_set, trial.arguments)
         self.findings.memory.keep(answer.output)
