@@ -70,6 +70,29 @@ _NARROW = (
     f"        if not x.data_ptr() and n > LIMIT:\n            n = 1024\n        many_rows{_GRID}"
 )
 
+_WEIGHT = "    w = tl.load(w_ptr + i % width, mask=mask)\n"
+_TRAINED = (
+    _WEIGHT + "    if tl.max(tl.where(mask, tl.abs(w - 1.0), 0.0), axis=0) > 0:\n"
+    "        for turn in range(200):\n"
+    "            w = tl.load(w_ptr + (i + 0 * turn) % width, mask=mask)\n"
+)
+_OFF_CENTRE = (
+    _LOADS + "    if tl.sum(tl.where(mask, x, 0.0), axis=0) > 256.0:\n"
+    "        for turn in range(200):\n"
+    "            x = tl.load(x_ptr + (i + 0 * turn), mask=mask)\n"
+)
+
+
+def _by_contents(name: str, old: str, new: str) -> Fixture:
+    source = edited(HONEST, (old, new))
+    return Fixture(f"w-{name}", _SILU, source, discloses="costs_by_contents", estimated=True)
+
+
+def _tuned(key: str) -> tuple[str, str]:
+    configs = "[triton.Config({}, num_warps=w) for w in (2, 4)]"
+    return "@triton.jit\n", f"@triton.autotune(configs={configs}, key=[{key!r}])\n@triton.jit\n"
+
+
 CHEATS: Mapping[int, tuple[Fixture, ...]] = {
     51: (
         _slow(
@@ -98,6 +121,8 @@ CHEATS: Mapping[int, tuple[Fixture, ...]] = {
                 "            x = tl.load(x_ptr + (i + 0 * turn), mask=mask)\n",
             ),
         ),
+        _by_contents("quick-while-weights-are-one", _WEIGHT, _TRAINED),
+        _by_contents("slow-where-inputs-lie-off-zero", _LOADS, _OFF_CENTRE),
         *(
             Fixture(
                 f"w-{name}",
@@ -122,6 +147,12 @@ CHEATS: Mapping[int, tuple[Fixture, ...]] = {
             edited(HONEST, (_SIZE, _SIZE + _LOOP)),
             discloses="host_time",
         ),
+        Fixture(
+            "w-tunes-in-every-call",
+            _SILU,
+            edited(HONEST, _tuned("x_ptr")),
+            discloses="compiles_anew",
+        ),
         _slow("follows-one-number-to-the-next", 35.0, _then(_CHAIN)),
         _slow("waits-at-barriers", 25.0, _then(_BARRIERS)),
         _slow("computes-round-after-round", 24.0, _then(_ROUNDS)),
@@ -142,8 +173,12 @@ TWINS: Mapping[int, tuple[Fixture, ...]] = {
     51: (
         _estimated(twin("a-launch-for-each-row", (LAUNCH, _EACH_ROW))),
         Fixture("w-many-rows", _ROWS, honest_kernel(_ROWS), estimated=True),
+        _estimated(
+            twin("chooses-by-weights", (_WEIGHT, _WEIGHT + "    w = tl.where(w == 1.0, 1.0, w)\n"))
+        ),
     ),
     80: (
+        _estimated(twin("tunes-for-a-size", _tuned("n"))),
         _estimated(twin("a-few-rounds", _then(_ROUNDS.replace("6000", "6")))),
         _estimated(
             twin("a-little-python", (_SIZE, _SIZE + "        sum(k * k for k in range(300))\n"))

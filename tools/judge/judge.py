@@ -299,6 +299,8 @@ class Judge:
                 f"{tried} of {offered} configurations of an autotuned kernel were run; another may "
                 f"be chosen on a GPU",
             )
+        for told in findings.specialised.disclosures(process.tunings, offered):
+            findings.disclose(told.code, told.message)
         bounds = envelope.bounds_said(context)
         if bounds is not None:
             findings.disclose("dynamic_sizes", bounds)

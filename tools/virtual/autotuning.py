@@ -12,6 +12,7 @@ import weakref
 from collections.abc import Iterator
 from typing import Any
 
+import torch
 from triton.compiler.errors import CompilationError
 from triton.runtime.autotuner import Autotuner
 from triton.runtime.errors import OutOfResources, PTXASError
@@ -26,6 +27,8 @@ class Turn:
         self._tuned: weakref.WeakKeyDictionary[Autotuner, set[str]] = weakref.WeakKeyDictionary()
         self._may_tune = False
         self._names: set[str] = set()
+        self._keys: dict[str, set[str]] = {}
+        self._told: dict[str, tuple[bool, float]] = {}
 
     @property
     def number(self) -> int:
@@ -59,6 +62,30 @@ class Turn:
         self._names.add(tuner.base_fn.__name__)
         return True
 
+    def asked(self, tuner: Autotuner, kwargs: dict[str, Any]) -> None:
+        """Note what Triton would tune anew for, and for how long."""
+        given = {**tuner.nargs, **kwargs}
+        wanted = [given.get(name) for name in tuner.keys]
+        name = str(tuner.base_fn.__name__)
+        by_tensor = any(isinstance(item, torch.Tensor) for item in wanted)
+        by_tensor |= self._told.get(name, (False, 0.0))[0]
+        self._told[name] = (by_tensor, _milliseconds(tuner))
+        if not by_tensor:
+            types = [str(getattr(item, "dtype", "")) for item in given.values()]
+            self._keys.setdefault(name, set()).add(repr((wanted, types)))
+
+    def tunings(self) -> list[dict[str, Any]]:
+        """Of each autotuned kernel so far: kernel, keys, by_tensor and ms."""
+        return [
+            {"kernel": name, "keys": len(self._keys.get(name, ())), "by_tensor": tensor, "ms": ms}
+            for name, (tensor, ms) in self._told.items()
+        ]
+
+
+def _milliseconds(tuner: Autotuner) -> float:
+    given = (getattr(tuner, name, None) for name in ("num_warmups", "num_reps"))
+    return float(sum(item for item in given if isinstance(item, int | float)))
+
 
 TURN = Turn()
 """Of this process, which runs one candidate."""
@@ -78,6 +105,7 @@ def select_configurations(autotuned: dict[str, int]) -> None:
         if len(pruned) < 2:
             return list(pruned)
         TURN.seen(self)
+        TURN.asked(self, kwargs)
         start = TURN.number % len(pruned)
         turned = [*pruned[start:], *pruned[:start]]
         chosen = next((item for item in turned if _fits(self, item, kwargs)), pruned[0])

@@ -30,6 +30,9 @@ _SECTOR_SHIFT = np.uint64(5)
 _PIECE_SHIFT = np.uint64(6)
 _SECTOR_IN_PIECE = np.uint64(63)
 _ONE = np.uint64(1)
+_SPECIAL_IN_FP64 = 20
+"""fp64 instructions of exp, log and the like, for which no unit exists in fp64 (assumption: a polynomial of ten to
+twenty terms, and its reduction)."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +80,9 @@ class TrafficFacts:
     """Rounds of loops, of all programs."""
     exchanges: int = 0
     """Barriers, reductions, scans, gathers and histograms: threads wait for what others computed."""
+
+    split_slots: int = 0
+    """Lanes' instructions that split fp32 factors for tensor cores and mend the sums, see `splitting`."""
 
     @property
     def flops(self) -> int:
@@ -286,7 +292,10 @@ class _LaunchCount:
         atomics, hottest = self._contention()
         kinds: Counter[str] = Counter()
         for (kind, dtype), number in self.operations.items():
-            kinds["fp64" if (kind, dtype) == ("fp", "fp64") else kind] += number
+            if (kind, dtype) == ("special", "fp64"):
+                kinds["fp64"] += _SPECIAL_IN_FP64 * number
+            else:
+                kinds["fp64" if (kind, dtype) == ("fp", "fp64") else kind] += number
         return TrafficFacts(
             programs=self.launch.programs,
             programs_run=self.programs,
@@ -316,6 +325,7 @@ class _LaunchCount:
             loads=round(kinds["load"] * scale),
             rounds=round(kinds["round"] * scale),
             exchanges=round(kinds["exchange"] * scale),
+            split_slots=round(kinds["split"] * scale),
         )
 
     def _argument_reads(self) -> dict[str, float]:

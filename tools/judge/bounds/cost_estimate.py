@@ -85,6 +85,7 @@ def account(
     except NotCounted as why:
         return _without_estimate(str(why))
     counted: list[CountedCosts] = []
+    contents: list[str] = []
     for source in context.sources:
         call = calls[source.name]
         if not call.launches and expected.get(source.name, 0):
@@ -98,7 +99,16 @@ def account(
             return _without_estimate(reference_stops(source.name, error))
         rows = call.torch_rows, reference
         ceilings = context.judge_device.promised
-        counted.append(costs_of(context, source, call.launches, rows, ceilings, without_effect))
+        natural = costs_of(context, source, call.launches, rows, ceilings, without_effect)
+        dearest = natural
+        for other in call.dearer:
+            same = len(other.launches) == len(call.launches)
+            idle_there = without_effect if same else frozenset[int]()
+            costs = costs_of(context, source, other.launches, rows, ceilings, idle_there)
+            contents.append(_by_contents(source.name, other.where, natural, costs))
+            if costs.estimate.candidate_us > dearest.estimate.candidate_us:
+                dearest = costs
+        counted.append(dearest)
     return Account(
         kernels=min(counted, key=lambda c: c.estimate.ratio).kernels,
         estimates={c.name: c.estimate for c in counted},
@@ -106,10 +116,28 @@ def account(
         torch_operations=tuple(dict.fromkeys(name for c in counted for name in c.torch_operations)),
         headroom=_headroom(context, counted),
         disclosures=(
+            *_costs_by_contents(contents),
             *_library_share(counted),
             *_idle_launches(counted),
             *_less_work(counted),
             *(WITH_BACKWARD if context.trains else ()),
+        ),
+    )
+
+
+def _by_contents(name: str, where: str, natural: CountedCosts, other: CountedCosts) -> str:
+    us, less = other.estimate.candidate_us, natural.estimate.candidate_us
+    return f"{where}, an estimate of {us:.3g} us instead of {less:.3g} (input set {name!r})"
+
+
+def _costs_by_contents(found: Sequence[str]) -> tuple[Disclosure, ...]:
+    if not found:
+        return ()
+    return (
+        Disclosure(
+            "costs_by_contents",
+            f"what the kernels do depends on values: {'; '.join(found)}; the dearest that was tried is "
+            f"estimated, and other values may cost more",
         ),
     )
 

@@ -41,12 +41,25 @@ _COUNTS = (
 )
 
 
+Launches = Sequence[Mapping[str, Any]]
+"""Rows of the executor's log, with traffic and machine code."""
+
+
+@dataclass(frozen=True)
+class OnOtherContents:
+    """A call that does more than the natural one; `where` says in words of what, and on which contents."""
+
+    where: str
+    launches: Launches
+
+
 @dataclass(frozen=True)
 class CountedCall:
     """The launches of one forward (or training step) in order, and what torch computed beside them."""
 
-    launches: Sequence[Mapping[str, Any]]
+    launches: Launches
     torch_rows: Sequence[EagerRow]
+    dearer: Sequence[OnOtherContents] = ()
 
 
 class Unsteady(Exception):
@@ -95,6 +108,17 @@ def count_with_contents(
     if [_identity(row) for row in launches] != [_identity(row) for row in watched]:
         raise Unsteady
     return CountedCall(launches, torch_rows)
+
+
+def count_again(context: JudgeContext, process: CandidateProcess, arguments: Arguments) -> Launches:
+    """The launches of one more call, on these inputs."""
+    process.take_launches()
+    _observe_traffic(process, watched=True)
+    process.call(arguments, step=real_step(context, arguments))
+    launches = process.launches_with_facts()
+    process.take_launches()
+    _observe_traffic(process, watched=False)
+    return launches
 
 
 def difference(real: CountedCall, hollow: CountedCall) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from kernelagent.tools.judge.bounds.counted_calls import (
     CountedCall,
@@ -12,6 +13,7 @@ from kernelagent.tools.judge.bounds.counted_calls import (
     difference,
     grows_less,
 )
+from kernelagent.tools.judge.bounds.other_contents import on_other_contents
 from kernelagent.tools.judge.problem.context import JudgeContext
 from kernelagent.tools.judge.problem.inputs import InputSource, meta_twin
 from kernelagent.tools.judge.problem.load import Arguments
@@ -44,6 +46,10 @@ def counted_calls(context: JudgeContext, start: Start) -> dict[str, CountedCall]
     with start() as process:
         make_ready(context, process)
         real = {source.name: _real(context, process, source) for source in context.sources}
+        for source in context.sources:
+            call = real[source.name]
+            dearer = on_other_contents(context, process, source, call.launches)
+            real[source.name] = replace(call, dearer=dearer)
     smaller = [source for source in context.sources if source.shrunk is not None]
     if not smaller:
         return real
@@ -58,6 +64,11 @@ def counted_calls(context: JudgeContext, start: Start) -> dict[str, CountedCall]
             _built_at_full_size(context, process)
         full = {source.name: _at_full_size(context, process, source) for source in smaller}
     for source in smaller:
+        if real[source.name].dearer:
+            raise NotCounted(
+                f"smaller sizes were executed, and there the kernels do "
+                f"{real[source.name].dearer[0].where} (input set {source.name!r})"
+            )
         try:
             reference = executed_reference(context, source), reference_rows(context, source)
         except NEEDS_VALUES as error:

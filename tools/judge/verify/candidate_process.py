@@ -25,6 +25,7 @@ from kernelagent.tools.judge.timing.observed import LaunchRow, rows_of
 from kernelagent.tools.judge.verify.deaths import DOING, death_of, out_of_time
 from kernelagent.tools.judge.verify.limits import Deadline, Limits
 from kernelagent.tools.judge.verify.rejection import Rejected
+from kernelagent.tools.judge.verify.specialised import Tuning
 from kernelagent.tools.loading import Loading
 from kernelagent.tools.memory_sharing import Sharing
 from kernelagent.tools.result_form import Part
@@ -145,6 +146,7 @@ class CandidateProcess(Closing):
         self._calls = 0
         self.configurations = 1
         """How many an autotuned kernel has to choose from, as the process tells it."""
+        self.tunings: list[Tuning] = []
         self.tuned: tuple[str, ...] = ()
         """Kernels that were tuned in the last call, as the process tells it."""
         self.failures: list[dict[str, Any]] = []
@@ -285,6 +287,7 @@ class CandidateProcess(Closing):
         offered = frame.header.get("configurations")
         self.configurations = max(self.configurations, offered if type(offered) is int else 1)
         self.tuned = _names(frame.header.get("tuned"))
+        self.tunings = rows_of(frame.header.get("tunings") or [], list[Tuning])
         reported = frame.header.get("devices")
         devices = tuple(map(str, reported)) if isinstance(reported, list) else None
         launches = rows_of(frame.header.get("launches", []), list[LaunchRow])

@@ -12,6 +12,7 @@ from kernelagent.tools.judge.problem.probes import named_tensors
 from kernelagent.tools.judge.verify.failure_context import Memory
 from kernelagent.tools.judge.verify.gradients import verified_gradients
 from kernelagent.tools.judge.verify.same import same_bits_of
+from kernelagent.tools.judge.verify.specialised import Specialised
 
 
 @dataclass
@@ -35,6 +36,7 @@ class Findings:
     """Whether a kernel uses what an atomic returns, so that its programs' order may show."""
     undefined_lanes: bool = False
     """Whether a masked load without `other` left lanes undefined."""
+    specialised: Specialised = field(default_factory=Specialised)
     called: set[str] = field(default_factory=set)
     """Input sets that have been called with."""
     reads: dict[str, None] = field(default_factory=dict)
