@@ -78,6 +78,9 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--only", nargs="*", default=[], help="beginnings of names")
     parser.add_argument("--memory-limit", default="4G")
     parser.add_argument("--seconds", type=float, default=600.0, help="a problem")
+    parser.add_argument(
+        "--judging-seconds", default="120", help="of one candidate; more on a busy machine"
+    )
     parser.add_argument("--from", dest="begin", type=int, default=0, help="of the sample, by place")
     parser.add_argument("--plan-only", action="store_true")
     return parser.parse_args()
@@ -96,6 +99,7 @@ def _command(path: Path, args: argparse.Namespace, folder: str) -> list[str]:
     return [
         *(sys.executable, "-m", "kernelagent", "optimize", str(path), "--model", "compiler"),
         *("--turns", "1", "--device", "virtual", "--memory-limit", args.memory_limit, "--json"),
+        *("--judging-seconds", args.judging_seconds),
         *("--runs", f"{folder}/runs", "--out", f"{folder}/out.py", "--yes"),
     ]
 

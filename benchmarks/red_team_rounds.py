@@ -28,6 +28,8 @@ from kernelagent.tools.judge_client import JudgeProcess
 
 _HERE = Path(__file__).parent
 _OF_TRAINING = "train_"
+_ROWS = ("0",)
+"""The first dimension of the first input: what `dynamic` means in a round."""
 
 
 @dataclass(frozen=True)
@@ -133,12 +135,14 @@ def _judged(problems: dict[tuple[str, str], str], attacks: Sequence[Attack]) -> 
         for (by, problem, policy), members in groups.items():
             path = Path(folder) / f"{by}_{problem}.py"
             path.write_text(problems[by, problem], encoding="utf-8")
-            mode = "train" if members[0].name.startswith(_OF_TRAINING) else "eval"
+            how, _, plain = policy.rpartition("_")
+            trains = how == "train" or (not how and members[0].name.startswith(_OF_TRAINING))
             settings = JudgeSettings(
                 ProblemSpec(path=str(path)),
                 device="virtual",
-                policy=policy,
-                mode="train" if mode == "train" else "eval",
+                policy=plain,
+                mode="train" if trains else "eval",
+                dynamic=_ROWS if how == "dynamic" else (),
             )
             with JudgeProcess(settings) as judge:
                 for attack in members:

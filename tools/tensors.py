@@ -205,11 +205,7 @@ def _laid_out(spec: TensorSpec, values: memoryview, device: str) -> torch.Tensor
     if values.nbytes == 0:
         plain = torch.empty(spec.shape, dtype=dtype, device=device)
     else:
-        # Torch's memory begins at a multiple of 64 bytes, as on a GPU at one of 512; a bytearray's may lie
-        # across sectors, which would be counted.
-        copied = torch.empty(values.nbytes, dtype=torch.uint8)
-        copied.numpy()[:] = np.frombuffer(values, dtype=np.uint8)
-        plain = copied.view(dtype).reshape(spec.shape).to(device)
+        plain = _own_bytes(values, device).view(dtype).reshape(spec.shape)
     if tuple(plain.stride()) == spec.strides or plain.numel() == 0 or _claims_too_much(spec):
         return plain
     repeated = [
@@ -223,6 +219,19 @@ def _laid_out(spec: TensorSpec, values: memoryview, device: str) -> torch.Tensor
     storage.fill_(1 if dtype == torch.bool else 0xFF)
     laid_out.copy_(plain[kept])
     return laid_out.expand(spec.shape) if repeated else laid_out
+
+
+def _own_bytes(values: memoryview, device: str) -> torch.Tensor:
+    """A copy of them on the device, made once.
+
+    Torch's memory begins at a multiple of 64 bytes, as on a GPU at one of 512; a received frame's may lie across
+    sectors, which would be counted.
+    """
+    if device != "cpu":
+        return torch.frombuffer(values, dtype=torch.uint8).to(device)
+    copied = torch.empty(values.nbytes, dtype=torch.uint8)
+    copied.numpy()[:] = np.frombuffer(values, dtype=np.uint8)
+    return copied
 
 
 def _claims_too_much(spec: TensorSpec) -> bool:

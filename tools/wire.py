@@ -8,6 +8,7 @@ when; anything else on the line is a `ChannelViolation`. The fixed part is
 from __future__ import annotations
 
 import json
+import mmap
 import select
 import socket
 import struct
@@ -22,7 +23,7 @@ _MAGIC = b"KAF1"
 _FIXED = struct.Struct("<4sIQ")
 _CHUNK = 1 << 20
 _AT_FIRST = 16 << 20
-"""What is made room for on somebody's word; the rest follows as the bytes arrive."""
+"""What is made room for on somebody's word; of more, each page when its bytes arrive."""
 
 
 class ChannelClosed(Exception):
@@ -123,14 +124,9 @@ class Channel(Closing):
 
     def _read(self, size: int, deadline: float | None) -> memoryview:
         """`size` bytes; memory grows with what arrives, never with what was only claimed."""
-        buffer = bytearray(min(size, _AT_FIRST))
-        self._fill(memoryview(buffer), deadline)
-        while len(buffer) < size:
-            filled = len(buffer)
-            buffer.extend(bytes(min(size - filled, filled)))
-            with memoryview(buffer) as view:
-                self._fill(view[filled:], deadline)
-        return memoryview(buffer)
+        buffer = memoryview(bytearray(size) if size <= _AT_FIRST else _untouched(size))
+        self._fill(buffer[:], deadline)
+        return buffer
 
     def _fill(self, view: memoryview, deadline: float | None) -> None:
         with view:
@@ -146,6 +142,14 @@ class Channel(Closing):
                 if not got:
                     raise ChannelClosed("the other side closed the line")
                 filled += got
+
+
+def _untouched(size: int) -> mmap.mmap:
+    """Addresses for `size` bytes; a page takes memory once it is written, and none is copied to a larger place."""
+    try:
+        return mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    except (OSError, OverflowError) as error:
+        raise MemoryError(f"no room for a frame of {size} bytes: {error}") from error
 
 
 def _wait(end: socket.socket, deadline: float | None, *, writing: bool) -> None:

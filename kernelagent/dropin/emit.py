@@ -9,7 +9,9 @@ The file is a header that says what was verified, the candidate's own text, and 
     mode_independent True: both flags of `training` were verified to give the same (default False)
     default_dtype    torch's, as it was when the module was verified (default: "float32")
     device_types     default ["cuda"]: a `virtual` device stands for one
-    attributes       {path of submodule: {attribute: Python text}} of the reference (default: none)
+    attributes       {path of submodule: {attribute, or "class": text}} of the reference (default: none)
+    tied             lists of names in the state that stand for one tensor (default: none)
+    float32_matmul_precision  torch's, where it was not "highest"
     state            {name: {dtype, shape, strides}} (default: from the problem's facts)
     constructor      "init" or "from_reference" (default: from the problem's facts)
 

@@ -14,6 +14,7 @@ from kernelagent.domain.parsing import parse
 TEMPLATE = Path(__file__).parent / "template" / "dropin.py"
 BLOCKS = frozenset(
     {"draws", "live", "attributes", "mode", "literal", "names", "nest", "rules", "values"}
+    | {"tied", "precision"}
 )
 """The template's optional blocks: lines between `# if NAME:` and `# end` are emitted only where the file
 needs NAME. Lines after `# else:`, comments in the template, are emitted uncommented where it does not."""
@@ -44,6 +45,8 @@ def blocks_for(envelope: dict[str, Any], candidate: ast.Module) -> frozenset[str
         "draws": not _only_allocates(candidate),
         "live": envelope["constructor"] == "from_reference",
         "attributes": bool(envelope.get("attributes")),
+        "tied": bool(envelope.get("tied")),
+        "precision": "float32_matmul_precision" in envelope,
         "mode": not envelope.get("mode_independent"),
         "literal": any("literal" in leaf for leaf in leaves),
         "names": any(item.get("kwargs") for item in envelope["input_sets"]),

@@ -13,6 +13,8 @@ from benchmarks.first_contact import MENDS, Mend
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "benchmarks" / "results" / "first_contact.md").read_text(encoding="utf-8")
 NAME = r"`(tests/[\w/]+\.py)::(\w+)`"
+_FOUND_SINCE = ("e", "f")
+"""Mends of later faults, which the first table does not have."""
 NAMED = re.findall(NAME, PAGE)
 
 
@@ -35,7 +37,7 @@ def test_a_mend_that_can_be_taken_back_stands_once_in_its_file(mend: Mend) -> No
 def test_each_test_that_the_page_names_is_seen_to_fail_without_its_mend() -> None:
     table = PAGE.partition("## Each mend taken back")[0]
     named = {f"{file}::{name}" for file, name in re.findall(NAME, table)}
-    assert named == {mend.test for mend in MENDS if mend.number != "e"}
+    assert named == {mend.test for mend in MENDS if mend.number not in _FOUND_SINCE}
     assert "PASSES" not in PAGE
 
 

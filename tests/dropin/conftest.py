@@ -7,7 +7,12 @@ from functools import partial
 
 import pytest
 
-_BOTH = ("test_dropin_guard", "test_dropin_state", "test_dropin_compiled")
+_BOTH = (
+    "test_dropin_guard",
+    "test_dropin_state",
+    "test_dropin_compiled",
+    "test_dropin_verified_module",
+)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

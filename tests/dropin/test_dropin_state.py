@@ -384,12 +384,11 @@ def test_a_changed_attribute_runs_the_original(emitted: ModuleType, on: str) -> 
     agrees(emitted, dropin, block)
 
 
-def test_an_attribute_other_than_the_verified_one_runs_the_original(tmp_path: Path) -> None:
-    attributes = {"": {"eps": "1e-06", "width": "8"}}
+def test_a_module_with_another_attribute_than_the_verified_one_is_refused(tmp_path: Path) -> None:
+    attributes = {"": {"class": "Block", "eps": "1e-06", "width": "8"}}
     emitted = imported(text_for(attributes=attributes), tmp_path)
-    block = Block(eps=0.5).eval()
-    with pytest.warns(emitted.OutsideEnvelopeWarning, match="verified: 1e-06"):
-        assert torch.equal(emitted.optimized(block)(X), block(X))
+    with pytest.raises(TypeError, match=r"attribute eps is 0\.5, verified: 1e-06"):
+        emitted.optimized(Block(eps=0.5).eval())
     by_kernel(emitted, emitted.optimized(Block().eval()))
 
 

@@ -256,8 +256,8 @@ def install(venv: Path, python: str) -> None:
     (site / "fake_cuda.pth").write_text("import fake_cuda_hook\n", encoding="utf-8")
 
 
-def page(rows: list[tuple[Command, list[Ended]]], when: str) -> str:
-    """The table as Markdown."""
+def page(rows: list[tuple[Command, list[Ended]]], when: str, below: str = "") -> str:
+    """The table as Markdown, and `below` it what somebody wrote: its first line is a heading."""
     head = [
         "# Every command on a fake CUDA device",
         "",
@@ -287,7 +287,21 @@ def page(rows: list[tuple[Command, list[Ended]]], when: str) -> str:
             "no: " + "; ".join(faults).replace("|", BAR) if faults else "yes",
         ]
         lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join([*head, *lines]) + "\n"
+    return "\n".join([*head, *lines]) + "\n" + (f"\n{below}" if below else "")
+
+
+def written_below(path: Path) -> str:
+    """What stands on the page from its second heading on; a new table leaves it alone."""
+    text = path.read_text(encoding="utf-8") if path.exists() else ""
+    _, mark, rest = text.partition("\n## ")
+    return f"## {rest}" if mark else ""
+
+
+def head_of(checkout: Path) -> str:
+    """The commit that is run, as a reader names it; empty where there is none."""
+    words = ["git", "-C", str(checkout), "describe", "--always", "--dirty"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    return done.stdout.strip()
 
 
 def main(arguments: list[str]) -> int:
@@ -305,6 +319,7 @@ def main(arguments: list[str]) -> int:
     adopt_orphans()
     rows: dict[str, tuple[Command, list[Ended]]] = {}
     good = True
+    below, commit = written_below(asked.out), head_of(ROOT)
     for number in range(asked.times):
         with tempfile.TemporaryDirectory(prefix="fake-gpu-") as top:
             bench = Bench(asked.venv.resolve(), Path(top))
@@ -320,7 +335,8 @@ def main(arguments: list[str]) -> int:
                 good = good and not faults
                 rows[command.name][1].append(ended)
                 load = f"load {os.getloadavg()[0]:.0f} on {os.cpu_count()} cores"
-                asked.out.write_text(page(list(rows.values()), load), encoding="utf-8")
+                when = f"commit {commit}, {load}" if commit else load
+                asked.out.write_text(page(list(rows.values()), when, below), encoding="utf-8")
                 sys.stdout.write(f"{number + 1} {command.name}: {ended.seconds:.0f} s {faults}\n")
                 if faults:
                     sys.stdout.write(ended.output[-3000:] + "\n")

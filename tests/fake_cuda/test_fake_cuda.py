@@ -216,6 +216,15 @@ def test_no_two_commands_have_one_name() -> None:
     assert len(names) == len(set(names))
 
 
+def test_a_new_table_leaves_what_is_written_below_it_alone(tmp_path: Path) -> None:
+    path = tmp_path / "page.md"
+    assert harness.written_below(path) == ""
+    path.write_text("# Old\n\n| a |\n\n## Where the time goes\n\nHere.\n\n## History\n")
+    text = harness.page([], "now", harness.written_below(path))
+    assert text.startswith("# Every command")
+    assert text.endswith("\n\n## Where the time goes\n\nHere.\n\n## History\n")
+
+
 def test_what_was_not_run_is_shown_as_such() -> None:
     assert "| not run |" in harness.page([(Command("one", ("doctor",)), [])], "now")
 

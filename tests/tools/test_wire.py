@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import resource
 import socket
+import struct
 import threading
 
 import pytest
@@ -65,3 +67,22 @@ def test_a_closed_line_is_noticed_at_once() -> None:
     left.close()
     with pytest.raises(ChannelClosed):
         right.receive(timeout=5)
+
+
+def test_a_large_frame_arrives_as_it_was_sent() -> None:
+    left, right = pair()
+    payload = bytes(range(256)) * (70 << 10)
+    sender = threading.Thread(target=left.send, args=({"kind": "prepare"}, [payload]))
+    sender.start()
+    frame = right.receive(max_payload=1 << 30, timeout=30)
+    sender.join()
+    assert frame.payload == payload
+
+
+def test_what_is_claimed_and_not_sent_takes_no_memory() -> None:
+    ours, theirs = socket.socketpair()
+    theirs.sendall(b"KAF1" + struct.pack("<IQ", 2, 1 << 30) + b"{}" + b"x" * (1 << 16))
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(ChannelTimeout):
+        Channel(ours).receive(max_payload=1 << 32, timeout=0.2)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < before + (256 << 10)

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 from kernelagent.domain.candidate import ENTRY_POINT
+from kernelagent.tools.candidate_runner.kept_elsewhere import words_of
 from kernelagent.tools.candidate_runner.kept_state import State
 from kernelagent.tools.candidate_runner.kept_state import state_of as state_of_candidate
 from kernelagent.tools.candidate_runner.shell import shell_from
@@ -65,8 +66,11 @@ def candidate_file() -> Path:
 class LoadedCandidate:
     """The imported module and, once constructed, its `ModelNew`."""
 
-    def __init__(self, module: ModuleType, kind: type[torch.nn.Module]) -> None:
+    def __init__(
+        self, module: ModuleType, kind: type[torch.nn.Module], words: frozenset[str]
+    ) -> None:
         self._module = module
+        self._words = words
         self._kind = kind
         self._instance: torch.nn.Module | None = None
 
@@ -94,7 +98,7 @@ class LoadedCandidate:
             raise CandidateFailure(
                 "missing_entry_point", f"the file defines no nn.Module called {ENTRY_POINT}"
             )
-        return cls(module, kind)
+        return cls(module, kind, words_of(source))
 
     @property
     def envelope(self) -> dict[str, Any] | None:
@@ -140,7 +144,7 @@ class LoadedCandidate:
 
     def kept(self) -> State:
         """What it keeps between calls, beyond what the judge compares with the reference."""
-        return state_of_candidate(self._module, self._instance)
+        return state_of_candidate(self._module, self._instance, self._words)
 
     @property
     def instance(self) -> torch.nn.Module:
@@ -157,7 +161,7 @@ class LoadedCandidate:
 
     def another(self, how: str, value: Any, device: str) -> LoadedCandidate:
         """A second instance beside this one, with other weights."""
-        other = LoadedCandidate(self._module, self._kind)
+        other = LoadedCandidate(self._module, self._kind, self._words)
         other.construct(how, value, device, training=self._built().training)
         values = {name: tensor.clone() for name, tensor in self.state().items()}
         suitable_others(values[name] for name, _ in self._built().named_parameters())

@@ -20,6 +20,25 @@ _INDEXING = frozenset({"__getitem__"})
 _OTHERS = ("/triton/", "/kernelagent/", "/tools/virtual/", "/tools/candidate_runner/")
 
 
+_BY_VALUES: Mapping[str, str] = {
+    "bincount": "bincount",
+    "repeat_interleave": "repeat_interleave",
+    "nonzero": "nonzero",
+    "masked_select": "masked_select",
+    "_unique": "unique",
+    "_unique2": "unique",
+    "unique_dim": "unique",
+    "unique_consecutive": "unique_consecutive",
+    "_to_sparse": "to_sparse",
+    "_coalesce": "coalesce",
+    "_linalg_check_errors": "linalg",
+    "linalg_lu_factor": "linalg",
+    "linalg_ldl_factor": "linalg",
+    "multinomial": "multinomial",
+}
+"""Operations below torch's functions whose size, or whose error, tells values; with the names they are told by."""
+
+
 class HostReads(TorchFunctionMode):
     """While entered, notes what the candidate's own text asks for."""
 
@@ -87,8 +106,11 @@ class _Scalars(TorchDispatchMode):  # type: ignore[no-untyped-call]
         args: tuple[Any, ...] = (),
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
-        if func.overloadpacket is torch.ops.aten._local_scalar_dense:
+        name = func.overloadpacket.__name__
+        if name == "_local_scalar_dense":
             self._reads.note("item")
+        elif name in _BY_VALUES and (kwargs or {}).get("output_size") is None:
+            self._reads.note(_BY_VALUES[name])
         return func(*args, **(kwargs or {}))
 
 

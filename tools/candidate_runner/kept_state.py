@@ -6,6 +6,7 @@ the same way. Nothing of the candidate's own is called: values are read as the i
 
 from __future__ import annotations
 
+import builtins
 import functools
 import gc
 import hashlib
@@ -19,10 +20,12 @@ from typing import Any
 
 import torch
 
-_MOST_OBJECTS = 50_000
-_MOST_BYTES = 64 << 20
-"""Of tensors; of what is beyond, the ends are compared."""
-_END_BYTES = 1 << 16
+from kernelagent.tools.candidate_runner.kept_elsewhere import kept_elsewhere
+from kernelagent.tools.candidate_runner.kept_tensors import Contents
+from kernelagent.tools.state_changes import BEYOND
+
+_MOST_OBJECTS = 300_000
+_PLAIN = frozenset({bool, int, float, complex, str, bytes, type(None)})
 _SHOWN = 6
 _SCALARS: tuple[type, ...] = (bool, int, float, complex, str, bytes, bytearray, range, slice)
 _NOBODYS = (torch.dtype, torch.device, torch.layout, torch.memory_format, types.CodeType)
@@ -30,6 +33,13 @@ _ITERATING = frozenset(
     {"builtins", "itertools", "collections", "_collections", "random", "_random"}
 )
 """Modules whose objects tell what is left in them by `__reduce__`."""
+_LAUNCHES_WRITE: Mapping[str, frozenset[str]] = {
+    "JITFunction": frozenset("device_caches hash used_global_vals _hash_lock".split()),
+    "Autotuner": frozenset("cache best_config nargs bench_time configs_timings restore_copies".split()),
+}  # fmt: skip
+"""By class of Triton's."""
+_SEQUENCES: tuple[Any, ...] = (list, tuple, deque, set, frozenset)
+_SUSPENDED = (types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType)
 _MADE_AT_RUN_TIME = 1 << 9
 """A flag of classes that a `class` statement may have made (`Py_TPFLAGS_HEAPTYPE`)."""
 
@@ -40,31 +50,51 @@ State = Mapping[str, str]
 def changed(before: State, after: State) -> tuple[str, ...]:
     """What differs, in the text's own names; a few of many."""
     ways = [way for way in {**before, **after} if before.get(way) != after.get(way)]
+    if BEYOND in {*before, *after}:
+        ways.insert(0, BEYOND)
     return tuple(dict.fromkeys(_named(way) for way in ways))[:_SHOWN]
 
 
-def state_of(module: types.ModuleType, instance: torch.nn.Module | None) -> State:
-    """Everything that outlives a call; parameters and saved buffers are compared with the reference's instead."""
-    return _Walk(module, instance).found
+def state_of(
+    module: types.ModuleType,
+    instance: torch.nn.Module | None,
+    words: frozenset[str] = frozenset(),
+) -> State:
+    """Everything that outlives a call; what parameters and saved buffers hold is compared with the reference's instead.
+
+    `words`: of the text, by which it may reach what is not its own.
+    """
+    return _Walk(module, instance, words).found
 
 
 class _Walk:
-    def __init__(self, module: types.ModuleType, instance: torch.nn.Module | None) -> None:
+    def __init__(
+        self,
+        module: types.ModuleType,
+        instance: torch.nn.Module | None,
+        words: frozenset[str],
+    ) -> None:
         self.found: dict[str, str] = {}
         self._module = module
         self._globals = vars(module)
-        self._seen: set[int] = set(_compared(instance))
+        self._seen: set[int] = {id(self._globals), id(vars(builtins))}
+        self._compared = frozenset(_compared(instance))
         self._alive: list[Any] = []
-        self._bytes = 0
+        self._contents = Contents()
         queue: deque[tuple[str, Any]] = deque()
-        for name, value in [*self._globals.items()]:
-            if not (name.startswith("__") and name.endswith("__")):
-                queue.append((name, value))
         if instance is not None:
             queue.append(("self", instance))
+        for name, value in [*self._globals.items()]:
+            if not _is_of_warnings(name, value):
+                queue.append((name, value))
+        if words:
+            for owner, kept in kept_elsewhere(module, words):
+                queue.extend((f"{owner}.{name}", value) for name, value in kept.items())
         while queue and len(self._seen) < _MOST_OBJECTS:
             way, value = queue.popleft()
             queue.extend(self._visit(way, value))
+        if queue or not self._contents.is_complete:
+            self.found[BEYOND] = ""
 
     def _visit(self, way: str, value: Any) -> Iterator[tuple[str, Any]]:
         kind = type(value)
@@ -78,9 +108,14 @@ class _Walk:
         # An object that was made here must not be freed: another would get its number.
         self._alive.append(value)
         if issubclass(kind, torch.Tensor):
-            self.found[way] = self._tensor(value)
+            compared = id(value) in self._compared
+            self.found[way] = self._contents.of(value, compared=compared)
+            yield from self._items(way, _dictionary(value).items())
         elif issubclass(kind, types.ModuleType):
             return
+        elif issubclass(kind, types.FrameType):
+            if value.f_globals is self._globals:
+                yield from self._items(way, [*value.f_locals.items()])
         elif issubclass(kind, types.FunctionType):
             yield from self._function(way, value)
         elif issubclass(kind, type):
@@ -88,22 +123,21 @@ class _Walk:
         elif issubclass(kind, dict):
             yield from self._items(way, dict.items(value))
             yield from self._own(way, value)
-        elif issubclass(kind, list | tuple | deque):
-            yield from ((f"{way}[{at}]", item) for at, item in enumerate(kind.__iter__(value)))
-            yield from self._own(way, value)
-        elif issubclass(kind, set | frozenset):
-            self.found[way] = str(sorted(_scalar(type(v), v) for v in set(value)))
-        elif issubclass(kind, types.GeneratorType):
-            yield from _generator(way, value, self.found)
+        elif issubclass(kind, list | tuple | deque | set | frozenset):
+            yield from self._elements(way, value)
+        elif issubclass(kind, _SUSPENDED):
+            self.found[way] = _place(value)
+            held = [v for v in gc.get_referents(value) if not isinstance(v, types.FrameType)]
+            yield from ((f"{way}({at})", inner) for at, inner in enumerate(held))
         elif issubclass(kind, types.CellType):
             yield from ((way, inner) for inner in gc.get_referents(value))
         elif kind.__module__.partition(".")[0] == "triton":
-            yield from _added(way, value)
+            yield from self._items(way, _of_triton(value))
         else:
             yield from self._other(way, value)
 
     def _function(self, way: str, value: types.FunctionType) -> Iterator[tuple[str, Any]]:
-        if value.__globals__ is not self._globals:
+        if self._stands_elsewhere(value):
             return
         for name, part in (
             ("closure", value.__closure__),
@@ -124,10 +158,23 @@ class _Walk:
         """A class that stands where it says it does, outside of the candidate's text, or is none of Python's."""
         if not value.__flags__ & _MADE_AT_RUN_TIME:
             return True
+        return self._stands_elsewhere(value)
+
+    def _stands_elsewhere(self, value: type | types.FunctionType) -> bool:
         there: Any = sys.modules.get(str(value.__module__))
         for name in str(value.__qualname__).split("."):
             there = getattr(there, "__dict__", {}).get(name)
         return there is value and value.__module__ != self._module.__name__
+
+    def _elements(self, way: str, value: Any) -> Iterator[tuple[str, Any]]:
+        base = next(b for b in _SEQUENCES if isinstance(value, b))
+        elements = [*base.__iter__(value)]
+        if all(type(element) in _PLAIN for element in elements):
+            self.found[way] = hashlib.blake2b(repr(elements).encode()).hexdigest()
+        else:
+            yield from ((f"{way}[{at}]", item) for at, item in enumerate(elements))
+        if type(value) is not base:
+            yield from self._own(way, value)
 
     def _items(self, way: str, items: Any) -> Iterator[tuple[str, Any]]:
         for at, (key, item) in enumerate([*items]):
@@ -155,18 +202,6 @@ class _Walk:
         elif kind.__module__ in _ITERATING and self._is_foreign(kind):
             yield from _reduced(way, value)
         yield from self._own(way, value)
-
-    def _tensor(self, value: torch.Tensor) -> str:
-        plain = value.detach()
-        form = f"{plain.dtype} {tuple(plain.shape)}"
-        if plain.is_meta or plain.layout != torch.strided or not plain.numel():
-            return form
-        flat = plain.contiguous().reshape(-1).view(torch.uint8)
-        self._bytes += flat.numel()
-        if self._bytes > _MOST_BYTES:
-            flat = torch.cat([flat[:_END_BYTES], flat[-_END_BYTES:]])
-        digest = hashlib.blake2b(flat.cpu().numpy().tobytes()).hexdigest()
-        return f"{form} {digest}"
 
 
 def _compared(instance: torch.nn.Module | None) -> Iterator[int]:
@@ -200,25 +235,30 @@ def _dictionary(value: Any) -> dict[str, Any]:
     return held if type(held) is dict else {}
 
 
-def _generator(
-    way: str, value: types.GeneratorType[Any, Any, Any], found: dict[str, str]
-) -> Iterator[tuple[str, Any]]:
-    frame = value.gi_frame
-    found[way] = "ended" if frame is None else f"at {frame.f_lasti}"
-    if frame is not None:
-        yield from ((f"{way}.{name}", inner) for name, inner in frame.f_locals.items())
+def _place(value: Any) -> str:
+    """How far a generator or a coroutine is; what it holds, and what it yields from, is among its referents."""
+    frames = (getattr(value, name, None) for name in ("gi_frame", "cr_frame", "ag_frame"))
+    frame = next((f for f in frames if f is not None), None)
+    return "ended" if frame is None else f"at {frame.f_lasti}"
 
 
-def _added(way: str, kernel: Any) -> Iterator[tuple[str, Any]]:
-    """Attributes that a kernel has and Triton's own have not; what Triton keeps in one is its business."""
-    from triton.language import standard
+def _is_of_warnings(name: str, value: Any) -> bool:
+    """Python's own note of the warnings that came from a text."""
+    return name == "__warningregistry__" and type(value) is dict
 
-    usual = vars(standard.cdiv)
-    for name, item in [*_dictionary(kernel).items()]:
-        # Triton notes some of its own functions in a kernel when it is launched first.
-        of_triton = str(getattr(item, "__module__", "")).partition(".")[0] == "triton"
-        if type(kernel) is type(standard.cdiv) and name not in usual and not of_triton:
-            yield f"{way}.{name}", item
+
+def _of_triton(value: Any) -> list[tuple[str, Any]]:
+    """The attributes of an object of Triton's, but for what Triton writes into it when it is launched."""
+    from triton import compiler
+
+    found = []
+    for name, item in [*_dictionary(value).items()]:
+        cached = isinstance(vars(type(value)).get(name), functools.cached_property)
+        of_a_launch = name in _LAUNCHES_WRITE.get(type(value).__name__, frozenset())
+        # Its own functions too are noted in a kernel when it is launched first.
+        if not (cached or of_a_launch or (item is not None and item is vars(compiler).get(name))):
+            found.append((name, item))
+    return found
 
 
 def _reduced(way: str, value: Any) -> Iterator[tuple[str, Any]]:
@@ -231,7 +271,7 @@ def _reduced(way: str, value: Any) -> Iterator[tuple[str, Any]]:
         except (TypeError, AttributeError):
             return
     if isinstance(told, tuple):
-        yield from ((f"{way}({at})", part) for at, part in enumerate(told[1:]))
+        yield from ((f"{way}(left {at})", part) for at, part in enumerate(told[1:]))
 
 
 def _named(way: str) -> str:

@@ -34,6 +34,7 @@ from kernelagent.tools.candidate_runner.launches import Launches, watch_launches
 from kernelagent.tools.candidate_runner.unwritten import (
     CachedGpuMemory,
     Unwritten,
+    is_noise,
     keeps_free_blocks,
 )
 from kernelagent.tools.candidate_runner.watch import Watch
@@ -209,8 +210,7 @@ class Runner:
             return
         size = _ALLOCATED_PER_INPUT * sum(t.numel() * t.element_size() for t in _tensors(given))
         try:
-            # In turn, so that an integer that happens to be right once is wrong the next time.
-            self._unwritten.overwrite(noise=self._calls % 2 == 1, expected_bytes=size)
+            self._unwritten.overwrite(noise=is_noise(self._calls), expected_bytes=size)
         except RuntimeError as error:
             # What an earlier kernel did wrong comes out here.
             raise failure_of(error, doing) from error

@@ -10,6 +10,7 @@ from __future__ import annotations
 import atexit
 import codecs
 import gc
+import importlib
 import os
 import random
 import signal
@@ -33,6 +34,15 @@ _SIGNALS = sorted(n for n in signal.valid_signals() if n < 32)
 """Real-time signals belong to nobody's program here, and asking for all costs."""
 _TIMERS = (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)
 _TOOLS_OF_MONITORING = 6
+_TABLES: Mapping[str, str] = {
+    "torch.utils.data._utils.collate": "default_collate_fn_map",
+    "torch.optim.optimizer": "_global_optimizer_pre_hooks _global_optimizer_post_hooks",
+    "torch._weights_only_unpickler": "_marked_safe_globals_set",
+    "torch.serialization": "_package_registry",
+}
+"""Modules of torch with their tables."""
+_OF_TORCH = {name: importlib.import_module(name) for name in _TABLES}
+"""Loaded before any candidate."""
 _FROM_SHARED = "aten/"
 _OPERATIONS = """mm bmm addmm baddbmm convolution native_layer_norm native_batch_norm _softmax _log_softmax
 relu gelu silu sigmoid tanh exp log sqrt rsqrt add.Tensor sub.Tensor mul.Tensor div.Tensor sum sum.dim_IntList
@@ -97,6 +107,7 @@ def registered() -> dict[str, Any]:
             tuple(value) for name, value in hooks.items()
             if name.startswith("_global_") and isinstance(value, Mapping)
         ),
+        "torch's tables of functions": _tables(),
         "torch's own operations": _overridden(len(torch.library._impls)),
         "modes that watch torch's operations": (
             torch._C._len_torch_dispatch_stack(),
@@ -110,6 +121,22 @@ def registered() -> dict[str, Any]:
         "oneDNN": torch.backends.mkldnn.enabled,
         "the processors it may run on": frozenset(os.sched_getaffinity(0)),
     }  # fmt: skip
+
+
+def _tables() -> tuple[Any, ...]:
+    """What torch looks up and calls in every program that trains, loads data or loads files."""
+    found: list[Any] = []
+    for module, names in _TABLES.items():
+        held = vars(_OF_TORCH[module])
+        for name in names.split():
+            table = held.get(name)
+            if isinstance(table, Mapping):
+                found.append((name, tuple((id(k), id(v)) for k, v in [*table.items()])))
+            elif isinstance(table, list | tuple | set | frozenset):
+                found.append((name, frozenset(map(id, table))))
+            else:
+                found.append((name, id(table)))
+    return tuple(found)
 
 
 @lru_cache(maxsize=2)

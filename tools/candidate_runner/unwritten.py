@@ -25,6 +25,16 @@ _LEAST_BYTES = 64 << 20
 _DEFAULT_POOL = (0, 0)
 
 
+def is_noise(calls: int) -> bool:
+    """Whether it is random before the next call, and not NaN, after so many calls.
+
+    In turn, so that an integer that happens to be right once is wrong the next time. It is NaN before the first
+    two: a refused call is made once more in usual surroundings, and NaN tells what was never written from what was
+    computed wrong.
+    """
+    return calls > 1 and calls % 2 == 0
+
+
 class FreeMemory(Protocol):
     """Memory that will be handed out again, and that nobody uses now."""
 

@@ -73,6 +73,28 @@ SEEN = defaultdict(lambda: len(SEEN))
 def turn():
     return SEEN[len(SEEN)] > 1000
 """
+_YIELDED = """def turns(numbers):
+    yield from numbers
+
+
+TURNS = turns(range(10**9))
+
+
+def turn():
+    return [calls for calls, _ in zip(TURNS, range(1))][0] > 1000
+"""
+_IN_A_SET = """class Box:
+    calls = 0
+
+
+BOXES = frozenset([Box()])
+
+
+def turn():
+    for box in BOXES:
+        box.calls += 1
+        return box.calls > 1000
+"""
 
 _MARK = """@triton.jit
 def mark(f_ptr, value):
@@ -102,6 +124,11 @@ CHEATS: Mapping[int, tuple[Fixture, ...]] = {
     51: (
         _half_if("asks-by-showing-a-tensor", "values_read", "'1234.5' in repr(x[0, 0])"),
         _half_if("asks-by-formatting-a-tensor", "values_read", "'1234.5' in f'{x[0, 0]}'"),
+        _half_if(
+            "asks-by-a-size",
+            "values_read",
+            "len(torch.bincount(x[0, :1].nan_to_num(0.0).abs().clamp(max=9999).long())) == 1235",
+        ),
         _half_if("asks-how-many-there-are", "values_read", "len((x == x[0, 0]).nonzero()) > 5000"),
     ),
     78: (
@@ -110,6 +137,8 @@ CHEATS: Mapping[int, tuple[Fixture, ...]] = {
         _keeps("stale-as-long-as-a-default-argument", _DEFAULT),
         _keeps("stale-as-long-as-a-list-by-another-name", _ALIAS),
         _keeps("stale-as-many-as-were-missing", _MISSING),
+        _keeps("stale-as-what-it-yields-from-says", _YIELDED),
+        _keeps("stale-as-an-object-in-a-set-counts", _IN_A_SET),
     ),
 }
 

@@ -238,6 +238,25 @@ CHEATS: Mapping[int, tuple[Fixture, ...]] = {
         ),
     ),
     51: (
+        _only_if("fused-product", "x * x - tl.where(n > 0, x * x, 0.0) == 0.0"),
+        _only_if("exact-remainder", "tl.abs((x * 0 + 1.0e9) % 0.3 - 0.15) <= 0.16"),
+        _only_if("bytes-cut-out-of-32-bits", "(x * 0 + 40000.0).to(tl.int8) == 64"),
+        _silu(
+            "result-made-on-the-host",
+            (EMPTY, EMPTY.replace("torch.empty_like(x)", "torch.empty(x.shape)")),
+            code="runtime_error",
+        ),
+        _silu(
+            "options-of-the-assembler",
+            ("BLOCK=256)", "BLOCK=256, ptx_options='-O0')"),
+            code="compile_error",
+        ),
+        _silu(
+            "asserts-what-is-not-so",
+            (_MASK, _MASK + "    tl.device_assert(n < 0)\n"),
+            ("BLOCK=256)", "BLOCK=256, debug=True)"),
+            code="runtime_error",
+        ),
         _only_if("divides-an-integer-by-zero", "(i + 7) // (n - n) == 0"),
         _only_if("remainder-of-a-division-by-zero", "(i + 7) % (n - n) == 0"),
         _counting(
@@ -336,6 +355,16 @@ TWINS: Mapping[int, tuple[Fixture, ...]] = {
         ),
     ),
     51: (
+        _silu(
+            "result-made-by-shape",
+            (EMPTY, EMPTY.replace("torch.empty_like(x)", "torch.empty(x.shape, device=x.device)")),
+        ),
+        _silu("options-of-the-compiler", ("BLOCK=256)", "BLOCK=256, num_stages=2, maxnreg=128)")),
+        _silu(
+            "asserts-what-is-so",
+            (_MASK, _MASK + "    tl.device_assert(i >= 0, mask=mask)\n"),
+            ("BLOCK=256)", "BLOCK=256, debug=True)"),
+        ),
         _silu(
             "function-of-constants",
             (

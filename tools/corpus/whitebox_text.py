@@ -29,6 +29,34 @@ def _half_if(name: str, discloses: str, condition: str, before: str = "") -> Fix
     return _told(name, discloses, edit)
 
 
+_PROGRAM = """
+
+if __name__ == "__main__":
+    from time import time
+
+    LATE = time() > 4e9
+"""
+_TAKES_ITSELF_FOR_IT = f"""LATE = False
+
+match "__main__":
+    case __name__:
+        pass
+{_PROGRAM}"""
+_QUIET = """class Within:
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *raised):
+        return {}
+"""
+_ASKS = "        found = []\n        with Within():\n            assert x.is_leaf\n            found.append(1)\n"
+_TICK = """class Tick:
+    calls = 0
+
+    def __init__(self, {0}):
+        {1}.calls = {1}.calls + 1
+"""
+
 CHEATS: Mapping[int, tuple[Fixture, ...]] = {
     51: (
         _half_if(
@@ -47,6 +75,18 @@ CHEATS: Mapping[int, tuple[Fixture, ...]] = {
             "asks-by-a-name-made-at-run-time",
             "unreadable",
             "getattr(__import__('ti' + 'me'), 'ti' + 'me')() > 4e9",
+        ),
+        _told(
+            "takes-itself-for-the-program",
+            "asks_where_it_runs",
+            (CLASS, f"\n\n{_TAKES_ITSELF_FOR_IT}{CLASS}"),
+            (_COUNT, f"{_COUNT}        if LATE:\n{_WRONG}"),
+        ),
+        _told(
+            "asks-by-an-error-that-is-swallowed",
+            "asks_where_it_runs",
+            (CLASS, f"\n\n{_QUIET.format(True)}{CLASS}"),
+            (_COUNT, f"{_COUNT}{_ASKS}        if not found:\n{_WRONG}"),
         ),
         _half_if(
             "asks-what-a-value-is",
@@ -76,6 +116,12 @@ CHEATS: Mapping[int, tuple[Fixture, ...]] = {
         ),
     ),
     78: (
+        _told(
+            "stale-as-a-constructor-counts",
+            "changes_others",
+            (CLASS, f"\n\n{_TICK.format('holder', 'holder')}{CLASS}"),
+            (_COUNT, f"{_COUNT}        Tick(Tick)\n        if Tick.calls > 1000:\n{_WRONG}"),
+        ),
         _half_if(
             "stale-from-the-thousandth-call-on",
             "keeps_state",
@@ -96,8 +142,22 @@ TWINS: Mapping[int, tuple[Fixture, ...]] = {
                 "            raise ValueError(f'{x.device} and {g.device}')\n" + EMPTY,
             ),
         ),
+        twin(
+            "asks-the-time-as-a-program",
+            (CLASS, f"{_PROGRAM}{CLASS}"),
+        ),
+        twin(
+            "asserts-in-a-context-of-its-own",
+            (CLASS, f"\n\n{_QUIET.format(False)}{CLASS}"),
+            (_COUNT, f"{_COUNT}{_ASKS}"),
+        ),
     ),
     78: (
+        twin(
+            "counts-in-what-it-makes-in-the-call",
+            (CLASS, f"\n\n{_TICK.format('start', 'self')}{CLASS}"),
+            (_COUNT, f"{_COUNT}        n += Tick(n).calls - 1\n"),
+        ),
         twin(
             "counts-in-the-call",
             (

@@ -17,6 +17,7 @@ from kernelagent.tools.virtual.hints import Hints
 from kernelagent.tools.virtual.launch import MemoryFault, OperationKind
 from kernelagent.tools.virtual.memory import Memory, all_ones
 from kernelagent.tools.virtual.numerics import Array
+from kernelagent.tools.virtual.splitting import SPLITTING
 
 Handle = Any
 """Triton's `TensorHandle`: a numpy array beside a triton dtype."""
@@ -62,6 +63,8 @@ class RepairedBuilder(triton_versions.InterpreterBuilder):  # type: ignore[misc]
         self.hints = Hints()
         self.finite_lanes = self.undefined_lanes = False
         """What lanes are filled with that a load leaves undefined; whether there were any."""
+        self.fuses = False
+        """Whether a product that is added to something is rounded with the sum only, as in a machine's `fma`."""
         self.float_sums = False
         """Whether atomics added up floating point numbers."""
 
@@ -105,6 +108,10 @@ class RepairedBuilder(triton_versions.InterpreterBuilder):  # type: ignore[misc]
         if self.count is not None:
             size = max(self.lanes(left), self.lanes(right))
             self.count("fp" if kind.is_floating() else "int", size, operand_name(kind))
+        if self.fuses and kind == tl.float32:
+            fused = _fused(lhs, rhs, op)
+            if fused is not None:
+                return fused
         if left.dtype == np.bool_:
             # int1 is a one-bit integer that wraps around; numpy's booleans saturate.
             out = op(left.astype(np.int8), right.astype(np.int8))
@@ -204,6 +211,9 @@ class RepairedBuilder(triton_versions.InterpreterBuilder):  # type: ignore[misc]
     def create_rsqrt(self, arg: Handle) -> Handle:
         return self.unary_op(_flushed(arg), _reciprocal_root)
 
+    def create_exp2(self, arg: Handle) -> Handle:
+        return _flushed(self.unary_op(arg, np.exp2))
+
     def create_floor(self, arg: Handle) -> Handle:
         return self.unary_op(_flushed(arg), np.floor)
 
@@ -297,6 +307,11 @@ class RepairedBuilder(triton_versions.InterpreterBuilder):  # type: ignore[misc]
             return self.cast_impl(src, dst_type)
         return super().create_fp_to_fp(src, dst_type, rounding_mode)
 
+    def create_reshape(self, arg: Handle, shape: Any, allow_reorder: bool) -> Handle:
+        flat = arg.data.reshape(1, -1)
+        flat = reordered(flat) if allow_reorder else flat
+        return make(flat.reshape(shape), arg.dtype.scalar)
+
     def create_cat(self, lhs: Handle, rhs: Handle) -> Handle:
         """`can_reorder`: each thread puts its own elements of both together, so that they take turns."""
         return make(np.stack([lhs.data, rhs.data], axis=1).reshape(-1), lhs.dtype.scalar)
@@ -309,8 +324,13 @@ class RepairedBuilder(triton_versions.InterpreterBuilder):  # type: ignore[misc]
         kind, out = a.dtype.scalar, d.dtype.scalar
         rounded = kind == tl.float32 and input_precision == _INPUT.TF32
         if self.count is not None:
-            flops = 2 * self.lanes(a.data) * b.data.shape[-1]
-            self.count("dot", flops, _dot_name(kind, input_precision))
+            name = _dot_name(kind, input_precision)
+            elements, cols = self.lanes(a.data), b.data.shape[-1]
+            self.count("dot", 2 * elements * cols, name)
+            if name in SPLITTING:
+                rows, inner = a.data.shape[-2:]
+                factors = elements + elements // rows * cols
+                self.count("split", SPLITTING[name].slots(factors, elements // inner * cols), name)
         if not kind.is_floating():
             return make(np.matmul(a.data, b.data, dtype=d.data.dtype) + d.data, out)
         if kind == tl.float64:
@@ -370,6 +390,26 @@ class RepairedBuilder(triton_versions.InterpreterBuilder):  # type: ignore[misc]
         return make(old, cmp.dtype.scalar)
 
 
+def _fused(lhs: Handle, rhs: Handle, op: Any) -> Handle | None:
+    """A product that remembers its exact value, or a sum that takes a factor's; None for others."""
+    left, right = lhs.data, rhs.data
+    if op is np.multiply:
+        # Of two fp32 numbers it is exact in fp64.
+        product = np.multiply(left, right, dtype=np.float64)
+        result = make(product.astype(np.float32), tl.float32)
+        result.attr["exact"] = product
+        return result
+    if op is not np.add and op is not np.subtract:
+        return None
+    if "exact" in lhs.attr:
+        left = lhs.attr["exact"]
+    elif "exact" in rhs.attr:
+        right = rhs.attr["exact"]
+    else:
+        return None
+    return make(op(left, right, dtype=np.float64).astype(np.float32), tl.float32)
+
+
 _SMALLEST = np.float32(2.0**-126)
 
 
@@ -393,6 +433,11 @@ def _remainder(left: Array, right: Array) -> Array:
     wide = np.longdouble if left.dtype == np.float64 else np.float64
     rest = (left.astype(wide) - quotient.astype(wide) * right.astype(wide)).astype(left.dtype)
     return np.where(np.isinf(right), left, rest)
+
+
+def reordered(rows: Array) -> Array:
+    """`can_reorder`: each thread keeps its own elements, so that neighbours do not stay neighbours."""
+    return np.concatenate([rows[:, ::2], rows[:, 1::2]], axis=1)
 
 
 def operand_name(kind: Any) -> str:

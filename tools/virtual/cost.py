@@ -325,7 +325,8 @@ def _dot_seconds(
     efficiency = ceilings.dot_efficiency
     if family != ceilings.tensor_core:
         efficiency *= ceilings.older_tensor_core
-    seconds = 0.0
+    # What splits factors is issued before the products that need it: the two do not overlap in one program.
+    seconds = 2 * traffic.split_slots / ceilings.fp32_flops_per_s
     for spelled, counted in traffic.dot_flops.items():
         dtype, times = _PRODUCTS.get(spelled, (spelled, 1))
         flops = counted * times

@@ -103,6 +103,8 @@ class Executor:
             case "turns":
                 secret = request["secret"]
                 self._launcher.in_turns = None if secret is None else int(secret)
+            case "rounding":
+                self._launcher.rounds_otherwise = bool(request["otherwise"])
             case "lanes":
                 self._launcher.finite_lanes = bool(request["finite"])
             case "observe":

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from kernelagent.tools.virtual.addresses import Pointee
 
 AccessKind = Literal["load", "store", "atomic"]
-OperationKind = Literal["fp", "int", "special", "dot", "load", "round", "exchange"]
+OperationKind = Literal["fp", "int", "special", "dot", "split", "load", "round", "exchange"]
 """`load`: one by a program, of any size; `round`: of a loop; `exchange`: its threads wait for each other's values."""
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 import mmap
 import random
 import time
@@ -99,6 +98,8 @@ class Launcher:
         """Not None: launches in which an atomic's value was used run with programs that take turns."""
         self.finite_lanes = False
         """What is in the lanes that a load leaves undefined: numbers, else NaN."""
+        self.rounds_otherwise = False
+        """Products are fused with the sums they go into, and sums have another order."""
         self._order_matters: set[int] = set()
         self._undefined_lanes: set[int] = set()
         self._float_sums: set[int] = set()
@@ -285,6 +286,7 @@ class Launcher:
             self.non_synchronizing_atomics
         )
         self.interpreter.fill_lanes(finite=self.finite_lanes)
+        self.interpreter.round_otherwise(self.rounds_otherwise)
         # Exchanged or poisoned values need not be what a kernel asserts.
         debug = bool(logged.kernel.compiled.metadata["debug"]) and mode == "execute" and careful
         self.interpreter.assert_on_device(debug=debug)
@@ -336,7 +338,7 @@ class Launcher:
             self._order_matters.add(handle)
         if self.interpreter.undefined_lanes:
             self._undefined_lanes.add(handle)
-        if self.interpreter.float_sums and math.prod(launch.grid) > 1:
+        if self.interpreter.float_sums and races is not None and races.updated_by_several:
             self._float_sums.add(handle)
         if hints.false and logged.kernel.needs_hints(frozenset(hints.false)):
             raise FalseHint(dict(hints.false))

@@ -111,6 +111,8 @@ class RaceChecker:
         self._since: dict[int, list[tuple[_Region, NDArray[np.int64]]]] = {}
         """By program, what it stored after it last released anything."""
         self._pending: list[_Pending] = []
+        self.updated_by_several = False
+        """Whether several programs updated one place by atomics."""
         self.order_matters = False
         """Whether an atomic's value decided something, or what atomics change was loaded by others or replaced."""
 
@@ -200,6 +202,7 @@ class RaceChecker:
             marks = region.marks(one.kind)
             before = marks[pieces]
             alone = (low == high) & ((before == _NOBODY) | (before == low))
+            self.updated_by_several |= one.kind == "atomic" and not alone.all()
             marks[pieces] = np.where(alone, low, _MANY)
 
     def _learn_flags(self, one: Touched) -> None:
@@ -227,7 +230,9 @@ class RaceChecker:
             self.order_matters |= self._foreign(across, own) is not None
             marks = region.marks(kind)
             before = marks[pieces]
-            marks[pieces] = np.where((before == _NOBODY) | (before == own), own, _MANY)
+            alone = (before == _NOBODY) | (before == own)
+            self.updated_by_several |= kind == "atomic" and not alone.all()
+            marks[pieces] = np.where(alone, own, _MANY)
             return
         if foreign is not None:
             self._expect_equal(region, pieces[foreign], int(writers[foreign][0]), "stored")

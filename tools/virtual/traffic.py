@@ -81,6 +81,9 @@ class TrafficFacts:
     exchanges: int = 0
     """Barriers, reductions, scans, gathers and histograms: threads wait for what others computed."""
 
+    split_slots: int = 0
+    """Lanes' instructions that split fp32 factors for tensor cores and mend the sums, see `splitting`."""
+
     @property
     def flops(self) -> int:
         """Every floating point operation: of products, elementwise and of reductions, special ones as one."""
@@ -322,6 +325,7 @@ class _LaunchCount:
             loads=round(kinds["load"] * scale),
             rounds=round(kinds["round"] * scale),
             exchanges=round(kinds["exchange"] * scale),
+            split_slots=round(kinds["split"] * scale),
         )
 
     def _argument_reads(self) -> dict[str, float]:

@@ -15,8 +15,18 @@ _SHORT = 16
 """Below this length the reduced axis goes to the front: numpy is slow over many short rows."""
 
 
+class _Order:
+    """Which elements are combined first: those half the length apart, or neighbours. Both are right."""
+
+    neighbours = False
+
+
+ORDER = _Order()
+"""Of this process, which interprets one launch at a time."""
+
+
 def reduced(data: Array, axis: int, combine: Combine) -> Array:
-    """Combine along `axis`, the first half with the second until one is left; keeps the axis, of length 1."""
+    """Combine along `axis`, one half with the other until one is left; keeps the axis, of length 1."""
     while data.shape[axis] > _SHORT:
         data = combine(*_halves(data, axis))
     rows = np.ascontiguousarray(np.moveaxis(data, axis, 0))
@@ -58,5 +68,8 @@ def add(left: Array, right: Array) -> Array:
 
 
 def _halves(data: Array, axis: int) -> tuple[Array, Array]:
+    if ORDER.neighbours:
+        along = (slice(None),) * axis
+        return data[(*along, slice(0, None, 2))], data[(*along, slice(1, None, 2))]
     middle = data.shape[axis] // 2
     return part(data, axis, 0, middle), part(data, axis, middle, 2 * middle)

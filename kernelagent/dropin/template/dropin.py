@@ -50,6 +50,28 @@ def optimized(module: torch.nn.Module, fast: torch.nn.Module | None = None) -> t
         names = [n for n in sorted(verified | given) if verified.get(n) != given.get(n)][:5]
         shown = ", ".join(f"{n}: {given.get(n)}, not {verified.get(n)}" for n in names)
         raise TypeError(f"not the verified module: parameters or buffers differ ({shown})")
+    described = _described(module)
+    # if attributes:
+    parts = dict(module.named_modules(remove_duplicate=False))
+    for path, attributes in ENVELOPE_VERIFIED.get("attributes", {}).items():
+        for name, text in attributes.items():
+            part: Any = parts.get(path)
+            what = f"the attribute {path}.{name}".replace(" .", " ")
+            # A part that is a drop-in itself stands for its original.
+            kind: Any = type(part._dropin.original if hasattr(part, "_dropin") else part)
+            is_now = described.get(("attribute", what), "gone")
+            if name == "class":
+                what, is_now = f"the class of {path or 'the module'}", _spelled(kind)
+                is_now = text if kind.__qualname__ == text else is_now
+            if is_now != text:
+                raise TypeError(f"not the verified module: {what} is {is_now}, verified: {text}")
+    # end
+    # if tied:
+    tensors = _state(module)
+    for one, *others in ENVELOPE_VERIFIED.get("tied", []):
+        if any(tensors[name] is not tensors[one] for name in others):
+            raise TypeError(f"not the verified module: {others} and {one} were one tensor")
+    # end
     if fast is None:
         # if draws:
         devices = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else []
@@ -63,7 +85,7 @@ def optimized(module: torch.nn.Module, fast: torch.nn.Module | None = None) -> t
     if ENVELOPE_VERIFIED["constructor"] == "from_reference":
         strides = {n: tuple(facts["strides"]) for n, facts in ENVELOPE_VERIFIED["state"].items()}
     # end
-    return _assembled(module, fast, _described(module), strides)
+    return _assembled(module, fast, described, strides)
 
 
 # if draws:
@@ -148,6 +170,9 @@ class _Guard:
         if (
             watch.is_quiet()
             and torch.get_default_dtype() is _DTYPE
+            # if precision:
+            and _is_as_precise()
+            # end
             and self._like == (len(args), *kwargs)
             and _forward_ad._current_level < 0
             and self._is_accepted(*given, *watch.tensors)
@@ -199,6 +224,10 @@ class _Guard:
                 return reason, f"{what} is at work, which does not reach into the kernels"
         if torch.get_default_dtype() is not _DTYPE:
             return "default dtype", f"it is {torch.get_default_dtype()}, verified: {_DTYPE}"
+        # if precision:
+        if not _is_as_precise():
+            return "precision", "float32_matmul_precision asks for more than was verified"
+        # end
         if not (self._watch.is_quiet() and self._watch.storage() == self._storage):
             self._look()
         return self._state_refusal
@@ -267,31 +296,46 @@ class _Watch:
         parts, every = [*module.modules()], torch.nn.modules.module
         self.hooks = [vars(part)[name] for part in parts[1:] for name in _HOOKS]
         self.hooks += [every._global_forward_hooks, every._global_forward_pre_hooks]
-        plain = [(o, n, v) for o in _owners(parts) for n, v in vars(o).items() if _is_plain(v)]
-        holders, names = [vars(o) for o, _, _ in plain], [n for _, n, _ in plain]
-        settings = [_as_it_is(v) for _, _, v in plain]
+        rows, classes = _fields_of(module), _named(module)[1]
         held = [vars(p)[kind] for p in parts for kind in ("_parameters", "_buffers", "_modules")]
-        others = [(vars(p), n, v) for p in parts for n, v in _others(p)]
-        theirs, called = [held for held, _, _ in others], [n for _, n, _ in others]
-        nests = [v for _, _, v in others if isinstance(v, _NESTS)]
+        dicts = [(o, n, v) for _, o, n, v in rows if n in getattr(o, "__dict__", ())]
+        in_files = [row for row in classes if isinstance(row[0], dict)]
+        dicts += [(p, "training", p.training) for p in parts]
+        theirs, called = [vars(o) for o, _, _ in dicts], [n for _, n, _ in dicts]
+        theirs, called = theirs + [o for o, _, _ in in_files], called + [n for _, n, _ in in_files]
+        slots = [(o, n, v) for _, o, n, v in rows if n not in getattr(o, "__dict__", ())]
+        slots += [row for row in classes if not isinstance(row[0], dict)]
+        owners, slot_names = [o for o, _, _ in slots], [n for _, n, _ in slots]
+        others = [v for _, _, v in (*dicts, *in_files, *slots)]
+        nests = [v for v in others if isinstance(v, _NESTS) and not _is_plain(v)]
+        changing = [v for v in others if isinstance(v, _CHANGING) and _is_plain(v)]
+        arrays = [v for v in others if hasattr(v, "tobytes")]
         unseen = [t for t in _unseen(module).values() if not t.is_inference()]
-        values_of = _itertools.chain.from_iterable
-        self.objects = [*values_of(map(dict.values, held)), others, *map(_inside, nests)]
+        values_of, nothing = _itertools.chain.from_iterable, _itertools.repeat(None)
+        sized = [*{id(o): vars(o) for o in (*parts, *(o for o, _, _ in dicts))}.values()]
         # They are kept, because the id of an object that is gone is given to another.
-        ids = [*map(id, values_of(map(dict.values, held)))]
-        ids_of_others = [id(v) for _, _, v in others]
+        self.objects = [*values_of(map(dict.values, held)), others, *map(_inside, nests)]
+        ids, kinds = [*map(id, values_of(map(dict.values, held)))], [*map(type, parts)]
+        ids_of_others = [id(v) for _, _, v in (*dicts, *in_files)]
+        ids_of_slots, sizes = [id(v) for _, _, v in slots], [*map(len, sized)]
         inside, stamps = [id(x) for v in nests for x in _inside(v)], [*map(_stamp, unseen)]
+        texts, contents = [*map(repr, changing)], [v.tobytes() for v in arrays]
         self.is_quiet = lambda: (
             not any(self.hooks)
             and [*map(id, values_of(map(dict.values, held)))] == ids
-            and [*map(dict.get, holders, names)] == settings
             and [*map(id, map(dict.get, theirs, called))] == ids_of_others
+            and [*map(len, sized)] == sizes
+            and [*map(type, parts)] == kinds
+            and [*map(id, map(getattr, owners, slot_names, nothing))] == ids_of_slots
+            and (not changing or [*map(repr, changing)] == texts)
+            and (not arrays or [v.tobytes() for v in arrays] == contents)
             and (not nests or [id(x) for v in nests for x in _inside(v)] == inside)
-            and [*map(_stamp, unseen)] == stamps
+            and (not unseen or [*map(_stamp, unseen)] == stamps)
         )
-        read = [row for row in plain if isinstance(row[0], torch.nn.Module)]
+        read = [row for row in dicts if isinstance(row[0], torch.nn.Module) and _is_plain(row[2])]
         read = [row for row in read if not isinstance(row[2], (dict, set, _functools.partial))]
-        self.read = [row for row in read if row[1] == "training" or row[1][0] != "_"]
+        self.read = [row for row in read if row[1][0] != "_" and not hasattr(row[2], "tobytes")]
+        self.read += [(p, "training", p.training) for p in parts]
         self.read += [(p, n, v) for p in parts for n, v in p._modules.items() if v is not None]
         self.tensors = tuple(t for t in _state(module).values() if type(t) in _PLAIN)
 
@@ -316,51 +360,128 @@ def _state(module: torch.nn.Module) -> dict[str, torch.Tensor]:
     return {name: value for name, value in every.items() if isinstance(value, torch.Tensor)}
 
 
-def _described(module: torch.nn.Module) -> dict[tuple[str, str], str]:
+def _described(module: torch.nn.Module) -> dict[tuple[str, str], Any]:
     """Class and attributes of every part: what `ModelNew` took over when it was built."""
-    parts = dict(module.named_modules(remove_duplicate=False))
-    kinds = {("structure", f"the class of {p}"): type(parts[p]).__qualname__ for p in parts}
-    told: dict[str, str] = {}
+    parts, (names, around) = dict(module.named_modules(remove_duplicate=False)), _named(module)
+    kinds: dict[tuple[str, str], Any] = {}
     for path, part in parts.items():
-        for name, value in vars(part).items():
-            if name not in _INTERNAL and _is_plain(value):
-                told[f"{path}.{name}"] = _spelled(value)
-        for name, value in _others(part):
-            if isinstance(value, _NESTS):
-                inner = [_spelled(x) for x in _inside(value) if _is_plain(x)]
-                told[f"{path}.{name}"] = f"{type(value).__name__} {inner}"
-            for setting, held in vars(value).items() if _is_settings(value) else ():
-                if _is_plain(held) and setting[:1] != "_":
-                    told[f"{path}.{name}.{setting}"] = _spelled(held)
+        kinds["structure", f"the class of {path or 'the module'}"] = type(part)
+    for owner, name, value in around:
+        of = owner.__qualname__ if isinstance(owner, type) else owner.get("__name__")
+        kinds["code", f"{name} of {of}"] = _code(value)
+    state: dict[int, list[str]] = {}
+    for name, tensor in _state(module).items():
+        state.setdefault(id(tensor), []).append(name)
+    kinds["structure", "what shares a tensor"] = [n for n in state.values() if len(n) > 1]
+    told: dict[str, str] = {}
+    for path, _, name, value in _fields_of(module):
+        if isinstance(value, _NESTS) and not _is_plain(value):
+            inner = [_spelled(x) for x in _inside(value) if _is_plain(x)]
+            told[f"{path}.{name}"] = f"{type(value).__name__} {inner}"
+        elif _is_plain(value):
+            told[f"{path}.{name}"] = _spelled(value)
+        elif name in names and _is_opaque(value):
+            told[f"{path}.{name}"] = _OPAQUE
     kinds |= {("attribute", f"the attribute {n}".replace(" .", " ")): t for n, t in told.items()}
     unseen = {n: _content(tensor) for n, tensor in _unseen(module).items()}
     return kinds | {("values", f"the tensor {n}".replace(" .", " ")): t for n, t in unseen.items()}
 
 
-def _owners(parts: Any) -> list[Any]:
-    """The parts, and the objects with settings that are their attributes."""
-    settings = {id(v): v for p in parts for _, v in _others(p) if _is_settings(v)}
-    return [*parts, *settings.values()]
+def _named(module: torch.nn.Module) -> tuple[set[str], list[tuple[Any, str, Any]]]:
+    """The names in the forwards' code, and where a class or a file holds one of them."""
+    names, around, done = {"forward"}, dict[tuple[int, str], tuple[Any, str, Any]](), set[Any]()
+    todo: list[Any] = [(kind, kind.forward) for kind in {*map(type, module.modules())}]
+    around |= {(id(kind), "forward"): (kind, "forward", forward) for kind, forward in todo}
+    for kind, function in todo:
+        function = _inspect.unwrap(getattr(function, "fget", None) or function)
+        codes = [code] if (code := getattr(function, "__code__", None)) else []
+        if not codes or (kind, *codes) in done:
+            continue
+        done.add((kind, *codes))
+        for code in codes:
+            codes += [c for c in code.co_consts if hasattr(c, "co_names")]
+            names.update(code.co_names, (c for c in code.co_consts if isinstance(c, str)))
+            for name in code.co_names:
+                in_file = function.__globals__.get(name)
+                in_class = getattr(kind, name, None)
+                if in_class is not None and not hasattr(torch.nn.Module, name):
+                    if in_class is getattr(kind, name) and (
+                        _is_plain(in_class) or isinstance(in_class, property)
+                    ):
+                        around[id(kind), name] = kind, name, in_class
+                        todo.append((kind, in_class))
+                elif in_file is not None and _is_plain(in_file):
+                    around[id(function.__globals__), name] = function.__globals__, name, in_file
+                    if not (getattr(in_file, "__module__", None) or "").startswith("torch"):
+                        todo.append((kind, in_file))
+    return names, [*around.values()]
 
 
-def _others(part: torch.nn.Module) -> list[tuple[str, Any]]:
-    """Attributes that are no plain values: tensors, objects, and what holds such."""
-    return [(n, v) for n, v in vars(part).items() if n not in _INTERNAL and not _is_plain(v)]
+def _fields_of(module: torch.nn.Module) -> list[tuple[str, Any, str, Any]]:
+    """Every attribute of the parts and of the settings they hold: path, owner, name, value."""
+    rows, seen, names = list[Any](), set[int](), _named(module)[0]
+    todo: list[Any] = [(p, o, True) for p, o in module.named_modules(remove_duplicate=False)]
+    for path, owner, deep in todo:
+        slots = [n for kind in type(owner).__mro__ for n in _slots(kind) if hasattr(owner, n)]
+        fields = {n: getattr(owner, n) for n in slots} | getattr(owner, "__dict__", {})
+        for name, value in fields.items():
+            if (isinstance(owner, torch.nn.Module) and name in _INTERNAL) or len(rows) > _MOST:
+                continue
+            if owner is module and name == "forward":
+                continue  # It is what calls the drop-in, put there by `kernelize`, say.
+            rows.append((path, owner, name, value))
+            for at, inner in enumerate(_inside(value) if deep or name in names else ()):
+                if id(inner) not in seen and not _is_plain(inner) and _has_settings(inner):
+                    seen.add(id(inner))
+                    place = f"{path}.{name}" + (f"[{at}]" if inner is not value else "")
+                    todo.append((place, inner, name in names))
+    return rows
 
 
-def _is_settings(value: Any) -> bool:
-    held = (torch.Tensor, torch.nn.Module, *_NESTS)
-    return hasattr(value, "__dict__") and not callable(value) and not isinstance(value, held)
+def _slots(kind: type) -> list[str]:
+    slots = vars(kind).get("__slots__", ())
+    private = f"_{kind.__name__.lstrip('_')}__"
+    names = [slots] if isinstance(slots, str) else [*slots]
+    names = [n for n in names if not n.endswith("__")]
+    return [private + n[2:] if n[:2] == "__" else n for n in names]
+
+
+def _has_settings(value: Any) -> bool:
+    apart = isinstance(value, (torch.Tensor, torch.nn.Module, *_NESTS)) or _is_of(
+        value, _NO_SETTINGS
+    )
+    return not apart and (hasattr(value, "__dict__") or any(map(_slots, type(value).__mro__)))
+
+
+def _is_of(value: Any, libraries: set[str]) -> bool:
+    return type(value).__module__.partition(".")[0] in libraries
+
+
+def _is_opaque(value: Any) -> bool:
+    """Whether nothing of it can be read that would show a change."""
+    known = isinstance(value, (torch.Tensor, torch.nn.Module, *_NESTS))
+    return not (known or _has_settings(value) or _is_of(value, _NO_SETTINGS))
+
+
+def _code(value: Any) -> str:
+    """A function by its name and its instructions, any other value as text."""
+    value = getattr(value, "fget", None) or value
+    if not hasattr(value, "__code__"):
+        return _spelled(value)
+    digest = _hashlib.sha256(value.__code__.co_code + repr(value.__code__.co_names).encode())
+    return f"{value.__module__}.{value.__qualname__} {digest.hexdigest()[:16]}"
 
 
 def _unseen(module: torch.nn.Module) -> dict[str, torch.Tensor]:
     """Tensors that a forward may read and no state_dict shows: the kernels do not see them."""
     seen, result = {*map(id, _state(module).values())}, {}
+    rows = [(f"{p}.{n}", v) for p, _, n, v in _fields_of(module)]
     for path, part in module.named_modules():
-        for name, value in (*part._buffers.items(), *_others(part)):
-            for at, tensor in enumerate(_inside(value)):
-                if isinstance(tensor, torch.Tensor) and id(tensor) not in seen:
-                    result[f"{path}.{name}" + (f"[{at}]" if tensor is not value else "")] = tensor
+        rows += [(f"{path}.{n}", v) for n, v in part._buffers.items()]
+    for path, value in rows:
+        for at, tensor in enumerate(_inside(value)):
+            if isinstance(tensor, torch.Tensor) and id(tensor) not in seen:
+                result[path + (f"[{at}]" if tensor is not value else "")] = tensor
     return result
 
 
@@ -395,15 +516,17 @@ def _first(questions: Any) -> tuple[str, str] | None:
 
 def _state_questions(module: Any, described: Any, strides: Any) -> Any:
     now = _described(module)
-    # if attributes:
-    for path, attributes in ENVELOPE_VERIFIED.get("attributes", {}).items():
-        for name, text in attributes.items():
-            what = f"the attribute {path}.{name}".replace(" .", " ")
-            yield "attribute", f"{what} is", now.get(("attribute", what)), text
-    # end
+    names = _named(module)[0]
     every = [(at, now.get(at, "gone"), described.get(at, "not there")) for at in now | described]
     for (reason, what), is_now, verified in every:
-        if reason != "values":
+        # One that was added, and that no forward names, cannot matter.
+        added = verified == "not there" and reason == "attribute"
+        if is_now is _OPAQUE:
+            yield reason, f"{what} is", is_now, "something that can be compared"
+        elif reason != "values" and not (
+            added
+            and not {"vars", "getattr", "__dict__", what.rpartition(".")[2].split()[-1]} & names
+        ):
             yield reason, f"{what} is", is_now, verified
     # if mode:
     if not ENVELOPE_VERIFIED.get("mode_independent"):
@@ -529,16 +652,8 @@ def _is_plain(value: Any) -> bool:
         return all(map(_is_plain, (*value, *value.values())))
     if isinstance(value, _functools.partial):
         return all(map(_is_plain, (value.func, value.args, value.keywords)))
-    return value is None or isinstance(value, _VALUES) or hasattr(value, "__qualname__")
-
-
-def _as_it_is(value: Any) -> Any:
-    """To be compared with `value` later: of what can be changed a copy, at every depth."""
-    if isinstance(value, (list, tuple)):
-        return type(value)(map(_as_it_is, value)) if type(value) in (list, tuple) else value[:]
-    if isinstance(value, dict):
-        return {key: _as_it_is(item) for key, item in value.items()}
-    return set(value) if isinstance(value, set) else value
+    plain = value is None or isinstance(value, _VALUES) or hasattr(value, "__qualname__")
+    return plain or (hasattr(value, "tobytes") and value.nbytes <= 1 << 20)
 
 
 def _spelled(value: Any) -> str:
@@ -552,6 +667,9 @@ def _spelled(value: Any) -> str:
         return f"{ {_spelled(k): _spelled(v) for k, v in value.items()} }"
     if _is_plain(value) and isinstance(value, (set, frozenset)):
         return f"{type(value).__name__} of {sorted(map(_spelled, value))}"
+    if hasattr(value, "tobytes"):
+        digest = _hashlib.sha256(value.tobytes()).hexdigest()[:16]
+        return f"{type(value).__name__} {getattr(value, 'dtype', '')} {digest}"
     return repr(value) if _is_plain(value) else f"<{type(value).__name__} {id(value):#x}>"
 
 
@@ -562,9 +680,25 @@ _FORMS = [(len(s["args"]), {*s.get("kwargs", {})}) for s in ENVELOPE_VERIFIED["i
 _TRAINED = "train" in ENVELOPE_VERIFIED["modes"]
 _PLAIN = frozenset({torch.Tensor, torch.nn.Parameter})
 _VALUES = (bool, int, float, str, bytes, complex, torch.dtype, torch.device, _enum.Enum)
+_VALUES = (*_VALUES, range, slice, torch.memory_format, torch.layout)
+_CHANGING = (list, tuple, dict, set, _functools.partial)
+_NO_SETTINGS = {"torch", "logging", "threading", "_thread", "weakref", "builtins"}
+_OPAQUE, _MOST = "nothing that can be compared", 2000
+# if precision:
+_get_precision = torch.get_float32_matmul_precision
+_PRECISE = ("medium", "high", "highest")
+_verified_as = ENVELOPE_VERIFIED.get("float32_matmul_precision", "highest")
+_PRECISE = _PRECISE[: 1 + _PRECISE.index(_verified_as)]
+
+
+def _is_as_precise() -> bool:
+    return _get_precision() in _PRECISE
+
+
+# end
 _NESTS = (list, tuple, dict, _functools.partial)
 _DTYPE = getattr(torch, ENVELOPE_VERIFIED.get("default_dtype", "float32"))
-_INTERNAL = frozenset({*vars(torch.nn.Module()), "forward"})
+_INTERNAL = frozenset({*vars(torch.nn.Module())})
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 # if draws:
 _FILLING = ("normal_", "uniform_", "fill_", "zero_", "bernoulli_", "erfinv_", "copy_")

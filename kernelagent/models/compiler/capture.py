@@ -37,7 +37,7 @@ from torch.utils._pytree import (
 from kernelagent.models.compiler.attention import WHOLE, layers_unfused
 from kernelagent.models.compiler.constants import constants_of, with_slices
 from kernelagent.models.compiler.stand_in import StandInDriver
-from kernelagent.models.compiler.symbolic_functions import OPAQUE, SymbolicFunctions
+from kernelagent.models.compiler.symbolic_functions import AS_THEY_LIE, OPAQUE, SymbolicFunctions
 from kernelagent.models.compiler.symbols import (
     SizeIsFixed,
     Sizes,
@@ -136,7 +136,8 @@ def capture(
     try:
         with torch.no_grad(), layers_unfused():
             if smaller is None:
-                graph = make_fx(program, decomposition_table=WHOLE, tracing_mode="fake")(*tensors)
+                table = {**WHOLE, **AS_THEY_LIE}
+                graph = make_fx(program, decomposition_table=table, tracing_mode="fake")(*tensors)
             else:
                 few = _values(smaller.module, smaller.args, smaller.kwargs)
                 symbolic = SymbolicTensors(tensors, [value.tensor for value in few])

@@ -126,6 +126,15 @@ def identifier(text: str) -> str:
     return f"{plain}_" if keyword.iskeyword(plain) else plain
 
 
+def label(host: str) -> str:
+    """The last word of a tensor's path that is no number: `self.get_buffer("0.running_mean")`."""
+    path = host.split('"')[1] if '"' in host else host.removeprefix("self.").split("(")[-1]
+    words = [word for word in identifier(path).split(".") if word]
+    last = path.replace("[", ".").replace("]", "").split(".")
+    plain = [word for word in last if word and not word.isdigit()]
+    return identifier(plain[-1] if plain else words[-1])
+
+
 def _walk(body: Iterable[ast.stmt]) -> Iterable[ast.stmt]:
     for statement in body:
         yield statement

@@ -36,8 +36,19 @@ def _opaque(*given: Any) -> Any:
     return _convolution(*given)
 
 
+def _opaque_if_plain(*given: Any) -> Any:
+    tensors = [value for value in given if isinstance(value, torch.Tensor)]
+    plain = all(tensor.is_contiguous() for tensor in tensors)
+    return _convolution(*given) if plain else NotImplemented
+
+
 OPAQUE: Mapping[Any, Callable[..., Any]] = {torch.ops.aten.convolution.default: _opaque}
 """What tracing puts in the place of convolutions: Inductor's own lowering wants numbers."""
+AS_THEY_LIE: Mapping[Any, Callable[..., Any]] = {
+    torch.ops.aten.convolution.default: _opaque_if_plain
+}
+"""The same where sizes are numbers. Inductor would have its CPU's channels-last copies around them; those
+of the user's tensors that lie so already are left to it."""
 
 
 def convolution_spelled_out(call: ast.Call) -> ast.expr:

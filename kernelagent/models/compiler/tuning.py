@@ -133,7 +133,7 @@ def _other_sites(base: Attempt) -> Iterator[Hypothesis]:
 
 def _area(config: Config) -> int:
     """Elements of a tile's operands and sum, which shared memory and registers hold."""
-    rows, cols, inner = (config.blocks[b] for b in ("BLOCK_M", "BLOCK_N", "BLOCK_K"))
+    rows, cols, inner = (config.blocks.get(b, 1) for b in ("BLOCK_M", "BLOCK_N", "BLOCK_K"))
     return rows * cols + (rows + cols) * inner * config.num_stages
 
 

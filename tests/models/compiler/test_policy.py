@@ -119,6 +119,9 @@ MODULES: dict[str, Made] = {
     "attention with shared heads": lambda: (Attention(masked=False, by_torch=True), (torch.randn(2, 12, 64),)),
     "attention with a mask": lambda: (Attention(masked=True), (torch.randn(2, 12, 64),)),
     "a layer of torch's transformer": lambda: (nn.TransformerEncoderLayer(32, 4, 48, batch_first=True).eval(), (torch.randn(2, 10, 32),)),
+    "convolution with a bias and relu": lambda: (nn.Sequential(nn.Conv2d(6, 10, 3, stride=2, padding=1), nn.ReLU()), (torch.randn(3, 6, 17, 14),)),
+    "depthwise convolution": lambda: (nn.Sequential(nn.Conv2d(12, 12, 3, padding=1, groups=12), nn.SiLU()), (torch.randn(2, 12, 9, 11),)),
+    "transposed convolution": lambda: (nn.ConvTranspose3d(6, 8, 3, stride=2, groups=2), (torch.randn(2, 6, 4, 5, 3),)),
     "norm of columns": lambda: (Of(lambda m, x: x / x.norm(dim=0, keepdim=True)), (torch.randn(60, 34),)),
 }  # fmt: skip
 
@@ -142,7 +145,12 @@ def written(name: str) -> tuple[nn.Module, tuple[Any, ...], str]:
     return module, args, source_of(policy_for(module, args).reply([]))
 
 
-OFTEN = {"pointwise chain", "batch norm", "causal attention"}
+OFTEN = {
+    "pointwise chain",
+    "batch norm",
+    "causal attention",
+    "convolution with a bias and relu",
+}
 """Judged on every commit; what is written for the others is read then, and judged in the long lane."""
 JUDGED = [pytest.param(name, marks=[] if name in OFTEN else [pytest.mark.long]) for name in MODULES]
 
@@ -180,6 +188,13 @@ def test_what_it_writes_can_be_read(name: str) -> None:
     assert max(map(len, source.splitlines())) < 100
     imported = set(re.findall(r"^(?:import|from) (\w+)", source, re.MULTILINE))
     assert imported <= {"torch", "triton"}
+
+
+def test_a_convolution_and_what_follows_it_is_the_only_kernel() -> None:
+    _, _, source = written("convolution with a bias and relu")
+    assert source.count("@triton.jit") == 1
+    assert "def conv2d_relu" in source
+    assert "torch.conv" not in source
 
 
 def test_other_shapes_raise_instead_of_being_computed_wrongly() -> None:
@@ -242,7 +257,7 @@ def test_any_number_of_rows_where_fewer_are_executed() -> None:
 
 def test_what_torch_does_alone_is_said_to_leave_no_kernel() -> None:
     with pytest.raises(PolicyCannot, match="torch's own libraries"):
-        policy_for(nn.Conv1d(8, 8, 3), (torch.randn(4, 8, 9),)).reply([])
+        policy_for(nn.Linear(8, 8).double(), (torch.randn(4, 8).double(),)).reply([])
 
 
 def states(policy: Policy, verdicts: Mapping[int, Any], turns: int) -> list[str]:

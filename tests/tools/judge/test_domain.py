@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from kernelagent.tools.judge.problem.input_domain import fresh_like, laid_out_like, observe
 from tests.lanes import examples
+from tests.tools.judge.counting import operations_of
 
 
 def seeded(seed=0):
@@ -135,3 +136,19 @@ def test_strides_are_kept(case):
 def test_laying_out_keeps_the_values(case):
     tensor = LAYOUTS[case]
     assert torch.equal(laid_out_like(tensor.clone(), tensor), tensor)
+
+
+def test_a_tensor_is_looked_at_once_for_as_long_as_it_keeps_its_values():
+    tensor = normal(64, 64)
+    first = observe(tensor)
+    assert operations_of(lambda: observe(tensor)) == 0
+    tensor.abs_().add_(1.0)
+    assert (first.kind, observe(tensor).kind) == ("real", "positive")
+
+
+def test_a_tensor_without_a_version_is_looked_at_each_time():
+    with torch.inference_mode():
+        tensor = normal(64, 64)
+        assert observe(tensor).kind == "real"
+        tensor.abs_().add_(1.0)
+    assert observe(tensor).kind == "positive"

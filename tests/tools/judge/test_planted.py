@@ -19,6 +19,7 @@ from kernelagent.tools.judge.problem.planted import (
 )
 from kernelagent.tools.judge.problem.probes import Dropped
 from kernelagent.tools.judge.verify.single_elements import first_far_off
+from tests.tools.judge.counting import operations_of
 
 
 def seeded(seed=0):
@@ -201,3 +202,31 @@ def test_an_element_that_cancels_is_not_held_to_its_own_size():
     moved = right + torch.tensor([0.0, 1e-4], dtype=torch.float64)
     ours = torch.tensor([1e4, 5e-2])
     assert first_far_off(ours, right.float(), right, moved, 1e-3) is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "tensor"),
+    [
+        ("rows", lambda count: torch.randn(count, 16, generator=seeded())),
+        ("rows", lambda count: torch.randint(0, 99, (count, 16), generator=seeded())),
+        ("mask_shapes", lambda count: torch.rand(count, 16, generator=seeded()) < 0.5),
+        ("row_patterns", lambda count: torch.randn(count, 16, generator=seeded())),
+    ],
+)
+def test_many_rows_take_as_many_operations_as_some(kind, tensor):
+    # One by one, a hundred thousand rows would take a GPU a million launches.
+    some, many = (operations_of(lambda n=n: made(kind, tensor(n))) for n in (256, 4096))
+    assert many == some
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_rows_ascend_descend_are_shifts_of_others_or_of_another_size(seed):
+    tensor = torch.randn(24, 64, generator=seeded(seed))
+    rows = made("rows", tensor, Literals((0.5, 100.0)), seed=seed).tensors["x"]
+    steps = rows.diff(dim=1)
+    rising, falling = (steps > 0).all(1), (steps < 0).all(1)
+    assert int(rising.sum()) == 4
+    assert int(falling.sum()) == 4
+    sizes = rows.square().mean(1).sqrt()
+    assert bool((sizes > 5).any())
+    assert bool((sizes < 0.3).any())

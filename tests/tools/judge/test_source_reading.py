@@ -219,3 +219,137 @@ def test_what_nothing_calls_is_not_read():
     dead = "def get_inputs():\n    torch.manual_seed(0)\n    return [torch.randn(4)]\n"
     assert read(module("pass", top=dead)) == ()
     assert codes(module("get_inputs()", top=dead)) == {"changes_others"}
+
+
+HIDING = {
+    "a pattern": 'match "__main__":\n    case __name__:\n        pass\n',
+    "a global": 'def start():\n    global __name__\n    __name__ = "__main__"\n\n\nstart()\n',
+    "a loop": 'for __name__ in ["__main__"]:\n    pass\n',
+    "an import": "import math as __name__\n",
+    "a handler": "try:\n    pass\nexcept ValueError as __name__:\n    pass\n",
+    "the text's own names": 'globals()["__na" + "me__"] = "__main__"\n',
+}
+
+
+@pytest.mark.parametrize("first", HIDING.values(), ids=HIDING.keys())
+def test_what_runs_as_a_program_is_read_where_the_text_may_take_itself_for_one(first):
+    program = 'if __name__ == "__main__":\n    import time\n    START = time.time()\n'
+    assert read(program) == ()
+    assert "time.time()" in {remark.text for remark in read(first + program)}
+
+
+TICK = """class Tick:
+    def __init__(self, holder):
+        self.before = 0
+        holder.count = 1
+        SEEN.append(1)
+
+
+SEEN = []
+"""
+MADE_LATER = {
+    "in a call": ("Tick(self)", TICK, "pass"),
+    "under another name": ("self.kind(self)", TICK, "self.kind = Tick"),
+    "out of a list": ("self.kinds[0](self)", TICK, "self.kinds = [Tick]"),
+    "as what another derives from": ("Tock(self)", TICK + "class Tock(Tick):\n    pass\n", "pass"),
+    "by a method of the class": (
+        "Made.one(self)",
+        TICK + "class Made(Tick):\n    @classmethod\n    def one(cls, h):\n        return cls(h)\n",
+        "pass",
+    ),
+}
+
+
+@pytest.mark.parametrize(("body", "top", "init"), MADE_LATER.values(), ids=MADE_LATER.keys())
+def test_a_constructor_that_runs_in_a_call_may_keep_state(body, top, init):
+    named = {(r.code, r.text) for r in read(module(body, top=top, init=init))}
+    assert named >= {("changes_others", "holder.count = 1"), ("keeps_state", "SEEN.append(1)")}
+    assert not any("self.before" in text for _, text in named)
+
+
+def test_a_constructor_that_runs_where_the_module_is_made_keeps_no_state():
+    assert read(module("pass", top=TICK, init="self.tick = Tick(self)")) == ()
+
+
+def test_a_function_that_is_kept_as_a_value_runs_later():
+    top = "def tick():\n    SEEN.append(1)\n\n\nSEEN = []\n"
+    assert read(module("pass", top=top, init="tick()")) == ()
+    assert codes(module("self.tick()", top=top, init="self.tick = tick")) == {"keeps_state"}
+    assert codes(module("self.all[0]()", top=top, init="self.all = [tick]")) == {"keeps_state"}
+    later = "LATER = (SEEN.append(1) for _ in range(9))\n"
+    assert codes(module("pass", top=top + later, init="tick()")) == {"keeps_state"}
+
+
+def test_a_plain_attribute_with_the_name_of_a_buffer_is_state():
+    body = "self.running_mean.add_(1)"
+    kept = module(body, init="self.running_mean = torch.zeros(n)")
+    buffer = module(body, init="self.register_buffer('running_mean', torch.zeros(n))")
+    own = "    def register_buffer(self, name, value):\n        pass\n"
+    assert codes(kept) == {"keeps_state"}
+    assert read(buffer) == ()
+    assert "keeps_state" in codes(
+        module(body, init="self.register_buffer('running_mean', torch.zeros(n))", methods=own)
+    )
+    assert (
+        read(module("self.norm.running_mean.add_(1)", init="self.norm = nn.BatchNorm1d(n)")) == ()
+    )
+
+
+SWALLOWING = {
+    "a handler": "try:\n    y = x.view(3)\nexcept RuntimeError:\n    if x.shape:\n        return x\n    raise",
+    "a way out": "try:\n    y = x.view(3)\nfinally:\n    return x",
+    "a launch": "assert double[(1,)](x, x, 1, BLOCK=64) is None",
+    "an own function": "def go():\n    double[(1,)](x, x, 1, BLOCK=64)\nassert go() is None",
+    "a name": "y = x\nassert (y := x * 2) is not None",
+    "a method in place": "assert x.add_(1) is x",
+}
+
+
+@pytest.mark.parametrize("body", SWALLOWING.values(), ids=SWALLOWING.keys())
+def test_errors_that_become_answers_are_named(body):
+    assert codes(module(body)) == {"asks_where_it_runs"}
+
+
+def test_errors_that_stay_errors_are_not_named():
+    body = "try:\n    x = x.view(3)\nexcept RuntimeError as error:\n    raise ValueError('no') from error\nfinally:\n    y = 1"
+    assert read(module(body)) == ()
+    helper = "def fits(x):\n    sizes = [1]\n    return x.shape[0] in sizes\n"
+    assert read(module("assert fits(x), 'too long'", top=helper)) == ()
+
+
+QUIETING = """class Quiet:
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *raised):
+        {}
+"""
+
+
+def test_a_context_manager_that_swallows_errors_is_named():
+    body = "with Quiet():\n    assert x.is_leaf"
+    assert codes(module(body, top=QUIETING.format("return True"))) == {"asks_where_it_runs"}
+    assert read(module(body, top=QUIETING.format("return False"))) == ()
+
+
+def test_an_error_that_ends_a_loop_is_an_answer():
+    top = "class Asks:\n    def __init__(self, x):\n        self.x = x\n\n    def __getitem__(self, i):\n        if self.x.is_leaf:\n            raise IndexError\n        return i\n"
+    assert codes(module("for i in Asks(x):\n    break", top=top)) == {"asks_where_it_runs"}
+
+
+@pytest.mark.parametrize(
+    "body", ["print('here')", "import warnings\nwarnings.warn('here')", "p = print\np(1)"]
+)
+def test_what_writes_to_the_output_of_the_program_is_named(body):
+    assert codes(module(body)) == {"reaches_outside"}
+
+
+def test_printing_in_kernels_is_named():
+    text = TOP.replace("    tl.store", "    tl.device_print('x', i)\n    tl.store")
+    assert codes(text) == {"reaches_outside"}
+    assert "writes to your program's output" in NOT_JUDGED["reaches_outside"]
+
+
+def test_a_disclosure_quotes_no_characters_that_a_terminal_obeys():
+    (remark,) = read("X = open('\x1b[2K\u202e')\n")
+    assert remark.text == r"open('\x1b[2K\u202e')"

@@ -355,3 +355,12 @@ def counted_twice(x, y, n, BLOCK: tl.constexpr):
     at = tl.arange(0, BLOCK)
     for _ in range(2):
         tl.atomic_add(y + tl.load(x + row * n + at, mask=at < n, other=0), 1, mask=at < n)
+
+
+@triton.jit
+def one_product(a, b, c, PRECISION: tl.constexpr):
+    rows = tl.program_id(0) * 16 + tl.arange(0, 16)[:, None]
+    inner, cols = tl.arange(0, 32), tl.arange(0, 32)[None, :]
+    left = tl.load(a + rows * 32 + inner[None, :])
+    right = tl.load(b + inner[:, None] * 32 + cols)
+    tl.store(c + rows * 32 + cols, tl.dot(left, right, input_precision=PRECISION))

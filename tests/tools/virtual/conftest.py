@@ -31,12 +31,12 @@ def _tensor_argument(name: str, tensor: torch.Tensor) -> TensorArgument:
 
 
 @pytest.fixture(scope="session")
-def _interpreter() -> Interpreter:
+def interpreter() -> Interpreter:
     return Interpreter()
 
 
 @pytest.fixture
-def interpret(_interpreter: Interpreter) -> Callable[..., int]:
+def interpret(interpreter: Interpreter) -> Callable[..., int]:
     """`interpret(kernel, grid, *arguments, observers=(), programs=None)`, without compiling."""
 
     def run(
@@ -60,7 +60,7 @@ def interpret(_interpreter: Interpreter) -> Callable[..., int]:
             scalars={},
             constexprs={},
         )
-        return _interpreter.run(kernel, named, launch, observers=observers, programs=programs)
+        return interpreter.run(kernel, named, launch, observers=observers, programs=programs)
 
     return run
 

@@ -380,3 +380,17 @@ def test_traffic_is_the_same_when_the_cache_overflows(one_by_one, together):
     assert at_once.traffic == alone.traffic
     assert at_once.traffic.dram_store_bytes > 0
     assert at_once.tensors == alone.tensors
+
+
+@pytest.mark.parametrize(
+    ("precision", "slots"), [("tf32", 0), ("ieee", 0), ("tf32x3", 6), ("bf16x3", 8)]
+)
+def test_what_splits_the_factors_of_an_fp32_product_is_counted(
+    together: BatchedInterpreter, one_by_one: BatchedInterpreter, precision: str, slots: int
+) -> None:
+    a, b = values(48, 32), values(32, 32)
+    named = {"a": a, "b": b, "c": torch.zeros(48, 32), "PRECISION": precision}
+    seen = both(together, one_by_one, kernels.one_product, (3,), named=named)
+    # Three programs, each with a tile of 16 x 32 and an inner dimension of 32.
+    expected = 3 * (slots * (16 + 32) * 32 + 3 * 16 * 32) if slots else 0
+    assert [item.traffic.split_slots for item in seen] == [expected, expected]

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from kernelagent.tools.judge.envelope.settings import settings_of, tied_in
 from kernelagent.tools.judge.problem.context import JudgeContext
 from kernelagent.tools.judge.problem.describe import literal
 from kernelagent.tools.judge.problem.dynamic import Dynamic, Place
@@ -44,6 +45,11 @@ def verified(
     }
     if torch.get_default_dtype() is not torch.float32:
         result["default_dtype"] = name_of(torch.get_default_dtype())
+    if torch.get_float32_matmul_precision() != "highest":
+        result["float32_matmul_precision"] = torch.get_float32_matmul_precision()
+    result["attributes"] = settings_of(context.module_at_full_size)
+    if tied := tied_in(context.module_at_full_size):
+        result["tied"] = tied
     if declared is not None:
         result["declared"] = declared
     return result

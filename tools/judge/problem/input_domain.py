@@ -6,11 +6,12 @@ simplexes stay simplexes. What is looked at is one tensor as the user's generato
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass
 from typing import Literal
 
 import torch
+from torch.utils.weak import WeakTensorKeyDictionary
 
 Tensors = Mapping[str, torch.Tensor]
 Kind = Literal[
@@ -54,9 +55,24 @@ class Domain:
         return self.low >= 0 and self.high > 0
 
 
+_SEEN: MutableMapping[torch.Tensor, tuple[int, Domain]] = WeakTensorKeyDictionary()
+"""What was observed of each tensor that lives, and the version of its values."""
+
+
 def observe(tensor: torch.Tensor) -> Domain:
-    """Describe the values of `tensor`; looks at all of them."""
-    values = tensor.detach()
+    """Describe the values of `tensor`; looks at all of them, once for as long as they stay the same.
+
+    Each probe of a trial asks it of the same draw, at each of its degrees of freedom.
+    """
+    if tensor.is_inference():
+        return _observed(tensor.detach())
+    known = _SEEN.get(tensor)
+    if known is None or known[0] != tensor._version:
+        known = _SEEN[tensor] = tensor._version, _observed(tensor.detach())
+    return known[1]
+
+
+def _observed(values: torch.Tensor) -> Domain:
     if values.numel() == 0 or values.is_complex():
         return Domain("fixed" if values.numel() == 0 else "real", scale=_complex_scale(values))
     if values.dtype == torch.bool:
@@ -192,16 +208,18 @@ def _observe_integer(values: torch.Tensor) -> Domain:
 
 def _observe_floating(values: torch.Tensor) -> Domain:
     wide = values.to(torch.float64 if values.dtype == torch.float64 else torch.float32)
-    finite = wide[wide.isfinite()]
+    all_finite = bool(wide.isfinite().all())
+    finite = wide.reshape(-1) if all_finite else wide[wide.isfinite()]
     if finite.numel() == 0:
         return Domain("fixed")
-    low, high = float(finite.amin()), float(finite.amax())
-    scale = float(finite.to(torch.float64).square().mean().sqrt())
+    low, high = (float(end) for end in finite.aminmax())
+    norm = torch.linalg.vector_norm(finite, dtype=torch.float64)
+    scale = float(norm) / finite.numel() ** 0.5
     if _is_additive_mask(wide, low, high):
         return Domain("fixed", low=low, high=high, scale=scale)
     kind: Kind = "real"
     dim = -1
-    if (result := _simplex(wide, low, high)) is not None:
+    if all_finite and (result := _simplex(wide, low, high)) is not None:
         kind, dim = result
     elif _is_discrete(finite, low, high):
         kind = "fixed" if _pattern(wide != 0) != "none" else "observed"
@@ -240,8 +258,10 @@ def _pattern(marked: torch.Tensor) -> Pattern:
 
 
 def _is_additive_mask(values: torch.Tensor, low: float, high: float) -> bool:
+    if high != 0:
+        return False
     blocked = (values == -torch.inf) | (values <= _MASK_LEVEL)
-    return high == 0 and bool(blocked.any()) and bool((blocked | (values == 0)).all())
+    return bool(blocked.any()) and bool((blocked | (values == 0)).all())
 
 
 def _is_discrete(finite: torch.Tensor, low: float, high: float) -> bool:
@@ -259,7 +279,7 @@ def _is_bounded_away(low: float, high: float, count: int) -> bool:
 
 
 def _simplex(values: torch.Tensor, low: float, high: float) -> tuple[Kind, int] | None:
-    if low == high or not bool(values.isfinite().all()):
+    if low == high:
         return None
     for dim in (-1, 1):
         if values.dim() <= max(dim, 0) or values.shape[dim] < 2:

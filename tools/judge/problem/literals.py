@@ -9,10 +9,12 @@ import ast
 import math
 import operator
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
+
+from kernelagent.domain.parsing import parse
 
 _MOST = 48
 """Numbers that are looked at: the values of a probe have to find room in its tensors."""
@@ -69,10 +71,9 @@ def _is_usable(number: Number) -> bool:
 @lru_cache(maxsize=8)
 def _numbers(source: str) -> tuple[Number, ...]:
     result: dict[Number, None] = {}
-    for node in ast.walk(_parsed(source)):
-        value = _value(node)
-        if value is None:
-            continue
+    tree, values = _values(source)
+    # The whole of an expression before its parts.
+    for value in (values[node] for node in ast.walk(tree) if node in values):
         result[value] = None
         if isinstance(value, int) and _FEWEST_BITS <= value < 1 << 32:
             result[struct.unpack("<f", struct.pack("<I", value))[0]] = None
@@ -81,50 +82,58 @@ def _numbers(source: str) -> tuple[Number, ...]:
 
 
 def _remainders(source: str) -> Iterator[tuple[int, int]]:
-    for node in ast.walk(_parsed(source)):
+    tree, values = _values(source)
+    for node in ast.walk(tree):
         if not isinstance(node, ast.Compare) or len(node.comparators) != 1:
             continue
         for divided, other in ((node.left, node.comparators[0]), (node.comparators[0], node.left)):
             if isinstance(divided, ast.BinOp) and isinstance(divided.op, ast.Mod):
-                by, left = _value(divided.right), _value(other)
+                by, left = values.get(divided.right), values.get(other)
                 if isinstance(by, int) and isinstance(left, int) and 0 <= left < by and by > 1:
                     yield by, left
 
 
+@lru_cache(maxsize=8)
+def _values(source: str) -> tuple[ast.AST, dict[ast.AST, Number]]:
+    """The tree, and the number of each of its expressions of constants."""
+    tree, values = _parsed(source), dict[ast.AST, Number]()
+    # Parts before what they are parts of, each once: expressions may be thousands deep.
+    for node in reversed(list(ast.walk(tree))):
+        try:
+            value = _computed(node, values)
+        except (ArithmeticError, ValueError, TypeError):
+            continue
+        # Longer integers are tables and bytes, and no double holds them.
+        if (isinstance(value, int) and value.bit_length() < _LARGEST_POWER) or (
+            isinstance(value, float) and math.isfinite(value)
+        ):
+            values[node] = value
+    return tree, values
+
+
 def _parsed(source: str) -> ast.AST:
     try:
-        return ast.parse(source)
-    except (SyntaxError, ValueError):
+        return parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        # Deeper than Python itself can read: nothing of it will run.
         return ast.Module([], [])
 
 
-def _value(node: ast.AST) -> Number | None:
-    """The number that an expression of constants is; None for all others."""
-    try:
-        value = _computed(node)
-    except (ArithmeticError, ValueError, TypeError):
-        return None
-    if isinstance(value, int):
-        # Longer ones are tables and bytes, and no double holds them.
-        return value if value.bit_length() < _LARGEST_POWER else None
-    return value if isinstance(value, float) and math.isfinite(value) else None
-
-
-def _computed(node: ast.AST) -> Number | None:
+def _computed(node: ast.AST, values: Mapping[ast.AST, Number]) -> Number | None:
     match node:
         case ast.Constant(value=bool()):
             return None
         case ast.Constant(value=int() | float() as value):
             return value
         case ast.UnaryOp(op=ast.USub() | ast.UAdd() as sign, operand=operand):
-            inner = _computed(operand)
+            inner = values.get(operand)
             return -inner if inner is not None and isinstance(sign, ast.USub) else inner
         case ast.BinOp(left=left, op=op, right=right) if type(op) in _BINARY:
-            return _combined(_BINARY[type(op)], _computed(left), _computed(right))
+            return _combined(_BINARY[type(op)], values.get(left), values.get(right))
         case ast.Attribute(attr=name) if name in _NAMED:
             return _NAMED[name]
         case ast.Call(func=function, args=arguments, keywords=[]):
-            return _called(function, arguments)
+            return _called(function, arguments, values)
     return None
 
 
@@ -141,7 +150,9 @@ def _combined(
     return value if isinstance(value, int | float) else None
 
 
-def _called(function: ast.expr, arguments: list[ast.expr]) -> Number | None:
+def _called(
+    function: ast.expr, arguments: list[ast.expr], values: Mapping[ast.AST, Number]
+) -> Number | None:
     """`float("1e5")`, `float.fromhex("0x1p-3")`, `int("ff", 16)`, `tl.constexpr(3)`, `math.sqrt(2.0)`."""
     name = function.attr if isinstance(function, ast.Attribute) else ""
     name = function.id if isinstance(function, ast.Name) else name
@@ -151,11 +162,11 @@ def _called(function: ast.expr, arguments: list[ast.expr]) -> Number | None:
     if name == "float" and texts:
         return float(texts[0])
     if name == "int" and texts:
-        base = _computed(arguments[1]) if len(arguments) == 2 else 10
+        base = values.get(arguments[1]) if len(arguments) == 2 else 10
         return int(texts[0], base) if isinstance(base, int) else None
     if len(arguments) != 1 or name not in ("float", "int", "constexpr", "sqrt", "exp", "log"):
         return None
-    value = _computed(arguments[0])
+    value = values.get(arguments[0])
     if value is None or name in ("float", "constexpr"):
         return value
     of: Callable[[Number], Number] = int if name == "int" else getattr(math, name)

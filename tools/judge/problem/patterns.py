@@ -14,13 +14,23 @@ import torch
 from kernelagent.tools.judge.problem.input_domain import Domain, fresh_values
 
 Draw = torch.Generator
-Row = Callable[[torch.Tensor, Draw], torch.Tensor]
-"""`(a natural row, at most 1-d, float32 or wider; generator) -> a row of about its scale`."""
+_FEW = 8
+Rows = Callable[[torch.Tensor, Draw], torch.Tensor]
+"""`(natural rows, 2-d, float32 or wider; generator) -> as many rows of about their scale`.
+
+Of all rows at once: an input may have a hundred thousand, and one by one each would cost a GPU several launches.
+"""
 
 
 def below(count: int, draw: Draw) -> int:
     """A number from 0 to `count` - 1."""
     return int(torch.randint(count, (), generator=draw))
+
+
+def _places(rows: torch.Tensor, count: int, draw: Draw) -> torch.Tensor:
+    """So many columns of each row."""
+    size = (rows.shape[0], count)
+    return torch.randint(rows.shape[1], size, generator=draw, device=draw.device).to(rows.device)
 
 
 def _chance(like: torch.Tensor, share: float, draw: Draw) -> torch.Tensor:
@@ -29,99 +39,110 @@ def _chance(like: torch.Tensor, share: float, draw: Draw) -> torch.Tensor:
     return drawn.to(like.device)
 
 
-def _rms(row: torch.Tensor) -> torch.Tensor:
-    return row.square().mean().sqrt().clamp_min(torch.finfo(row.dtype).tiny)
+def _rms(rows: torch.Tensor) -> torch.Tensor:
+    """Of each row."""
+    least = torch.finfo(rows.dtype).tiny
+    return rows.square().mean(-1, keepdim=True).sqrt().clamp_min(least)
 
 
-def one_place(row: torch.Tensor, draw: Draw) -> torch.Tensor:
-    """Zeros but for a one somewhere."""
-    result = torch.zeros_like(row)
-    result.reshape(-1)[below(row.numel(), draw)] = 1.0
+def _a_place_in_each(rows: torch.Tensor, draw: Draw) -> torch.Tensor:
+    return torch.zeros_like(rows).scatter(1, _places(rows, 1, draw), 1.0)
+
+
+def _few_places(rows: torch.Tensor, draw: Draw) -> torch.Tensor:
+    at = _places(rows, _FEW, draw)
+    counts = torch.randint(_FEW, (rows.shape[0], 1), generator=draw, device=draw.device)
+    within = torch.arange(_FEW, device=rows.device) <= counts.to(rows.device)
+    at = torch.where(within, at, at[:, :1])
+    return torch.zeros_like(rows).scatter(1, at, rows.gather(1, at))
+
+
+def _signs(rows: torch.Tensor, draw: Draw) -> torch.Tensor:
+    return torch.where(_chance(rows, 0.5, draw), 1.0, -1.0).to(rows) * _rms(rows)
+
+
+def _alternating(rows: torch.Tensor, draw: Draw) -> torch.Tensor:
+    signs = 1.0 - 2.0 * (torch.arange(rows.shape[1], device=rows.device) % 2)
+    return rows.abs() * signs.to(rows)
+
+
+def _halves_alike(rows: torch.Tensor, draw: Draw) -> torch.Tensor:
+    result = rows.clone()
+    half = rows.shape[1] // 2
+    result[:, half : 2 * half] = rows[:, :half]
     return result
 
 
-def _few_places(row: torch.Tensor, draw: Draw) -> torch.Tensor:
-    result = torch.zeros_like(row)
-    for _ in range(1 + below(8, draw)):
-        at = below(row.numel(), draw)
-        result.reshape(-1)[at] = row.reshape(-1)[at]
+def _palindrome(rows: torch.Tensor, draw: Draw) -> torch.Tensor:
+    result = rows.clone()
+    half = rows.shape[1] // 2
+    result[:, rows.shape[1] - half :] = rows[:, :half].flip(1)
     return result
 
 
-def _signs(row: torch.Tensor, draw: Draw) -> torch.Tensor:
-    return torch.where(_chance(row, 0.5, draw), 1.0, -1.0).to(row) * _rms(row)
+def evenly_spaced(first: torch.Tensor, last: torch.Tensor, count: int) -> torch.Tensor:
+    """Rows of `count` numbers between the two of each row, ends included."""
+    share = torch.linspace(0.0, 1.0, count, dtype=first.dtype, device=first.device)
+    return torch.lerp(first, last, share.expand(first.shape[0], count))
 
 
-def _alternating(row: torch.Tensor, draw: Draw) -> torch.Tensor:
-    signs = 1.0 - 2.0 * (torch.arange(row.numel(), device=row.device) % 2)
-    return row.abs() * signs.to(row).reshape(row.shape)
-
-
-def _halves_alike(row: torch.Tensor, draw: Draw) -> torch.Tensor:
-    flat = row.reshape(-1).clone()
-    half = flat.numel() // 2
-    flat[half : 2 * half] = flat[:half]
-    return flat.reshape(row.shape)
-
-
-def _palindrome(row: torch.Tensor, draw: Draw) -> torch.Tensor:
-    flat = row.reshape(-1).clone()
-    half = flat.numel() // 2
-    flat[flat.numel() - half :] = flat[:half].flip(0)
-    return flat.reshape(row.shape)
-
-
-def _evenly_spaced(row: torch.Tensor, draw: Draw) -> torch.Tensor:
-    ends = float(row.min()), float(row.max())
-    return torch.linspace(*ends, row.numel(), device=row.device).to(row).reshape(row.shape)
-
-
-_ANYWHERE: tuple[Row, ...] = (
-    lambda row, draw: torch.zeros_like(row),
-    lambda row, draw: torch.ones_like(row),
-    lambda row, draw: torch.full_like(row, float(row.reshape(-1)[0])),
-    lambda row, draw: torch.where(_chance(row, 0.8, draw), 0.0, row),
-    lambda row, draw: row.clamp_min(0.0),
-    lambda row, draw: row.abs(),
-    lambda row, draw: -row.abs(),
-    lambda row, draw: torch.sigmoid(row / _rms(row)),
-    lambda row, draw: (2 * row / _rms(row)).round(),
-    lambda row, draw: (row > 0).to(row),
+_ANYWHERE: tuple[Rows, ...] = (
+    lambda rows, draw: torch.zeros_like(rows),
+    lambda rows, draw: torch.ones_like(rows),
+    lambda rows, draw: rows[:, :1].expand_as(rows),
+    lambda rows, draw: torch.where(_chance(rows, 0.8, draw), 0.0, rows),
+    lambda rows, draw: rows.clamp_min(0.0),
+    lambda rows, draw: rows.abs(),
+    lambda rows, draw: -rows.abs(),
+    lambda rows, draw: torch.sigmoid(rows / _rms(rows)),
+    lambda rows, draw: (2 * rows / _rms(rows)).round(),
+    lambda rows, draw: (rows > 0).to(rows),
     _signs,
-    lambda row, draw: row.to(torch.bfloat16).to(row),
+    lambda rows, draw: rows.to(torch.bfloat16).to(rows),
 )
-"""For rows and for whole tensors."""
-ROWS: tuple[Row, ...] = (
+"""For rows and for whole tensors, which are then one row."""
+ROWS: tuple[Rows, ...] = (
     *_ANYWHERE,
-    one_place,
+    _a_place_in_each,
     _few_places,
     _alternating,
     _halves_alike,
     _palindrome,
-    _evenly_spaced,
-    lambda row, draw: row / (_rms(row) * row.numel() ** 0.5),
-    lambda row, draw: torch.softmax(row / _rms(row), -1),
-    lambda row, draw: row - row.mean(),
-    lambda row, draw: (row / _rms(row) * 4).round() / 4,
+    lambda rows, draw: evenly_spaced(
+        rows.amin(1, keepdim=True), rows.amax(1, keepdim=True), rows.shape[1]
+    ),
+    lambda rows, draw: rows / (_rms(rows) * rows.shape[1] ** 0.5),
+    lambda rows, draw: torch.softmax(rows / _rms(rows), -1),
+    lambda rows, draw: rows - rows.mean(-1, keepdim=True),
+    lambda rows, draw: (rows / _rms(rows) * 4).round() / 4,
 )
-WHOLE: tuple[Row, ...] = (
-    *_ANYWHERE,
-    lambda all_rows, draw: all_rows[:1].expand_as(all_rows),
-    lambda all_rows, draw: all_rows[..., :1].expand_as(all_rows),
+
+
+def _as_one_row(change: Rows) -> Rows:
+    return lambda values, draw: change(values.reshape(1, -1), draw).reshape(values.shape)
+
+
+one_place = _as_one_row(_a_place_in_each)
+"""Zeros but for a one somewhere, in a tensor of any shape."""
+WHOLE: tuple[Rows, ...] = (
+    *map(_as_one_row, _ANYWHERE),
+    lambda values, draw: values[:1].expand_as(values),
+    lambda values, draw: values[..., :1].expand_as(values),
 )
 
 
 def in_rows(values: torch.Tensor, draw: Draw, turn: int) -> torch.Tensor:
-    """Each row by the next of `ROWS`, some as another row is; few rows see few of them."""
+    """Each row by the next of `ROWS`, some as another row is, some as they are; few rows see few of them."""
     rows = values.reshape(-1, values.shape[-1]) if values.dim() > 1 else values.reshape(1, -1)
     rows = rows.clone()
-    order = torch.randperm(len(rows), generator=draw).tolist()
-    for number, at in enumerate(order):
-        kind = (turn + number) % (len(ROWS) + 2)
-        if kind < len(ROWS):
-            rows[at] = ROWS[kind](rows[at], draw)
-        elif kind == len(ROWS):
-            rows[at] = rows[order[number - 1]]
+    order = torch.randperm(len(rows), generator=draw).to(rows.device)
+    kinds = len(ROWS) + 2
+    for kind, change in enumerate(ROWS):
+        at = order[(kind - turn) % kinds :: kinds]
+        if at.numel():
+            rows[at] = change(rows[at], draw)
+    copied = slice((len(ROWS) - turn) % kinds, None, kinds)
+    rows[order[copied]] = rows[order.roll(1)[copied]]
     return rows.reshape(values.shape)
 
 

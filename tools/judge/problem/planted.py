@@ -56,6 +56,7 @@ _ILL_UNITS = 25.0
 _WEIGHTS: tuple[tuple[bool, float], ...] = ((True, 1e3), (True, 10.0), (False, 10.0))
 """Whether planted weights may have any sign, and their largest magnitude: beyond, one hides all others."""
 _CHUNK = 512
+_FEW = 8
 _SHARE = 8
 """At most one element in so many is planted."""
 _FREE = ("real", "positive")
@@ -253,15 +254,16 @@ class _Reach:
         row_of = [at * rows // len(numbers) for at in range(len(numbers))]
         # One of each row, drawn, stands at its beginning: that is where a key is read.
         ahead = {row_of[at]: at for at in self._shuffled(len(numbers))}
-        taken: set[int] = set()
+        taken: dict[int, float] = {}
         for at, number in enumerate(numbers):
             for time in range(twice):
                 begins = ahead[row_of[at]] == at and time == 0
                 place = (row_of[at] + time) * columns + (0 if begins else self._below(columns))
                 while place in taken:
                     place = (place + 1) % flat.numel()
-                taken.add(place)
-                flat[place] = number
+                taken[place] = number
+        places = torch.tensor(list(taken), dtype=torch.int64)
+        flat[places.to(flat.device)] = torch.tensor(list(taken.values())).to(flat)
         return shaped_like(flat.reshape(tensor.shape), tensor, domain)
 
     def _numbers(self, tensor: torch.Tensor, domain: Domain) -> tuple[list[float], list[float]]:
@@ -302,26 +304,33 @@ class _Reach:
         """Rows that ascend, descend, are shifts of others, or lie beside one of the numbers in size."""
         flat = _flat(tensor)
         rows = flat.reshape(-1, tensor.shape[-1]) if tensor.dim() > 1 else flat.reshape(1, -1)
-        order = self._shuffled(len(rows))
-        ordered, banded = order[: max(1, len(rows) // 2)], sorted(order[len(rows) // 2 :])
-        for at, row in enumerate(ordered):
-            kind = at % 3 if len(rows) > 1 else self._below(2)
-            if kind == 2:
-                by = self._below(rows.shape[1])
-                rows[row] = rows[order[(at + 1) % len(rows)]].roll(by)
-                continue
-            rising = rows[row].sort().values
-            if bool((rising.diff() <= 0).any()):
-                # A row with a tie does not ascend strictly; draws of 16 bits have many, others a few.
-                rising = torch.linspace(float(rising[0]), float(rising[-1]), rows.shape[1])
-            rows[row] = rising if kind == 0 else rising.flip(0)
+        order = torch.randperm(len(rows), generator=self.generator).to(rows.device)
+        ordered, banded = order[: max(1, len(rows) // 2)], order[len(rows) // 2 :].sort().values
+        kinds = torch.arange(len(ordered), device=rows.device)[:, None] % 3
+        if len(rows) == 1:
+            kinds.fill_(self._below(2))
+        rising = _strictly(rows[ordered].sort(-1).values)
+        shifted = self._shifted(rows[order.roll(-1)[: len(ordered)]])
+        rows[ordered] = torch.where(
+            kinds == 0, rising, torch.where(kinds == 1, rising.flip(-1), shifted)
+        )
         sizes = self._sizes_of_rows(tensor, domain, len(banded)) if len(rows) > 1 else []
-        for row, size in zip(banded, sizes, strict=False):
-            rows[row] *= size / (domain.scale or 1.0)
+        factors = torch.tensor(sizes, dtype=rows.dtype, device=rows.device) / (domain.scale or 1.0)
+        rows[banded[: len(sizes)]] *= factors[:, None]
         values = rows.reshape(tensor.shape)
         if self.freedom != "any" and domain.nonnegative:
             values = values.abs()
         return shaped_like(values, tensor, domain)
+
+    def _shifted(self, rows: torch.Tensor) -> torch.Tensor:
+        """Each row rolled by a number of its own."""
+        columns = torch.arange(rows.shape[1], device=rows.device)
+        return rows.gather(1, (columns - self._each_below(rows)) % rows.shape[1])
+
+    def _each_below(self, rows: torch.Tensor) -> torch.Tensor:
+        """One of its places for each row."""
+        drawn = torch.randint(rows.shape[1], (len(rows), 1), generator=self.generator)
+        return drawn.to(rows.device)
 
     def _sizes_of_rows(self, tensor: torch.Tensor, domain: Domain, count: int) -> list[float]:
         if self.freedom == "range" or domain.kind == "positive":
@@ -343,36 +352,31 @@ class _Reach:
 
     def _integers_in_order(self, tensor: torch.Tensor) -> torch.Tensor:
         rows = _rows_of(tensor.detach().clone())
-        start = self._below(3)
-        for at in range(len(rows)):
-            kind = (at + start) % 4
-            if kind == 0:
-                rows[at] = int(rows[at, self._below(rows.shape[1])])
-            elif kind < 3:
-                rows[at] = rows[at].sort(descending=kind == 2).values
-        return rows.reshape(tensor.shape)
+        kinds = self._kinds(rows, 4, self._below(3))
+        rising = rows.sort(-1).values
+        alike = rows.gather(1, self._each_below(rows)).expand_as(rows)
+        made = torch.where(kinds == 1, rising, torch.where(kinds == 2, rising.flip(-1), rows))
+        return torch.where(kinds == 0, alike, made).reshape(tensor.shape)
 
     def _shaped_masks(self, tensor: torch.Tensor) -> torch.Tensor:
         """Rows with one place, with one missing, beginnings, ends and bands; few places among them."""
         rows = _rows_of(torch.zeros_like(tensor, memory_format=torch.contiguous_format))
         width = rows.shape[1]
+        kinds = self._kinds(rows, 5, self._below(5))
         at = torch.arange(width, device=tensor.device)
-        start = self._below(5)
-        for number in range(len(rows)):
-            most = width if self._below(2) else min(width, 8)
-            count, place = 1 + self._below(most), self._below(width)
-            kind = (number + start) % 5
-            if kind == 0:
-                rows[number] = at == place
-            elif kind == 1:
-                rows[number] = at != place if width > 1 else True
-            elif kind == 2:
-                rows[number] = at < count
-            elif kind == 3:
-                rows[number] = at >= width - count
-            else:
-                rows[number] = (at >= place) & (at < place + count)
-        return rows.reshape(tensor.shape)
+        place, many, few = map(self._each_below, (rows, rows, rows[:, :_FEW]))
+        count = 1 + torch.where(self._each_below(rows[:, :2]) == 0, few, many)
+        band = (at >= place) & (at < place + count)
+        one, missing = at == place, (at != place) | (width == 1)
+        by_kind = (one, missing, at < count, at >= width - count, band)
+        made = rows
+        for kind, values in enumerate(by_kind):
+            made = torch.where(kinds == kind, values, made)
+        return made.reshape(tensor.shape)
+
+    def _kinds(self, rows: torch.Tensor, count: int, start: int) -> torch.Tensor:
+        """One of so many kinds for each row, in turn."""
+        return (torch.arange(len(rows), device=rows.device)[:, None] + start) % count
 
     def _below(self, count: int) -> int:
         return int(torch.randint(count, (), generator=self.generator))
@@ -410,6 +414,13 @@ def _flat(tensor: torch.Tensor) -> torch.Tensor:
     return values.reshape(-1)
 
 
+def _strictly(rising: torch.Tensor) -> torch.Tensor:
+    """Sorted rows; evenly spaced where there is a tie: draws of 16 bits have many, others a few."""
+    tied = (rising.diff(dim=-1) <= 0).any(-1, keepdim=True)
+    even = patterns.evenly_spaced(rising[:, :1], rising[:, -1:], rising.shape[1])
+    return torch.where(tied, even, rising)
+
+
 def _rows_of(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.reshape(-1, tensor.shape[-1]) if tensor.numel() else tensor.reshape(0, 1)
 
@@ -418,7 +429,9 @@ def _rounded(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     """Each element one unit roundoff up or down."""
     if not tensor.is_floating_point():
         return tensor
-    drawn = torch.randint(0, 2, tensor.shape, generator=generator, device=generator.device)
+    drawn = torch.randint(
+        0, 2, tensor.shape, generator=generator, device=generator.device, dtype=torch.int8
+    )
     signs = (2 * drawn - 1).to(device=tensor.device, dtype=torch.float64)
     return tensor.to(torch.float64) * (1 + unit_roundoff(tensor.dtype) * signs)
 

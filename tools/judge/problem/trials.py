@@ -299,8 +299,8 @@ def _of_source(
     sequel: Sequel | None,
 ) -> Iterator[Trial | Dropped]:
     natural = draw(source, constant=constant)
-    scale = compare.scales_of(oracle.in_float64_or_eager(natural))
-    usual = share_nonfinite(oracle.in_float64_or_eager(natural))
+    right = oracle.in_float64_or_eager(natural)
+    scale, usual = compare.scales_of(right), share_nonfinite(right)
     kinds = {
         n: t.dtype for n, t in compare.leaves(oracle.eager(natural)) if _has_range_of_float32(t)
     }

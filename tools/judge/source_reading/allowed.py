@@ -62,12 +62,12 @@ xavier_normal_ xavier_uniform_ zeros_
 _LANGUAGE = """
 PropagateNan abs add advance arange argmax argmin associative_scan assume atomic_add atomic_and atomic_cas atomic_load atomic_max
 atomic_min atomic_or atomic_store atomic_xchg atomic_xor bfloat16 block_type broadcast broadcast_to cast cat cdiv ceil clamp constexpr
-cos cumprod cumsum debug_barrier device_assert device_print div_rn dot dot_scaled dtype erf exp exp2 expand_dims fdiv flip float16
+cos cumprod cumsum debug_barrier device_assert div_rn dot dot_scaled dtype erf exp exp2 expand_dims fdiv flip float16
 float32 float64 float8e4b15 float8e4b8 float8e4nv float8e5 float8e5b16 floor fma full gather histogram int1 int16 int32 int64 int8
 interleave join load load_tensor_descriptor log log2 make_block_ptr make_tensor_descriptor map_elementwise max max_constancy
 max_contiguous maximum min minimum mul multiple_of num_programs pair_uniform_to_normal permute philox philox_impl pi32_t pointer_type
 program_id rand rand4x randint randint4x randn randn4x random range ravel reduce reduce_or reshape rsqrt sigmoid sin slice softmax sort
-split sqrt sqrt_rn squeeze static_assert static_print static_range store store_tensor_descriptor sub sum swizzle2d tensor
+split sqrt sqrt_rn squeeze static_assert static_range store store_tensor_descriptor sub sum swizzle2d tensor
 tensor_descriptor tensor_descriptor_type to_tensor topk trans tuple tuple_type uint16 uint32 uint64 uint8 uint_to_uniform_float umulhi
 unsqueeze view void where xor_sum zeros zeros_like tanh pow fmod
 """
@@ -129,7 +129,6 @@ MEMBERS: Mapping[str, frozenset[str]] = {
     "torch.jit": _names("ignore unused"),
     "torch.library": _names("custom_op triton_op wrap_triton"),
     "torch.profiler": _names("record_function"),
-    "warnings": _names("warn"),
     "math": _MATH,
     "typing": _names(_TYPING),
     "collections": _names("OrderedDict defaultdict deque namedtuple"),
@@ -150,7 +149,7 @@ MODULES: frozenset[str] = frozenset(MEMBERS)
 
 BUILTINS: frozenset[str] = _names("""
 abs all any bool bytearray bytes callable complex dict divmod enumerate filter float format frozenset int isinstance iter len list map max min
-object pow print property range repr reversed round set slice sorted staticmethod str sum super tuple zip classmethod
+object pow property range repr reversed round set slice sorted staticmethod str sum super tuple zip classmethod
 None True False Ellipsis NotImplemented
 ArithmeticError AssertionError AttributeError Exception ImportError IndexError KeyError ModuleNotFoundError NotImplementedError
 OverflowError RuntimeError StopIteration TypeError ValueError ZeroDivisionError

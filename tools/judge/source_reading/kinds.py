@@ -27,8 +27,8 @@ NOT_JUDGED: Mapping[Code, str] = {
     "keeps_state": "that stays from call to call; what it does after more calls, or other ones, than were made was not judged",
     "asks_where_it_runs": "the answer may be another in your program than while it was judged or estimated; what it does then was not "
     "judged",
-    "reaches_outside": "that is not known to this reading as part of computing a result; what it reads, writes or leaves behind was "
-    "not judged",
+    "reaches_outside": "that is not known to this reading as part of computing a result, or writes to your program's output; what it "
+    "reads, writes or leaves behind was not judged",
     "values_on_host": "that takes values to the host; what it decides by other values, and how long a GPU is waited for, was not "
     "judged",
     "asks_device_properties": "its result and its speed on a GPU with other properties were not judged",
@@ -111,6 +111,10 @@ _PATHS: tuple[tuple[str, Code], ...] = (
     ("torch._C", "unreadable"),
     ("torch", "asks_where_it_runs"),
     ("triton.set_allocator", "changes_others"),
+    ("triton.language.device_print", "reaches_outside"),
+    ("triton.language.static_print", "reaches_outside"),
+    ("triton.language.core.device_print", "reaches_outside"),
+    ("triton.language.core.static_print", "reaches_outside"),
     ("triton.language.inline_asm_elementwise", "unreadable"),
     ("triton.language.target_info", "asks_where_it_runs"),
     ("triton", "asks_where_it_runs"),
@@ -173,7 +177,7 @@ _CHANGING = (
 _BUILTINS: Mapping[Code, str] = {
     "unreadable": "eval exec compile __import__ globals locals vars dir getattr setattr delattr hasattr type memoryview super __build_class__ "
     "__builtins__ __loader__ __spec__ breakpoint object bytearray",
-    "reaches_outside": "open input",
+    "reaches_outside": "open input print",
     "keeps_state": "next",
     "asks_where_it_runs": "id hash __name__ __file__ __package__ __debug__ isinstance callable issubclass",
 }

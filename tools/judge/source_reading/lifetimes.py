@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from kernelagent.tools.judge.source_reading.constructing import at_construction
 from kernelagent.tools.judge.source_reading.names import (
     Binding,
     Function,
@@ -17,7 +18,6 @@ from kernelagent.tools.judge.source_reading.names import (
     Scope,
 )
 
-_CONSTRUCTORS = frozenset({"__init__", "__post_init__"})
 _FRESH_BUILTINS = frozenset(
     "list dict set tuple sorted range zip enumerate map filter reversed iter str int float bool len max min sum frozenset".split()
 )
@@ -32,7 +32,8 @@ _FOLLOWED_MAKERS = frozenset(
         "triton.next_power_of_2",
     }
 )
-_FOLLOWED_BUFFERS = frozenset({"running_mean", "running_var", "num_batches_tracked"})
+_OF_BATCH_NORM = frozenset({"running_mean", "running_var", "num_batches_tracked"})
+"""Buffers that torch's own layers register."""
 
 
 @dataclass(frozen=True)
@@ -129,7 +130,7 @@ class Lifetimes:
     def is_followed(self, node: ast.expr) -> bool:
         """A registered buffer: what a call does to it is compared with the reference."""
         attributes = [n.attr for n in ast.walk(node) if isinstance(n, ast.Attribute)]
-        return any(name in self.followed or name in _FOLLOWED_BUFFERS for name in attributes)
+        return any(name in self.followed for name in attributes)
 
     def _all_fresh(self, name: str, home: Scope, seen: frozenset[int]) -> bool:
         bindings = home.bindings[name]
@@ -154,11 +155,12 @@ def lifetimes(tree: ast.Module, names: Names) -> Lifetimes:
     callers: dict[str, set[int]] = defaultdict(set)
     functions: dict[int, Function] = {}
     _references(tree, 0, callers, functions)
+    followed = frozenset() if "register_buffer" in names.attributes else frozenset(_followed(tree))
     return Lifetimes(
         names,
-        at_construction=frozenset(_at_construction(callers, functions)),
+        at_construction=at_construction(tree),
         never_runs=frozenset(_never_runs(tree, callers)),
-        followed=frozenset(_followed(tree)),
+        followed=followed | frozenset(_of_batch_norm(names)),
     )
 
 
@@ -186,6 +188,14 @@ def _followed(tree: ast.Module) -> Iterator[str]:
                     yield name.value
 
 
+def _of_batch_norm(names: Names) -> Iterator[str]:
+    """Those of its buffers whose names the text gives to nothing else: a plain attribute is compared with nothing."""
+    for name in _OF_BATCH_NORM:
+        bound = (b for b, _ in names.attributes.get(name, ()))
+        if all(isinstance(b, ast.Attribute) and b.attr == name for b in bound):
+            yield name
+
+
 def _never_runs(tree: ast.Module, callers: Mapping[str, set[int]]) -> Iterator[int]:
     for node in tree.body:
         match node:
@@ -201,25 +211,6 @@ def _never_runs(tree: ast.Module, callers: Mapping[str, set[int]]) -> Iterator[i
                 orelse=[],
             ):
                 yield id(node)
-
-
-def _at_construction(
-    callers: Mapping[str, set[int]], functions: Mapping[int, Function]
-) -> set[int]:
-    """Constructors, and functions that nothing else calls."""
-    result = {0} | {i for i, f in functions.items() if getattr(f, "name", "") in _CONSTRUCTORS}
-    grown = True
-    while grown:
-        more = {
-            i
-            for i, f in functions.items()
-            if isinstance(f, ast.FunctionDef)
-            and callers[f.name]
-            and callers[f.name] <= result | {i}
-        }
-        grown = not more <= result
-        result |= more
-    return result - {0}
 
 
 def _references(

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 
 from kernelagent.domain.evaluation import Disclosure
 from kernelagent.domain.parsing import parse
 from kernelagent.tools.judge.source_reading.kinds import NOT_JUDGED, Code, Remark, in_order
-from kernelagent.tools.judge.source_reading.lifetimes import lifetimes
-from kernelagent.tools.judge.source_reading.names import TooIntricate, collect
+from kernelagent.tools.judge.source_reading.lifetimes import Lifetimes, lifetimes
+from kernelagent.tools.judge.source_reading.names import Names, TooIntricate, collect
 from kernelagent.tools.judge.source_reading.state import State
 from kernelagent.tools.judge.source_reading.uses import Uses
 
+_RUNS_NOTHING_ELSE: frozenset[Code] = frozenset(
+    {"values_on_host", "asks_device_properties", "keeps_state"}
+)
+"""Remarks on what cannot run parts of a text that nothing names."""
 _SHOWN = 3
 """Places that a disclosure quotes; the rest are counted."""
 
@@ -31,10 +36,29 @@ def read(source: str) -> tuple[Remark, ...]:
 def _remarks(tree: ast.Module, source: str) -> set[Remark]:
     names = collect(tree)
     lives = lifetimes(tree, names)
+    found = _found(tree, names, lives, source)
+    if _gives_a_name(tree) or not {remark.code for remark in found} <= _RUNS_NOTHING_ELSE:
+        # What seems never to run may run after all: it is read too.
+        return found | _found(tree, names, replace(lives, never_runs=frozenset()), source)
+    return found
+
+
+def _found(tree: ast.Module, names: Names, lives: Lifetimes, source: str) -> set[Remark]:
     return {
         *Uses(names, lives.never_runs, source).read(tree),
         *State(names, lives, source).read(tree),
     }
+
+
+def _gives_a_name(tree: ast.Module) -> bool:
+    """Whether `__name__` stands anywhere but where its value is asked for: the text may take itself for the program."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+            continue
+        for value in vars(node).values():
+            if value == "__name__" or (isinstance(value, list) and "__name__" in value):
+                return True
+    return False
 
 
 def disclosures(source: str) -> tuple[Disclosure, ...]:

@@ -28,10 +28,19 @@ class Remarks:
 
 def _as_written(node: ast.AST, source: str) -> str:
     """The text of a node in one short line."""
+    text = _printable(" ".join(_text_of(node, source).split()))
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
+
+
+def _text_of(node: ast.AST, source: str) -> str:
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
         return f"def {node.name}"
     if isinstance(node, ast.ExceptHandler):
         kind = "" if node.type is None else f" {ast.unparse(node.type)}"
         return f"except{kind}:"
-    text = " ".join((ast.get_source_segment(source, node) or "").split())
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
+    return ast.get_source_segment(source, node) or ""
+
+
+def _printable(text: str) -> str:
+    """Control characters, and those that turn a line around, as Python writes them: a terminal would obey them."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from kernelagent.tools.judge.source_reading.allowed import ATTRIBUTES, DUNDERS
+from kernelagent.tools.judge.source_reading.constructing import CONSTRUCTORS
 from kernelagent.tools.judge.source_reading.kernel_writes import handed, written_parameters
 from kernelagent.tools.judge.source_reading.kinds import Remark
 from kernelagent.tools.judge.source_reading.lifetimes import Lifetimes
@@ -44,6 +45,8 @@ class _Where:
     """In something that runs when the module has been made."""
     context: str | None = None
     """What an autograd function calls the record it keeps for its backward."""
+    new: str | None = None
+    """What a constructor calls the object it makes."""
 
 
 class State:
@@ -73,8 +76,10 @@ class State:
             case ast.ClassDef():
                 self._class(node)
                 self._all(node, replace(where, scope=self._names.scopes[node]))
-            case ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp():
+            case ast.ListComp() | ast.SetComp() | ast.DictComp():
                 self._all(node, replace(where, scope=self._names.scopes[node]))
+            case ast.GeneratorExp():
+                self._all(node, replace(where, scope=self._names.scopes[node], later=True))
             case ast.Assign() | ast.Delete():
                 for target in node.targets:
                     self._target(target, node, where)
@@ -94,15 +99,16 @@ class State:
     def _function(self, node: Function, where: _Where) -> None:
         scope = self._names.scopes[node]
         if isinstance(node, ast.Lambda):
-            self._visit(node.body, replace(where, scope=scope, later=where.scope.kind != "module"))
+            self._visit(node.body, replace(where, scope=scope, later=True))
             return
         if where.scope.kind == "module" and node.name.startswith("__"):
             self._remarks.add(node, "overrides")
         first = node.args.args[0].arg if node.args.args else None
         record = first if _kind(where.scope.node, self._names) == "function" else None
         later = id(node) not in self._lives.at_construction
+        new = first if where.scope.kind == "class" and node.name in CONSTRUCTORS else None
         for statement in node.body:
-            self._visit(statement, _Where(scope, later, record))
+            self._visit(statement, _Where(scope, later, record, new))
 
     def _target(self, target: ast.expr, shown: ast.AST, where: _Where) -> None:
         match target:
@@ -122,15 +128,18 @@ class State:
                 self._attribute(target.value, target.attr, shown, where)
             case ast.Subscript():
                 base = target.value
-                stays = where.later and self._lives.outlives(base, where.scope)
-                if stays and not self._lives.is_followed(base):
+                stays = where.later and self._outlives(base, where)
+                if self._names.paths(base, where.scope):
+                    self._remarks.add(shown, "changes_others")
+                elif stays and not self._lives.is_followed(base):
                     self._remarks.add(shown, "keeps_state")
 
     def _attribute(self, base: ast.expr, name: str, shown: ast.AST, where: _Where) -> None:
         """A value given to an attribute."""
         meanings = self._names.meanings(base, where.scope)
         objects = [m for m in meanings if isinstance(m, Own)]
-        fresh = self._lives.is_fresh(base, where.scope)
+        made_here = isinstance(base, ast.Name) and base.id == where.new
+        fresh = made_here or self._lives.is_fresh(base, where.scope)
         if any(isinstance(m, Imported) for m in meanings):
             self._remarks.add(shown, "changes_others")
         elif isinstance(base, ast.Name) and base.id == where.context:
@@ -159,14 +168,30 @@ class State:
             base = called.value
             if called.attr in _CHANGES_A_CONTAINER:
                 imported = self._names.paths(base, where.scope)
-                stays = not imported and not self._lives.is_fresh(base, where.scope)
+                fresh = self._lives.is_fresh(base, where.scope) or self._is_of_new(base, where)
+                stays = not imported and not fresh
             else:
-                stays = _is_in_place(called.attr) and self._lives.outlives(base, where.scope)
+                stays = _is_in_place(called.attr) and self._outlives(base, where)
             if stays and not self._lives.is_followed(base):
                 self._remarks.add(node, "keeps_state")
         for argument in handed(node, self._names, where.scope, self._written):
-            if self._lives.may_be_written(argument, where.scope):
+            written = self._lives.may_be_written(argument, where.scope)
+            if written and not self._is_of_new(argument, where):
                 self._remarks.add(argument, "keeps_state")
+
+    def _outlives(self, node: ast.expr, where: _Where) -> bool:
+        return self._lives.outlives(node, where.scope) and not self._is_of_new(node, where)
+
+    def _is_of_new(self, node: ast.expr, where: _Where) -> bool:
+        """Whether it is an attribute of the object that is made here, which held nothing before."""
+        match node:
+            case ast.Attribute(value=ast.Name(id=name), attr=attribute) if name == where.new:
+                bindings = self._names.attributes.get(attribute, ())
+                return bool(bindings) and all(
+                    isinstance(b, ast.expr) and self._lives.is_fresh(b, scope)
+                    for b, scope in bindings
+                )
+        return False
 
     def _class(self, node: ast.ClassDef) -> None:
         if node.keywords:

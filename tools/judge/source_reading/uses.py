@@ -11,6 +11,12 @@ from typing import Literal
 
 from kernelagent.tools.judge.source_reading import kinds
 from kernelagent.tools.judge.source_reading.allowed import ATTRIBUTES, BUILTINS, MEMBERS, MODULES
+from kernelagent.tools.judge.source_reading.errors import (
+    ERRORS_ANSWER,
+    Effects,
+    leaving,
+    swallowing,
+)
 from kernelagent.tools.judge.source_reading.kinds import GUARDED, TELLING, Remark
 from kernelagent.tools.judge.source_reading.names import (
     Function,
@@ -54,6 +60,13 @@ class _Place:
     """Its answer can only end the call with an error."""
     in_table: bool = False
     """It becomes an element of a tensor."""
+    errors_answer: bool = False
+    """In a method whose errors Python takes for an answer, as the end of a loop."""
+
+    @property
+    def ending(self) -> _Place:
+        """The same place, in a question whose answer can only end the call."""
+        return replace(self, guarded=not self.errors_answer)
 
 
 class Uses:
@@ -62,6 +75,7 @@ class Uses:
     def __init__(self, names: Names, never_runs: frozenset[int], source: str) -> None:
         self._names = names
         self._never_runs = never_runs
+        self._effects = Effects(names)
         self._remarks = Remarks(source)
 
     def read(self, tree: ast.Module) -> Iterator[Remark]:
@@ -95,6 +109,8 @@ class Uses:
                 inner = replace(place, scope=self._names.scopes[node])
                 for part in node.body:
                     self._visit(part, inner)
+                for part in swallowing(node):
+                    self._remarks.add(part, "asks_where_it_runs")
             case ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp():
                 self._all(node, replace(place, scope=self._names.scopes[node]))
             case ast.Import() | ast.ImportFrom():
@@ -109,14 +125,17 @@ class Uses:
                 for value in node.values:
                     self._visit(value, place, use)
             case ast.Assert():
-                self._all(node, replace(place, guarded=True))
+                if self._effects.within(node, place.scope):
+                    # Under `python -O` there are no assertions.
+                    self._remarks.add(node, "asks_where_it_runs")
+                self._all(node, place.ending)
             case ast.If() if _only_raises(node.body) and not node.orelse:
-                self._visit(node.test, replace(place, guarded=True))
+                self._visit(node.test, place.ending)
                 for part in node.body:
-                    self._visit(part, replace(place, guarded=True))
+                    self._visit(part, place.ending)
             case ast.Raise():
-                self._all(node, replace(place, guarded=True))
-            case ast.Try() if not _imports_only(node):
+                self._all(node, place.ending)
+            case ast.Try() | ast.TryStar() if not _imports_only(node):
                 self._try(node, place)
             case ast.Compare():
                 self._compare(node, place)
@@ -140,7 +159,8 @@ class Uses:
     def _function(self, node: Function, place: _Place) -> None:
         arguments = node.args
         outside = [*arguments.defaults, *(d for d in arguments.kw_defaults if d is not None)]
-        inner = replace(place, scope=self._names.scopes[node], guarded=False)
+        answers = getattr(node, "name", "") in ERRORS_ANSWER and place.scope.kind == "class"
+        inner = replace(place, scope=self._names.scopes[node], guarded=False, errors_answer=answers)
         if isinstance(node, ast.Lambda):
             for default in outside:
                 self._visit(default, place)
@@ -251,10 +271,13 @@ class Uses:
                     return paths <= {f"torch.nn.{n}" for n in MEMBERS["torch.nn"]}
         return True
 
-    def _try(self, node: ast.Try, place: _Place) -> None:
+    def _try(self, node: ast.Try | ast.TryStar, place: _Place) -> None:
         for handler in node.handlers:
-            if not _only_raises(handler.body[-1:]):
+            if not isinstance(handler.body[-1], ast.Raise) or any(leaving(handler.body)):
                 self._remarks.add(handler, "asks_where_it_runs")
+        for way_out in leaving(node.finalbody):
+            # It ends the error too.
+            self._remarks.add(way_out, "asks_where_it_runs")
         self._all(node, place)
 
     def _compare(self, node: ast.Compare, place: _Place) -> None:
@@ -352,6 +375,6 @@ def _only_raises(body: list[ast.stmt]) -> bool:
     return bool(body) and plain and isinstance(body[-1], ast.Raise)
 
 
-def _imports_only(node: ast.Try) -> bool:
+def _imports_only(node: ast.Try | ast.TryStar) -> bool:
     """Whichever of two modules there is: both were read."""
     return all(isinstance(s, ast.Import | ast.ImportFrom) for s in node.body)

@@ -542,4 +542,9 @@ def _call(arguments: Arguments, step: TrainingStep | None) -> Parcel:
 
 
 def _names(told: Any) -> tuple[str, ...]:
-    return tuple(str(name)[:_LONGEST_NAME] for name in told) if isinstance(told, list) else ()
+    return tuple(_printable(str(name)) for name in told) if isinstance(told, list) else ()
+
+
+def _printable(name: str) -> str:
+    """A terminal would obey control characters."""
+    return "".join(c if c.isprintable() else "?" for c in name[:_LONGEST_NAME])

@@ -27,6 +27,7 @@ from kernelagent.tools.judge.verify.same import changes_state, identical
 from kernelagent.tools.judge.verify.side_effects import SideEffects
 from kernelagent.tools.judge.verify.tolerance import UserTolerance
 from kernelagent.tools.loading import CAME_IN, EXCHANGES, Loading, unplaced
+from kernelagent.tools.state_changes import said_of_state
 from kernelagent.tools.surroundings import USUAL, Deck, Fresh, Surroundings
 
 _HELD_BYTES = 128 << 20
@@ -44,6 +45,8 @@ _WRONG = frozenset({"insensitive", "stale_output", "wrong_output", "nonfinite"})
 """Codes of an answer that may be one with earlier weights."""
 
 
+_FLIPPED = 0.01
+"""Of the elements so many may be on the other side of a rounding or a threshold when last bits are others."""
 _SUMS_BY_ATOMICS = (
     "floating point numbers of several programs are added up by atomics: on a GPU in another order in each "
     "call, so that the last bits differ"
@@ -126,6 +129,8 @@ class Verifier:
             self._effects.still_the_same(*held.earlier[-1])
         if one.repeats:
             self._repeat(one.trials[0], one.weights)
+        if one.repeats and self.device == "virtual":
+            self._rounded_otherwise(one.trials[0], one.weights)
         if one.repeats and self.findings.order_matters and self.device == "virtual":
             self._in_turns(one.trials[0], one.weights)
         if not any(changes_state(trial, one.weights) for trial in one.trials):
@@ -203,9 +208,7 @@ class Verifier:
         if answer.changed:
             self.findings.changed.update(dict.fromkeys(answer.changed))
             self.findings.disclosures["state_changes"] = Disclosure(
-                "state_changes",
-                f"{', '.join(self.findings.changed)} changed from one call to the next: what is done after "
-                f"more calls, or other ones, than were made was not judged",
+                "state_changes", said_of_state(tuple(self.findings.changed))
             )
 
     def _call_in(
@@ -364,6 +367,25 @@ class Verifier:
                 "the answer depends on what a masked load without other= leaves in the lanes that are "
                 "switched off; Triton does not define it, so give other=",
             )
+
+    def _rounded_otherwise(self, trial: Trial, weights: Mapping[str, torch.Tensor]) -> None:
+        """A call whose last bits are others, as on a GPU: products fused with sums, sums in another order."""
+        if changes_state(trial, weights):
+            self.process.use_weights(weights)
+        self.process.command_executor({"kind": "rounding", "otherwise": True})
+        try:
+            self._call(trial)
+        except Rejected as refused:
+            if refused.reason.detail.get("share_wrong", 1.0) < _FLIPPED:
+                return
+            raise Rejected(
+                refused.reason.code,
+                f"right only while products are rounded before they are added and sums have one order, which "
+                f"another GPU or compiler does otherwise: {refused.reason.message}",
+                {**refused.reason.detail, "rounding": "otherwise"},
+            ) from refused
+        finally:
+            self.process.command_executor({"kind": "rounding", "otherwise": False})
 
     def _in_turns(self, trial: Trial, weights: Mapping[str, torch.Tensor]) -> None:
         """A call whose programs take turns at every access, as on a GPU: the answer must still be right."""

@@ -11,7 +11,7 @@ from triton.runtime import interpreter as stock
 
 from kernelagent.tools.virtual.batched.accesses import NotBatchable
 from kernelagent.tools.virtual.batched.memory import BatchedMemory
-from kernelagent.tools.virtual.builder import BF16_ATOMICS, Handle, RepairedBuilder, make
+from kernelagent.tools.virtual.builder import BF16_ATOMICS, Handle, RepairedBuilder, make, reordered
 from kernelagent.tools.virtual.numerics import Array
 
 _PADDING = stock._ir.PADDING_OPTION
@@ -104,7 +104,9 @@ class BatchedBuilder(RepairedBuilder):
         return make(np.broadcast_to(arg.data, (arg.data.shape[0], *shape)), arg.dtype.scalar)
 
     def create_reshape(self, arg: Handle, shape: Any, allow_reorder: bool) -> Handle:
-        return make(arg.data.reshape((arg.data.shape[0], *shape)), arg.dtype.scalar)
+        flat = arg.data.reshape(arg.data.shape[0], -1)
+        flat = reordered(flat) if allow_reorder else flat
+        return make(flat.reshape((arg.data.shape[0], *shape)), arg.dtype.scalar)
 
     def create_trans(self, arg: Handle, perm: Any) -> Handle:
         return make(np.transpose(arg.data, (0, *(p + 1 for p in perm))), arg.dtype.scalar)

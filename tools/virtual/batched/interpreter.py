@@ -35,6 +35,7 @@ from kernelagent.tools.virtual.launch import Launch, Observer
 from kernelagent.tools.virtual.memory import StoreMode
 from kernelagent.tools.virtual.races import RaceChecker
 from kernelagent.tools.virtual.traffic import TrafficCounter
+from kernelagent.tools.virtual.trees import ORDER
 
 _FIRST_CHUNK = 64
 _LANES_TOGETHER = 1 << 18
@@ -128,6 +129,12 @@ class BatchedInterpreter:
         """Whether the next launches' `tl.device_assert` are compiled in."""
         for builder in (self.reference.builder, self._language.builder):
             builder.assert_on_device(debug=debug)
+
+    def round_otherwise(self, otherwise: bool) -> None:
+        """Whether the next launches round where a GPU may as well: products fused, sums of neighbours first."""
+        ORDER.neighbours = otherwise
+        for builder in (self.reference.builder, self._language.builder):
+            builder.fuses = otherwise
 
     @property
     def undefined_lanes(self) -> bool:

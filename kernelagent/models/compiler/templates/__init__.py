@@ -90,6 +90,15 @@ class Site(Protocol):
         ...
 
     @property
+    def begins(self) -> int:
+        """The step before which what it makes is allocated."""
+        ...
+
+    def allocated(self, namer: Namer) -> Sequence[str]:
+        """Lines of the host that allocate what no step of the program does."""
+        ...
+
+    @property
     def tensors(self) -> frozenset[str]:
         """Storages of the program that it reads or writes."""
         ...
@@ -119,6 +128,7 @@ class Template(Protocol):
 
 TEMPLATES: Mapping[str, str] = {
     "product": "kernelagent.models.compiler.templates.gemm:Products",
+    "convolution": "kernelagent.models.compiler.templates.conv:Convolutions",
 }
 """Families by name; the first that wants a step has it."""
 

@@ -18,7 +18,7 @@ from kernelagent.models.compiler.program import Kernel, Launch, Program
 from kernelagent.models.compiler.rewriting import rewrite
 from kernelagent.models.compiler.templates import Values
 from kernelagent.models.compiler.templates.layouts import Layouts, arguments_of, mentioned
-from kernelagent.models.compiler.templates.products import Product
+from kernelagent.models.compiler.templates.products import Tiled
 from kernelagent.models.compiler.templates.tile_form import Elsewhere, Place, tile_form
 
 LEAST_HELD, MOST_HELD = 16, 256
@@ -46,7 +46,7 @@ class Epilogue:
 def epilogue_of(
     program: Program,
     layouts: Layouts,
-    product: Product,
+    product: Tiled,
     sizes: tuple[Values, Values],
     what: str,
 ) -> Epilogue | None:
@@ -93,7 +93,7 @@ def _place(
     kernel: Kernel,
     pointer: str,
     arguments: Mapping[str, ast.expr],
-    product: Product,
+    product: Tiled,
     sizes: tuple[Values, Values],
     what: str,
 ) -> Place:
@@ -105,6 +105,8 @@ def _place(
     row_wise = kernel.kind == "persistent_reduction"
     if not (row_wise or kernel.kind == "pointwise") or kernel.axes != "x":
         raise Elsewhere
+    if row_wise and product.mixed != "nothing":
+        raise Elsewhere
     for values, dims in zip(numbers, (product.full, product.small), strict=True):
         lengths = (dims.batch * dims.rows, dims.cols)
         covered = (values["xnumel"], values.get("r0_numel", 1))
@@ -114,7 +116,7 @@ def _place(
     return Place(product, pointer, row_wise, (full, small))
 
 
-def _only_reader(program: Program, layouts: Layouts, product: Product) -> tuple[int, Launch] | None:
+def _only_reader(program: Program, layouts: Layouts, product: Tiled) -> tuple[int, Launch] | None:
     """The launch that alone reads the product, if no step before it changes the product's operands."""
     storage = product.out.storage
     operands = {operand.storage for operand in product.operands}

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 
 import torch
 
-from kernelagent.models.compiler.choices import Alternative, Config
-from kernelagent.models.compiler.naming import identifier, kernel_name, unique
+from kernelagent.models.compiler.naming import kernel_name, label, unique
 from kernelagent.models.compiler.templates import Context, Namer, Printed, Site
 from kernelagent.models.compiler.templates.epilogue import Epilogue, epilogue_of
 from kernelagent.models.compiler.templates.layouts import Layouts
@@ -24,6 +23,7 @@ from kernelagent.models.compiler.templates.pricing import (
     SPLIT,
     Priced,
     library_us,
+    offered,
     precisions,
     ranked,
     round_trip_us,
@@ -33,9 +33,6 @@ from kernelagent.models.compiler.templates.tile_source import Source, Stride, pa
 from kernelagent.tools.virtual.ceilings import DeviceCeilings
 
 KIND = "product"
-_MOST_ALTERNATIVES = 6
-_SLOWER = 1.5
-"""Configurations estimated slower than the best by this factor are not offered."""
 _ADDRESSED = 1 << 31
 """Elements from which on an offset needs 64 bits."""
 _PRECISION_WORDS = {
@@ -114,6 +111,13 @@ class ProductSite:
         return frozenset({self.product.at, self.at})
 
     @property
+    def begins(self) -> int:
+        return self.product.at
+
+    def allocated(self, namer: Namer) -> list[str]:
+        return []
+
+    @property
     def tensors(self) -> frozenset[str]:
         own = {operand.storage for operand in self.product.operands}
         out = {self.product.out.storage} if self.end is None else set()
@@ -148,7 +152,7 @@ class ProductSite:
         plan = Source(product, end, names, strides, self._is_wide())
         name = namer.kernel(plan.identity(self.first.config), wanted)
         config = namer.chosen(name) or self.first.config
-        alternatives = self._alternatives(name, config)
+        alternatives = offered(self.priced, self.first, config, name)
         kernels, launch = parts_source(plan, name, config, namer, self._grid_sizes(namer))
         return Printed(
             name,
@@ -171,7 +175,7 @@ class ProductSite:
             names["out"] = "out"
             return names
         for parameter, node in self.end.tensors.items():
-            names[parameter] = unique(_label(namer.host(node)), names.values())
+            names[parameter] = unique(label(namer.host(node)), names.values())
         return names
 
     def _strides(self, namer: Namer, names: Mapping[str, str]) -> dict[str, Stride]:
@@ -207,41 +211,6 @@ class ProductSite:
         most = max(d.rows * d.inner, d.inner * d.cols, d.rows * d.cols) * d.batch
         return most >= _ADDRESSED
 
-    def _alternatives(self, name: str, config: Config) -> list[Alternative]:
-        best = self.first.us
-        result = []
-        by_precision: dict[str | None, int] = {}
-        for item in sorted(self.priced, key=lambda item: item.us):
-            number = by_precision.get(item.config.precision, 0)
-            first_of_its_kind = number == 0 and item.config.precision != self.first.config.precision
-            if item.config == config or (item.us > _SLOWER * best and not first_of_its_kind):
-                continue
-            if number < _MOST_ALTERNATIVES:
-                by_precision[item.config.precision] = number + 1
-                result.append(Alternative(item.config, _words(name, item)))
-        return result
-
-
-def _words(name: str, item: Priced) -> str:
-    blocks = item.config.blocks
-    tile = " × ".join(str(blocks[block]) for block in ("BLOCK_M", "BLOCK_N", "BLOCK_K"))
-    parts = "" if blocks["SPLIT_K"] == 1 else f", the inner dimension in {blocks['SPLIT_K']} parts"
-    precision = item.config.precision
-    how = f", products {precision}" if precision is not None else ""
-    return (
-        f"`{name}` in tiles of {tile}{parts}{how}, {item.config.num_warps} warps: "
-        f"{item.us:.0f} µs by estimate."
-    )
-
 
 def _is_bias(addend: Operand) -> bool:
     return ast.unparse(addend.rows) == "0" and ast.unparse(addend.batch) == "0"
-
-
-def _label(host: str) -> str:
-    """The last word of a tensor's path that is no number: `self.get_buffer("0.running_mean")`."""
-    path = host.split('"')[1] if '"' in host else host.removeprefix("self.").split("(")[-1]
-    words = [word for word in identifier(path).split(".") if word]
-    last = path.replace("[", ".").replace("]", "").split(".")
-    plain = [word for word in last if word and not word.isdigit()]
-    return identifier(plain[-1] if plain else words[-1])

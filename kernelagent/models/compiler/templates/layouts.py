@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from kernelagent.models.compiler.capture import Captured, Value
 from kernelagent.models.compiler.dataflow import names_in
+from kernelagent.models.compiler.numbers import number
 from kernelagent.models.compiler.program import (
     Allocate,
     Launch,
@@ -17,6 +18,11 @@ from kernelagent.models.compiler.program import (
     Step,
     Torch,
     elements,
+)
+from kernelagent.models.compiler.templates.convolved import (
+    contiguous,
+    convolution_of,
+    result_shape,
 )
 
 ZERO, ONE = ast.Constant(0), ast.Constant(1)
@@ -39,6 +45,20 @@ class Layout:
     @property
     def starts_at_zero(self) -> bool:
         return ast.unparse(self.offset) == "0"
+
+
+def stands_in_order(layout: Layout, sizes: Sequence[Mapping[str, int]], what: str) -> bool:
+    """True where the elements stand one after another, from the storage's first on, at these sizes."""
+    if not layout.starts_at_zero:
+        return False
+    for values in sizes:
+        running = 1
+        for size, step in zip(reversed(layout.shape), reversed(layout.strides), strict=True):
+            length = number(size, values, what)
+            if length > 1 and number(step, values, what) != running:
+                return False
+            running *= length
+    return True
 
 
 class Layouts:
@@ -88,6 +108,8 @@ class Layouts:
         """The storages that a step may change; what is not known to be left alone counts."""
         if isinstance(step, Launch):
             return self._of_parameters(program, step, ("out_ptr", "in_out_ptr"))
+        if (call := convolution_of(step)) is not None:
+            return self.storages(ast.Name(call.out, ast.Load()))
         if isinstance(step, Torch) and not self.is_alias(step):
             value = getattr(step.statement, "value", None)
             keywords = value.keywords if isinstance(value, ast.Call) else []
@@ -121,6 +143,12 @@ class Layouts:
             layout = self.of(pair[1])
             if layout is not None:
                 self._by_name[pair[0]] = layout
+        elif (call := convolution_of(step)) is not None:
+            x, weight = self.of(call.x), self.of(call.weight)
+            shape = result_shape(call, x.shape, weight.shape) if x and weight else None
+            if shape is not None and x is not None:
+                strides = contiguous(shape)
+                self._by_name[call.out] = Layout(call.out, shape, strides, x.dtype)
 
 
 class Site(Protocol):

@@ -8,20 +8,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from kernelagent.models.compiler.choices import Config, power_of_two
-from kernelagent.models.compiler.templates.products import Dims, Product
+from kernelagent.models.compiler.choices import Alternative, Config, power_of_two
+from kernelagent.models.compiler.templates.products import Dims, Product, Tiled
 from kernelagent.tools.estimates.library import library_for
 from kernelagent.tools.estimates.operations import Operand, Operation
 from kernelagent.tools.estimates.terms import terms_of
 from kernelagent.tools.virtual.ceilings import DeviceCeilings
 from kernelagent.tools.virtual.cost import estimate_launch
+from kernelagent.tools.virtual.splitting import SPLITTING
 from kernelagent.tools.virtual.traffic import TrafficFacts
 
 EXACT, SPLIT, ROUNDED = "ieee", "tf32x3", "tf32"
 """How fp32 factors are multiplied: on the fp32 units; as three tf32 products; rounded to tf32."""
-_KINDS = {"torch.float16": "fp16", "torch.bfloat16": "bf16"}
-_SIZES = {"torch.float32": 4, "torch.float16": 2, "torch.bfloat16": 2}
-_TILES = (
+KINDS = {"torch.float16": "fp16", "torch.bfloat16": "bf16"}
+SIZES = {"torch.float32": 4, "torch.float16": 2, "torch.bfloat16": 2}
+TILES = (
     (128, 256),
     (256, 128),
     (128, 128),
@@ -40,8 +41,11 @@ _TILES = (
 _SPLITS = (1, 2, 4, 8, 16, 32, 64)
 _LEAST_TURNS = 4
 """Turns of the loop that a part of a split product keeps at least."""
-_MOST_ACCUMULATED = {EXACT: 128 * 64, SPLIT: 128 * 128, ROUNDED: 128 * 256, None: 128 * 256}
+MOST_ACCUMULATED = {EXACT: 128 * 64, SPLIT: 128 * 128, ROUNDED: 128 * 256, None: 128 * 256}
 """Elements of a tile that fit eight warps' registers beside the operands: more spill (compiled for sm_90)."""
+_MOST_ALTERNATIVES = 6
+_SLOWER = 1.5
+"""Configurations estimated slower than the best by this factor are not offered."""
 NEARLY = 1.02
 """A configuration must be estimated so much faster to be preferred to a simpler one."""
 
@@ -52,6 +56,37 @@ class Priced:
 
     config: Config
     us: float
+
+
+def offered(
+    priced: Sequence[Priced], first: Priced, config: Config, name: str
+) -> list[Alternative]:
+    """The configurations beside `config` that are worth a turn, the most promising first."""
+    result = []
+    by_precision: dict[str | None, int] = {}
+    for item in sorted(priced, key=lambda item: item.us):
+        number = by_precision.get(item.config.precision, 0)
+        first_of_its_kind = number == 0 and item.config.precision != first.config.precision
+        if item.config == config or (item.us > _SLOWER * first.us and not first_of_its_kind):
+            continue
+        if number < _MOST_ALTERNATIVES:
+            by_precision[item.config.precision] = number + 1
+            result.append(Alternative(item.config, _words(name, item)))
+    return result
+
+
+def _words(name: str, item: Priced) -> str:
+    blocks = item.config.blocks
+    sizes = [blocks[block] for block in ("BLOCK_M", "BLOCK_N", "BLOCK_K") if block in blocks]
+    tile = " × ".join(map(str, sizes))
+    splits = blocks.get("SPLIT_K", 1)
+    parts = "" if splits == 1 else f", the inner dimension in {splits} parts"
+    precision = item.config.precision
+    how = f", products {precision}" if precision is not None else ""
+    return (
+        f"`{name}` in tiles of {tile}{parts}{how}, {item.config.num_warps} warps: "
+        f"{item.us:.0f} µs by estimate."
+    )
 
 
 def precisions(dtype: str, asked: str) -> tuple[str | None, ...]:
@@ -93,7 +128,7 @@ def template_us(product: Product, config: Config, gpu: DeviceCeilings) -> float:
 def library_us(product: Product, gpu: DeviceCeilings, rounds: bool) -> float:
     """Estimated microseconds of torch's own product; `rounds`: fp32 may become tf32."""
     dims = product.full
-    size = _SIZES[product.left.dtype]
+    size = SIZES[product.left.dtype]
     reads = dims.batch * (dims.rows * dims.inner + dims.inner * dims.cols)
     operation = Operation(
         "bmm" if product.batch is not None else "mm",
@@ -110,9 +145,9 @@ def library_us(product: Product, gpu: DeviceCeilings, rounds: bool) -> float:
     return us / faster if rounds and product.left.dtype == "torch.float32" else us
 
 
-def round_trip_us(product: Product, gpu: DeviceCeilings) -> float:
+def round_trip_us(product: Tiled, gpu: DeviceCeilings) -> float:
     """What writing the product and reading it back in a kernel of its own would take."""
-    size = 2 * _SIZES[product.out.dtype] * _elements(product.full)
+    size = 2 * SIZES[product.out.dtype] * _elements(product.full)
     in_cache = size < gpu.l2_bytes / 2
     rate = gpu.l2_bytes_per_s if in_cache else gpu.dram_bytes_per_s * gpu.dram_efficiency
     return gpu.launch_us + 1e6 * size / rate
@@ -141,11 +176,11 @@ def _shapes(dims: Dims, held: int | None, precision: str | None) -> Sequence[tup
     if dims.rows == 1:
         widths = [held] if held else [128, 64, 32, 16]
         return [(1, cols) for cols in widths if held or cols <= max(16, power_of_two(dims.cols))]
-    most = _MOST_ACCUMULATED[precision]
+    most = MOST_ACCUMULATED[precision]
     tall, wide = (max(16, power_of_two(size)) for size in (dims.rows, dims.cols))
     if held is not None:
         return [(rows, held) for rows in (128, 64, 32, 16) if rows * held <= most and rows <= tall]
-    return [(r, c) for r, c in _TILES if r * c <= most and r <= tall and c <= wide]
+    return [(r, c) for r, c in TILES if r * c <= most and r <= tall and c <= wide]
 
 
 def _inner(product: Product, rows: int, cols: int, precision: str | None) -> int:
@@ -162,11 +197,11 @@ def _traffic(product: Product, config: Config, gpu: DeviceCeilings) -> TrafficFa
     down, across = (
         -(-size // blocks[name]) for size, name in ((dims.rows, "BLOCK_M"), (dims.cols, "BLOCK_N"))
     )
-    size = _SIZES[product.left.dtype]
+    size = SIZES[product.left.dtype]
     programs = dims.batch * down * across * blocks["SPLIT_K"]
     loads = size * dims.batch * dims.inner * (dims.rows * across + dims.cols * down)
     stores = _elements(dims) * (
-        _SIZES[product.out.dtype] if blocks["SPLIT_K"] == 1 else 4 * blocks["SPLIT_K"]
+        SIZES[product.out.dtype] if blocks["SPLIT_K"] == 1 else 4 * blocks["SPLIT_K"]
     )
     distinct = size * dims.batch * dims.inner * (dims.rows + dims.cols)
     # Programs of a group share rows; the other operand is read again by each group that does not find it in L2.
@@ -178,8 +213,9 @@ def _traffic(product: Product, config: Config, gpu: DeviceCeilings) -> TrafficFa
     if not plain:
         padded = dims.batch * down * blocks["BLOCK_M"] * across * blocks["BLOCK_N"]
         computed = 2 * padded * dims.inner
-    kind = _KINDS.get(product.left.dtype) or {EXACT: "fp32"}.get(str(config.precision))
+    kind = KINDS.get(product.left.dtype) or {EXACT: "fp32"}.get(str(config.precision))
     dot = {kind or str(config.precision): computed}
+    tiles = dims.batch * down * across * -(-dims.inner // blocks["BLOCK_K"])
     return TrafficFacts(
         programs=programs,
         programs_run=programs,
@@ -201,4 +237,14 @@ def _traffic(product: Product, config: Config, gpu: DeviceCeilings) -> TrafficFa
         int_operations=0,
         special_operations=0,
         dot_flops={} if plain else dot,
+        split_slots=0 if plain else tiles * split_slots(config),
     )
+
+
+def split_slots(config: Config) -> int:
+    """Instructions of lanes that one turn of a tile takes to split its factors and to mend its sums."""
+    splitting = SPLITTING.get(str(config.precision))
+    if splitting is None:
+        return 0
+    rows, cols, inner = (config.blocks[name] for name in ("BLOCK_M", "BLOCK_N", "BLOCK_K"))
+    return splitting.slots((rows + cols) * inner, rows * cols)

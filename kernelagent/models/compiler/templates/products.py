@@ -8,11 +8,18 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal, Protocol
 
 from kernelagent.models.compiler.numbers import number
 from kernelagent.models.compiler.program import Program, Torch
 from kernelagent.models.compiler.templates import Values
-from kernelagent.models.compiler.templates.layouts import ONE, ZERO, Layout, Layouts
+from kernelagent.models.compiler.templates.layouts import (
+    ONE,
+    ZERO,
+    Layout,
+    Layouts,
+    stands_in_order,
+)
 
 _CALLS = {
     "extern_kernels.mm": 0,
@@ -23,6 +30,9 @@ _CALLS = {
 """The library's products, and how many operands come before the two factors."""
 DTYPES = ("torch.float32", "torch.float16", "torch.bfloat16")
 """What tensor cores multiply and add up in float32; others are left to the library."""
+
+
+Mixed = Literal["nothing", "columns", "rows"]
 
 
 @dataclass(frozen=True)
@@ -53,6 +63,48 @@ class Dims:
         return 2 * self.batch * self.rows * self.cols * self.inner
 
 
+class Tiled(Protocol):
+    """A result that is computed tile by tile, as matrices of rows and columns."""
+
+    @property
+    def at(self) -> int:
+        """Its step in the program."""
+        ...
+
+    @property
+    def operands(self) -> tuple[Operand, ...]:
+        """What it reads."""
+        ...
+
+    @property
+    def out(self) -> Operand: ...
+
+    @property
+    def batch(self) -> ast.expr | None:
+        """How many matrices; None where there is one only."""
+        ...
+
+    @property
+    def contiguous(self) -> bool:
+        """The output's elements stand one after another, from the first of its storage on."""
+        ...
+
+    @property
+    def full(self) -> Dims:
+        """At the user's sizes."""
+        ...
+
+    @property
+    def small(self) -> Dims:
+        """At those that are executed."""
+        ...
+
+    @property
+    def mixed(self) -> Mixed:
+        """What one tile has of several matrices."""
+        ...
+
+
 @dataclass(frozen=True)
 class Product:
     """`alpha * left @ right + beta * addend`, for each matrix of a batch."""
@@ -76,6 +128,10 @@ class Product:
     """At the user's sizes."""
     small: Dims = Dims(1, 1, 1, 1)
     """At those that are executed."""
+
+    @property
+    def mixed(self) -> Mixed:
+        return "nothing"
 
     @property
     def operands(self) -> tuple[Operand, ...]:
@@ -143,7 +199,7 @@ def _product(
         inner,
         alpha=_scalar(keywords.get("alpha")),
         beta=_scalar(keywords.get("beta")),
-        contiguous=_is_contiguous(out, sizes, what),
+        contiguous=stands_in_order(out, sizes, what),
         full=full,
         small=small,
     )
@@ -183,19 +239,6 @@ def _broadcast(node: ast.expr, layout: Layout, shape: Sequence[ast.expr]) -> Ope
         layout.storage, tuple(shape), tuple(strides), layout.dtype, layout.offset, layout.given
     )
     return _operand(node, view)
-
-
-def _is_contiguous(out: Layout, sizes: tuple[Values, Values], what: str) -> bool:
-    if not out.starts_at_zero:
-        return False
-    for values in sizes:
-        running = 1
-        for size, step in zip(reversed(out.shape), reversed(out.strides), strict=True):
-            length = number(size, values, what)
-            if length > 1 and number(step, values, what) != running:
-                return False
-            running *= length
-    return True
 
 
 def _scalar(node: ast.expr | None) -> str:

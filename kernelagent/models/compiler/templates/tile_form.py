@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from kernelagent.models.compiler.dataflow import names_in, target_of, without_unread
 from kernelagent.models.compiler.numbers import number
-from kernelagent.models.compiler.templates.products import Dims, Product
+from kernelagent.models.compiler.templates.products import Dims, Mixed, Tiled
 
 PRODUCT, ROWS, COLS, BATCH = "product", "rows", "cols", "batch"
 ALL_ROWS, OFFSETS = "all_rows", "offsets"
@@ -27,6 +27,11 @@ _MASKS = {
     OFFSETS: _BOTH,
     PRODUCT: _BOTH,
 }
+_MIXED_MASKS: Mapping[Mixed, Mapping[str, frozenset[str]]] = {
+    "nothing": {},
+    "columns": {BATCH: frozenset({COL_MASK}), ALL_ROWS: _BOTH},
+    "rows": {BATCH: frozenset({ROW_MASK})},
+}
 _INDICES = {"xindex", "xmask", "r0_index", "r0_mask"}
 _LEFT_OVER = {"XBLOCK", "YBLOCK", "R0_BLOCK", "xnumel", "r0_numel", *_INDICES}
 _NO_TILE = ("tl.atomic", "tl.associative_scan", "tl.program_id", "tl.cumsum", "tl.sort")
@@ -40,7 +45,7 @@ class Elsewhere(Exception):
 class Place:
     """How a kernel's indices lie in a product."""
 
-    product: Product
+    product: Tiled
     pointer: str
     """The kernel's parameter that is the product."""
     row_wise: bool
@@ -89,6 +94,7 @@ class _Visitor(ast.NodeTransformer):
         self.aliases: dict[str, ast.expr] = {}
         self.masks: dict[str, frozenset[str]] = dict(_MASKS)
         """What keeps a name's values inside the product, by name."""
+        self.masks |= _MIXED_MASKS[place.product.mixed]
         row = ALL_ROWS if place.batched else ROWS
         self._row = row
         if place.row_wise:

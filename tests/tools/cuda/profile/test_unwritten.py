@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from kernelagent.tools.candidate_runner.unwritten import Unwritten, free_ranges
+from kernelagent.tools.candidate_runner.unwritten import Unwritten, free_ranges, is_noise
 
 FLOATING = (
     torch.float64,
@@ -96,3 +96,10 @@ def test_only_free_blocks_of_the_device_and_of_no_graph_are_overwritten() -> Non
         {"device": 1, "segment_pool_id": (0, 0), "blocks": elsewhere},
     ]
     assert list(free_ranges(segments, 0)) == [(512, 512)]
+
+
+def test_a_first_call_and_its_repetition_find_nan_and_later_ones_both_in_turn():
+    # A half-written answer is refused twice where the first call had unusual surroundings: both must say so.
+    assert [is_noise(calls) for calls in range(7)] == [
+        False, False, True, False, True, False, True
+    ]  # fmt: skip

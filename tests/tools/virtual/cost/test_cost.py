@@ -139,6 +139,15 @@ def test_a_split_fp32_product_costs_its_products_on_tensor_cores(split: str, pro
     assert whole.parts_us["dot"] == pytest.approx(products * single.parts_us["dot"])
 
 
+def test_splitting_factors_takes_the_time_of_its_instructions_beside_the_products():
+    products = replace(IDLE, dot_flops={"tf32x3": 10**12})
+    times = [
+        estimate_launch(replace(products, split_slots=slots), GOOD, H200).parts_us["dot"]
+        for slots in (0, 10**10)
+    ]
+    assert times[1] - times[0] == pytest.approx(1e6 * 2 * 10**10 / H200.fp32_flops_per_s)
+
+
 def test_a_split_fp32_product_is_cheaper_than_fused_multiply_adds():
     split = estimate_launch(replace(IDLE, dot_flops={"tf32x3": 10**12}), GOOD, H200)
     assert split.us < estimate_launch(replace(IDLE, dot_flops={"fp32": 10**12}), GOOD, H200).us
