@@ -450,24 +450,26 @@ class Runner:
     def account(self, frame: Frame) -> tuple[dict[str, Any], Any]:
         """Run once and count torch's operations, unless `contents` on tensors that hold nothing."""
         (args, kwargs), given = open_parcel(frame.header["parcel"], frame.payload)
-        from kernelagent.tools.virtual.eager import eager_rows, timed_rows
+        from kernelagent.tools.virtual.eager import watched
         from kernelagent.tools.virtual.fake_cuda import WithoutContents
 
         loaded, target = self._loaded(), frame.header["target"]
         if frame.header["contents"]:
             called = partial(loaded.call_counted, args, kwargs, _step_of(given))
             with self._scope(), self._host.call():
-                rows, seconds = timed_rows(called, (), {}, target)
-                self._host.elsewhere += seconds
-            return {"kind": "done", "torch": to_data(rows)}, ()
-        with self._scope(), WithoutContents():
-            loaded.drop_contents()
-            if given is None:
-                rows = eager_rows(loaded.forward_without_contents, args, kwargs, target)
-            else:
-                step = TrainingStep.from_value(given)
-                rows = eager_rows(loaded.step_without_contents, ((args, kwargs), step), {}, target)
-        return {"kind": "done", "torch": to_data(rows)}, ()
+                seen = watched(called, (), {}, target)
+                self._host.elsewhere += seen.clock.seconds
+        else:
+            with self._scope(), WithoutContents():
+                loaded.drop_contents()
+                if given is None:
+                    seen = watched(loaded.forward_without_contents, args, kwargs, target)
+                else:
+                    step = TrainingStep.from_value(given)
+                    called = partial(loaded.step_without_contents, (args, kwargs), step)
+                    seen = watched(called, (), {}, target)
+        answer = {"torch": to_data(seen.rows), "allocated_bytes": seen.allocated_bytes}
+        return {"kind": "done", **answer}, ()
 
     def observe(self, frame: Frame) -> tuple[dict[str, Any], Any]:
         """What only this process sees of the device: launches, traces, graphs, machine code."""

@@ -148,6 +148,12 @@ CHEATS: Mapping[int, tuple[Fixture, ...]] = {
             discloses="host_time",
         ),
         Fixture(
+            "w-makes-memory-for-nothing",
+            _SILU,
+            edited(HONEST, (_SIZE, _SIZE + "        x.new_empty(1 << 22)\n")),
+            discloses="scratch_memory",
+        ),
+        Fixture(
             "w-tunes-in-every-call",
             _SILU,
             edited(HONEST, _tuned("x_ptr")),
@@ -178,6 +184,9 @@ TWINS: Mapping[int, tuple[Fixture, ...]] = {
         ),
     ),
     80: (
+        _estimated(
+            twin("makes-a-little-memory", (_SIZE, _SIZE + "        x.new_empty(1 << 10)\n"))
+        ),
         _estimated(twin("tunes-for-a-size", _tuned("n"))),
         _estimated(twin("a-few-rounds", _then(_ROUNDS.replace("6000", "6")))),
         _estimated(

@@ -92,10 +92,21 @@ def timed_rows(
     target: str = "sm_90",
 ) -> tuple[list[EagerRow], float]:
     """The same, and the seconds that torch's operations and counting them took."""
+    traffic = watched(function, args, kwargs, target)
+    return traffic.rows, traffic.clock.seconds
+
+
+def watched(
+    function: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    target: str = "sm_90",
+) -> EagerTraffic:
+    """The same, with all that was seen."""
     cache = L2Cache(AddressSpace(), ceilings_for(target).l2_bytes)
     with EagerTraffic(cache, reserved=True) as traffic, torch.no_grad():
         function(*args, **kwargs)
-    return traffic.rows, traffic.clock.seconds
+    return traffic
 
 
 @dataclass(frozen=True)
@@ -146,6 +157,8 @@ class EagerTraffic(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.clock = _Clock()
         self.calls = 0
         """Functions of torch that Python called so far; one of them may be several operations."""
+        self.allocated_bytes = 0
+        """Of all memory that torch's operations made, what was freed again included."""
         self._last_call = -1
 
     def __enter__(self) -> EagerTraffic:
@@ -170,6 +183,8 @@ class EagerTraffic(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def _counted(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         result = func(*args, **kwargs)
         name = str(func.overloadpacket).partition(".")[2]
+        if not func.is_view:
+            self.allocated_bytes += _fresh_bytes((args, kwargs), result)
         of_torch = func.namespace in _TORCHS_OWN
         if not self._silent and of_torch and not func.is_view and name not in _FREE:
             count = flop_registry.get(func.overloadpacket)
@@ -223,6 +238,17 @@ class EagerTraffic(TorchDispatchMode):  # type: ignore[no-untyped-call]
         later = self.calls == self._last_call
         self._last_call = self.calls
         return replace(made, facts={**made.facts, **work.facts}, later=later)
+
+
+def _fresh_bytes(given: Any, result: Any) -> int:
+    """Bytes of the storages of a result that no operand lies in."""
+    known = {t.untyped_storage()._cdata for t in tree_leaves(given) if type(t) is torch.Tensor}
+    made = {
+        t.untyped_storage()._cdata: t.untyped_storage().nbytes()
+        for t in tree_leaves(result)
+        if type(t) is torch.Tensor
+    }
+    return sum(size for storage, size in made.items() if storage not in known)
 
 
 class _FusedOnCuda(TorchFunctionMode):

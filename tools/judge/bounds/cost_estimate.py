@@ -41,6 +41,9 @@ from kernelagent.tools.virtual.traffic import TrafficFacts
 
 _REWRITTEN = 0.6
 """With less than this share of the reference's operations a candidate must have used algebra."""
+_SCRATCH = 4
+_SCRATCH_BYTES = 1 << 20
+"""Memory made in a call is told from so many times the reference's traffic, and this many bytes, on."""
 
 
 @dataclass(frozen=True)
@@ -86,6 +89,7 @@ def account(
         return _without_estimate(str(why))
     counted: list[CountedCosts] = []
     contents: list[str] = []
+    scratch: list[Disclosure] = []
     for source in context.sources:
         call = calls[source.name]
         if not call.launches and expected.get(source.name, 0):
@@ -97,6 +101,7 @@ def account(
             reference = reference_rows(context, source)
         except NEEDS_VALUES as error:
             return _without_estimate(reference_stops(source.name, error))
+        scratch += _scratch_memory(source.name, call.allocated_bytes, reference)
         rows = call.torch_rows, reference
         ceilings = context.judge_device.promised
         natural = costs_of(context, source, call.launches, rows, ceilings, without_effect)
@@ -117,10 +122,27 @@ def account(
         headroom=_headroom(context, counted),
         disclosures=(
             *_costs_by_contents(contents),
+            *scratch[:1],
             *_library_share(counted),
             *_idle_launches(counted),
             *_less_work(counted),
             *(WITH_BACKWARD if context.trains else ()),
+        ),
+    )
+
+
+def _scratch_memory(
+    name: str, allocated: int, reference: Sequence[EagerRow]
+) -> tuple[Disclosure, ...]:
+    """Told where a call makes far more memory than all that the reference reads and writes."""
+    usual = sum(row.loaded_bytes + row.stored_bytes for row in reference)
+    if allocated <= _SCRATCH * usual + _SCRATCH_BYTES:
+        return ()
+    return (
+        Disclosure(
+            "scratch_memory",
+            f"a call makes {allocated / 1e6:,.1f} MB of memory where all that the reference reads and writes "
+            f"is {usual / 1e6:,.1f} MB (input set {name!r})",
         ),
     )
 

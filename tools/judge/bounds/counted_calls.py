@@ -60,6 +60,8 @@ class CountedCall:
     launches: Launches
     torch_rows: Sequence[EagerRow]
     dearer: Sequence[OnOtherContents] = ()
+    allocated_bytes: int = 0
+    """Of all memory that the call made, what it freed again included."""
 
 
 class Unsteady(Exception):
@@ -80,7 +82,7 @@ def count_without_contents(
     torch_rows = process.account(arguments, step)
     launches = process.launches_with_facts()
     process.command_executor({"kind": "reset"})
-    return CountedCall(launches, torch_rows)
+    return CountedCall(launches, torch_rows, allocated_bytes=process.allocated_bytes)
 
 
 def count_with_contents(
@@ -107,7 +109,7 @@ def count_with_contents(
     watched = process.take_launches()
     if [_identity(row) for row in launches] != [_identity(row) for row in watched]:
         raise Unsteady
-    return CountedCall(launches, torch_rows)
+    return CountedCall(launches, torch_rows, allocated_bytes=process.allocated_bytes)
 
 
 def count_again(context: JudgeContext, process: CandidateProcess, arguments: Arguments) -> Launches:

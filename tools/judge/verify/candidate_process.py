@@ -147,6 +147,8 @@ class CandidateProcess(Closing):
         self.configurations = 1
         """How many an autotuned kernel has to choose from, as the process tells it."""
         self.tunings: list[Tuning] = []
+        self.allocated_bytes = 0
+        """By torch's operations in the call that was accounted last, as the process tells it."""
         self.tuned: tuple[str, ...] = ()
         """Kernels that were tuned in the last call, as the process tells it."""
         self.failures: list[dict[str, Any]] = []
@@ -342,6 +344,8 @@ class CandidateProcess(Closing):
         """
         request = {"kind": "account", "target": self._target, "contents": contents}
         frame = self._ask(request, _call(arguments, step), self._limits.call_s)
+        told = frame.header.get("allocated_bytes")
+        self.allocated_bytes = told if type(told) is int else 0
         try:
             return from_data(frame.header.get("torch"), list[EagerRow])
         except ValidationError as error:
