@@ -15,6 +15,7 @@ from kernelagent.models.compiler.templates.pricing import (
     SIZES,
     TILES,
     Priced,
+    launch_traffic,
     split_slots,
 )
 from kernelagent.tools.estimates.library import library_for
@@ -146,11 +147,12 @@ def _as_product(conv: Convolution, config: Config) -> TrafficFacts:
     computed = s.groups * down * blocks["BLOCK_M"] * across * blocks["BLOCK_N"]
     computed *= 2 * turns * blocks["BLOCK_K"]
     kind = KINDS.get(conv.x.dtype) or {EXACT: "fp32"}.get(str(config.precision))
-    return _traffic(
+    return launch_traffic(
         programs=s.groups * down * across,
         requested=size * (patches + weights),
         sectors=size * (patches * apart + weights),
         distinct=x + weight,
+        from_dram=x + weight,
         stored=out,
         dot_flops={kind or str(config.precision): computed},
         split_slots=s.groups * down * across * turns * split_slots(config),
@@ -169,47 +171,12 @@ def _by_channel(conv: Convolution, config: Config) -> TrafficFacts:
         patches //= math.prod(conv.call.stride)
         apart = 1
     lanes = programs * blocks["BLOCK_M"] * blocks["BLOCK_N"]
-    return _traffic(
+    return launch_traffic(
         programs=programs,
         requested=patches,
         sectors=patches * apart,
         distinct=x + weight,
+        from_dram=x + weight,
         stored=out,
         fp_operations=2 * conv.taps * lanes,
-    )
-
-
-def _traffic(
-    *,
-    programs: int,
-    requested: int,
-    sectors: int,
-    distinct: int,
-    stored: int,
-    fp_operations: int = 0,
-    dot_flops: dict[str, int] | None = None,
-    split_slots: int = 0,
-) -> TrafficFacts:
-    return TrafficFacts(
-        programs=programs,
-        programs_run=programs,
-        requested_load_bytes=requested,
-        requested_store_bytes=stored,
-        lanes=0,
-        masked_lanes=0,
-        load_sector_bytes=sectors,
-        store_sector_bytes=stored,
-        l1_bytes=0,
-        distinct_load_bytes=distinct,
-        distinct_store_bytes=stored,
-        dram_load_bytes=distinct,
-        dram_store_bytes=stored,
-        atomics=0,
-        hottest_atomics=0,
-        fp_operations=fp_operations,
-        fp64_operations=0,
-        int_operations=0,
-        special_operations=0,
-        dot_flops=dot_flops or {},
-        split_slots=split_slots,
     )

@@ -5,7 +5,7 @@ Both are priced by what the judge prices them with: `tools/virtual/cost` and `to
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from kernelagent.models.compiler.choices import Alternative, Config, power_of_two
@@ -216,28 +216,54 @@ def _traffic(product: Product, config: Config, gpu: DeviceCeilings) -> TrafficFa
     kind = KINDS.get(product.left.dtype) or {EXACT: "fp32"}.get(str(config.precision))
     dot = {kind or str(config.precision): computed}
     tiles = dims.batch * down * across * -(-dims.inner // blocks["BLOCK_K"])
+    return launch_traffic(
+        programs=programs,
+        requested=loads,
+        sectors=loads,
+        distinct=distinct,
+        from_dram=from_dram,
+        stored=stores,
+        fp_operations=computed if plain else 0,
+        dot_flops={} if plain else dot,
+        split_slots=0 if plain else tiles * split_slots(config),
+    )
+
+
+def launch_traffic(
+    *,
+    programs: int,
+    requested: int,
+    sectors: int,
+    distinct: int,
+    from_dram: int,
+    stored: int,
+    fp_operations: int = 0,
+    dot_flops: Mapping[str, int] | None = None,
+    split_slots: int = 0,
+) -> TrafficFacts:
+    """What a template's launch moves (bytes) and computes; nothing is said of masks, L1 and atomics."""
     return TrafficFacts(
         programs=programs,
         programs_run=programs,
-        requested_load_bytes=loads,
-        requested_store_bytes=stores,
+        requested_load_bytes=requested,
+        requested_store_bytes=stored,
         lanes=0,
         masked_lanes=0,
-        load_sector_bytes=loads,
-        store_sector_bytes=stores,
+        load_sector_bytes=sectors,
+        store_sector_bytes=stored,
         l1_bytes=0,
         distinct_load_bytes=distinct,
-        distinct_store_bytes=stores,
+        distinct_store_bytes=stored,
         dram_load_bytes=from_dram,
-        dram_store_bytes=stores,
+        dram_store_bytes=stored,
         atomics=0,
         hottest_atomics=0,
-        fp_operations=computed if plain else 0,
+        fp_operations=fp_operations,
         fp64_operations=0,
         int_operations=0,
         special_operations=0,
-        dot_flops={} if plain else dot,
-        split_slots=0 if plain else tiles * split_slots(config),
+        dot_flops=dict(dot_flops or {}),
+        split_slots=split_slots,
     )
 
 
