@@ -349,11 +349,11 @@ class Runner:
         given = None if asked.memory == "found" else arguments
         turn = self._candidates_turn("the forward", keeps_random_state=keeps, given=given)
         flags = Flags.of(loaded.instance, _tensors(arguments))
-        with turn, self._places(), allowed:
+        with turn, allowed:
             module = loaded.instance
             if step is None:
                 module, not_copied = loaded.as_asked(asked)
-            with self._host.call():
+            with self._host.call(), self._places():
                 if step is None:
                     output = loaded.forward(args, kwargs, asked, module)
                 else:
