@@ -256,7 +256,7 @@ THREATS: tuple[Threat, ...] = (
                 "wrong_output",
                 "with torch.random.fork_rng():\n"
                 "    torch.manual_seed(42)\n"
-                "    x = torch.rand(6, 200)",
+                "    x = torch.rand(6, 200, device=x.device)",
             ),
             _in_forward("seeds-the-generator", "tampering", "torch.manual_seed(42)"),
         ),

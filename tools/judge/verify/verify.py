@@ -113,6 +113,15 @@ class Verifier:
 
     def run(self, one: Round) -> None:
         """All trials under one set of weights; raises `Rejected` at the first failure."""
+        try:
+            self._run(one)
+        except Rejected as refused:
+            # What torch.compile changes as it begins is no tampering of the candidate's own.
+            if refused.reason.code == "tampering" and self.process.compiles and self.needs_kernel:
+                raise compiled_by_torch() from refused
+            raise
+
+    def _run(self, one: Round) -> None:
         how = self.deck.loading()
         if how == "bound" and one.trials:
             # What is bound next may lie where this one's weights lie.
