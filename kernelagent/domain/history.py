@@ -121,7 +121,7 @@ class History:
     def pending(self) -> tuple[Turn, ...]:
         return tuple(turn for turn in self.turns if turn.pending)
 
-    @property
+    @cached_property
     def best(self) -> Turn | None:
         """The best accepted turn of all, never simply the last; what cannot be told apart goes to
         the earlier one."""
