@@ -1,6 +1,6 @@
 """The recorded turns of a strong writer on today's judge: which are lost to the device, what is said wrongly?
 
-    python -m benchmarks.recorded_turns [NAME ...] [--judging-seconds 120] [--rows FILE] [--write FILE]
+    python -m benchmarks.recorded_turns [NAME ...] [--lost] [--judging-seconds 120] [--rows FILE]
 
 `tests/cassettes/writer` has the replies with the verdicts of then, and a module of the same computation
 and sizes for each. Rows are kept in `--rows` as they come; what stands there is not judged again.
@@ -72,10 +72,16 @@ class Row:
 
 
 def judged(
-    name: str, judging_seconds: float, done: Sequence[int] = (), judges: Judges = HERE
+    name: str,
+    judging_seconds: float,
+    done: Sequence[int] = (),
+    judges: Judges = HERE,
+    *,
+    lost: bool = False,
 ) -> Iterator[Row]:
-    """The turns of one conversation that are not done, one after the other."""
+    """The turns of one conversation that are not done, one after the other; `lost`: those lost then."""
     replies = [r for r in recording(str(FOLDER / f"{name}.jsonl")) if r.turn not in done]
+    replies = [r for r in replies if r.verdict in LOST or not lost]
     if not replies:
         return
     spec = ProblemSpec(path=str(FOLDER / f"{name}.py"))
@@ -130,13 +136,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", default=NAMES, choices=[*NAMES, []])
     parser.add_argument("--judging-seconds", type=float, default=120.0)
+    parser.add_argument("--lost", action="store_true", help="only turns that were lost then")
     parser.add_argument("--rows", type=Path, help="JSON lines; kept as they come")
     parser.add_argument("--write", type=Path)
     arguments = parser.parse_args()
     rows = _kept(arguments.rows)
     for name in arguments.names:
         done = [row.turn for row in rows if row.name == name]
-        for row in judged(name, arguments.judging_seconds, done):
+        for row in judged(name, arguments.judging_seconds, done, lost=arguments.lost):
             rows.append(row)
             print(f"{row.name} {row.turn}: {row.then} -> {row.today}, {row.seconds} s", flush=True)
             if arguments.rows is not None:
