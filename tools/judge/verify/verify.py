@@ -385,6 +385,8 @@ class Verifier:
         try:
             self._call(trial)
         except Rejected as refused:
+            if refused.reason.code in _OF_THE_PROCESS:
+                raise
             if refused.reason.detail.get("share_wrong", 1.0) < _FLIPPED:
                 return
             raise Rejected(
