@@ -231,6 +231,7 @@ def trial_on(
         natural_rms=natural_rms,
         index_ok=index_rule(oracle, arguments),
         measure_noise=noise_on_demand(reference, tensors, expected.output64, generator),
+        by_slices=probe == "natural",
     )
     state_noise = noise_on_demand(
         _state_by_name(oracle, arguments, tuple(expected.state64)),
