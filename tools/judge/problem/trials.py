@@ -48,6 +48,7 @@ from kernelagent.tools.judge.problem.probes import (
     share_nonfinite,
     with_tensors,
 )
+from kernelagent.tools.judge.problem.reached import reached
 from kernelagent.tools.judge.verify import compare
 from kernelagent.tools.judge.verify.ties import index_rule
 from kernelagent.tools.torch_dtypes import RANGE_OF_FLOAT32
@@ -145,6 +146,7 @@ def rounds(
     `literals`: the numbers in the sources, which values and sizes are made of.
     """
     parameters = [name for name, _ in oracle.module.named_parameters(remove_duplicate=False)]
+    moves = False
     turns, of_weights = (count(secrets.randbelow(_SEEDS)) for _ in range(2))
     for number, (kind, probes) in enumerate(plan):
         generator = torch.Generator().manual_seed(fresh_seed())
@@ -163,6 +165,9 @@ def rounds(
         if kind == "patterned":
             tried = patterned_weights(oracle.given_weights, parameters, generator, next(of_weights))
             weights = _with_an_answer(oracle, sources, tried, constant=constant)
+        if moves:
+            drawn = [draw(source, constant=constant) for source in sources for _ in range(2)]
+            weights, _ = reached(oracle, weights, drawn, number)
         oracle.use_weights(weights)
         trials: list[Trial] = []
         dropped: list[Dropped] = []
@@ -185,11 +190,20 @@ def rounds(
                         refused.append(other.name)
                     else:
                         trials.append(answered)
+        moves = moves or any(_moves_state(trial, weights) for trial in trials)
         secrets.SystemRandom().shuffle(trials)
         if trials or dropped:
             yield Round(
                 weights, tuple(trials), tuple(dropped), tuple(refused), kept, repeats=number == 0
             )
+
+
+def _moves_state(trial: Trial, weights: Mapping[str, torch.Tensor]) -> bool:
+    """The oracle copies what the call changes and nothing else."""
+    return any(
+        name in weights and weights[name].data_ptr() != after.data_ptr()
+        for name, after in trial.expected.state.items()
+    )
 
 
 def _with_an_answer(

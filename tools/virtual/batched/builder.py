@@ -175,7 +175,12 @@ class BatchedBuilder(RepairedBuilder):
     ) -> Handle:
         if scope == stock._ir.MEM_SYNC_SCOPE.CTA:
             raise NotBatchable("an atomic is one for each program alone", always=True)
-        self.float_sums |= op == stock._ir.ATOMIC_OP.FADD
+        active = self.memory.active
+        if active is None or ptr.data.shape[0] == 1:
+            self.note_update(op, ptr.data, mask.data)
+        else:
+            own = mask.data[active] if mask.data.shape[0] > 1 else mask.data
+            self.note_update(op, ptr.data[active], own)
         kind = val.dtype.scalar
         narrow = kind == tl.bfloat16
         rmw = None if narrow else self.ir_rmw_op_to_interpreter_rmw_op[op]
