@@ -69,6 +69,8 @@ class _Claiming(TorchFunctionMode):
         if name in _MOVES and args and isinstance(args[0], torch.Tensor):
             return args[0]
         HOST_TENSORS.require_one_place(name, args)
+        HOST_TENSORS.require_on_host(name, args)
+        HOST_TENSORS.written(name, args)
         given = named.get("device")
         if "device" in named:
             named["device"] = _on_cpu(named["device"])
@@ -277,6 +279,17 @@ def _cuda_answers(target: str) -> dict[str, Any]:
     }
 
 
+_REAL_FROM_NUMPY = torch.from_numpy
+
+
+def _from_numpy(array: Any) -> torch.Tensor:
+    """Passes through no function mode."""
+    made = _REAL_FROM_NUMPY(array)
+    with torch._C.DisableTorchFunction():
+        HOST_TENSORS.made("from_numpy", None, (), made)
+    return made
+
+
 def _patch_modules_and_generators(put: Callable[[Any, str, Any], None]) -> None:
     move, enter = torch.nn.Module.to, torch.amp.autocast.__init__
 
@@ -291,6 +304,7 @@ def _patch_modules_and_generators(put: Callable[[Any, str, Any], None]) -> None:
     put(torch.nn.Module, "to", to)
     put(torch.nn.Module, "cuda", lambda self, device=None: self)
     put(torch.Tensor, "cuda", lambda self, *_, **__: HOST_TENSORS.on_the_gpu(self))
+    put(torch, "from_numpy", _from_numpy)
     put(torch.Tensor, "record_stream", lambda self, *_, **__: None)
     put(torch, "Generator", _Generator)
     put(torch.amp.autocast, "__init__", begin)

@@ -198,6 +198,9 @@ class Verifier:
         asked = replace(asked, memory=memory)
         answer = self._call_in(trial, weights, asked)
         self._say_what_was_seen(answer)
+        if answer.host_work is not None and trial.step is None:
+            known = self.findings.host_work.get(trial.input_set, answer.host_work)
+            self.findings.host_work[trial.input_set] = known.least(answer.host_work)
         # The next call uses the next autotuning configuration; a repeated call keeps it, or its bits would differ.
         self.findings.configuration += 1
         self._effects.inputs_untouched(trial, answer)
@@ -218,6 +221,20 @@ class Verifier:
             self.findings.changed.update(dict.fromkeys(answer.changed))
             self.findings.disclosures["state_changes"] = Disclosure(
                 "state_changes", said_of_state(tuple(self.findings.changed))
+            )
+
+    def _say_what_was_copied(self, answer: Answer) -> None:
+        """A table that is copied once, in a first call, is nobody's concern."""
+        if not answer.copied:
+            return
+        self.findings.copying_calls += 1
+        self.findings.copied.update(dict.fromkeys(answer.copied))
+        if self.findings.copying_calls > 1:
+            self.findings.disclosures["host_copies"] = Disclosure(
+                "host_copies",
+                f"in {self.findings.copying_calls} of {self.findings.calls} calls tensors are copied between the "
+                f"host and the GPU ({', '.join(self.findings.copied)}): a GPU is waited for, and no estimate has "
+                f"the copy in it",
             )
 
     def _call_in(
@@ -275,6 +292,7 @@ class Verifier:
         answer = self._answer(trial, asked)
         self.findings.calls += 1
         self.findings.candidate_s += answer.seconds
+        self._say_what_was_copied(answer)
         rows = self.process.take_launches() if self.device == "virtual" else _told(answer)
         for row in rows:
             if row.get("fault"):
