@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kernelagent.domain.budget import Spent
+from kernelagent.domain.budget import Budget, Spent
 from kernelagent.domain.candidate import Candidate
 from kernelagent.domain.config import RunConfig
 from kernelagent.domain.evaluation import Estimate, Reason
@@ -17,19 +17,26 @@ from kernelagent.domain.events import (
     Evaluated,
     Event,
     Logged,
+    ProblemDescribed,
+    RunStarted,
     TurnVoid,
     from_line,
     to_line,
 )
 from kernelagent.domain.problem import ProblemSpec
 from kernelagent.domain.tool_calls import Checked, ToolCall, ToolResult
+from kernelagent.loop.loop_state import Earlier
 from kernelagent.loop.ranking import Ranker
 from kernelagent.loop.run import optimize
+from kernelagent.loop.session import Session
+from kernelagent.models import Model
+from kernelagent.models.replay import ReplayModel
 from kernelagent.prompts.ranking import ranking_text
 from kernelagent.prompts.wording import line_for
-from kernelagent.storage.run_log import RunFolder, read_events
+from kernelagent.storage.run_log import EventLog, RunFolder, read_events
 from kernelagent.storage.run_state import fold
-from tests.evaluations import Scripted
+from kernelagent.strategies.sequential import Sequential
+from tests.evaluations import DEVICE, FACTS, Recorded, Scripted, accepted, rejected
 from tests.judges import JudgesHere
 from tests.loop.test_tools import ROOT, codes
 
@@ -139,7 +146,11 @@ REPLIES = [numbered(0, 4, 2, 1), numbered(1, 2), numbered(2, 1), numbered(3)]
 
 
 def several(
-    folder: RunFolder, model: Model, host: ByNumber, earlier: Earlier | None = None
+    folder: RunFolder,
+    model: Model,
+    host: ByNumber,
+    earlier: Earlier | None = None,
+    candidates: int = 4,
 ) -> tuple[Session, Recorded]:
     """A session whose writer may hand in four files at once."""
     evaluator = Recorded(VERDICTS)
@@ -155,7 +166,7 @@ def several(
         clock=lambda: 0.0,
         keep_prompt=folder.keep_prompt,
         keep_candidate=folder.keep_candidate,
-        config=RunConfig(candidates=4),
+        config=RunConfig(candidates=candidates),
         earlier=earlier or Earlier(),
         tool_host=host,
     )
@@ -227,12 +238,12 @@ def test_a_run_that_ends_between_ranking_and_verdict_goes_on_without_looking_aga
 
 def test_without_the_option_the_last_file_of_a_reply_is_judged(tmp_path: Path) -> None:
     folder = RunFolder.create(tmp_path / "runs", "toy", now=0.0)
-    session, evaluator = several(folder, Scripted([numbered(0, 4, 2, 1)]), ByNumber())
-    session.outcome = replace(session.outcome, config=RunConfig())
-    session.batch.finish = session.outcome.finish
+    model = Scripted([numbered(0, 4, 2, 1)])
+    session, evaluator = several(folder, model, ByNumber(), candidates=1)
     session.run()
     assert evaluator.asked == [1]
     assert rankings(folder) == []
+    assert "ONE ```python block" in model.seen[0].messages[1].content
 
 
 @pytest.fixture(scope="module")
