@@ -86,6 +86,8 @@ class Probed:
     """Of the call, in the order of their launches."""
     fault: Reason | None = None
     """Why such an answer is refused, or why there is none."""
+    with_backward: bool = False
+    """It was a training step (`--train`): gradients are among the differences."""
 
 
 @dataclass(frozen=True)
