@@ -14,11 +14,11 @@ class NotExtractedError(Exception):
 
 @dataclass(frozen=True)
 class _Module:
-    """A module's text and, by name, the top-level statement that binds it."""
+    """A module's text and, by name, the top-level statements that bind it, in their order."""
 
     name: str
     text: str
-    binds: Mapping[str, ast.stmt]
+    binds: Mapping[str, tuple[ast.stmt, ...]]
 
 
 @dataclass
@@ -32,7 +32,7 @@ class Extraction:
     root: Path
     given: Mapping[str, str] = field(default_factory=dict)
     _modules: dict[str, _Module] = field(default_factory=dict)
-    _texts: dict[str, str] = field(default_factory=dict)
+    _owners: dict[str, str] = field(default_factory=dict)
     _taken: set[tuple[str, str]] = field(default_factory=set)
     _parts: list[str] = field(default_factory=list)
 
@@ -49,39 +49,40 @@ class Extraction:
             if not path.is_file():
                 raise NotExtractedError(f"there is no {path}")
             text = path.read_text(encoding="utf-8")
-            binds = {
-                bound: statement
-                for statement in ast.parse(text).body
-                for bound in _bound(statement)
-            }
+            binds: dict[str, tuple[ast.stmt, ...]] = {}
+            for statement in ast.parse(text).body:
+                for bound in _bound(statement):
+                    binds[bound] = (*binds.get(bound, ()), statement)
             self._modules[name] = _Module(name, text, binds)
         return self._modules[name]
 
     def _take(self, module: _Module, name: str) -> None:
-        statement = module.binds.get(name)
         if name in self.given:
-            text = self.given[name]
-        elif statement is None:
-            return  # A builtin, an argument, a local variable.
-        elif isinstance(statement, ast.ImportFrom) and (where := self._inside(module, statement)):
+            self._add(name, module, self.given[name], None)
+        # What nothing binds is a builtin, an argument or a local variable.
+        for statement in () if name in self.given else module.binds.get(name, ()):
+            if not isinstance(statement, ast.ImportFrom):
+                self._add(name, module, _source(module.text, statement), statement)
+                continue
             alias = next(a for a in statement.names if (a.asname or a.name) == name)
+            where = self._inside(module, statement)
+            if where is None:
+                text = ast.unparse(ast.ImportFrom(statement.module, [alias], level=0))
+                self._add(name, module, text, None)
+                continue
             self._take(self._module(where), alias.name)
-            if alias.asname is None:
-                return
-            text = f"{alias.asname} = {alias.name}"
-        elif isinstance(statement, ast.ImportFrom):
-            alias = next(a for a in statement.names if (a.asname or a.name) == name)
-            text = ast.unparse(ast.ImportFrom(statement.module, [alias], level=0))
-        else:
-            text = _source(module.text, statement)
-        if self._texts.setdefault(name, text) != text:
-            raise NotExtractedError(f"{module.name} defines another {name} than what it uses does")
+            if alias.asname is not None:
+                self._add(name, module, f"{alias.asname} = {alias.name}", None)
+
+    def _add(self, name: str, module: _Module, text: str, statement: ast.stmt | None) -> None:
         if (module.name, text) in self._taken or text in self._parts:
             return
+        owner = self._owners.setdefault(name, module.name)
+        if owner != module.name and statement is not None and not isinstance(statement, ast.Import):
+            raise NotExtractedError(f"{module.name} and {owner} both define {name}")
         self._taken.add((module.name, text))
-        if statement is not None and name not in self.given:
-            for used in _used(statement):
-                self._take(module, used)
+        for used in _used(statement) if statement is not None else ():
+            self._take(module, used)
         self._parts.append(text)
 
     def _inside(self, module: _Module, statement: ast.ImportFrom) -> str | None:

@@ -165,6 +165,10 @@ class _Inert:
         return lambda *_, **__: 0
 
 
+_STREAM = _Inert()
+"""The one that everything runs on."""
+
+
 class _Generator(torch.Generator):
     """A generator for any device, on the CPU; still a class, because annotations name it."""
 
@@ -254,8 +258,8 @@ def _cuda_answers(target: str) -> dict[str, Any]:
         "get_device_capability": lambda *_: capability,
         "get_device_name": lambda *_: ceilings.name,
         "get_device_properties": lambda *_: properties,
-        "current_stream": inert,
-        "default_stream": inert,
+        "current_stream": lambda *_, **__: _STREAM,
+        "default_stream": lambda *_, **__: _STREAM,
         "device": _Inert,
         "device_of": _Inert,
         "stream": _Inert,

@@ -380,19 +380,19 @@ class Verifier:
         """A call with numbers where masked loads without `other` leave lanes undefined."""
         if changes_state(trial, weights):
             self.process.use_weights(weights)
-        self.process.command_executor({"kind": "lanes", "finite": True})
+        self.process.command_executor({"kind": "lanes", "numbers": True})
         try:
             same = identical(self._answer(trial).output, usual.output)
         except Rejected:
             same = False
         finally:
-            self.process.command_executor({"kind": "lanes", "finite": False})
+            self.process.command_executor({"kind": "lanes", "numbers": False})
         self.process.take_launches()
         if not same:
             self.findings.disclose(
                 "undefined_lanes",
                 "the answer depends on what a masked load without other= leaves in the lanes that are "
-                "switched off; Triton does not define it, so give other=",
+                "switched off: zero in today's code, though Triton does not define it; give other=",
             )
 
     def _rounded_otherwise(self, trial: Trial, weights: Mapping[str, torch.Tensor]) -> None:
