@@ -46,6 +46,7 @@ from kernelagent.tools.surroundings import (
     Surroundings,
     in_its_thread,
     other_weights,
+    placed_inside,
     settings_of,
 )
 from kernelagent.tools.tensors import NotPortable, dtype_of, open_parcel, parcel
@@ -283,6 +284,8 @@ class Runner:
         (args, kwargs), step = self._opened(frame)
         pristine, _ = self._opened(frame)
         asked = from_data(frame.header["surroundings"], Surroundings)
+        args, kwargs = placed_inside((args, kwargs), asked.inside)
+        pristine = placed_inside(pristine, asked.inside)
         reads = HostReads(str(candidate_file())) if asked.looked_at else None
         before = None if reads is None else self._loaded().kept()
         allowed: AbstractContextManager[Any] = reads or contextlib.nullcontext()
