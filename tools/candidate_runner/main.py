@@ -47,6 +47,7 @@ from kernelagent.tools.surroundings import (
     Surroundings,
     in_its_thread,
     other_weights,
+    placed_inside,
     settings_of,
 )
 from kernelagent.tools.tensors import NotPortable, dtype_of, open_parcel, parcel
@@ -285,6 +286,8 @@ class Runner:
         (args, kwargs), step = self._opened(frame)
         pristine, _ = self._opened(frame)
         asked = from_data(frame.header["surroundings"], Surroundings)
+        args, kwargs = placed_inside((args, kwargs), asked.inside)
+        pristine = placed_inside(pristine, asked.inside)
         reads = HostReads(str(candidate_file())) if asked.looked_at else None
         before = None if reads is None else self._loaded().kept()
         work = None

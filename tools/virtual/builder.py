@@ -506,7 +506,7 @@ def _negative_sum(left: Array, right: Array) -> Array:
     return -(-left - right)
 
 
-_NAN_OF_X86 = {
+_NAN_OF_X86: dict[Any, tuple[Any, Any]] = {
     tl.float32: (np.uint32(0xFFC00000), np.uint32(0x7FFFFFFF)),
     tl.float16: (np.uint16(0xFE00), np.uint16(0x7FFF)),
 }
