@@ -1,4 +1,5 @@
 """What counts as work of the host in a forward: the text's own lines, and functions that are nobody's but Python's."""
+
 from __future__ import annotations
 
 import time

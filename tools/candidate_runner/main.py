@@ -317,7 +317,9 @@ class Runner:
             header["not_copied"] = not_copied
         if reads is not None and before is not None:
             header["reads"] = reads.names
-            header["changed"] = changed_ways(before, self._loaded().kept())
+            after = self._loaded().kept()
+            header["changed"] = changed_ways(before.state, after.state)
+            header["kept_bytes"] = after.bytes
         if self._device != "cuda":
             header["configurations"] = self._most_configurations()
             header["tuned"] = sorted(tuned)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import importlib
+import itertools
 import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -20,7 +21,6 @@ from kernelagent.tools.virtual.ceilings import ceilings_for
 from kernelagent.tools.virtual.compiling import SHARED_BYTES
 from kernelagent.tools.virtual.host_tensors import HOST_TENSORS
 from kernelagent.tools.virtual.old_contents import OLD_CONTENTS
-from kernelagent.tools.virtual.repeated_indices import WRITES
 
 _CUDA = torch.device("cuda", 0)
 _ELSEWHERE = ("cuda", "hip", "xpu")
@@ -80,7 +80,6 @@ class _Claiming(TorchFunctionMode):
         if name == "set_default_device":
             args = tuple(map(_on_cpu, args))
         named.pop("pin_memory", None)
-        args, named = WRITES.ordered(name, args, named)
         result = func(*args, **named)
         if name in _FRESH and torch.utils.deterministic.fill_uninitialized_memory:  # type: ignore[attr-defined]
             scramble(result)
@@ -167,8 +166,21 @@ class _Inert:
         return lambda *_, **__: 0
 
 
-_STREAM = _Inert()
-"""The one that everything runs on."""
+class _Stream(_Inert):
+    """Equal to itself, as a stream of a GPU is however often it is asked for."""
+
+    def __init__(self, *_: Any, number: int | None = None, **__: Any) -> None:
+        self.cuda_stream = self.stream_id = next(_STREAMS) if number is None else number
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Stream) and other.stream_id == self.stream_id
+
+    def __hash__(self) -> int:
+        return hash((_Stream, self.stream_id))
+
+
+_STREAMS = itertools.count(1)
+"""Numbers of streams that a program makes; the usual one is 0."""
 
 
 class _Generator(torch.Generator):
@@ -248,6 +260,7 @@ def _cuda_answers(target: str) -> dict[str, Any]:
     )
     nothing: Callable[..., None] = lambda *_, **__: None  # noqa: E731 - one value under many names
     zero: Callable[..., int] = lambda *_, **__: 0  # noqa: E731 - one value under many names
+    stream: Callable[..., _Stream] = lambda *_, **__: _Stream(number=0)  # noqa: E731 - likewise
     inert: Callable[..., _Inert] = lambda *_, **__: _Inert()  # noqa: E731 - likewise
     return {
         "is_available": lambda: True,
@@ -260,12 +273,12 @@ def _cuda_answers(target: str) -> dict[str, Any]:
         "get_device_capability": lambda *_: capability,
         "get_device_name": lambda *_: ceilings.name,
         "get_device_properties": lambda *_: properties,
-        "current_stream": lambda *_, **__: _STREAM,
-        "default_stream": lambda *_, **__: _STREAM,
+        "current_stream": stream,
+        "default_stream": stream,
         "device": _Inert,
         "device_of": _Inert,
         "stream": _Inert,
-        "Stream": _Inert,
+        "Stream": _Stream,
         "Event": _Event,
         "init": nothing,
         "_lazy_init": nothing,

@@ -158,6 +158,16 @@ def test_tensors_of_a_forward_are_told_apart_by_where_a_gpu_would_have_them():
         assert torch.zeros(4).is_cuda, "outside a forward nothing is noted"
 
 
+def test_the_usual_stream_is_the_usual_stream_and_no_other():
+    with pretending_cuda("sm_90"):
+        usual, another = torch.cuda.current_stream(), torch.cuda.Stream()
+        assert usual == torch.cuda.current_stream() == torch.cuda.default_stream()
+        assert hash(usual) == hash(torch.cuda.current_stream())
+        assert usual != another
+        assert another == another
+        assert another.cuda_stream != torch.cuda.Stream().cuda_stream
+
+
 COPIES = {
     "to the host": (lambda x: x.cpu(), ["cpu"]),
     "to the host by name": (lambda x: x.to("cpu"), ["to"]),

@@ -104,6 +104,8 @@ class Answer:
     """On `virtual`: by which of torch's functions it has copied between the host and the GPU."""
     host_work: OnTheHost | None = None
     """Of a call that was looked at, as the candidate's process tells it."""
+    kept_bytes: int = 0
+    """Of the same: memory that the candidate keeps besides parameters and saved buffers."""
 
 
 @dataclass(frozen=True)
@@ -327,7 +329,7 @@ class CandidateProcess(Closing):
         not_copied = None if why is None else str(why)[:200]
         reads, changed = (_names(frame.header.get(key)) for key in ("reads", "changed"))
         gaps_written = frame.header.get("gaps_written") is True
-        copied = _names(frame.header.get("copied"))
+        copied, kept = _names(frame.header.get("copied")), frame.header.get("kept_bytes")
         return Answer(
             value[0],
             value[1],
@@ -342,6 +344,7 @@ class CandidateProcess(Closing):
             gaps_written,
             copied,
             _host_work(frame.header.get("host_work")),
+            kept if type(kept) is int else 0,
         )
 
     @property

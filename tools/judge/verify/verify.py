@@ -201,6 +201,7 @@ class Verifier:
         if answer.host_work is not None and trial.step is None:
             known = self.findings.host_work.get(trial.input_set, answer.host_work)
             self.findings.host_work[trial.input_set] = known.least(answer.host_work)
+        self._effects.little_is_kept(trial, answer)
         # The next call uses the next autotuning configuration; a repeated call keeps it, or its bits would differ.
         self.findings.configuration += 1
         self._effects.inputs_untouched(trial, answer)
