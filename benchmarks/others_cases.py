@@ -94,8 +94,19 @@ _TURNED = (
 _RMS = "self.weight * (x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6))"
 
 
-def _liger(name: str, file: str, takes: str, inputs: str, forward: str, kernel: str, **more: str) -> Case:
-    return Case(f"liger {name}", LIGER, f"liger_kernel.ops.{file}", (takes,), inputs, forward, kernel, **more)  # type: ignore[arg-type]
+def _liger(
+    name: str, file: str, takes: str, inputs: str, forward: str, kernel: str, **more: str
+) -> Case:
+    return Case(
+        f"liger {name}",
+        LIGER,
+        f"liger_kernel.ops.{file}",
+        (takes,),
+        inputs,
+        forward,
+        kernel,
+        **more,
+    )  # type: ignore[arg-type]
 
 
 def _layer(name: str, file: str, kind: str, made: str, inputs: str, arguments: str = "x") -> Case:
@@ -107,17 +118,30 @@ def _layer(name: str, file: str, kind: str, made: str, inputs: str, arguments: s
     )  # fmt: skip
 
 
-def _unsloth(name: str, file: str, takes: str, inputs: str, forward: str, kernel: str, **more: str) -> Case:
-    return Case(f"unsloth {name}", UNSLOTH, f"unsloth.kernels.{file}", (takes,), inputs, forward, kernel, **more)  # type: ignore[arg-type]
+def _unsloth(
+    name: str, file: str, takes: str, inputs: str, forward: str, kernel: str, **more: str
+) -> Case:
+    return Case(
+        f"unsloth {name}",
+        UNSLOTH,
+        f"unsloth.kernels.{file}",
+        (takes,),
+        inputs,
+        forward,
+        kernel,
+        **more,
+    )  # type: ignore[arg-type]
 
 
-def _fla(name: str, file: str, takes: str, inputs: str, forward: str, kernel: str, **more: str) -> Case:
+def _fla(
+    name: str, file: str, takes: str, inputs: str, forward: str, kernel: str, **more: str
+) -> Case:
     return Case(f"fla {name}", FLA, f"fla.{file}", (takes,), inputs, forward, kernel, **more)  # type: ignore[arg-type]
 
 
 _ACTIVATIONS = (
     "Sigmoid()", "LogSigmoid()", "Tanh()", "ReLU()", "GELU()", "SiLU()", "ReLU6()", "Hardsigmoid()", "Hardtanh()",
-    "Hardswish()", "SELU()", "Mish()", "Softplus()", "Softsign()", "Tanhshrink()", "LeakyReLU(0.1)", "ELU()", "CELU()",
+    "Hardswish()", "SELU()", "Mish()", "Softplus()", "Softsign()", "Tanhshrink()", "LeakyReLU(negative_slope=0.1)", "ELU()", "CELU()",
     "Hardshrink()", "Softshrink()",
 )  # fmt: skip
 
@@ -239,7 +263,7 @@ CASES = (
          "fused_recurrent_hgrn_fwd(x, g)[0]", arguments="x, g"),
 )  # fmt: skip
 
-DEFINED = '''
+DEFINED = """
 def tau(x):
     z = torch.sort(x, -1, descending=True).values
     sums = z.cumsum(-1) - 1
@@ -263,5 +287,5 @@ def recurrence(x, g):
         state = g[:, t].exp() * state + x[:, t]
         rows.append(state)
     return torch.stack(rows, 1)
-'''
+"""
 """What the references call that torch has not."""
