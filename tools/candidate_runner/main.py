@@ -615,12 +615,20 @@ def _same(before: Any, after: Any) -> bool:
 
 
 def _gaps_kept(before: Any, after: Any) -> bool:
-    """Whether nothing was written between the elements of tensors whose elements are the same."""
+    """Whether nothing was written between the elements of tensors whose elements are the same.
+
+    What was put into the memory of an earlier call's arguments may lie in other memory than `before`.
+    """
     return all(
         torch.equal(_whole(left), _whole(right))
         for left, right in zip(_tensors(before), _tensors(after), strict=True)
         if right.untyped_storage().nbytes() > right.numel() * right.element_size()
+        and _place(left) == _place(right)
     )
+
+
+def _place(tensor: torch.Tensor) -> tuple[int, int]:
+    return int(tensor.storage_offset()), int(tensor.untyped_storage().nbytes())
 
 
 def _whole(tensor: torch.Tensor) -> torch.Tensor:
