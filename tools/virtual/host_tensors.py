@@ -51,6 +51,12 @@ class HostTensors:
         finally:
             self._watching = False
 
+    def placed(self, module: torch.nn.Module) -> None:
+        """A module that was just made has gone to the GPU, as `.to` takes it: parameters and buffers, nothing else."""
+        for tensor in (*module.parameters(), *module.buffers()):
+            if _has_storage(tensor):
+                self._marks.pop(tensor.untyped_storage()._cdata, None)
+
     def holds(self, tensor: Any) -> bool:
         """Whether it lies on the host."""
         if not self._marks or not _has_storage(tensor):
