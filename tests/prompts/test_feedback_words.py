@@ -97,6 +97,29 @@ def test_a_kernel_that_reads_three_times_is_told_what_one_pass_would_allow() -> 
     ]
 
 
+def test_what_is_read_often_is_named_by_its_argument() -> None:
+    kernel = replace(
+        NORM,
+        loaded_bytes=1600,
+        fewest_loaded_bytes=100,
+        stored_bytes=31,
+        argument_reads={"x": 1.0, "b": 15.9, "w": 16.0},
+    )
+    (hint,) = hints_for(one(kernel))
+    assert "it reads 16.0× the fewest bytes (`w` 16×, `b` 16×); one pass" in hint
+
+
+def test_programs_that_leave_multiprocessors_idle_come_before_any_other_hint() -> None:
+    kernel = replace(NORM, grid=(16, 1, 1), spills=9, registers=255)
+    device = replace(DEVICE, multiprocessors=132)
+    (hint,) = hints_for(Evaluation("accepted", device, kernels=(kernel,)))
+    assert "16 programs on 132 multiprocessors leave 116 idle" in hint
+    (other,) = hints_for(
+        Evaluation("accepted", device, kernels=(replace(kernel, grid=(132, 1, 1)),))
+    )
+    assert "idle" not in other
+
+
 def test_a_kernel_that_is_not_bound_by_memory_is_not_told_to_read_less() -> None:
     kernel = replace(
         NORM, bound="launch", loaded_bytes=310, fewest_loaded_bytes=100, stored_bytes=31
