@@ -57,6 +57,26 @@ _REPLAYED = 1 << 36
 
 
 @dataclass(frozen=True)
+class OnTheHost:
+    """What a forward does in Python."""
+
+    lines: int = 0
+    """Of the candidate's text, as often as they ran."""
+    calls: int = 0
+    """Of torch's and Triton's functions, by the text."""
+    elsewhere_s: float = 0.0
+    """In other functions that the text calls, besides launches."""
+
+    def least(self, other: OnTheHost) -> OnTheHost:
+        """Of two calls, the least of each."""
+        return OnTheHost(
+            min(self.lines, other.lines),
+            min(self.calls, other.calls),
+            min(self.elsewhere_s, other.elsewhere_s),
+        )
+
+
+@dataclass(frozen=True)
 class Answer:
     """What came back from one call."""
 
@@ -80,6 +100,12 @@ class Answer:
     """Of an ordinary call: what the result is besides its values."""
     gaps_written: bool = False
     """Whether it has written between the elements of an input that is not contiguous."""
+    copied: tuple[str, ...] = ()
+    """On `virtual`: by which of torch's functions it has copied between the host and the GPU."""
+    host_work: OnTheHost | None = None
+    """Of a call that was looked at, as the candidate's process tells it."""
+    kept_bytes: int = 0
+    """Of the same: memory that the candidate keeps besides parameters and saved buffers."""
 
 
 @dataclass(frozen=True)
@@ -303,6 +329,7 @@ class CandidateProcess(Closing):
         not_copied = None if why is None else str(why)[:200]
         reads, changed = (_names(frame.header.get(key)) for key in ("reads", "changed"))
         gaps_written = frame.header.get("gaps_written") is True
+        copied, kept = _names(frame.header.get("copied")), frame.header.get("kept_bytes")
         return Answer(
             value[0],
             value[1],
@@ -315,6 +342,9 @@ class CandidateProcess(Closing):
             changed,
             form,
             gaps_written,
+            copied,
+            _host_work(frame.header.get("host_work")),
+            kept if type(kept) is int else 0,
         )
 
     @property
@@ -548,6 +578,10 @@ class CandidateProcess(Closing):
 
 def _call(arguments: Arguments, step: TrainingStep | None) -> Parcel:
     return parcel((arguments, None if step is None else step.as_value()))
+
+
+def _host_work(told: Any) -> OnTheHost | None:
+    return None if told is None else OnTheHost(*rows_of(told, tuple[int, int, float]))
 
 
 def _names(told: Any) -> tuple[str, ...]:
