@@ -134,14 +134,17 @@ def _codes(rows: Sequence[Row]) -> tuple[list[str], list[str]]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("names", nargs="*", default=NAMES, choices=[*NAMES, []])
+    parser.add_argument("names", nargs="*", help=f"of {', '.join(NAMES)}; default: all")
     parser.add_argument("--judging-seconds", type=float, default=120.0)
     parser.add_argument("--lost", action="store_true", help="only turns that were lost then")
     parser.add_argument("--rows", type=Path, help="JSON lines; kept as they come")
     parser.add_argument("--write", type=Path)
     arguments = parser.parse_args()
     rows = _kept(arguments.rows)
-    for name in arguments.names:
+    unknown = sorted(set(arguments.names) - set(NAMES))
+    if unknown:
+        parser.error(f"there is no recording {unknown[0]}; there are {', '.join(NAMES)}")
+    for name in arguments.names or NAMES:
         done = [row.turn for row in rows if row.name == name]
         for row in judged(name, arguments.judging_seconds, done, lost=arguments.lost):
             rows.append(row)

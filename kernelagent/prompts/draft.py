@@ -118,9 +118,15 @@ def messages_of(draft: Draft) -> tuple[Message, ...]:
     for turn in draft.shown:
         messages.append(Message("assistant", turn.reply))
         messages.append(Message("user", turn.feedback))
-    now = _text("now.md.j2", **_now_fields(draft))
+    now = _text("now.md.j2", priced=_is_priced(draft), **_now_fields(draft))
     messages[-1] = Message("user", f"{messages[-1].content}\n\n{now}")
     return tuple(messages)
+
+
+def _is_priced(draft: Draft) -> bool:
+    """Whether what is to be made faster has a time, measured or estimated."""
+    judged = None if draft.parent is None else draft.parent.evaluation
+    return judged is None or judged.estimate is not None or judged.timing is not None
 
 
 def _now_fields(draft: Draft) -> dict[str, object]:

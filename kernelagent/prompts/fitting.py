@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from kernelagent.domain.candidate import Candidate, parse_reply
 from kernelagent.domain.errors import PromptTooLong
 from kernelagent.domain.history import Message
 from kernelagent.prompts.draft import Draft, Shown, messages_of
@@ -151,7 +152,11 @@ def _with_cut(draft: Draft, what: str) -> Draft:
 
 
 def _code_only(turn: Shown) -> str:
-    return turn.reply if turn.source is None else f"```python\n{turn.source}```"
+    """What was judged, which need not be the last file of the reply."""
+    if turn.source is not None:
+        return f"```python\n{turn.source}```"
+    parsed = parse_reply(turn.reply)
+    return f"```python\n{parsed.source}```" if isinstance(parsed, Candidate) else turn.reply
 
 
 def _shortened(text: str, mark: str = "") -> Iterator[str]:
