@@ -19,7 +19,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from kernelagent.domain.candidate import Candidate, parse_reply
 from kernelagent.domain.errors import PromptTooLong
 from kernelagent.domain.history import Message
 from kernelagent.prompts.draft import Draft, Shown, messages_of
@@ -106,7 +105,7 @@ def _lessons(draft: Draft) -> Iterator[Draft]:
 
 
 def _prose(draft: Draft) -> Iterator[Draft]:
-    bare = tuple(replace(turn, reply=_code_only(turn.reply)) for turn in draft.shown)
+    bare = tuple(replace(turn, reply=_code_only(turn)) for turn in draft.shown)
     if bare != draft.shown:
         yield _with_cut(replace(draft, shown=bare), "what your replies said around their code")
 
@@ -151,9 +150,8 @@ def _with_cut(draft: Draft, what: str) -> Draft:
     return draft if what in draft.cut else replace(draft, cut=(*draft.cut, what))
 
 
-def _code_only(reply: str) -> str:
-    parsed = parse_reply(reply)
-    return f"```python\n{parsed.source}```" if isinstance(parsed, Candidate) else reply
+def _code_only(turn: Shown) -> str:
+    return turn.reply if turn.source is None else f"```python\n{turn.source}```"
 
 
 def _shortened(text: str, mark: str = "") -> Iterator[str]:

@@ -15,7 +15,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from kernelagent.tools.candidate_runner import kept_state
 from kernelagent.tools.candidate_runner.host_reads import HostReads
 from kernelagent.tools.candidate_runner.kept_elsewhere import words_of
-from kernelagent.tools.candidate_runner.kept_state import changed, state_of
+from kernelagent.tools.candidate_runner.kept_state import changed, state_of, walk
 from kernelagent.tools.state_changes import BEYOND, said_of_state
 
 NAME = "kept_in_a_test"
@@ -233,6 +233,17 @@ def test_of_a_module_all_but_what_is_compared_with_the_reference_is_seen(
     expected = OF_MODULES[statement]
     assert all(name.startswith(tuple(expected)) for name in names) if expected else names == ()
     assert bool(names) is bool(expected)
+
+
+def test_memory_that_is_kept_is_counted_but_for_what_the_reference_has(module: ModuleType) -> None:
+    model = vars(module)["ModelNew"]()
+    before = walk(module, model).bytes
+    model.weight.grad = None
+    assert walk(module, model).bytes == before
+    model.workspace = [torch.empty(1000)]
+    model.again = model.workspace[0][:10]
+    model.own = model.weight.detach()
+    assert walk(module, model).bytes == before + 4000
 
 
 ELSEWHERE = {

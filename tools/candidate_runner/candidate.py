@@ -16,8 +16,7 @@ import torch
 
 from kernelagent.domain.candidate import ENTRY_POINT
 from kernelagent.tools.candidate_runner.kept_elsewhere import words_of
-from kernelagent.tools.candidate_runner.kept_state import State
-from kernelagent.tools.candidate_runner.kept_state import state_of as state_of_candidate
+from kernelagent.tools.candidate_runner.kept_state import Walked, walk
 from kernelagent.tools.candidate_runner.shell import shell_from
 from kernelagent.tools.loading import NOWHERE, Loading, Memory, put_in, state_of, unplaced
 from kernelagent.tools.surroundings import (
@@ -144,9 +143,9 @@ class LoadedCandidate:
         built: torch.nn.Module = maker(shell_from(value))
         return built
 
-    def kept(self) -> State:
+    def kept(self) -> Walked:
         """What it keeps between calls, beyond what the judge compares with the reference."""
-        return state_of_candidate(self._module, self._instance, self._words)
+        return walk(self._module, self._instance, self._words)
 
     @property
     def instance(self) -> torch.nn.Module:

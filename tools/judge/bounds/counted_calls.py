@@ -62,6 +62,8 @@ class CountedCall:
     dearer: Sequence[OnOtherContents] = ()
     allocated_bytes: int = 0
     """Of all memory that the call made, what it freed again included."""
+    without_gradients: Launches = ()
+    """Of a forward alone, where a training step is counted."""
 
 
 class Unsteady(Exception):
@@ -104,12 +106,19 @@ def count_with_contents(
     process.call(arguments, step=step)
     launches = process.launches_with_facts()
     process.take_launches()
+    alone: Launches = ()
+    if step is not None:
+        process.call(arguments)
+        alone = process.launches_with_facts()
+        process.take_launches()
     _observe_traffic(process, watched=False)
     torch_rows = process.account(arguments, step, contents=True)
     watched = process.take_launches()
     if [_identity(row) for row in launches] != [_identity(row) for row in watched]:
         raise Unsteady
-    return CountedCall(launches, torch_rows, allocated_bytes=process.allocated_bytes)
+    return CountedCall(
+        launches, torch_rows, allocated_bytes=process.allocated_bytes, without_gradients=alone
+    )
 
 
 def count_again(context: JudgeContext, process: CandidateProcess, arguments: Arguments) -> Launches:
