@@ -185,6 +185,16 @@ def test_of_a_module_that_goes_to_the_gpu_plain_attributes_stay_on_the_host():
     assert places == [True, True, False]
 
 
+@pytest.mark.parametrize("product", [torch.matmul, torch.mm, lambda a, b: a @ b])
+def test_matrix_products_of_integers_exist_on_the_host_alone(product):
+    whole = torch.ones(4, 4, dtype=torch.int64)
+    with pretending_cuda("sm_90"), HOST_TENSORS.watching():
+        assert product(whole.float(), whole.float()).sum() == 64
+        assert product(whole.cpu(), whole.cpu()).sum() == 64
+        with pytest.raises(NotImplementedError, match="on a GPU"):
+            product(whole, whole)
+
+
 @pytest.mark.parametrize(
     "used",
     [
