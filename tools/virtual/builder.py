@@ -68,8 +68,8 @@ class RepairedBuilder(triton_versions.InterpreterBuilder):  # type: ignore[misc]
         self.pointees: tuple[Pointee, ...] = ()
         """What integers that become pointers may point at."""
         self.hints = Hints()
-        self.finite_lanes = self.undefined_lanes = False
-        """What lanes are filled with that a load leaves undefined; whether there were any."""
+        self.numbers_in_lanes = self.undefined_lanes = False
+        """Whether lanes that a load leaves undefined hold numbers in place of zeros; whether there were any."""
         self.fuses = False
         """Whether a product that is added to something is rounded with the sum only, as in a machine's `fma`."""
         self.updates: dict[str, tuple[int, int]] = {}
@@ -88,12 +88,17 @@ class RepairedBuilder(triton_versions.InterpreterBuilder):  # type: ignore[misc]
         return data[None]
 
     def undefined(self, element: Any) -> Any:
-        """What a lane holds that a load leaves undefined: a number, or None for all bits set."""
-        if not self.finite_lanes:
-            return None
+        """What a lane holds that a load leaves undefined: zero, which Triton's code puts there before it loads.
+
+        Nothing promises that zero, so that one call is made with another number.
+        """
         kind = np.dtype(stock._get_np_dtype(element))
-        value = np.array([_UNDEFINED if element.is_floating() else 0], np.float32)
-        if element.is_floating() and numerics.is_convertible(element):
+        if not self.numbers_in_lanes:
+            return np.zeros(1, kind)[0]
+        if not element.is_floating():
+            return all_ones((1,), kind)[0]
+        value = np.array([_UNDEFINED], np.float32)
+        if numerics.is_convertible(element):
             return numerics.convert(value, tl.float32, element)[0]
         return value.astype(kind)[0]
 
@@ -401,13 +406,9 @@ class RepairedBuilder(triton_versions.InterpreterBuilder):  # type: ignore[misc]
         element = ptrs.get_element_ty()
         kind = stock._get_np_dtype(element)
         self.step("load")
-        # Without `other` masked lanes are undefined: filled with all ones (NaN), which is easiest to notice.
         if other is None:
             self.undefined_lanes |= not mask.data.all()
-            one = self.undefined(element)
-            filler = (
-                all_ones(ptrs.data.shape, kind) if one is None else np.full(ptrs.data.shape, one)
-            )
+            filler = np.full(ptrs.data.shape, self.undefined(element))
         else:
             filler = other.data
         return make(self.memory.load(ptrs.data, mask.data, filler, kind), element)

@@ -19,7 +19,12 @@ from torch.utils._pytree import tree_map_only
 from kernelagent.domain.probes import AT_THE_END, PROBE, names_in
 from kernelagent.tools.judge.problem.conditioning import noise_on_demand
 from kernelagent.tools.judge.problem.dynamic import Dynamic, hidden
-from kernelagent.tools.judge.problem.input_domain import fresh_like, laid_out_like, observe
+from kernelagent.tools.judge.problem.input_domain import (
+    fresh_like,
+    laid_out_like,
+    observe,
+    repeated_like,
+)
 from kernelagent.tools.judge.problem.inputs import InputSource
 from kernelagent.tools.judge.problem.literals import NONE, Literals
 from kernelagent.tools.judge.problem.load import Arguments
@@ -431,7 +436,7 @@ def nudged(
         some[torch.randint(1, tensor.numel(), (1,), generator=generator)] = True
         some[0] = False
         where = some.reshape(tensor.shape).to(tensor.device)
-        changed[name] = torch.where(where, fresh, tensor)
+        changed[name] = repeated_like(torch.where(where, fresh, tensor), tensor)
     return changed
 
 

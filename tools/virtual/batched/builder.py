@@ -160,8 +160,7 @@ class BatchedBuilder(RepairedBuilder):
         keep, filler = (None if item is None else item.data for item in (mask, other))
         if other is None and keep is not None:
             self.undefined_lanes = self.undefined_lanes or not keep.all()
-            one = self.undefined(element)
-            filler = None if one is None else np.full((1,) * ptrs.data.ndim, one)
+            filler = np.full((1,) * ptrs.data.ndim, self.undefined(element))
         return make(self.memory.load(ptrs.data, keep, filler, kind), element)
 
     def create_masked_store(

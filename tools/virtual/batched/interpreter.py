@@ -124,10 +124,10 @@ class BatchedInterpreter:
         """Which loads of the next launches are made rounds ahead, among stores of their loop."""
         self.reference.builder.memory.own.ahead = ahead
 
-    def fill_lanes(self, *, finite: bool) -> None:
-        """What the next launch's loads leave in undefined lanes: a number, or NaN."""
+    def fill_lanes(self, *, numbers: bool) -> None:
+        """What the next launch's loads leave in undefined lanes: numbers, or zeros."""
         for builder in (self.reference.builder, self._language.builder):
-            builder.finite_lanes, builder.undefined_lanes = finite, False
+            builder.numbers_in_lanes, builder.undefined_lanes = numbers, False
             builder.updates = {}
 
     def assert_on_device(self, *, debug: bool) -> None:
