@@ -613,7 +613,8 @@ def _can_take(held: _Held, fresh: Any) -> bool:
 
 
 def _form(tensor: torch.Tensor) -> tuple[Any, ...]:
-    return tensor.dtype, tensor.shape, tensor.stride()
+    place = tensor.storage_offset(), tensor.untyped_storage().nbytes()
+    return tensor.dtype, tensor.shape, tensor.stride(), *place
 
 
 def _same(before: Any, after: Any) -> bool:

@@ -315,7 +315,8 @@ class RepairedBuilder(triton_versions.InterpreterBuilder):  # type: ignore[misc]
         return super().cast_impl(src, dst_type)
 
     def create_bitcast(self, src: Handle, dst_type: Any) -> Handle:
-        native = _NAN_OF_X86.get(src.dtype.scalar)
+        kind = src.dtype.scalar
+        native = None if kind.is_ptr() else _NAN_OF_X86.get(kind)
         if native is not None and dst_type.scalar.is_int():
             ours, gpus = native
             bits = src.data.view(ours.dtype)

@@ -21,6 +21,7 @@ from triton.runtime.errors import OutOfResources, PTXASError
 from triton.runtime.jit import JITFunction
 
 from kernelagent.domain.errors import UsageError
+from kernelagent.tools.virtual.fetched_ahead import lines_fetched_ahead
 from kernelagent.tools.virtual.hints import NAMES
 
 # Triton 3.10 changes the default, and with it the code that is generated.
@@ -65,6 +66,8 @@ class Compiled:
     cubin: bytes
     ptx: str
     seconds: float
+    ahead: frozenset[int] = frozenset()
+    """Lines of loads that a pipelined loop makes rounds before they are used."""
 
 
 def gpu_target(target: str) -> GPUTarget:
@@ -107,6 +110,7 @@ def compile_kernel(
         cubin=made.asm["cubin"],
         ptx=made.asm["ptx"],
         seconds=time.perf_counter() - began,
+        ahead=lines_fetched_ahead(made.asm["ttgir"]),
     )
 
 

@@ -28,6 +28,7 @@ from kernelagent.tools.virtual.compiling import (
     gpu_target,
     needs_hints,
 )
+from kernelagent.tools.virtual.fetched_ahead import loops_of
 from kernelagent.tools.virtual.launching import Launcher, NoContents
 from kernelagent.tools.virtual.marking import Marks
 from kernelagent.tools.virtual.replay import Replay
@@ -82,6 +83,7 @@ class Executor:
         self._launcher.non_synchronizing_atomics = non_synchronizing_atomics(
             str(settings["source"])
         )
+        self._launcher.loops = loops_of(str(settings["source"]))
         self._by_request: dict[str, int] = {}
         self._failures: list[dict[str, Any]] = []
         """Kernels that did not compile, even if the candidate caught the exception."""

@@ -98,7 +98,7 @@ class Interpreter:
 
             def run(program: Program) -> None:
                 self.builder.grid_idx = program
-                self.builder.memory.own.forget()
+                self.builder.memory.own.program_begins()
                 for observer in self._observers:
                     observer.program_begins(program)
                 kernel(**values)

@@ -23,6 +23,7 @@ from kernelagent.tools.virtual.builder import Unsupported
 from kernelagent.tools.virtual.codec import encode
 from kernelagent.tools.virtual.compiling import Compiled, check_grid
 from kernelagent.tools.virtual.deadline import Clock, TimeIsUp, deadline
+from kernelagent.tools.virtual.fetched_ahead import Loop, ahead_of
 from kernelagent.tools.virtual.hollow import AliasedRange
 from kernelagent.tools.virtual.interpreter import Program
 from kernelagent.tools.virtual.launch import (
@@ -91,6 +92,8 @@ class Launcher:
         """What `alter` does; set with the mode."""
         self.non_synchronizing_atomics: frozenset[int] = frozenset()
         """Lines of atomics that put no programs in order."""
+        self.loops: tuple[Loop, ...] = ()
+        """Of the candidate's source."""
         self.watch_bounds = True
         self.watch_races = True
         self.count_traffic = False
@@ -284,6 +287,11 @@ class Launcher:
         self.interpreter.store_as(stores, one_value_each=careful)
         self.interpreter.reference.builder.memory.own.non_synchronizing_atomics = (
             self.non_synchronizing_atomics
+        )
+        # What is counted or exchanged has been executed as it is before.
+        watched = careful and mode == "execute"
+        self.interpreter.fetch_ahead(
+            ahead_of(logged.kernel.compiled.ahead, self.loops) if watched else {}
         )
         self.interpreter.fill_lanes(numbers=self.numbers_in_lanes)
         self.interpreter.round_otherwise(self.rounds_otherwise)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from kernelagent.tools.virtual.fetched_ahead import Ahead
 from kernelagent.tools.virtual.launch import MemoryFault
 from kernelagent.tools.virtual.numerics import Array
 from kernelagent.tools.virtual.synchronising import line_now
@@ -35,11 +36,20 @@ class OwnStores:
         self.watched = False
         self.non_synchronizing_atomics: frozenset[int] = frozenset()
         """Lines of atomics whose value decides nothing."""
+        self.ahead: Ahead = {}
+        """Loads that are made rounds before they are used, with the lines of their loops."""
+        self._in_loops: list[tuple[int, _Stored]] = []
+        """By line, what the program stored, where some loads are fetched ahead; barriers do not help there."""
         self._since: list[_Stored] = []
         self._low, self._high = 1 << 64, 0
 
+    def program_begins(self) -> None:
+        """The next program, which has stored nothing yet."""
+        self.forget()
+        self._in_loops.clear()
+
     def forget(self) -> None:
-        """A barrier, or the next program."""
+        """A barrier."""
         self._since.clear()
         self._low, self._high = 1 << 64, 0
 
@@ -59,15 +69,18 @@ class OwnStores:
         if not where.size:
             return
         low, high = int(where.min()), int(where.max()) + item_bytes
-        self._since.append(
-            _Stored(np.array(pointers), np.array(everywhere), item_bytes, low, high, atomic)
-        )
+        one = _Stored(np.array(pointers), np.array(everywhere), item_bytes, low, high, atomic)
+        self._since.append(one)
+        if self.ahead and (line := line_now()) is not None:
+            self._in_loops.append((line, one))
         self._low, self._high = min(self._low, low), max(self._high, high)
 
     def loaded(
         self, pointers: Array, mask: Array, item_bytes: int, *, atomic: bool = False
     ) -> None:
         """Raises `MemoryFault` where lanes load what other lanes stored; by `atomic`s, what they updated they may."""
+        if self._in_loops:
+            self._require_stored_in_time(pointers, mask, item_bytes)
         if not self._since or not self.watched:
             return
         everywhere = np.broadcast_to(mask, pointers.shape)
@@ -90,13 +103,33 @@ class OwnStores:
                 {"lanes": count},
             )
 
+    def _require_stored_in_time(self, pointers: Array, mask: Array, item_bytes: int) -> None:
+        loop = self.ahead.get(line_now() or 0)
+        where = pointers[np.broadcast_to(mask, pointers.shape)]
+        if loop is None or not where.size:
+            return
+        late = [one for line, one in self._in_loops if line in loop]
+        count = sum(_met(one, where, item_bytes) for one in late)
+        if count:
+            raise MemoryFault(
+                "data_race",
+                f"a pipelined loop loads {count} elements that it stored itself in an earlier round: the compiler "
+                f"fetches them some rounds ahead, before they are stored, and no barrier keeps it from that; carry "
+                f"them in registers, or give the loop tl.range(..., num_stages=1)",
+                {"lanes": count},
+            )
+
 
 def _from_others(one: _Stored, pointers: Array, mask: Array, item_bytes: int) -> int:
     """How many lanes load a byte that another lane of this store wrote."""
     rest = mask
     if one.pointers.shape == pointers.shape and one.item_bytes == item_bytes:
         rest = mask & ~(one.mask & (one.pointers == pointers))
-    where = pointers[rest]
+    return _met(one, pointers[rest], item_bytes)
+
+
+def _met(one: _Stored, where: Array, item_bytes: int) -> int:
+    """How many of these places the store wrote to."""
     if not where.size:
         return 0
     start = np.sort(one.pointers[one.mask])

@@ -22,6 +22,7 @@ from kernelagent.tools.virtual.batched.memory import MOST_RUNS
 from kernelagent.tools.virtual.batched.order import OrderWatch, Recorder
 from kernelagent.tools.virtual.bounds import BoundsChecker
 from kernelagent.tools.virtual.deadline import Clock, TimeIsUp
+from kernelagent.tools.virtual.fetched_ahead import Ahead
 from kernelagent.tools.virtual.interleaving import run_in_turns
 from kernelagent.tools.virtual.interpreter import (
     Interpreter,
@@ -118,6 +119,10 @@ class BatchedInterpreter:
             finally:
                 self.printed = capped.text
         return count
+
+    def fetch_ahead(self, ahead: Ahead) -> None:
+        """Which loads of the next launches are made rounds ahead, among stores of their loop."""
+        self.reference.builder.memory.own.ahead = ahead
 
     def fill_lanes(self, *, numbers: bool) -> None:
         """What the next launch's loads leave in undefined lanes: numbers, or zeros."""
@@ -248,6 +253,8 @@ class _Job:
             return "all programs are run one by one"
         if not triton_versions.RUN_TOGETHER:
             return "programs are run together under triton 3.9 only"
+        if self._owner.reference.builder.memory.own.ahead:
+            return "loads are fetched ahead in a loop that stores"
         known = (Clock, TrafficCounter, RaceChecker, BoundsChecker)
         for item in self._observers:
             if not isinstance(item, known):
