@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 from kernelagent.tools.candidate_runner import kept_state
 from kernelagent.tools.candidate_runner.host_reads import HostReads
@@ -288,6 +289,17 @@ def test_the_middle_of_a_large_tensor_and_the_end_of_a_long_list_are_looked_at()
     large[41_234_567], large[41_234_568] = 1, 255
     long[-1].append(1)
     assert set(changed(before, state_of(kept, None))) == {"large", "long"}
+
+
+def test_a_tensor_that_torch_compile_traced_with_holds_nothing_but_its_attributes() -> None:
+    kept = ModuleType("traced")
+    with FakeTensorMode():
+        traced = torch.empty(4)
+    vars(kept).update(traced=traced)
+    before = state_of(kept, None)
+    assert changed(before, state_of(kept, None)) == ()
+    setattr(traced, "calls", 1)  # noqa: B010 - torch's class does not name it
+    assert changed(before, state_of(kept, None)) == ("traced.calls",)
 
 
 def test_where_more_is_kept_than_is_looked_at_it_is_said(

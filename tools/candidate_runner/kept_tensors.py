@@ -42,6 +42,9 @@ class Contents:
             return form
         if plain.layout != torch.strided:
             return " ".join([form, *map(self._memory, _parts(plain))])
+        if plain.untyped_storage().device.type == "meta":
+            # What torch.compile traced with: it names a device and holds nothing.
+            return form
         form += f" {plain.stride()} {plain.storage_offset()} {plain.is_conj()} {plain.is_neg()}"
         own = math.prod(plain.shape) * plain.element_size()
         storage = plain.untyped_storage()

@@ -47,6 +47,7 @@ from kernelagent.tools.surroundings import (
     Surroundings,
     in_its_thread,
     other_weights,
+    placed_inside,
     settings_of,
 )
 from kernelagent.tools.tensors import NotPortable, dtype_of, open_parcel, parcel
@@ -286,6 +287,8 @@ class Runner:
         (args, kwargs), step = self._opened(frame)
         pristine, _ = self._opened(frame)
         asked = from_data(frame.header["surroundings"], Surroundings)
+        args, kwargs = placed_inside((args, kwargs), asked.inside)
+        pristine = placed_inside(pristine, asked.inside)
         reads = HostReads(str(candidate_file())) if asked.looked_at else None
         before = None if reads is None else self._loaded().kept()
         work = None
@@ -627,12 +630,20 @@ def _versions(arguments: Any) -> list[int]:
 
 
 def _gaps_kept(before: Any, after: Any) -> bool:
-    """Whether nothing was written between the elements of tensors whose elements are the same."""
+    """Whether nothing was written between the elements of tensors whose elements are the same.
+
+    What was put into the memory of an earlier call's arguments may lie in other memory than `before`.
+    """
     return all(
         torch.equal(_whole(left), _whole(right))
         for left, right in zip(_tensors(before), _tensors(after), strict=True)
         if right.untyped_storage().nbytes() > right.numel() * right.element_size()
+        and _place(left) == _place(right)
     )
+
+
+def _place(tensor: torch.Tensor) -> tuple[int, int]:
+    return int(tensor.storage_offset()), int(tensor.untyped_storage().nbytes())
 
 
 def _whole(tensor: torch.Tensor) -> torch.Tensor:

@@ -21,6 +21,7 @@ from kernelagent.tools.virtual.ceilings import ceilings_for
 from kernelagent.tools.virtual.compiling import SHARED_BYTES
 from kernelagent.tools.virtual.host_tensors import HOST_TENSORS
 from kernelagent.tools.virtual.old_contents import OLD_CONTENTS
+from kernelagent.tools.virtual.repeated_indices import WRITES
 
 _CUDA = torch.device("cuda", 0)
 _ELSEWHERE = ("cuda", "hip", "xpu")
@@ -86,6 +87,7 @@ class _Claiming(TorchFunctionMode):
         if name in _MOVES and args and isinstance(args[0], torch.Tensor):
             return args[0]
         HOST_TENSORS.require_one_place(name, args)
+        HOST_TENSORS.require_product_of_floats(name, args)
         HOST_TENSORS.require_on_host(name, args)
         HOST_TENSORS.written(name, args)
         given = named.get("device")
@@ -96,6 +98,7 @@ class _Claiming(TorchFunctionMode):
         if name == "set_default_device":
             args = tuple(map(_on_cpu, args))
         named.pop("pin_memory", None)
+        args, named = WRITES.ordered(name, args, named)
         result = func(*args, **named)
         if name in _FRESH and torch.utils.deterministic.fill_uninitialized_memory:  # type: ignore[attr-defined]
             scramble(result)

@@ -107,23 +107,40 @@ def _where(error: BaseException) -> str:
 
 
 def _opened(request: Frame) -> Policy:
-    spec = from_data(request.header["problem"], ProblemSpec)
-    with _scope(request):
+    header = request.header
+    return policy_for(
+        from_data(header["problem"], ProblemSpec),
+        partial(_scope, request),
+        str(header["target"]),
+        from_data(header["executed"], dict[str, list[list[int]]]),
+        dict(from_data(header["arguments"], list[tuple[int, int]])),
+    )
+
+
+def policy_for(
+    spec: ProblemSpec,
+    scope: Callable[[], AbstractContextManager[Any]],
+    target: str,
+    executed: Mapping[str, list[list[int]]],
+    renamed: Mapping[int, int],
+) -> Policy:
+    """The policy for a problem; `executed`: the shapes of the inputs, by set, where smaller ones are run.
+
+    `renamed`: the constructor's whole numbers that are others there. Raises `PolicyCannot`.
+    """
+    with scope():
         problem = load_problem(spec)
     hollow = HollowTensors()
-    with _scope(request), hollow:
+    with scope(), hollow:
         module = problem.build().cpu().eval()
         sets = problem.input_sets()
     on_cpu = {
         name: tree_map(lambda v: v.cpu() if hasattr(v, "cpu") else v, arguments)
         for name, arguments in sets.items()
     }
-    executed = from_data(request.header["executed"], dict[str, list[list[int]]])
-    renamed = dict(from_data(request.header["arguments"], list[tuple[int, int]]))
-    target = str(request.header["target"])
     if not executed:
         return Policy(module, problem.constructor, on_cpu, target=target, addresses=hollow)
-    small, state = _smaller_module(problem, module, renamed, partial(_scope, request))
+    small, state = _smaller_module(problem, module, renamed, scope)
     smaller = {
         name: Smaller(small, *_of_shapes(on_cpu[name], shapes)) for name, shapes in executed.items()
     }

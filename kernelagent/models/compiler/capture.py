@@ -36,6 +36,7 @@ from torch.utils._pytree import (
 
 from kernelagent.models.compiler.attention import WHOLE, layers_unfused
 from kernelagent.models.compiler.constants import constants_of, with_slices
+from kernelagent.models.compiler.pooling import POOLED
 from kernelagent.models.compiler.stand_in import StandInDriver
 from kernelagent.models.compiler.symbolic_functions import AS_THEY_LIE, OPAQUE, SymbolicFunctions
 from kernelagent.models.compiler.symbols import (
@@ -47,6 +48,9 @@ from kernelagent.models.compiler.symbols import (
 
 LARGEST_PERSISTENT = 16384
 """Longest row a program may hold at once; longer ones are looped over."""
+
+LONGEST_HELD_ACROSS = 1024
+"""The same where rows stand side by side in memory, and a program must hold several to read whole sectors."""
 
 MOST_WRITTEN_OUT = 256
 """Values of a constant tensor that a reader still accepts in a source file."""
@@ -136,14 +140,14 @@ def capture(
     try:
         with torch.no_grad(), layers_unfused():
             if smaller is None:
-                table = {**WHOLE, **AS_THEY_LIE}
+                table = {**WHOLE, **AS_THEY_LIE, **POOLED}
                 graph = make_fx(program, decomposition_table=table, tracing_mode="fake")(*tensors)
             else:
                 few = _values(smaller.module, smaller.args, smaller.kwargs)
                 symbolic = SymbolicTensors(tensors, [value.tensor for value in few])
                 tensors = symbolic.tensors
                 followed = sizes_as_variables(module, smaller.module, list(symbolic.sizes()))
-                table = {**WHOLE, **OPAQUE}
+                table = {**WHOLE, **OPAQUE, **POOLED}
                 traced = make_fx(program, decomposition_table=table, _allow_non_fake_inputs=True)
                 with followed, symbolic.mode, SymbolicFunctions():
                     graph = traced(*tensors)
@@ -232,7 +236,21 @@ class _Choices(InductorChoices):
     def should_use_persistent_reduction(self, features: Any, cooperative_reduction: bool) -> bool:  # type: ignore[override]
         if not self._persistent:
             return False
-        return _hint(features.reduction_numel) <= LARGEST_PERSISTENT
+        longest = LONGEST_HELD_ACROSS if _across(features) else LARGEST_PERSISTENT
+        return _hint(features.reduction_numel) <= longest
+
+
+def _across(features: Any) -> bool:
+    """Whether rows stand side by side in memory: neighbours are of different rows."""
+    found = features.coalesce_analysis
+    if found is None:
+        return False
+    named = found.norm_read_writes
+    within, along = (
+        sum(_hint(found.coalesced_by_var.get(name, 0)) for name in names)
+        for names in (named.reduce_vars, named.index_vars)
+    )
+    return bool(along > within)
 
 
 def _hint(size: Any) -> int:

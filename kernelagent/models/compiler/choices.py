@@ -5,11 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from kernelagent.models.compiler.capture import LONGEST_HELD_ACROSS
 from kernelagent.models.compiler.program import Kernel
 from kernelagent.models.compiler.rewriting import Rewritten
 
 _ELEMENTS_A_WARP = 512
 _MOST_WARPS = 16
+_HELD = 2048
+"""Elements that a program holds of rows that are shorter."""
+_LOOPED = 4096
+_MOST_ROWS = 64
+_SECTOR_ROWS = 8
+"""Rows whose elements, side by side, fill what memory moves at a time."""
+_FULL = 264
+"""Programs that keep every multiprocessor of a large GPU busy."""
 
 
 @dataclass(frozen=True)
@@ -53,13 +62,26 @@ def usual(kernel: Kernel, rewritten: Rewritten, sizes: dict[str, int]) -> Config
         return Config({"XBLOCK": min(block, power_of_two(elements))}, warps_for(block))
     row = sizes.get("r0_numel", 1)
     if rewritten.held is not None:
-        rows = (
-            1 if elements == 1 else max(1, min(8, 1024 // rewritten.held, power_of_two(elements)))
-        )
+        rows = _rows(elements, rewritten.held, kernel.across)
         blocks = {"XBLOCK": rows, "R0_BLOCK": rewritten.held}
         return Config(blocks, warps_for(rows * rewritten.held))
+    if kernel.across:
+        # Neighbours in memory are of different rows: a program reads a part of many of them at once.
+        rows = _rows(elements, LONGEST_HELD_ACROSS // _MOST_ROWS, across=True)
+        block = min(_LOOPED // rows, power_of_two(row))
+        return Config({"XBLOCK": rows, "R0_BLOCK": block}, warps_for(rows * block))
     block = min(2048, power_of_two(row))
     return Config({"XBLOCK": 1, "R0_BLOCK": block}, warps_for(block))
+
+
+def _rows(elements: int, held: int, across: bool) -> int:
+    """Rows of a program: enough for its threads, and no more than leave each multiprocessor a program."""
+    most = max(1, _HELD // held)
+    rows = min(_MOST_ROWS, max(most, _SECTOR_ROWS) if across else most, power_of_two(elements))
+    least = min(rows, _SECTOR_ROWS) if across else 1
+    while rows > least and elements // rows < _FULL:
+        rows //= 2
+    return rows
 
 
 def power_of_two(number: int) -> int:

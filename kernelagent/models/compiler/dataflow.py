@@ -23,6 +23,12 @@ def axes_of(node: ast.AST, known: Mapping[str, frozenset[str]]) -> frozenset[str
     return result
 
 
+def assigned_again(body: Iterable[ast.stmt]) -> frozenset[str]:
+    """Names that more than one statement sets, loops included."""
+    sets = Counter(name for s in _walk(body) if (name := target_of(s)) is not None)
+    return frozenset(name for name, times in sets.items() if times > 1)
+
+
 def target_of(statement: ast.stmt) -> str | None:
     """The name a plain assignment sets."""
     if isinstance(statement, ast.Assign) and len(statement.targets) == 1:
@@ -88,12 +94,20 @@ def inlined(body: Sequence[ast.stmt], reads: Mapping[str, int] | None = None) ->
             continue
         placed = _Placing(waiting).visit(statement)
         name = target_of(placed)
+        if name is not None and sets[name] > 1:
+            # What still waits to be read means this name as it was.
+            for other in [n for n, value in waiting.items() if name in names_in(value)]:
+                done.append(_assignment(other, waiting.pop(other)))
         once = name is not None and counts[name] == 1 and sets[name] == 1
         if name and once and _may_move(placed.value) and _read_later(name, body, statement):
             waiting[name] = placed.value
             continue
         done.append(placed)
     return done
+
+
+def _assignment(name: str, value: ast.expr) -> ast.stmt:
+    return ast.Assign(targets=[ast.Name(name, ast.Store())], value=value, lineno=0)
 
 
 def _read_later(name: str, body: Sequence[ast.stmt], statement: ast.stmt) -> bool:

@@ -48,7 +48,7 @@ class Policy:
     def reply(self, history: Sequence[Past]) -> str | None:
         """The next reply, None when nothing is left to try; raises `PolicyCannot`."""
         if not history:
-            first = self._write(Choice())
+            first = self.first()
             return self._reply("\n".join([_FIRST, *_remarks(first)]), first)
         attempts = self._replayed(history)
         if not attempts:
@@ -57,6 +57,10 @@ class Policy:
         if hypothesis is None:
             return None
         return self._reply(hypothesis.words, self._write(hypothesis.choice))
+
+    def first(self) -> Written:
+        """What is written before anything was judged."""
+        return self._write(Choice())
 
     def _replayed(self, history: Sequence[Past]) -> list[Attempt]:
         """The choices behind the candidates of the past, found again by making them again."""

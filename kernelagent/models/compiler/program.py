@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import ast
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from kernelagent.models.compiler.capture import PolicyCannot
+from kernelagent.models.compiler.scans import operator_of
 
 _HOST_NOISE = ("assert_size_stride", "assert_alignment", "get_raw_stream")
 _GRIDS = {"Grid1D": "x", "Grid2D": "xy", "Grid3D": "xyz", "Grid2DWithYZOverflow": "xy+"}
@@ -26,6 +28,10 @@ class Kernel:
     """Triton type by parameter, for example `*bf16`."""
     axes: str
     """Grid axes, `x`, `xy` or `xyz`; `xy+` where what is too much for y goes on along z."""
+    helpers: Mapping[str, ast.FunctionDef] = field(default_factory=dict)
+    """Functions of two values that its scans combine by."""
+    across: bool = False
+    """A reduction whose rows stand side by side in memory: neighbours are of different rows."""
 
     @property
     def operations(self) -> tuple[str, ...]:
@@ -104,12 +110,11 @@ def _kernel_of(node: ast.stmt, what: str) -> Kernel | None:
     body = node.value.args[1]
     assert isinstance(body, ast.Constant)
     tree = ast.parse(str(body.value))
-    functions = [n for n in tree.body if isinstance(n, ast.FunctionDef)]
-    if len(functions) > 1:
-        raise PolicyCannot(
-            what, f"its compiled form has a function {functions[0].name} in a kernel"
-        )
-    function = functions[0]
+    *others, function = [n for n in tree.body if isinstance(n, ast.FunctionDef)]
+    helpers = {helper.name: helper for helper in others}
+    for name, helper in helpers.items():
+        if operator_of(helper) is None:
+            raise PolicyCannot(what, f"its compiled form has a function {name} in a kernel")
     heuristic = function.decorator_list[0]
     assert isinstance(heuristic, ast.Call)
     kind = ast.unparse(heuristic.func).rsplit(".", 1)[-1]
@@ -125,15 +130,29 @@ def _kernel_of(node: ast.stmt, what: str) -> Kernel | None:
         function=function,
         signature=_entry(options["triton_meta"], "signature"),
         axes=_GRIDS[grid],
+        helpers=helpers,
+        across=_across(_entry_or_none(options["inductor_meta"], "tiling_scores")),
     )
 
 
+def _across(scores: Any) -> bool:
+    """Whether more of what a kernel moves is contiguous from row to row than within rows."""
+    return isinstance(scores, dict) and scores.get("x", 0) > scores.get("r0_", 0)
+
+
 def _entry(node: ast.expr, key: str) -> Any:
+    found = _entry_or_none(node, key)
+    if found is None:
+        raise KeyError(key)
+    return found
+
+
+def _entry_or_none(node: ast.expr, key: str) -> Any:
     assert isinstance(node, ast.Dict)
     for name, value in zip(node.keys, node.values, strict=True):
         if isinstance(name, ast.Constant) and name.value == key:
             return ast.literal_eval(value)
-    raise KeyError(key)
+    return None
 
 
 def _program(call: ast.FunctionDef, kernels: dict[str, Kernel], what: str) -> Program:

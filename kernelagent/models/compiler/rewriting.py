@@ -6,9 +6,10 @@ import ast
 import re
 from dataclasses import dataclass, field
 
-from kernelagent.models.compiler import welford
+from kernelagent.models.compiler import indexed, scans, welford
 from kernelagent.models.compiler.capture import PolicyCannot
 from kernelagent.models.compiler.dataflow import (
+    assigned_again,
     axes_of,
     inlined,
     names_in,
@@ -23,7 +24,7 @@ _MASKS = {"xmask": "x", "ymask": "y", "zmask": "z", "r0_mask": "r"}
 _INDEX = {"x": "xindex", "y": "yindex", "z": "zindex", "r": "r0_index"}
 _NUMEL = {axis: size for size, axis in _SIZES.items()}
 _MASK_OF = {axis: mask for mask, axis in _MASKS.items()}
-_FOLDED = {"rnumel", "RBLOCK", "roffset"}
+_FOLDED = {"rnumel", "RBLOCK"}
 _PLAIN = {
     "tl_math.abs": "tl.abs",
     "tl_math.exp": "tl.exp",
@@ -74,7 +75,8 @@ class _State:
 def rewrite(kernel: Kernel, what: str) -> Rewritten:
     """Raises `PolicyCannot` for what has no plain form."""
     rewriter = _Rewriter(kernel, what)
-    body = rewriter.block(kernel.function.body)
+    statements = scans.carried(kernel.function) if kernel.helpers else kernel.function.body
+    body = rewriter.block(statements)
     body = inlined(without_unread(body))
     text = "\n".join(ast.unparse(ast.fix_missing_locations(s)) for s in body)
     for word in ("triton_helpers", "tl_math"):
@@ -97,6 +99,7 @@ class _Rewriter:
     def __init__(self, kernel: Kernel, what: str) -> None:
         self._kernel = kernel
         self._what = what
+        self._carried = assigned_again(kernel.function.body)
         self.state = _State()
         for axis, index in _INDEX.items():
             self.state.axes[index] = frozenset(axis)
@@ -145,7 +148,7 @@ class _Rewriter:
         if name in _MASKS:
             return self._mask(name)
         value = self._value(statement.value)
-        if isinstance(value, ast.Name) or is_of_sizes(value):
+        if (isinstance(value, ast.Name) or is_of_sizes(value)) and name not in self._carried:
             self.state.aliases[name] = value
             return []
         if (constant := _as_constant(value)) is not None:
@@ -155,9 +158,11 @@ class _Rewriter:
 
     def _several(self, statement: ast.Assign) -> list[ast.stmt]:
         value = statement.value
-        if isinstance(value, ast.Call) and (plain := _WITH_INDEX.get(ast.unparse(value.func))):
-            if self.state.held is None:
-                raise PolicyCannot(self._what, "it looks for an index in rows too long to hold")
+        function = ast.unparse(value.func) if isinstance(value, ast.Call) else ""
+        if (scan := scans.spelled_out(statement, self._kernel.helpers)) is not None:
+            return self.block(scan)
+        held = self.state.held is not None
+        if isinstance(value, ast.Call) and held and (plain := _WITH_INDEX.get(function)):
             values, _, axis = value.args
             text = (
                 f"{plain}({ast.unparse(self._value(values))}, {ast.unparse(axis)}, "
@@ -168,9 +173,10 @@ class _Rewriter:
                     targets=statement.targets, value=ast.parse(text, mode="eval").body, lineno=0
                 )
             ]
-        if isinstance(value, ast.Call) and ast.unparse(value.func) in welford.FUNCTIONS:
-            parts = [self._value(argument) for argument in value.args]
-            return self.block(welford.spelled_out(statement, ast.unparse(value.func), parts))
+        for known in (welford, indexed):
+            if isinstance(value, ast.Call) and function in known.FUNCTIONS:
+                parts = [self._value(argument) for argument in value.args]
+                return self.block(known.spelled_out(statement, function, parts))
         raise PolicyCannot(self._what, f"a kernel contains `{ast.unparse(statement)[:60]}`")
 
     def _mask(self, name: str) -> list[ast.stmt]:
@@ -266,6 +272,8 @@ class _Expressions(ast.NodeTransformer):
             return ast.parse(text, mode="eval").body
         if function == "triton_helpers.promote_to_tensor":
             return node.args[0]
+        if (last := scans.last_of(node)) is not None:
+            return last
         if function == "triton_helpers.div_floor_integer":
             return _floored(*node.args)
         if function.endswith(".to") and isinstance(node.func, ast.Attribute):

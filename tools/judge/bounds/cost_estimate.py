@@ -29,6 +29,7 @@ from kernelagent.tools.judge.problem.context import JudgeContext
 from kernelagent.tools.judge.problem.describe import written_out
 from kernelagent.tools.judge.problem.inputs import InputSource
 from kernelagent.tools.judge.problem.training import WITH_BACKWARD
+from kernelagent.tools.judge.verify.rejection import Rejected, beyond_means
 from kernelagent.tools.virtual.ceilings import DeviceCeilings
 from kernelagent.tools.virtual.cost import (
     LaunchEstimate,
@@ -88,6 +89,11 @@ def account(
         calls = counted_calls(context, start)
     except NotCounted as why:
         return _without_estimate(str(why))
+    except Rejected as refused:
+        if not beyond_means(refused):
+            raise
+        # It was verified before; what is not known is only what it costs.
+        return _without_estimate(f"counting its work had no time left: {refused}")
     counted: list[CountedCosts] = []
     contents: list[str] = []
     scratch: list[Disclosure] = []

@@ -137,6 +137,9 @@ class Replayed:
 class CandidateProcess(Closing):
     """A fresh runner (and executor) for one candidate; a context manager that leaves nothing behind."""
 
+    _ended: Rejected | None = None
+    """Why the judge itself ended the process; whatever is asked of it later has the same answer."""
+
     def __init__(
         self,
         fork_server: ForkServer,
@@ -423,6 +426,8 @@ class CandidateProcess(Closing):
         """One command on the line that only judge and executor share."""
         if self._executor is None:
             raise Rejected("unverifiable", "there is no launch log on this device")
+        if self._ended is not None:
+            raise self._ended
         seconds = self._limits.launch_s if self._deadline is None else self._deadline.left_s
         try:
             self._executor.send(dict(command), payload, timeout=seconds)
@@ -435,7 +440,8 @@ class CandidateProcess(Closing):
         except ChannelTimeout as error:
             # The candidate cannot reach this line: whoever is late here is the machine.
             limit = self._limits.launch_s if self._deadline is None else self._deadline.seconds
-            raise out_of_time("the executor gave no answer", limit) from error
+            self._ended = out_of_time("the executor gave no answer", limit)
+            raise self._ended from error
         except (ChannelClosed, ChannelViolation) as error:
             raise self._executor_failure(str(error)) from error
 
@@ -477,6 +483,8 @@ class CandidateProcess(Closing):
         sweep(self._scratch)
 
     def _ask(self, header: dict[str, Any], body: Parcel | None, seconds: float) -> Frame:
+        if self._ended is not None:
+            raise self._ended
         payload: tuple[memoryview, ...] = ()
         if body is not None:
             header = header | {"parcel": body.header}
@@ -490,13 +498,8 @@ class CandidateProcess(Closing):
             raise self._death(header["kind"]) from error
         except ChannelTimeout as error:
             self._runner.kill()
-            if self._deadline is not None and not self._deadline.left_s:
-                raise out_of_time(DOING[header["kind"]], self._deadline.seconds) from error
-            raise Rejected(
-                "timeout",
-                f"no answer within {min(seconds, _HANGS_S) if self._executor else seconds:g} s ({DOING[header['kind']]})",
-                {"limit_s": seconds},
-            ) from error
+            self._ended = self._late(DOING[header["kind"]], seconds)
+            raise self._ended from error
         except ChannelViolation as error:
             self._broke_protocol(str(error))
         self.compiles = self.compiles or frame.header.get("compiles") is True
@@ -505,6 +508,12 @@ class CandidateProcess(Closing):
         if frame.kind == "failed":
             self._failed(frame.header)
         return frame
+
+    def _late(self, doing: str, seconds: float) -> Rejected:
+        if self._deadline is not None and not self._deadline.left_s:
+            return out_of_time(doing, self._deadline.seconds)
+        limit = min(seconds, _HANGS_S) if self._executor else seconds
+        return Rejected("timeout", f"no answer within {limit:g} s ({doing})", {"limit_s": seconds})
 
     def _receive(self, seconds: float) -> Frame:
         """The runner's answer; on `virtual` it is waited for longer while the executor is at work."""

@@ -1,0 +1,140 @@
+"""Rows that are scanned, searched, pooled, or stand side by side: what is written is right and reads memory in order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from kernelagent.models.compiler.capture import capture
+from kernelagent.models.compiler.choices import Choice
+from kernelagent.models.compiler.writing import Call, Writer, Written
+from kernelagent.tools.virtual.batched.interpreter import BatchedInterpreter
+from tests.models.compiler.templates.interpreted import answer
+
+
+class Of(nn.Module):
+    """One function of one tensor."""
+
+    def __init__(self, function: Callable[[torch.Tensor], Any]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, x: torch.Tensor) -> Any:
+        return self.function(x)
+
+
+@pytest.fixture(scope="module")
+def interpreter() -> BatchedInterpreter:
+    return BatchedInterpreter()
+
+
+def written(
+    module: nn.Module, x: torch.Tensor, choice: Choice | None = None, *, persistent: bool = True
+) -> Written:
+    call = Call("default", capture(module, (x,), {}, persistent=persistent))
+    return Writer(module, "from_reference", choice or Choice()).write([call])
+
+
+def draw(*shape: int) -> torch.Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(0))
+
+
+SCANS = {
+    "sums": lambda x: torch.cumsum(x, 1),
+    "sums from the end": lambda x: torch.cumsum(x.flip(1), 1).flip(1),
+    "sums down columns": lambda x: torch.cumsum(x, 0),
+    "products": lambda x: torch.cumprod(1 + 0.01 * x, 1),
+    "masked sums and what follows": lambda x: torch.relu(torch.cumsum(x * (x > 0), 1)) * 2,
+}
+
+
+@pytest.mark.parametrize("persistent", [True, False], ids=["held", "in blocks"])
+@pytest.mark.parametrize("name", SCANS)
+def test_scans_agree_with_float64_in_rows_that_are_held_and_in_blocks(
+    interpreter: BatchedInterpreter, tmp_path: Path, name: str, persistent: bool
+) -> None:
+    module, x = Of(SCANS[name]), draw(5, 2500)
+    source = written(module, x, persistent=persistent).source
+    assert "associative_scan" not in source
+    got = answer(interpreter, source, tmp_path, module, x)
+    torch.testing.assert_close(got.double(), module(x.double()), rtol=1e-4, atol=1e-4)
+
+
+def test_a_scan_by_another_operation_is_refused_by_name() -> None:
+    from kernelagent.models.compiler.capture import PolicyCannot
+
+    with pytest.raises(PolicyCannot, match="has a function"):
+        written(Of(lambda x: torch.logcumsumexp(x, 1)), draw(3, 40))
+
+
+PLACES = {
+    "largest": lambda x: torch.argmax(x, 1),
+    "smallest": lambda x: torch.argmin(x, 1),
+    "both": lambda x: tuple(torch.max(x, 1)),
+}
+
+
+@pytest.mark.parametrize("name", PLACES)
+@pytest.mark.parametrize("values", ["drawn", "equal", "all -inf", "with NaN"])
+def test_the_first_of_the_best_is_found_in_blocks_of_a_row(
+    interpreter: BatchedInterpreter, tmp_path: Path, name: str, values: str
+) -> None:
+    module, x = Of(PLACES[name]), draw(3, 2300, 5)
+    if values == "equal":
+        x = torch.round(x)
+    elif values == "all -inf":
+        x = torch.full_like(x, -torch.inf)
+    elif values == "with NaN":
+        x[1, [700, 1900], 2] = torch.nan
+    source = written(module, x, persistent=False).source
+    assert "for start in" in source
+    got = answer(interpreter, source, tmp_path, module, x)
+    torch.testing.assert_close(got, module(x), equal_nan=True)
+
+
+def test_rows_side_by_side_are_read_many_at_a_time_and_not_held_where_they_are_long() -> None:
+    x = draw(4, 4096, 600)
+    made = written(Of(lambda x: torch.sum(x, 1)), x)
+    (config,) = made.configs.values()
+    assert set(made.kinds.values()) == {"reduction"}
+    assert config.blocks["XBLOCK"] >= 8
+    within = written(Of(lambda x: torch.softmax(x, 2)), x)
+    assert set(within.kinds.values()) == {"persistent_reduction"}
+
+
+def test_short_rows_are_held_many_at_a_time(
+    interpreter: BatchedInterpreter, tmp_path: Path
+) -> None:
+    module, x = Of(lambda x: torch.softmax(x, 1)), draw(7, 19, 23, 5)
+    made = written(module, x)
+    (config,) = made.configs.values()
+    assert config.blocks["XBLOCK"] > 1
+    got = answer(interpreter, made.source, tmp_path, module, x)
+    torch.testing.assert_close(got, module(x))
+
+
+@pytest.mark.parametrize(
+    "pool",
+    [
+        nn.AvgPool3d(3, 2, 1),
+        nn.AvgPool3d((5, 2, 3)),
+        nn.AvgPool3d(3, 1, 1, divisor_override=5),
+    ],
+    ids=["overlapping with a border", "apart", "another divisor"],
+)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+def test_averages_over_large_windows_of_volumes_are_kernels_of_ours(
+    interpreter: BatchedInterpreter, tmp_path: Path, pool: nn.Module, dtype: torch.dtype
+) -> None:
+    module, x = Of(lambda x: pool(x) * 2), draw(2, 3, 11, 9, 10).to(dtype)
+    made = written(module, x)
+    assert made.source.count("@triton.jit") == 1
+    assert "avg_pool3d(" not in made.source.split("class ModelNew")[1]
+    got = answer(interpreter, made.source, tmp_path, module, x)
+    loose = 1e-5 if dtype == torch.float32 else 4e-3
+    torch.testing.assert_close(got.double(), module(x.double()), rtol=loose, atol=loose)
