@@ -302,6 +302,7 @@ class Runner:
             tuning = self._take_configuration(int(frame.header["configuration"]))
         if frame.header["in_place"]:
             args, kwargs = self._in_the_same_memory((args, kwargs))
+        versions = _versions((args, kwargs))
         whole = partial(self._forward, (args, kwargs), step, asked, allowed, keeps, work)
         with settings_of(asked), self._memory_of(asked), tuning as tuned:
             output, not_copied = in_its_thread(asked, whole)
@@ -311,6 +312,7 @@ class Runner:
         while len(self._held) > 2 and sum(h.bytes for h in self._held.values()) > _HELD_BYTES:
             del self._held[next(iter(self._held))]
         header, payload = self._sent("output", (output, (args, kwargs) if changed else None))
+        header["written_meanwhile"] = not changed and versions != _versions((args, kwargs))
         header["gaps_written"] = not (changed or _gaps_kept(pristine, (args, kwargs)))
         if step is None:
             header["sharing"] = to_data(sharing_of(output, (args, kwargs)))
@@ -621,6 +623,11 @@ def _same(before: Any, after: Any) -> bool:
     return all(
         _bits(left, right) for left, right in zip(_tensors(before), _tensors(after), strict=True)
     )
+
+
+def _versions(arguments: Any) -> list[int]:
+    """How often torch has written to each tensor of them."""
+    return [0 if t.is_inference() else t._version for t in _tensors(arguments)]
 
 
 def _gaps_kept(before: Any, after: Any) -> bool:

@@ -106,6 +106,16 @@ CHEATS: Mapping[int, tuple[Fixture, ...]] = {
             discloses="memory_held",
         ),
         Fixture(
+            "w-input-negated-meanwhile",
+            "silu_gate",
+            edited(
+                honest_kernel("silu_gate"),
+                (EMPTY, EMPTY + "        g.neg_()\n"),
+                (RETURN, "        g.neg_()\n        return out.neg_()\n"),
+            ),
+            discloses="inputs_written",
+        ),
+        Fixture(
             "w-keeps-memory-for-nothing",
             "silu_gate",
             edited(

@@ -106,6 +106,8 @@ class Answer:
     """Of a call that was looked at, as the candidate's process tells it."""
     kept_bytes: int = 0
     """Of the same: memory that the candidate keeps besides parameters and saved buffers."""
+    written_meanwhile: bool = False
+    """Whether torch has written to an input that holds what it held before."""
 
 
 @dataclass(frozen=True)
@@ -345,6 +347,7 @@ class CandidateProcess(Closing):
             copied,
             _host_work(frame.header.get("host_work")),
             kept if type(kept) is int else 0,
+            frame.header.get("written_meanwhile") is True,
         )
 
     @property

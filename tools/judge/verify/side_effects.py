@@ -45,6 +45,12 @@ class SideEffects:
                 "that is memory of the tensor it is a view of",
                 {"input_set": trial.input_set, "probe": trial.probe},
             )
+        if answer.written_meanwhile:
+            self.findings.disclose(
+                "inputs_written",
+                "an operation of torch writes to an input, which holds after the call what it held before: whoever "
+                "reads it meanwhile, in another thread or stream, reads something else",
+            )
         after = answer.changed_arguments or trial.arguments
         if identical(after, trial.expected.arguments):
             return
