@@ -17,6 +17,7 @@ from kernelagent.domain.evaluation import (
 from kernelagent.domain.history import History, Turn, TurnRequest
 from kernelagent.domain.problem import InputSet, ProblemFacts, TensorFacts
 from kernelagent.models import Exhausted, ModelQuery, Reply
+from kernelagent.prompts.feedback import feedback_for
 
 DEVICE = DeviceFacts("virtual", "H200, not present", "sm_90", "2.13.0", "3.9.0")
 FACTS = ProblemFacts(
@@ -86,7 +87,14 @@ class Scripted:
 def history_of(*evaluations: Evaluation | None) -> History:
     request = TurnRequest("write", "scripted")
     turns = tuple(
-        Turn(i, request, reply_with(i), Candidate(f"number = {i}"), evaluation)
+        Turn(
+            i,
+            request,
+            reply_with(i),
+            candidate=Candidate(f"number = {i}"),
+            evaluation=evaluation,
+            feedback="" if evaluation is None else feedback_for(evaluation),
+        )
         for i, evaluation in enumerate(evaluations)
     )
     return History(turns)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
+from types import MappingProxyType
 from typing import Any
 
 from triton.backends.compiler import GPUTarget
@@ -19,8 +21,13 @@ FROM_ELSEWHERE = ("ir_override", "ptx_options", "extern_libs")
 
 def set_by_hand(options: Mapping[str, Any], target: GPUTarget) -> tuple[str, ...]:
     """The options that are not as Triton sets them by itself for `target`."""
-    usual = make_backend(target).parse_options({}).__dict__
+    usual = _as_usual(target)
     return tuple(n for n, value in options.items() if n in usual and value != usual[n])
+
+
+@cache
+def _as_usual(target: GPUTarget) -> Mapping[str, Any]:
+    return MappingProxyType(vars(make_backend(target).parse_options({})))
 
 
 def refusal(kernel: str, names: tuple[str, ...], device: str) -> str:

@@ -23,16 +23,13 @@ class Sharing:
     """Pairs that have at least one element in common."""
     inputs: tuple[int, ...] = ()
     """Results that have an element in common with an argument."""
-    own_bytes: int = 0
-    """What the results show."""
-    held_bytes: int = 0
-    """What is not freed as long as they live."""
+    memory: tuple[tuple[int, int], ...] = ()
+    """Of each result: what it shows, and what is not freed as long as it lives."""
 
 
 def sharing_of(output: Any, arguments: Any) -> Sharing:
     """Of one call's result; tensors without elements and without memory share nothing."""
     results, given = tensors_of(output), tensors_of(arguments)
-    storages = {t.untyped_storage().data_ptr(): t.untyped_storage().nbytes() for t in results}
     return Sharing(
         outputs=tuple(
             (first, second)
@@ -43,8 +40,7 @@ def sharing_of(output: Any, arguments: Any) -> Sharing:
         inputs=tuple(
             at for at, one in enumerate(results) if any(overlap(one, other) for other in given)
         ),
-        own_bytes=sum(t.numel() * t.element_size() for t in results),
-        held_bytes=sum(storages.values()),
+        memory=tuple((t.numel() * t.element_size(), t.untyped_storage().nbytes()) for t in results),
     )
 
 

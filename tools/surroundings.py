@@ -15,13 +15,18 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
 import torch
+from torch.utils._pytree import tree_map
 
 from kernelagent.tools.loading import EXCHANGES, Loading
+from kernelagent.tools.virtual.repeated_indices import WRITES
 
 Result = TypeVar("Result")
 
 
 Fresh = Literal["filled", "noted", "found"]
+Inside = Literal["no", "16 bytes", "one element"]
+_ALIGNED_BYTES = 16
+"""What kernels are compiled for, and what copies of whole tiles need."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +44,8 @@ class Surroundings:
     module: Literal["itself", "copied", "pickled"] = "itself"
     memory: Fresh = "filled"
     """What fresh memory holds: nothing to rely on, the same while it is noted what is left in it, or that."""
+    inside: Inside = "no"
+    """Inputs begin so far into larger memory, as parts of a batch or of a flat buffer do."""
     another: bool = False
     """Another instance, with other weights, has been called just before with the same inputs."""
 
@@ -61,6 +68,8 @@ class Surroundings:
         texts += [] if self.deterministic else ["without torch.use_deterministic_algorithms"]
         if self.memory == "found":
             texts.append("in fresh memory that holds what an earlier call left there")
+        if self.inside != "no":
+            texts.append(f"with inputs that begin {self.inside} into larger tensors")
         texts += ["after train() and eval()"] if self.toggled else []
         texts += ["after a call of another instance with other weights"] if self.another else []
         return " and ".join(texts)
@@ -76,11 +85,15 @@ _VARIED = (
     Surroundings(module="pickled"),
     Surroundings(another=True),
     Surroundings(another=True),
+    Surroundings(inside="16 bytes"),
     Surroundings(gradients="frozen", thread=True, deterministic=False),
 )
 _LATE = Surroundings(gradients="inference")
 """Buffers that a module makes in inference mode can be written to nowhere else: so not in early calls."""
 _LATE_FROM = 10
+_ODD = Surroundings(inside="one element")
+"""Kernels are compiled anew for addresses that are multiples of no 16 bytes: in long judgings only."""
+_ODD_FROM = 40
 _SMALLER = 0.75
 """Weights of another instance beside those of the one that is judged, each in its neighbour's place."""
 
@@ -105,6 +118,8 @@ class Deck:
         self._calls += 1
         if self._calls == _LATE_FROM:
             self._left.append(_LATE)
+        if self._calls == _ODD_FROM:
+            self._left.append(_ODD)
         for at in reversed(range(len(self._left))):
             asked = self._left[at]
             if keeps_state or (asked.module == "itself" and asked.gradients != "inference"):
@@ -125,15 +140,17 @@ class Deck:
 @contextmanager
 def settings_of(surroundings: Surroundings) -> Iterator[None]:
     """torch's settings, put back afterwards."""
-    if surroundings.deterministic or not torch.are_deterministic_algorithms_enabled():
+    if surroundings.deterministic:
         yield
         return
+    enabled = torch.are_deterministic_algorithms_enabled()
     warns = torch.is_deterministic_algorithms_warn_only_enabled()
     torch._C._set_deterministic_algorithms(False)
     try:
-        yield
+        with WRITES.turned():
+            yield
     finally:
-        torch._C._set_deterministic_algorithms(True, warn_only=warns)
+        torch._C._set_deterministic_algorithms(enabled, warn_only=warns)
 
 
 def in_its_thread(surroundings: Surroundings, call: Callable[[], Result]) -> Result:
@@ -165,6 +182,33 @@ def as_asked(module: torch.nn.Module, surroundings: Surroundings) -> torch.nn.Mo
         loaded: torch.nn.Module = pickle.loads(pickle.dumps(module))
         return loaded
     return module
+
+
+def placed_inside(value: Any, inside: Inside) -> Any:
+    """The same nest, its tensors so far into larger memory."""
+    return value if inside == "no" else tree_map(lambda leaf: _placed(leaf, inside), value)
+
+
+def _placed(leaf: Any, inside: Inside) -> Any:
+    if not isinstance(leaf, torch.Tensor) or leaf.layout != torch.strided or not leaf.numel():
+        return leaf
+    if (
+        isinstance(leaf, torch.nn.Parameter)
+        or 0 in leaf.stride()
+        or leaf.is_neg()
+        or leaf.is_conj()
+    ):
+        return leaf
+    size = leaf.element_size()
+    begins = 1 if inside == "one element" else max(1, _ALIGNED_BYTES // size)
+    steps = ((n - 1) * step for n, step in zip(leaf.shape, leaf.stride(), strict=True))
+    count = 1 + sum(steps) + 2 * begins
+    # All bits set: NaN, for who reads beyond the input.
+    memory = torch.full((count * size,), 255, dtype=torch.uint8, device=leaf.device)
+    whole = memory.view(leaf.dtype) if leaf.dtype != torch.bool else memory.bitwise_and_(1).bool()
+    fresh = whole.as_strided(leaf.shape, leaf.stride(), begins)
+    fresh.copy_(leaf.detach())
+    return fresh.requires_grad_(leaf.requires_grad)
 
 
 def other_weights(module: torch.nn.Module) -> None:

@@ -9,7 +9,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
-from kernelagent.domain.events import Evaluated, Event, ReplyReceived, ToolCalled
+from kernelagent.domain.events import (
+    CandidatesRanked,
+    Evaluated,
+    Event,
+    ReplyReceived,
+    ToolCalled,
+)
 from kernelagent.domain.options import LIMITS, Option, options_of
 from kernelagent.domain.tool_calls import ToolResult
 
@@ -68,7 +74,7 @@ class Spent:
                     dollars=self.dollars + (event.dollars or 0.0),
                     unpriced_tokens=self.unpriced_tokens + unpriced,
                 )
-            case ToolCalled(result=ToolResult(seconds=seconds)):
+            case ToolCalled(result=ToolResult(seconds=seconds)) | CandidatesRanked(seconds=seconds):
                 return replace(self, device_seconds=self.device_seconds + seconds)
             case Evaluated():
                 used = sum(stage.seconds for stage in event.evaluation.stages)

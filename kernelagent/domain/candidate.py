@@ -61,6 +61,26 @@ def parse_reply(reply: str, finish: str = "stop") -> Candidate | NoCandidate:
     return parsed
 
 
+def parse_candidates(
+    reply: str, finish: str = "stop", most: int = 1
+) -> tuple[Candidate, ...] | NoCandidate:
+    """The last `most` different files of a reply, in their order; of one alone, as `parse_reply` has it.
+
+    Of several those that are whole count, wherever the reply broke off.
+    """
+    one = parse_reply(reply, finish)
+    whole = [] if isinstance(one, NoCandidate) else [one]
+    if most > 1 and finish != "refused":
+        blocks = _candidates(blocks_in(without_thinking(reply)))
+        whole = [*(_of(block) for block in blocks if block.closed), *whole]
+    different = tuple(dict.fromkeys(whole))[-most:]
+    return different if different or isinstance(one, Candidate) else one
+
+
+def _of(block: Block) -> Candidate:
+    return Candidate(block.text.strip("\n") + "\n")
+
+
 def _parsed(reply: str) -> Candidate | NoCandidate:
     text = without_thinking(reply).strip()
     if not text:
@@ -75,13 +95,13 @@ def _parsed(reply: str) -> Candidate | NoCandidate:
             "the code block is not closed and ends in the middle of the code: the reply was cut "
             "off; send the whole file again, shorter"
         )
-    return Candidate(block.text.strip("\n") + "\n")
+    return _of(block)
 
 
 def _whole_block(reply: str, why: str) -> Candidate | NoCandidate:
     blocks = blocks_in(without_thinking(reply))
     whole = [block for block in _candidates(blocks) if block.closed]
-    return Candidate(whole[-1].text.strip("\n") + "\n") if whole else NoCandidate(why)
+    return _of(whole[-1]) if whole else NoCandidate(why)
 
 
 def _without_fence(text: str, blocks: list[Block]) -> Candidate | NoCandidate:

@@ -84,6 +84,15 @@ class RunConfig(JudgeOptions, BudgetOptions):
         float,
         Option("How long those calls may take together.", LIMITS, shown="180", least=0),
     ] = 180.0
+    candidates: Annotated[
+        int,
+        Option(
+            "How many files a reply may hold; each gets a look, and the best is judged.",
+            WRITER,
+            shown="1",
+            least=1,
+        ),
+    ] = 1
     out: Annotated[
         str | None,
         Option("Where the module is written.", OUTPUT, shown="<file>_optimized.py here"),

@@ -126,6 +126,39 @@ class ToolCalled:
 
 
 @dataclass(frozen=True)
+class RankedCandidate:
+    """One of several files in a reply, as a look without verifying has it."""
+
+    place: int
+    """In the reply, from 1."""
+    candidate: str
+    """Its id."""
+    us: float | None = None
+    """Of one forward: an estimate on `virtual`, measured on `cuda`; None where there is none."""
+    gain: float | None = None
+    """The eager module's time over this one, for the input set that gains least."""
+    stopped: str | None = None
+    """Why it has no time: where it stops, or that it was tried before."""
+
+
+@dataclass(frozen=True)
+class CandidatesRanked:
+    """A reply held several files: which of them is judged, and why; the others cost no turn."""
+
+    turn: int
+    ranked: tuple[RankedCandidate, ...]
+    """The one that is judged first."""
+    measured: bool = False
+    """False: the times are estimates."""
+    seconds: float = 0.0
+    """What looking at them took."""
+
+    @property
+    def chosen(self) -> str:
+        return self.ranked[0].candidate
+
+
+@dataclass(frozen=True)
 class StageFinished:
     """Progress inside an evaluation."""
 
@@ -242,6 +275,7 @@ Event: TypeAlias = (
     | TurnVoid
     | TurnDropped
     | ToolCalled
+    | CandidatesRanked
     | StageFinished
     | StageProgressed
     | Evaluated

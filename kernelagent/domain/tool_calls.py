@@ -6,7 +6,7 @@ Which tools there are, and what each takes, stands in `tool_registry`.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 from kernelagent.domain.evaluation import Estimate, KernelFacts, Reason, Timing
 
@@ -86,6 +86,8 @@ class Probed:
     """Of the call, in the order of their launches."""
     fault: Reason | None = None
     """Why such an answer is refused, or why there is none."""
+    with_backward: bool = False
+    """It was a training step (`--train`): gradients are among the differences."""
 
 
 @dataclass(frozen=True)
@@ -188,6 +190,10 @@ class Library:
     source: str = ""
 
 
+ToolPart: TypeAlias = Checked | Probed | ReferenceLook | Assembly | Swept | Benched | Library
+"""What a tool answers with, each of a kind of its own."""
+
+
 @dataclass(frozen=True)
 class ToolResult:
     """What came of a call that was made: `unfit`, or the part that belongs to its tool."""
@@ -203,6 +209,20 @@ class ToolResult:
     swept: Swept | None = None
     benched: Benched | None = None
     library: Library | None = None
+
+    @property
+    def part(self) -> ToolPart | None:
+        """The one that there is."""
+        every = (
+            self.checked,
+            self.probed,
+            self.reference,
+            self.assembly,
+            self.swept,
+            self.benched,
+            self.library,
+        )
+        return next((part for part in every if part is not None), None)
 
 
 @dataclass(frozen=True)

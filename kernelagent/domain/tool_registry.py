@@ -74,7 +74,8 @@ TOOLS: dict[str, Tool] = {
         Tool(
             PROBE,
             "Run a candidate once on one input set and compare it with the reference: what differs, where, by "
-            "how much, and what is allowed. One comparison; a turn makes many more.",
+            "how much, and what is allowed. One comparison, under --train of one backward's gradients too; a turn "
+            "makes many more.",
             (_CODE, _INPUT_SET),
         ),
         Tool(

@@ -57,6 +57,8 @@ class QueryRunner:
     """Held while a batch is begun: asks side by side share the log."""
     on_text: Callable[[str], None] = lambda _: None
     prompts: str = "strong"
+    candidates: int = 1
+    """How many files a reply may hold."""
     redact: Redactor = field(default_factory=Redactor)
     tools: Tools | None = None
     """What writers may call before they hand in a candidate; None: nothing."""
@@ -148,6 +150,7 @@ class QueryRunner:
             ask.request,
             max_tokens=room,
             style=self.prompts,
+            candidates=self.candidates,
             tools=self._offered_in_words(ask.calling),
         )
 

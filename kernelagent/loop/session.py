@@ -22,6 +22,7 @@ from kernelagent.loop.affordable import affordable
 from kernelagent.loop.batch import Batch, number_of
 from kernelagent.loop.loop_state import Earlier, LoopState
 from kernelagent.loop.query import QueryRunner
+from kernelagent.loop.ranking import Ranker
 from kernelagent.loop.tools import ToolBudget, ToolHost, Tools
 from kernelagent.loop.turn_outcome import Evaluator, TurnFinisher
 from kernelagent.loop.unfinished_turns import UnfinishedTurns
@@ -90,13 +91,23 @@ class Session:
             one_at_a_time=self.state.lock,
             on_text=self.on_text,
             prompts=self.config.prompts,
+            candidates=self.config.candidates,
             redact=self.redact,
             tools=self.tools,
         )
         self.control = UserControl(
             self.state, self.commands, self.stop_asked, self.clock, self.wait
         )
-        self.outcome = TurnFinisher(self.state, self.evaluator, self.keep_candidate, self.config)
+        ranker = Ranker(
+            self.tool_host,
+            self.device.kind,
+            self.config.tool_seconds,
+            self.state.publish,
+            self.earlier.state.ranked,
+        )
+        self.outcome = TurnFinisher(
+            self.state, self.evaluator, self.keep_candidate, self.config, ranker
+        )
         self.batch = Batch(
             self.state, self.models, self.queries, self.outcome.finish, lambda: bool(self._ending())
         )

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from kernelagent.domain.candidate import Candidate, NoCandidate, parse_reply
+from kernelagent.domain.candidate import Candidate, NoCandidate, parse_candidates
 from kernelagent.domain.config import RunConfig
 from kernelagent.domain.evaluation import Evaluation, Stage
 from kernelagent.domain.events import BestChanged, Evaluated, ReplyReceived, TurnVoid, stage_event
 from kernelagent.domain.history import Turn
 from kernelagent.domain.rewards import reward
 from kernelagent.loop.loop_state import LoopState
+from kernelagent.loop.ranking import Ranker
 from kernelagent.prompts.feedback import feedback_for, void_feedback
+from kernelagent.prompts.ranking import ranking_text
 from kernelagent.prompts.repeats import readded_lines, same_as, summary
 
 _CHARACTERS_PER_TOKEN = 4
@@ -34,17 +36,27 @@ class TurnFinisher:
     evaluator: Evaluator
     keep_candidate: Callable[[int, Candidate], object]
     config: RunConfig
+    ranker: Ranker
 
     def finish(self, turn: Turn) -> None:
         """Give a turn with a reply its outcome; a reply cut off by a kill counts as far as it came."""
         if turn.reply is None:
             turn = self._with_lost_end(turn)
         self.state.history = self.state.history.with_turn(turn)
-        parsed = self._candidate(turn)
+        parsed = parse_candidates(turn.reply or "", turn.finish, self.config.candidates)
         if isinstance(parsed, NoCandidate):
             self._void(turn, parsed.why)
-        else:
-            self._evaluated(replace(turn, candidate=parsed), parsed)
+            return
+        repeated = self._repeated(parsed)
+        if len(repeated) == len(parsed):
+            self._void(turn, repeated[parsed[-1].id])
+            return
+        chosen, how = parsed[-1], ""
+        if len(parsed) > 1:
+            ranking = self.ranker.ranking(turn.index, parsed, repeated)
+            chosen = next(c for c in parsed if c.id == ranking.chosen)
+            how = f"\nRanked: {ranking_text(ranking)}."
+        self._evaluated(replace(turn, candidate=chosen), chosen, how)
 
     def _with_lost_end(self, turn: Turn) -> Turn:
         tokens = len(turn.arrived) // _CHARACTERS_PER_TOKEN
@@ -54,18 +66,16 @@ class TurnFinisher:
         )
         return replace(turn, reply=turn.arrived, finish="lost", arrived="")
 
-    def _candidate(self, turn: Turn) -> Candidate | NoCandidate:
-        parsed = parse_reply(turn.reply or "", turn.finish)
-        if isinstance(parsed, NoCandidate):
-            return parsed
-        earlier = same_as(self.state.history, parsed)
-        if earlier is None:
-            return parsed
-        return NoCandidate(
-            f"repeated: this is the candidate of turn {earlier.index} again, but for names, "
-            f"comments or layout, and nothing new can come of it ({summary(earlier)}); change "
+    def _repeated(self, candidates: Sequence[Candidate]) -> dict[str, str]:
+        """By id: why those are not judged that an earlier turn has tried."""
+        earlier = ((c, same_as(self.state.history, c)) for c in candidates)
+        return {
+            candidate.id: f"repeated: this is the candidate of turn {turn.index} again, but for names, "
+            f"comments or layout, and nothing new can come of it ({summary(turn)}); change "
             f"what it does"
-        )
+            for candidate, turn in earlier
+            if turn is not None
+        }
 
     def _void(self, turn: Turn, why: str) -> None:
         self.state.publish(TurnVoid(turn.index, why))
@@ -79,7 +89,8 @@ class TurnFinisher:
         )
         self.state.history = self.state.history.with_turn(void)
 
-    def _evaluated(self, turn: Turn, candidate: Candidate) -> None:
+    def _evaluated(self, turn: Turn, candidate: Candidate, how: str) -> None:
+        """`how`: the candidate was chosen, where the reply held several."""
         self.keep_candidate(turn.index, candidate)
         before = self.state.history.best
         evaluation = self.evaluator.evaluate(
@@ -92,7 +103,7 @@ class TurnFinisher:
             finish=turn.finish,
             candidate=candidate,
             evaluation=evaluation,
-            feedback=self._feedback(evaluation, turn),
+            feedback=self._feedback(evaluation, turn) + how,
             reward=reward(evaluation, self.config.reward),
         )
         self.state.history = self.state.history.with_turn(done)

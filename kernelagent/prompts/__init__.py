@@ -44,12 +44,15 @@ def fit_prompt(
     count: Count = estimate_tokens,
     style: str = "strong",
     tools: str = "",
+    candidates: int = 1,
 ) -> FittedPrompt:
     """The prompt for `request`, its length in tokens, and what was left out to stay in `max_tokens`.
 
-    `count` is the model's tokenizer where there is one, `tools` what `tools_text` says; raises `PromptTooLong`.
+    `count` is the model's tokenizer where there is one, `tools` what `tools_text` says,
+    `candidates` how many files a reply may hold; raises `PromptTooLong`.
     """
-    return fit(draft_of(facts, device, history, request, style, tools), max_tokens, count)
+    draft = draft_of(facts, device, history, request, style, tools, candidates)
+    return fit(draft, max_tokens, count)
 
 
 def render_prompt(

@@ -43,6 +43,8 @@ class Shown:
     summary: str | None
     """What is told instead once the turn itself is left out; None for a void turn."""
     evaluation: Evaluation | None = None
+    source: str | None = None
+    """What was judged of the reply; None for a void turn."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,8 @@ class Draft:
     guide: bool = False
     tools: str = ""
     """What is said of tools that can be called in blocks of a reply; empty where there are none."""
+    candidates: int = 1
+    """How many files a reply may hold."""
     cut: tuple[str, ...] = ()
 
 
@@ -76,6 +80,7 @@ def draft_of(
     request: TurnRequest,
     style: str = "strong",
     tools: str = "",
+    candidates: int = 1,
 ) -> Draft:
     """The whole prompt for `request`, nothing left out yet."""
     seen = frozenset(request.window)
@@ -96,6 +101,7 @@ def draft_of(
         style=style,
         guide=style == "small",
         tools=tools,
+        candidates=candidates,
     )
 
 
@@ -112,9 +118,15 @@ def messages_of(draft: Draft) -> tuple[Message, ...]:
     for turn in draft.shown:
         messages.append(Message("assistant", turn.reply))
         messages.append(Message("user", turn.feedback))
-    now = _text("now.md.j2", **_now_fields(draft))
+    now = _text("now.md.j2", priced=_is_priced(draft), **_now_fields(draft))
     messages[-1] = Message("user", f"{messages[-1].content}\n\n{now}")
     return tuple(messages)
+
+
+def _is_priced(draft: Draft) -> bool:
+    """Whether what is to be made faster has a time, measured or estimated."""
+    judged = None if draft.parent is None else draft.parent.evaluation
+    return judged is None or judged.estimate is not None or judged.timing is not None
 
 
 def _now_fields(draft: Draft) -> dict[str, object]:
@@ -162,6 +174,7 @@ def _task_fields(draft: Draft) -> dict[str, object]:
         "costs": costs,
         "strides": stride_lines(facts),
         "tools": draft.tools,
+        "candidates": draft.candidates,
         "executed": executed_lines(facts) if costs else [],
         "device_costs": device_lines(device) if costs else [],
         "reference": reference_lines(facts) if costs else [],
@@ -215,7 +228,8 @@ def _text(template: str, **facts: object) -> str:
 
 def _shown(turn: Turn) -> Shown:
     line = summary(turn) if turn.evaluation is not None else None
-    return Shown(turn.index, turn.reply or "", turn.feedback, line, turn.evaluation)
+    source = None if turn.candidate is None else turn.candidate.source
+    return Shown(turn.index, turn.reply or "", turn.feedback, line, turn.evaluation, source)
 
 
 def _last_void(history: History, seen: frozenset[int]) -> str | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from kernelagent.domain.evaluation import Evaluation, HeadroomFacts, KernelFacts, Reason
 from kernelagent.prompts.hints import by_cost, hints_for, read_again
 
@@ -11,6 +13,8 @@ _HINTS = 3
 _NOTES = 4
 _NOTHING_LEFT = 0.05
 _NEARLY_ALL_LEFT = 0.999
+_OF_LIMITS = ("unverifiable", "timeout")
+_PART, _FLAG = re.compile(r"(?<=[;.?]) "), re.compile(r"--[a-z]")
 _DETAIL_KEYS = ("pattern", "first_mismatch", "input_set", "probe", "launch", "text")
 
 
@@ -38,7 +42,10 @@ def _verdict(evaluation: Evaluation) -> list[str]:
     reason = evaluation.reason
     if reason is not None:
         word = "Rejected" if evaluation.verdict == "rejected" else "Could not be judged"
-        return [f"{word} ({reason.code}): {reason.message}"]
+        lines = [f"{word} ({reason.code}): {_for_the_writer(reason)}"]
+        if "means" in reason.detail and "smaller" not in reason.detail:
+            lines.append("Nothing was found wrong: this machine could not finish judging it.")
+        return lines
     lines = [f"Accepted: correct on all {_trials(evaluation)} trials{_gradients(evaluation)}."]
     lines += _timing(evaluation)
     if evaluation.estimate is not None:
@@ -50,6 +57,14 @@ def _verdict(evaluation: Evaluation) -> list[str]:
     if evaluation.headroom is not None:
         lines.append(headroom_sentence(evaluation.headroom))
     return lines
+
+
+def _for_the_writer(reason: Reason) -> str:
+    """The message; of a limit without the flags by which the user, and nobody else, can raise it."""
+    if reason.code not in _OF_LIMITS:
+        return reason.message
+    parts = [part for part in _PART.split(reason.message) if not _FLAG.search(part)]
+    return " ".join(parts).removesuffix(";") or reason.message
 
 
 def _gradients(evaluation: Evaluation) -> str:

@@ -106,7 +106,7 @@ def _lessons(draft: Draft) -> Iterator[Draft]:
 
 
 def _prose(draft: Draft) -> Iterator[Draft]:
-    bare = tuple(replace(turn, reply=_code_only(turn.reply)) for turn in draft.shown)
+    bare = tuple(replace(turn, reply=_code_only(turn)) for turn in draft.shown)
     if bare != draft.shown:
         yield _with_cut(replace(draft, shown=bare), "what your replies said around their code")
 
@@ -151,9 +151,12 @@ def _with_cut(draft: Draft, what: str) -> Draft:
     return draft if what in draft.cut else replace(draft, cut=(*draft.cut, what))
 
 
-def _code_only(reply: str) -> str:
-    parsed = parse_reply(reply)
-    return f"```python\n{parsed.source}```" if isinstance(parsed, Candidate) else reply
+def _code_only(turn: Shown) -> str:
+    """What was judged, which need not be the last file of the reply."""
+    if turn.source is not None:
+        return f"```python\n{turn.source}```"
+    parsed = parse_reply(turn.reply)
+    return f"```python\n{parsed.source}```" if isinstance(parsed, Candidate) else turn.reply
 
 
 def _shortened(text: str, mark: str = "") -> Iterator[str]:

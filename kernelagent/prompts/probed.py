@@ -25,9 +25,10 @@ def probed_text(probed: Probed) -> str:
     if probed.executed is not None:
         where += f", executed as {probed.executed}"
     if probed.fault is None:
-        lines = [
-            f"Within what is allowed on {where}: one comparison, on natural inputs; nothing was verified."
-        ]
+        what = "one comparison, on natural inputs"
+        if probed.with_backward:
+            what = "one forward with one backward, on natural inputs and one upstream gradient"
+        lines = [f"Within what is allowed on {where}: {what}; nothing was verified."]
     else:
         lines = [f"Refused on {where} ({probed.fault.code}): {probed.fault.message}"]
         lines += fault_lines(probed.fault)

@@ -2,8 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
 from kernelagent.domain.evaluation import DeviceFacts
-from kernelagent.domain.tool_calls import Library, ToolResult
+from kernelagent.domain.tool_calls import (
+    Assembly,
+    Benched,
+    Checked,
+    Library,
+    Probed,
+    ReferenceLook,
+    Swept,
+    ToolResult,
+)
 from kernelagent.prompts.assembly import assembly_summary, assembly_text
 from kernelagent.prompts.checked import checked_summary, checked_text
 from kernelagent.prompts.probed import (
@@ -19,42 +32,16 @@ def answer_text(result: ToolResult, device: DeviceFacts) -> str:
     """The whole answer, without what is left of the budget."""
     if result.unfit is not None:
         return f"Not answered: {result.unfit}."
-    if result.checked is not None:
-        return checked_text(result.checked, device)
-    if result.probed is not None:
-        return probed_text(result.probed)
-    if result.reference is not None:
-        return reference_text(result.reference)
-    if result.assembly is not None:
-        return assembly_text(result.assembly)
-    if result.swept is not None:
-        return swept_text(result.swept)
-    if result.benched is not None:
-        return benched_text(result.benched)
-    if result.library is not None:
-        return _library_text(result.library)
-    return "Nothing came of it."
+    part = result.part
+    return "Nothing came of it." if part is None else _WORDS[type(part)].text(part, device)
 
 
 def result_summary(result: ToolResult) -> str:
     """One line."""
     if result.unfit is not None:
         return f"not answered: {result.unfit}"
-    if result.checked is not None:
-        return checked_summary(result.checked)
-    if result.probed is not None:
-        return probed_summary(result.probed)
-    if result.reference is not None:
-        return reference_summary(result.reference)
-    if result.assembly is not None:
-        return assembly_summary(result.assembly)
-    if result.swept is not None:
-        return swept_summary(result.swept)
-    if result.benched is not None:
-        return benched_summary(result.benched)
-    if result.library is not None:
-        return result.library.name or f"{len(result.library.listed)} kernels"
-    return "nothing came of it"
+    part = result.part
+    return "nothing came of it" if part is None else _WORDS[type(part)].summary(part)
 
 
 def _library_text(library: Library) -> str:
@@ -65,3 +52,30 @@ def _library_text(library: Library) -> str:
         f"`{library.name}`, as the built-in policy writes it; its sizes and its configuration are those of one "
         f"module, choose yours:\n\n```python\n{library.source}```"
     )
+
+
+def _library_summary(library: Library) -> str:
+    return library.name or f"{len(library.listed)} kernels"
+
+
+@dataclass(frozen=True)
+class _Words:
+    """How one kind of answer is worded."""
+
+    text: Callable[[Any, DeviceFacts], str]
+    summary: Callable[[Any], str]
+
+
+def _on_any_device(text: Callable[[Any], str]) -> Callable[[Any, DeviceFacts], str]:
+    return lambda part, _: text(part)
+
+
+_WORDS: dict[type, _Words] = {
+    Checked: _Words(checked_text, checked_summary),
+    Probed: _Words(_on_any_device(probed_text), probed_summary),
+    ReferenceLook: _Words(_on_any_device(reference_text), reference_summary),
+    Assembly: _Words(_on_any_device(assembly_text), assembly_summary),
+    Swept: _Words(_on_any_device(swept_text), swept_summary),
+    Benched: _Words(_on_any_device(benched_text), benched_summary),
+    Library: _Words(_on_any_device(_library_text), _library_summary),
+}

@@ -8,6 +8,7 @@ from pathlib import Path
 from kernelagent.domain.evaluation import Evaluation
 from kernelagent.domain.events import (
     BestChanged,
+    CandidatesRanked,
     Evaluated,
     Logged,
     ModelExhausted,
@@ -28,6 +29,7 @@ from kernelagent.domain.events import (
     TurnVoid,
     WinnerMeasured,
 )
+from kernelagent.prompts.ranking import ranking_text
 from kernelagent.prompts.tool_answers import result_summary
 
 
@@ -100,6 +102,8 @@ def line_for(logged: Logged) -> str | None:
             return f"turn {e.turn}: nothing to evaluate: {e.why}"
         case ToolCalled() as e:
             return f"turn {e.turn}: {tool_line(e)}"
+        case CandidatesRanked() as e:
+            return f"turn {e.turn}: {ranking_text(e)}"
         case Evaluated() as e:
             return f"turn {e.turn}: {summary(e.evaluation)}"
         case BestChanged() as e:
@@ -148,7 +152,7 @@ def doing_after(logged: Logged) -> str | None:
             return f"turn {e.turn} is being written: {shortened(e.call.tool, 40)} was answered"
         case ReplyProgressed() as e:
             return f"turn {e.turn} is being written: {e.characters} characters so far"
-        case ReplyReceived():
+        case ReplyReceived() | CandidatesRanked():
             return "judging the candidate"
         case StageFinished() as e:
             return f"judging turn {e.turn}: {e.stage.name} done"

@@ -10,6 +10,7 @@ from kernelagent.domain.budget import Spent
 from kernelagent.domain.candidate import Candidate, parse_reply
 from kernelagent.domain.evaluation import DeviceFacts, Evaluation
 from kernelagent.domain.events import (
+    CandidatesRanked,
     Evaluated,
     Event,
     Logged,
@@ -58,6 +59,8 @@ class RunState:
     """The turns without an outcome yet; `batch` of each lists those of its batch also without one."""
     tool_calls: dict[int, tuple[ToolCalled, ...]] = field(default_factory=dict)
     """By turn: the calls of tools before its candidate was handed in."""
+    ranked: dict[int, CandidatesRanked] = field(default_factory=dict)
+    """By turn: how the files of a reply with several came out."""
     steering: Steering = field(default_factory=Steering)
     finished: RunFinished | None = None
     """None: it is still going, was killed, or goes on after its end."""
@@ -112,6 +115,8 @@ class RunState:
                 # What had arrived was a question; the writer begins to write again.
                 asked = replace(self.history.turn(e.turn), arrived="")
                 return self._with_turn(asked) | {"tool_calls": self.tool_calls | {e.turn: calls}}
+            case CandidatesRanked() as e:
+                return {"ranked": self.ranked | {e.turn: e}}
             case TurnVoid() as e:
                 void = replace(self.history.turn(e.turn), void=e.why, feedback=void_feedback(e.why))
                 return self._with_turn(void) | self._ended(e.turn)

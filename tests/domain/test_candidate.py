@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernelagent.domain.candidate import Candidate, NoCandidate, parse_reply
+from kernelagent.domain.candidate import Candidate, NoCandidate, parse_candidates, parse_reply
 
 CODE = "import torch\n\n\nclass ModelNew(torch.nn.Module):\n    pass\n"
 
@@ -96,3 +96,36 @@ def test_words_around_the_block_never_change_the_candidate(words: str) -> None:
     if "class ModelNew" in words:
         return
     assert source_of(words + "\n" + fenced(CODE) + words) == CODE
+
+
+OLDER, NEWER = CODE.replace("pass", "old = 1"), CODE.replace("pass", "new = 1")
+SEVERAL = fenced(OLDER) + "Or:\n" + fenced(CODE) + "Or:\n" + fenced(NEWER)
+
+
+def sources_of(reply: str, finish: str = "stop", most: int = 8) -> list[str]:
+    parsed = parse_candidates(reply, finish, most)
+    return [] if isinstance(parsed, NoCandidate) else [candidate.source for candidate in parsed]
+
+
+def test_several_files_are_taken_in_their_order_each_once() -> None:
+    assert sources_of(SEVERAL + fenced(OLDER)) == [OLDER, CODE, NEWER]
+
+
+def test_of_more_files_than_asked_for_the_last_ones_count() -> None:
+    assert sources_of(SEVERAL, most=2) == [CODE, NEWER]
+    assert sources_of(SEVERAL, most=1) == [source_of(SEVERAL)] == [NEWER]
+
+
+def test_of_a_reply_that_broke_off_the_whole_files_count() -> None:
+    begun = SEVERAL + "```python\n" + CODE + "    def forward(self, x:\n"
+    for finish in ("stop", "length", "lost", "budget"):
+        assert sources_of(begun, finish) == [OLDER, CODE, NEWER]
+
+
+def test_a_reply_with_one_file_or_none_is_read_as_ever() -> None:
+    assert sources_of("```python\n" + CODE) == [CODE]
+    assert sources_of(CODE) == [CODE]
+    assert sources_of("no code") == sources_of(SEVERAL, "refused") == []
+    none = parse_candidates("no code", most=3)
+    assert isinstance(none, NoCandidate)
+    assert none.why == why("no code")

@@ -21,8 +21,9 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.fake_cuda.commands import KERNEL_MS, OPERATOR_MS, Command, Machine, commands, lay_out
+from tests.fake_cuda.commands import Command, Machine, commands, lay_out
 from tests.fake_cuda.libraries import SOURCES, build, describe, install_hook, start_clock
+from tests.fake_cuda.table import Ended, Row, kept_rows, page, written_below
 
 ROOT = SOURCES.parents[1]
 PINNED = ("torch==2.11.0", "triton==3.6.0")
@@ -33,29 +34,7 @@ MARK = "NVIDIA_FAKE_RUN"
 POLL_S = 0.05
 ENDED_S = 30.0
 """Within which all processes of a command must be gone; on a busy machine their ending takes seconds."""
-BAR = "\\|"
 _SET_CHILD_SUBREAPER = 36
-
-
-@dataclass(frozen=True)
-class Ended:
-    """How a command ended."""
-
-    status: int
-    seconds: float
-    processor_s: float
-    """Of all its processes."""
-    output: str
-    left: tuple[str, ...]
-    """Processes and files that should not be there any more."""
-
-    def faults(self, command: Command) -> list[str]:
-        result = list(self.left)
-        if not command.killed_at and self.status != command.status:
-            result.append(f"status {self.status} instead of {command.status}")
-        if command.says and not re.search(command.says, " ".join(self.output.split())):
-            result.append(f"does not say {command.says!r}")
-        return result
 
 
 @dataclass
@@ -256,47 +235,6 @@ def install(venv: Path, python: str) -> None:
     (site / "fake_cuda.pth").write_text("import fake_cuda_hook\n", encoding="utf-8")
 
 
-def page(rows: list[tuple[Command, list[Ended]]], when: str, below: str = "") -> str:
-    """The table as Markdown, and `below` it what somebody wrote: its first line is a heading."""
-    head = [
-        "# Every command on a fake CUDA device",
-        "",
-        f"`make fake-gpu`, {when}: torch 2.11.0 (CUDA 13), triton 3.6.0, Python 3.12, all tiers of the sandbox.",
-        "The device is tests/fake_cuda: it tells whether a command ends as documented and leaves nothing",
-        "behind. It does not tell times (an operator of torch takes "
-        f"{OPERATOR_MS:g} ms of its clock, a kernel {KERNEL_MS:g} ms), nor CUPTI,",
-        "capture, memory faults or concurrency.",
-        "",
-        "| command | must end with | ended with | processor seconds | seconds | as it must |",
-        "|---|---|---|---|---|---|",
-    ]
-    lines = []
-    for command, ended in rows:
-        must = "killed" if command.killed_at else str(command.status)
-        must += f", says “{command.says}”" if command.says else ""
-        if not ended:
-            lines.append(f"| {command.name} | {must.replace('|', BAR)} | | | | not run |")
-            continue
-        faults = list(dict.fromkeys(fault for item in ended for fault in item.faults(command)))
-        cells = [
-            command.name,
-            must.replace("|", BAR),
-            ", ".join(str(item.status) for item in ended),
-            ", ".join(f"{item.processor_s:.0f}" for item in ended),
-            ", ".join(f"{item.seconds:.0f}" for item in ended),
-            "no: " + "; ".join(faults).replace("|", BAR) if faults else "yes",
-        ]
-        lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join([*head, *lines]) + "\n" + (f"\n{below}" if below else "")
-
-
-def written_below(path: Path) -> str:
-    """What stands on the page from its second heading on; a new table leaves it alone."""
-    text = path.read_text(encoding="utf-8") if path.exists() else ""
-    _, mark, rest = text.partition("\n## ")
-    return f"## {rest}" if mark else ""
-
-
 def head_of(checkout: Path) -> str:
     """The commit that is run, as a reader names it; empty where there is none."""
     words = ["git", "-C", str(checkout), "describe", "--always", "--dirty"]
@@ -313,32 +251,32 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--times", type=int, default=2)
     parser.add_argument("--installed", action="store_true", help="take the environment as it is")
     parser.add_argument("--only", default="", help="a regular expression of names")
+    parser.add_argument("--go-on", action="store_true", help="keep what was run on this commit")
     asked = parser.parse_args(arguments)
     if not asked.installed:
         install(asked.venv.resolve(), asked.python)
     adopt_orphans()
-    rows: dict[str, tuple[Command, list[Ended]]] = {}
     good = True
-    below, commit = written_below(asked.out), head_of(ROOT)
+    commit, log = head_of(ROOT), asked.out.with_suffix(".jsonl")
+    rows = kept_rows(log, commit) if asked.go_on else []
     for number in range(asked.times):
         with tempfile.TemporaryDirectory(prefix="fake-gpu-") as top:
             bench = Bench(asked.venv.resolve(), Path(top))
             bench.prepare()
-            listed = list(commands())
-            for command in listed:
-                rows.setdefault(command.name, (command, []))
-            for command in listed:
+            for command in commands():
                 if not re.search(asked.only, command.name):
                     continue
                 ended = bench.run(command)
-                faults = ended.faults(command)
-                good = good and not faults
-                rows[command.name][1].append(ended)
-                load = f"load {os.getloadavg()[0]:.0f} on {os.cpu_count()} cores"
-                when = f"commit {commit}, {load}" if commit else load
-                asked.out.write_text(page(list(rows.values()), when, below), encoding="utf-8")
-                sys.stdout.write(f"{number + 1} {command.name}: {ended.seconds:.0f} s {faults}\n")
-                if faults:
+                row = Row.of(command, ended, commit, os.getloadavg()[0])
+                good = good and not row.faults
+                rows.append(row)
+                log.write_text("".join(row.line() for row in rows), encoding="utf-8")
+                text = page(list(commands()), rows, written_below(asked.out))
+                asked.out.write_text(text, encoding="utf-8")
+                sys.stdout.write(
+                    f"{number + 1} {command.name}: {ended.seconds:.0f} s {row.faults}\n"
+                )
+                if row.faults:
                     sys.stdout.write(ended.output[-3000:] + "\n")
                 sys.stdout.flush()
     return 0 if good else 1

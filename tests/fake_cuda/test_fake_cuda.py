@@ -15,7 +15,7 @@ import pytest
 
 from kernelagent.tools.sandbox.confinement import Confinement
 from kernelagent.tools.sandbox.spawn import ForkServer
-from tests.fake_cuda import __main__ as harness
+from tests.fake_cuda import table
 from tests.fake_cuda.commands import Command, Machine, commands, lay_out
 from tests.fake_cuda.libraries import (
     BEGINNING_S,
@@ -218,30 +218,44 @@ def test_no_two_commands_have_one_name() -> None:
 
 def test_a_new_table_leaves_what_is_written_below_it_alone(tmp_path: Path) -> None:
     path = tmp_path / "page.md"
-    assert harness.written_below(path) == ""
+    assert table.written_below(path) == ""
     path.write_text("# Old\n\n| a |\n\n## Where the time goes\n\nHere.\n\n## History\n")
-    text = harness.page([], "now", harness.written_below(path))
+    text = table.page([], [], table.written_below(path))
     assert text.startswith("# Every command")
     assert text.endswith("\n\n## Where the time goes\n\nHere.\n\n## History\n")
 
 
 def test_what_was_not_run_is_shown_as_such() -> None:
-    assert "| not run |" in harness.page([(Command("one", ("doctor",)), [])], "now")
+    assert "| not run |" in table.page([Command("one", ("doctor",))], [])
+
+
+def test_a_list_that_is_run_in_parts_keeps_what_was_run_on_the_same_commit(tmp_path: Path) -> None:
+    command, ended = Command("one", ("doctor",)), table.Ended(0, 1.0, 2.0, "", ())
+    rows = [table.Row.of(command, ended, commit, 1.5) for commit in ("old", "new", "new")]
+    log = tmp_path / "page.jsonl"
+    assert table.kept_rows(log, "new") == []
+    log.write_text("".join(row.line() for row in rows))
+    kept = table.kept_rows(log, "new")
+    assert kept == rows[1:]
+    text = table.page([command], kept)
+    assert "| one | 0 | 0, 0 | 2, 2 | 1, 1 | 2, 2 | yes |" in text
+    assert "commit new," in text
+    assert "old" not in text
 
 
 @pytest.mark.parametrize(
     ("ended", "faults"),
     [
-        (harness.Ended(0, 1.0, 1.0, "all went\nwell", ()), []),
-        (harness.Ended(1, 1.0, 1.0, "all went well", ()), ["status 1 instead of 0"]),
-        (harness.Ended(0, 1.0, 1.0, "nothing", ()), ["does not say 'went well'"]),
-        (harness.Ended(0, 1.0, 1.0, "all went well", ("2 processes left",)), ["2 processes left"]),
+        (table.Ended(0, 1.0, 1.0, "all went\nwell", ()), []),
+        (table.Ended(1, 1.0, 1.0, "all went well", ()), ["status 1 instead of 0"]),
+        (table.Ended(0, 1.0, 1.0, "nothing", ()), ["does not say 'went well'"]),
+        (table.Ended(0, 1.0, 1.0, "all went well", ("2 processes left",)), ["2 processes left"]),
     ],
 )
-def test_a_command_that_ends_otherwise_is_a_fault(ended: harness.Ended, faults: list[str]) -> None:
+def test_a_command_that_ends_otherwise_is_a_fault(ended: table.Ended, faults: list[str]) -> None:
     command = Command("one", ("doctor",), says="went well")
     assert ended.faults(command) == faults
-    shown = harness.page([(command, [ended])], "now")
+    shown = table.page([command], [table.Row.of(command, ended, "", 1.0)])
     assert ("| yes |" in shown) == (not faults)
 
 

@@ -13,10 +13,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernelagent.domain.evaluation import DeviceFacts, Evaluation, HeadroomFacts, KernelFacts
+from kernelagent.domain.evaluation import (
+    DeviceFacts,
+    Estimate,
+    Evaluation,
+    HeadroomFacts,
+    KernelFacts,
+    Reason,
+)
+from kernelagent.domain.history import TurnRequest
 from kernelagent.domain.serialization import from_json
+from kernelagent.prompts import render_prompt
 from kernelagent.prompts.feedback import feedback_for
 from kernelagent.prompts.hints import hints_for
+from kernelagent.tools.judge.verify.deaths import out_of_time
+from tests.evaluations import FACTS, history_of
 
 KEPT = Path(__file__).parent / "evaluations"
 NAMES = sorted(path.stem for path in KEPT.glob("*.json"))
@@ -48,6 +59,32 @@ def test_products_without_tensor_cores_are_never_sent_to_plain_tf32() -> None:
     assert '"tf32"' not in hint
 
 
+def test_a_limit_of_this_machine_is_told_without_flags_that_no_writer_can_pass() -> None:
+    late = out_of_time("in the forward", 120.0).reason
+    words = feedback_for(Evaluation("error", DEVICE, reason=late))
+    assert words == (
+        "Could not be judged (unverifiable): the device's means: judging it took longer than the 120 s "
+        "that it may take here (in the forward)\n"
+        "Nothing was found wrong: this machine could not finish judging it."
+    )
+    endless = Reason(
+        "timeout",
+        "a program did not come back within 60 s; does a loop never end? If it is only long, use "
+        "--device cuda",
+    )
+    words = feedback_for(Evaluation("rejected", DEVICE, reason=endless))
+    assert words.endswith("did not come back within 60 s; does a loop never end?")
+
+
+@pytest.mark.parametrize("estimate", [None, Estimate(1.0, 2.0, "dram", 2.0, "x: float32[4, 8]")])
+def test_the_largest_cost_is_asked_for_only_where_there_is_one(estimate: Estimate | None) -> None:
+    judged = Evaluation("accepted", DEVICE, estimate=estimate)
+    request = TurnRequest("optimise", "m", window=(0,), parent=0)
+    asked = render_prompt(FACTS, DEVICE, history_of(judged), request)[-1].content
+    assert ("name the largest remaining cost in the findings above" in asked) == bool(estimate)
+    assert ("there is no estimate of its time" in asked) == (estimate is None)
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_nobody_is_told_more_than_25_lines(name: str) -> None:
     assert len(feedback_for(evaluation(name)).splitlines()) <= 25
@@ -58,6 +95,29 @@ def test_a_kernel_that_reads_three_times_is_told_what_one_pass_would_allow() -> 
     assert hints_for(one(kernel)) == [
         "Kernel `_norm`: it reads 3.1× the fewest bytes; one pass over its data would allow 2.6×."
     ]
+
+
+def test_what_is_read_often_is_named_by_its_argument() -> None:
+    kernel = replace(
+        NORM,
+        loaded_bytes=1600,
+        fewest_loaded_bytes=100,
+        stored_bytes=31,
+        argument_reads={"x": 1.0, "b": 15.9, "w": 16.0},
+    )
+    (hint,) = hints_for(one(kernel))
+    assert "it reads 16.0× the fewest bytes (`w` 16×, `b` 16×); one pass" in hint
+
+
+def test_programs_that_leave_multiprocessors_idle_come_before_any_other_hint() -> None:
+    kernel = replace(NORM, grid=(16, 1, 1), spills=9, registers=255)
+    device = replace(DEVICE, multiprocessors=132)
+    (hint,) = hints_for(Evaluation("accepted", device, kernels=(kernel,)))
+    assert "16 programs on 132 multiprocessors leave 116 idle" in hint
+    (other,) = hints_for(
+        Evaluation("accepted", device, kernels=(replace(kernel, grid=(132, 1, 1)),))
+    )
+    assert "idle" not in other
 
 
 def test_a_kernel_that_is_not_bound_by_memory_is_not_told_to_read_less() -> None:

@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 from kernelagent.tools.candidate_runner import kept_state
 from kernelagent.tools.candidate_runner.host_reads import HostReads
 from kernelagent.tools.candidate_runner.kept_elsewhere import words_of
-from kernelagent.tools.candidate_runner.kept_state import changed, state_of
+from kernelagent.tools.candidate_runner.kept_state import changed, state_of, walk
 from kernelagent.tools.state_changes import BEYOND, said_of_state
 
 NAME = "kept_in_a_test"
@@ -234,6 +235,17 @@ def test_of_a_module_all_but_what_is_compared_with_the_reference_is_seen(
     assert bool(names) is bool(expected)
 
 
+def test_memory_that_is_kept_is_counted_but_for_what_the_reference_has(module: ModuleType) -> None:
+    model = vars(module)["ModelNew"]()
+    before = walk(module, model).bytes
+    model.weight.grad = None
+    assert walk(module, model).bytes == before
+    model.workspace = [torch.empty(1000)]
+    model.again = model.workspace[0][:10]
+    model.own = model.weight.detach()
+    assert walk(module, model).bytes == before + 4000
+
+
 ELSEWHERE = {
     "torch.nn.Linear.calls = 1": "Linear.calls",
     "torch.nn.functional.relu.calls = 1": "relu.calls",
@@ -277,6 +289,17 @@ def test_the_middle_of_a_large_tensor_and_the_end_of_a_long_list_are_looked_at()
     large[41_234_567], large[41_234_568] = 1, 255
     long[-1].append(1)
     assert set(changed(before, state_of(kept, None))) == {"large", "long"}
+
+
+def test_a_tensor_that_torch_compile_traced_with_holds_nothing_but_its_attributes() -> None:
+    kept = ModuleType("traced")
+    with FakeTensorMode():
+        traced = torch.empty(4)
+    vars(kept).update(traced=traced)
+    before = state_of(kept, None)
+    assert changed(before, state_of(kept, None)) == ()
+    setattr(traced, "calls", 1)  # noqa: B010 - torch's class does not name it
+    assert changed(before, state_of(kept, None)) == ("traced.calls",)
 
 
 def test_where_more_is_kept_than_is_looked_at_it_is_said(

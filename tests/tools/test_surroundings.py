@@ -17,6 +17,7 @@ from kernelagent.tools.surroundings import (
     forward_in,
     in_its_thread,
     other_weights,
+    placed_inside,
     settings_of,
 )
 
@@ -175,3 +176,38 @@ def test_deterministic_algorithms_are_off_inside_alone():
         assert torch.is_deterministic_algorithms_warn_only_enabled()
     finally:
         torch._C._set_deterministic_algorithms(before)  # noqa: SLF001 - as the runner
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.bool, torch.int64])
+@pytest.mark.parametrize(("inside", "multiple"), [("16 bytes", True), ("one element", False)])
+def test_inputs_may_begin_inside_of_larger_memory(dtype, inside, multiple):
+    given = torch.ones(4, 6).to(dtype).T[:, 1:]
+    nest = (given, 3, {"again": given})
+    placed, number, named = placed_inside(nest, inside)
+    assert number == 3
+    for tensor in (placed, named["again"]):
+        assert torch.equal(tensor, given)
+        assert tensor.stride() == given.stride()
+        assert tensor.storage_offset() > 0
+        assert tensor.data_ptr() % 64 != 0
+        assert (tensor.data_ptr() % 16 == 0) is multiple
+    assert torch.equal(_bytes(placed), _bytes(placed_inside(given, inside)))
+    assert placed_inside(nest, "no") is nest
+
+
+def _bytes(tensor):
+    return torch.empty(0, dtype=torch.uint8).set_(tensor.untyped_storage())
+
+
+def test_expanded_inputs_stay_where_they_are():
+    given = torch.ones(3, 1).expand(3, 4)
+    assert placed_inside(given, "16 bytes") is given
+
+
+def test_odd_addresses_are_left_to_long_judgings():
+    deck = Deck()
+    asked = [deck.next(keeps_state=True).inside for _ in range(60)]
+    assert asked.count("16 bytes") == 1
+    assert asked.index("16 bytes") < 20
+    assert asked.count("one element") == 1
+    assert asked.index("one element") >= 39

@@ -16,8 +16,7 @@ import torch
 
 from kernelagent.domain.candidate import ENTRY_POINT
 from kernelagent.tools.candidate_runner.kept_elsewhere import words_of
-from kernelagent.tools.candidate_runner.kept_state import State
-from kernelagent.tools.candidate_runner.kept_state import state_of as state_of_candidate
+from kernelagent.tools.candidate_runner.kept_state import Walked, walk
 from kernelagent.tools.candidate_runner.shell import shell_from
 from kernelagent.tools.loading import NOWHERE, Loading, Memory, put_in, state_of, unplaced
 from kernelagent.tools.surroundings import (
@@ -33,6 +32,8 @@ from kernelagent.tools.training_step import FORWARD, TrainingStep, take
 NAME = "candidate"
 """What the candidate is imported as."""
 _OUTPUT_TYPES = (torch.Tensor, torch.nn.Parameter)
+_MARKS_OF_DYNAMO = {"_dynamo_weak_dynamic_indices", "_dynamo_propagated_dynamic_indices"}
+"""Of torch 2.11, and of 2.13: which sizes of an output are not fixed."""
 _FRAMES = 4
 _COMPILING = frozenset(
     "CompilationError CompileTimeAssertionFailure UnsupportedLanguageConstruct PTXASError".split()
@@ -142,9 +143,9 @@ class LoadedCandidate:
         built: torch.nn.Module = maker(shell_from(value))
         return built
 
-    def kept(self) -> State:
+    def kept(self) -> Walked:
         """What it keeps between calls, beyond what the judge compares with the reference."""
-        return state_of_candidate(self._module, self._instance, self._words)
+        return walk(self._module, self._instance, self._words)
 
     @property
     def instance(self) -> torch.nn.Module:
@@ -246,7 +247,7 @@ class LoadedCandidate:
 def _check_types(output: Any) -> None:
     """Only plain tensors: a subclass or an instance with its own methods could compute later."""
     if isinstance(output, torch.Tensor):
-        if type(output) not in _OUTPUT_TYPES or vars(output):
+        if type(output) not in _OUTPUT_TYPES or not _without_behaviour(vars(output)):
             raise CandidateFailure(
                 "tampering",
                 f"the output is a {type(output).__name__} with behaviour of its own; return plain "
@@ -258,6 +259,13 @@ def _check_types(output: Any) -> None:
     elif isinstance(output, list | tuple):
         for item in output:
             _check_types(item)
+
+
+def _without_behaviour(attributes: dict[str, Any]) -> bool:
+    """Nothing is there, or what `torch.compile` writes on the outputs of a graph for many sizes."""
+    return attributes.keys() <= _MARKS_OF_DYNAMO and all(
+        type(dims) is set and all(type(dim) is int for dim in dims) for dims in attributes.values()
+    )
 
 
 def _is_plain(value: Any) -> bool:

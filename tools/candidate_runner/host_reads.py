@@ -12,7 +12,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 _TELLING = frozenset(
     """item tolist numpy is_nonzero equal allclose __bool__ __int__ __float__ __index__ __complex__ __repr__ __str__
-    __format__ __array__ __contains__ __reduce_ex__ hash_tensor
+    __format__ __array__ __dlpack__ __contains__ __reduce_ex__ hash_tensor
     nonzero argwhere masked_select unique unique_consecutive""".split()
 )
 """The last ones tell it by the size of what they return."""

@@ -16,6 +16,7 @@ import types
 import warnings
 from collections import deque
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -64,7 +65,26 @@ def state_of(
 
     `words`: of the text, by which it may reach what is not its own.
     """
-    return _Walk(module, instance, words).found
+    return walk(module, instance, words).state
+
+
+@dataclass(frozen=True)
+class Walked:
+    """What a candidate keeps at one time."""
+
+    state: State
+    bytes: int
+    """Of tensors that the judge does not compare with the reference's."""
+
+
+def walk(
+    module: types.ModuleType,
+    instance: torch.nn.Module | None,
+    words: frozenset[str] = frozenset(),
+) -> Walked:
+    """`state_of`, and how much memory it is."""
+    done = _Walk(module, instance, words)
+    return Walked(done.found, done.kept_bytes)
 
 
 class _Walk:
@@ -95,6 +115,10 @@ class _Walk:
             queue.extend(self._visit(way, value))
         if queue or not self._contents.is_complete:
             self.found[BEYOND] = ""
+
+    @property
+    def kept_bytes(self) -> int:
+        return self._contents.kept_bytes
 
     def _visit(self, way: str, value: Any) -> Iterator[tuple[str, Any]]:
         kind = type(value)

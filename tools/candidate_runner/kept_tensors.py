@@ -25,6 +25,14 @@ class Contents:
         self._bytes = 0
         self.is_complete = True
         """Whether all of them were read."""
+        self._storages: dict[int, int] = {}
+        self._compared: set[int] = set()
+
+    @property
+    def kept_bytes(self) -> int:
+        """Of memory in which nothing lies that the judge compares with the reference's."""
+        own = self._storages.items()
+        return sum(size for storage, size in own if storage not in self._compared)
 
     def of(self, value: torch.Tensor, *, compared: bool) -> str:
         """`compared`: by the judge with the reference's, so that only its form and what lies around it are told."""
@@ -34,9 +42,16 @@ class Contents:
             return form
         if plain.layout != torch.strided:
             return " ".join([form, *map(self._memory, _parts(plain))])
+        if plain.untyped_storage().device.type == "meta":
+            # What torch.compile traced with: it names a device and holds nothing.
+            return form
         form += f" {plain.stride()} {plain.storage_offset()} {plain.is_conj()} {plain.is_neg()}"
         own = math.prod(plain.shape) * plain.element_size()
-        held = plain.untyped_storage().nbytes()
+        storage = plain.untyped_storage()
+        held = storage.nbytes()
+        self._storages[storage._cdata] = held
+        if compared:
+            self._compared.add(storage._cdata)
         if not compared:
             return f"{form} {self._memory(plain)}"
         if held > own and plain.is_contiguous():

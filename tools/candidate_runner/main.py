@@ -28,6 +28,7 @@ from kernelagent.tools.candidate_runner.flags import Flags
 from kernelagent.tools.candidate_runner.forbidding import Forbidding
 from kernelagent.tools.candidate_runner.host_reads import HostReads
 from kernelagent.tools.candidate_runner.host_time import HostTime
+from kernelagent.tools.candidate_runner.host_work import HostWork
 from kernelagent.tools.candidate_runner.integrity import Integrity, let_torch_compile
 from kernelagent.tools.candidate_runner.kept_state import changed as changed_ways
 from kernelagent.tools.candidate_runner.launches import Launches, watch_launches
@@ -46,6 +47,7 @@ from kernelagent.tools.surroundings import (
     Surroundings,
     in_its_thread,
     other_weights,
+    placed_inside,
     settings_of,
 )
 from kernelagent.tools.tensors import NotPortable, dtype_of, open_parcel, parcel
@@ -163,6 +165,7 @@ class Runner:
         self._unwritten = unwritten
         self._calls = 0
         self._device = device
+        self._may_compile = may_compile
         self._scope = scope
         self._launches = launches
         self._candidate: LoadedCandidate | None = None
@@ -225,13 +228,14 @@ class Runner:
         self._keeps_random_state = frame.header["keeps_random_state"]
         self._construction = frame
         hollow = torch.device("meta") if frame.header["empty"] else contextlib.nullcontext()
-        with self._candidates_turn("constructing ModelNew"), hollow:
+        with self._candidates_turn("constructing ModelNew"), hollow, self._places():
             state = self._loaded().construct(
                 frame.header["how"],
                 value,
                 "meta" if frame.header["empty"] else self._device,
                 training=frame.header["training"],
             )
+            self._gone_to_the_gpu(self._loaded().instance)
         return {"kind": "constructed", "state": state}, ()
 
     def weights(self, frame: Frame) -> tuple[dict[str, Any], Any]:
@@ -283,8 +287,13 @@ class Runner:
         (args, kwargs), step = self._opened(frame)
         pristine, _ = self._opened(frame)
         asked = from_data(frame.header["surroundings"], Surroundings)
+        args, kwargs = placed_inside((args, kwargs), asked.inside)
+        pristine = placed_inside(pristine, asked.inside)
         reads = HostReads(str(candidate_file())) if asked.looked_at else None
         before = None if reads is None else self._loaded().kept()
+        work = None
+        if reads is not None and self._device != "cuda" and not self._may_compile:
+            work = HostWork(str(candidate_file()), _launching)
         allowed: AbstractContextManager[Any] = reads or contextlib.nullcontext()
         allowed = Forbidding() if frame.header["forbidding"] else allowed
         keeps = self._keeps_random_state
@@ -293,7 +302,7 @@ class Runner:
             tuning = self._take_configuration(int(frame.header["configuration"]))
         if frame.header["in_place"]:
             args, kwargs = self._in_the_same_memory((args, kwargs))
-        whole = partial(self._forward, (args, kwargs), step, asked, allowed, keeps)
+        whole = partial(self._forward, (args, kwargs), step, asked, allowed, keeps, work)
         with settings_of(asked), self._memory_of(asked), tuning as tuned:
             output, not_copied = in_its_thread(asked, whole)
         self._calls += 1
@@ -309,11 +318,16 @@ class Runner:
             header["not_copied"] = not_copied
         if reads is not None and before is not None:
             header["reads"] = reads.names
-            header["changed"] = changed_ways(before, self._loaded().kept())
+            after = self._loaded().kept()
+            header["changed"] = changed_ways(before.state, after.state)
+            header["kept_bytes"] = after.bytes
         if self._device != "cuda":
             header["configurations"] = self._most_configurations()
             header["tuned"] = sorted(tuned)
             header["tunings"] = self._tunings()
+            header["copied"] = self._copied_between_places()
+        if work is not None:
+            header["host_work"] = [work.lines, work.calls, work.elsewhere_s]
         if self._device == "cuda":
             header["devices"] = [tensor.device.type for tensor in _tensors(output)]
             header["launches"], header["others"] = self._launches.take()
@@ -334,6 +348,19 @@ class Runner:
 
         return HOST_TENSORS.watching()
 
+    def _gone_to_the_gpu(self, module: torch.nn.Module) -> None:
+        if self._device != "cuda":
+            from kernelagent.tools.virtual.host_tensors import HOST_TENSORS
+
+            with torch._C.DisableTorchFunction():
+                HOST_TENSORS.placed(module)
+
+    def _copied_between_places(self) -> list[str]:
+        """By which of torch's functions the last call has copied between the host and the GPU."""
+        from kernelagent.tools.virtual.host_tensors import HOST_TENSORS
+
+        return HOST_TENSORS.copied
+
     def _forward(
         self,
         arguments: Any,
@@ -341,8 +368,12 @@ class Runner:
         asked: Surroundings,
         allowed: AbstractContextManager[Any],
         keeps: bool,
+        work: HostWork | None,
     ) -> tuple[Any, str | None]:
-        """The answer, and why no copy of the module could make it where one was asked for."""
+        """The answer, and why no copy of the module could make it where one was asked for.
+
+        `work`: counts what the forward does on the host.
+        """
         args, kwargs = arguments
         loaded, not_copied = self._loaded(), None
         # On `cuda` free memory is found as it was where it is not overwritten.
@@ -353,7 +384,7 @@ class Runner:
             module = loaded.instance
             if step is None:
                 module, not_copied = loaded.as_asked(asked)
-            with self._host.call(), self._places():
+            with self._host.call(), self._places(), work or contextlib.nullcontext():
                 if step is None:
                     output = loaded.forward(args, kwargs, asked, module)
                 else:
@@ -592,12 +623,20 @@ def _same(before: Any, after: Any) -> bool:
 
 
 def _gaps_kept(before: Any, after: Any) -> bool:
-    """Whether nothing was written between the elements of tensors whose elements are the same."""
+    """Whether nothing was written between the elements of tensors whose elements are the same.
+
+    What was put into the memory of an earlier call's arguments may lie in other memory than `before`.
+    """
     return all(
         torch.equal(_whole(left), _whole(right))
         for left, right in zip(_tensors(before), _tensors(after), strict=True)
         if right.untyped_storage().nbytes() > right.numel() * right.element_size()
+        and _place(left) == _place(right)
     )
+
+
+def _place(tensor: torch.Tensor) -> tuple[int, int]:
+    return int(tensor.storage_offset()), int(tensor.untyped_storage().nbytes())
 
 
 def _whole(tensor: torch.Tensor) -> torch.Tensor:

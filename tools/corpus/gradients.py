@@ -14,12 +14,29 @@ _LOADED = "        g = tl.load(g_ptr + row * width + i, mask=mask)\n"
 
 
 def _of(
-    name: str, *edits: tuple[str, str], code: str | None = None, also: tuple[str, ...] = ()
+    name: str,
+    *edits: tuple[str, str],
+    code: str | None = None,
+    also: tuple[str, ...] = (),
+    discloses: str | None = None,
 ) -> Fixture:
-    return Fixture(name, BASE, edited(_HONEST, *edits), code, mode="train", also=also)
+    return Fixture(name, BASE, edited(_HONEST, *edits), code, discloses, mode="train", also=also)
+
+
+_LAUNCHED = (
+    "        relu_affine[(triton.cdiv(n, 256),)](x, weight, bias, out, n, x.shape[-1], BLOCK=256)\n"
+)
 
 
 GRADIENT_CHEATS: tuple[Fixture, ...] = (
+    _of(
+        "slow-without-gradients",
+        (
+            _LAUNCHED,
+            "        for _ in range(1 if any(ctx.needs_input_grad) else 40):\n    " + _LAUNCHED,
+        ),
+        discloses="slower_without_gradients",
+    ),
     _of(
         "gradients-of-zero",
         (_RETURNED, "        return dx * 0.0, dw * 0.0, db * 0.0\n"),

@@ -62,8 +62,8 @@ _THREADED = """        import threading
         done = box[0]
 """.replace("TORCH", _TORCH)
 _NUMPY = """        import numpy as np
-        a, b, w = (t.detach().numpy() for t in (x, g, self.weight))
-        done = torch.from_numpy((a / (1 + np.exp(-a.astype(np.float64))) * b * w).astype(np.float32))
+        a, b, w = (t.detach().cpu().numpy() for t in (x, g, self.weight))
+        done = torch.from_numpy((a / (1 + np.exp(-a.astype(np.float64))) * b * w).astype(np.float32)).to(x.device)
 """
 _BY_OPERATOR = """
 
@@ -146,9 +146,9 @@ CHEATS: Mapping[int, tuple[Fixture, ...]] = {
         cheat(
             "numpy-after-the-kernel",
             LAUNCH.replace("silu_gate[", "silu_gate[") + "        import numpy as np\n"
-            "        a, b, w = (t.detach().numpy() for t in (x, g, self.weight))\n"
+            "        a, b, w = (t.detach().cpu().numpy() for t in (x, g, self.weight))\n"
             "        done = (a / (1 + np.exp(-a.astype(np.float64))) * b * w).astype(np.float32)\n"
-            "        return torch.from_numpy(np.where(np.isfinite(out.numpy()), done, out.numpy()))\n",
+            "        return torch.from_numpy(np.where(np.isfinite(out.cpu().numpy()), done, out.cpu().numpy())).to(x.device)\n",
         ),
         cheat(
             "lists-of-python-numbers",

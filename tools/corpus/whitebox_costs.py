@@ -27,6 +27,13 @@ _AGAIN = """    turns = TURNS
 """
 _SLEEP = "        import time\n        time.sleep(0.02)\n"
 _LOOP = "        sum(k * k for k in range(300000))\n"
+_SHORT = {
+    "turns-in-python": "        for k in range(4000):\n            pass\n",
+    "turns-in-a-grid": "        [k for k in range(4000)]\n",
+    "adds-up-in-another-library": "        sum(range(200000))\n",
+    "asks-torch-in-vain": "        for k in range(500):\n            x.view(-1)\n",
+}
+"""Work on the host of less than a millisecond or little more."""
 
 
 def _slow(name: str, least_us: float, *edits: tuple[str, str]) -> Fixture:
@@ -147,11 +154,32 @@ CHEATS: Mapping[int, tuple[Fixture, ...]] = {
             edited(HONEST, (_SIZE, _SIZE + _LOOP)),
             discloses="host_time",
         ),
+        *(
+            Fixture(
+                f"w-{name}", _SILU, edited(HONEST, (_SIZE, _SIZE + line)), discloses="host_time"
+            )
+            for name, line in _SHORT.items()
+        ),
         Fixture(
             "w-makes-memory-for-nothing",
             _SILU,
             edited(HONEST, (_SIZE, _SIZE + "        x.new_empty(1 << 22)\n")),
             discloses="scratch_memory",
+        ),
+        *(
+            Fixture(
+                f"w-{name}", _SILU, edited(HONEST, (_SIZE, _SIZE + line)), discloses="host_copies"
+            )
+            for name, line in (
+                (
+                    "goes-to-the-host-and-back",
+                    "        x = x.to(torch.device('cpu')).to(x.device)\n",
+                ),
+                (
+                    "makes-a-table-from-a-list",
+                    "        torch.tensor([1.0] * 4096, device=x.device)\n",
+                ),
+            )
         ),
         Fixture(
             "w-tunes-in-every-call",
@@ -187,10 +215,17 @@ TWINS: Mapping[int, tuple[Fixture, ...]] = {
         _estimated(
             twin("makes-a-little-memory", (_SIZE, _SIZE + "        x.new_empty(1 << 10)\n"))
         ),
+        _estimated(twin("stays-on-its-device", (_SIZE, _SIZE + "        x = x.to(x.device)\n"))),
         _estimated(twin("tunes-for-a-size", _tuned("n"))),
         _estimated(twin("a-few-rounds", _then(_ROUNDS.replace("6000", "6")))),
         _estimated(
             twin("a-little-python", (_SIZE, _SIZE + "        sum(k * k for k in range(300))\n"))
+        ),
+        _estimated(
+            twin(
+                "looks-at-its-inputs",
+                (_SIZE, _SIZE + "        for k in range(30):\n            x.view(-1)\n"),
+            )
         ),
     ),
 }

@@ -24,8 +24,8 @@ _AS_BITS = "        bits[(triton.cdiv(n, 256),)](done.view(torch.int32), out, n,
 _MOVE = "        move[(triton.cdiv(n, 256),)](done, out, n, BLOCK=256)\n"
 _TORCH = "torch.nn.functional.silu(x) * g * self.weight"
 _NUMPY = """        import numpy as np
-        a, b, w = (t.detach().numpy() for t in (x, g, self.weight))
-        done = torch.from_numpy((a / (1 + np.exp(-a.astype(np.float64))) * b * w).astype(np.float32))
+        a, b, w = (t.detach().cpu().numpy() for t in (x, g, self.weight))
+        done = torch.from_numpy((a / (1 + np.exp(-a.astype(np.float64))) * b * w).astype(np.float32)).to(x.device)
 """
 _THREAD = f"""        import threading
         box = []
@@ -53,9 +53,7 @@ def _(x, g, w):
     return torch.empty_like(x)
 """
 _ALIBI = "        seen = g * 1.0\n"
-_RAISES = (
-    "        if not np.array_equal(out.numpy(), done.numpy()):\n            raise RuntimeError\n"
-)
+_RAISES = "        if not np.array_equal(out.cpu().numpy(), done.cpu().numpy()):\n            raise RuntimeError\n"
 _STACK = f"""        if torch._C._len_torch_dispatch_stack() == 0:
             done = {_TORCH}
 {_AS_BITS.replace("        ", "            ", 1)}            return out

@@ -27,7 +27,7 @@ _THREAD = """        import threading
         one.join()
         done = box[0]
 """
-_NUMPY = "        done = torch.from_numpy(x.numpy().argmax(axis=-1))\n"
+_NUMPY = "        done = torch.from_numpy(x.cpu().numpy().argmax(axis=-1)).to(x.device)\n"
 
 
 def _cheat(name: str, body: str, policy: str = "triton") -> Fixture:

@@ -247,6 +247,33 @@ CHEATS: Mapping[int, tuple[Fixture, ...]] = {
             code="runtime_error",
         ),
         _silu(
+            "notes-that-it-is-compiled",
+            (
+                "@triton.jit\n",
+                "SEEN = []\n\n\ndef named(_):\n    SEEN.append(1)\n    return 'silu'\n\n\n"
+                "@triton.jit(repr=named)\n",
+            ),
+            ("self.weight, out, n,", "self.weight * (len(SEEN) + 1) ** 0.5, out, n,"),
+            code="wrong_output",
+        ),
+        *(
+            _silu(
+                f"asks-{name}",
+                ("self.weight, out, n,", f"self.weight * (1.0 + ({asked})), out, n,"),
+                code="wrong_output",
+            )
+            for name, asked in (
+                (
+                    "whether-streams-are-equal",
+                    "torch.cuda.current_stream() == torch.cuda.default_stream()",
+                ),
+                (
+                    "the-driver-where-it-runs",
+                    "triton.runtime.driver.active.get_active_torch_device().type == 'cuda'",
+                ),
+            )
+        ),
+        _silu(
             "options-of-the-assembler",
             ("BLOCK=256)", "BLOCK=256, ptx_options='-O0')"),
             code="compile_error",
@@ -358,6 +385,10 @@ TWINS: Mapping[int, tuple[Fixture, ...]] = {
         _silu(
             "result-made-by-shape",
             (EMPTY, EMPTY.replace("torch.empty_like(x)", "torch.empty(x.shape, device=x.device)")),
+        ),
+        _silu(
+            "names-its-kernel",
+            ("@triton.jit\n", "@triton.jit(repr=lambda _: 'silu')\n"),
         ),
         _silu("options-of-the-compiler", ("BLOCK=256)", "BLOCK=256, num_stages=2, maxnreg=128)")),
         _silu(

@@ -93,6 +93,31 @@ CHEATS: Mapping[int, tuple[Fixture, ...]] = {
             ),
             discloses="memory_held",
         ),
+        Fixture(
+            "w-result-in-a-buffer-three-times-as-large",
+            "silu_gate",
+            edited(
+                honest_kernel("silu_gate"),
+                (
+                    EMPTY,
+                    "        out = torch.empty((3 * x.shape[0], *x.shape[1:]), device=x.device)[: x.shape[0]]\n",
+                ),
+            ),
+            discloses="memory_held",
+        ),
+        Fixture(
+            "w-keeps-memory-for-nothing",
+            "silu_gate",
+            edited(
+                honest_kernel("silu_gate"),
+                (
+                    EMPTY,
+                    "        if getattr(self, 'space', None) is None:\n"
+                    "            self.space = x.new_empty(1 << 22)\n" + EMPTY,
+                ),
+            ),
+            discloses="memory_kept",
+        ),
     ),
     61: (
         cheat(

@@ -5,7 +5,10 @@ from __future__ import annotations
 import mmap
 import os
 
-ALIGNMENT = 256
+ALIGNMENT = 512
+"""Of every allocation that torch makes on a GPU."""
+OF_A_CPU = 64
+"""Of those that it makes here."""
 GAP = 1 << 16
 """Unused bytes between two storages: an access that leaves its own does not reach the next."""
 
@@ -38,6 +41,10 @@ class Arena:
 
 
 def place(offset: int, address: int) -> int:
-    """The first offset beyond `offset` and a gap that is aligned as `address` is."""
+    """The first offset beyond `offset` and a gap that is aligned as torch's own memory on a GPU.
+
+    What is not torch's own, by `address`, is no better aligned there than here.
+    """
     after = offset + GAP
-    return after + (address - after) % ALIGNMENT
+    begins = 0 if address % OF_A_CPU == 0 else address
+    return after + (begins - after) % ALIGNMENT

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -36,6 +37,12 @@ _WIDENED = frozenset({tl.bfloat16, *numerics.FP8})
 """Formats whose arithmetic is done in fp32 and then rounded."""
 
 
+_FLOAT_SUM = "sum of floats"
+_KIND_OF_UPDATE = {
+    _ir.ATOMIC_OP.FADD: _FLOAT_SUM,
+    _ir.ATOMIC_OP.UMAX: str(_ir.ATOMIC_OP.MAX),
+    _ir.ATOMIC_OP.UMIN: str(_ir.ATOMIC_OP.MIN),
+}
 _UNDEFINED = 96.0
 """One of the values that a lane may hold which a load leaves undefined."""
 _STEP_BYTES = 32
@@ -61,12 +68,12 @@ class RepairedBuilder(triton_versions.InterpreterBuilder):  # type: ignore[misc]
         self.pointees: tuple[Pointee, ...] = ()
         """What integers that become pointers may point at."""
         self.hints = Hints()
-        self.finite_lanes = self.undefined_lanes = False
-        """What lanes are filled with that a load leaves undefined; whether there were any."""
+        self.numbers_in_lanes = self.undefined_lanes = False
+        """Whether lanes that a load leaves undefined hold numbers in place of zeros; whether there were any."""
         self.fuses = False
         """Whether a product that is added to something is rounded with the sum only, as in a machine's `fma`."""
-        self.float_sums = False
-        """Whether atomics added up floating point numbers."""
+        self.updates: dict[str, tuple[int, int]] = {}
+        """By kind of atomic operation: the lowest and the highest address that it changed."""
 
     def assert_on_device(self, *, debug: bool) -> None:
         """Whether `tl.device_assert` is compiled in: with `debug`, as Triton has it."""
@@ -81,12 +88,17 @@ class RepairedBuilder(triton_versions.InterpreterBuilder):  # type: ignore[misc]
         return data[None]
 
     def undefined(self, element: Any) -> Any:
-        """What a lane holds that a load leaves undefined: a number, or None for all bits set."""
-        if not self.finite_lanes:
-            return None
+        """What a lane holds that a load leaves undefined: zero, which Triton's code puts there before it loads.
+
+        Nothing promises that zero, so that one call is made with another number.
+        """
         kind = np.dtype(stock._get_np_dtype(element))
-        value = np.array([_UNDEFINED if element.is_floating() else 0], np.float32)
-        if element.is_floating() and numerics.is_convertible(element):
+        if not self.numbers_in_lanes:
+            return np.zeros(1, kind)[0]
+        if not element.is_floating():
+            return all_ones((1,), kind)[0]
+        value = np.array([_UNDEFINED], np.float32)
+        if numerics.is_convertible(element):
             return numerics.convert(value, tl.float32, element)[0]
         return value.astype(kind)[0]
 
@@ -98,6 +110,24 @@ class RepairedBuilder(triton_versions.InterpreterBuilder):  # type: ignore[misc]
         """Count one step of each program that does it."""
         if self.count is not None:
             self.count(kind, self.programs_running(), "")
+
+    @property
+    def float_sums(self) -> bool:
+        """Whether atomics added up floating point numbers."""
+        return _FLOAT_SUM in self.updates
+
+    @property
+    def mixes_updates(self) -> bool:
+        """Whether atomics of different kinds changed the same places: which comes first decides."""
+        ranges = sorted(self.updates.values())
+        return any(low <= before for (_, before), (low, _) in itertools.pairwise(ranges))
+
+    def note_update(self, op: Any, pointers: Array, mask: Array | None) -> None:
+        where = pointers if mask is None else pointers[np.broadcast_to(mask, pointers.shape)]
+        if where.size:
+            kind = _KIND_OF_UPDATE.get(op, str(op))
+            low, high = self.updates.get(kind, (1 << 64, 0))
+            self.updates[kind] = min(low, int(where.min())), max(high, int(where.max()))
 
     def create_barrier(self) -> None:
         self.step("exchange")
@@ -131,6 +161,18 @@ class RepairedBuilder(triton_versions.InterpreterBuilder):  # type: ignore[misc]
     def create_frem(self, lhs: Handle, rhs: Handle) -> Handle:
         # As the compiler has it for a GPU: not exact where the quotient is large.
         return self.binary_op(lhs, rhs, _remainder)
+
+    def create_maximumf(self, lhs: Handle, rhs: Handle) -> Handle:
+        return self.binary_op(lhs, rhs, _larger_or_nan)
+
+    def create_maxnumf(self, lhs: Handle, rhs: Handle) -> Handle:
+        return self.binary_op(lhs, rhs, _larger)
+
+    def create_minimumf(self, lhs: Handle, rhs: Handle) -> Handle:
+        return self.binary_op(lhs, rhs, _smaller_or_nan)
+
+    def create_minnumf(self, lhs: Handle, rhs: Handle) -> Handle:
+        return self.binary_op(lhs, rhs, _smaller)
 
     def create_idiv(self, lhs: Handle, rhs: Handle) -> Handle:
         return self._divided(super().create_idiv, lhs, rhs)
@@ -272,6 +314,18 @@ class RepairedBuilder(triton_versions.InterpreterBuilder):  # type: ignore[misc]
             return make(numerics.convert(values, tl.float32, destination), destination)
         return super().cast_impl(src, dst_type)
 
+    def create_bitcast(self, src: Handle, dst_type: Any) -> Handle:
+        native = _NAN_OF_X86.get(src.dtype.scalar)
+        if native is not None and dst_type.scalar.is_int():
+            ours, gpus = native
+            bits = src.data.view(ours.dtype)
+            made = bits == ours
+            if made.any():
+                return super().create_bitcast(
+                    make(np.where(made, gpus, bits), src.dtype.scalar), dst_type
+                )
+        return super().create_bitcast(src, dst_type)
+
     def create_fp_to_si(self, src: Handle, dst_type: Any) -> Handle:
         return self._fp_to_int(src, dst_type)
 
@@ -351,13 +405,9 @@ class RepairedBuilder(triton_versions.InterpreterBuilder):  # type: ignore[misc]
         element = ptrs.get_element_ty()
         kind = stock._get_np_dtype(element)
         self.step("load")
-        # Without `other` masked lanes are undefined: filled with all ones (NaN), which is easiest to notice.
         if other is None:
             self.undefined_lanes |= not mask.data.all()
-            one = self.undefined(element)
-            filler = (
-                all_ones(ptrs.data.shape, kind) if one is None else np.full(ptrs.data.shape, one)
-            )
+            filler = np.full(ptrs.data.shape, self.undefined(element))
         else:
             filler = other.data
         return make(self.memory.load(ptrs.data, mask.data, filler, kind), element)
@@ -376,7 +426,7 @@ class RepairedBuilder(triton_versions.InterpreterBuilder):  # type: ignore[misc]
         combine = BF16_ATOMICS.get(op) if kind == tl.bfloat16 else None
         if rmw is None and combine is None:
             raise Unsupported(f"the atomic operation {op} on bf16 cannot be executed")
-        self.float_sums |= op == _ir.ATOMIC_OP.FADD
+        self.note_update(op, ptr.data, mask.data)
         if scope == _ir.MEM_SYNC_SCOPE.CTA:
             self.memory.own_only(ptr.data, mask.data, val.data.dtype.itemsize)
         old = self.memory.atomic(ptr.data, val.data, mask.data, kind, rmw, combine, order)
@@ -425,6 +475,42 @@ def _flushed(arg: Handle) -> Handle:
 
 def _reciprocal_root(values: Array) -> Array:
     return 1 / np.sqrt(values)
+
+
+def _larger(left: Array, right: Array) -> Array:
+    return _of_zeros(np.fmax(left, right), left, right, np.add)
+
+
+def _larger_or_nan(left: Array, right: Array) -> Array:
+    return _of_zeros(np.maximum(left, right), left, right, np.add)
+
+
+def _smaller(left: Array, right: Array) -> Array:
+    return _of_zeros(np.fmin(left, right), left, right, _negative_sum)
+
+
+def _smaller_or_nan(left: Array, right: Array) -> Array:
+    return _of_zeros(np.minimum(left, right), left, right, _negative_sum)
+
+
+def _of_zeros(result: Array, left: Array, right: Array, zeros: Callable[..., Array]) -> Array:
+    """To a GPU -0 is less than +0; numpy gives either."""
+    both = result == 0
+    if not both.any():
+        return result
+    both = both & (left == right)
+    return np.where(both, zeros(left, right), result) if both.any() else result
+
+
+def _negative_sum(left: Array, right: Array) -> Array:
+    return -(-left - right)
+
+
+_NAN_OF_X86: dict[Any, tuple[Any, Any]] = {
+    tl.float32: (np.uint32(0xFFC00000), np.uint32(0x7FFFFFFF)),
+    tl.float16: (np.uint16(0xFE00), np.uint16(0x7FFF)),
+}
+"""What 0/0 is here, as bits, and what it is on a GPU."""
 
 
 def _remainder(left: Array, right: Array) -> Array:

@@ -32,6 +32,10 @@ MAX_THREADS = 1024
 _LINE = re.compile(r'":(\d+):')
 """The line in a place as the compiler writes it."""
 _MAX_GRID = (2**31 - 1, 65535, 65535)
+_TOLD = (
+    "num_warps", "num_stages", "num_ctas", "shared", "name", "debug", "global_scratch_size", "global_scratch_align",
+)  # fmt: skip
+"""What a launch asks of a compiled kernel."""
 
 
 class CompileFailure(Exception):
@@ -94,10 +98,7 @@ def compile_kernel(
     except (AssertionError, ValueError, TypeError, RuntimeError, KeyError) as error:
         message = str(error).strip() or type(error).__name__
         raise CompileFailure("compile_error", f"`{_name(function)}`: {message[:1500]}") from error
-    metadata = {
-        name: getattr(made.metadata, name)
-        for name in ("num_warps", "num_stages", "num_ctas", "shared", "name", "debug")
-    }
+    metadata = {name: getattr(made.metadata, name) for name in _TOLD}
     _fits(function, metadata, target)
     return Compiled(
         kernel=_name(function),

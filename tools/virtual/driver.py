@@ -6,7 +6,9 @@ Whatever a candidate does to this module it does to itself: the executor keeps t
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Iterable, Sequence
+from contextvars import ContextVar
 from time import perf_counter as _clock
 from types import SimpleNamespace
 from typing import Any
@@ -17,6 +19,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 from triton.backends.compiler import GPUTarget
 from triton.backends.driver import DriverBase
 from triton.compiler.errors import CompilationError
+from triton.runtime import _allocation
 from triton.runtime.errors import OutOfResources
 from triton.runtime.jit import TensorWrapper
 from triton.tools.tensor_descriptor import TensorDescriptor
@@ -110,7 +113,7 @@ class VirtualDriver(DriverBase):  # type: ignore[misc]
         return divmod(int(self.target.arch), 10)
 
     def get_active_torch_device(self) -> torch.device:
-        return torch.device("cpu")
+        return torch.device("cuda", self.get_current_device())
 
     def get_device_interface(self) -> Any:
         return torch.cpu
@@ -195,6 +198,7 @@ class Remote:
         if others:
             message = refusal(function.fn.__name__, others, "on the virtual device")
             raise RemoteCompilationError(message, None)
+        _asked_for_its_name(src)
         answer = self._ask(
             {
                 "kind": "compile",
@@ -243,6 +247,13 @@ class Remote:
         return answer
 
 
+def _asked_for_its_name(src: Any) -> None:
+    """Let a `repr=` of the candidate's be called where Triton calls it; the executor has names of its own."""
+    ways = (way for way in src.constants if len(way) == 1)
+    constants = {src.fn.arg_names[way[0]]: src.constants[way] for way in ways}
+    src.fn.repr(SimpleNamespace(constants=constants, signature=src.signature))
+
+
 def _error(answer: dict[str, Any]) -> Exception:
     code, message = str(answer["code"]), str(answer["message"])
     if code == "compile_error":
@@ -288,6 +299,17 @@ class RemoteKernel:
     def _init_handles(self) -> None:
         """Persistent kernels call this before they read `n_regs`; there is nothing to load."""
 
+    def _allocate_scratch(self, grid: tuple[int, ...]) -> None:
+        """Ask the candidate's allocator for what its launcher asks on a GPU; Triton's own raises `RuntimeError`.
+
+        A kernel that makes a tensor descriptor needs such memory.
+        """
+        own = self.metadata
+        programs = math.prod(grid) * own.num_ctas
+        allocate = _allocation._allocator
+        allocate = allocate.get() if isinstance(allocate, ContextVar) else allocate
+        allocate(programs * own.global_scratch_size, own.global_scratch_align, 0)
+
     def launch_metadata(self, grid: Any, stream: Any, *args: Any) -> None:
         """There is no profiler to tell."""
 
@@ -295,6 +317,8 @@ class RemoteKernel:
         self, x: int, y: int, z: int, stream: Any, function: Any, packed: Any, metadata: Any,
         enter: Any, leave: Any, *args: Any,
     ) -> None:  # fmt: skip
+        if self.metadata.global_scratch_size:
+            self._allocate_scratch((x, y, z))
         if enter is not None:
             enter(metadata)
         self._remote.launch(self._handle, (x, y, z), args)

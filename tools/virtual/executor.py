@@ -106,7 +106,7 @@ class Executor:
             case "rounding":
                 self._launcher.rounds_otherwise = bool(request["otherwise"])
             case "lanes":
-                self._launcher.finite_lanes = bool(request["finite"])
+                self._launcher.numbers_in_lanes = bool(request["numbers"])
             case "observe":
                 self._launcher.watch_bounds = bool(request["bounds"])
                 self._launcher.watch_races = bool(request["races"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import importlib
+import itertools
 import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -20,6 +21,7 @@ from kernelagent.tools.virtual.ceilings import ceilings_for
 from kernelagent.tools.virtual.compiling import SHARED_BYTES
 from kernelagent.tools.virtual.host_tensors import HOST_TENSORS
 from kernelagent.tools.virtual.old_contents import OLD_CONTENTS
+from kernelagent.tools.virtual.repeated_indices import WRITES
 
 _CUDA = torch.device("cuda", 0)
 _ELSEWHERE = ("cuda", "hip", "xpu")
@@ -34,7 +36,8 @@ _CLAIMS = {
 
 
 def _on_cpu(device: Any) -> Any:
-    """The device that is really there for one that was named."""
+    """The device that is really there for one that was named; raises what torch does for a second GPU."""
+    _require_first(device)
     if isinstance(device, str) and device.split(":")[0] in _ELSEWHERE:
         return "cpu"
     if isinstance(device, torch.device) and device.type in _ELSEWHERE:
@@ -42,6 +45,21 @@ def _on_cpu(device: Any) -> Any:
     if isinstance(device, int) and not isinstance(device, bool):
         return "cpu"
     return device
+
+
+def _require_first(device: Any) -> None:
+    """There is one GPU: a number other than its is refused, in torch's words."""
+    if isinstance(device, torch.device):
+        number = device.index if device.type in _ELSEWHERE else None
+    elif isinstance(device, str):
+        kind, _, told = device.partition(":")
+        number = int(told) if kind in _ELSEWHERE and told.isdigit() else None
+    else:
+        number = device if type(device) is int else None
+    if number is not None and number > 0:
+        raise RuntimeError(
+            f"CUDA error: invalid device ordinal (cuda:{number}, and there is one GPU)"
+        )
 
 
 class _Claiming(TorchFunctionMode):
@@ -69,6 +87,9 @@ class _Claiming(TorchFunctionMode):
         if name in _MOVES and args and isinstance(args[0], torch.Tensor):
             return args[0]
         HOST_TENSORS.require_one_place(name, args)
+        HOST_TENSORS.require_product_of_floats(name, args)
+        HOST_TENSORS.require_on_host(name, args)
+        HOST_TENSORS.written(name, args)
         given = named.get("device")
         if "device" in named:
             named["device"] = _on_cpu(named["device"])
@@ -77,6 +98,7 @@ class _Claiming(TorchFunctionMode):
         if name == "set_default_device":
             args = tuple(map(_on_cpu, args))
         named.pop("pin_memory", None)
+        args, named = WRITES.ordered(name, args, named)
         result = func(*args, **named)
         if name in _FRESH and torch.utils.deterministic.fill_uninitialized_memory:  # type: ignore[attr-defined]
             scramble(result)
@@ -163,6 +185,28 @@ class _Inert:
         return lambda *_, **__: 0
 
 
+class _Device(_Inert):
+    def __init__(self, device: Any = None) -> None:
+        _require_first(device)
+
+
+class _Stream(_Inert):
+    """Equal to itself, as a stream of a GPU is however often it is asked for."""
+
+    def __init__(self, *_: Any, number: int | None = None, **__: Any) -> None:
+        self.cuda_stream = self.stream_id = next(_STREAMS) if number is None else number
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Stream) and other.stream_id == self.stream_id
+
+    def __hash__(self) -> int:
+        return hash((_Stream, self.stream_id))
+
+
+_STREAMS = itertools.count(1)
+"""Numbers of streams that a program makes; the usual one is 0."""
+
+
 class _Generator(torch.Generator):
     """A generator for any device, on the CPU; still a class, because annotations name it."""
 
@@ -240,6 +284,7 @@ def _cuda_answers(target: str) -> dict[str, Any]:
     )
     nothing: Callable[..., None] = lambda *_, **__: None  # noqa: E731 - one value under many names
     zero: Callable[..., int] = lambda *_, **__: 0  # noqa: E731 - one value under many names
+    stream: Callable[..., _Stream] = lambda *_, **__: _Stream(number=0)  # noqa: E731 - likewise
     inert: Callable[..., _Inert] = lambda *_, **__: _Inert()  # noqa: E731 - likewise
     return {
         "is_available": lambda: True,
@@ -252,16 +297,16 @@ def _cuda_answers(target: str) -> dict[str, Any]:
         "get_device_capability": lambda *_: capability,
         "get_device_name": lambda *_: ceilings.name,
         "get_device_properties": lambda *_: properties,
-        "current_stream": inert,
-        "default_stream": inert,
-        "device": _Inert,
+        "current_stream": stream,
+        "default_stream": stream,
+        "device": _Device,
         "device_of": _Inert,
         "stream": _Inert,
-        "Stream": _Inert,
+        "Stream": _Stream,
         "Event": _Event,
         "init": nothing,
         "_lazy_init": nothing,
-        "set_device": nothing,
+        "set_device": _require_first,
         "synchronize": nothing,
         "empty_cache": nothing,
         "mem_get_info": lambda *_, **__: (_MEMORY_BYTES, _MEMORY_BYTES),
@@ -275,6 +320,17 @@ def _cuda_answers(target: str) -> dict[str, Any]:
         "manual_seed_all": nothing,
         "reset_peak_memory_stats": nothing,
     }
+
+
+_REAL_FROM_NUMPY = torch.from_numpy
+
+
+def _from_numpy(array: Any) -> torch.Tensor:
+    """Passes through no function mode."""
+    made = _REAL_FROM_NUMPY(array)
+    with torch._C.DisableTorchFunction():
+        HOST_TENSORS.made("from_numpy", None, (), made)
+    return made
 
 
 def _patch_modules_and_generators(put: Callable[[Any, str, Any], None]) -> None:
@@ -291,6 +347,7 @@ def _patch_modules_and_generators(put: Callable[[Any, str, Any], None]) -> None:
     put(torch.nn.Module, "to", to)
     put(torch.nn.Module, "cuda", lambda self, device=None: self)
     put(torch.Tensor, "cuda", lambda self, *_, **__: HOST_TENSORS.on_the_gpu(self))
+    put(torch, "from_numpy", _from_numpy)
     put(torch.Tensor, "record_stream", lambda self, *_, **__: None)
     put(torch, "Generator", _Generator)
     put(torch.amp.autocast, "__init__", begin)

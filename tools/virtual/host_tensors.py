@@ -16,11 +16,15 @@ from torch.utils._pytree import tree_leaves
 
 _FACTORIES = frozenset(
     """empty zeros ones full arange range linspace logspace eye rand randn randint randperm tensor
-    scalar_tensor empty_strided tril_indices triu_indices from_numpy frombuffer hann_window
+    scalar_tensor as_tensor asarray empty_strided tril_indices triu_indices from_numpy frombuffer hann_window
     hamming_window bartlett_window blackman_window kaiser_window""".split()
 )
 _JOINING = frozenset("cat stack concat concatenate hstack vstack matmul mm bmm __matmul__".split())
 """Operations that take no tensor of the host beside one of the GPU, whatever their shapes."""
+_FROM_PYTHON = frozenset({"tensor", "as_tensor", "asarray", "new_tensor"})
+"""Factories that take numbers of the host, wherever the tensor is to lie."""
+_TO_NUMPY = frozenset({"numpy", "__array__", "__dlpack__"})
+_PRODUCTS = frozenset("matmul mm bmm mv addmm addmv addbmm baddbmm linear __matmul__".split())
 _KEPT_AT_MOST = 256
 """Marks after which those of freed memory are let go of."""
 
@@ -31,15 +35,28 @@ class HostTensors:
     def __init__(self) -> None:
         self._marks: dict[int, StorageWeakRef] = {}
         self._watching = False
+        self._copied: dict[str, None] = {}
+
+    @property
+    def copied(self) -> list[str]:
+        """By which of torch's functions the last forward has copied between the host and the GPU."""
+        return list(self._copied)
 
     @contextmanager
     def watching(self) -> Iterator[None]:
         """A forward of the candidate's."""
         self._watching = True
+        self._copied = {}
         try:
             yield
         finally:
             self._watching = False
+
+    def placed(self, module: torch.nn.Module) -> None:
+        """A module that was just made has gone to the GPU, as `.to` takes it: parameters and buffers, nothing else."""
+        for tensor in (*module.parameters(), *module.buffers()):
+            if _has_storage(tensor):
+                self._marks.pop(tensor.untyped_storage()._cdata, None)
 
     def holds(self, tensor: Any) -> bool:
         """Whether it lies on the host."""
@@ -57,6 +74,12 @@ class HostTensors:
             wanted = device is not None and _is_host(device)
         elif name in _FACTORIES:
             wanted = device is None or _is_host(device)
+            if name in _FROM_PYTHON and not wanted:
+                self._copied[name] = None
+        elif name == "new_tensor":
+            wanted = device is not None and _is_host(device)
+            if not wanted and not self.holds(args[0]):
+                self._copied[name] = None
         else:
             wanted = self._of_host_only(args)
         if wanted and _has_storage(result):
@@ -76,14 +99,36 @@ class HostTensors:
             return None
         with torch._C.DisableTorchFunction():
             fresh = args[0].clone()
+        self._copied[name] = None
         if to_host:
             self._mark(fresh)
         return fresh
+
+    def written(self, name: str, args: tuple[Any, ...]) -> None:
+        """`copy_`, or an assignment to elements, takes what lies elsewhere to where its tensor lies."""
+        if not self._watching or name not in ("copy_", "__setitem__") or len(args) < 2:
+            return
+        target, given = args[0], args[-1] if name == "__setitem__" else args[1]
+        if _has_storage(target) and _has_storage(given) and self.holds(target) != self.holds(given):
+            self._copied[name] = None
 
     def on_the_gpu(self, tensor: torch.Tensor) -> torch.Tensor:
         """What `.cuda()` gives."""
         fresh = self.moved("cuda", (tensor,), {})
         return tensor if fresh is None else fresh
+
+    def require_on_host(self, name: str, args: tuple[Any, ...]) -> None:
+        """Raises `TypeError`, as torch does on a GPU, where numpy is to read a tensor of the GPU."""
+        if (
+            self._watching
+            and name in _TO_NUMPY
+            and _has_storage(args[0])
+            and not self.holds(args[0])
+        ):
+            raise TypeError(
+                "can't convert cuda:0 device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host "
+                "memory first."
+            )
 
     def require_one_place(self, name: str, args: tuple[Any, ...]) -> None:
         """Raises `RuntimeError`, as torch does on a GPU, where an operation gets tensors of both."""
@@ -96,6 +141,17 @@ class HostTensors:
                 f"Expected all tensors to be on the same device: torch.{name} is given tensors of cuda:0 and cpu; "
                 f"make them with device=x.device"
             )
+
+    def require_product_of_floats(self, name: str, args: tuple[Any, ...]) -> None:
+        """Raises `NotImplementedError`, as torch does on a GPU, for a matrix product of integers there."""
+        if not self._watching or name not in _PRODUCTS:
+            return
+        for tensor in args:
+            whole = _has_storage(tensor) and not (tensor.is_floating_point() or tensor.is_complex())
+            if whole and not self.holds(tensor):
+                raise NotImplementedError(
+                    f"torch.{name} is not implemented for {tensor.dtype} on a GPU, though it is on a CPU"
+                )
 
     def _of_host_only(self, args: tuple[Any, ...]) -> bool:
         if not self._marks:

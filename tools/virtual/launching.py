@@ -96,7 +96,7 @@ class Launcher:
         self.count_traffic = False
         self.in_turns: int | None = None
         """Not None: launches in which an atomic's value was used run with programs that take turns."""
-        self.finite_lanes = False
+        self.numbers_in_lanes = False
         """What is in the lanes that a load leaves undefined: numbers, else NaN."""
         self.rounds_otherwise = False
         """Products are fused with the sums they go into, and sums have another order."""
@@ -285,7 +285,7 @@ class Launcher:
         self.interpreter.reference.builder.memory.own.non_synchronizing_atomics = (
             self.non_synchronizing_atomics
         )
-        self.interpreter.fill_lanes(finite=self.finite_lanes)
+        self.interpreter.fill_lanes(numbers=self.numbers_in_lanes)
         self.interpreter.round_otherwise(self.rounds_otherwise)
         # Exchanged or poisoned values need not be what a kernel asserts.
         debug = bool(logged.kernel.compiled.metadata["debug"]) and mode == "execute" and careful

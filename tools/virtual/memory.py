@@ -78,7 +78,8 @@ class Memory:
             self._tell_of(order, exchanges=exchange)
             self._look("atomic", pointers, mask, values.dtype.itemsize)
         if pointers.size > 1:
-            self.own.stored(pointers, mask, values.dtype.itemsize)
+            self.own.loaded(pointers, mask, values.dtype.itemsize, atomic=True)
+            self.own.stored(pointers, mask, values.dtype.itemsize, atomic=True)
         else:
             self.own.updated()
         if self.mode == "suppress":

@@ -25,6 +25,7 @@ class _Stored:
     item_bytes: int
     low: int
     high: int
+    atomic: bool = False
 
 
 class OwnStores:
@@ -47,7 +48,9 @@ class OwnStores:
         if self._since and line_now() not in self.non_synchronizing_atomics:
             self.forget()
 
-    def stored(self, pointers: Array, mask: Array, item_bytes: int) -> None:
+    def stored(
+        self, pointers: Array, mask: Array, item_bytes: int, *, atomic: bool = False
+    ) -> None:
         """Before or after it happens."""
         if not self.watched:
             return
@@ -56,11 +59,15 @@ class OwnStores:
         if not where.size:
             return
         low, high = int(where.min()), int(where.max()) + item_bytes
-        self._since.append(_Stored(np.array(pointers), np.array(everywhere), item_bytes, low, high))
+        self._since.append(
+            _Stored(np.array(pointers), np.array(everywhere), item_bytes, low, high, atomic)
+        )
         self._low, self._high = min(self._low, low), max(self._high, high)
 
-    def loaded(self, pointers: Array, mask: Array, item_bytes: int) -> None:
-        """Raises `MemoryFault` where lanes load what other lanes stored."""
+    def loaded(
+        self, pointers: Array, mask: Array, item_bytes: int, *, atomic: bool = False
+    ) -> None:
+        """Raises `MemoryFault` where lanes load what other lanes stored; by `atomic`s, what they updated they may."""
         if not self._since or not self.watched:
             return
         everywhere = np.broadcast_to(mask, pointers.shape)
@@ -72,7 +79,7 @@ class OwnStores:
             return
         count = 0
         for one in self._since:
-            if low < one.high and one.low < high:
+            if low < one.high and one.low < high and not (atomic and one.atomic):
                 count = max(count, _from_others(one, pointers, everywhere, item_bytes))
         if count:
             raise MemoryFault(

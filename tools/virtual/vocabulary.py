@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from types import ModuleType
 from typing import Any
 
+import triton
 import triton.language as tl
 from triton.runtime.jit import JITCallable
 
@@ -115,6 +116,8 @@ def _check_attribute(
         raise _refusal(node, "a kernel cannot set attributes")
     result, owner = resolve(node, imports), resolve(node.value, imports)
     if isinstance(owner, ModuleType):
+        if not hasattr(owner, node.attr):
+            raise _refusal(node, f"Triton {triton.__version__} has no {ast.unparse(node)}")
         if node.attr.startswith("_") or not may_be_named(result):
             raise _refusal(node, f"{ast.unparse(node)} cannot be used in a kernel")
         if isinstance(result, ModuleType) and not isinstance(parents.get(node), ast.Attribute):

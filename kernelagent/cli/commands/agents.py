@@ -78,6 +78,7 @@ def first_prompt(
             max_tokens=max_tokens,
             style=config.prompts,
             tools=_told_of_tools(config, requests[0].model, judge.device.kind),
+            candidates=config.candidates,
         )
     _print(fitted.messages, as_json=as_json)
     left_out = f"; left out: {', '.join(fitted.cut)}" if fitted.cut else ""

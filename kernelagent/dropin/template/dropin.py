@@ -50,7 +50,7 @@ def optimized(module: torch.nn.Module, fast: torch.nn.Module | None = None) -> t
         names = [n for n in sorted(verified | given) if verified.get(n) != given.get(n)][:5]
         shown = ", ".join(f"{n}: {given.get(n)}, not {verified.get(n)}" for n in names)
         raise TypeError(f"not the verified module: parameters or buffers differ ({shown})")
-    described = _described(module)
+    described = _described(_Contents(module))
     # if attributes:
     parts = dict(module.named_modules(remove_duplicate=False))
     for path, attributes in ENVELOPE_VERIFIED.get("attributes", {}).items():
@@ -265,9 +265,10 @@ class _Guard:
 
     def _look(self) -> None:
         """See whether the state is the verified one; if so, give it to the kernels' module."""
-        self._watch, self._like = _Watch(self.original), None
+        contents = _Contents(self.original)
+        self._watch, self._like = _Watch(contents), None
         self._storage = self._watch.storage()
-        self._state_refusal = _first(_state_questions(self.original, self.described, self.strides))
+        self._state_refusal = _first(_state_questions(contents, self.described, self.strides))
         if self._state_refusal is None:
             held = _held(self.original)
             self._shared, self._alone = [], []
@@ -289,14 +290,24 @@ class _Guard:
         self.device, self._index = device, device.index if several else None
 
 
+class _Contents:
+    """What a look at a module finds: attributes, tensors, and the names in its code."""
+
+    def __init__(self, module: torch.nn.Module) -> None:
+        self.module, self.state = module, _state(module)
+        self.names, self.around = _named(module)
+        self.fields = _fields_of(module, self.names)
+        self.unseen = _unseen(self)
+
+
 class _Watch:
     """Notices in a microsecond or two that the state is not the one last looked at."""
 
-    def __init__(self, module: torch.nn.Module) -> None:
-        parts, every = [*module.modules()], torch.nn.modules.module
+    def __init__(self, contents: _Contents) -> None:
+        parts, every = [*contents.module.modules()], torch.nn.modules.module
         self.hooks = [vars(part)[name] for part in parts[1:] for name in _HOOKS]
         self.hooks += [every._global_forward_hooks, every._global_forward_pre_hooks]
-        rows, classes = _fields_of(module), _named(module)[1]
+        rows, classes = contents.fields, contents.around
         held = [vars(p)[kind] for p in parts for kind in ("_parameters", "_buffers", "_modules")]
         dicts = [(o, n, v) for _, o, n, v in rows if n in getattr(o, "__dict__", ())]
         in_files = [row for row in classes if isinstance(row[0], dict)]
@@ -310,7 +321,7 @@ class _Watch:
         nests = [v for v in others if isinstance(v, _NESTS) and not _is_plain(v)]
         changing = [v for v in others if isinstance(v, _CHANGING) and _is_plain(v)]
         arrays = [v for v in others if hasattr(v, "tobytes")]
-        unseen = [t for t in _unseen(module).values() if not t.is_inference()]
+        unseen = [t for t in contents.unseen.values() if not t.is_inference()]
         values_of, nothing = _itertools.chain.from_iterable, _itertools.repeat(None)
         sized = [*{id(o): vars(o) for o in (*parts, *(o for o, _, _ in dicts))}.values()]
         # They are kept, because the id of an object that is gone is given to another.
@@ -319,7 +330,7 @@ class _Watch:
         ids_of_others = [id(v) for _, _, v in (*dicts, *in_files)]
         ids_of_slots, sizes = [id(v) for _, _, v in slots], [*map(len, sized)]
         inside, stamps = [id(x) for v in nests for x in _inside(v)], [*map(_stamp, unseen)]
-        texts, contents = [*map(repr, changing)], [v.tobytes() for v in arrays]
+        texts, in_bytes = [*map(repr, changing)], [v.tobytes() for v in arrays]
         self.is_quiet = lambda: (
             not any(self.hooks)
             and [*map(id, values_of(map(dict.values, held)))] == ids
@@ -328,7 +339,7 @@ class _Watch:
             and [*map(type, parts)] == kinds
             and [*map(id, map(getattr, owners, slot_names, nothing))] == ids_of_slots
             and (not changing or [*map(repr, changing)] == texts)
-            and (not arrays or [v.tobytes() for v in arrays] == contents)
+            and (not arrays or [v.tobytes() for v in arrays] == in_bytes)
             and (not nests or [id(x) for v in nests for x in _inside(v)] == inside)
             and (not unseen or [*map(_stamp, unseen)] == stamps)
         )
@@ -337,7 +348,7 @@ class _Watch:
         self.read = [row for row in read if row[1][0] != "_" and not hasattr(row[2], "tobytes")]
         self.read += [(p, "training", p.training) for p in parts]
         self.read += [(p, n, v) for p in parts for n, v in p._modules.items() if v is not None]
-        self.tensors = tuple(t for t in _state(module).values() if type(t) in _PLAIN)
+        self.tensors = tuple(t for t in contents.state.values() if type(t) in _PLAIN)
 
     def storage(self) -> list[Any]:
         """Of each tensor; `.half()` and `.to()` exchange it behind the parameter."""
@@ -360,30 +371,30 @@ def _state(module: torch.nn.Module) -> dict[str, torch.Tensor]:
     return {name: value for name, value in every.items() if isinstance(value, torch.Tensor)}
 
 
-def _described(module: torch.nn.Module) -> dict[tuple[str, str], Any]:
+def _described(contents: _Contents) -> dict[tuple[str, str], Any]:
     """Class and attributes of every part: what `ModelNew` took over when it was built."""
-    parts, (names, around) = dict(module.named_modules(remove_duplicate=False)), _named(module)
+    parts = dict(contents.module.named_modules(remove_duplicate=False))
     kinds: dict[tuple[str, str], Any] = {}
     for path, part in parts.items():
         kinds["structure", f"the class of {path or 'the module'}"] = type(part)
-    for owner, name, value in around:
+    for owner, name, value in contents.around:
         of = owner.__qualname__ if isinstance(owner, type) else owner.get("__name__")
         kinds["code", f"{name} of {of}"] = _code(value)
     state: dict[int, list[str]] = {}
-    for name, tensor in _state(module).items():
+    for name, tensor in contents.state.items():
         state.setdefault(id(tensor), []).append(name)
     kinds["structure", "what shares a tensor"] = [n for n in state.values() if len(n) > 1]
     told: dict[str, str] = {}
-    for path, _, name, value in _fields_of(module):
+    for path, _, name, value in contents.fields:
         if isinstance(value, _NESTS) and not _is_plain(value):
             inner = [_spelled(x) for x in _inside(value) if _is_plain(x)]
             told[f"{path}.{name}"] = f"{type(value).__name__} {inner}"
         elif _is_plain(value):
             told[f"{path}.{name}"] = _spelled(value)
-        elif name in names and _is_opaque(value):
+        elif name in contents.names and _is_opaque(value):
             told[f"{path}.{name}"] = _OPAQUE
     kinds |= {("attribute", f"the attribute {n}".replace(" .", " ")): t for n, t in told.items()}
-    unseen = {n: _content(tensor) for n, tensor in _unseen(module).items()}
+    unseen = {n: _content(tensor) for n, tensor in contents.unseen.items()}
     return kinds | {("values", f"the tensor {n}".replace(" .", " ")): t for n, t in unseen.items()}
 
 
@@ -405,9 +416,7 @@ def _named(module: torch.nn.Module) -> tuple[set[str], list[tuple[Any, str, Any]
                 in_file = function.__globals__.get(name)
                 in_class = getattr(kind, name, None)
                 if in_class is not None and not hasattr(torch.nn.Module, name):
-                    if in_class is getattr(kind, name) and (
-                        _is_plain(in_class) or isinstance(in_class, property)
-                    ):
+                    if _is_plain(in_class) or isinstance(in_class, property):
                         around[id(kind), name] = kind, name, in_class
                         todo.append((kind, in_class))
                 elif in_file is not None and _is_plain(in_file):
@@ -417,9 +426,9 @@ def _named(module: torch.nn.Module) -> tuple[set[str], list[tuple[Any, str, Any]
     return names, [*around.values()]
 
 
-def _fields_of(module: torch.nn.Module) -> list[tuple[str, Any, str, Any]]:
+def _fields_of(module: torch.nn.Module, names: set[str]) -> list[tuple[str, Any, str, Any]]:
     """Every attribute of the parts and of the settings they hold: path, owner, name, value."""
-    rows, seen, names = list[Any](), set[int](), _named(module)[0]
+    rows, seen = list[Any](), set[int]()
     todo: list[Any] = [(p, o, True) for p, o in module.named_modules(remove_duplicate=False)]
     for path, owner, deep in todo:
         slots = [n for kind in type(owner).__mro__ for n in _slots(kind) if hasattr(owner, n)]
@@ -472,11 +481,11 @@ def _code(value: Any) -> str:
     return f"{value.__module__}.{value.__qualname__} {digest.hexdigest()[:16]}"
 
 
-def _unseen(module: torch.nn.Module) -> dict[str, torch.Tensor]:
+def _unseen(contents: _Contents) -> dict[str, torch.Tensor]:
     """Tensors that a forward may read and no state_dict shows: the kernels do not see them."""
-    seen, result = {*map(id, _state(module).values())}, {}
-    rows = [(f"{p}.{n}", v) for p, _, n, v in _fields_of(module)]
-    for path, part in module.named_modules():
+    seen, result = {*map(id, contents.state.values())}, {}
+    rows = [(f"{p}.{n}", v) for p, _, n, v in contents.fields]
+    for path, part in contents.module.named_modules():
         rows += [(f"{path}.{n}", v) for n, v in part._buffers.items()]
     for path, value in rows:
         for at, tensor in enumerate(_inside(value)):
@@ -514,9 +523,8 @@ def _first(questions: Any) -> tuple[str, str] | None:
     return None
 
 
-def _state_questions(module: Any, described: Any, strides: Any) -> Any:
-    now = _described(module)
-    names = _named(module)[0]
+def _state_questions(contents: _Contents, described: Any, strides: Any) -> Any:
+    now, names = _described(contents), contents.names
     every = [(at, now.get(at, "gone"), described.get(at, "not there")) for at in now | described]
     for (reason, what), is_now, verified in every:
         # One that was added, and that no forward names, cannot matter.
@@ -530,11 +538,11 @@ def _state_questions(module: Any, described: Any, strides: Any) -> Any:
             yield reason, f"{what} is", is_now, verified
     # if mode:
     if not ENVELOPE_VERIFIED.get("mode_independent"):
-        flags = {"train" if part.training else "eval" for part in module.modules()}
+        flags = {"train" if part.training else "eval" for part in contents.module.modules()}
         right = len(flags) == 1 and flags <= {*ENVELOPE_VERIFIED["modes"]}
         yield "mode", f"all parts are in a mode of {ENVELOPE_VERIFIED['modes']}:", right, True
     # end
-    state = _state(module)
+    state = contents.state
     yield "structure", "the parameters and buffers are", sorted(state), sorted(strides)
     for name, facts in ENVELOPE_VERIFIED["state"].items():
         yield from _value_questions(name, state[name], facts | {"strides": strides[name]}, None)

@@ -95,3 +95,20 @@ def test_mutants_cover_what_the_gate_must_refuse():
         "inputs rounded to a narrower type",
     ):
         assert expected in names
+
+
+def test_inputs_that_hold_each_number_twice_are_told():
+    def turned(t):
+        first, second = t["x"].chunk(2, -1)
+        return t["x"] * t["cos"] + torch.cat([-second, first], -1) * 0.5
+
+    halves = drawn(x=normal(32, 16), half=normal(32, 8))
+
+    def inputs(*args, **kwargs):
+        tensors = halves(*args, **kwargs)
+        half = tensors.pop("half")
+        return {**tensors, "cos": torch.cat([half, half], -1)}
+
+    (told,) = admitted(turned, inputs).disclosures
+    assert told.code == "inputs_repeat"
+    assert told.message.startswith("cos: ")

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kernelagent.tools.judge.problem.input_domain import fresh_like, laid_out_like, observe
+from kernelagent.tools.judge.problem.trials import nudged, rearranged
 from tests.lanes import examples
 from tests.tools.judge.counting import operations_of
 
@@ -152,3 +153,25 @@ def test_a_tensor_without_a_version_is_looked_at_each_time():
         assert observe(tensor).kind == "real"
         tensor.abs_().add_(1.0)
     assert observe(tensor).kind == "positive"
+
+
+@pytest.mark.parametrize("repeats", ["halves", "pairs"])
+def test_numbers_that_stand_twice_do_so_in_fresh_values_and_after_any_change(repeats):
+    angles = normal(1, 64, 32)
+    cosines = (torch.cat([angles, angles], -1) if repeats == "halves" else angles.repeat_interleave(2, -1)).cos()  # fmt: skip
+    fresh = fresh_like(cosines, seeded(3))
+    changed = nudged({"cosines": cosines}, ["cosines"], seeded(4))["cosines"]
+    moved = rearranged({"cosines": cosines}, seeded(5))["cosines"]
+    for values in (cosines, fresh, changed, moved):
+        assert observe(values).repeats == repeats
+    for values in (fresh, changed, moved):
+        assert not torch.equal(values, cosines)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [normal(8, 16), torch.ones(8, 16), normal(8, 1).expand(8, 16), torch.zeros(2), torch.tensor([1.0, 2.0] * 2)],
+    ids=["different", "constant", "constant rows", "two numbers", "too few to tell"],
+)  # fmt: skip
+def test_what_is_constant_or_small_does_not_count_as_repeated(values):
+    assert observe(values).repeats == "none"

@@ -10,7 +10,13 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
+from kernelagent.domain.judge_settings import JudgeSettings
+from kernelagent.domain.problem import ProblemSpec
 from kernelagent.tools.corpus.fixture import problem_path
+from kernelagent.tools.judge.problem.context import JudgeContext
+from kernelagent.tools.sandbox.spawn import ForkServer
 
 ROOT = Path(__file__).resolve().parents[3]
 PATIENCE_S = 120.0
@@ -45,3 +51,21 @@ def test_after_the_conductor_was_killed(tmp_path: Path) -> None:
     controller.send_signal(signal.SIGKILL)
     controller.wait(PATIENCE_S)
     assert empty(tmp_path)
+
+
+def settings() -> JudgeSettings:
+    return JudgeSettings(ProblemSpec(path=str(problem_path("relu_affine"))), device="virtual")
+
+
+def test_after_a_context_that_started_its_own_fork_server_as_on_a_gpu() -> None:
+    context = JudgeContext.open(settings())
+    pid = context.fork_server.pid
+    os.kill(pid, 0)
+    context.close()
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+
+
+def test_a_shared_fork_server_outlives_the_context(fork_server: ForkServer) -> None:
+    JudgeContext.open(settings(), fork_server).close()
+    os.kill(fork_server.pid, 0)

@@ -8,6 +8,8 @@ from kernelagent.domain.errors import UsageError
 from kernelagent.domain.judge_settings import JudgeSettings
 from kernelagent.domain.problem import ProblemSpec
 from kernelagent.tools.candidate_runner.main import REQUESTS
+from kernelagent.tools.judge.bounds.cost_estimate import Account, account
+from kernelagent.tools.judge.problem.context import JudgeContext
 from kernelagent.tools.judge.verify.candidate_process import CandidateProcess
 from kernelagent.tools.judge.verify.deaths import DOING, out_of_time
 from kernelagent.tools.judge.verify.limits import Deadline, Limits, limits_for
@@ -29,6 +31,30 @@ def test_an_executor_without_an_answer_in_time_is_no_rejection_and_names_the_opt
     assert beyond_means(late.value)
     assert "longer than the 0.05 s that it may take here" in late.value.reason.message
     assert "raise --judging-seconds" in late.value.reason.message
+    with pytest.raises(Rejected) as asked_again:
+        process.use_weights({})
+    assert asked_again.value is late.value, "it was ended by the judge, and did not crash"
+
+
+def counted_where(refused: Rejected) -> Account:
+    """The account where no process of the candidate can be started."""
+
+    def start() -> CandidateProcess:
+        raise refused
+
+    return account(JudgeContext.__new__(JudgeContext), start, {}, {})
+
+
+def test_what_has_no_time_left_to_be_counted_is_accepted_without_an_estimate() -> None:
+    result = counted_where(out_of_time("in the forward", 1.0))
+    assert [told.code for told in result.disclosures] == ["not_estimated"]
+    assert "had no time left" in result.disclosures[0].message
+    assert result.worst is None
+
+
+def test_what_dies_by_itself_while_it_is_counted_is_refused() -> None:
+    with pytest.raises(Rejected, match="killed"):
+        counted_where(Rejected("crash", "killed by SIGSEGV"))
 
 
 def test_the_time_for_judging_is_what_was_asked_for() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+
 import pytest
 import torch
 from hypothesis import given
@@ -10,6 +12,7 @@ from hypothesis import strategies as st
 from kernelagent.tools.corpus import whitebox_text
 from kernelagent.tools.corpus.idioms import IDIOMS
 from kernelagent.tools.judge.source_reading.kinds import NOT_JUDGED
+from kernelagent.tools.judge.source_reading.names import TooIntricate, collect
 from kernelagent.tools.judge.source_reading.reading import disclosures, read
 from kernelagent.tools.judge.source_reading.state import MODULE_METHODS
 
@@ -208,11 +211,26 @@ def test_a_disclosure_says_where_and_what_was_not_judged():
     assert disclosure.message.endswith(NOT_JUDGED["asks_where_it_runs"])
 
 
-def test_a_text_too_deep_or_intricate_to_follow_is_said_to_be_so():
+def test_a_text_too_deep_to_follow_is_said_to_be_so():
     deep = "x = " + "+".join(["a"] * 20_000)
-    intricate = "a0 = 1\n" + "".join(f"a{i} = a{i - 1} or a{i - 1}\n" for i in range(1, 60)) + "a59.x\n"  # fmt: skip
-    for source in (deep, intricate):
-        assert [(r.code, r.text) for r in read(source)] == [("unreadable", "the whole text")]
+    assert [(r.code, r.text) for r in read(deep)] == [("unreadable", "the whole text")]
+
+
+def test_following_names_ends_after_many_steps():
+    tree = ast.parse("a = b\nb = a\n")
+    names = collect(tree)
+    names.steps = 300_000
+    with pytest.raises(TooIntricate):
+        names.paths(ast.Name("a", ast.Load()), names.scopes[tree])
+
+
+def test_names_for_names_for_names_are_followed_at_once():
+    doubled = "".join(f"a{i} = a{i - 1} or a{i - 1}\n" for i in range(1, 60))
+    assert codes(module("a59.x()", top="import time\na0 = time\n" + doubled)) != set()
+    again = "\n".join(["x = x.to(torch.float32)", "x = x.abs()"] * 20)
+    assert codes(module(again)) == set()
+    assert codes(module("raise DeprecationWarning('old')")) == set()
+    assert codes(module(again + "\nx = os.environ\nx.get('HOME')", top="import os")) != set()
 
 
 def test_what_nothing_calls_is_not_read():

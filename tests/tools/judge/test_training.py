@@ -13,6 +13,8 @@ from kernelagent.domain.errors import ProblemError
 from kernelagent.domain.evaluation import Evaluation
 from kernelagent.domain.judge_settings import JudgeSettings
 from kernelagent.domain.problem import ProblemSpec
+from kernelagent.domain.tool_calls import Probed, ToolCall
+from kernelagent.prompts.tool_answers import answer_text
 from kernelagent.tools.corpus.fixture import Fixture, edited, honest_kernel, problem_path
 from kernelagent.tools.corpus.gradients import GRADIENT_CHEATS, GRADIENT_TWINS
 from kernelagent.tools.judge.judge import Judge
@@ -47,6 +49,35 @@ def test_kernels_for_forward_and_backward_are_accepted_with_their_gradients(judg
     assert result.envelope["modes"] == ["eval", "train"]
     assert {"first_order_only", "forward_and_backward"} <= {d.code for d in result.disclosures}
     assert {k.name for k in result.kernels} == {"relu_affine", "relu_affine_backward"}
+
+
+def probed(judge: Judge, source: str) -> tuple[Probed, str]:
+    result = judge.call_tool(ToolCall.of("probe", code=source), 60.0)
+    assert result.probed is not None
+    return result.probed, answer_text(result, judge.device)
+
+
+def test_a_probe_compares_every_gradient_of_one_backward(judge: Judge) -> None:
+    result, text = probed(judge, HONEST)
+    assert result.fault is None
+    names = [difference.output for difference in result.differences]
+    assert names[0] == "output"
+    assert {"gradient of weight", "gradient of bias", "gradient of input 0"} <= set(names)
+    assert all(difference.within for difference in result.differences)
+    assert "one forward with one backward" in text
+    assert "Launched: relu_affine, relu_affine_backward." in text
+
+
+def test_a_probe_names_the_gradient_that_is_wrong_or_missing(judge: Judge) -> None:
+    wrong, text = probed(judge, HONEST.replace("return dx, dw, db\n", "return dx, dw, 2 * db\n"))
+    assert wrong.fault is not None
+    assert "gradient of bias" in wrong.fault.message
+    (row,) = (d for d in wrong.differences if d.output == "gradient of bias")
+    assert not row.within
+    assert "gradient of bias (float32" in text
+    missing, _ = probed(judge, HONEST.replace("return dx, dw, db\n", "return dx, dw, None\n"))
+    assert missing.fault is not None
+    assert missing.fault.message == "the gradient of bias: there is none"
 
 
 DENSE = ("        g = upstream.contiguous()\n", "        g = upstream\n")

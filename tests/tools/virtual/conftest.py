@@ -13,21 +13,8 @@ import pytest
 import torch
 
 from kernelagent.tools.virtual.interpreter import Interpreter
-from kernelagent.tools.virtual.launch import Launch, TensorArgument
-
-
-def _tensor_argument(name: str, tensor: torch.Tensor) -> TensorArgument:
-    storage = tensor.untyped_storage()
-    return TensorArgument(
-        name=name,
-        address=tensor.data_ptr(),
-        storage_address=storage.data_ptr(),
-        storage_bytes=storage.nbytes(),
-        item_bytes=tensor.element_size(),
-        dtype=str(tensor.dtype).removeprefix("torch."),
-        shape=tuple(tensor.shape),
-        strides=tuple(tensor.stride()),
-    )
+from kernelagent.tools.virtual.launch import Launch
+from tests.tools.virtual.arguments import tensor_argument
 
 
 @pytest.fixture(scope="session")
@@ -53,7 +40,7 @@ def interpret(interpreter: Interpreter) -> Callable[..., int]:
             line=1,
             grid=(*grid, 1, 1)[:3],
             tensors=tuple(
-                _tensor_argument(name, value)
+                tensor_argument(name, value)
                 for name, value in named.items()
                 if isinstance(value, torch.Tensor)
             ),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import math
 
+import numpy as np
 import pytest
 import torch
 import triton
@@ -157,6 +158,97 @@ def test_tensors_of_a_forward_are_told_apart_by_where_a_gpu_would_have_them():
         assert torch.zeros(4).is_cuda, "outside a forward nothing is noted"
 
 
+def test_the_usual_stream_is_the_usual_stream_and_no_other():
+    with pretending_cuda("sm_90"):
+        usual, another = torch.cuda.current_stream(), torch.cuda.Stream()
+        assert usual == torch.cuda.current_stream() == torch.cuda.default_stream()
+        assert hash(usual) == hash(torch.cuda.current_stream())
+        assert usual != another
+        assert another == another
+        assert another.cuda_stream != torch.cuda.Stream().cuda_stream
+
+
+class _WithTables(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.ones(4))
+        self.register_buffer("scale", torch.ones(4))
+        self.table = torch.arange(4)
+
+
+def test_of_a_module_that_goes_to_the_gpu_plain_attributes_stay_on_the_host():
+    with pretending_cuda("sm_90"), HOST_TENSORS.watching():
+        module = _WithTables()
+        with torch._C.DisableTorchFunction():
+            HOST_TENSORS.placed(module)
+        places = [module.weight.is_cuda, module.scale.is_cuda, module.table.is_cuda]
+    assert places == [True, True, False]
+
+
+@pytest.mark.parametrize("product", [torch.matmul, torch.mm, lambda a, b: a @ b])
+def test_matrix_products_of_integers_exist_on_the_host_alone(product):
+    whole = torch.ones(4, 4, dtype=torch.int64)
+    with pretending_cuda("sm_90"), HOST_TENSORS.watching():
+        assert product(whole.float(), whole.float()).sum() == 64
+        assert product(whole.cpu(), whole.cpu()).sum() == 64
+        with pytest.raises(NotImplementedError, match="on a GPU"):
+            product(whole, whole)
+
+
+@pytest.mark.parametrize(
+    "used",
+    [
+        lambda: torch.cuda.device(1),
+        lambda: torch.cuda.set_device(1),
+        lambda: torch.zeros(1, device="cuda:1"),
+        lambda: torch.ones(1).to(torch.device("cuda", 1)),
+    ],
+)
+def test_there_is_one_gpu_and_no_second(used):
+    with pretending_cuda("sm_90"), pytest.raises(RuntimeError, match="invalid device ordinal"):
+        used()
+
+
+def test_the_one_gpu_has_many_names():
+    with pretending_cuda("sm_90"):
+        for name in ("cuda", "cuda:0", torch.device("cuda"), 0):
+            with torch.cuda.device(name):
+                assert torch.zeros(1, device=name).is_cuda
+
+
+COPIES = {
+    "to the host": (lambda x: x.cpu(), ["cpu"]),
+    "to the host by name": (lambda x: x.to("cpu"), ["to"]),
+    "and back": (lambda x: torch.zeros(4).to(x.device), ["to"]),
+    "from a list": (lambda x: torch.tensor([1.0], device=x.device), ["tensor"]),
+    "from a list by a method": (lambda x: x.new_tensor([1.0]), ["new_tensor"]),
+    "into a tensor": (lambda x: x.copy_(torch.zeros(4)), ["copy_"]),
+    "into elements": (lambda x: x.__setitem__(slice(0, 2), torch.zeros(2)), ["__setitem__"]),
+    "from numpy": (lambda x: torch.from_numpy(np.zeros(4)).to(x.device), ["to"]),
+    "to where it is": (lambda x: x.to(x.device), []),
+    "to another type": (lambda x: x.to(torch.float64), []),
+    "on the host alone": (lambda x: torch.tensor([1.0, 2.0]).sum(), []),
+    "on the device alone": (lambda x: torch.zeros_like(x).copy_(x), []),
+}
+
+
+@pytest.mark.parametrize("what", COPIES)
+def test_copies_between_the_host_and_the_gpu_are_noted(what):
+    x, (copied, by) = torch.ones(4), COPIES[what]
+    with pretending_cuda("sm_90"), HOST_TENSORS.watching():
+        copied(x)
+    assert HOST_TENSORS.copied == by
+
+
+@pytest.mark.parametrize("read", [lambda x: x.numpy(), np.asarray, np.from_dlpack])
+def test_numpy_reads_tensors_of_the_host_alone(read):
+    x = torch.ones(4)
+    with pretending_cuda("sm_90"), HOST_TENSORS.watching():
+        with pytest.raises(TypeError, match="can't convert cuda"):
+            read(x)
+        assert read(x.cpu()).sum() == 4.0
+
+
 def test_memory_that_is_used_again_lies_where_its_new_tensor_says():
     x = torch.ones(4)
     with pretending_cuda("sm_90"), HOST_TENSORS.watching():
@@ -207,3 +299,77 @@ def test_a_reshape_that_may_reorder_does_and_sums_of_all_elements_are_what_they_
     assert out.tolist() != x.tolist()
     assert sorted(out.tolist()) == x.tolist()
     assert float(total) == 28.0
+
+
+@triton.jit
+def zeros_and_nan(x_ptr, o_ptr, n_ptr, N: tl.constexpr):
+    at = tl.arange(0, N)
+    x = tl.load(x_ptr + at)
+    z = tl.abs(x) * 0.0
+    tl.store(o_ptr + 0 * N + at, tl.maximum(z, -z))
+    tl.store(o_ptr + 1 * N + at, tl.maximum(-z, z))
+    tl.store(o_ptr + 2 * N + at, tl.minimum(z, -z))
+    tl.store(o_ptr + 3 * N + at, tl.minimum(-z, z))
+    tl.store(n_ptr + at, (z / z).to(tl.int32, bitcast=True))
+
+
+def test_zeros_and_what_is_no_number_have_a_gpus_signs(interpret):
+    out, bits = torch.empty(4, 8), torch.empty(8, dtype=torch.int32)
+    interpret(zeros_and_nan, (1,), torch.randn(8), out, bits, 8)
+    assert torch.signbit(out).tolist() == [[False] * 8] * 2 + [[True] * 8] * 2
+    assert bits.tolist() == [0x7FFFFFFF] * 8
+
+
+@triton.jit
+def adds_floats(x_ptr, o_ptr, APART: tl.constexpr):
+    at = tl.program_id(0) * 8 + tl.arange(0, 8)
+    to = at if APART else tl.arange(0, 8)
+    tl.atomic_add(o_ptr + to, tl.load(x_ptr + at))
+
+
+@pytest.mark.parametrize(("apart", "several"), [(False, True), (True, False)])
+def test_the_checker_knows_whether_several_programs_add_to_one_place(interpret, apart, several):
+    races = RaceChecker()
+    interpret(adds_floats, (4,), torch.randn(32), torch.zeros(32), apart, observers=(races,))
+    assert races.updated_by_several is several
+
+
+@triton.jit
+def zeroes_and_counts(x_ptr, o_ptr, t_ptr, N: tl.constexpr, MIXED: tl.constexpr):
+    at = tl.arange(0, N)
+    if tl.program_id(0) == 0:
+        tl.atomic_and((o_ptr if MIXED else t_ptr) + at, tl.zeros((N,), tl.int32))
+    tl.atomic_add(o_ptr + tl.load(x_ptr + at), 1)
+
+
+@pytest.mark.parametrize("mixed", [True, False])
+def test_atomics_of_two_kinds_on_the_same_places_make_the_order_matter(
+    interpreter, interpret, mixed
+):
+    x = torch.arange(8, dtype=torch.int32)
+    out, other = torch.zeros(8, dtype=torch.int32), torch.zeros(8, dtype=torch.int32)
+    interpreter.builder.updates = {}
+    interpret(zeroes_and_counts, (4,), x, out, other, 8, mixed)
+    assert interpreter.builder.mixes_updates is mixed
+
+
+@triton.jit
+def updates_what_others_stored(x_ptr, o_ptr, N: tl.constexpr, WAITS: tl.constexpr):
+    at = tl.arange(0, N)
+    tl.store(o_ptr + at, tl.load(x_ptr + at))
+    if WAITS:
+        tl.debug_barrier()
+    old = tl.atomic_add(o_ptr + (at ^ 1), 0.0)
+    if WAITS:
+        tl.debug_barrier()
+    tl.store(o_ptr + at, old)
+
+
+def test_an_atomic_on_what_another_lane_stored_needs_a_barrier_between(
+    interpreter, interpret, monkeypatch
+):
+    monkeypatch.setattr(interpreter.builder.memory.own, "watched", True)
+    x, out = torch.randn(8), torch.zeros(8)
+    interpret(updates_what_others_stored, (1,), x, out, 8, True, observers=(RaceChecker(),))
+    with pytest.raises(MemoryFault, match="other lanes of the same program"):
+        interpret(updates_what_others_stored, (1,), x, out, 8, False, observers=(RaceChecker(),))

@@ -13,11 +13,12 @@ from hypothesis import strategies as st
 
 from kernelagent.tools.virtual.batched.interpreter import BatchedInterpreter, HowRun
 from kernelagent.tools.virtual.bounds import BoundsChecker
-from kernelagent.tools.virtual.launch import Launch, MemoryFault, TensorArgument
+from kernelagent.tools.virtual.launch import Launch, MemoryFault
 from kernelagent.tools.virtual.races import RaceChecker
 from kernelagent.tools.virtual.traffic import TrafficCounter
 from tests.lanes import examples
 from tests.tools.virtual import batched_kernels as kernels
+from tests.tools.virtual.arguments import tensor_argument
 
 FLOAT, BF16, HALF, INT = torch.float32, torch.bfloat16, torch.float16, torch.int32
 MODES = ("execute", "poison", "suppress")
@@ -43,20 +44,6 @@ class Seen:
     how: HowRun
 
 
-def _argument(name: str, tensor: torch.Tensor) -> TensorArgument:
-    storage = tensor.untyped_storage()
-    return TensorArgument(
-        name=name,
-        address=tensor.data_ptr(),
-        storage_address=storage.data_ptr(),
-        storage_bytes=storage.nbytes(),
-        item_bytes=tensor.element_size(),
-        dtype=str(tensor.dtype).removeprefix("torch."),
-        shape=tuple(tensor.shape),
-        strides=tuple(tensor.stride()),
-    )
-
-
 def run(
     interpreter: BatchedInterpreter,
     kernel: Any,
@@ -72,7 +59,7 @@ def run(
         kernel=kernel.fn.__name__,
         line=1,
         grid=(*grid, 1, 1)[:3],
-        tensors=tuple(_argument(name, value) for name, value in tensors.items()),
+        tensors=tuple(tensor_argument(name, value) for name, value in tensors.items()),
         scalars={},
         constexprs={n: v for n, v in named.items() if n.isupper()},
     )

@@ -60,7 +60,8 @@ def admit(cases: Sequence[Checked], reference: Reference, generator: torch.Gener
     names = tuple(
         mutant.name for mutant in survivors if not mutant.constant and mutant.tensor not in silent
     )
-    return Admission(degenerate, names, silent, tuple(_disclosed(degenerate, names, silent)))
+    told = (*_disclosed(degenerate, names, silent), *_repeated(cases))
+    return Admission(degenerate, names, silent, told)
 
 
 def _survives(mutant: Mutant, cases: Sequence[Checked]) -> bool:
@@ -99,6 +100,23 @@ def _beyond(answer: Outputs, case: Checked, far: float | None) -> bool:
         for name, y in answer.items()
     )
     return any(not result.passed and (far is None or result.ratio > far) for result in results)
+
+
+def _repeated(cases: Sequence[Checked]) -> tuple[Disclosure, ...]:
+    """What every input given repeats is repeated in all that is tried: kernels are written for it."""
+    names = [
+        name
+        for name, tensor in cases[0].tensors.items()
+        if tensor.is_floating_point()
+        and all(observe(case.tensors[name]).repeats != "none" for case in cases)
+    ]
+    if not names:
+        return ()
+    message = (
+        f"{', '.join(names)}: the last dimension holds each number twice (equal halves or pairs) in the inputs "
+        "given, and did in all that were tried; a call where it does not was not judged"
+    )
+    return (Disclosure("inputs_repeat", message),)
 
 
 def _never_changes(cases: Sequence[Checked]) -> bool:

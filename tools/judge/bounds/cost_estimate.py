@@ -15,6 +15,7 @@ from kernelagent.domain.serialization import from_data
 from kernelagent.tools.estimates.least import Least, facts_of_least, least_of
 from kernelagent.tools.estimates.library import library_for
 from kernelagent.tools.estimates.ratios import ratio
+from kernelagent.tools.judge.bounds.counted_calls import Launches
 from kernelagent.tools.judge.bounds.headroom import most_left
 from kernelagent.tools.judge.bounds.real_work import (
     NEEDS_VALUES,
@@ -28,6 +29,7 @@ from kernelagent.tools.judge.problem.context import JudgeContext
 from kernelagent.tools.judge.problem.describe import written_out
 from kernelagent.tools.judge.problem.inputs import InputSource
 from kernelagent.tools.judge.problem.training import WITH_BACKWARD
+from kernelagent.tools.judge.verify.rejection import Rejected, beyond_means
 from kernelagent.tools.virtual.ceilings import DeviceCeilings
 from kernelagent.tools.virtual.cost import (
     LaunchEstimate,
@@ -42,7 +44,7 @@ from kernelagent.tools.virtual.traffic import TrafficFacts
 _REWRITTEN = 0.6
 """With less than this share of the reference's operations a candidate must have used algebra."""
 _SCRATCH = 4
-_SCRATCH_BYTES = 1 << 20
+_SCRATCH_BYTES = 1 << 18
 """Memory made in a call is told from so many times the reference's traffic, and this many bytes, on."""
 
 
@@ -87,9 +89,15 @@ def account(
         calls = counted_calls(context, start)
     except NotCounted as why:
         return _without_estimate(str(why))
+    except Rejected as refused:
+        if not beyond_means(refused):
+            raise
+        # It was verified before; what is not known is only what it costs.
+        return _without_estimate(f"counting its work had no time left: {refused}")
     counted: list[CountedCosts] = []
     contents: list[str] = []
     scratch: list[Disclosure] = []
+    alone: list[Disclosure] = []
     for source in context.sources:
         call = calls[source.name]
         if not call.launches and expected.get(source.name, 0):
@@ -105,6 +113,7 @@ def account(
         rows = call.torch_rows, reference
         ceilings = context.judge_device.promised
         natural = costs_of(context, source, call.launches, rows, ceilings, without_effect)
+        alone += _without_gradients(source.name, call.without_gradients, natural, ceilings)
         dearest = natural
         for other in call.dearer:
             same = len(other.launches) == len(call.launches)
@@ -123,6 +132,7 @@ def account(
         disclosures=(
             *_costs_by_contents(contents),
             *scratch[:1],
+            *alone[:1],
             *_library_share(counted),
             *_idle_launches(counted),
             *_less_work(counted),
@@ -145,6 +155,25 @@ def _scratch_memory(
             f"is {usual / 1e6:,.1f} MB (input set {name!r})",
         ),
     )
+
+
+def _without_gradients(
+    name: str, forwards: Sequence[Launches], step: CountedCosts, ceilings: DeviceCeilings
+) -> tuple[Disclosure, ...]:
+    """Told where a forward alone, as a trained module is used, takes longer than a whole step."""
+    for launches in forwards:
+        costs = [_launch_cost(row, ceilings)[2] for row in launches]
+        us = whole_forward(costs, (), ceilings).us
+        if us > step.estimate.candidate_us:
+            return (
+                Disclosure(
+                    "slower_without_gradients",
+                    f"a forward without gradients launches {len(launches)} kernel(s), an estimate of {us:.3g} us, "
+                    f"where forward and backward together take {step.estimate.candidate_us:.3g} us (input set "
+                    f"{name!r}): the estimate is of the latter",
+                ),
+            )
+    return ()
 
 
 def _by_contents(name: str, where: str, natural: CountedCosts, other: CountedCosts) -> str:

@@ -1,21 +1,30 @@
 """Time that a forward spends on the host in its own Python, which no estimate of the device has in it.
 
-Sleeping counts like computing. The smallest of many calls is taken, so that a busy machine makes nobody
+What is looked at is counted in lines and calls, which no busy machine changes. Besides there is the clock:
+sleeping counts like computing. The smallest of many calls is taken, so that a busy machine makes nobody
 slow; whoever is slow even so is looked at again with torch's own time left out.
 """
 
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from kernelagent.domain.evaluation import Disclosure
 from kernelagent.tools.judge.bounds.counted_calls import real_step
-from kernelagent.tools.judge.bounds.real_work import Start, make_ready
+from kernelagent.tools.judge.bounds.real_work import (
+    NEEDS_VALUES,
+    Start,
+    make_ready,
+    reference_rows,
+)
 from kernelagent.tools.judge.problem.context import JudgeContext
 from kernelagent.tools.judge.problem.inputs import InputSource
 from kernelagent.tools.judge.problem.trials import draw
-from kernelagent.tools.judge.verify.candidate_process import CandidateProcess
+from kernelagent.tools.judge.verify.candidate_process import CandidateProcess, OnTheHost
+from kernelagent.tools.judge.verify.findings import Findings
 from kernelagent.tools.judge.verify.rejection import Rejected
 from kernelagent.tools.training_step import take
 from kernelagent.tools.virtual.eager import timed_rows
@@ -27,6 +36,66 @@ _OF_A_LAUNCH_S = 3e-4
 """What Triton's own way to a launch takes in the runner besides the launch."""
 _OF_REFERENCE = 5.0
 """How much longer than the reference's own Python a candidate's may take."""
+
+
+_LINES = 1000
+_LINES_OF_A_LAUNCH = 200
+_LINES_OF_AN_OPERATION = 20
+_CALLS = 300
+_CALLS_OF_A_LAUNCH = 50
+_CALLS_OF_AN_OPERATION = 10
+"""What a forward may do besides so many launches, where the reference is so many operations."""
+_ELSEWHERE_S = 3e-4
+
+
+@dataclass(frozen=True)
+class Allowed:
+    """What a forward may do in Python before it is told."""
+
+    lines: int
+    calls: int
+    elsewhere_s: float
+
+    @classmethod
+    def of(cls, launches: int, operations: int) -> Allowed:
+        """`launches`: of one call; `operations`: of torch, in the reference."""
+        return cls(
+            _LINES + launches * _LINES_OF_A_LAUNCH + operations * _LINES_OF_AN_OPERATION,
+            _CALLS + launches * _CALLS_OF_A_LAUNCH + operations * _CALLS_OF_AN_OPERATION,
+            _ELSEWHERE_S + launches * _OF_A_LAUNCH_S,
+        )
+
+    def beyond(self, done: OnTheHost) -> str | None:
+        """What is more, in words."""
+        more = []
+        if done.lines > self.lines:
+            more.append(f"runs {done.lines:,} lines of its own Python")
+        if done.calls > self.calls:
+            more.append(f"calls functions of torch {done.calls:,} times")
+        if done.elsewhere_s > self.elsewhere_s:
+            more.append(f"spends {1e3 * done.elsewhere_s:.1f} ms in functions of other libraries")
+        return ", ".join(more) or None
+
+
+def counted(context: JudgeContext, findings: Findings) -> Disclosure | None:
+    """The disclosure of a candidate that did much in Python in every call that was looked at."""
+    launches = Counter(str(row["input_set"]) for row in findings.launches)
+    for source in context.sources:
+        done = findings.host_work.get(source.name)
+        if done is None or Allowed.of(launches[source.name], 0).beyond(done) is None:
+            continue
+        try:
+            operations = len(reference_rows(context, source))
+        except NEEDS_VALUES:
+            operations = 0
+        what = Allowed.of(launches[source.name], operations).beyond(done)
+        if what is not None:
+            return Disclosure(
+                "host_time",
+                f"each forward {what} on the host (input set {source.name!r}): its time is not that of its "
+                f"kernels, and there is no estimate of it",
+            )
+    return None
 
 
 def looks_slow(process: CandidateProcess, launches: int) -> bool:

@@ -101,7 +101,9 @@ def check_contribution(
             account = _told_alike(account, result)
         if any(row.get("tables") for row in findings.launches):
             account = accounting.Account(disclosures=(_TABLES,))
-        taken = host_time.host_time(context, start) if slow else None
+        taken = host_time.counted(context, findings)
+        if taken is None and slow:
+            taken = host_time.host_time(context, start)
         if taken is not None:
             account = account.without_estimates(taken)
     _policy_holds(context.settings.policy, account)

@@ -19,6 +19,7 @@ from kernelagent.tools.judge.problem.rounded_steps import RoundedSteps
 from kernelagent.tools.judge.verify.compare import MeasureNoise, leaves
 from kernelagent.tools.judge.verify.gate import output_unit, unit_roundoff
 from kernelagent.tools.judge.verify.regions import Noise, NoiseSources, region_norms
+from kernelagent.tools.judge.verify.slices import slice_norms
 
 LONG_SUM = 4096
 """From this many terms on, a sequential float32 sum is clearly less exact than eager's blocked sum."""
@@ -48,21 +49,26 @@ def measure_noise(
     inputs = {name: _inside(leaf) for name, leaf in leaves(oracle64) if _counts(leaf)}
     steps = {name: _none(noise) for name, noise in inputs.items()}
     exact = dict(leaves(oracle64))
+    slices: dict[str, Noise] = {}
     for draw in range(_DRAWS):
         moved = {name: _moved(tensor, generator) for name, tensor in tensors.items()}
-        _take_larger(inputs, reference(moved), exact)
+        _take_larger(inputs, slices, reference(moved), exact)
         if draw < _DRAWS_OF_STEPS:
             with RoundedSteps(generator):
                 answers = reference(tensors)
-            _take_larger(steps, answers, exact)
-    return {name: NoiseSources(inputs[name], steps[name]) for name in inputs}
+            _take_larger(steps, slices, answers, exact)
+    return {name: NoiseSources(inputs[name], steps[name], slices.get(name)) for name in inputs}
 
 
-def _take_larger(into: dict[str, Noise], answers: Any, exact: dict[str, Any]) -> None:
+def _take_larger(
+    into: dict[str, Noise], slices: dict[str, Noise], answers: Any, exact: dict[str, Any]
+) -> None:
     for name, answer in leaves(answers):
         if name in into:
             change = torch.as_tensor(answer) - torch.as_tensor(exact[name])
             into[name] = _larger(into[name], region_norms(change, change.shape))
+            sliced = slice_norms(change)
+            slices[name] = _larger(slices[name], sliced) if name in slices else sliced
 
 
 def _none(like: Noise) -> Noise:

@@ -103,7 +103,7 @@ class JudgeContext:
     of_the_machine: tuple[Remark, ...] = ()
     """What this machine lacks, whatever the problem."""
     closes_fork_server: bool = False
-    """Whether `warm` goes with this context."""
+    """Whether `fork_server` ends with this context."""
 
     @property
     def module_at_full_size(self) -> torch.nn.Module:
@@ -142,11 +142,11 @@ class JudgeContext:
         device = open_device(settings.device, settings.target)
         if device.kind == "virtual":
             gpu_target(device.facts.target)
+        closes = fork_server is None
         # Both need it before the first stand-in for CUDA's names, and it takes long to import.
         fork_server = fork_server or open_fork_server(
             device, meanwhile=partial(import_module, "torch._dynamo")
         )
-        closes = fork_server is None
         scratch = tempfile.TemporaryDirectory(prefix="kernelagent-context-")
         try:
             if settings.sandbox == "require":

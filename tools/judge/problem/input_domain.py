@@ -19,9 +19,12 @@ Kind = Literal[
     "log_simplex", "positive", "real"
 ]  # fmt: skip
 Pattern = Literal["lower", "upper", "diagonal", "none"]
+Repeats = Literal["halves", "pairs", "none"]
 _MOST_VALUES = 16
 _MASK_LEVEL = -1e4
 _JITTER = 1 / 16
+_FEWEST_REPEATED = 16
+"""Fewer elements may be equal by chance."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +48,9 @@ class Domain:
     ordered: bool = False
     """Floating values ascend along the last dimension."""
     simplex_dim: int = -1
+    repeats: Repeats = "none"
+    """Both halves of the last dimension, or both of each pair in it, hold the same numbers, as the cosines and
+    sines of rotary embeddings do."""
 
     @property
     def constant(self) -> bool:
@@ -151,8 +157,8 @@ def shaped_like(values: torch.Tensor, like: torch.Tensor, domain: Domain) -> tor
 
 
 def laid_out_like(values: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
-    """`values` in `like`'s dtype, strides (gaps, expanded and overlapping ones too) and device."""
-    values = values.to(dtype=like.dtype, device=like.device)
+    """`values` in `like`'s dtype, strides (gaps, expanded and overlapping ones too) and device, repeated as there."""
+    values = repeated_like(values.to(dtype=like.dtype, device=like.device), like)
     expanded = [
         size > 1 and stride == 0 for size, stride in zip(like.shape, like.stride(), strict=True)
     ]
@@ -235,7 +241,29 @@ def _observe_floating(values: torch.Tensor) -> Domain:
         symmetric=square and low < high and bool(torch.equal(wide, wide.mT)),
         ordered=_ascends(wide),
         simplex_dim=dim,
+        repeats=_repeats(wide),
     )
+
+
+def _repeats(values: torch.Tensor) -> Repeats:
+    size = values.shape[-1] if values.dim() else 0
+    if size < 4 or size % 2 or values.numel() < _FEWEST_REPEATED:
+        return "none"
+    if torch.equal(values, values[..., :1].expand_as(values)):
+        return "none"
+    if torch.equal(values[..., : size // 2], values[..., size // 2 :]):
+        return "halves"
+    return "pairs" if torch.equal(values[..., 0::2], values[..., 1::2]) else "none"
+
+
+def repeated_like(values: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
+    """`values` with the first half, or the first of each pair, in the places where `like` repeats them."""
+    repeats = observe(like).repeats if like.is_floating_point() else "none"
+    if repeats == "halves":
+        return torch.cat([values[..., : values.shape[-1] // 2]] * 2, -1)
+    if repeats == "pairs":
+        return values[..., 0::2].repeat_interleave(2, -1)
+    return values
 
 
 def _ascends(values: torch.Tensor) -> bool:

@@ -208,6 +208,13 @@ class Oracle:
         args, kwargs = _cloned(arguments)
         return _copied(self._run(self._module, args, kwargs))
 
+    def state_after(self, arguments: Arguments) -> dict[str, torch.Tensor]:
+        """Parameters and buffers once the run as given has been made from those in use."""
+        self._restore(self._module)
+        args, kwargs = _cloned(arguments)
+        self._run(self._module, args, kwargs)
+        return self._state_after()
+
     def keeps_random_state(self, arguments: Arguments) -> bool:
         """True when a forward draws nothing from torch's random generator."""
         before = torch.get_rng_state()

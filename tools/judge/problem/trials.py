@@ -19,7 +19,12 @@ from torch.utils._pytree import tree_map_only
 from kernelagent.domain.probes import AT_THE_END, PROBE, names_in
 from kernelagent.tools.judge.problem.conditioning import noise_on_demand
 from kernelagent.tools.judge.problem.dynamic import Dynamic, hidden
-from kernelagent.tools.judge.problem.input_domain import fresh_like, laid_out_like, observe
+from kernelagent.tools.judge.problem.input_domain import (
+    fresh_like,
+    laid_out_like,
+    observe,
+    repeated_like,
+)
 from kernelagent.tools.judge.problem.inputs import InputSource
 from kernelagent.tools.judge.problem.literals import NONE, Literals
 from kernelagent.tools.judge.problem.load import Arguments
@@ -43,6 +48,7 @@ from kernelagent.tools.judge.problem.probes import (
     share_nonfinite,
     with_tensors,
 )
+from kernelagent.tools.judge.problem.reached import reached
 from kernelagent.tools.judge.verify import compare
 from kernelagent.tools.judge.verify.ties import index_rule
 from kernelagent.tools.torch_dtypes import RANGE_OF_FLOAT32
@@ -140,6 +146,7 @@ def rounds(
     `literals`: the numbers in the sources, which values and sizes are made of.
     """
     parameters = [name for name, _ in oracle.module.named_parameters(remove_duplicate=False)]
+    moves = False
     turns, of_weights = (count(secrets.randbelow(_SEEDS)) for _ in range(2))
     for number, (kind, probes) in enumerate(plan):
         generator = torch.Generator().manual_seed(fresh_seed())
@@ -158,6 +165,9 @@ def rounds(
         if kind == "patterned":
             tried = patterned_weights(oracle.given_weights, parameters, generator, next(of_weights))
             weights = _with_an_answer(oracle, sources, tried, constant=constant)
+        if moves:
+            drawn = [draw(source, constant=constant) for source in sources for _ in range(2)]
+            weights, _ = reached(oracle, weights, drawn, number)
         oracle.use_weights(weights)
         trials: list[Trial] = []
         dropped: list[Dropped] = []
@@ -180,11 +190,20 @@ def rounds(
                         refused.append(other.name)
                     else:
                         trials.append(answered)
+        moves = moves or any(_moves_state(trial, weights) for trial in trials)
         secrets.SystemRandom().shuffle(trials)
         if trials or dropped:
             yield Round(
                 weights, tuple(trials), tuple(dropped), tuple(refused), kept, repeats=number == 0
             )
+
+
+def _moves_state(trial: Trial, weights: Mapping[str, torch.Tensor]) -> bool:
+    """The oracle copies what the call changes and nothing else."""
+    return any(
+        name in weights and weights[name].data_ptr() != after.data_ptr()
+        for name, after in trial.expected.state.items()
+    )
 
 
 def _with_an_answer(
@@ -226,6 +245,7 @@ def trial_on(
         natural_rms=natural_rms,
         index_ok=index_rule(oracle, arguments),
         measure_noise=noise_on_demand(reference, tensors, expected.output64, generator),
+        by_slices=probe == "natural",
     )
     state_noise = noise_on_demand(
         _state_by_name(oracle, arguments, tuple(expected.state64)),
@@ -416,7 +436,7 @@ def nudged(
         some[torch.randint(1, tensor.numel(), (1,), generator=generator)] = True
         some[0] = False
         where = some.reshape(tensor.shape).to(tensor.device)
-        changed[name] = torch.where(where, fresh, tensor)
+        changed[name] = repeated_like(torch.where(where, fresh, tensor), tensor)
     return changed
 
 

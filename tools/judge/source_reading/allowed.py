@@ -153,6 +153,7 @@ object pow property range repr reversed round set slice sorted staticmethod str 
 None True False Ellipsis NotImplemented
 ArithmeticError AssertionError AttributeError Exception ImportError IndexError KeyError ModuleNotFoundError NotImplementedError
 OverflowError RuntimeError StopIteration TypeError ValueError ZeroDivisionError
+DeprecationWarning FutureWarning RuntimeWarning UserWarning Warning
 """)
 
 _OF_TENSORS = """

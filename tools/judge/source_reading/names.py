@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import ast
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 Comprehension = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
 _MOST_STEPS = 300_000
+_DEEPEST_PATH = 12
+"""Attributes of a path; `x = x.data` would lengthen one for ever."""
 _REGISTERING = frozenset({"register_buffer", "register_parameter", "add_module", "register_module"})
 _KERNEL_MAKERS = frozenset({"triton.jit", "triton.constexpr_function", "triton.runtime.jit.jit"})
 
@@ -91,6 +93,9 @@ class Names:
     )
     stars: list[ast.ImportFrom] = field(default_factory=list)
     steps: int = 0
+    complete: bool = False
+    """Whether all of the text was seen: from then on an expression's meanings are final."""
+    _known: dict[tuple[ast.expr, Scope], set[Meaning]] = field(default_factory=dict)
 
     def spend(self) -> None:
         """One step of following names; raises `TooIntricate` after very many."""
@@ -98,69 +103,97 @@ class Names:
         if self.steps > _MOST_STEPS:
             raise TooIntricate
 
-    def meanings(
-        self, node: ast.expr, scope: Scope, seen: frozenset[int] = frozenset()
-    ) -> set[Meaning]:
+    def meanings(self, node: ast.expr, scope: Scope) -> set[Meaning]:
         """Everything an expression may stand for."""
-        self.spend()
-        if id(node) in seen:
-            return set()
-        seen = seen | {id(node)}
-        match node:
-            case ast.Name():
-                home = scope.home(node.id)
-                if home is None:
-                    return {ANY}
-                every = ((b, home) for b in home.bindings[node.id])
-                return self._of_bindings(every, seen)
-            case ast.Attribute():
-                return self._of_attribute(node.value, node.attr, scope, seen)
-            case ast.Call():
-                return self._of_call(node, scope, seen)
-            case ast.IfExp():
-                return self.meanings(node.body, scope, seen) | self.meanings(
-                    node.orelse, scope, seen
-                )
-            case ast.BoolOp():
-                return set().union(*(self.meanings(v, scope, seen) for v in node.values))
-            case ast.NamedExpr():
-                return self.meanings(node.value, scope, seen)
-        return {ANY}
+        if (node, scope) in self._known:
+            return self._known[node, scope]
+        following = _Following(self)
+        result = following.meanings(node, scope)
+        if self.complete:
+            self._known |= following.table
+        return result
 
     def paths(self, node: ast.expr, scope: Scope) -> set[str]:
         """The imported ones among its meanings."""
         return {m.path for m in self.meanings(node, scope) if isinstance(m, Imported)}
 
-    def _of_bindings(
-        self, bindings: Iterator[tuple[Binding, Scope]], seen: frozenset[int]
-    ) -> set[Meaning]:
+
+class _Following:
+    """Follows one expression's names to their ends.
+
+    Names are bound to each other in circles (`x = x.to(kind)`), so what each expression stands for grows
+    until nothing is added any more: each expression is looked at once in a round.
+    """
+
+    def __init__(self, names: Names) -> None:
+        self._names = names
+        self.table: dict[tuple[ast.expr, Scope], set[Meaning]] = {}
+        self._looked_at: set[tuple[ast.expr, Scope]] = set()
+        self._grew = False
+
+    def meanings(self, node: ast.expr, scope: Scope) -> set[Meaning]:
+        while True:
+            self._looked_at, self._grew = set(), False
+            result = self._of(node, scope)
+            if not self._grew:
+                return result
+
+    def _of(self, node: ast.expr, scope: Scope) -> set[Meaning]:
+        place = node, scope
+        known = self.table.setdefault(place, set())
+        if place not in self._looked_at:
+            self._looked_at.add(place)
+            self._names.spend()
+            added = self._once(node, scope) - known
+            self._grew = self._grew or bool(added)
+            known |= added
+        return known
+
+    def _once(self, node: ast.expr, scope: Scope) -> set[Meaning]:
+        match node:
+            case ast.Name():
+                home = scope.home(node.id)
+                if home is None:
+                    return {ANY}
+                return self._of_bindings((b, home) for b in home.bindings[node.id])
+            case ast.Attribute():
+                return self._of_attribute(node.value, node.attr, scope)
+            case ast.Call():
+                return self._of_call(node, scope)
+            case ast.IfExp():
+                return self._of(node.body, scope) | self._of(node.orelse, scope)
+            case ast.BoolOp():
+                return set().union(*(self._of(v, scope) for v in node.values))
+            case ast.NamedExpr():
+                return self._of(node.value, scope)
+        return {ANY}
+
+    def _of_bindings(self, bindings: Iterable[tuple[Binding, Scope]]) -> set[Meaning]:
         result: set[Meaning] = set()
         for binding, scope in bindings:
             if isinstance(binding, Kept):
                 # A default is evaluated outside of its function.
-                result |= {ANY} | self.meanings(binding.default, scope.parent or scope, seen)
+                result |= {ANY} | self._of(binding.default, scope.parent or scope)
             elif isinstance(binding, ast.expr):
-                result |= self.meanings(binding, scope, seen)
+                result |= self._of(binding, scope)
             else:
                 result.add(binding)
         return result
 
-    def _of_attribute(
-        self, base: ast.expr, name: str, scope: Scope, seen: frozenset[int]
-    ) -> set[Meaning]:
+    def _of_attribute(self, base: ast.expr, name: str, scope: Scope) -> set[Meaning]:
         result: set[Meaning] = set()
-        for meaning in self.meanings(base, scope, seen):
-            if isinstance(meaning, Imported):
+        for meaning in tuple(self._of(base, scope)):
+            if not isinstance(meaning, Imported):
+                result |= {ANY} | self._of_bindings(self._names.attributes.get(name, ()))
+            elif meaning.path.count(".") < _DEEPEST_PATH:
                 result.add(Imported(f"{meaning.path}.{name}"))
-            else:
-                result |= {ANY} | self._of_bindings(iter(self.attributes.get(name, ())), seen)
         return result
 
-    def _of_call(self, node: ast.Call, scope: Scope, seen: frozenset[int]) -> set[Meaning]:
+    def _of_call(self, node: ast.Call, scope: Scope) -> set[Meaning]:
         if literal := written_out(node):
-            return self._of_attribute(node.args[0], literal, scope, seen)
+            return self._of_attribute(node.args[0], literal, scope)
         result: set[Meaning] = {ANY}
-        for meaning in self.meanings(node.func, scope, seen):
+        for meaning in self._of(node.func, scope):
             if isinstance(meaning, Own) and meaning.kind == "class":
                 result.add(Own("instance", meaning.name))
         return result
@@ -181,6 +214,7 @@ def collect(tree: ast.Module) -> Names:
     """The names of a text."""
     names = Names()
     _Collector(names).module(tree)
+    names.complete = True
     return names
 
 

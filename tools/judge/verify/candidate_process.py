@@ -57,6 +57,26 @@ _REPLAYED = 1 << 36
 
 
 @dataclass(frozen=True)
+class OnTheHost:
+    """What a forward does in Python."""
+
+    lines: int = 0
+    """Of the candidate's text, as often as they ran."""
+    calls: int = 0
+    """Of torch's and Triton's functions, by the text."""
+    elsewhere_s: float = 0.0
+    """In other functions that the text calls, besides launches."""
+
+    def least(self, other: OnTheHost) -> OnTheHost:
+        """Of two calls, the least of each."""
+        return OnTheHost(
+            min(self.lines, other.lines),
+            min(self.calls, other.calls),
+            min(self.elsewhere_s, other.elsewhere_s),
+        )
+
+
+@dataclass(frozen=True)
 class Answer:
     """What came back from one call."""
 
@@ -80,6 +100,12 @@ class Answer:
     """Of an ordinary call: what the result is besides its values."""
     gaps_written: bool = False
     """Whether it has written between the elements of an input that is not contiguous."""
+    copied: tuple[str, ...] = ()
+    """On `virtual`: by which of torch's functions it has copied between the host and the GPU."""
+    host_work: OnTheHost | None = None
+    """Of a call that was looked at, as the candidate's process tells it."""
+    kept_bytes: int = 0
+    """Of the same: memory that the candidate keeps besides parameters and saved buffers."""
 
 
 @dataclass(frozen=True)
@@ -108,6 +134,9 @@ class Replayed:
 
 class CandidateProcess(Closing):
     """A fresh runner (and executor) for one candidate; a context manager that leaves nothing behind."""
+
+    _ended: Rejected | None = None
+    """Why the judge itself ended the process; whatever is asked of it later has the same answer."""
 
     def __init__(
         self,
@@ -300,6 +329,7 @@ class CandidateProcess(Closing):
         not_copied = None if why is None else str(why)[:200]
         reads, changed = (_names(frame.header.get(key)) for key in ("reads", "changed"))
         gaps_written = frame.header.get("gaps_written") is True
+        copied, kept = _names(frame.header.get("copied")), frame.header.get("kept_bytes")
         return Answer(
             value[0],
             value[1],
@@ -312,6 +342,9 @@ class CandidateProcess(Closing):
             changed,
             form,
             gaps_written,
+            copied,
+            _host_work(frame.header.get("host_work")),
+            kept if type(kept) is int else 0,
         )
 
     @property
@@ -390,6 +423,8 @@ class CandidateProcess(Closing):
         """One command on the line that only judge and executor share."""
         if self._executor is None:
             raise Rejected("unverifiable", "there is no launch log on this device")
+        if self._ended is not None:
+            raise self._ended
         seconds = self._limits.launch_s if self._deadline is None else self._deadline.left_s
         try:
             self._executor.send(dict(command), payload, timeout=seconds)
@@ -402,7 +437,8 @@ class CandidateProcess(Closing):
         except ChannelTimeout as error:
             # The candidate cannot reach this line: whoever is late here is the machine.
             limit = self._limits.launch_s if self._deadline is None else self._deadline.seconds
-            raise out_of_time("the executor gave no answer", limit) from error
+            self._ended = out_of_time("the executor gave no answer", limit)
+            raise self._ended from error
         except (ChannelClosed, ChannelViolation) as error:
             raise self._executor_failure(str(error)) from error
 
@@ -444,6 +480,8 @@ class CandidateProcess(Closing):
         sweep(self._scratch)
 
     def _ask(self, header: dict[str, Any], body: Parcel | None, seconds: float) -> Frame:
+        if self._ended is not None:
+            raise self._ended
         payload: tuple[memoryview, ...] = ()
         if body is not None:
             header = header | {"parcel": body.header}
@@ -457,13 +495,8 @@ class CandidateProcess(Closing):
             raise self._death(header["kind"]) from error
         except ChannelTimeout as error:
             self._runner.kill()
-            if self._deadline is not None and not self._deadline.left_s:
-                raise out_of_time(DOING[header["kind"]], self._deadline.seconds) from error
-            raise Rejected(
-                "timeout",
-                f"no answer within {min(seconds, _HANGS_S) if self._executor else seconds:g} s ({DOING[header['kind']]})",
-                {"limit_s": seconds},
-            ) from error
+            self._ended = self._late(DOING[header["kind"]], seconds)
+            raise self._ended from error
         except ChannelViolation as error:
             self._broke_protocol(str(error))
         self.compiles = self.compiles or frame.header.get("compiles") is True
@@ -472,6 +505,12 @@ class CandidateProcess(Closing):
         if frame.kind == "failed":
             self._failed(frame.header)
         return frame
+
+    def _late(self, doing: str, seconds: float) -> Rejected:
+        if self._deadline is not None and not self._deadline.left_s:
+            return out_of_time(doing, self._deadline.seconds)
+        limit = min(seconds, _HANGS_S) if self._executor else seconds
+        return Rejected("timeout", f"no answer within {limit:g} s ({doing})", {"limit_s": seconds})
 
     def _receive(self, seconds: float) -> Frame:
         """The runner's answer; on `virtual` it is waited for longer while the executor is at work."""
@@ -539,6 +578,10 @@ class CandidateProcess(Closing):
 
 def _call(arguments: Arguments, step: TrainingStep | None) -> Parcel:
     return parcel((arguments, None if step is None else step.as_value()))
+
+
+def _host_work(told: Any) -> OnTheHost | None:
+    return None if told is None else OnTheHost(*rows_of(told, tuple[int, int, float]))
 
 
 def _names(told: Any) -> tuple[str, ...]:

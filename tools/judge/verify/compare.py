@@ -20,6 +20,7 @@ from kernelagent.tools.judge.verify.exact import IndexRule, exact_difference
 from kernelagent.tools.judge.verify.gate import GateResult
 from kernelagent.tools.judge.verify.regions import NoiseSources, natural_rms
 from kernelagent.tools.judge.verify.single_elements import first_far_off
+from kernelagent.tools.judge.verify.slices import Wide, wide_slice
 from kernelagent.tools.torch_dtypes import name_of
 
 MeasureNoise = Callable[[str], NoiseSources]
@@ -42,6 +43,8 @@ class Expected:
     """
     index_ok: IndexRule | None = None
     measure_noise: MeasureNoise | None = None
+    by_slices: bool = False
+    """Whether columns far smaller than their neighbours are held to their own size."""
     moved: Any = None
     """The float64 answer on inputs rounded once more, where single elements are held to their own size."""
 
@@ -243,12 +246,28 @@ def _judge_by_gate(
         )
         reason = Reason("wrong_output", message, {"output": name, "slope": slope})
         return _Judged(name, errors, reason, failure=None)
+    wide = _wide_slice(name, got, eager, oracle, expected) if asks else None
+    if wide is not None:
+        message = f"{name} is {wide.message}"
+        detail = {"output": name, "dimension": wide.dim, "index": wide.at, "error": wide.error}
+        return _Judged(name, errors, Reason("wrong_output", message, detail))
     if expected.moved is not None and not result.nonfinite and not got.is_complex():
         result = _by_single_elements(name, result, got, eager, oracle, expected)
     if result.passed:
         return _Judged(name, errors, disclosures=result.disclosures)
     failure = Failure(name, got, oracle, result)
     return _Judged(name, errors, _gate_reason(failure, eager), failure=failure)
+
+
+def _wide_slice(
+    name: str, got: torch.Tensor, eager: torch.Tensor, oracle: torch.Tensor, expected: Expected
+) -> Wide | None:
+    if not expected.by_slices:
+        return None
+    wide = wide_slice(got, eager, oracle)
+    if wide is None or expected.measure_noise is None:
+        return wide
+    return wide_slice(got, eager, oracle, expected.measure_noise(name).slices)
 
 
 def _by_single_elements(

@@ -200,7 +200,7 @@ def _unwritten(look: _Look) -> Iterator[_Found]:
     if bool(item.isnan()) and bool(look.candidate[look.wrong].signbit().any()):
         # Fresh memory holds a NaN without a sign; one that arithmetic made carries it.
         where = _where(look)
-        words = "the NaN comes from arithmetic, or from a masked load without `other`"
+        words = "the NaN comes from arithmetic"
         yield _Found("computed_nan", f"{words}: {where}" if where else words)
     elif bool(item.isnan()) or poisoned:
         where = _where(look)

@@ -9,6 +9,7 @@ import torch
 
 from kernelagent.domain.evaluation import Case, Correctness, Disclosure
 from kernelagent.tools.judge.problem.probes import named_tensors
+from kernelagent.tools.judge.verify.candidate_process import OnTheHost
 from kernelagent.tools.judge.verify.failure_context import Memory
 from kernelagent.tools.judge.verify.gradients import verified_gradients
 from kernelagent.tools.judge.verify.same import same_bits_of
@@ -43,6 +44,12 @@ class Findings:
     """How values were taken to the host in calls that were looked at, in their order."""
     changed: dict[str, None] = field(default_factory=dict)
     """What the candidate keeps and such a call changed."""
+    copying_calls: int = 0
+    """Calls in which tensors were copied between the host and the GPU."""
+    copied: dict[str, None] = field(default_factory=dict)
+    """By which of torch's functions."""
+    host_work: dict[str, OnTheHost] = field(default_factory=dict)
+    """By input set: the least of each that a forward did in Python, of the calls that were looked at."""
     constant: dict[tuple[str, str], torch.Tensor | None] = field(default_factory=dict)
     """By input set and place: the values that every call had so far; None: they differed."""
 

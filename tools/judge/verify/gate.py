@@ -222,7 +222,7 @@ def _budgets(
     noise: NoiseSources | None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     half_ulp = output_unit(dtype)
-    floor = _floor(dtype, natural)
+    floor = least_error(dtype, natural)
     rms = regions.eager_rms.maximum(half_ulp * regions.oracle_rms).clamp(min=floor)
     peak = regions.eager_max.maximum(half_ulp * regions.oracle_max).clamp(min=4 * floor)
     if noise is not None:
@@ -246,7 +246,8 @@ def _peak(noise: Noise) -> torch.Tensor:
     return (4 * noise.rms).maximum(noise.max)
 
 
-def _floor(dtype: torch.dtype, natural: float) -> float:
+def least_error(dtype: torch.dtype, natural: float) -> float:
+    """What any result of this type and size may be off by."""
     facts = torch.finfo(dtype)
     if dtype == torch.float64:
         return max(_FP64_FLOOR_UNITS * 2.0**-53 * natural, float(facts.smallest_normal))

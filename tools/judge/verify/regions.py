@@ -39,6 +39,8 @@ class NoiseSources:
     """Inputs known to their own rounding only; capped by the gate, as ill-conditioned inputs have no end of it."""
     steps: Noise
     """Each operation's result known to float32's rounding only: any order of float32 sums has it."""
+    slices: Noise | None = None
+    """Of inputs and steps, by `slices`; None where it was not measured."""
     long_sum: Noise | None = None
     """One sequential sum of many terms; None where there is none."""
 

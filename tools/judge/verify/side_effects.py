@@ -19,10 +19,14 @@ from kernelagent.tools.loading import Loading
 from kernelagent.tools.memory_sharing import Sharing
 from kernelagent.tools.result_form import difference
 from kernelagent.tools.surroundings import Surroundings
+from kernelagent.tools.tensors import tensors_of
 
-_SPARE = 4
-_SPARE_BYTES = 1 << 16
-"""A result in a larger buffer is told from four times its size and this many bytes on."""
+_SPARE = 1.5
+_SPARE_BYTES = 1 << 12
+"""A result in a larger buffer is told from so many times its size and so many bytes more on."""
+_KEPT = 2
+_KEPT_BYTES = 1 << 20
+"""Memory of the module is told from so many times what it is and is called with, and so many bytes more, on."""
 
 
 @dataclass(frozen=True)
@@ -141,12 +145,26 @@ class SideEffects:
                 f"{_name_of(names, min(apart))} is memory of its own, where the reference's lies in that of an "
                 f"input or of another result: writing to one does not change the other",
             )
-        more = sharing.held_bytes - expected.held_bytes
-        if more > _SPARE_BYTES and sharing.held_bytes > _SPARE * sharing.own_bytes:
+        for at, (own, held) in enumerate(sharing.memory):
+            usual = expected.memory[at][1] if at < len(expected.memory) else own
+            if held > max(usual, _SPARE * own) + _SPARE_BYTES:
+                self.findings.disclose(
+                    "memory_held",
+                    f"{_name_of(names, at)} has {own:,} bytes and lies in {held:,} bytes of memory, which is not "
+                    f"freed before it is",
+                )
+
+    def little_is_kept(self, trial: Trial, answer: Answer) -> None:
+        """Told where a module keeps far more memory than what it is and what it is called with."""
+        module = self.oracle.module
+        values = [*module.parameters(), *module.buffers()]
+        values += tensors_of((trial.arguments, answer.output))
+        usual = sum(t.numel() * t.element_size() for t in values)
+        if answer.kept_bytes > _KEPT * usual + _KEPT_BYTES:
             self.findings.disclose(
-                "memory_held",
-                f"results of {sharing.own_bytes:,} bytes lie in {sharing.held_bytes:,} bytes of memory, "
-                f"which is not freed before they are",
+                "memory_kept",
+                f"the module keeps {answer.kept_bytes / 1e6:,.1f} MB of memory besides its parameters and buffers "
+                f"for as long as it lives; the original's, its inputs and its results are {usual / 1e6:,.1f} MB",
             )
 
     def nothing_lives_on(self, kept: Kept, trial: Trial) -> None:

@@ -198,6 +198,10 @@ class Verifier:
         asked = replace(asked, memory=memory)
         answer = self._call_in(trial, weights, asked)
         self._say_what_was_seen(answer)
+        if answer.host_work is not None and trial.step is None:
+            known = self.findings.host_work.get(trial.input_set, answer.host_work)
+            self.findings.host_work[trial.input_set] = known.least(answer.host_work)
+        self._effects.little_is_kept(trial, answer)
         # The next call uses the next autotuning configuration; a repeated call keeps it, or its bits would differ.
         self.findings.configuration += 1
         self._effects.inputs_untouched(trial, answer)
@@ -220,6 +224,20 @@ class Verifier:
                 "state_changes", said_of_state(tuple(self.findings.changed))
             )
 
+    def _say_what_was_copied(self, answer: Answer) -> None:
+        """A table that is copied once, in a first call, is nobody's concern."""
+        if not answer.copied:
+            return
+        self.findings.copying_calls += 1
+        self.findings.copied.update(dict.fromkeys(answer.copied))
+        if self.findings.copying_calls > 1:
+            self.findings.disclosures["host_copies"] = Disclosure(
+                "host_copies",
+                f"in {self.findings.copying_calls} of {self.findings.calls} calls tensors are copied between the "
+                f"host and the GPU ({', '.join(self.findings.copied)}): a GPU is waited for, and no estimate has "
+                f"the copy in it",
+            )
+
     def _call_in(
         self, trial: Trial, weights: Mapping[str, torch.Tensor], asked: Surroundings
     ) -> Answer:
@@ -238,6 +256,13 @@ class Verifier:
                 self.process.use_weights(weights)
             answer = self._call(replace(trial, in_place=False))
             if not self.oracle.same_in(asked, trial.arguments):
+                return answer
+            if asked.inside == "one element":
+                self.findings.disclose(
+                    "differs_on_views",
+                    f"{asked.described}, at an address that is no multiple of 16 bytes, it answers otherwise "
+                    f"than your module: {refused.reason.message}",
+                )
                 return answer
             raise Rejected(
                 refused.reason.code,
@@ -275,6 +300,7 @@ class Verifier:
         answer = self._answer(trial, asked)
         self.findings.calls += 1
         self.findings.candidate_s += answer.seconds
+        self._say_what_was_copied(answer)
         rows = self.process.take_launches() if self.device == "virtual" else _told(answer)
         for row in rows:
             if row.get("fault"):
@@ -362,19 +388,19 @@ class Verifier:
         """A call with numbers where masked loads without `other` leave lanes undefined."""
         if changes_state(trial, weights):
             self.process.use_weights(weights)
-        self.process.command_executor({"kind": "lanes", "finite": True})
+        self.process.command_executor({"kind": "lanes", "numbers": True})
         try:
             same = identical(self._answer(trial).output, usual.output)
         except Rejected:
             same = False
         finally:
-            self.process.command_executor({"kind": "lanes", "finite": False})
+            self.process.command_executor({"kind": "lanes", "numbers": False})
         self.process.take_launches()
         if not same:
             self.findings.disclose(
                 "undefined_lanes",
                 "the answer depends on what a masked load without other= leaves in the lanes that are "
-                "switched off; Triton does not define it, so give other=",
+                "switched off: zero in today's code, though Triton does not define it; give other=",
             )
 
     def _rounded_otherwise(self, trial: Trial, weights: Mapping[str, torch.Tensor]) -> None:
@@ -385,6 +411,8 @@ class Verifier:
         try:
             self._call(trial)
         except Rejected as refused:
+            if refused.reason.code in _OF_THE_PROCESS:
+                raise
             if refused.reason.detail.get("share_wrong", 1.0) < _FLIPPED:
                 return
             raise Rejected(

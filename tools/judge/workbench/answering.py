@@ -68,8 +68,6 @@ class Workbench:
         return ToolResult(checked=quick_check(self.context, self._start(call.code)))
 
     def _probe(self, call: ToolCall) -> ToolResult:
-        if self.context.trains:
-            return ToolResult(unfit="gradients are compared in a turn only (--train)")
         source = source_of(self.context, str(call.arguments.get("input_set", "")))
         if source is None:
             return self._no_such_set(call)

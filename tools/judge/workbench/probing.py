@@ -1,12 +1,14 @@
 """One call of a candidate on one input set beside the reference: what differs, where, by how much.
 
-A single comparison, by the same gate as the judge's: that it passes says nothing of other inputs.
+A single comparison, by the same gate as the judge's: that it passes says nothing of other inputs. With
+`--train` it is one forward with one backward, and every gradient is compared as well.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any, TypeGuard
 
 import torch
@@ -14,10 +16,13 @@ import torch
 from kernelagent.domain.tool_calls import Difference, Probed
 from kernelagent.tools.judge.problem.context import JudgeContext
 from kernelagent.tools.judge.problem.inputs import InputSource
+from kernelagent.tools.judge.problem.load import Arguments
+from kernelagent.tools.judge.problem.training import single_step
 from kernelagent.tools.judge.problem.trials import Trial, draw, fresh_seed, trial_on
 from kernelagent.tools.judge.verify import compare
 from kernelagent.tools.judge.verify.candidate_process import Answer, CandidateProcess
-from kernelagent.tools.judge.verify.failure_context import Memory, refusal_of
+from kernelagent.tools.judge.verify.failure_context import Memory, refusal_of, words_of
+from kernelagent.tools.judge.verify.gradients import as_watched, require_gradients
 from kernelagent.tools.judge.verify.rejection import Rejected, beyond_means
 from kernelagent.tools.torch_dtypes import name_of
 
@@ -52,11 +57,12 @@ def _probed(context: JudgeContext, process: CandidateProcess, input_set: str) ->
     process.use_weights(weights)
     context.oracle.use_weights(weights)
     arguments = draw(source, constant=context.problem.constant_inputs)
-    scale = compare.scales_of(context.oracle.in_float64_or_eager(arguments))
-    generator = torch.Generator().manual_seed(fresh_seed())
-    trial = trial_on(context.oracle, source.name, "natural", arguments, scale, generator)
-    answer = process.call(arguments)
+    trial = _trial(context, source.name, arguments)
+    answer = process.call(arguments, step=trial.step)
     kernels = _launched(context, process, answer)
+    if trial.step is not None:
+        require_gradients(trial, answer.output)
+        answer = replace(answer, output=as_watched(answer.output, trial.expected.output))
     comparison = compare.compare(
         answer.output, trial.compared, input_set=source.name, probe=trial.probe
     )
@@ -64,9 +70,22 @@ def _probed(context: JudgeContext, process: CandidateProcess, input_set: str) ->
     if comparison.reason is not None:
         fault = refusal_of(comparison, trial, Memory()).reason
     executed = context.executed_text(source.name)
+    differences = tuple(_differences(answer, trial, comparison))
     return Probed(
-        source.name, executed, tuple(_differences(answer, trial, comparison)), kernels, fault
+        source.name, executed, differences, kernels, fault, with_backward=trial.step is not None
     )
+
+
+def _trial(context: JudgeContext, input_set: str, arguments: Arguments) -> Trial:
+    """The reference's answer; with `--train` that of one step, for one random upstream gradient."""
+    generator = torch.Generator().manual_seed(fresh_seed())
+    oracle, step = context.oracle, None
+    if context.trains:
+        step = single_step(oracle, arguments, generator)
+        oracle = oracle.asking(step)
+    scale = compare.scales_of(oracle.in_float64_or_eager(arguments))
+    trial = trial_on(oracle, input_set, "natural", arguments, scale, generator)
+    return replace(trial, step=step)
 
 
 def _launched(context: JudgeContext, process: CandidateProcess, answer: Answer) -> tuple[str, ...]:
@@ -85,6 +104,7 @@ def _differences(
     """Of each floating output that could be compared, the largest difference and what is allowed."""
     got = dict(compare.leaves(answer.output))
     exact = dict(compare.leaves(trial.compared.oracle64))
+    words = words_of(trial)
     for case in comparison.cases:
         ours, right = got.get(case.output), exact.get(case.output)
         if not _floating(ours) or not _floating(right) or not right.numel():
@@ -95,7 +115,7 @@ def _differences(
         here = ours.detach().cpu().reshape(-1)[place].item()
         wanted = right.detach().cpu().reshape(-1)[place].item()
         yield Difference(
-            output=case.output,
+            output=words(case.output),
             dtype=name_of(ours.dtype),
             shape=tuple(ours.shape),
             worst=tuple(int(i) for i in torch.unravel_index(torch.tensor(place), ours.shape)),

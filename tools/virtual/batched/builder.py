@@ -160,8 +160,7 @@ class BatchedBuilder(RepairedBuilder):
         keep, filler = (None if item is None else item.data for item in (mask, other))
         if other is None and keep is not None:
             self.undefined_lanes = self.undefined_lanes or not keep.all()
-            one = self.undefined(element)
-            filler = None if one is None else np.full((1,) * ptrs.data.ndim, one)
+            filler = np.full((1,) * ptrs.data.ndim, self.undefined(element))
         return make(self.memory.load(ptrs.data, keep, filler, kind), element)
 
     def create_masked_store(
@@ -175,7 +174,12 @@ class BatchedBuilder(RepairedBuilder):
     ) -> Handle:
         if scope == stock._ir.MEM_SYNC_SCOPE.CTA:
             raise NotBatchable("an atomic is one for each program alone", always=True)
-        self.float_sums |= op == stock._ir.ATOMIC_OP.FADD
+        active = self.memory.active
+        if active is None or ptr.data.shape[0] == 1:
+            self.note_update(op, ptr.data, mask.data)
+        else:
+            own = mask.data[active] if mask.data.shape[0] > 1 else mask.data
+            self.note_update(op, ptr.data[active], own)
         kind = val.dtype.scalar
         narrow = kind == tl.bfloat16
         rmw = None if narrow else self.ir_rmw_op_to_interpreter_rmw_op[op]

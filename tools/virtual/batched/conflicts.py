@@ -50,6 +50,7 @@ def require_no_conflicts(accesses: list[Access]) -> None:
         [np.full(item.runs.start.size, item.sequence, np.int64) for item in changes]
     )
     changed = _clusters(start, end, program, tag, sequence)
+    _require_no_updates_of_own_stores(changes)
     low, high = int(changed.start[0]), int(changed.end.max())
     for item in accesses:
         if item.kind != "load" or not item.runs.start.size:
@@ -90,6 +91,17 @@ def _require_own_lanes(
             continue
         if not item.same_lanes(load) and _meet(item, load):
             raise NotBatchable("a program reads what other lanes of its own may have stored")
+
+
+def _require_no_updates_of_own_stores(changes: list[Access]) -> None:
+    """Raises `NotBatchable` where lanes update what others may have stored, with no barrier between."""
+    updates = [item for item in changes if item.kind == "atomic" and item.lanes > 1]
+    for item in changes if updates else ():
+        for update in updates:
+            early = item.kind == "store" and item.sequence < update.sequence
+            open_ = early and item.barriers >= update.barriers and not item.same_lanes(update)
+            if open_ and _meet(item, update):
+                raise NotBatchable("a program updates what other lanes of its own may have stored")
 
 
 def _tag(one: Access) -> int:

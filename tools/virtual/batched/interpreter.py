@@ -119,11 +119,11 @@ class BatchedInterpreter:
                 self.printed = capped.text
         return count
 
-    def fill_lanes(self, *, finite: bool) -> None:
-        """What the next launch's loads leave in undefined lanes: a number, or NaN."""
+    def fill_lanes(self, *, numbers: bool) -> None:
+        """What the next launch's loads leave in undefined lanes: numbers, or zeros."""
         for builder in (self.reference.builder, self._language.builder):
-            builder.finite_lanes, builder.undefined_lanes = finite, False
-            builder.float_sums = False
+            builder.numbers_in_lanes, builder.undefined_lanes = numbers, False
+            builder.updates = {}
 
     def assert_on_device(self, *, debug: bool) -> None:
         """Whether the next launches' `tl.device_assert` are compiled in."""
@@ -148,8 +148,10 @@ class BatchedInterpreter:
 
     @property
     def order_matters(self) -> bool:
-        """Whether programs of the last launch used an atomic's value, as far as they ran together."""
-        return self._language.builder.memory.order_matters
+        """Whether programs of the last launch used an atomic's value, as far as they ran together, or changed
+        the same places by atomics of different kinds."""
+        mixed = self.reference.builder.mixes_updates or self._language.builder.mixes_updates
+        return mixed or self._language.builder.memory.order_matters
 
     def run_in_turns(
         self,
@@ -230,6 +232,10 @@ class _Job:
                 clock.progress(done)
             if self._after_chunk is not None:
                 self._after_chunk()
+        if self._owner.float_sums:
+            # Whether several programs add to one place is the checker's to say.
+            for watch in self._orders:
+                watch.tell()
         return done
 
     def _over(self, done: int) -> bool:

@@ -14,7 +14,8 @@ from triton.runtime.jit import JITFunction
 
 from kernelagent.tools.virtual.batched.interpreter import BatchedInterpreter
 from kernelagent.tools.virtual.bounds import BoundsChecker
-from kernelagent.tools.virtual.launch import Launch, TensorArgument
+from kernelagent.tools.virtual.launch import Launch
+from tests.tools.virtual.arguments import tensor_argument
 
 
 def answer(
@@ -59,24 +60,10 @@ class Launched:
                 kernel=self._kernel.__name__,
                 line=1,
                 grid=(*grid, 1, 1)[:3],
-                tensors=tuple(_argument(name, value) for name, value in tensors.items()),
+                tensors=tuple(tensor_argument(name, value) for name, value in tensors.items()),
                 scalars={},
                 constexprs=blocks,
             )
             self._interpreter.run(self._kernel, named, described, observers=[BoundsChecker()])
 
         return launch
-
-
-def _argument(name: str, tensor: torch.Tensor) -> TensorArgument:
-    storage = tensor.untyped_storage()
-    return TensorArgument(
-        name=name,
-        address=tensor.data_ptr(),
-        storage_address=storage.data_ptr(),
-        storage_bytes=storage.nbytes(),
-        item_bytes=tensor.element_size(),
-        dtype=str(tensor.dtype).removeprefix("torch."),
-        shape=tuple(tensor.shape),
-        strides=tuple(tensor.stride()),
-    )

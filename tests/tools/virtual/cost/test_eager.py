@@ -6,9 +6,10 @@ import torch.nn.functional as F
 
 from kernelagent.tools.virtual.ceilings import ceilings_for
 from kernelagent.tools.virtual.eager import EagerRow, EagerTraffic, eager_rows
-from kernelagent.tools.virtual.launch import Launch, TensorArgument
+from kernelagent.tools.virtual.launch import Launch
 from kernelagent.tools.virtual.residency import AddressSpace, L2Cache
 from kernelagent.tools.virtual.traffic import TrafficCounter
+from tests.tools.virtual.arguments import tensor_argument
 
 _MIB = 1 << 20
 
@@ -176,10 +177,7 @@ def test_a_launch_finds_in_l2_what_a_torch_operation_left_there():
     counter = TrafficCounter("sm_90")
     with EagerTraffic(counter.cache) as traffic:
         x = torch.ones(1024, 1024) + 1
-    argument = TensorArgument(
-        "x", x.data_ptr(), x.data_ptr(), x.nbytes, 4, "float32", x.shape, x.stride()
-    )
-    launch = Launch(0, "kernel", 1, (1, 1, 1), (argument,), {}, {})
+    launch = Launch(0, "kernel", 1, (1, 1, 1), (tensor_argument("x", x),), {}, {})
     counter.launch_begins(launch)
     counter.program_begins((0, 0, 0))
     lanes = torch.arange(1024 * 1024).numpy().astype("uint64") * 4 + x.data_ptr()
