@@ -82,23 +82,27 @@ def _reads(body: Iterable[ast.stmt]) -> Counter[str]:
     return result
 
 
-def inlined(body: Sequence[ast.stmt], reads: Mapping[str, int] | None = None) -> list[ast.stmt]:
+def inlined(body: Sequence[ast.stmt]) -> list[ast.stmt]:
     """Inlines temporaries that are set once and read once; loads and stores are not reordered."""
-    counts = reads if reads is not None else _reads(body)
-    sets = Counter(name for s in _walk(body) if (name := target_of(s)) is not None)
+    return _inlined(body, _reads(body), assigned_again(body))
+
+
+def _inlined(
+    body: Sequence[ast.stmt], counts: Mapping[str, int], again: frozenset[str]
+) -> list[ast.stmt]:
     waiting: dict[str, ast.expr] = {}
     done: list[ast.stmt] = []
     for statement in body:
         if isinstance(statement, ast.For):
-            done.append(_loop_with(statement, inlined(statement.body, counts)))
+            done.append(_loop_with(statement, _inlined(statement.body, counts, again)))
             continue
         placed = _Placing(waiting).visit(statement)
         name = target_of(placed)
-        if name is not None and sets[name] > 1:
+        if name in again:
             # What still waits to be read means this name as it was.
-            for other in [n for n, value in waiting.items() if name in names_in(value)]:
+            for other in [n for n, value in waiting.items() if {name} & names_in(value)]:
                 done.append(_assignment(other, waiting.pop(other)))
-        once = name is not None and counts[name] == 1 and sets[name] == 1
+        once = name is not None and counts[name] == 1 and name not in again
         if name and once and _may_move(placed.value) and _read_later(name, body, statement):
             waiting[name] = placed.value
             continue

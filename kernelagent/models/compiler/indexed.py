@@ -10,7 +10,8 @@ from collections.abc import Sequence
 
 _NEXT = {"triton_helpers.maximum_with_index": ">", "triton_helpers.minimum_with_index": "<"}
 _WHOLE = {"triton_helpers.max_with_index": "tl.max", "triton_helpers.min_with_index": "tl.min"}
-_NO_PLACE = 2**63 - 1
+_NO_PLACE = 2**31 - 1
+"""Beyond any place in a row; a number for places of 32 bits too."""
 FUNCTIONS = (*_NEXT, *_WHOLE)
 """What `spelled_out` knows."""
 

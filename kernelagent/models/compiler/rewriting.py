@@ -103,6 +103,7 @@ class _Rewriter:
         self.state = _State()
         for axis, index in _INDEX.items():
             self.state.axes[index] = frozenset(axis)
+        self.state.aliases["RBLOCK"] = ast.Name("R0_BLOCK", ast.Load())
 
     def block(self, statements: list[ast.stmt]) -> list[ast.stmt]:
         done: list[ast.stmt] = []
