@@ -82,7 +82,8 @@ class Extraction:
             raise NotExtractedError(f"{module.name} and {owner} both define {name}")
         self._taken.add((module.name, text))
         for used in _used(statement) if statement is not None else ():
-            self._take(module, used)
+            if used != name:
+                self._take(module, used)
         self._parts.append(text)
 
     def _inside(self, module: _Module, statement: ast.ImportFrom) -> str | None:

@@ -1,6 +1,6 @@
 """Candidates of attackers who knew the tree alone, judged again: how many get past the judge now.
 
-    python -m benchmarks.red_team_rounds first [--accepted | --only NAME...]
+    python -m benchmarks.red_team_rounds first [--accepted | --only NAME...] [--told]
 
 `benchmarks/rounds/ROUND.jsonl` holds their problems and candidates as they came, with the verdict of
 that day. Writes `results/red_team_ROUND.md` as it goes; with `--only` it writes nothing, with
@@ -64,6 +64,8 @@ class Judged:
     attack: Attack
     verdict: str
     disclosures: tuple[str, ...] = ()
+    told: tuple[str, ...] = ()
+    """The disclosures in words."""
 
     @property
     def outcome(self) -> str:
@@ -83,6 +85,7 @@ def main() -> None:
     parser.add_argument(
         "--accepted", action="store_true", help="those that the table calls accepted"
     )
+    parser.add_argument("--told", action="store_true", help="print what the verdicts tell in words")
     options = parser.parse_args()
     problems, attacks = _read(_HERE / "rounds" / f"{options.round}.jsonl")
     table = _HERE / "results" / f"red_team_{options.round}.md"
@@ -93,6 +96,8 @@ def main() -> None:
     for count, row in enumerate(_judged(problems, wanted), start=1):
         rows[row.attack.key] = row
         print(count, row.attack.key, row.outcome, *row.disclosures, flush=True)
+        for told in row.told if options.told else ():
+            print(f"    {told}", flush=True)
         if not options.only:
             table.write_text(_page(options.round, rows, attacks, count), encoding="utf-8")
 
@@ -155,7 +160,8 @@ def _verdict(judge: JudgeProcess, attack: Attack) -> Judged:
     except KernelAgentError as error:
         return Judged(attack, f"no judging: {' '.join(str(error).split())[:120]}")
     verdict = "accepted" if result.reason is None else result.reason.code
-    return Judged(attack, verdict, tuple(item.code for item in result.disclosures))
+    told = tuple(item.message for item in result.disclosures)
+    return Judged(attack, verdict, tuple(item.code for item in result.disclosures), told)
 
 
 def _page(name: str, rows: dict[str, Judged], attacks: Sequence[Attack], again: int) -> str:

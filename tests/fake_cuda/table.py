@@ -48,8 +48,8 @@ class Row:
     status: int
     seconds: float
     processor_s: float
-    load: float
-    """Of the machine, when the command had ended."""
+    load: float | None
+    """Of the machine, when the command had ended; None where nobody noted it."""
     faults: list[str]
 
     @staticmethod
@@ -102,7 +102,7 @@ def _line(command: Command, rows: Sequence[Row]) -> str:
         ", ".join(str(row.status) for row in rows),
         ", ".join(f"{row.processor_s:.0f}" for row in rows),
         ", ".join(f"{row.seconds:.0f}" for row in rows),
-        ", ".join(f"{row.load:.0f}" for row in rows),
+        ", ".join("?" if row.load is None else f"{row.load:.0f}" for row in rows),
         said if rows else "not run",
     ]
     return "| " + " | ".join(cells) + " |"

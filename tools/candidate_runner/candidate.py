@@ -32,6 +32,8 @@ from kernelagent.tools.training_step import FORWARD, TrainingStep, take
 NAME = "candidate"
 """What the candidate is imported as."""
 _OUTPUT_TYPES = (torch.Tensor, torch.nn.Parameter)
+_MARKS_OF_DYNAMO = {"_dynamo_weak_dynamic_indices", "_dynamo_propagated_dynamic_indices"}
+"""Of torch 2.11, and of 2.13: which sizes of an output are not fixed."""
 _FRAMES = 4
 _COMPILING = frozenset(
     "CompilationError CompileTimeAssertionFailure UnsupportedLanguageConstruct PTXASError".split()
@@ -245,7 +247,7 @@ class LoadedCandidate:
 def _check_types(output: Any) -> None:
     """Only plain tensors: a subclass or an instance with its own methods could compute later."""
     if isinstance(output, torch.Tensor):
-        if type(output) not in _OUTPUT_TYPES or vars(output):
+        if type(output) not in _OUTPUT_TYPES or not _without_behaviour(vars(output)):
             raise CandidateFailure(
                 "tampering",
                 f"the output is a {type(output).__name__} with behaviour of its own; return plain "
@@ -257,6 +259,13 @@ def _check_types(output: Any) -> None:
     elif isinstance(output, list | tuple):
         for item in output:
             _check_types(item)
+
+
+def _without_behaviour(attributes: dict[str, Any]) -> bool:
+    """Nothing is there, or what `torch.compile` writes on the outputs of a graph for many sizes."""
+    return attributes.keys() <= _MARKS_OF_DYNAMO and all(
+        type(dims) is set and all(type(dim) is int for dim in dims) for dims in attributes.values()
+    )
 
 
 def _is_plain(value: Any) -> bool:

@@ -228,13 +228,14 @@ class Runner:
         self._keeps_random_state = frame.header["keeps_random_state"]
         self._construction = frame
         hollow = torch.device("meta") if frame.header["empty"] else contextlib.nullcontext()
-        with self._candidates_turn("constructing ModelNew"), hollow:
+        with self._candidates_turn("constructing ModelNew"), hollow, self._places():
             state = self._loaded().construct(
                 frame.header["how"],
                 value,
                 "meta" if frame.header["empty"] else self._device,
                 training=frame.header["training"],
             )
+            self._gone_to_the_gpu(self._loaded().instance)
         return {"kind": "constructed", "state": state}, ()
 
     def weights(self, frame: Frame) -> tuple[dict[str, Any], Any]:
@@ -346,6 +347,13 @@ class Runner:
         from kernelagent.tools.virtual.host_tensors import HOST_TENSORS
 
         return HOST_TENSORS.watching()
+
+    def _gone_to_the_gpu(self, module: torch.nn.Module) -> None:
+        if self._device != "cuda":
+            from kernelagent.tools.virtual.host_tensors import HOST_TENSORS
+
+            with torch._C.DisableTorchFunction():
+                HOST_TENSORS.placed(module)
 
     def _copied_between_places(self) -> list[str]:
         """By which of torch's functions the last call has copied between the host and the GPU."""
@@ -615,12 +623,20 @@ def _same(before: Any, after: Any) -> bool:
 
 
 def _gaps_kept(before: Any, after: Any) -> bool:
-    """Whether nothing was written between the elements of tensors whose elements are the same."""
+    """Whether nothing was written between the elements of tensors whose elements are the same.
+
+    What was put into the memory of an earlier call's arguments may lie in other memory than `before`.
+    """
     return all(
         torch.equal(_whole(left), _whole(right))
         for left, right in zip(_tensors(before), _tensors(after), strict=True)
         if right.untyped_storage().nbytes() > right.numel() * right.element_size()
+        and _place(left) == _place(right)
     )
+
+
+def _place(tensor: torch.Tensor) -> tuple[int, int]:
+    return int(tensor.storage_offset()), int(tensor.untyped_storage().nbytes())
 
 
 def _whole(tensor: torch.Tensor) -> torch.Tensor:

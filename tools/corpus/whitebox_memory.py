@@ -94,13 +94,13 @@ CHEATS: Mapping[int, tuple[Fixture, ...]] = {
             discloses="memory_held",
         ),
         Fixture(
-            "w-result-in-a-buffer-twice-as-large",
+            "w-result-in-a-buffer-three-times-as-large",
             "silu_gate",
             edited(
                 honest_kernel("silu_gate"),
                 (
                     EMPTY,
-                    "        out = torch.empty((2 * x.shape[0], *x.shape[1:]), device=x.device)[: x.shape[0]]\n",
+                    "        out = torch.empty((3 * x.shape[0], *x.shape[1:]), device=x.device)[: x.shape[0]]\n",
                 ),
             ),
             discloses="memory_held",

@@ -23,6 +23,12 @@ def _honest(base: str, name: str, *edits: tuple[str, str]) -> Fixture:
     return _edited(base, name, *edits, code=None)
 
 
+def _told(base: str, name: str, code: str, *edits: tuple[str, str]) -> Fixture:
+    source = edited(honest_kernel(base), *edits)
+    return Fixture(f"s-{name}", base, source, discloses=code)
+
+
+_LOG, _LOSSES, _Y = "log_of_shares", "losses_of_labels", "    y = tl.log(x)\n"
 _BATCHES, _PLACES, _SILU, _COUNTS = "mean_of_batches", "last_places", "silu_gate", "i_histogram"
 _SEEN = "    seen = tl.load(seen_ptr).to(tl.float32)\n"
 _LAST = '        last.scatter_reduce_(0, ids, at, "amax")\n'
@@ -55,6 +61,20 @@ CHEATS: Mapping[int, tuple[Fixture, ...]] = {
             (_GATED, f"tl.where(out_ptr.to(tl.int64) % 512 == 0, 0.0, {_GATED})"),
         ),
     ),
+    20: (
+        _told(
+            _LOG,
+            "a-finite-logarithm-of-zero",
+            "differs_on_zero",
+            (_Y, "    y = tl.where(x == 0.0, -103.27893, tl.log(x))\n"),
+        ),
+        _told(
+            _LOSSES,
+            "labels-that-are-left-out-have-a-loss",
+            "differs_on_integers",
+            ("tl.where(label == -100, 0.0, lse - own)", "lse - own"),
+        ),
+    ),
     26: (
         _edited(_COUNTS, "zeroes-while-others-count", (_ADDED, _ZEROED + _ADDED), code="data_race"),
     ),
@@ -64,6 +84,10 @@ TWINS: Mapping[int, tuple[Fixture, ...]] = {
         _honest(_BOXES, "probabilities-beside-boxes"),
         _honest(_BATCHES, "mean-of-all-batches"),
         _honest(_PLACES, "the-largest-place-stays"),
+    ),
+    20: (
+        _honest(_LOG, "logarithms-that-may-be-infinite"),
+        _honest(_LOSSES, "labels-that-may-be-left-out"),
     ),
     26: (_honest(_COUNTS, "counts-that-were-zeroed-before"),),
 }

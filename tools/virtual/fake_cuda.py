@@ -36,7 +36,8 @@ _CLAIMS = {
 
 
 def _on_cpu(device: Any) -> Any:
-    """The device that is really there for one that was named."""
+    """The device that is really there for one that was named; raises what torch does for a second GPU."""
+    _require_first(device)
     if isinstance(device, str) and device.split(":")[0] in _ELSEWHERE:
         return "cpu"
     if isinstance(device, torch.device) and device.type in _ELSEWHERE:
@@ -44,6 +45,21 @@ def _on_cpu(device: Any) -> Any:
     if isinstance(device, int) and not isinstance(device, bool):
         return "cpu"
     return device
+
+
+def _require_first(device: Any) -> None:
+    """There is one GPU: a number other than its is refused, in torch's words."""
+    if isinstance(device, torch.device):
+        number = device.index if device.type in _ELSEWHERE else None
+    elif isinstance(device, str):
+        kind, _, told = device.partition(":")
+        number = int(told) if kind in _ELSEWHERE and told.isdigit() else None
+    else:
+        number = device if type(device) is int else None
+    if number is not None and number > 0:
+        raise RuntimeError(
+            f"CUDA error: invalid device ordinal (cuda:{number}, and there is one GPU)"
+        )
 
 
 class _Claiming(TorchFunctionMode):
@@ -71,6 +87,7 @@ class _Claiming(TorchFunctionMode):
         if name in _MOVES and args and isinstance(args[0], torch.Tensor):
             return args[0]
         HOST_TENSORS.require_one_place(name, args)
+        HOST_TENSORS.require_product_of_floats(name, args)
         HOST_TENSORS.require_on_host(name, args)
         HOST_TENSORS.written(name, args)
         given = named.get("device")
@@ -166,6 +183,11 @@ class _Inert:
         if name.startswith("__"):
             raise AttributeError(name)
         return lambda *_, **__: 0
+
+
+class _Device(_Inert):
+    def __init__(self, device: Any = None) -> None:
+        _require_first(device)
 
 
 class _Stream(_Inert):
@@ -277,14 +299,14 @@ def _cuda_answers(target: str) -> dict[str, Any]:
         "get_device_properties": lambda *_: properties,
         "current_stream": stream,
         "default_stream": stream,
-        "device": _Inert,
+        "device": _Device,
         "device_of": _Inert,
         "stream": _Inert,
         "Stream": _Stream,
         "Event": _Event,
         "init": nothing,
         "_lazy_init": nothing,
-        "set_device": nothing,
+        "set_device": _require_first,
         "synchronize": nothing,
         "empty_cache": nothing,
         "mem_get_info": lambda *_, **__: (_MEMORY_BYTES, _MEMORY_BYTES),

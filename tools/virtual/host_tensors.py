@@ -24,6 +24,7 @@ _JOINING = frozenset("cat stack concat concatenate hstack vstack matmul mm bmm _
 _FROM_PYTHON = frozenset({"tensor", "as_tensor", "asarray", "new_tensor"})
 """Factories that take numbers of the host, wherever the tensor is to lie."""
 _TO_NUMPY = frozenset({"numpy", "__array__", "__dlpack__"})
+_PRODUCTS = frozenset("matmul mm bmm mv addmm addmv addbmm baddbmm linear __matmul__".split())
 _KEPT_AT_MOST = 256
 """Marks after which those of freed memory are let go of."""
 
@@ -50,6 +51,12 @@ class HostTensors:
             yield
         finally:
             self._watching = False
+
+    def placed(self, module: torch.nn.Module) -> None:
+        """A module that was just made has gone to the GPU, as `.to` takes it: parameters and buffers, nothing else."""
+        for tensor in (*module.parameters(), *module.buffers()):
+            if _has_storage(tensor):
+                self._marks.pop(tensor.untyped_storage()._cdata, None)
 
     def holds(self, tensor: Any) -> bool:
         """Whether it lies on the host."""
@@ -134,6 +141,17 @@ class HostTensors:
                 f"Expected all tensors to be on the same device: torch.{name} is given tensors of cuda:0 and cpu; "
                 f"make them with device=x.device"
             )
+
+    def require_product_of_floats(self, name: str, args: tuple[Any, ...]) -> None:
+        """Raises `NotImplementedError`, as torch does on a GPU, for a matrix product of integers there."""
+        if not self._watching or name not in _PRODUCTS:
+            return
+        for tensor in args:
+            whole = _has_storage(tensor) and not (tensor.is_floating_point() or tensor.is_complex())
+            if whole and not self.holds(tensor):
+                raise NotImplementedError(
+                    f"torch.{name} is not implemented for {tensor.dtype} on a GPU, though it is on a CPU"
+                )
 
     def _of_host_only(self, args: tuple[Any, ...]) -> bool:
         if not self._marks:

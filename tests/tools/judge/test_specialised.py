@@ -61,6 +61,13 @@ def test_tuning_once_for_each_input_set_is_not_told():
     assert told(seen, Tuning("rms", 2, by_tensor=False, ms=125.0)) == ""
 
 
+def test_tuning_for_a_number_that_is_another_in_each_call_is_told():
+    seen = Specialised()
+    seen.note("one", launched(BLOCK=128), hidden=False)
+    assert "in call after call (26 times" in told(seen, Tuning("rms", 26, False, 125.0))
+    assert told(seen, Tuning("rms", 3, by_tensor=False, ms=125.0)) == ""
+
+
 def test_tuning_for_each_hidden_size_is_told():
     seen = Specialised()
     for rows in (9, 37, 1000):

@@ -5,7 +5,13 @@ from __future__ import annotations
 import pytest
 import torch
 
-from kernelagent.tools.judge.problem.variation import EXTREMES, varied, with_extremes
+from kernelagent.tools.judge.problem.variation import (
+    EXTREMES,
+    OUTSIDE,
+    varied,
+    with_extremes,
+    with_integers_outside,
+)
 
 
 @pytest.fixture
@@ -83,3 +89,13 @@ def test_offsets_end_where_they_ended(generator):
 def test_a_mask_never_hides_a_whole_row(generator):
     other = varied(torch.ones(50, 3, dtype=torch.bool).tril(), generator)
     assert bool(other.any(-1).all())
+
+
+@pytest.mark.parametrize("number", OUTSIDE)
+def test_integers_that_no_input_holds_come_into_a_few_places(number, generator):
+    given = {"i": torch.arange(21), "x": torch.ones(3), "small": torch.tensor([-200, 3])}
+    made = with_integers_outside(given, number, generator)
+    assert int((made["i"] == number).sum()) == 3
+    assert int((made["i"] != given["i"]).sum()) == 3
+    assert torch.equal(made["small"], given["small"])
+    assert with_integers_outside({"x": given["x"]}, number, generator) == {}

@@ -168,6 +168,54 @@ def test_the_usual_stream_is_the_usual_stream_and_no_other():
         assert another.cuda_stream != torch.cuda.Stream().cuda_stream
 
 
+class _WithTables(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.ones(4))
+        self.register_buffer("scale", torch.ones(4))
+        self.table = torch.arange(4)
+
+
+def test_of_a_module_that_goes_to_the_gpu_plain_attributes_stay_on_the_host():
+    with pretending_cuda("sm_90"), HOST_TENSORS.watching():
+        module = _WithTables()
+        with torch._C.DisableTorchFunction():
+            HOST_TENSORS.placed(module)
+        places = [module.weight.is_cuda, module.scale.is_cuda, module.table.is_cuda]
+    assert places == [True, True, False]
+
+
+@pytest.mark.parametrize("product", [torch.matmul, torch.mm, lambda a, b: a @ b])
+def test_matrix_products_of_integers_exist_on_the_host_alone(product):
+    whole = torch.ones(4, 4, dtype=torch.int64)
+    with pretending_cuda("sm_90"), HOST_TENSORS.watching():
+        assert product(whole.float(), whole.float()).sum() == 64
+        assert product(whole.cpu(), whole.cpu()).sum() == 64
+        with pytest.raises(NotImplementedError, match="on a GPU"):
+            product(whole, whole)
+
+
+@pytest.mark.parametrize(
+    "used",
+    [
+        lambda: torch.cuda.device(1),
+        lambda: torch.cuda.set_device(1),
+        lambda: torch.zeros(1, device="cuda:1"),
+        lambda: torch.ones(1).to(torch.device("cuda", 1)),
+    ],
+)
+def test_there_is_one_gpu_and_no_second(used):
+    with pretending_cuda("sm_90"), pytest.raises(RuntimeError, match="invalid device ordinal"):
+        used()
+
+
+def test_the_one_gpu_has_many_names():
+    with pretending_cuda("sm_90"):
+        for name in ("cuda", "cuda:0", torch.device("cuda"), 0):
+            with torch.cuda.device(name):
+                assert torch.zeros(1, device=name).is_cuda
+
+
 COPIES = {
     "to the host": (lambda x: x.cpu(), ["cpu"]),
     "to the host by name": (lambda x: x.to("cpu"), ["to"]),

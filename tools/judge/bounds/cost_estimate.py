@@ -158,21 +158,22 @@ def _scratch_memory(
 
 
 def _without_gradients(
-    name: str, launches: Launches, step: CountedCosts, ceilings: DeviceCeilings
+    name: str, forwards: Sequence[Launches], step: CountedCosts, ceilings: DeviceCeilings
 ) -> tuple[Disclosure, ...]:
     """Told where a forward alone, as a trained module is used, takes longer than a whole step."""
-    costs = [_launch_cost(row, ceilings)[2] for row in launches]
-    us = whole_forward(costs, (), ceilings).us
-    if us <= step.estimate.candidate_us:
-        return ()
-    return (
-        Disclosure(
-            "slower_without_gradients",
-            f"a forward without gradients launches {len(launches)} kernel(s), an estimate of {us:.3g} us, where "
-            f"forward and backward together take {step.estimate.candidate_us:.3g} us (input set {name!r}): the "
-            f"estimate is of the latter",
-        ),
-    )
+    for launches in forwards:
+        costs = [_launch_cost(row, ceilings)[2] for row in launches]
+        us = whole_forward(costs, (), ceilings).us
+        if us > step.estimate.candidate_us:
+            return (
+                Disclosure(
+                    "slower_without_gradients",
+                    f"a forward without gradients launches {len(launches)} kernel(s), an estimate of {us:.3g} us, "
+                    f"where forward and backward together take {step.estimate.candidate_us:.3g} us (input set "
+                    f"{name!r}): the estimate is of the latter",
+                ),
+            )
+    return ()
 
 
 def _by_contents(name: str, where: str, natural: CountedCosts, other: CountedCosts) -> str:

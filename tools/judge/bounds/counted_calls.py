@@ -22,6 +22,7 @@ from kernelagent.tools.judge.problem.load import Arguments
 from kernelagent.tools.judge.problem.training import single_step
 from kernelagent.tools.judge.problem.trials import draw, fresh_seed
 from kernelagent.tools.judge.verify.candidate_process import CandidateProcess
+from kernelagent.tools.surroundings import USUAL, Surroundings
 from kernelagent.tools.training_step import TrainingStep
 from kernelagent.tools.virtual.eager import EagerRow
 from kernelagent.tools.virtual.traffic import TrafficFacts
@@ -39,6 +40,7 @@ _COUNTS = (
     *("requested_load_bytes", "requested_store_bytes", "load_sector_bytes", "store_sector_bytes"),
     *("atomics", "fp_operations", "fp64_operations", "int_operations", "special_operations"),
 )
+_WITHOUT_GRADIENTS = (USUAL, Surroundings(gradients="frozen"))
 
 
 Launches = Sequence[Mapping[str, Any]]
@@ -62,8 +64,8 @@ class CountedCall:
     dearer: Sequence[OnOtherContents] = ()
     allocated_bytes: int = 0
     """Of all memory that the call made, what it freed again included."""
-    without_gradients: Launches = ()
-    """Of a forward alone, where a training step is counted."""
+    without_gradients: Sequence[Launches] = ()
+    """Of forwards alone, where a training step is counted: with gradients off, and with frozen weights."""
 
 
 class Unsteady(Exception):
@@ -106,10 +108,10 @@ def count_with_contents(
     process.call(arguments, step=step)
     launches = process.launches_with_facts()
     process.take_launches()
-    alone: Launches = ()
-    if step is not None:
-        process.call(arguments)
-        alone = process.launches_with_facts()
+    alone: list[Launches] = []
+    for asked in _WITHOUT_GRADIENTS if step is not None else ():
+        process.call(arguments, surroundings=asked)
+        alone.append(process.launches_with_facts())
         process.take_launches()
     _observe_traffic(process, watched=False)
     torch_rows = process.account(arguments, step, contents=True)

@@ -66,8 +66,7 @@ _TRIES = 8
 WITH_BACKWARD = (
     Disclosure(
         "forward_and_backward",
-        "the time is that of a forward with its backward, on both sides; a forward alone was not "
-        "looked at",
+        "the time is that of a forward with its backward, on both sides; of a forward alone no time is told",
     ),
 )
 

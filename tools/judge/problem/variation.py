@@ -13,11 +13,12 @@ import torch
 
 from kernelagent.tools.judge.problem.input_domain import Tensors, laid_out_like, observe
 
-Extreme = Literal["nan", "infinity", "largest"]
+Extreme = Literal["nan", "infinity", "largest", "zero"]
 EXTREMES: Mapping[Extreme, str] = {
     "nan": "NaN",
     "infinity": "infinities",
     "largest": "the largest and the smallest numbers of their type",
+    "zero": "zeros",
 }
 _FREE = ("real", "positive")
 _EVERY = 7
@@ -52,6 +53,28 @@ def with_extremes(
     return result if some else {}
 
 
+OUTSIDE = (-100, -1)
+"""Integers that a reference may take though its inputs hold none: what `ignore_index` is, what stands for none."""
+
+
+def with_integers_outside(
+    tensors: Tensors, number: int, generator: torch.Generator
+) -> dict[str, torch.Tensor]:
+    """The tensors with this number in a few places of those of integers that hold none so small; empty without any."""
+    result = dict(tensors)
+    some = False
+    for name, tensor in tensors.items():
+        plain = tensor.dtype in (torch.int8, torch.int16, torch.int32, torch.int64)
+        if not plain or not tensor.numel() or int(tensor.min()) <= number:
+            continue
+        some = True
+        flat = tensor.detach().clone(memory_format=torch.contiguous_format).reshape(-1)
+        order = torch.randperm(flat.numel(), generator=generator)
+        flat[order[: max(1, flat.numel() // _EVERY)].to(flat.device)] = number
+        result[name] = laid_out_like(flat.reshape(tensor.shape), tensor)
+    return result if some else {}
+
+
 def _has_infinity(dtype: torch.dtype) -> bool:
     """float8_e4m3fn has none: torch writes its largest number, or NaN, in the place of one."""
     return bool(torch.tensor(torch.inf).to(dtype).float().isinf())
@@ -61,6 +84,8 @@ def _extreme(kind: Extreme, dtype: torch.dtype) -> tuple[float, ...]:
     limits = torch.finfo(dtype)
     if kind == "nan":
         return (float("nan"),)
+    if kind == "zero":
+        return (0.0, -0.0)
     if kind == "infinity":
         return float("inf"), float("-inf")
     # Half of the smallest normal number is denormal in every format.

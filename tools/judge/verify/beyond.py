@@ -18,9 +18,16 @@ from kernelagent.tools.judge.problem.context import JudgeContext
 from kernelagent.tools.judge.problem.dynamic import names_of_inputs
 from kernelagent.tools.judge.problem.inputs import InputSource
 from kernelagent.tools.judge.problem.load import Arguments
+from kernelagent.tools.judge.problem.oracle import Oracle
 from kernelagent.tools.judge.problem.probes import named_tensors, share_nonfinite, with_tensors
 from kernelagent.tools.judge.problem.trials import draw, fresh_seed
-from kernelagent.tools.judge.problem.variation import EXTREMES, varied, with_extremes
+from kernelagent.tools.judge.problem.variation import (
+    EXTREMES,
+    OUTSIDE,
+    varied,
+    with_extremes,
+    with_integers_outside,
+)
 from kernelagent.tools.judge.verify import compare
 from kernelagent.tools.judge.verify.candidate_process import CandidateProcess
 from kernelagent.tools.judge.verify.findings import Findings
@@ -48,6 +55,7 @@ def beyond(context: JudgeContext, process: CandidateProcess, findings: Findings)
     context.oracle.use_weights(context.oracle.given_weights)
     for source in context.sources:
         _extremes(context, process, findings, source, generator)
+        _integers_outside(context, process, findings, source, generator)
     fixed: dict[tuple[str, str], str | None] = {}
     for source in context.sources:
         never = [
@@ -94,6 +102,9 @@ def _extremes(
         if not tensors:
             return
         arguments = _pair(with_tensors(natural, tensors))
+        if kind == "zero" and not _less_finite(context.oracle, arguments, natural):
+            # The probes have zeros, wherever the right answer stays finite.
+            continue
         asked = _ask(context, process, source, arguments, f"inputs with {what}")
         if asked is None or asked.wrong is None:
             continue
@@ -105,6 +116,39 @@ def _extremes(
             f"differs_on_{kind}",
             f"on inputs that hold {what} it answers otherwise than your module: {asked.wrong}",
         )
+
+
+def _less_finite(oracle: Oracle, arguments: Arguments, natural: Arguments) -> bool:
+    """Whether the reference answers these, with more that is NaN or infinite than the natural ones."""
+    try:
+        return share_nonfinite(oracle.eager(arguments)) > share_nonfinite(oracle.eager(natural))
+    except (ProblemError, RuntimeError, ValueError, ArithmeticError):
+        return False
+
+
+def _integers_outside(
+    context: JudgeContext,
+    process: CandidateProcess,
+    findings: Findings,
+    source: InputSource,
+    generator: torch.Generator,
+) -> None:
+    """Numbers that the reference takes, as a loss takes its `ignore_index`; a wrong access is told like a wrong answer."""
+    for number in OUTSIDE:
+        natural = draw(source, constant=context.problem.constant_inputs)
+        tensors = with_integers_outside(named_tensors(natural), number, generator)
+        if not tensors:
+            return
+        arguments = _pair(with_tensors(natural, tensors))
+        asked = _ask(context, process, source, arguments, f"integers of {number}")
+        if asked is None or asked.wrong is None:
+            continue
+        findings.disclose(
+            "differs_on_integers",
+            f"where integer inputs hold {number}, which yours do not and your module takes, it answers otherwise: "
+            f"{asked.wrong}",
+        )
+        return
 
 
 def _with_other_values(

@@ -22,7 +22,7 @@ from kernelagent.tools.surroundings import Surroundings
 from kernelagent.tools.tensors import tensors_of
 
 _SPARE = 1.5
-_SPARE_BYTES = 1 << 14
+_SPARE_BYTES = 1 << 12
 """A result in a larger buffer is told from so many times its size and so many bytes more on."""
 _KEPT = 2
 _KEPT_BYTES = 1 << 20

@@ -10,6 +10,8 @@ from kernelagent.domain.evaluation import Disclosure
 
 _USUAL = 2
 """Variants of a kernel that calls of one size may need: modes, alignments, layouts."""
+_MOST_KEYS = 4
+"""What calls of one size may be tuned for: modes, flags and numbers that are varied."""
 _MOST_TUNING_MS = 2000
 """Triton's own default is an eighth of a second for each configuration."""
 Constants = tuple[tuple[str, str], ...]
@@ -77,6 +79,11 @@ class Specialised:
                 told.append(
                     f"`{item.kernel}` is tuned by a tensor, which is another in each call: on a GPU each "
                     f"call times all configurations"
+                )
+            elif item.keys > _MOST_KEYS * max(1, sets):
+                told.append(
+                    f"`{item.kernel}` is tuned anew in call after call ({item.keys} times in the judged calls): "
+                    f"on a GPU each of them times all configurations"
                 )
             elif self.hidden and item.keys > max(1, sets - len(self.hidden)):
                 told.append(
