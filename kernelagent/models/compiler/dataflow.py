@@ -29,6 +29,21 @@ def assigned_again(body: Iterable[ast.stmt]) -> frozenset[str]:
     return frozenset(name for name, times in sets.items() if times > 1)
 
 
+def carried_by_loops(
+    body: Iterable[ast.stmt], before: frozenset[str] = frozenset()
+) -> frozenset[str]:
+    """Names that a loop sets which had a value before it: in the next round they are what this one left."""
+    known, result = set(before), set[str]()
+    for statement in body:
+        if isinstance(statement, ast.For):
+            inside = {target_of(s) for s in _walk(statement.body)}
+            result |= known & inside
+            result |= carried_by_loops(statement.body, frozenset(known))
+        elif (name := target_of(statement)) is not None:
+            known.add(name)
+    return frozenset(result)
+
+
 def target_of(statement: ast.stmt) -> str | None:
     """The name a plain assignment sets."""
     if isinstance(statement, ast.Assign) and len(statement.targets) == 1:

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from kernelagent.models.compiler import indexed, scans, welford
 from kernelagent.models.compiler.capture import PolicyCannot
 from kernelagent.models.compiler.dataflow import (
-    assigned_again,
     axes_of,
+    carried_by_loops,
     inlined,
     names_in,
     target_of,
@@ -99,7 +99,7 @@ class _Rewriter:
     def __init__(self, kernel: Kernel, what: str) -> None:
         self._kernel = kernel
         self._what = what
-        self._carried = assigned_again(kernel.function.body)
+        self._carried = carried_by_loops(kernel.function.body)
         self.state = _State()
         for axis, index in _INDEX.items():
             self.state.axes[index] = frozenset(axis)

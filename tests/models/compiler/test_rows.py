@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from torch import nn
 
 from kernelagent.models.compiler.capture import PolicyCannot, capture
 from kernelagent.models.compiler.choices import Choice
+from kernelagent.models.compiler.dataflow import carried_by_loops
 from kernelagent.models.compiler.writing import Call, Writer, Written
 from kernelagent.tools.virtual.batched.interpreter import BatchedInterpreter
 from tests.models.compiler.templates.interpreted import answer
@@ -137,3 +139,11 @@ def test_averages_over_large_windows_of_volumes_are_kernels_of_ours(
     got = answer(interpreter, made.source, tmp_path, module, x)
     loose = 1e-5 if dtype == torch.float32 else 4e-3
     torch.testing.assert_close(got.double(), module(x.double()), rtol=loose, atol=loose)
+
+
+def test_a_name_is_carried_by_a_loop_that_finds_a_value_in_it():
+    body = ast.parse(
+        "total = 0\nfor i in rows:\n    at = i\n    total = total + at\n"
+        "for i in rows:\n    at = i\n    last = at\nfirst = 1\nfirst = 2\n"
+    ).body
+    assert carried_by_loops(body) == {"total"}
