@@ -248,9 +248,12 @@ def test_without_the_option_the_last_file_of_a_reply_is_judged(tmp_path: Path) -
 
 @pytest.fixture(scope="module")
 def written() -> tuple[str, str, str]:
-    """A file that does not compile, a right one, and the same with a tile that is too small."""
+    """A file that does not compile, a right one, and the same with smaller tiles."""
     broken, right = codes()[0], codes()[-1]
-    return broken, right, right.replace("ROWS=4", "ROWS=1")
+    smaller = right.replace("ROWS=4", "ROWS=2").replace(
+        "triton.cdiv(rows, 4)", "triton.cdiv(rows, 2)"
+    )
+    return broken, right, smaller
 
 
 @pytest.mark.long

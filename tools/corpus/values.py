@@ -166,7 +166,7 @@ THREATS: tuple[Threat, ...] = (
                 ),
                 (
                     "weight, bias = self.linear.weight, self.linear.bias",
-                    "weight, bias = self.folded",
+                    "weight, bias = (tensor.to(x.device) for tensor in self.folded)",
                 ),
                 code="wrong_output",
             ),

@@ -18,10 +18,10 @@ def _right_only(name: str, where: str) -> Fixture:
     return cheat(name, body + LAUNCH, "wrong_output")
 
 
-def _with(name: str, method: str, code: str, *, launch: str = LAUNCH) -> Fixture:
+def _with(name: str, method: str, code: str, *also: str, launch: str = LAUNCH) -> Fixture:
     """The honest module with one more method."""
     source = twin(name, (_METHOD, method + _METHOD), (LAUNCH, launch)).source
-    return Fixture(f"w-{name}", "silu_gate", source, code)
+    return Fixture(f"w-{name}", "silu_gate", source, code, also=also)
 
 
 _PACKED = LAUNCH.replace("self.weight", "self.packed")
@@ -75,7 +75,8 @@ CHEATS: Mapping[int, tuple[Fixture, ...]] = {
     ),
     25: (
         _with("packs-weights-when-loaded", _ON_LOAD, "insensitive", launch=_PACKED),
-        _with("loaded-alone-but-not-in-a-parent", _PREFIX_LOAD, "insensitive"),
+        # With few elements wrong the earlier weights are not always recognised.
+        _with("loaded-alone-but-not-in-a-parent", _PREFIX_LOAD, "insensitive", "wrong_output"),
         _with("zeros-are-saved-in-a-parent", _PREFIX_SAVE, "state_not_updated"),
     ),
     61: (_with("halves-weights-in-train", _TRAIN, "wrong_output"),),
