@@ -57,6 +57,8 @@ _WEIGHTS: tuple[tuple[bool, float], ...] = ((True, 1e3), (True, 10.0), (False, 1
 """Whether planted weights may have any sign, and their largest magnitude: beyond, one hides all others."""
 _CHUNK = 512
 _FEW = 8
+_TIMES = 3
+"""How often a number is planted where there is room."""
 _SHARE = 8
 """At most one element in so many is planted."""
 _FREE = ("real", "positive")
@@ -250,15 +252,18 @@ class _Reach:
         chosen = exact[: max((room + 1) // 2, room - len(others))]
         some = self._shuffled(len(others))[: room - len(chosen)]
         numbers = sorted([*chosen, *(others[at] for at in some)], key=abs)
-        twice = 2 if rows >= 2 * len(numbers) else 1
+        # Each stands several times: beside a small number of another input one of them is not seen.
+        times = max(1, min(_TIMES, room // len(numbers)))
+        next_row = rows >= 2 * len(numbers)
         row_of = [at * rows // len(numbers) for at in range(len(numbers))]
         # One of each row, drawn, stands at its beginning: that is where a key is read.
         ahead = {row_of[at]: at for at in self._shuffled(len(numbers))}
         taken: dict[int, float] = {}
         for at, number in enumerate(numbers):
-            for time in range(twice):
+            for time in range(times):
                 begins = ahead[row_of[at]] == at and time == 0
-                place = (row_of[at] + time) * columns + (0 if begins else self._below(columns))
+                row = row_of[at] + (time % 2 if next_row else 0)
+                place = row * columns + (0 if begins else self._below(columns))
                 while place in taken:
                     place = (place + 1) % flat.numel()
                 taken[place] = number
