@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -94,19 +95,21 @@ _TURNED = (
 _RMS = "self.weight * (x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6))"
 
 
-def _liger(
-    name: str, file: str, takes: str, inputs: str, forward: str, kernel: str, **more: str
-) -> Case:
-    return Case(
-        f"liger {name}",
-        LIGER,
-        f"liger_kernel.ops.{file}",
-        (takes,),
-        inputs,
-        forward,
-        kernel,
-        **more,
-    )  # type: ignore[arg-type]
+def _calls(project: str, short: str, folder: str) -> Callable[..., Case]:
+    """Cases of a project whose functions are called as they are, from modules below a folder of it."""
+
+    def case(
+        name: str, file: str, takes: str, inputs: str, forward: str, kernel: str, **more: Any
+    ) -> Case:
+        module = f"{folder}.{file}"
+        return Case(f"{short} {name}", project, module, (takes,), inputs, forward, kernel, **more)
+
+    return case
+
+
+_liger = _calls(LIGER, "liger", "liger_kernel.ops")
+_unsloth = _calls(UNSLOTH, "unsloth", "unsloth.kernels")
+_fla = _calls(FLA, "fla", "fla")
 
 
 def _layer(name: str, file: str, kind: str, made: str, inputs: str, arguments: str = "x") -> Case:
@@ -116,27 +119,6 @@ def _layer(name: str, file: str, kind: str, made: str, inputs: str, arguments: s
         f"self.layer({arguments})", f"self.layer({arguments})",
         state=f"self.layer = nn.{made}", own_state=f"self.layer = {made}", arguments=arguments,
     )  # fmt: skip
-
-
-def _unsloth(
-    name: str, file: str, takes: str, inputs: str, forward: str, kernel: str, **more: str
-) -> Case:
-    return Case(
-        f"unsloth {name}",
-        UNSLOTH,
-        f"unsloth.kernels.{file}",
-        (takes,),
-        inputs,
-        forward,
-        kernel,
-        **more,
-    )  # type: ignore[arg-type]
-
-
-def _fla(
-    name: str, file: str, takes: str, inputs: str, forward: str, kernel: str, **more: str
-) -> Case:
-    return Case(f"fla {name}", FLA, f"fla.{file}", (takes,), inputs, forward, kernel, **more)  # type: ignore[arg-type]
 
 
 _ACTIVATIONS = (

@@ -23,9 +23,11 @@ def _honest(base: str, name: str, *edits: tuple[str, str]) -> Fixture:
     return _edited(base, name, *edits, code=None)
 
 
-def _told(base: str, name: str, code: str, *edits: tuple[str, str]) -> Fixture:
-    source = edited(honest_kernel(base), *edits)
-    return Fixture(f"s-{name}", base, source, discloses=code)
+def _by_kernel_of(
+    other: str, base: str, name: str, *edits: tuple[str, str], discloses: str | None = None
+) -> Fixture:
+    """With the kernel of another problem, which computes the same on other inputs."""
+    return Fixture(f"s-{name}", base, edited(honest_kernel(other), *edits), discloses=discloses)
 
 
 _LOG, _LOSSES, _Y = "log_of_shares", "losses_of_labels", "    y = tl.log(x)\n"
@@ -62,17 +64,19 @@ CHEATS: Mapping[int, tuple[Fixture, ...]] = {
         ),
     ),
     20: (
-        _told(
+        _by_kernel_of(
+            "log_rows",
             _LOG,
             "a-finite-logarithm-of-zero",
-            "differs_on_zero",
             (_Y, "    y = tl.where(x == 0.0, -103.27893, tl.log(x))\n"),
+            discloses="differs_on_zero",
         ),
-        _told(
+        _by_kernel_of(
+            "i_cross_entropy",
             _LOSSES,
             "labels-that-are-left-out-have-a-loss",
-            "differs_on_integers",
             ("tl.where(label == -100, 0.0, lse - own)", "lse - own"),
+            discloses="differs_on_integers",
         ),
     ),
     26: (
@@ -86,8 +90,8 @@ TWINS: Mapping[int, tuple[Fixture, ...]] = {
         _honest(_PLACES, "the-largest-place-stays"),
     ),
     20: (
-        _honest(_LOG, "logarithms-that-may-be-infinite"),
-        _honest(_LOSSES, "labels-that-may-be-left-out"),
+        _by_kernel_of("log_rows", _LOG, "logarithms-that-may-be-infinite"),
+        _by_kernel_of("i_cross_entropy", _LOSSES, "labels-that-may-be-left-out"),
     ),
     26: (_honest(_COUNTS, "counts-that-were-zeroed-before"),),
 }
