@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from contextlib import nullcontext
 
 import pytest
 import torch
@@ -21,14 +22,17 @@ from kernelagent.tools.judge.problem.probes import Dropped
 from kernelagent.tools.judge.verify.single_elements import first_far_off
 from tests.tools.judge.counting import operations_of
 
+_AS_THEY_ARE = nullcontext()
+
 
 def seeded(seed=0):
     return torch.Generator().manual_seed(seed)
 
 
 def made(kind, tensor, literals=NONE, seed=1, of=lambda x: x * 2):
-    def exact(tensors):
-        return of(tensors["x"].double() if tensors["x"].is_floating_point() else tensors["x"])
+    def exact(tensors, steps=_AS_THEY_ARE):
+        with steps:
+            return of(tensors["x"].double() if tensors["x"].is_floating_point() else tensors["x"])
 
     given = {"x": tensor}
     return planted(

@@ -8,9 +8,10 @@ large, as far as the reference has an answer that its own rounding leaves alone.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch.utils._pytree import tree_map
@@ -69,7 +70,14 @@ _PLANTED_IN: Mapping[str, frozenset[str]] = {
     "row_patterns": frozenset(_FREE),
     "structures": frozenset({*_FREE, "integer", "boolean", "sorted", "observed"}),
 }
-Float64 = Callable[[Tensors], Any]
+Eager = Callable[[Tensors], Any]
+
+
+class Float64(Protocol):
+    """The reference in float64."""
+
+    def __call__(self, tensors: Tensors, /, steps: AbstractContextManager[Any] = ...) -> Any:
+        """Its answer; `steps` is entered while it computes, and for nothing else."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +95,7 @@ def planted(
     natural: Tensors,
     literals: Literals,
     generator: torch.Generator,
-    eager: Float64,
+    eager: Eager,
     exact: Float64,
     *,
     scales: Mapping[str, float],
@@ -119,8 +127,7 @@ def planted(
                 reason = "the reference's answer is not finite"
                 continue
             moved = exact({name: _rounded(t, generator) for name, t in tensors.items()})
-            with RoundedSteps(generator):
-                moved = _further(moved, exact(tensors), right)
+            moved = _further(moved, exact(tensors, RoundedSteps(generator)), right)
         except REFUSALS as error:
             message = str(error).strip().splitlines() or [type(error).__name__]
             reason = f"the reference refuses it: {message[-1]:.200}"

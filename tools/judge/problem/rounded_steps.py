@@ -31,6 +31,10 @@ _SUMS = frozenset(
 )
 """Linear in each operand: on absolute values they are what a sum of the terms' sizes comes to."""
 
+_PERIOD = 65_537
+"""Elements after which the directions repeat, each time from another place: drawing one for each costs more
+than the operation. A prime, so that no two rows of a matrix have the same."""
+
 
 class RoundedSteps(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """While entered, every finite float64 that an operation takes or computes moves up or down by one unit.
@@ -41,6 +45,7 @@ class RoundedSteps(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __init__(self, generator: torch.Generator) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._generator = generator
+        self._pattern: torch.Tensor | None = None
 
     def __torch_dispatch__(
         self,
@@ -83,11 +88,26 @@ class RoundedSteps(TorchDispatchMode):  # type: ignore[no-untyped-call]
             signs = torch.empty(tensor.shape, dtype=torch.float64, device=self._generator.device)
             signs.bernoulli_(0.5, generator=self._generator).mul_(2).sub_(1)
             tensor.add_(further.nan_to_num(0.0, 0.0, 0.0).mul_(_UNIT) * signs.to(tensor.device))
-        # In place: each further tensor of this size costs as much as drawing it.
-        factors = torch.empty(tensor.shape, dtype=torch.float64, device=self._generator.device)
-        factors.bernoulli_(0.5, generator=self._generator).mul_(2 * _UNIT).add_(1 - _UNIT)
         # Infinity times a factor is itself, and so is zero: masks and exact zeros stay.
-        tensor.mul_(factors.to(tensor.device))
+        if tensor.numel() <= _PERIOD:
+            tensor.mul_(self._drawn(tensor.shape).to(tensor.device))
+            return
+        if self._pattern is None:
+            self._pattern = self._drawn((_PERIOD,)).to(tensor.device)
+        start = torch.randint(_PERIOD, (), generator=self._generator, device=self._generator.device)
+        pattern = self._pattern.roll(-int(start))
+        if not tensor.is_contiguous():
+            times = -(-tensor.numel() // _PERIOD)
+            tensor.mul_(pattern.repeat(times)[: tensor.numel()].reshape(tensor.shape))
+            return
+        # A piece at a time: a further tensor of this size costs as much as drawing it.
+        for piece in torch.split(tensor.view(-1), _PERIOD):
+            piece.mul_(pattern[: piece.numel()])
+
+    def _drawn(self, shape: Sequence[int]) -> torch.Tensor:
+        """One unit up or down, as factors."""
+        factors = torch.empty(shape, dtype=torch.float64, device=self._generator.device)
+        return factors.bernoulli_(0.5, generator=self._generator).mul_(2 * _UNIT).add_(1 - _UNIT)
 
 
 def _size(value: Any) -> Any:

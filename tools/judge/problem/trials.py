@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import count
@@ -55,6 +56,7 @@ from kernelagent.tools.torch_dtypes import RANGE_OF_FLOAT32
 from kernelagent.tools.training_step import TrainingStep
 
 _SEEDS = 1 << 62
+_AS_THEY_ARE = nullcontext()
 _NEARLY_INFINITE = 1e30
 """Probes with larger float32 or bfloat16 outputs are weakened or dropped: an intermediate may overflow."""
 _NUDGED = 0.1
@@ -332,8 +334,13 @@ def _of_source(
     def eager(tensors: Mapping[str, torch.Tensor]) -> Any:
         return oracle.eager(_pair(with_tensors(natural, tensors)))
 
-    def exact(tensors: Mapping[str, torch.Tensor]) -> Any:
-        return _below_overflow(oracle.in_float64_or_eager(_pair(with_tensors(natural, tensors))))
+    def exact(
+        tensors: Mapping[str, torch.Tensor], /, steps: AbstractContextManager[Any] = _AS_THEY_ARE
+    ) -> Any:
+        arguments = _pair(with_tensors(natural, tensors))
+        with steps:
+            answer = oracle.in_float64_or_eager(arguments)
+        return _below_overflow(answer)
 
     @cache
     def elementwise() -> bool:
