@@ -10,6 +10,7 @@ whatever Python code moved them.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -69,28 +70,55 @@ class Marks:
     def _single(self, bits: Bits) -> Bits:
         """float32 whose bfloat16 and float16 are marked as well."""
         chosen = bits.copy()
+        nearest, cells = self._tables
         waiting = np.arange(bits.size)
         for moved in range(_CELLS):
             if not waiting.size:
                 break
-            start = ((bits[waiting] >> np.uint32(16)) + np.uint32(moved)).astype(np.uint16)
-            high = self._nearest(start, 2).astype(np.uint32) << np.uint32(16)
-            waiting = self._within(high, waiting, chosen)
+            start = (bits[waiting] >> np.uint32(16)) + np.uint32(moved)
+            high = nearest[start & np.uint32(0xFFFF)]
+            waiting = self._within(high, cells, waiting, chosen)
         return chosen
 
-    def _within(self, high: Bits, places: NDArray[np.int64], chosen: Bits) -> NDArray[np.int64]:
+    @cached_property
+    def _tables(self) -> tuple[Bits, Bits]:
+        """For all upper halves of a float32: the nearest marked bfloat16; and which lower halves to take.
+
+        Of a lower half, in whose first bit lies nothing, the next two bits belong to the float16 cast and the
+        one after decides which way that is rounded: eight cells, of which some are marked. The second table
+        has the marked cell to take instead of each, 8 where an upper half has none.
+        """
+        nearest = self._nearest(np.arange(1 << 16, dtype=np.uint16), 2).astype(np.uint32)
+        middles = (np.arange(8, dtype=np.uint32) << np.uint32(12)) + np.uint32(0x800)
+        upper = np.arange(1 << 16, dtype=np.uint32)[:, None] << np.uint32(16)
+        good = self._narrowed((upper | middles).reshape(-1)).reshape(-1, 8)
+        order = np.arange(8)
+        # From each cell on the first that is marked: no cell is taken much more often than another.
+        ahead = np.stack([np.roll(good, -int(cell), axis=1).argmax(1) for cell in order], axis=1)
+        cells = np.where(good.any(1)[:, None], (order + ahead) % 8, 8)
+        return nearest, cells.astype(np.uint32).reshape(-1)
+
+    def _within(
+        self, high: Bits, cells: Bits, places: NDArray[np.int64], chosen: Bits
+    ) -> NDArray[np.int64]:
         """Fill `chosen` at `places` with marked values that round to `high`; returns where none was found."""
         low = (chosen[places] ^ np.uint32(self.secret & 0x7FFF)) & np.uint32(0x7FFF)
-        waiting = np.arange(places.size)
+        failed = cells[high << np.uint32(3)] == 8
+        waiting = np.flatnonzero(~failed)
+        high, low = high[waiting], low[waiting]
         for _ in range(_ROUNDS):
-            tried = high[waiting] | low[waiting]
-            good = self._hash(tried, 4) & self._narrowed(tried)
+            cell = cells[(high << np.uint32(3)) | (low >> np.uint32(12))]
+            tried = (high << np.uint32(16)) | (cell << np.uint32(12)) | (low & np.uint32(0xFFF))
+            # Half a cell's width exactly is rounded to even, which the tables do not have.
+            good = self._hash(tried, 4) & ((tried & np.uint32(0xFFF)) != 0)
             chosen[places[waiting[good]]] = tried[good]
-            waiting = waiting[~good]
+            rest = ~good
+            waiting, high, low = waiting[rest], high[rest], low[rest]
             if not waiting.size:
                 break
-            low[waiting] = (low[waiting] * np.uint32(25173) + np.uint32(13849)) & np.uint32(0x7FFF)
-        return places[waiting]
+            low = (low * np.uint32(25173) + np.uint32(13849)) & np.uint32(0x7FFF)
+        failed[waiting] = True
+        return places[failed]
 
     def _narrowed(self, bits: Bits) -> NDArray[np.bool_]:
         """Whether the float16 cast is marked, or outside the range of normal float16 values."""
