@@ -41,10 +41,9 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> lanes.Units 
 @pytest.fixture(scope="session")
 def fork_server() -> Iterator[ForkServer]:
     """Shared by all judges on the virtual device: starting it takes three seconds of processor time."""
-    from kernelagent.tools.judge.problem.context import open_fork_server
-    from kernelagent.tools.judge.problem.devices import open_device
+    from kernelagent.tools.judge.fork_server import open_fork_server
 
-    with open_fork_server(open_device("virtual", "sm_90")) as server:
+    with open_fork_server("virtual") as server:
         yield server
 
 

@@ -44,9 +44,9 @@ from kernelagent.loop.run_setup import (
 )
 from kernelagent.loop.session import Session, no_recall
 from kernelagent.loop.winner import Outcome, Winner
-from kernelagent.models import Model, ModelSettings
+from kernelagent.models import Begun, Model, ModelSettings
 from kernelagent.models.draining import Pausable
-from kernelagent.models.kinds import load_model
+from kernelagent.models.kinds import begin, load_model
 from kernelagent.report.files import write_reports
 from kernelagent.storage.git_history import GitLog
 from kernelagent.storage.inbox import Inbox
@@ -177,14 +177,16 @@ class Run:
 
     def go(self) -> RunResult:
         settings = judge_settings(self.problem, self.config)
-        with self.judges.open(settings, self._remark) as judge:
+        with ExitStack() as outer:
+            begun = self._begin(settings, outer)
+            judge = outer.enter_context(self.judges.open(settings, self._remark))
             if self.state.facts is None:
                 self.log.publish(ProblemDescribed(judge.facts, judge.device, judge.sandbox))
             self._refuse_another_problem(judge)
             times_here = judge.device.kind == "cuda" and self.judges.here
             gpu = gpu_of(self.config.device) if times_here else None
             with ExitStack() as started:
-                models = self._models(judge, gpu, started)
+                models = self._models(judge, gpu, begun, started)
                 quiet = self._quiet(judge, gpu, models)
                 history, why = self.search(judge, quiet, models)
             return self.finish(judge, self._quiet(judge, gpu, ()), history, why)
@@ -197,7 +199,18 @@ class Run:
                 f"new run"
             )
 
-    def _models(self, judge: OpenedJudge, gpu: Gpu | None, started: ExitStack) -> list[Model]:
+    def _begin(self, settings: JudgeSettings, started: ExitStack) -> dict[str, Begun]:
+        """What models need and takes seconds to start, side by side with the judge."""
+        if settings.mode == "train":
+            return {}
+        begun = begin([name for name in self.config.model if name not in self.ready])
+        for one in begun.values():
+            started.callback(one.close)
+        return begun
+
+    def _models(
+        self, judge: OpenedJudge, gpu: Gpu | None, begun: Mapping[str, Begun], started: ExitStack
+    ) -> list[Model]:
         """The models in the order given; started ones are closed even if a later one fails to start."""
         settings = ModelSettings(
             problem=self.problem,
@@ -211,6 +224,7 @@ class Run:
             gpu=gpu,
             folder=self.folder.path,
             publish=self.log.publish,
+            begun=begun,
         )
         models = []
         for name in self.config.model:

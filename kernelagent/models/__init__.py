@@ -5,7 +5,7 @@ Here are the protocol of a model and its records; `kinds` knows which names ther
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, Protocol, runtime_checkable
@@ -176,6 +176,14 @@ def room_in(window: int) -> int:
     return window - min(window // 4, _ROOM_TO_ANSWER)
 
 
+class Begun(Protocol):
+    """What a model needs and takes long to start."""
+
+    def close(self) -> None:
+        """End it; it may be closed already."""
+        ...
+
+
 @dataclass(frozen=True)
 class ModelSettings:
     """What a model may need to be made."""
@@ -194,6 +202,8 @@ class ModelSettings:
     folder: Path = field(default_factory=Path)
     """Where a server that is started here may leave its log."""
     publish: Callable[[Event], None] = lambda _: None
+    begun: Mapping[str, Begun] = field(default_factory=dict)
+    """What was started while the problem was read, by the name of a model."""
 
 
 def names_of(models: Sequence[Model]) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ from typing import Any
 import kernelagent
 from kernelagent.domain.errors import ModelError
 from kernelagent.domain.history import Turn
+from kernelagent.domain.model_options import COMPILER
 from kernelagent.domain.serialization import to_data
 from kernelagent.models import FORWARD_ONLY, Exhausted, Model, ModelQuery, ModelSettings, Reply
 from kernelagent.tools.wire import ChannelClosed, ChannelTimeout, Frame, pair
@@ -28,44 +29,11 @@ _ANSWER_S = 600.0
 _MAX_HEADER = 1 << 28
 
 
-class CompilerModel:
-    """TorchInductor's kernels rewritten as plain Triton, then tuned one hypothesis a turn."""
+class AuthorProcess:
+    """The author, which takes seconds to import the compiler: it may be started before there is a question."""
 
-    name = "compiler"
-
-    def __init__(self, settings: ModelSettings) -> None:
-        """The author starts at the first question; raises nothing."""
-        self._settings = settings
-        self._process: subprocess.Popen[bytes] | None = None
-        self._temporary: tempfile.TemporaryDirectory[str] | None = None
-        self._channel, self._theirs = pair()
-
-    def reply(self, ask: ModelQuery, on_text: Callable[[str], None]) -> Reply | Exhausted:
-        """The next hypothesis as a reply; raises `ModelError` when the module cannot be rewritten."""
-        if self._settings.facts.mode == "train":
-            return Exhausted(FORWARD_ONLY)
-        if self._process is None:
-            self._start()
-        rows = [_row(turn) for turn in ask.history.turns if turn.request.model == self.name]
-        answer = self._ask({"kind": "next", "history": rows})
-        if answer.kind == "exhausted":
-            return Exhausted(str(answer.header["message"]))
-        text = str(answer.header["text"])
-        on_text(text)
-        return Reply(text)
-
-    def close(self) -> None:
-        if self._process is not None:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(self._process.pid, signal.SIGKILL)
-            self._process.wait()
-        if self._temporary is not None:
-            self._temporary.cleanup()
-        self._channel.close()
-        self._theirs.close()
-
-    def _start(self) -> None:
-        fd = self._theirs.socket.fileno()
+    def __init__(self) -> None:
+        self._channel, theirs = pair()
         # Inductor leaves folders in both places, whatever it is told about caches.
         self._temporary = tempfile.TemporaryDirectory(
             prefix="kernelagent-author-", ignore_cleanup_errors=True
@@ -74,6 +42,7 @@ class CompilerModel:
             "TMPDIR": self._temporary.name,
             "TORCHINDUCTOR_CACHE_DIR": f"{self._temporary.name}/inductor",
         }
+        fd = theirs.socket.fileno()
         self._process = subprocess.Popen(
             [sys.executable, "-P", "-c", _BOOT, _ROOT, str(fd)],
             stdin=subprocess.DEVNULL,
@@ -82,23 +51,10 @@ class CompilerModel:
             start_new_session=True,
             env=os.environ | inside,
         )
-        self._theirs.close()
-        self._ask(
-            {
-                "kind": "open",
-                "problem": to_data(self._settings.problem),
-                "target": self._settings.target,
-                "device": self._settings.device,
-                "executed": {
-                    item.name: [list(tensor.shape) for tensor in item.executed]
-                    for item in self._settings.facts.input_sets
-                    if item.executed is not None
-                },
-                "arguments": [list(pair) for pair in self._settings.facts.executed_arguments],
-            }
-        )
+        theirs.close()
 
-    def _ask(self, request: dict[str, Any]) -> Frame:
+    def ask(self, request: dict[str, Any]) -> Frame:
+        """Its answer; raises `ModelError` when it cannot answer or is gone."""
         try:
             self._channel.send(request, timeout=_ANSWER_S)
             answer = self._channel.receive(timeout=_ANSWER_S, max_header=_MAX_HEADER)
@@ -111,6 +67,61 @@ class CompilerModel:
             raise ModelError(str(answer.header["message"]))
         return answer
 
+    def close(self) -> None:
+        """End it, with all it left; it may be closed already."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+        self._temporary.cleanup()
+        self._channel.close()
+
+
+class CompilerModel:
+    """TorchInductor's kernels rewritten as plain Triton, then tuned one hypothesis a turn."""
+
+    name = COMPILER
+
+    def __init__(self, settings: ModelSettings, author: AuthorProcess | None = None) -> None:
+        """`author`: one that was started already, and is the model's from now on; else at the first question."""
+        self._settings = settings
+        self._author = author
+        self._opened = False
+
+    def reply(self, ask: ModelQuery, on_text: Callable[[str], None]) -> Reply | Exhausted:
+        """The next hypothesis as a reply; raises `ModelError` when the module cannot be rewritten."""
+        if self._settings.facts.mode == "train":
+            return Exhausted(FORWARD_ONLY)
+        if self._author is None:
+            self._author = AuthorProcess()
+        if not self._opened:
+            self._author.ask(self._problem())
+            self._opened = True
+        rows = [_row(turn) for turn in ask.history.turns if turn.request.model == self.name]
+        answer = self._author.ask({"kind": "next", "history": rows})
+        if answer.kind == "exhausted":
+            return Exhausted(str(answer.header["message"]))
+        text = str(answer.header["text"])
+        on_text(text)
+        return Reply(text)
+
+    def close(self) -> None:
+        if self._author is not None:
+            self._author.close()
+
+    def _problem(self) -> dict[str, Any]:
+        return {
+            "kind": "open",
+            "problem": to_data(self._settings.problem),
+            "target": self._settings.target,
+            "device": self._settings.device,
+            "executed": {
+                item.name: [list(tensor.shape) for tensor in item.executed]
+                for item in self._settings.facts.input_sets
+                if item.executed is not None
+            },
+            "arguments": [list(pair) for pair in self._settings.facts.executed_arguments],
+        }
+
 
 def _row(turn: Turn) -> dict[str, Any]:
     return {
@@ -122,4 +133,5 @@ def _row(turn: Turn) -> dict[str, Any]:
 
 def make(_: str, settings: ModelSettings) -> Model:
     """`compiler`."""
-    return CompilerModel(settings)
+    begun = settings.begun.get(COMPILER)
+    return CompilerModel(settings, begun if isinstance(begun, AuthorProcess) else None)

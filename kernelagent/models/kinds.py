@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import difflib
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from kernelagent.domain.errors import UsageError
 from kernelagent.domain.model_options import COMPILER
-from kernelagent.models import Model, ModelSettings
+from kernelagent.models import Begun, Model, ModelSettings
 from kernelagent.storage.secrets import MARK
 
 ENTRY_POINTS = "kernelagent.models"
@@ -42,11 +42,18 @@ class ModelKind:
     """Whether it may keep the GPU busy that candidates are timed on, and is told when to wait."""
     reads: bool = False
     """Whether the text behind the colon, up to a comma, names a file or folder that must be there."""
+    begins: str = ""
+    """`package.module:function`: what such a model needs, started while the problem is read."""
 
 
 BUILT_IN = (
     ModelKind(
-        COMPILER, COMPILER, "kernelagent.models.compiler_model:make", "nobody", uses_gpu=True
+        COMPILER,
+        COMPILER,
+        "kernelagent.models.compiler_model:make",
+        "nobody",
+        uses_gpu=True,
+        begins="kernelagent.models.compiler_model:AuthorProcess",
     ),
     ModelKind("replay", "replay:PATH", "kernelagent.models.replay:make", "nobody", reads=True),
     ModelKind("files", "files:DIR", "kernelagent.models.files_model:make", "nobody"),
@@ -62,14 +69,25 @@ def load_model(name: str, settings: ModelSettings) -> Model:
         model = _endpoint(name, settings)
         uses_gpu = _on_this_machine(settings.api_base)
     else:
-        module, _, function = kind.factory.partition(":")
-        factory: Factory = getattr(importlib.import_module(module), function)
+        factory: Factory = _function(kind.factory)
         model, uses_gpu = factory(name.partition(":")[2], settings), kind.uses_gpu
     if settings.gpu is not None and uses_gpu:
         from kernelagent.models.draining import drained
 
         return drained(model, settings.gpu, settings.publish)
     return model
+
+
+def begin(names: Sequence[str]) -> dict[str, Begun]:
+    """Start what models of these names will need; whoever calls it closes it."""
+    kinds = {name: kind_of(name) for name in names}
+    return {name: _function(kind.begins)() for name, kind in kinds.items() if kind and kind.begins}
+
+
+def _function(spelling: str) -> Callable[..., Any]:
+    module, _, name = spelling.partition(":")
+    found: Callable[..., Any] = getattr(importlib.import_module(module), name)
+    return found
 
 
 def kind_of(name: str) -> ModelKind | None:

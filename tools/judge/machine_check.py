@@ -19,7 +19,7 @@ from kernelagent.tools.judge.canary import (
     examine,
     require_kernel,
 )
-from kernelagent.tools.judge.problem.context import open_fork_server
+from kernelagent.tools.judge.fork_server import open_fork_server
 from kernelagent.tools.judge.problem.devices import open_device
 from kernelagent.tools.sandbox.file_access import gpu_nodes
 
@@ -39,7 +39,7 @@ def check(asked: str) -> list[Row]:
     device = open_device(asked, DEFAULT_TARGET)
     on_gpu = device.kind == "cuda"
     with (
-        open_fork_server(device) as fork_server,
+        open_fork_server(device.kind) as fork_server,
         tempfile.TemporaryDirectory(prefix="kernelagent-") as folder,
     ):
         scratch = Path(folder)

@@ -11,16 +11,14 @@ import traceback
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kernelagent.domain.errors import EnvironmentFault, KernelAgentError
 from kernelagent.domain.evaluation import Evaluation, Stage
 from kernelagent.domain.judge_settings import JudgeSettings
 from kernelagent.domain.serialization import from_data, to_data
 from kernelagent.domain.tool_calls import ToolCall
-from kernelagent.tools.judge.judge import Judge
-from kernelagent.tools.judge.problem.context import open_fork_server
-from kernelagent.tools.judge.problem.devices import open_device
+from kernelagent.tools.judge.fork_server import is_surely_virtual, open_fork_server
 from kernelagent.tools.judge.problem.memory_limit import (
     first_to_go,
     is_lack_of_memory,
@@ -31,6 +29,11 @@ from kernelagent.tools.sandbox.spawn import ForkServer
 from kernelagent.tools.sandbox.sweeping import sweep
 from kernelagent.tools.wire import Channel, ChannelClosed, Frame
 
+if TYPE_CHECKING:
+    from kernelagent.tools.judge.judge import Judge
+
+_JUDGE = ("kernelagent.tools.judge.judge", "torch._dynamo")
+"""Seconds to import: it is done while the fork server imports the same."""
 _PR_SET_PDEATHSIG = 1
 _MAX_HEADER = 1 << 28
 
@@ -96,7 +99,10 @@ class _Server:
             settings = from_data(request.header["settings"], JudgeSettings)
             self._limit = memory_limit(settings)
             self._close_judge()
-            self._judge = Judge(settings, self._fork_server_for(settings))
+            fork_server = self._fork_server_for(settings)
+            from kernelagent.tools.judge.judge import Judge
+
+            self._judge = Judge(settings, fork_server)
             return {
                 "kind": "opened",
                 "facts": to_data(self._judge.facts),
@@ -129,14 +135,14 @@ class _Server:
 
     def _fork_server_for(self, settings: JudgeSettings) -> ForkServer | None:
         """None: the judge is to start its own, as on a GPU, whose fork server is made ready for it."""
-        device = open_device(settings.device, settings.target)
-        if device.kind != "virtual":
-            return None
-        if self._fork_server is None:
-            self._fork_server = open_fork_server(
-                device, meanwhile=partial(import_module, "torch._dynamo")
-            )
-        return self._fork_server
+        if self._fork_server is None and is_surely_virtual(settings.device):
+            self._fork_server = open_fork_server("virtual", meanwhile=_import_judge)
+        from kernelagent.tools.judge.problem.devices import open_device
+
+        kind = open_device(settings.device, settings.target).kind
+        if self._fork_server is None and kind == "virtual":
+            self._fork_server = open_fork_server("virtual", meanwhile=_import_judge)
+        return self._fork_server if kind == "virtual" else None
 
     def _close_judge(self) -> None:
         if self._judge is not None:
@@ -145,6 +151,11 @@ class _Server:
 
     def _tell(self, stage: Stage) -> None:
         self._channel.send({"kind": "stage", "stage": to_data(stage)})
+
+
+def _import_judge() -> None:
+    for name in _JUDGE:
+        import_module(name)
 
 
 _OF_WHOLE_MODELS = frozenset({"scan", "capture", "whole"})

@@ -91,12 +91,12 @@ class Marks:
         nearest = self._nearest(np.arange(1 << 16, dtype=np.uint16), 2).astype(np.uint32)
         middles = (np.arange(8, dtype=np.uint32) << np.uint32(12)) + np.uint32(0x800)
         upper = np.arange(1 << 16, dtype=np.uint32)[:, None] << np.uint32(16)
-        marked = self._narrowed((upper | middles).reshape(-1))
-        good = marked.reshape(-1, 8)
+        every: Bits = (upper | middles).reshape(-1)
+        good: Bits = self._narrowed(every).reshape(-1, 8)
         order = np.arange(8)
         # From each cell on the first that is marked: no cell is taken much more often than another.
         ahead = np.stack([np.roll(good, -int(cell), axis=1).argmax(1) for cell in order], axis=1)
-        cells = np.where(good.any(1)[:, None], (order + ahead) % 8, 8)
+        cells = np.where(np.any(good, axis=1, keepdims=True), (order + ahead) % 8, 8)
         return nearest, cells.astype(np.uint32).reshape(-1)
 
     def _within(
@@ -104,7 +104,7 @@ class Marks:
     ) -> NDArray[np.int64]:
         """Fill `chosen` at `places` with marked values that round to `high`; returns where none was found."""
         low = (chosen[places] ^ np.uint32(self.secret & 0x7FFF)) & np.uint32(0x7FFF)
-        failed: NDArray[np.bool_] = np.equal(cells[high << np.uint32(3)], 8)
+        failed: Bits = cells[high << np.uint32(3)] == 8
         waiting = np.flatnonzero(~failed)
         high, low = high[waiting], low[waiting]
         for _ in range(_ROUNDS):
@@ -122,11 +122,11 @@ class Marks:
         left: NDArray[np.int64] = places[failed]
         return left
 
-    def _narrowed(self, bits: Bits) -> NDArray[np.bool_]:
+    def _narrowed(self, bits: Bits) -> Bits:
         """Whether the float16 cast is marked, or outside the range of normal float16 values."""
         with np.errstate(over="ignore"):
             half = bits.view(np.float32).astype(np.float16)
-        plain: NDArray[np.bool_] = ~np.isfinite(half) | (np.abs(half) < 6.2e-5)
+        plain = ~np.isfinite(half) | (np.abs(half) < 6.2e-5)
         return plain | self._hash(half.view(np.uint16), 2)
 
     def marked(self, values: torch.Tensor) -> torch.Tensor:

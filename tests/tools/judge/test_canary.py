@@ -19,8 +19,9 @@ from kernelagent.tools.judge.canary import (
     examine,
     require_kernel,
 )
+from kernelagent.tools.judge.fork_server import open_fork_server
 from kernelagent.tools.judge.machine_check import rows_of
-from kernelagent.tools.judge.problem.context import make_ready, open_fork_server
+from kernelagent.tools.judge.problem.context import make_ready
 from kernelagent.tools.judge.problem.devices import JudgeDevice, gpu_facts, open_device
 from kernelagent.tools.sandbox.spawn import ForkServer
 from kernelagent.tools.virtual.ceilings import ceilings_for
@@ -211,7 +212,7 @@ def test_a_driver_that_wants_a_closed_file_makes_a_run_go_on_without_landlock(
     device = open_device("virtual", "sm_90")
     matrix = examine(ConfinedCanary(warm, device, tmp_path, source=source))
     assert matrix.without == ("landlock",)
-    with open_fork_server(device) as another:
+    with open_fork_server(device.kind) as another:
         another.go_on_without(matrix.without, matrix.refused())
         assert "landlock" not in another.sandbox.summary
         assert another.sandbox.missing["landlock"] == matrix.refused()

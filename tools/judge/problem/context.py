@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib import import_module
@@ -21,6 +21,7 @@ from kernelagent.tools.cuda.helper import compiled_helpers
 from kernelagent.tools.judge.admission.admit import admission_of
 from kernelagent.tools.judge.bounds.headroom import Headroom
 from kernelagent.tools.judge.canary import ConfinedCanary, examine, require_kernel
+from kernelagent.tools.judge.fork_server import open_fork_server
 from kernelagent.tools.judge.problem import describe
 from kernelagent.tools.judge.problem.devices import JudgeDevice, open_device
 from kernelagent.tools.judge.problem.dynamic import Dynamic, dynamic_of
@@ -45,27 +46,7 @@ from kernelagent.tools.sandbox.confinement import require
 from kernelagent.tools.sandbox.spawn import ForkServer
 from kernelagent.tools.virtual.compiling import gpu_target
 
-_OF_EVERY_RUNNER = (
-    # Meta tensors and function modes pull it in. Inside `pretending_cuda` it would take stand-ins for
-    # the real thing, and in a candidate's turn it would look as if the candidate replaced functions.
-    # Never its compile_fx: that asks CUDA for devices, after which no fork can use them.
-    "torch._dynamo",
-    "kernelagent.tools.candidate_runner.main",
-)
-PRELOAD = {
-    "cuda": _OF_EVERY_RUNNER,
-    "virtual": (
-        *_OF_EVERY_RUNNER,
-        "kernelagent.tools.virtual.driver",
-        "kernelagent.tools.virtual.fake_cuda",
-        "kernelagent.tools.virtual.executor",
-        # Triton imports it lazily when it compiles; imported once here instead of in every executor.
-        "triton.compiler.code_generator",
-    ),
-}
-"""What the fork server imports for candidates, by the kind of device."""
 _OF_FORWARDS = (Remark("no_headroom", "no lower bound of the time: there is none for a backward"),)
-_ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 
 
 @dataclass(frozen=True)
@@ -145,7 +126,7 @@ class JudgeContext:
         closes = fork_server is None
         # Both need it before the first stand-in for CUDA's names, and it takes long to import.
         fork_server = fork_server or open_fork_server(
-            device, meanwhile=partial(import_module, "torch._dynamo")
+            device.kind, meanwhile=partial(import_module, "torch._dynamo")
         )
         scratch = tempfile.TemporaryDirectory(prefix="kernelagent-context-")
         try:
@@ -324,17 +305,6 @@ class JudgeContext:
                 shapes = (f"{t.name}: {t.dtype}{list(t.shape)}" for t in item.executed)
                 return ", ".join(shapes)
         return None
-
-
-def open_fork_server(
-    device: JudgeDevice, meanwhile: Callable[[], object] = lambda: None
-) -> ForkServer:
-    """The process that candidates are forked from; the judge itself is held to one thread."""
-    # Judge, runner and executor run one at a time on few cores, so thread pools only cost time.
-    torch.set_num_threads(1)
-    return ForkServer.start(
-        preload=PRELOAD[device.kind], environment=_ONE_THREAD, meanwhile=meanwhile
-    )
 
 
 def make_ready(

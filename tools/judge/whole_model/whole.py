@@ -19,7 +19,8 @@ from kernelagent.domain.evaluation import Case
 from kernelagent.domain.judge_settings import JudgeSettings
 from kernelagent.domain.whole_model import WholeModel
 from kernelagent.tools.candidate_runner import shell
-from kernelagent.tools.judge.problem.context import make_ready, open_fork_server
+from kernelagent.tools.judge.fork_server import open_fork_server
+from kernelagent.tools.judge.problem.context import make_ready
 from kernelagent.tools.judge.verify import compare
 from kernelagent.tools.judge.verify.candidate_process import CandidateProcess
 from kernelagent.tools.judge.verify.limits import Limits
@@ -40,7 +41,7 @@ def verify_whole(
     `ratio`: the submodule's own estimate, eager over candidate, where there is no GPU.
     """
     whole = Whole.open(settings)
-    fork_server = open_fork_server(whole.device)
+    fork_server = open_fork_server(whole.device.kind)
     scratch = Path(tempfile.mkdtemp(prefix="kernelagent-whole-"))
     cases: list[Case] = []
     calls = [0]

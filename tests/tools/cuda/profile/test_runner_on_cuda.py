@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from benchmarks.nothing_driver import build_libcuda
-from kernelagent.tools.judge.problem.context import PRELOAD
+from kernelagent.tools.judge.fork_server import PRELOAD
 from kernelagent.tools.sandbox.confinement import ROOT, Confinement
 from kernelagent.tools.sandbox.spawn import ForkServer
 

@@ -1,0 +1,44 @@
+"""The process that candidates are forked from, started before anything heavy is imported here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kernelagent.tools.sandbox.file_access import gpu_nodes
+from kernelagent.tools.sandbox.spawn import ForkServer
+
+_OF_EVERY_RUNNER = (
+    # Meta tensors and function modes pull it in. Inside `pretending_cuda` it would take stand-ins for
+    # the real thing, and in a candidate's turn it would look as if the candidate replaced functions.
+    # Never its compile_fx: that asks CUDA for devices, after which no fork can use them.
+    "torch._dynamo",
+    "kernelagent.tools.candidate_runner.main",
+)
+PRELOAD = {
+    "cuda": _OF_EVERY_RUNNER,
+    "virtual": (
+        *_OF_EVERY_RUNNER,
+        "kernelagent.tools.virtual.driver",
+        "kernelagent.tools.virtual.fake_cuda",
+        "kernelagent.tools.virtual.executor",
+        # Triton imports it lazily when it compiles; imported once here instead of in every executor.
+        "triton.compiler.code_generator",
+    ),
+}
+"""What the fork server imports for candidates, by the kind of device."""
+_ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+
+
+def open_fork_server(kind: str, meanwhile: Callable[[], object] = lambda: None) -> ForkServer:
+    """For a kind of device; the judge itself is held to one thread. `meanwhile`: done while it imports."""
+    server = ForkServer.start(preload=PRELOAD[kind], environment=_ONE_THREAD, meanwhile=meanwhile)
+    import torch
+
+    # Judge, runner and executor run one at a time on few cores, so thread pools only cost time.
+    torch.set_num_threads(1)
+    return server
+
+
+def is_surely_virtual(device: str) -> bool:
+    """Whether a device as users name it is no GPU, as far as can be told without asking CUDA."""
+    return device == "virtual" or (device == "auto" and not gpu_nodes())
