@@ -103,7 +103,7 @@ MENDS = (
     Mend(
         "5",
         "the fork server does not import `torch._dynamo`",
-        "tools/judge/problem/context.py",
+        "tools/judge/fork_server.py",
         '    "torch._dynamo",\n    "kernelagent.tools.candidate_runner.main",',
         '    "kernelagent.tools.candidate_runner.main",',
         f"{_ON_CUDA}::test_forbidding_torch_replaces_nothing_in_a_candidates_turn",

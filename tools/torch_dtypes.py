@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 
 from kernelagent.tools.dtypes import FLOATS, product_kind
+from kernelagent.tools.float32_precision import convolutions_round, matmul_precision
 
 FLOAT_TYPES = {getattr(torch, row.name): row for row in FLOATS}
 HALVES: tuple[torch.dtype, ...] = tuple(t for t, row in FLOAT_TYPES.items() if row.bits == 16)
@@ -23,9 +24,7 @@ def allowed_product(operation: str, dtype: torch.dtype) -> str:
     """How torch's settings let an operation compute its products: float32 may be rounded to tf32."""
     if dtype == torch.float32:
         rounded = (
-            torch.backends.cudnn.allow_tf32
-            if "convolution" in operation
-            else torch.get_float32_matmul_precision() != "highest"
+            convolutions_round() if "convolution" in operation else matmul_precision() != "highest"
         )
         return "tf32" if rounded else "fp32"
     return product_kind(name_of(dtype))

@@ -166,5 +166,7 @@ class ProblemFacts:
     """Of the floating outputs at the sizes that are executed; empty in records of older versions."""
     matmul_precision: str = ""
     """What torch allows products of float32: `highest`, `high` or `medium`; empty in older records."""
+    convolutions_round: bool = False
+    """Whether it has convolutions of float32 that torch may round to tf32."""
     disclosures: tuple[Remark, ...] = field(default=())
     """What a careful reader should know about the problem itself."""

@@ -12,6 +12,7 @@ The file is a header that says what was verified, the candidate's own text, and 
     attributes       {path of submodule: {attribute, or "class": text}} of the reference (default: none)
     tied             lists of names in the state that stand for one tensor (default: none)
     float32_matmul_precision  torch's, where it was not "highest"
+    float32_convolutions  "tf32" where cuDNN's could be rounded
     state            {name: {dtype, shape, strides}} (default: from the problem's facts)
     constructor      "init" or "from_reference" (default: from the problem's facts)
 

@@ -46,7 +46,7 @@ def blocks_for(envelope: dict[str, Any], candidate: ast.Module) -> frozenset[str
         "live": envelope["constructor"] == "from_reference",
         "attributes": bool(envelope.get("attributes")),
         "tied": bool(envelope.get("tied")),
-        "precision": "float32_matmul_precision" in envelope,
+        "precision": bool({"float32_matmul_precision", "float32_convolutions"} & envelope.keys()),
         "mode": not envelope.get("mode_independent"),
         "literal": any("literal" in leaf for leaf in leaves),
         "names": any(item.get("kwargs") for item in envelope["input_sets"]),

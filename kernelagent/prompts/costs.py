@@ -83,11 +83,14 @@ def _least(estimate: ReferenceEstimate) -> str:
 def tolerance_lines(facts: ProblemFacts) -> list[str]:
     """The errors that are accepted, as numbers, and which precision of products stays within them."""
     lines = [_tolerance(item, facts) for item in facts.tolerances]
+    if facts.convolutions_round:
+        lines.append(_CONVOLUTIONS)
     if _has_fp32_products(facts):
         lines += _PRECISION.get(facts.matmul_precision, [])
     return lines
 
 
+_CONVOLUTIONS = "float32 convolutions may be TF32, as cuDNN's are by default: `tl.dot`'s default does; bf16 is refused"
 _PRECISION = {
     "highest": [
         'float32 products must be as exact as float32: `tl.dot(a, b, input_precision="ieee")` uses no '
@@ -119,7 +122,10 @@ _HALF_ULPS = {"float64": 2.0**-53, "float32": 2.0**-24, "float16": 2.0**-11, "bf
 def _has_fp32_products(facts: ProblemFacts) -> bool:
     counted = [e.least.flops for e in facts.estimates if e.least is not None]
     if counted:
-        return any(_PRODUCTS_OF_FP32 & flops.keys() for flops in counted)
+        # What is counted as tf32 at "highest" are convolutions.
+        exact = facts.convolutions_round and facts.matmul_precision == "highest"
+        kinds = {"fp32"} if exact else _PRODUCTS_OF_FP32
+        return any(kinds & flops.keys() for flops in counted)
     tensors = (*facts.state, *(t for s in facts.input_sets for t in s.tensors))
     return any(tensor.dtype == "float32" for tensor in tensors)
 

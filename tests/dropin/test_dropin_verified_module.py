@@ -250,9 +250,57 @@ def test_a_stricter_matmul_precision_than_the_verified_one_runs_the_original(
         dropin = emitted.optimized(Scaled().eval())
         by_kernel(emitted, dropin)
         torch.set_float32_matmul_precision("highest")
-        with pytest.warns(emitted.OutsideEnvelopeWarning, match="float32_matmul_precision"):
+        with pytest.warns(emitted.OutsideEnvelopeWarning, match="torch's settings of float32"):
             dropin(X)
         torch.set_float32_matmul_precision("medium")
         by_kernel(emitted, dropin)
     finally:
         torch.set_float32_matmul_precision(before)
+
+
+def test_convolutions_that_may_no_longer_be_rounded_run_the_original(tmp_path: Path) -> None:
+    facts = facts_of(Scaled(), "()")
+    emitted = imported(text_for(CANDIDATE, facts, float32_convolutions="tf32"), tmp_path)
+    dropin = emitted.optimized(Scaled().eval())
+    by_kernel(emitted, dropin)
+    try:
+        for off, on in (
+            ("torch.backends.cudnn.allow_tf32 = False", "torch.backends.cudnn.allow_tf32 = True"),
+            (
+                "torch.backends.cudnn.conv.fp32_precision = 'ieee'",
+                "torch.backends.cudnn.conv.fp32_precision = 'tf32'",
+            ),
+        ):
+            exec(off)
+            with pytest.warns(emitted.OutsideEnvelopeWarning, match="torch's settings of float32"):
+                dropin(X)
+            exec(on)
+            by_kernel(emitted, dropin)
+    finally:
+        torch.backends.cudnn.allow_tf32 = True
+
+
+@pytest.mark.parametrize(
+    "envelope", [{"float32_convolutions": "tf32"}, {"float32_matmul_precision": "high"}]
+)
+def test_what_may_be_rounded_is_compared_in_a_compiled_graph_too(
+    tmp_path: Path, envelope: dict[str, str]
+) -> None:
+    emitted = imported(text_for(CANDIDATE, facts_of(Scaled(), "()"), **envelope), tmp_path)
+    dropin = emitted.optimized(Scaled().eval())
+    before = torch.get_float32_matmul_precision()
+    try:
+        torch.set_float32_matmul_precision("high")
+        compiled = torch.compile(dropin, backend="eager", fullgraph=True)
+        compiled(X)
+        by_kernel_so_far = emitted.CALLS[0]
+        assert by_kernel_so_far > 0
+        torch.set_float32_matmul_precision("highest")
+        torch.backends.cudnn.allow_tf32 = False
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", emitted.OutsideEnvelopeWarning)
+            compiled(X)
+        assert emitted.CALLS[0] == by_kernel_so_far
+    finally:
+        torch.set_float32_matmul_precision(before)
+        torch.backends.cudnn.allow_tf32 = True

@@ -57,6 +57,17 @@ def test_tolerance_is_a_number_and_the_precision_says_which_products_pass() -> N
     )
 
 
+def test_convolutions_may_be_rounded_where_torch_says_so_and_other_products_not() -> None:
+    facts = replace(KNOWN, convolutions_round=True)
+    text = task(facts)
+    assert "float32 convolutions may be TF32, as cuDNN's are by default" in text
+    assert "plain tf32, which is `tl.dot`'s default, and bf16 are refused" in text
+    least = replace(ESTIMATE.least, flops={"tf32": 76_100_000_000})
+    alone = task(replace(facts, estimates=(replace(ESTIMATE, least=least),)))
+    assert "float32 convolutions may be TF32" in alone
+    assert "are refused" not in alone
+
+
 def test_peak_rates_strides_and_executed_sizes_are_told() -> None:
     device = replace(
         DEVICE,

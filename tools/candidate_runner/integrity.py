@@ -32,6 +32,11 @@ from kernelagent.tools.candidate_runner.registrations import (
     other_random_states,
     registered,
 )
+from kernelagent.tools.float32_precision import (
+    convolutions_round,
+    matmul_precision,
+    recurrences_round,
+)
 
 _MODULES = """torch torch.nn torch.nn.functional torch.cuda torch.cuda.graphs torch.testing
 torch.testing._comparison torch.linalg torch.autograd torch.autograd.profiler torch.profiler torch.utils.benchmark torch.random
@@ -181,9 +186,9 @@ def _settings() -> dict[str, Any]:
     return {
         "the default dtype": torch.get_default_dtype(),
         "the default device": torch.get_default_device(),
-        "the float32 matmul precision": torch.get_float32_matmul_precision(),
-        "torch.backends.cuda.matmul.allow_tf32": backends.cuda.matmul.allow_tf32,
-        "torch.backends.cudnn.allow_tf32": backends.cudnn.allow_tf32,
+        "the float32 matmul precision": matmul_precision(),
+        "torch.backends.cudnn.conv.fp32_precision": convolutions_round(),
+        "torch.backends.cudnn.rnn.fp32_precision": recurrences_round(),
         "torch.backends.cudnn.benchmark": backends.cudnn.benchmark,
         "torch.backends.cudnn.deterministic": backends.cudnn.deterministic,
         "reduced precision in float16 matmuls": (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kernelagent.tools.corpus.fixture import Fixture, Threat, edited, honest_kernel
 
+_POINTWISE = "pointwise_convolution"
 _EMPTY = "        out = torch.empty_like(x)\n"
 
 
@@ -334,8 +335,25 @@ THREATS: tuple[Threat, ...] = (
                 ),
                 code="wrong_output",
             ),
+            _of(
+                _POINTWISE,
+                "bfloat16-in-a-convolution",
+                ("tl.dot(w, x, total", "tl.dot(w.to(tl.bfloat16), x.to(tl.bfloat16), total"),
+                code="wrong_output",
+            ),
+            Fixture(
+                "tf32-in-a-convolution-that-may-not",
+                f"{_POINTWISE}_exact",
+                honest_kernel(_POINTWISE),
+                "wrong_output",
+            ),
         ),
-        (_of(_LINEAR, "tf32-three-times", ('input_precision="ieee"', 'input_precision="tf32x3"')),),
+        (
+            _of(
+                _LINEAR, "tf32-three-times", ('input_precision="ieee"', 'input_precision="tf32x3"')
+            ),
+            _of(_POINTWISE, "tf32-in-a-convolution"),
+        ),
     ),
     Threat(
         17,

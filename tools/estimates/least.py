@@ -103,11 +103,13 @@ def _bytes(operations: Sequence[Operation]) -> tuple[int, int]:
 
 
 def _rounds(operation: Operation) -> bool:
-    import torch
+    from kernelagent.tools import float32_precision
 
-    if operation.kind in ("convolution", "recurrent"):
-        return bool(torch.backends.cudnn.allow_tf32)
-    return torch.get_float32_matmul_precision() != "highest"
+    if operation.kind == "convolution":
+        return float32_precision.convolutions_round()
+    if operation.kind == "recurrent":
+        return float32_precision.recurrences_round()
+    return float32_precision.matmul_precision() != "highest"
 
 
 def _rate(kind: str, gpu: DeviceCeilings) -> float:

@@ -226,7 +226,7 @@ class _Guard:
             return "default dtype", f"it is {torch.get_default_dtype()}, verified: {_DTYPE}"
         # if precision:
         if not _is_as_precise():
-            return "precision", "float32_matmul_precision asks for more than was verified"
+            return "precision", "torch's settings of float32 ask for more than was verified"
         # end
         if not (self._watch.is_quiet() and self._watch.storage() == self._storage):
             self._look()
@@ -693,14 +693,22 @@ _CHANGING = (list, tuple, dict, set, _functools.partial)
 _NO_SETTINGS = {"torch", "logging", "threading", "_thread", "weakref", "builtins"}
 _OPAQUE, _MOST = "nothing that can be compared", 2000
 # if precision:
-_get_precision = torch.get_float32_matmul_precision
-_PRECISE = ("medium", "high", "highest")
-_verified_as = ENVELOPE_VERIFIED.get("float32_matmul_precision", "highest")
-_PRECISE = _PRECISE[: 1 + _PRECISE.index(_verified_as)]
+_rounding = torch._C._get_fp32_precision_getter
+_PRODUCTS = ENVELOPE_VERIFIED.get("float32_matmul_precision", "highest")
+_CONVOLUTIONS = "float32_convolutions" in ENVELOPE_VERIFIED
 
 
 def _is_as_precise() -> bool:
-    return _get_precision() in _PRECISE
+    if _is_traced():
+        # These names raise where the newer ones were used to set it, and Dynamo knows no others.
+        products = torch.backends.cuda.matmul.allow_tf32
+        convolutions = torch.backends.cudnn.allow_tf32
+    else:
+        products = _rounding("cuda", "matmul") == "tf32"
+        convolutions = _rounding("cuda", "conv") == "tf32"
+    if _PRODUCTS == "medium":
+        products = torch.get_float32_matmul_precision() == "medium"
+    return (products or _PRODUCTS == "highest") and (convolutions or not _CONVOLUTIONS)
 
 
 # end

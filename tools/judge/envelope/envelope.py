@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from kernelagent.tools.float32_precision import matmul_precision
 from kernelagent.tools.judge.envelope.settings import settings_of, tied_in
 from kernelagent.tools.judge.problem.context import JudgeContext
 from kernelagent.tools.judge.problem.describe import literal
@@ -45,8 +46,10 @@ def verified(
     }
     if torch.get_default_dtype() is not torch.float32:
         result["default_dtype"] = name_of(torch.get_default_dtype())
-    if torch.get_float32_matmul_precision() != "highest":
-        result["float32_matmul_precision"] = torch.get_float32_matmul_precision()
+    if matmul_precision() != "highest":
+        result["float32_matmul_precision"] = matmul_precision()
+    if context.facts.convolutions_round:
+        result["float32_convolutions"] = "tf32"
     result["attributes"] = settings_of(context.module_at_full_size)
     if tied := tied_in(context.module_at_full_size):
         result["tied"] = tied

@@ -18,6 +18,7 @@ from kernelagent.domain.judge_settings import DynamicDimension, JudgeSettings, S
 from kernelagent.domain.problem import ProblemFacts, Remark, Tolerance
 from kernelagent.tools.candidate_runner import shell
 from kernelagent.tools.cuda.helper import compiled_helpers
+from kernelagent.tools.float32_precision import matmul_precision
 from kernelagent.tools.judge.admission.admit import admission_of
 from kernelagent.tools.judge.bounds.headroom import Headroom
 from kernelagent.tools.judge.canary import ConfinedCanary, examine, require_kernel
@@ -196,8 +197,8 @@ class JudgeContext:
             tuple(described(source, oracle.module) for source in sources),
             output_at_full_size(at_full_size, sources, device, output),
             mode=settings.mode,
-            precision=f"float32 matmuls at precision {torch.get_float32_matmul_precision()!r}",
-            matmul_precision=torch.get_float32_matmul_precision(),
+            matmul_precision=matmul_precision(),
+            convolutions_round=oracle.rounds_convolutions,
             dynamic=tuple(dict.fromkeys(item.written_out for d in dynamic.values() for item in d)),
             executed_arguments=renamed,
             estimates=() if trains else estimates(at_full_size, sources, device),

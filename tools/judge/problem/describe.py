@@ -44,8 +44,8 @@ def problem_facts(
     output: Any,
     *,
     mode: Mode,
-    precision: str,
     matmul_precision: str,
+    convolutions_round: bool,
     dynamic: tuple[str, ...],
     executed_arguments: tuple[tuple[int, int], ...],
     estimates: tuple[ReferenceEstimate, ...],
@@ -58,6 +58,7 @@ def problem_facts(
     outputs = tensor_facts({"output": output}, kind="output")
     identity = [problem.source, problem.entry_point, mode, [asdict(s) for s in input_sets]]
     identity += [[asdict(fact) for fact in state], list(dynamic)]
+    convolutions = ", convolutions may be rounded to tf32" if convolutions_round else ""
     return ProblemFacts(
         name=problem.name,
         source=problem.source,
@@ -69,8 +70,9 @@ def problem_facts(
         state=state,
         mode=mode,
         sha256=hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest(),
-        precision=precision,
+        precision=f"float32 matmuls at precision {matmul_precision!r}{convolutions}",
         matmul_precision=matmul_precision,
+        convolutions_round=convolutions_round,
         dynamic=dynamic,
         executed_arguments=executed_arguments,
         estimates=estimates,

@@ -104,6 +104,12 @@ class Oracle:
         self._given = _state(self._module)
         self._weights: Mapping[str, torch.Tensor] = self._given
         self._step: TrainingStep | None = None
+        self._lowered = set[str]()
+
+    @property
+    def rounds_convolutions(self) -> bool:
+        """Whether a float32 convolution of a call so far was rounded to tf32, as torch's settings allow."""
+        return bool(self._lowered)
 
     def asking(self, step: TrainingStep) -> Oracle:
         """The same reference and weights, answering with what a training step leaves."""
@@ -180,7 +186,7 @@ class Oracle:
         args, kwargs = _cloned(arguments)
 
         def forward() -> Any:
-            with self._scope(), as_allowed():
+            with self._scope(), self._as_allowed():
                 if asked.another:
                     _call_another(self._module, *_cloned(arguments))
                 return forward_in(as_asked(self._module, asked), args, kwargs, asked)
@@ -281,8 +287,11 @@ class Oracle:
             return answer, {name: state[name].detach().clone() for name in entries}
 
     def _run(self, module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        with self._users_forward(), as_allowed():
+        with self._users_forward(), self._as_allowed():
             return self._called(module, (args, kwargs))
+
+    def _as_allowed(self) -> AbstractContextManager[Any]:
+        return as_allowed(on_convolution=lambda: self._lowered.add("convolution"))
 
     @contextmanager
     def _users_forward(self) -> Iterator[None]:

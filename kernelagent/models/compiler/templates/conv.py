@@ -21,12 +21,14 @@ from kernelagent.models.compiler.templates.layouts import Layouts
 from kernelagent.models.compiler.templates.pricing import (
     EXACT,
     NEARLY,
+    ROUNDED,
     SPLIT,
     Priced,
     offered,
     precisions,
     round_trip_us,
 )
+from kernelagent.tools.float32_precision import convolutions_round
 from kernelagent.tools.virtual.ceilings import DeviceCeilings
 
 KIND = "convolution"
@@ -35,6 +37,7 @@ _ADDRESSED = 1 << 31
 _PRECISION_WORDS = {
     EXACT: "on the fp32 units",
     SPLIT: "as three tf32 products on tensor cores, which keeps fp32's accuracy",
+    ROUNDED: "rounded to tf32, as cuDNN's convolutions may be here",
 }
 
 
@@ -57,8 +60,9 @@ class Convolutions:
 def _site(
     number: int, conv: Convolution, end: Epilogue | None, layouts: Layouts, gpu: DeviceCeilings
 ) -> ConvolutionSite:
-    # The judge holds fp32 convolutions to fp32, also where cuDNN may round their factors.
-    asked = (None,) if conv.depthwise else precisions(conv.x.dtype, "highest")
+    # Depthwise there is nothing to multiply as matrices, and torch's own kernels do not round either.
+    allowed = "high" if convolutions_round() else "highest"
+    asked = (None,) if conv.depthwise else precisions(conv.x.dtype, allowed)
     priced = [item for precision in asked for item in ranked(conv, precision, gpu)]
     usual = min(priced, key=lambda item: item.us)
     first = next(item for item in priced if item.us <= usual.us * NEARLY)

@@ -10,8 +10,6 @@ import ast
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-import torch
-
 from kernelagent.models.compiler.naming import kernel_name, label, unique
 from kernelagent.models.compiler.templates import Context, Namer, Printed, Site
 from kernelagent.models.compiler.templates.epilogue import Epilogue, epilogue_of
@@ -30,6 +28,7 @@ from kernelagent.models.compiler.templates.pricing import (
 )
 from kernelagent.models.compiler.templates.products import Operand, Product, products
 from kernelagent.models.compiler.templates.tile_source import Source, Stride, parts_source
+from kernelagent.tools.float32_precision import matmul_precision
 from kernelagent.tools.virtual.ceilings import DeviceCeilings
 
 KIND = "product"
@@ -65,7 +64,7 @@ def _site(
     layouts: Layouts,
     gpu: DeviceCeilings,
 ) -> ProductSite:
-    asked = torch.get_float32_matmul_precision()
+    asked = matmul_precision()
     held = None if end is None else end.held
     priced = [
         item

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -64,14 +64,27 @@ def sites(module: nn.Module, *args: torch.Tensor) -> list[Site]:
     return sites_of(Context(captured, program, (sizes, sizes), ceilings_for("sm_90"), "it"))
 
 
+@pytest.fixture(autouse=True)
+def exactly() -> Iterator[None]:
+    """Nothing is rounded, so that the answers can be compared; a test may allow it."""
+    torch.backends.cudnn.allow_tf32 = False
+    yield
+    torch.backends.cudnn.allow_tf32 = True
+
+
 def agrees(
-    interpreter: BatchedInterpreter, folder: Path, module: nn.Module, x: torch.Tensor, source: str
+    interpreter: BatchedInterpreter,
+    folder: Path,
+    module: nn.Module,
+    x: torch.Tensor,
+    source: str,
+    within: float = 1e-4,
 ) -> None:
     """What is written answers as the module does, to the last digits of its type."""
     with torch.no_grad():
         expected = module(x)
     got = answer(interpreter, source, folder, module, x)
-    loose = 1e-2 if x.dtype != torch.float32 else 1e-4
+    loose = 1e-2 if x.dtype != torch.float32 else within
     torch.testing.assert_close(got, expected, rtol=loose, atol=loose)
 
 
@@ -233,13 +246,27 @@ def test_half_precision_is_added_up_in_float32(
     agrees(interpreter, tmp_path, module, x, source)
 
 
-def test_fp32_is_kept_where_cudnn_may_round_because_the_judge_holds_it_to_fp32() -> None:
-    assert torch.backends.cudnn.allow_tf32
+@pytest.mark.parametrize(
+    ("may_round", "first", "all_of"),
+    [(True, "tf32", {"tf32", "tf32x3", "ieee"}), (False, "tf32x3", {"tf32x3", "ieee"})],
+)
+def test_factors_are_rounded_only_where_cudnn_may(
+    may_round: bool, first: str, all_of: set[str]
+) -> None:
+    torch.backends.cudnn.allow_tf32 = may_round
     module, x = made("bias and relu")
-    first = written(module, x)
-    assert 'input_precision="tf32x3"' in first.source
-    offered = {item.config.precision for item in first.alternatives["conv2d_relu"]}
-    assert offered <= {"tf32x3", "ieee"}
+    made_of = written(module, x)
+    assert f'input_precision="{first}"' in made_of.source
+    offered = {item.config.precision for item in made_of.alternatives["conv2d_relu"]}
+    assert offered <= all_of
+
+
+def test_rounded_factors_stay_as_near_as_tf32_is(
+    interpreter: BatchedInterpreter, tmp_path: Path
+) -> None:
+    torch.backends.cudnn.allow_tf32 = True
+    module, x = made("bias and relu")
+    agrees(interpreter, tmp_path, module, x, written(module, x).source, within=2e-3)
 
 
 def test_depthwise_has_nothing_to_multiply_as_matrices() -> None:
