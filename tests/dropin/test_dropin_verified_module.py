@@ -263,6 +263,7 @@ def test_convolutions_that_may_no_longer_be_rounded_run_the_original(tmp_path: P
     emitted = imported(text_for(CANDIDATE, facts, float32_convolutions="tf32"), tmp_path)
     dropin = emitted.optimized(Scaled().eval())
     by_kernel(emitted, dropin)
+    seen: list[str] = []
     try:
         for off, on in (
             ("torch.backends.cudnn.allow_tf32 = False", "torch.backends.cudnn.allow_tf32 = True"),
@@ -272,12 +273,18 @@ def test_convolutions_that_may_no_longer_be_rounded_run_the_original(tmp_path: P
             ),
         ):
             exec(off)
-            with pytest.warns(emitted.OutsideEnvelopeWarning, match="torch's settings of float32"):
+            before = emitted.CALLS[0]
+            with warnings.catch_warnings(record=True) as said:
+                warnings.simplefilter("always")
                 dropin(X)
+            assert emitted.CALLS[0] == before
+            seen += [str(item.message) for item in said]
             exec(on)
             by_kernel(emitted, dropin)
     finally:
         torch.backends.cudnn.allow_tf32 = True
+    (message,) = seen
+    assert "torch's settings of float32 ask for more than was verified" in message
 
 
 @pytest.mark.parametrize(

@@ -714,7 +714,7 @@ def _is_as_precise() -> bool:
 # end
 _NESTS = (list, tuple, dict, _functools.partial)
 _DTYPE = getattr(torch, ENVELOPE_VERIFIED.get("default_dtype", "float32"))
-_INTERNAL = frozenset({*vars(torch.nn.Module())})
+_INTERNAL = frozenset({*vars(torch.nn.Module()), "_is_torch_compile"})  # torch.compile's own
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 # if draws:
 _FILLING = ("normal_", "uniform_", "fill_", "zero_", "bernoulli_", "erfinv_", "copy_")

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 _DEEPEST = 4
-_OF_EVERY_MODULE = frozenset(vars(torch.nn.Module()))
+_OF_EVERY_MODULE = frozenset({*vars(torch.nn.Module()), "_is_torch_compile"})
 _PLAIN = (bool, int, float, str, bytes, complex, torch.dtype)
 
 
