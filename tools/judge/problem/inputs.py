@@ -34,7 +34,8 @@ INTERPRETED_BYTES = 4 << 20
 INTERPRETED_FLOPS = 1 << 30
 _SLICED_BYTES = 256 << 20
 """Of inputs that are drawn whole and then cut, because nothing else makes them smaller."""
-_FEWEST_ROWS = 4
+_FEWEST_ROWS, _FEWEST_LONG_ROWS = 4, 2
+"""Of the leading dimension, and where so few are more than a second's work already."""
 Scope = Callable[[], AbstractContextManager[Any]]
 InputSets = Mapping[str, Arguments]
 
@@ -202,7 +203,8 @@ def _needed_shrink(
             f"smaller inputs with --inputs FUNCTION, or use a machine with a GPU and --device cuda"
         )
     fewer = int(leading / factor)
-    now = max(_FEWEST_ROWS, fewer // 16 * 16 if fewer >= 32 else fewer)
+    fewest = _FEWEST_ROWS if fewer >= _FEWEST_ROWS else _FEWEST_LONG_ROWS
+    now = max(fewest, fewer // 16 * 16 if fewer >= 32 else fewer)
     return Shrunk(leading, now) if now < leading else None
 
 
