@@ -28,6 +28,8 @@ _FIRST_RESERVED = 1 << 56
 """Above every address a process can have."""
 _STEPS_PER_CACHE = 16
 """Operands streamed concurrently alternate at least this many times per cache capacity."""
+_SETTLED_AFTER = 3
+"""Caches full of what is streamed after which every further part moves the same."""
 _FULL = (1 << SECTORS_PER_PIECE) - 1
 
 
@@ -288,20 +290,30 @@ class Stretch:
 def stream(cache: L2Cache, stretches: Sequence[Stretch]) -> list[int]:
     """Move all stretches through the cache side by side; the DRAM bytes of each.
 
-    One after the other, the last of several large operands would always look resident.
+    One after the other, the last of several large operands would always look resident. Of what is many times
+    the cache only the beginning and the end are looked at: in between each part moves what the one before did.
     """
     pieces = [_pieces(s) for s in stretches]
     step = max(1, cache.capacity_bytes // PIECE_BYTES // _STEPS_PER_CACHE)
     turns = -(-max((p.size for p in pieces), default=0) // step)
     moved = [0] * len(stretches)
+    settled = _SETTLED_AFTER * _STEPS_PER_CACHE
     for turn in range(turns):
+        if settled < turn < turns - settled:
+            continue
         for at, stretch in enumerate(stretches):
             size = pieces[at].size
             now = pieces[at][size * turn // turns : size * (turn + 1) // turns]
             if now.size:
                 masks = _masks(stretch, now, size)
                 new = cache.touch(cache.space.slots_of(now), masks, write=stretch.write)
-                moved[at] += SECTOR_BYTES * count_sectors(new)
+                alike = 1.0
+                if turn == settled and turns > 2 * settled:
+                    # This part stands for those that follow and are left out.
+                    alike += (
+                        size * (turns - settled) // turns - size * (turn + 1) // turns
+                    ) / now.size
+                moved[at] += round(SECTOR_BYTES * count_sectors(new) * alike)
     # A sector at each end may be shared with a neighbour.
     return [min(got, _in_sectors(s.moved_bytes)) for got, s in zip(moved, stretches, strict=True)]
 

@@ -146,3 +146,21 @@ def test_a_stretch_touches_exactly_the_sectors_it_lies_in(offset: int, size: int
     assert stream(cache, [Stretch(base + offset, size, size, write=False)]) == [size]
     assert stream(cache, [Stretch(base + offset, size, size, write=False)]) == [0]
     assert stream(cache, [Stretch(base, 1 << 15, 1 << 15, write=False)]) == [(1 << 15) - size]
+
+
+@pytest.mark.parametrize("times", [2, 40, 97.3])
+@pytest.mark.parametrize("in_place", [False, True])
+def test_what_is_many_times_the_cache_moves_once_and_leaves_its_end(
+    times: float, in_place: bool
+) -> None:
+    capacity = 1 << 20
+    cache = L2Cache(AddressSpace(), capacity)
+    size = int(times * capacity) // 4096 * 4096
+    start = 0 if in_place else 1 << 40
+    read, write = Stretch(0, size, size, False), Stretch(start, size, size, True)
+    assert stream(cache, [read, write]) == [size, size]
+    # What was moved last is there still, what was moved first is not.
+    last = Stretch(size - capacity // 4, capacity // 4, capacity // 4, False)
+    first = Stretch(0, capacity // 4, capacity // 4, False)
+    assert stream(cache, [last]) == [0]
+    assert stream(cache, [first]) == [capacity // 4]
