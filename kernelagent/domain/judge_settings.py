@@ -79,7 +79,12 @@ class JudgeOptions:
     ] = None
     """Of all processes of the judge together, as `bytes_of` reads it."""
     judging_seconds: Annotated[
-        float, Option("How long judging one candidate may take on `virtual`.", LIMITS, least=1)
+        float,
+        Option(
+            "How long judging one candidate may take on `virtual`; the winner, judged again, twice as long.",
+            LIMITS,
+            least=1,
+        ),
     ] = 120.0
     """The interpreter of `virtual` is slow."""
 

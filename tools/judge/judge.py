@@ -53,7 +53,7 @@ from kernelagent.tools.judge.timing.blocks import Running
 from kernelagent.tools.judge.verify.beyond import Fixed, beyond
 from kernelagent.tools.judge.verify.candidate_process import CandidateProcess
 from kernelagent.tools.judge.verify.findings import Findings
-from kernelagent.tools.judge.verify.limits import Deadline, limits_for
+from kernelagent.tools.judge.verify.limits import Deadline, Limits, limits_for
 from kernelagent.tools.judge.verify.rejection import Rejected, beyond_means, of_smaller_sizes
 from kernelagent.tools.judge.verify.verify import Verifier
 from kernelagent.tools.judge.workbench.answering import Workbench
@@ -230,8 +230,9 @@ class Judge:
             _parse(source)
         scratch = self._fresh_scratch()
         virtual = self.device.kind == "virtual"
-        deadline = Deadline(self.limits.judging_s) if virtual else None
-        start = partial(self._start, source, scratch, deadline)
+        limits = self.limits.of_the_last_judging if purpose == "certificate" else self.limits
+        deadline = Deadline(limits.judging_s) if virtual else None
+        start = partial(self._start, source, scratch, deadline, limits)
         try:
             with stages.step("start", overhead=True):
                 process = start()
@@ -261,7 +262,11 @@ class Judge:
         return max(1, self._certified)
 
     def _start(
-        self, source: str, scratch: Path, deadline: Deadline | None = None
+        self,
+        source: str,
+        scratch: Path,
+        deadline: Deadline | None = None,
+        limits: Limits | None = None,
     ) -> CandidateProcess:
         """Start a process of the candidate; nothing it can see tells it which check it runs in."""
         return CandidateProcess(
@@ -270,7 +275,7 @@ class Judge:
             device=self.device.kind,
             target=self.device.target,
             scratch=scratch / secrets.token_hex(8),
-            limits=self.limits,
+            limits=limits or self.limits,
             sandboxed=self._settings.sandbox != "off",
             torch_device=self.context.judge_device.torch_device,
             may_compile=self._settings.policy == "any",

@@ -39,6 +39,16 @@ class Limits:
     processes: int = 256
     answer_bytes: int = 1 << 34
 
+    @property
+    def of_the_last_judging(self) -> Limits:
+        """Of a winner judged again, which makes nearly twice the calls; what a process can read stays the same."""
+        return replace(
+            self,
+            judging_s=2 * self.judging_s,
+            launch_s=2 * self.launch_s,
+            call_s=2 * self.call_s,
+        )
+
 
 _LEAST_MEMORY = 1 << 30
 
