@@ -94,24 +94,26 @@ class JudgeContext:
 
     def smaller(self) -> JudgeContext | None:
         """The same problem at sizes that are executed sooner; None where there are none."""
-        if self.device.kind != "virtual" or self.level + 1 >= LEVELS:
+        if self.device.kind != "virtual":
             return None
-        try:
-            made = self._opened(
-                self.settings,
-                self.judge_device,
-                self.fork_server,
-                self.of_the_machine,
-                folder=self.folder,
-                scratch=self.scratch,
-                level=self.level + 1,
-            )
-        except KernelAgentError:
-            return None
-        executed = [item.executed for item in made.facts.input_sets]
-        if executed == [item.executed for item in self.facts.input_sets]:
-            return None
-        return made
+        executed = [item.executed for item in self.facts.input_sets]
+        # What had to be made small for other reasons may be as small as the next level would have it.
+        for level in range(self.level + 1, LEVELS):
+            try:
+                made = self._opened(
+                    self.settings,
+                    self.judge_device,
+                    self.fork_server,
+                    self.of_the_machine,
+                    folder=self.folder,
+                    scratch=self.scratch,
+                    level=level,
+                )
+            except KernelAgentError:
+                return None
+            if executed != [item.executed for item in made.facts.input_sets]:
+                return made
+        return None
 
     @classmethod
     def open(cls, settings: JudgeSettings, fork_server: ForkServer | None = None) -> JudgeContext:
