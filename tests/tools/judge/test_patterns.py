@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import pytest
 import torch
 from hypothesis import given
@@ -78,8 +80,9 @@ def test_among_the_masks_are_a_causal_one_one_that_is_open_one_that_is_closed_an
 
 @pytest.mark.parametrize("kind", ["row_patterns", "structures"])
 def test_a_number_without_a_dimension_has_patterns_as_well(kind):
-    def twice(tensors):
-        return tensors["x"] * 2
+    def twice(tensors, steps=contextlib.nullcontext()):  # noqa: B008 - it can be entered again
+        with steps:
+            return tensors["x"] * 2
 
     tensors = {"x": torch.tensor(1.5)}
     made = [
