@@ -80,8 +80,8 @@ def load_model(name: str, settings: ModelSettings) -> Model:
 
 def begin(names: Sequence[str]) -> dict[str, Begun]:
     """Start what models of these names will need; whoever calls it closes it."""
-    kinds = {name: kind_of(name) for name in names}
-    return {name: _function(kind.begins)() for name, kind in kinds.items() if kind and kind.begins}
+    begins = {kind.name: kind.begins for kind in BUILT_IN if kind.begins}
+    return {name: _function(begins[name])() for name in names if name in begins}
 
 
 def _function(spelling: str) -> Callable[..., Any]:

@@ -39,6 +39,9 @@ def open_fork_server(kind: str, meanwhile: Callable[[], object] = lambda: None) 
     return server
 
 
-def is_surely_virtual(device: str) -> bool:
-    """Whether a device as users name it is no GPU, as far as can be told without asking CUDA."""
+def is_likely_virtual(device: str) -> bool:
+    """Whether a device as users name it is no GPU, as far as can be told without asking CUDA.
+
+    Wrong where a GPU has no node of its own, as under WSL.
+    """
     return device == "virtual" or (device == "auto" and not gpu_nodes())

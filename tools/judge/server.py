@@ -18,7 +18,7 @@ from kernelagent.domain.evaluation import Evaluation, Stage
 from kernelagent.domain.judge_settings import JudgeSettings
 from kernelagent.domain.serialization import from_data, to_data
 from kernelagent.domain.tool_calls import ToolCall
-from kernelagent.tools.judge.fork_server import is_surely_virtual, open_fork_server
+from kernelagent.tools.judge.fork_server import is_likely_virtual, open_fork_server
 from kernelagent.tools.judge.problem.memory_limit import (
     first_to_go,
     is_lack_of_memory,
@@ -135,14 +135,13 @@ class _Server:
 
     def _fork_server_for(self, settings: JudgeSettings) -> ForkServer | None:
         """None: the judge is to start its own, as on a GPU, whose fork server is made ready for it."""
-        if self._fork_server is None and is_surely_virtual(settings.device):
+        # Which device it is can only be asked of torch, which takes seconds to import.
+        if self._fork_server is None and is_likely_virtual(settings.device):
             self._fork_server = open_fork_server("virtual", meanwhile=_import_judge)
         from kernelagent.tools.judge.problem.devices import open_device
 
-        kind = open_device(settings.device, settings.target).kind
-        if self._fork_server is None and kind == "virtual":
-            self._fork_server = open_fork_server("virtual", meanwhile=_import_judge)
-        return self._fork_server if kind == "virtual" else None
+        is_virtual = open_device(settings.device, settings.target).kind == "virtual"
+        return self._fork_server if is_virtual else None
 
     def _close_judge(self) -> None:
         if self._judge is not None:

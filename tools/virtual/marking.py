@@ -10,7 +10,6 @@ whatever Python code moved them.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -21,6 +20,7 @@ from kernelagent.tools.torch_dtypes import HALVES
 
 _ROUNDS, _CELLS = 40, 32
 _STEPS = [sign * step for step in range(1, 13) for sign in (1, -1)]
+_NO_CELL = 8
 _FEW = 16
 FOREIGN_SHARE = 0.2
 """Above this share of unmarked elements among those that changed, data is not a copy; arithmetic leaves half and more."""
@@ -70,57 +70,54 @@ class Marks:
     def _single(self, bits: Bits) -> Bits:
         """float32 whose bfloat16 and float16 are marked as well."""
         chosen = bits.copy()
-        nearest, cells = self._tables
         waiting = np.arange(bits.size)
         for moved in range(_CELLS):
             if not waiting.size:
                 break
-            start = (bits[waiting] >> np.uint32(16)) + np.uint32(moved)
-            high = nearest[start & np.uint32(0xFFFF)]
-            waiting = self._within(high, cells, waiting, chosen)
+            start = ((bits[waiting] >> np.uint32(16)) + np.uint32(moved)).astype(np.uint16)
+            # Few upper halves occur, however many values there are: each is looked at once.
+            different, which = np.unique(start, return_inverse=True)
+            high = self._nearest(different, 2).astype(np.uint32) << np.uint32(16)
+            waiting = self._within(high, which, waiting, chosen)
         return chosen
 
-    @cached_property
-    def _tables(self) -> tuple[Bits, Bits]:
-        """For all upper halves of a float32: the nearest marked bfloat16; and which lower halves to take.
-
-        Of a lower half, in whose first bit lies nothing, the next two bits belong to the float16 cast and the
-        one after decides which way that is rounded: eight cells, of which some are marked. The second table
-        has the marked cell to take instead of each, 8 where an upper half has none.
-        """
-        nearest = self._nearest(np.arange(1 << 16, dtype=np.uint16), 2).astype(np.uint32)
-        middles = (np.arange(8, dtype=np.uint32) << np.uint32(12)) + np.uint32(0x800)
-        upper = np.arange(1 << 16, dtype=np.uint32)[:, None] << np.uint32(16)
-        every: Bits = (upper | middles).reshape(-1)
-        good: Bits = self._narrowed(every).reshape(-1, 8)
-        order = np.arange(8)
-        # From each cell on the first that is marked: no cell is taken much more often than another.
-        ahead = np.stack([np.roll(good, -int(cell), axis=1).argmax(1) for cell in order], axis=1)
-        cells = np.where(np.any(good, axis=1, keepdims=True), (order + ahead) % 8, 8)
-        return nearest, cells.astype(np.uint32).reshape(-1)
-
     def _within(
-        self, high: Bits, cells: Bits, places: NDArray[np.int64], chosen: Bits
+        self, high: Bits, which: Bits, places: NDArray[np.int64], chosen: Bits
     ) -> NDArray[np.int64]:
-        """Fill `chosen` at `places` with marked values that round to `high`; returns where none was found."""
+        """Fill `chosen` at `places` with marked values that round to `high[which]`; returns where none was found."""
+        cells = self._cells(high)
         low = (chosen[places] ^ np.uint32(self.secret & 0x7FFF)) & np.uint32(0x7FFF)
-        failed: Bits = cells[high << np.uint32(3)] == 8
+        failed: Bits = cells[which, 0] == _NO_CELL
         waiting = np.flatnonzero(~failed)
-        high, low = high[waiting], low[waiting]
+        which, low = which[waiting], low[waiting]
         for _ in range(_ROUNDS):
-            cell = cells[(high << np.uint32(3)) | (low >> np.uint32(12))]
-            tried = (high << np.uint32(16)) | (cell << np.uint32(12)) | (low & np.uint32(0xFFF))
-            # Half a cell's width exactly is rounded to even, which the tables do not have.
+            cell = cells[which, low >> np.uint32(12)]
+            tried = high[which] | (cell << np.uint32(12)) | (low & np.uint32(0xFFF))
+            # Half a cell's width exactly is rounded to even, which the cells do not have.
             good = self._hash(tried, 4) & ((tried & np.uint32(0xFFF)) != 0)
             chosen[places[waiting[good]]] = tried[good]
             rest = ~good
-            waiting, high, low = waiting[rest], high[rest], low[rest]
+            waiting, which, low = waiting[rest], which[rest], low[rest]
             if not waiting.size:
                 break
             low = (low * np.uint32(25173) + np.uint32(13849)) & np.uint32(0x7FFF)
         failed[waiting] = True
         left: NDArray[np.int64] = places[failed]
         return left
+
+    def _cells(self, high: Bits) -> Bits:
+        """For each upper half of a float32, which cell of the lower half to take instead of each of the eight.
+
+        The first bit of a lower half is zero, the next two belong to the float16 cast, and the one after decides
+        which way that is rounded: eight cells, of which some are marked. `_NO_CELL` where none is.
+        """
+        middles = (np.arange(8, dtype=np.uint32) << np.uint32(12)) + np.uint32(0x800)
+        good: Bits = self._narrowed((high[:, None] | middles).reshape(-1)).reshape(-1, 8)
+        order = np.arange(8)
+        # From each cell on the first that is marked: no cell is taken much more often than another.
+        ahead = np.stack([np.roll(good, -int(cell), axis=1).argmax(1) for cell in order], axis=1)
+        found = np.any(good, axis=1, keepdims=True)
+        return np.where(found, (order + ahead) % 8, _NO_CELL).astype(np.uint32)
 
     def _narrowed(self, bits: Bits) -> Bits:
         """Whether the float16 cast is marked, or outside the range of normal float16 values."""

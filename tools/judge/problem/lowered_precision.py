@@ -49,15 +49,19 @@ def as_allowed(on_convolution: Callable[[], object] = lambda: None) -> AbstractC
     precision, convolutions = matmul_precision(), convolutions_round()
     if (precision == "highest" and not convolutions) or torch.cuda._initialized:
         return nullcontext()
-    return _Lowered(precision, on_convolution if convolutions else None)
+    return _Lowered(precision, convolutions, on_convolution)
 
 
 class _Lowered(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __init__(
-        self, precision: MatmulPrecision, on_convolution: Callable[[], object] | None
+        self,
+        precision: MatmulPrecision,
+        convolutions: bool,
+        on_convolution: Callable[[], object],
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._rounded = {"highest": None, "high": _to_tf32, "medium": _to_bf16}[precision]
+        self._convolutions = convolutions
         self._on_convolution = on_convolution
 
     def __torch_dispatch__(
@@ -71,7 +75,7 @@ class _Lowered(TorchDispatchMode):  # type: ignore[no-untyped-call]
         places, rounded = self._of(name, args)
         if rounded is None or not _is_float32(next(iter(args), None)):
             return func(*args, **(kwargs or {}))
-        if name in _CONVOLVED and self._on_convolution is not None:
+        if name in _CONVOLVED:
             self._on_convolution()
         args = tuple(rounded(value) if at in places else value for at, value in enumerate(args))
         return func(*args, **(kwargs or {}))
@@ -80,7 +84,7 @@ class _Lowered(TorchDispatchMode):  # type: ignore[no-untyped-call]
         """Places of the factors, and how they are rounded; None: not at all."""
         if name in _FACTORS:
             return _FACTORS[name], self._rounded
-        if name in _CONVOLVED and self._on_convolution and not _is_depthwise(name, args):
+        if name in _CONVOLVED and self._convolutions and not _is_depthwise(name, args):
             return _CONVOLVED[name], _to_tf32
         return (), None
 

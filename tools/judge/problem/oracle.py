@@ -104,6 +104,7 @@ class Oracle:
         self._given = _state(self._module)
         self._weights: Mapping[str, torch.Tensor] = self._given
         self._step: TrainingStep | None = None
+        # A set, which the copies that `asking` makes share.
         self._lowered = set[str]()
 
     @property

@@ -85,15 +85,14 @@ class RoundedSteps(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def _move(self, tensor: torch.Tensor, further: torch.Tensor | None = None) -> None:
         """Each element by a unit of its size, or of its size and `further`."""
         if further is not None:
-            signs = torch.empty(tensor.shape, dtype=torch.float64, device=self._generator.device)
-            signs.bernoulli_(0.5, generator=self._generator).mul_(2).sub_(1)
-            tensor.add_(further.nan_to_num(0.0, 0.0, 0.0).mul_(_UNIT) * signs.to(tensor.device))
+            signs = self._signs(tensor.shape).to(tensor.device)
+            tensor.add_(further.nan_to_num(0.0, 0.0, 0.0).mul_(_UNIT) * signs)
         # Infinity times a factor is itself, and so is zero: masks and exact zeros stay.
         if tensor.numel() <= _PERIOD:
-            tensor.mul_(self._drawn(tensor.shape).to(tensor.device))
+            tensor.mul_(self._factors(tensor.shape).to(tensor.device))
             return
         if self._pattern is None:
-            self._pattern = self._drawn((_PERIOD,)).to(tensor.device)
+            self._pattern = self._factors((_PERIOD,)).to(tensor.device)
         start = torch.randint(_PERIOD, (), generator=self._generator, device=self._generator.device)
         pattern = self._pattern.roll(-int(start))
         if not tensor.is_contiguous():
@@ -104,10 +103,13 @@ class RoundedSteps(TorchDispatchMode):  # type: ignore[no-untyped-call]
         for piece in torch.split(tensor.view(-1), _PERIOD):
             piece.mul_(pattern[: piece.numel()])
 
-    def _drawn(self, shape: Sequence[int]) -> torch.Tensor:
-        """One unit up or down, as factors."""
-        factors = torch.empty(shape, dtype=torch.float64, device=self._generator.device)
-        return factors.bernoulli_(0.5, generator=self._generator).mul_(2 * _UNIT).add_(1 - _UNIT)
+    def _factors(self, shape: Sequence[int]) -> torch.Tensor:
+        """One unit up or down."""
+        return self._signs(shape).mul_(_UNIT).add_(1)
+
+    def _signs(self, shape: Sequence[int]) -> torch.Tensor:
+        signs = torch.empty(shape, dtype=torch.float64, device=self._generator.device)
+        return signs.bernoulli_(0.5, generator=self._generator).mul_(2).sub_(1)
 
 
 def _size(value: Any) -> Any:
