@@ -109,6 +109,15 @@ def test_spatial_sizes_of_a_volume_give_way_where_rows_do_not_suffice(tmp_path: 
     assert x.numel() < 16 * 3 * 128**3 // 16
 
 
+def test_in_a_wide_volume_sizes_go_below_those_that_do_elsewhere(tmp_path: Path) -> None:
+    wide = VOLUME.replace("rand(16, 3, 128, 128, 128)", "rand(16, 64, 64, 64, 64)")
+    wide = wide.replace("Conv3d(3", "Conv3d(64")
+    result = planned(tmp_path, wide)
+    (x,), _ = result.sources[0].draw(0)
+    assert min(x.shape[1:]) == 16
+    assert x.shape[0] >= 2
+
+
 def test_a_higher_level_is_never_larger(tmp_path: Path) -> None:
     first, second = (planned(tmp_path, WIDE, level=level) for level in (0, 2))
     assert second.need.total <= first.need.total

@@ -30,18 +30,19 @@ from kernelagent.tools.judge.problem.smaller_sizes import (
 )
 from kernelagent.tools.tensors import tensors_of
 
-_MOST_WORK = (24.0, 2.0, 0.25)
+_MOST_WORK = (3.0, 2.0, 0.25)
 """Work of one forward by level, in units of what is executed in about a second.
 
 The first is the limit of an ordinary run; the smaller ones are for candidates for which the
 interpreter ran out of time.
 """
 LEVELS = len(_MOST_WORK)
-_WEIGHTS_BYTES = 16 << 20
+_WEIGHTS_BYTES = 22 << 20
 """Bytes of weights that are drawn, converted to float64 and read by a tiled product in about a second."""
 _TRIED_WITH_CONTENTS = 256 << 20
 """Of inputs and weights that are made at once to try a forward that meta tensors cannot run."""
-_SMALLEST = 32
+_SMALLEST = (32, 16)
+"""What no size goes below; the second where the first does not suffice, as in a batch of volumes."""
 _STEPS = 8
 _GB = 1e9
 
@@ -208,12 +209,21 @@ class _Planner:
         """Inner sizes made smaller one after another, each time where it helps most."""
         if self.problem.construct is None:
             return best
-        values = _values(full, self.problem.init_args())
-        inner: dict[int, int] = {}
-        arguments: dict[int, int] = {}
+        for smallest in _SMALLEST:
+            best = self._reduced(best, full, smallest)
+            if best is not None and self.fits(best):
+                break
+        return best
+
+    def _reduced(
+        self, best: _Choice | None, full: Mapping[str, Arguments], smallest: int
+    ) -> _Choice | None:
+        inner = dict(best.inner) if best is not None else {}
+        arguments = dict(best.arguments) if best is not None else {}
+        values = _values(full, self.problem.init_args(), smallest)
         for _ in range(_STEPS):
             tried = []
-            for names, constructed in _variants(values, inner):
+            for names, constructed in _variants(values, inner, smallest):
                 made = self.at({**inner, **names}, {**arguments, **constructed})
                 if made is not None:
                     tried.append((self.cost(made), {**names}, {**constructed}, made))
@@ -238,7 +248,7 @@ def _costs(tried: tuple[float, Any, Any, Any]) -> float:
     return tried[0]
 
 
-def _values(full: Mapping[str, Arguments], init: Arguments) -> tuple[int, ...]:
+def _values(full: Mapping[str, Arguments], init: Arguments, smallest: int) -> tuple[int, ...]:
     """Sizes that may be replaced: of the inputs and among the constructor's arguments."""
     result: dict[int, int] = {}
     for leaf in tree_leaves(dict(full)):
@@ -248,15 +258,15 @@ def _values(full: Mapping[str, Arguments], init: Arguments) -> tuple[int, ...]:
     for leaf in tree_leaves(init):
         if isinstance(leaf, int) and not isinstance(leaf, bool):
             result[leaf] = result.get(leaf, 0) + 1
-    return tuple(sorted((size for size in result if size > _SMALLEST), reverse=True))
+    return tuple(sorted((size for size in result if size > smallest), reverse=True))
 
 
 def _variants(
-    values: Sequence[int], inner: Mapping[int, int]
+    values: Sequence[int], inner: Mapping[int, int], smallest: int
 ) -> Iterator[tuple[dict[int, int], dict[int, int]]]:
     """Each size a quarter of what it is now, or a half; also in the inputs alone, and all together."""
     for share in (4, 2):
-        every = {v: _fraction(v, inner.get(v, v), share) for v in values}
+        every = {v: _fraction(v, inner.get(v, v), share, smallest) for v in values}
         every = {v: now for v, now in every.items() if now < inner.get(v, v)}
         if len(every) > 1:
             yield every, every
@@ -265,14 +275,14 @@ def _variants(
             yield {value: now}, {}
 
 
-def _fraction(was: int, now: int, share: int) -> int:
+def _fraction(was: int, now: int, share: int, smallest: int) -> int:
     """A share of `now` with the same remainder modulo 16 as `was`, so that a ragged last block stays ragged."""
     fewer = now // share
     if was % 16 == 0:
         fewer = fewer // 16 * 16
-    elif fewer >= _SMALLEST:
+    elif fewer >= smallest:
         fewer = fewer // 16 * 16 + was % 16
-    return max(fewer, _SMALLEST)
+    return max(fewer, smallest)
 
 
 def _executed(source: InputSource, scope: Scope) -> Arguments:
