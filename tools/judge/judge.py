@@ -40,6 +40,7 @@ from kernelagent.tools.judge.envelope.search import widen
 from kernelagent.tools.judge.harness import harness_sha256
 from kernelagent.tools.judge.problem.context import JudgeContext
 from kernelagent.tools.judge.problem.literals import literals_of
+from kernelagent.tools.judge.problem.rounds import Rounds
 from kernelagent.tools.judge.problem.training import (
     STEPS_AT_THE_END,
     STEPS_OF_A_TURN,
@@ -292,11 +293,12 @@ class Judge:
     ) -> None:
         verifier = Verifier.of(context, process, findings)
         constant = context.problem.constant_inputs
-        every = context.oracle, context.sources, context.dynamic
+        # The next round is drawn while the candidate works on the one before.
+        every = context.oracle.beside(), context.sources, context.dynamic
         literals = literals_of(source, context.problem.source)
         plan = PLAN_AT_THE_END if purpose == "certificate" else PLAN_OF_A_TURN
-        for item in rounds(*every, constant=constant, plan=plan, literals=literals):
-            verifier.run(item)
+        drawn = rounds(*every, constant=constant, plan=plan, literals=literals)
+        self._run(drawn, verifier)
         tried, offered = findings.configuration, process.configurations
         if offered > tried:
             findings.disclose(
@@ -311,9 +313,15 @@ class Judge:
             findings.disclose("dynamic_sizes", bounds)
         if context.trains:
             steps = STEPS_AT_THE_END if purpose == "certificate" else STEPS_OF_A_TURN
-            for item in training_rounds(*every, constant=constant, plan=steps):
-                verifier.run(item)
+            drawn = training_rounds(*every, constant=constant, plan=steps)
+            self._run(drawn, verifier)
             findings.disclose(*_FIRST_ORDER)
+
+    def _run(self, drawn: Rounds, verifier: Verifier) -> None:
+        if self.device.kind == "virtual":
+            verifier = replace(verifier, meanwhile=drawn.step)
+        for item in drawn:
+            verifier.run(item)
 
     def _blank(self, source: str, context: JudgeContext) -> Evaluation:
         """An `Evaluation` with the fields that do not depend on the verdict."""

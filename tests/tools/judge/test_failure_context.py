@@ -5,7 +5,8 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from kernelagent.tools.judge.problem.trials import STATE, Trial
+from kernelagent.tools.judge.problem.rounds import Trial
+from kernelagent.tools.judge.problem.trials import STATE
 from kernelagent.tools.judge.verify.compare import Expected, compare, scales_of
 from kernelagent.tools.judge.verify.failure_context import Memory, refusal_of
 

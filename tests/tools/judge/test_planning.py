@@ -111,7 +111,7 @@ def test_spatial_sizes_of_a_volume_give_way_where_rows_do_not_suffice(tmp_path: 
 
 def test_in_a_wide_volume_sizes_go_below_those_that_do_elsewhere(tmp_path: Path) -> None:
     wide = VOLUME.replace("rand(16, 3, 128, 128, 128)", "rand(16, 64, 64, 64, 64)")
-    wide = wide.replace("Conv3d(3", "Conv3d(64")
+    wide = wide.replace("Conv3d(3", "Conv3d(channels")
     result = planned(tmp_path, wide)
     (x,), _ = result.sources[0].draw(0)
     assert min(x.shape[1:]) == 16

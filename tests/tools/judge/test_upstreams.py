@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from kernelagent.tools.judge.problem.oracle import Expected
-from kernelagent.tools.judge.problem.trials import Trial
+from kernelagent.tools.judge.problem.rounds import Trial
 from kernelagent.tools.judge.problem.upstreams import KINDS, Output, size_of, structured, turns
 from kernelagent.tools.judge.verify import compare
 from kernelagent.tools.judge.verify.gradients import require_gradients

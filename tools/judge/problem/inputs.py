@@ -32,6 +32,11 @@ from kernelagent.tools.judge.problem.smaller_sizes import (
 INTERPRETED_BYTES = 4 << 20
 """Input and output bytes of one forward that `virtual` executes in about a second."""
 INTERPRETED_FLOPS = 1 << 30
+_GATHERED = 3
+"""So much longer than a matrix product's takes an operation of a convolution, whose factors are gathered."""
+_CONVOLUTIONS = frozenset(
+    [torch.ops.aten.convolution, torch.ops.aten._convolution, torch.ops.aten.convolution_backward]
+)
 _SLICED_BYTES = 256 << 20
 """Of inputs that are drawn whole and then cut, because nothing else makes them smaller."""
 _FEWEST_ROWS, _FEWEST_LONG_ROWS = 4, 2
@@ -215,20 +220,24 @@ def _leading_dimension(full: Arguments) -> int | None:
 
 
 def _work(full: Arguments, module: torch.nn.Module) -> tuple[int, int]:
-    """Bytes in and out of one forward and its floating point operations, without computing it."""
+    """Bytes in and out of one forward and its floating point operations, without computing it.
+
+    An intermediate result that is larger counts as if it were written and read.
+    """
     args, kwargs = on_meta(full)
-    products = _Products()
-    with products, torch.no_grad():
+    steps = _Steps()
+    with steps, torch.no_grad():
         outputs = meta_twin(module)(*args, **kwargs)
-    return _bytes_of(full) + _bytes_of(outputs), products.flops
+    return max(_bytes_of(full) + _bytes_of(outputs), 2 * steps.largest), steps.flops
 
 
-class _Products(TorchDispatchMode):
-    """Counts the operations of matrix products and convolutions."""
+class _Steps(TorchDispatchMode):
+    """Counts the operations of matrix products and convolutions, and the bytes of the largest result."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.flops = 0
+        self.largest = 0
 
     def __torch_dispatch__(
         self,
@@ -238,9 +247,12 @@ class _Products(TorchDispatchMode):
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
         result = func(*args, **(kwargs or {}))
+        if not func.is_view:
+            self.largest = max(self.largest, _bytes_of(result))
         count = flop_registry.get(func.overloadpacket)
         if count is not None:
-            self.flops += int(count(*args, **(kwargs or {}), out_val=result))
+            times = _GATHERED if func.overloadpacket in _CONVOLUTIONS else 1
+            self.flops += times * int(count(*args, **(kwargs or {}), out_val=result))
         return result
 
 

@@ -17,6 +17,8 @@ BASE_BYTES = 1 << 30
 """Judge, fork server, runner and executor before the first tensor, together; measured 0.9 GB."""
 _TRIALS = 8
 """Calls whose inputs and answers are kept at once: those of the longest round and a sequel."""
+MADE_AHEAD_BYTES = 128 << 20
+"""Inputs and answers of the next round that are made before this one has ended; one call may go beyond."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +36,8 @@ class Need:
     @property
     def judge(self) -> int:
         """Both references, the weights given and drawn, the calls of a round, a comparison."""
-        kept = _TRIALS * (2 * self.inputs + 3 * self.outputs)
+        of_a_call = 2 * self.inputs + 3 * self.outputs
+        kept = _TRIALS * of_a_call + min(_TRIALS * of_a_call, MADE_AHEAD_BYTES + of_a_call)
         return 5 * self.weights + kept + 2 * self.working + self.columns + 10 * self.outputs
 
     @property

@@ -30,14 +30,14 @@ from kernelagent.tools.judge.problem.smaller_sizes import (
 )
 from kernelagent.tools.tensors import tensors_of
 
-_MOST_WORK = (3.0, 2.0, 0.25)
+_MOST_WORK = (4.5, 1.0, 0.25)
 """Work of one forward by level, in units of what is executed in about a second.
 
 The first is the limit of an ordinary run; the smaller ones are for candidates for which the
 interpreter ran out of time.
 """
 LEVELS = len(_MOST_WORK)
-_WEIGHTS_BYTES = 22 << 20
+_WEIGHTS_BYTES = 16 << 20
 """Bytes of weights that are drawn, converted to float64 and read by a tiled product in about a second."""
 _TRIED_WITH_CONTENTS = 256 << 20
 """Of inputs and weights that are made at once to try a forward that meta tensors cannot run."""

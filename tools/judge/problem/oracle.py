@@ -104,13 +104,17 @@ class Oracle:
         self._given = _state(self._module)
         self._weights: Mapping[str, torch.Tensor] = self._given
         self._step: TrainingStep | None = None
-        # A set, which the copies that `asking` makes share.
+        # A set, which the copies of `asking` and `beside` share.
         self._lowered = set[str]()
 
     @property
     def rounds_convolutions(self) -> bool:
         """Whether a float32 convolution of a call so far was rounded to tf32, as torch's settings allow."""
         return bool(self._lowered)
+
+    def beside(self) -> Oracle:
+        """The same reference with weights in use of its own; one of the two is asked at a time."""
+        return copy.copy(self)
 
     def asking(self, step: TrainingStep) -> Oracle:
         """The same reference and weights, answering with what a training step leaves."""

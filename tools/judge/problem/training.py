@@ -29,7 +29,8 @@ from kernelagent.tools.judge.problem.probes import (
     perturbed_state,
     with_tensors,
 )
-from kernelagent.tools.judge.problem.trials import Plan, Round, Trial, draw, fresh_seed, trial_on
+from kernelagent.tools.judge.problem.rounds import Round, Trial, in_rounds
+from kernelagent.tools.judge.problem.trials import Plan, draw, fresh_seed, trial_on
 from kernelagent.tools.judge.problem.upstreams import Output, laid_out, size_of, structured, turns
 from kernelagent.tools.judge.verify import compare
 from kernelagent.tools.judge.verify.gradients import spoken
@@ -143,6 +144,7 @@ def require_trainable(oracle: Oracle, sources: Sequence[InputSource]) -> None:
                 )
 
 
+@in_rounds
 def training_rounds(
     oracle: Oracle,
     sources: tuple[InputSource, ...],
@@ -150,8 +152,8 @@ def training_rounds(
     *,
     constant: bool,
     plan: Plan = STEPS_OF_A_TURN,
-) -> Iterator[Round]:
-    """The steps, round by round; the oracle is left with the last round's weights."""
+) -> Iterator[Trial | Round]:
+    """The steps; each round leaves the oracle with its weights."""
     names = [name for name, _ in oracle.module.named_parameters(remove_duplicate=False)]
     kinds = turns()
     for number, (kind, probes) in enumerate(plan):
@@ -167,7 +169,11 @@ def training_rounds(
             for made in _of_source(
                 oracle, source, probes, generator, number, kinds, constant=constant
             ):
-                (trials if isinstance(made, Trial) else dropped).append(made)  # type: ignore[arg-type]
+                if isinstance(made, Trial):
+                    trials.append(made)
+                    yield made
+                else:
+                    dropped.append(made)
             if number == _HIDDEN_SIZES_IN:
                 others = hidden(source, dynamic.get(source.name, ()), secrets.SystemRandom())
                 for other in others:

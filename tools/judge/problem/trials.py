@@ -9,7 +9,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from itertools import count
 from typing import Any, Literal
@@ -29,7 +29,7 @@ from kernelagent.tools.judge.problem.input_domain import (
 from kernelagent.tools.judge.problem.inputs import InputSource
 from kernelagent.tools.judge.problem.literals import NONE, Literals
 from kernelagent.tools.judge.problem.load import Arguments
-from kernelagent.tools.judge.problem.oracle import Expected, Oracle
+from kernelagent.tools.judge.problem.oracle import Oracle
 from kernelagent.tools.judge.problem.planted import (
     can_plant,
     is_elementwise,
@@ -50,10 +50,10 @@ from kernelagent.tools.judge.problem.probes import (
     with_tensors,
 )
 from kernelagent.tools.judge.problem.reached import reached
+from kernelagent.tools.judge.problem.rounds import Round, Trial, in_rounds
 from kernelagent.tools.judge.verify import compare
 from kernelagent.tools.judge.verify.ties import index_rule
 from kernelagent.tools.torch_dtypes import RANGE_OF_FLOAT32
-from kernelagent.tools.training_step import TrainingStep
 
 _SEEDS = 1 << 62
 _AS_THEY_ARE = nullcontext()
@@ -80,45 +80,6 @@ _HIDDEN_SIZES_IN = 1
 """The round of the plan that also tries dynamic dimensions at hidden sizes."""
 
 
-@dataclass(frozen=True)
-class Trial:
-    """One call and what the reference answers to it."""
-
-    input_set: str
-    probe: str
-    arguments: Arguments
-    expected: Expected
-    """What the reference returns and leaves behind."""
-    compared: compare.Expected
-    """The same as the comparison wants it."""
-    reference: Callable[[Mapping[str, torch.Tensor]], Any]
-    """The float64 answer with some inputs or weights exchanged, by name."""
-    then: Trial | None = None
-    """The call that follows at once, with the state this one leaves and nearly the same inputs."""
-    hidden: bool = False
-    """At a size that is not disclosed to the model or the candidate."""
-    in_place: bool = False
-    """In the memory of the call before it, so that an address says nothing about contents."""
-    step: TrainingStep | None = None
-    """The training step that the call is part of; None: a forward without gradients."""
-    state_noise: compare.MeasureNoise | None = None
-    """How far entries of the state after it may be off, asked for when one was refused."""
-
-
-@dataclass(frozen=True)
-class Round:
-    """Calls under one set of weights."""
-
-    weights: Mapping[str, torch.Tensor]
-    trials: tuple[Trial, ...]
-    dropped: tuple[Dropped, ...]
-    refused: tuple[str, ...] = ()
-    """Input sets at hidden sizes that the reference does not take."""
-    kept_buffers: tuple[str, ...] = ()
-    repeats: bool = False
-    """One call is made twice more, to see whether its bits are the same."""
-
-
 def fresh_seed() -> int:
     """From the operating system; never derived from another seed."""
     return secrets.randbelow(_SEEDS)
@@ -133,6 +94,7 @@ def draw(source: InputSource, *, constant: bool, seed: Callable[[], int] = fresh
     return _pair(with_tensors(arguments, fresh_inputs(named_tensors(arguments), generator)))
 
 
+@in_rounds
 def rounds(
     oracle: Oracle,
     sources: tuple[InputSource, ...],
@@ -141,8 +103,8 @@ def rounds(
     constant: bool,
     plan: Plan = PLAN_OF_A_TURN,
     literals: Literals = NONE,
-) -> Iterator[Round]:
-    """The whole trial, round by round; the oracle is left with the last round's weights.
+) -> Iterator[Trial | Round]:
+    """The whole trial; each round leaves the oracle with its weights.
 
     `dynamic`: declared dynamic dimensions by input set; they are tried at hidden sizes in one round.
     `literals`: the numbers in the sources, which values and sizes are made of.
@@ -181,6 +143,7 @@ def rounds(
             ):
                 if isinstance(made, Trial):
                     trials.append(made)
+                    yield made
                 else:
                     dropped.append(made)
             if number == _HIDDEN_SIZES_IN:
@@ -192,6 +155,7 @@ def rounds(
                         refused.append(other.name)
                     else:
                         trials.append(answered)
+                        yield answered
         moves = moves or any(_moves_state(trial, weights) for trial in trials)
         secrets.SystemRandom().shuffle(trials)
         if trials or dropped:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import socket
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
@@ -56,6 +56,11 @@ _REPLAYED = 1 << 36
 """Most bytes of outputs that the executor may send."""
 
 
+def only_waiting() -> bool:
+    """The judge waits for the answer and does nothing else."""
+    return False
+
+
 @dataclass(frozen=True)
 class OnTheHost:
     """What a forward does in Python."""
@@ -83,7 +88,6 @@ class Answer:
     output: Any
     changed_arguments: Arguments | None
     """The inputs after the call when the candidate changed them."""
-    seconds: float
     devices: tuple[str, ...] | None = None
     """On `cuda`: the kind of device each tensor of the output lay on, in the order of its leaves."""
     launches: tuple[LaunchRow, ...] = ()
@@ -294,16 +298,17 @@ class CandidateProcess(Closing):
         in_place: bool = False,
         configuration: int = 0,
         surroundings: Surroundings = USUAL,
+        meanwhile: Callable[[], bool] = only_waiting,
     ) -> Answer:
         """Run the forward once on these inputs, or take the training `step` with them.
 
         `forbidding`: with nothing computed by torch; `in_place`: where it can be, in the very memory
         of the last call's inputs, which differ from these in tensors only; `configuration`: which of
         those that fit an autotuned kernel takes, on `virtual`; `surroundings`: of a call without `step`.
+        `meanwhile`: what the judge does until the answer is there, piece by piece, as long as it is true.
         """
         self._calls += 1
         self.tuned = ()
-        began = time.monotonic()
         header = {
             "kind": "call",
             "call": self._calls,
@@ -312,11 +317,10 @@ class CandidateProcess(Closing):
             "configuration": configuration,
             "surroundings": to_data(surroundings),
         }
-        frame = self._ask(header, _call(arguments, step), self._limits.call_s)
+        frame = self._ask(header, _call(arguments, step), self._limits.call_s, meanwhile)
         value = self._open(frame)
         if not isinstance(value, tuple) or len(value) != 2:
             self._broke_protocol("its answer to a call is not an output")
-        seconds = time.monotonic() - began
         offered = frame.header.get("configurations")
         self.configurations = max(self.configurations, offered if type(offered) is int else 1)
         self.tuned = _names(frame.header.get("tuned"))
@@ -335,7 +339,6 @@ class CandidateProcess(Closing):
         return Answer(
             value[0],
             value[1],
-            seconds,
             devices,
             tuple(launches),
             sharing,
@@ -482,7 +485,13 @@ class CandidateProcess(Closing):
         # Removed now: a later process could otherwise count how many ran before it.
         sweep(self._scratch)
 
-    def _ask(self, header: dict[str, Any], body: Parcel | None, seconds: float) -> Frame:
+    def _ask(
+        self,
+        header: dict[str, Any],
+        body: Parcel | None,
+        seconds: float,
+        meanwhile: Callable[[], bool] = only_waiting,
+    ) -> Frame:
         if self._ended is not None:
             raise self._ended
         payload: tuple[memoryview, ...] = ()
@@ -493,6 +502,9 @@ class CandidateProcess(Closing):
             seconds = self._deadline.left_s
         try:
             self._judge.send(header, payload, timeout=seconds)
+            while not self._judge.readable(0.0) and meanwhile():
+                pass
+            # From now on: what took long until here may have been the judge.
             frame = self._receive(seconds)
         except ChannelClosed as error:
             raise self._death(header["kind"]) from error

@@ -10,7 +10,8 @@ from typing import Any
 import torch
 
 from kernelagent.tools.judge.problem.probes import named_tensors
-from kernelagent.tools.judge.problem.trials import STATE, Trial
+from kernelagent.tools.judge.problem.rounds import Trial
+from kernelagent.tools.judge.problem.trials import STATE
 from kernelagent.tools.judge.verify import compare
 from kernelagent.tools.judge.verify.compare import Comparison, Failure
 from kernelagent.tools.judge.verify.diagnosis import Diagnosis, diagnose

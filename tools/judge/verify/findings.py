@@ -29,8 +29,6 @@ class Findings:
     """Log rows of the first call of each input set: what one forward launches."""
     kernels: dict[str, set[frozenset[str]]] = field(default_factory=dict)
     """By input set: the kernels that one forward launched, for each kind of call there was."""
-    candidate_s: float = 0.0
-    """Time the candidate's process needed for its answers."""
     memory: Memory = field(default_factory=Memory)
     """Earlier outputs and weights, to recognise a wrong answer that repeats one of them."""
     order_matters: bool = False

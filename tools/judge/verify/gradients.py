@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from kernelagent.tools.judge.problem.trials import Trial
+from kernelagent.tools.judge.problem.rounds import Trial
 from kernelagent.tools.judge.verify.rejection import Rejected
 from kernelagent.tools.training_step import (
     APART,

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from kernelagent.tools.judge.problem.trials import Trial
+from kernelagent.tools.judge.problem.rounds import Trial
 from kernelagent.tools.judge.verify import compare
 from kernelagent.tools.judge.verify.candidate_process import Answer
 from kernelagent.tools.judge.verify.compare import Comparison

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from kernelagent.tools.judge.problem.oracle import Oracle
-from kernelagent.tools.judge.problem.trials import Trial
+from kernelagent.tools.judge.problem.rounds import Trial
 from kernelagent.tools.judge.verify import compare
 from kernelagent.tools.judge.verify.candidate_process import Answer, CandidateProcess, Kept
 from kernelagent.tools.judge.verify.findings import Findings

@@ -18,9 +18,13 @@ from kernelagent.domain.evaluation import Disclosure
 from kernelagent.domain.serialization import to_data
 from kernelagent.tools.judge.problem.context import JudgeContext
 from kernelagent.tools.judge.problem.oracle import Oracle
-from kernelagent.tools.judge.problem.trials import Round, Trial
+from kernelagent.tools.judge.problem.rounds import Round, Trial
 from kernelagent.tools.judge.verify import compare
-from kernelagent.tools.judge.verify.candidate_process import Answer, CandidateProcess
+from kernelagent.tools.judge.verify.candidate_process import (
+    Answer,
+    CandidateProcess,
+    only_waiting,
+)
 from kernelagent.tools.judge.verify.findings import Findings
 from kernelagent.tools.judge.verify.rejection import Rejected, compiled_by_torch
 from kernelagent.tools.judge.verify.right_answer import RightAnswer
@@ -90,10 +94,12 @@ class Verifier:
     oracle: Oracle
     """The reference, asked where a candidate fails in some surroundings alone or keeps a result."""
     deck: Deck
+    meanwhile: Callable[[], bool] = only_waiting
+    """What else there is to do while a call is waited for."""
 
     @classmethod
     def of(cls, context: JudgeContext, process: CandidateProcess, findings: Findings) -> Verifier:
-        """As the run's settings have it."""
+        """As the run's settings have it; its oracle has the weights of the round that it is given last."""
         settings = context.settings
         given = settings.rtol is not None or settings.atol is not None
         return cls(
@@ -126,6 +132,7 @@ class Verifier:
             raise
 
     def _run(self, one: Round) -> None:
+        self.oracle.use_weights(one.weights)
         how = self.deck.loading()
         if how == "bound" and one.trials:
             # What is bound next may lie where this one's weights lie.
@@ -303,7 +310,6 @@ class Verifier:
             self.process.call_another(trial.arguments)
         answer = self._answer(trial, asked)
         self.findings.calls += 1
-        self.findings.candidate_s += answer.seconds
         self._say_what_was_copied(answer)
         rows = self.process.take_launches() if self.device == "virtual" else _told(answer)
         for row in rows:
@@ -340,6 +346,7 @@ class Verifier:
                 in_place=trial.in_place,
                 configuration=self.findings.configuration,
                 surroundings=asked,
+                meanwhile=self.meanwhile,
             )
         except Rejected as refused:
             if self.process.compiles and self.needs_kernel:

@@ -17,8 +17,9 @@ from kernelagent.domain.tool_calls import Difference, Probed
 from kernelagent.tools.judge.problem.context import JudgeContext
 from kernelagent.tools.judge.problem.inputs import InputSource
 from kernelagent.tools.judge.problem.load import Arguments
+from kernelagent.tools.judge.problem.rounds import Trial
 from kernelagent.tools.judge.problem.training import single_step
-from kernelagent.tools.judge.problem.trials import Trial, draw, fresh_seed, trial_on
+from kernelagent.tools.judge.problem.trials import draw, fresh_seed, trial_on
 from kernelagent.tools.judge.verify import compare
 from kernelagent.tools.judge.verify.candidate_process import Answer, CandidateProcess
 from kernelagent.tools.judge.verify.failure_context import Memory, refusal_of, words_of
