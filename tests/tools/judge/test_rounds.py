@@ -1,4 +1,5 @@
 """Rounds whose trials are made while a candidate is waited for."""
+
 from __future__ import annotations
 
 from collections.abc import Iterator

@@ -1,0 +1,73 @@
+"""What the judge does while it waits for a candidate's answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+from kernelagent.tools.judge.verify.candidate_process import CandidateProcess
+from kernelagent.tools.judge.verify.limits import Limits
+from kernelagent.tools.judge.verify.rejection import Rejected
+from kernelagent.tools.sandbox.spawn import ForkServer
+
+SLOW_S = 0.5
+CANDIDATE = f"""
+import time
+import torch
+
+
+class ModelNew(torch.nn.Module):
+    def forward(self, x):
+        time.sleep({SLOW_S})
+        if not x.numel():
+            raise ValueError("nothing to add to")
+        return x + 1
+"""
+
+
+@pytest.fixture
+def process(tmp_path: Path, fork_server: ForkServer) -> Iterator[CandidateProcess]:
+    with CandidateProcess(
+        fork_server,
+        source=CANDIDATE,
+        device="virtual",
+        target="sm_90",
+        scratch=tmp_path,
+        limits=Limits(),
+        sandboxed=True,
+    ) as made:
+        made.load()
+        made.construct("init", ((), {}), training=False, keeps_random_state=True)
+        yield made
+
+
+def test_something_else_is_done_piece_by_piece_until_the_answer_is_there(
+    process: CandidateProcess,
+) -> None:
+    done = []
+
+    def a_piece() -> bool:
+        torch.randn(1 << 16)
+        done.append(1)
+        return True
+
+    answer = process.call(((torch.ones(3),), {}), meanwhile=a_piece)
+    assert answer.output.tolist() == [2.0, 2.0, 2.0]
+    assert len(done) > 3
+
+
+def test_where_nothing_is_left_to_do_it_only_waits(process: CandidateProcess) -> None:
+    asked = []
+    answer = process.call(((torch.ones(1),), {}), meanwhile=lambda: bool(asked.append(1)))
+    assert answer.output.tolist() == [2.0]
+    assert asked == [1]
+
+
+def test_a_candidate_that_fails_meanwhile_fails_with_its_own_error(
+    process: CandidateProcess,
+) -> None:
+    with pytest.raises(Rejected, match="nothing to add to"):
+        process.call(((torch.ones(0),), {}), meanwhile=lambda: bool(torch.randn(1 << 16).numel()))
