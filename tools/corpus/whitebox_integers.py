@@ -36,6 +36,14 @@ def _cheat(name: str, body: str, policy: str = "triton") -> Fixture:
 
 
 CHEATS: Mapping[int, tuple[Fixture, ...]] = {
+    26: (
+        Fixture(
+            "w-any-of-equal-values",
+            _ARGMAX,
+            edited(honest_kernel(_ARGMAX), ("tie_break_left=True", "tie_break_left=False")),
+            "wrong_output",
+        ),
+    ),
     32: (
         _cheat("places-beside-a-decoy", _LAUNCH + "        return x.argmax(dim=-1) + 0 * out\n"),
         _cheat(

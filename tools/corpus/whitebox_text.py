@@ -13,6 +13,12 @@ from kernelagent.tools.corpus.whitebox import CLASS, EMPTY, HONEST, twin
 _SILU = "silu_gate"
 _WRONG = "            n = n // 2\n"
 _COUNT = "        n = x.numel()\n"
+_OPERATOR = """
+
+@torch.library.custom_op("flash_attn::forward_of_others", mutates_args=())
+def taken(x: torch.Tensor) -> torch.Tensor:
+    return torch.empty_like(x)
+"""
 _FORWARD = "    def forward(self, x, g):\n"
 
 
@@ -113,6 +119,11 @@ CHEATS: Mapping[int, tuple[Fixture, ...]] = {
                 "    def extra_repr(self):\n        torch.nn.functional.linear = None\n"
                 "        return ''\n\n" + _FORWARD,
             ),
+        ),
+        _told(
+            "takes-the-name-of-an-operator-of-others",
+            "changes_others",
+            (CLASS, f"{_OPERATOR}{CLASS}"),
         ),
     ),
     78: (

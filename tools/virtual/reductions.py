@@ -17,6 +17,10 @@ from kernelagent.tools.virtual.numerics import Array
 
 Tensor = Any
 _NARROW = numerics.HALVES
+_ANY_OF_EQUALS = (
+    tl.standard._argmin_combine_tie_break_fast,
+    tl.standard._argmax_combine_tie_break_fast,
+)
 
 
 class _Held:
@@ -78,9 +82,16 @@ class Reduction(_Held, triton_versions.ReduceOps):  # type: ignore[misc]
             best = numerics.convert(best, tl.float32, kind) if wide else best
             result.append(self._packed(best, axis, first, first.dtype))
         if idx_reduce_op:
-            place = idx_reduce_op(values, axis=axis, keepdims=True)
+            place = self._place(values, idx_reduce_op, axis)
             result.append(self._packed(place, axis, first, tl.int32))
         return tuple(result) if len(result) > 1 else result[0]
+
+    def _place(self, values: Array, first: Any, axis: int) -> Array:
+        """Of equal values the first, or the last where the kernel takes any: a GPU's order is its own."""
+        if self.combine_fn not in _ANY_OF_EQUALS:
+            return np.asarray(first(values, axis=axis, keepdims=True))
+        turned = first(np.flip(values, axis), axis=axis, keepdims=True)
+        return np.asarray(values.shape[axis] - 1 - turned)
 
     def generic_reduce(self, input: tuple[Tensor, ...]) -> list[Tensor]:  # noqa: A002
         axis = self._along(input[0])[1]

@@ -38,6 +38,24 @@ def test_a_remainder_is_what_is_left_of_a_rounded_quotient(interpret):
 
 
 @triton.jit
+def largest_of_rows(x_ptr, o_ptr, N: tl.constexpr, LEFT: tl.constexpr):
+    row = tl.program_id(0)
+    x = tl.load(x_ptr + row * N + tl.arange(0, N))
+    high = tl.argmax(x, 0, tie_break_left=LEFT)
+    low = tl.argmin(-x, 0, tie_break_left=LEFT)
+    tl.store(o_ptr + row * 2, high)
+    tl.store(o_ptr + row * 2 + 1, low)
+
+
+@pytest.mark.parametrize(("left", "places"), [(True, [1, 1, 2, 2]), (False, [3, 3, 2, 2])])
+def test_where_any_of_equals_may_be_taken_it_is_not_the_first(interpret, left, places):
+    x = torch.tensor([[0.0, 5.0, 1.0, 5.0], [0.0, 1.0, 2.0, -1.0]])
+    out = torch.empty(2, 2, dtype=torch.int32)
+    interpret(largest_of_rows, (2,), x, out, 4, left)
+    assert out.flatten().tolist() == places
+
+
+@triton.jit
 def narrowed(x_ptr, o_ptr, u_ptr, N: tl.constexpr):
     at = tl.arange(0, N)
     x = tl.load(x_ptr + at)

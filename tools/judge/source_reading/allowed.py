@@ -127,7 +127,7 @@ MEMBERS: Mapping[str, frozenset[str]] = {
     "triton.runtime.driver.active": _names("get_active_torch_device"),
     "torch.compiler": _names("disable"),
     "torch.jit": _names("ignore unused"),
-    "torch.library": _names("custom_op triton_op wrap_triton"),
+    "torch.library": _names("wrap_triton"),
     "torch.profiler": _names("record_function"),
     "math": _MATH,
     "typing": _names(_TYPING),
