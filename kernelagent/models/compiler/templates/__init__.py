@@ -129,6 +129,7 @@ class Template(Protocol):
 TEMPLATES: Mapping[str, str] = {
     "product": "kernelagent.models.compiler.templates.gemm:Products",
     "convolution": "kernelagent.models.compiler.templates.conv:Convolutions",
+    "attention": "kernelagent.models.compiler.templates.attend:Attentions",
 }
 """Families by name; the first that wants a step has it."""
 

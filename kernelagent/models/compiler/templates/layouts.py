@@ -19,6 +19,7 @@ from kernelagent.models.compiler.program import (
     Torch,
     elements,
 )
+from kernelagent.models.compiler.templates.attended import attention_of, result_layout
 from kernelagent.models.compiler.templates.convolved import (
     contiguous,
     convolution_of,
@@ -108,8 +109,9 @@ class Layouts:
         """The storages that a step may change; what is not known to be left alone counts."""
         if isinstance(step, Launch):
             return self._of_parameters(program, step, ("out_ptr", "in_out_ptr"))
-        if (call := convolution_of(step)) is not None:
-            return self.storages(ast.Name(call.out, ast.Load()))
+        result = convolution_of(step) or attention_of(step)
+        if result is not None:
+            return self.storages(ast.Name(result.out, ast.Load()))
         if isinstance(step, Torch) and not self.is_alias(step):
             value = getattr(step.statement, "value", None)
             keywords = value.keywords if isinstance(value, ast.Call) else []
@@ -149,6 +151,11 @@ class Layouts:
             if shape is not None and x is not None:
                 strides = contiguous(shape)
                 self._by_name[call.out] = Layout(call.out, shape, strides, x.dtype)
+        elif (attended := attention_of(step)) is not None:
+            query, value = self.of(attended.query), self.of(attended.value)
+            if query is not None and value is not None:
+                shape, strides = result_layout(query.shape, value.shape)
+                self._by_name[attended.out] = Layout(attended.out, shape, strides, query.dtype)
 
 
 class Site(Protocol):
