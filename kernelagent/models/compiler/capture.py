@@ -17,6 +17,7 @@ import torch
 import torch._inductor.config as inductor_config
 import triton
 from torch._inductor.choices import InductorChoices
+from torch._inductor.codegen.simd import SIMDScheduling
 from torch._inductor.codegen.triton import TritonKernel
 from torch._inductor.compile_fx import compile_fx
 from torch._inductor.graph import GraphLowering
@@ -260,6 +261,17 @@ def _hint(size: Any) -> int:
     return int(virtual.graph.sizevars.optimization_hint(size))
 
 
+_TILED = SIMDScheduling.compute_tiling_strategy
+
+
+def _tiled(
+    cls: type[SIMDScheduling], nodes: Any, numel: Any, reduction_numel: Any, analysis: Any
+) -> Any:
+    if reduction_numel != 1:
+        return cls.create_tiling([numel], [reduction_numel]), None
+    return _TILED(nodes, numel, reduction_numel, analysis)
+
+
 def _block_for(size: Any) -> int:
     """The block that holds a whole row, and any shorter one."""
     return int(triton.next_power_of_2(_hint(size)))
@@ -305,9 +317,13 @@ def _recording(got: list[str]) -> Iterator[None]:
     TritonKernel._has_constant_mask = lambda self, tree: False  # type: ignore[method-assign]
     # It holds rows of a fixed length only; a mask makes the block right for shorter ones.
     TritonKernel._get_persistent_RBLOCK = staticmethod(_block_for)  # type: ignore[method-assign]
+    # Rows of a reduction go over one axis of programs; over two it may spread them where that reads better.
+    tiling = SIMDScheduling.__dict__["compute_tiling_strategy"]
+    SIMDScheduling.compute_tiling_strategy = classmethod(_tiled)  # type: ignore[method-assign, assignment]
     try:
         yield
     finally:
+        SIMDScheduling.compute_tiling_strategy = tiling  # type: ignore[method-assign]
         TritonKernel._has_constant_mask = constant_mask  # type: ignore[method-assign]
         TritonKernel._get_persistent_RBLOCK = staticmethod(held)  # type: ignore[method-assign]
         GraphLowering.codegen = original  # type: ignore[method-assign, assignment]

@@ -1,0 +1,231 @@
+"""Attention as a template: what it writes is right for any heads, lengths and masks, and is left where it does not pay."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+from torch.nn.functional import scaled_dot_product_attention
+
+from kernelagent.models.compiler.capture import Smaller, capture
+from kernelagent.models.compiler.choices import Choice
+from kernelagent.models.compiler.hollow_tensors import HollowTensors
+from kernelagent.models.compiler.writing import Call, Writer, Written
+from kernelagent.tools.virtual.batched.interpreter import BatchedInterpreter
+from tests.lanes import examples
+from tests.models.compiler.templates.interpreted import answer
+
+TAKEN = Choice(sites={"attention 0": True})
+
+
+class Attend(nn.Module):
+    """`scaled_dot_product_attention` with these settings."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__()
+        self.settings = settings
+
+    def forward(
+        self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        return scaled_dot_product_attention(q, k, v, mask, **self.settings)
+
+
+class Block(nn.Module):
+    """Self-attention as in a transformer: one projection before, one after."""
+
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        b, t, c = x.shape
+        q, k, v = self.qkv(x).view(b, t, 3, self.heads, c // self.heads).permute(2, 0, 3, 1, 4)
+        y = scaled_dot_product_attention(q, k, v, is_causal=True)
+        return self.out(y.transpose(1, 2).reshape(b, t, c))
+
+
+@pytest.fixture(scope="module")
+def interpreter() -> BatchedInterpreter:
+    return BatchedInterpreter()
+
+
+def written(module: nn.Module, *args: Any, choice: Choice = TAKEN) -> Written:
+    call = Call("default", capture(module, args, {}))
+    return Writer(module, "from_reference", choice).write([call])
+
+
+def agrees(
+    interpreter: BatchedInterpreter, folder: Path, module: nn.Module, source: str, *args: Any
+) -> None:
+    with torch.no_grad():
+        expected = module(*args)
+    got = answer(interpreter, source, folder, module, *args)
+    loose = 2e-2 if args[0].dtype != torch.float32 else 1e-4
+    torch.testing.assert_close(got, expected, rtol=loose, atol=loose)
+
+
+def made(*shapes: tuple[int, ...], dtype: torch.dtype = torch.float32) -> list[torch.Tensor]:
+    torch.manual_seed(0)
+    return [torch.randn(*shape, dtype=dtype) for shape in shapes]
+
+
+SAME = ((2, 3, 40, 24),) * 3
+BEYOND = {"queries": ((2, 2, 70, 16), (2, 2, 33, 16), (2, 2, 33, 16)),
+          "one query": ((2, 2, 1, 32), (2, 2, 65, 32), (2, 2, 65, 32)),
+          "longer values": ((1, 2, 20, 16), (1, 2, 20, 16), (1, 2, 20, 48)),
+          "an odd head": ((1, 2, 20, 7), (1, 2, 20, 7), (1, 2, 20, 7)),
+          "a head of one tile's length": ((1, 1, 64, 64), (1, 1, 64, 64), (1, 1, 64, 64))}  # fmt: skip
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("shapes", [SAME, *BEYOND.values()], ids=["same", *BEYOND])
+def test_it_answers_as_torch_does(
+    interpreter: BatchedInterpreter, tmp_path: Path, shapes: Any, causal: bool
+) -> None:
+    module, tensors = Attend(is_causal=causal), made(*shapes)
+    source = written(module, *tensors).source
+    assert "scaled_dot_product_attention" not in source
+    agrees(interpreter, tmp_path, module, source, *tensors)
+
+
+MASKS: Mapping[str, torch.Tensor] = {
+    "added, for all": torch.randn(40, 40),
+    "added, by head": torch.randn(1, 3, 40, 40),
+    "added, one row for all queries": torch.randn(2, 1, 1, 40),
+    "chosen": torch.rand(2, 3, 40, 40) > 0.4,
+    "chosen, one row for all queries": torch.rand(2, 1, 1, 40) > 0.4,
+    "a row that sees nothing": torch.ones(40, 40).tril(-1) > 0,
+}
+
+
+@pytest.mark.parametrize("mask", MASKS.values(), ids=list(MASKS))
+def test_masks_are_added_or_choose(
+    interpreter: BatchedInterpreter, tmp_path: Path, mask: torch.Tensor
+) -> None:
+    module, tensors = Attend(), [*made(*SAME), mask]
+    source = written(module, *tensors).source
+    assert "def masked_attention(" in source
+    agrees(interpreter, tmp_path, module, source, *tensors)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_sixteen_bits_are_multiplied_as_they_are(
+    interpreter: BatchedInterpreter, tmp_path: Path, dtype: torch.dtype
+) -> None:
+    module, tensors = Attend(is_causal=True), made(*SAME, dtype=dtype)
+    source = written(module, *tensors).source
+    assert "input_precision" not in source
+    assert "weights.to(value.dtype)" in source
+    agrees(interpreter, tmp_path, module, source, *tensors)
+
+
+def test_heads_may_share_keys_and_values(interpreter: BatchedInterpreter, tmp_path: Path) -> None:
+    module = Attend(enable_gqa=True, scale=0.3)
+    tensors = made((2, 6, 20, 16), (2, 2, 24, 16), (2, 2, 24, 16))
+    source = written(module, *tensors).source
+    assert "n_shared_heads" in source
+    agrees(interpreter, tmp_path, module, source, *tensors)
+
+
+def test_heads_are_read_where_a_projection_left_them(
+    interpreter: BatchedInterpreter, tmp_path: Path
+) -> None:
+    torch.manual_seed(0)
+    module, x = Block(48, 3), torch.randn(2, 21, 48)
+    result = written(module, x)
+    assert set(result.kinds.values()) == {"product", "attention"}
+    agrees(interpreter, tmp_path, module, result.source, x)
+
+
+def test_sizes_that_are_executed_smaller_are_arguments(
+    interpreter: BatchedInterpreter, tmp_path: Path
+) -> None:
+    torch.manual_seed(0)
+    module, full = Block(48, 3), torch.randn(4, 37, 48)
+    few = torch.empty(2, 21, 48, device="meta")
+    captured = capture(module, (full,), {}, smaller=Smaller(module, (few,), {}))
+    source = Writer(module, "from_reference", TAKEN).write([Call("default", captured)]).source
+    assert "37" not in source.split("def forward")[1]
+    for x in (full, torch.randn(2, 21, 48)):
+        agrees(interpreter, tmp_path, module, source, x)
+
+
+def test_rows_that_would_be_spread_over_two_axes_go_over_one(
+    interpreter: BatchedInterpreter, tmp_path: Path
+) -> None:
+    shapes = ((1, 3, 2, 1), (1, 8, 3, 1), (1, 8, 3, 7))
+    q, k, v = made(*shapes)
+    module, tensors = Attend(), (q, k.transpose(1, 2), v.transpose(1, 2))
+    source = written(module, *tensors).source
+    agrees(interpreter, tmp_path, module, source, *tensors)
+
+
+def test_it_is_left_to_torch_where_that_is_estimated_to_be_faster() -> None:
+    hollow = HollowTensors()
+    with hollow:
+        half = [torch.empty(8, 16, 4096, 128, dtype=torch.float16) for _ in range(3)]
+        whole = [torch.empty(8, 16, 4096, 128) for _ in range(3)]
+    for tensors in (half, whole):
+        result = written(Attend(), *tensors, choice=Choice())
+        (remark,) = result.remarks
+        ours, theirs = (float(part.split(" µs")[0].split()[-1]) for part in remark.split(": ")[1:])
+        assert result.sites == {"attention 0": True}, "nothing else is a kernel here"
+        assert ("slower" in remark) == (ours > theirs), remark
+
+
+@st.composite
+def attentions(draw: Any) -> tuple[nn.Module, list[torch.Tensor]]:
+    groups, shared = draw(st.integers(1, 3)), draw(st.integers(1, 2))
+    batch, queries, keys = (
+        draw(st.integers(1, 2)),
+        draw(st.integers(1, 80)),
+        draw(st.integers(1, 80)),
+    )
+    dims, value_dims = draw(st.integers(1, 40)), draw(st.integers(1, 40))
+    torch.manual_seed(draw(st.integers(0, 9)))
+
+    def tensor(heads: int, tokens: int, length: int) -> torch.Tensor:
+        if draw(st.booleans()):
+            return torch.randn(batch, heads, tokens, length)
+        return torch.randn(batch, tokens, heads, length).transpose(1, 2)
+
+    tensors = [
+        tensor(groups * shared, queries, dims),
+        tensor(shared, keys, dims),
+        tensor(shared, keys, value_dims),
+    ]
+    kind = draw(st.sampled_from(["plain", "causal", "added", "chosen"]))
+    if kind in ("added", "chosen"):
+        sizes = (batch, groups * shared, queries, keys)
+        mask = torch.randn([size if draw(st.booleans()) else 1 for size in sizes])
+        tensors.append(mask > 0 if kind == "chosen" else mask)
+    return Attend(is_causal=kind == "causal", enable_gqa=groups > 1), tensors
+
+
+@given(drawn=attentions(), seed=st.integers(0, 9))
+@settings(max_examples=examples(20))
+def test_any_attention_answers_as_torch_does_in_any_tile(
+    interpreter: BatchedInterpreter,
+    tmp_path_factory: pytest.TempPathFactory,
+    drawn: tuple[nn.Module, list[torch.Tensor]],
+    seed: int,
+) -> None:
+    module, tensors = drawn
+    first = written(module, *tensors)
+    if "attention" not in first.kinds.values():
+        # torch forms some of these step by step.
+        assert "scaled_dot_product_attention" not in first.source
+        return
+    name = next(name for name, kind in first.kinds.items() if kind == "attention")
+    offered = [first.configs[name], *(item.config for item in first.alternatives[name])]
+    chosen = Choice(sites=TAKEN.sites, configs={name: offered[seed % len(offered)]})
+    source = written(module, *tensors, choice=chosen).source
+    agrees(interpreter, tmp_path_factory.mktemp("any"), module, source, *tensors)
