@@ -17,14 +17,15 @@ OPERATOR = "torch.ops.kernelagent.attention.default"
 """How Inductor spells the step."""
 _SCHEMA = (
     "(Tensor query, Tensor key, Tensor value, Tensor? attn_mask, bool is_causal, float? scale, "
-    "bool enable_gqa) -> Tensor"
+    "bool enable_gqa, bool softmax_of_nothing) -> Tensor"
 )
 _LEFT_OUT = {"attn_mask": "None", "is_causal": "False", "scale": "None", "enable_gqa": "False"}
 
 
+# `softmax_of_nothing`: a row that sees no key is NaN, as a softmax has it, and not zero.
 @torch.library.custom_op("kernelagent::attention", mutates_args=(), schema=_SCHEMA)
 def _attention(
-    query: Any, key: Any, value: Any, mask: Any, causal: Any, scale: Any, gqa: Any
+    query: Any, key: Any, value: Any, mask: Any, causal: Any, scale: Any, gqa: Any, nan: Any
 ) -> Any:
     out = scaled_dot_product_attention(
         query, key, value, mask, 0.0, causal, scale=scale, enable_gqa=gqa
@@ -33,7 +34,9 @@ def _attention(
 
 
 @_attention.register_fake
-def _(query: Any, key: Any, value: Any, mask: Any, causal: Any, scale: Any, gqa: Any) -> Any:
+def _(
+    query: Any, key: Any, value: Any, mask: Any, causal: Any, scale: Any, gqa: Any, nan: Any
+) -> Any:
     return _laid_out(query.new_empty((*query.shape[:-1], value.shape[-1])))
 
 
@@ -56,7 +59,7 @@ def _instead_of_the_cpus(
         return NotImplemented
     # Grouped-query attention: key and value heads are passed without being repeated.
     shared = key.shape[1] != query.shape[1]
-    out = _attention(query, key, value, attn_mask, is_causal, scale, shared)
+    out = _attention(query, key, value, attn_mask, is_causal, scale, shared, False)
     # What only a backward pass reads.
     return out, query.new_empty(query.shape[:-1], dtype=torch.float32)
 
@@ -80,7 +83,7 @@ def layers_unfused() -> Iterator[None]:
 
 def spelled_out(call: ast.Call) -> ast.expr:
     """The call as candidate source, with the traced memory layout, which needs no copy on a GPU."""
-    tensors, rest = call.args[:3], call.args[3:]
+    tensors, rest = call.args[:3], call.args[3:7]
     words = [ast.unparse(tensor) for tensor in tensors]
     for (name, left_out), value in zip(_LEFT_OUT.items(), rest, strict=True):
         text = ast.unparse(value)

@@ -36,6 +36,7 @@ from torch.utils._pytree import (
 )
 
 from kernelagent.models.compiler.attention import WHOLE, layers_unfused
+from kernelagent.models.compiler.attention_steps import as_one_step
 from kernelagent.models.compiler.constants import constants_of, with_slices
 from kernelagent.models.compiler.pooling import POOLED
 from kernelagent.models.compiler.stand_in import StandInDriver
@@ -152,7 +153,7 @@ def capture(
                 traced = make_fx(program, decomposition_table=table, _allow_non_fake_inputs=True)
                 with followed, symbolic.mode, SymbolicFunctions():
                     graph = traced(*tensors)
-            graph = with_slices(graph)
+            graph = as_one_step(with_slices(graph))
             made = _constants(graph, name)
             source = _source_of(graph, tensors, persistent=persistent)
             if smaller is not None:

@@ -23,6 +23,8 @@ class Call:
     causal: bool
     scale: ast.expr | None
     """None: one over the square root of the head's size."""
+    softmax_of_nothing: bool
+    """A row that sees no key is NaN and not zero."""
 
 
 def attention_of(step: Step) -> Call | None:
@@ -31,9 +33,9 @@ def attention_of(step: Step) -> Call | None:
     if not (isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Call)):
         return None
     call = statement.value
-    if ast.unparse(call.func) != OPERATOR or len(call.args) != 7 or call.keywords:
+    if ast.unparse(call.func) != OPERATOR or len(call.args) != 8 or call.keywords:
         return None
-    query, key, value, mask, causal, scale, _ = call.args
+    query, key, value, mask, causal, scale, _, nothing = call.args
     return Call(
         ast.unparse(statement.targets[0]),
         query,
@@ -42,6 +44,7 @@ def attention_of(step: Step) -> Call | None:
         None if ast.unparse(mask) == "None" else mask,
         ast.unparse(causal) == "True",
         None if ast.unparse(scale) == "None" else scale,
+        ast.unparse(nothing) == "True",
     )
 
 

@@ -92,14 +92,20 @@ class Source:
             f"highest = tl.full((BLOCK_M,), {_INFINITE}, tl.float32)",
             "total = tl.zeros((BLOCK_M,), tl.float32)",
             "values = tl.zeros((BLOCK_M, BLOCK_E), tl.float32)",
-            *self._last(),
-            "for start in range(0, last, BLOCK_N):",
+            *self._turns(),
             *(f"    {line}" for line in self._turn(how, narrow, lengths)),
-            "# A row that sees no key is zero, as torch has it.",
-            "values = values / tl.where(total == 0.0, 1.0, total)[:, None]",
+            *self._divided(),
             f"rows = {self._rows}",
             f"inside = query_mask & (value_dims < {lengths})[None, :]",
             f"tl.store(out_ptr + rows[:, None] * {lengths} + value_dims[None, :], values, mask=inside)",
+        ]
+
+    def _divided(self) -> list[str]:
+        if self.attention.call.softmax_of_nothing:
+            return ["values = values / total[:, None]"]
+        return [
+            "# A row that sees no key is zero, as torch has it.",
+            "values = values / tl.where(total == 0.0, 1.0, total)[:, None]",
         ]
 
     @property
@@ -112,12 +118,13 @@ class Source:
         return ["# Neighbouring heads share one of keys and values.",
                 "shared = head // (n_heads // n_shared_heads)"]  # fmt: skip
 
-    def _last(self) -> list[str]:
+    def _turns(self) -> list[str]:
         if not self.attention.call.causal:
-            return ["last = n_keys"]
+            return ["for start in range(0, n_keys, BLOCK_N):"]
         return [
             "# No query sees a later key.",
             "last = tl.minimum(n_keys, (tl.program_id(0) + 1) * BLOCK_M)",
+            "for start in range(0, last, BLOCK_N):",
         ]
 
     def _turn(self, how: str, narrow: str, lengths: str) -> list[str]:

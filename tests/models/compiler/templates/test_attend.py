@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,10 @@ from tests.lanes import examples
 from tests.models.compiler.templates.interpreted import answer
 
 TAKEN = Choice(sites={"attention 0": True})
+
+
+def _as_it_is(y: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
+    return y
 
 
 class Attend(nn.Module):
@@ -52,6 +57,23 @@ class Block(nn.Module):
         return self.out(y.transpose(1, 2).reshape(b, t, c))
 
 
+class WrittenOut(nn.Module):
+    """Attention step by step; `after` is done to the scores before the softmax, `last` to the weights."""
+
+    def __init__(
+        self, after: Callable[..., torch.Tensor], last: Callable[..., Any] = _as_it_is
+    ) -> None:
+        super().__init__()
+        self.after, self.last = after, last
+        self.register_buffer("seen", torch.tril(torch.ones(64, 64)))
+
+    def forward(self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> Any:
+        scores = self.after(q @ k.transpose(-2, -1), self.seen[: q.shape[2], : k.shape[2]])
+        weights = torch.softmax(scores, -1)
+        y = (weights @ v).transpose(1, 2)
+        return self.last(y.reshape(y.shape[0], y.shape[1], -1), weights)
+
+
 @pytest.fixture(scope="module")
 def interpreter() -> BatchedInterpreter:
     return BatchedInterpreter()
@@ -69,7 +91,7 @@ def agrees(
         expected = module(*args)
     got = answer(interpreter, source, folder, module, *args)
     loose = 2e-2 if args[0].dtype != torch.float32 else 1e-4
-    torch.testing.assert_close(got, expected, rtol=loose, atol=loose)
+    torch.testing.assert_close(got, expected, rtol=loose, atol=loose, equal_nan=True)
 
 
 def made(*shapes: tuple[int, ...], dtype: torch.dtype = torch.float32) -> list[torch.Tensor]:
@@ -166,6 +188,56 @@ def test_rows_that_would_be_spread_over_two_axes_go_over_one(
     module, tensors = Attend(), (q, k.transpose(1, 2), v.transpose(1, 2))
     source = written(module, *tensors).source
     agrees(interpreter, tmp_path, module, source, *tensors)
+
+
+STEPS: Mapping[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
+    "scaled": lambda s, seen: s * 0.2,
+    "divided, then hidden": lambda s, seen: (s / 5.0).masked_fill(seen == 0, -math.inf),
+    "hidden, then scaled": lambda s, seen: s.masked_fill(seen == 0, -math.inf) * 0.2,
+    "scaled, then added": lambda s, seen: s * 0.2 + seen,
+    "added in front": lambda s, seen: seen + s,
+    "a row that sees nothing": lambda s, seen: s.masked_fill(seen.tril(-1) == 0, -math.inf),
+}
+
+
+@pytest.mark.parametrize("after", STEPS.values(), ids=list(STEPS))
+def test_attention_that_is_written_out_becomes_one_kernel(
+    interpreter: BatchedInterpreter, tmp_path: Path, after: Callable[..., torch.Tensor]
+) -> None:
+    module, tensors = WrittenOut(after), made(*SAME)
+    result = written(module, *tensors)
+    assert list(result.kinds.values()).count("attention") == 1
+    assert "bmm" not in result.source
+    agrees(interpreter, tmp_path, module, result.source, *tensors)
+
+
+OTHER: Mapping[str, tuple[Callable[..., torch.Tensor], Callable[..., Any]]] = {
+    "weights are an answer too": (STEPS["scaled"], lambda y, weights: (y, weights)),
+    "what was added is scaled": (lambda s, seen: (s + seen) * 0.2, _as_it_is),
+    "hidden by a number": (lambda s, seen: s.masked_fill(seen == 0, -50.0), _as_it_is),
+    "turned around": (lambda s, seen: -s, _as_it_is),
+    "scores are an answer": (lambda s, seen: torch.tanh(s), _as_it_is),
+}
+
+
+@pytest.mark.parametrize(("after", "last"), OTHER.values(), ids=list(OTHER))
+def test_what_is_not_quite_attention_stays_as_it_is(
+    after: Callable[..., torch.Tensor], last: Callable[..., Any]
+) -> None:
+    assert "attention" not in written(WrittenOut(after, last), *made(*SAME)).kinds.values()
+
+
+def test_written_out_attention_takes_other_sizes(
+    interpreter: BatchedInterpreter, tmp_path: Path
+) -> None:
+    module = WrittenOut(STEPS["scaled"])
+    full, few = made(*SAME), made(*((1, 3, 17, 24),) * 3)
+    hollow = [torch.empty(t.shape, device="meta") for t in few]
+    captured = capture(module, full, {}, smaller=Smaller(module, hollow, {}))
+    source = Writer(module, "from_reference", TAKEN).write([Call("default", captured)]).source
+    assert "def attention(" in source
+    for tensors in (full, few):
+        agrees(interpreter, tmp_path, module, source, *tensors)
 
 
 def test_it_is_left_to_torch_where_that_is_estimated_to_be_faster() -> None:
