@@ -37,6 +37,9 @@ class _Scores:
 
     product: Node
     scale: float = 1.0
+    """At the user's sizes."""
+    varies: bool = False
+    """The scale is computed from sizes that are variables."""
     added: tuple[Node, ...] = ()
     hidden: tuple[Node, ...] = ()
     """Masks that are true where a key is not seen."""
@@ -72,6 +75,8 @@ def _joined(graph: GraphModule, product: Node) -> bool:
         return False
     if len({_shape(node)[:2] for node in (result, query, turned_key, value)}) != 1:
         return False
+    if scores.varies and not _is_usual(scores, query):
+        return False
     with graph.graph.inserting_before(product):
         made = _attention(graph, scores, query, turned_key, value)
     made.meta["val"] = result.meta["val"]
@@ -97,8 +102,9 @@ def _attention(
         mask = seen if mask is None else call(_ATEN.logical_and.default, mask, seen)
     for added in scores.added:
         mask = added if mask is None else call(_ATEN.add.Tensor, mask, added)
-    operator = torch.ops.kernelagent.attention.default
-    return call(operator, query, key, value, mask, False, scores.scale, False, True)
+    attention = torch.ops.kernelagent.attention.default
+    scale = None if scores.varies else scores.scale
+    return call(attention, query, key, value, mask, False, scale, False, True)
 
 
 def _scores(node: Any) -> _Scores | None:
@@ -110,12 +116,15 @@ def _scores(node: Any) -> _Scores | None:
     if node.target in (*_VIEWS, *_COPIES):
         return _scores(node.args[0])
     if node.target in (_ATEN.mul.Tensor, _ATEN.div.Tensor):
-        before, factor = _scores(node.args[0]), node.args[1]
+        before = _scores(node.args[0])
+        factor: Any = node.args[1]
         # What was added before would be scaled too.
-        if before is None or before.added or not isinstance(factor, int | float) or factor <= 0:
+        if before is None or before.added or not _is_positive(factor):
             return None
-        times = factor if node.target is _ATEN.mul.Tensor else 1 / factor
-        return replace(before, scale=before.scale * times)
+        varies = isinstance(factor, Node)
+        times = factor.meta["val"].node.hint if isinstance(factor, Node) else factor
+        times = times if node.target is _ATEN.mul.Tensor else 1 / times
+        return replace(before, scale=before.scale * times, varies=before.varies or varies)
     if node.target is _ATEN.masked_fill.Scalar:
         before, (hidden, filled) = _scores(node.args[0]), node.args[1:]
         if before is None or before.added or filled != -math.inf or not isinstance(hidden, Node):
@@ -127,6 +136,22 @@ def _scores(node: Any) -> _Scores | None:
             if before is not None and isinstance(other, Node) and not before.hidden:
                 return replace(before, added=(*before.added, other))
     return None
+
+
+def _is_positive(factor: Any) -> bool:
+    if isinstance(factor, Node):
+        # A number that is made of sizes: a root of one, or its inverse.
+        return (
+            isinstance(factor.meta.get("val"), torch.SymFloat) and factor.meta["val"].node.hint > 0
+        )
+    return isinstance(factor, int | float) and factor > 0
+
+
+def _is_usual(scores: _Scores, query: Node) -> bool:
+    """One over the root of the head's size."""
+    size = query.meta["val"].shape[3]
+    dims = size.node.hint if isinstance(size, torch.SymInt) else size
+    return math.isclose(scores.scale * math.sqrt(dims), 1.0, rel_tol=1e-9)
 
 
 def _with_heads(node: Any) -> Node | None:

@@ -153,7 +153,9 @@ def capture(
                 traced = make_fx(program, decomposition_table=table, _allow_non_fake_inputs=True)
                 with followed, symbolic.mode, SymbolicFunctions():
                     graph = traced(*tensors)
+                symbolic.require_both()
             graph = as_one_step(with_slices(graph))
+            _require_no_roots(graph)
             made = _constants(graph, name)
             source = _source_of(graph, tensors, persistent=persistent)
             if smaller is not None:
@@ -175,6 +177,12 @@ def capture(
         fixed = tuple(tuple(map(str, value.tensor.shape)) for value in made)
         sizes = replace(sizes, shapes=(*fixed, *sizes.shapes))
     return Captured(source, (*made, *values), result["spec"], result["outputs"], sizes)
+
+
+def _require_no_roots(graph: GraphModule) -> None:
+    """A kernel would take the root of a variable in float64, which Triton does not."""
+    if any(node.target is torch._sym_sqrt for node in graph.graph.nodes):  # type: ignore[attr-defined]
+        raise SizeIsFixed("its forward computes with the root of a size that is executed smaller")
 
 
 def _place_of(error: BaseException) -> str:
@@ -268,9 +276,10 @@ _TILED = SIMDScheduling.compute_tiling_strategy
 def _tiled(
     cls: type[SIMDScheduling], nodes: Any, numel: Any, reduction_numel: Any, analysis: Any
 ) -> Any:
-    if reduction_numel != 1:
+    tiling, scores = _TILED(nodes, numel, reduction_numel, analysis)
+    if reduction_numel != 1 and "y" in tiling:
         return cls.create_tiling([numel], [reduction_numel]), None
-    return _TILED(nodes, numel, reduction_numel, analysis)
+    return tiling, scores
 
 
 def _block_for(size: Any) -> int:

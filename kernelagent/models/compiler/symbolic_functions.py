@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -60,6 +61,15 @@ def convolution_spelled_out(call: ast.Call) -> ast.expr:
 class SymbolicFunctions(TorchFunctionMode):
     """Entered while a module is traced with symbols for sizes."""
 
+    def __enter__(self) -> Any:
+        self._root = math.sqrt
+        math.sqrt = _root_of(self._root)
+        return super().__enter__()  # type: ignore[no-untyped-call]
+
+    def __exit__(self, *raised: Any) -> None:
+        math.sqrt = self._root
+        super().__exit__(*raised)  # type: ignore[no-untyped-call]
+
     def __torch_function__(
         self,
         func: Callable[..., Any],
@@ -70,6 +80,15 @@ class SymbolicFunctions(TorchFunctionMode):
         named = dict(kwargs or {})
         instead = _INSTEAD.get(func)
         return func(*args, **named) if instead is None else instead(*args, **named)
+
+
+def _root_of(root: Callable[[Any], float]) -> Callable[[Any], Any]:
+    """`math.sqrt`, which makes a number of a variable: scores of an attention are divided by one."""
+
+    def sqrt(x: Any, /) -> Any:
+        return torch._sym_sqrt(x) if isinstance(x, torch.SymInt | torch.SymFloat) else root(x)  # type: ignore[attr-defined]
+
+    return sqrt
 
 
 def _group_norm(

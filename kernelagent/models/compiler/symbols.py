@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+from sympy import Eq, false  # type: ignore[import-untyped]
 from torch._dynamo.source import ConstantSource
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import (
@@ -70,6 +71,20 @@ class SymbolicTensors:
             for size, few in zip(tensor.shape, small.shape, strict=True):
                 if isinstance(size, torch.SymInt):
                     yield int(size.node.hint), int(few), size
+
+    def require_both(self) -> None:
+        """Raises `SizeIsFixed` where what was traced so far holds for the user's sizes alone."""
+        small: dict[Any, int] = {}
+        for tensor, few in zip(self.tensors, self._smaller, strict=True):
+            for size, fewer in zip(tensor.shape, few.shape, strict=True):
+                if isinstance(size, torch.SymInt):
+                    small[size.node.expr] = int(fewer)
+        for guard in self._env.guards:
+            if isinstance(guard.expr, Eq) and guard.expr.xreplace(small) == false:
+                raise SizeIsFixed(
+                    f"its forward holds only where {guard.expr.lhs} is {guard.expr.rhs}, which it is not at the "
+                    f"sizes that are executed"
+                )
 
     def settled(self) -> Sizes:
         """What was learnt while the program was made; raises `SizeIsFixed`."""

@@ -87,6 +87,7 @@ class Source:
             "dims = tl.arange(0, BLOCK_D)",
             "value_dims = tl.arange(0, BLOCK_E)",
             "query_mask = (queries < n_queries)[:, None]",
+            *(line for role in self.roles for line in self._heads(role)),
             self._load("query", "query_mask & (dims < n_dims)[None, :]"),
             "# Of each row: the highest score so far, the sum of the exponentials, the weighted values.",
             f"highest = tl.full((BLOCK_M,), {_INFINITE}, tl.float32)",
@@ -159,13 +160,22 @@ class Source:
             "highest = higher",
         ]
 
-    def _load(self, role: str, mask: str) -> str:
-        terms = [f"{role}_ptr"]
-        for axis, index in enumerate(_INDICES[role]):
-            step = self._stride(role, axis)
+    def _heads(self, role: str) -> list[str]:
+        """The pointer moved to the program's own head."""
+        terms = self._terms(role, (0, 1))
+        return [f"{role}_ptr += {' + '.join(terms)}"] if terms else []
+
+    def _terms(self, role: str, axes: Sequence[int]) -> list[str]:
+        terms = []
+        for axis in axes:
+            index, step = _INDICES[role][axis], self._stride(role, axis)
             index = "head" if index == "shared" and not self.attention.grouped else index
             if step != "0":
                 terms.append(index if step == "1" else f"{index} * {step}")
+        return terms
+
+    def _load(self, role: str, mask: str) -> str:
+        terms = [f"{role}_ptr", *self._terms(role, (2, 3))]
         other = (
             "False"
             if self.attention.mask is not None and role == "mask" and self._is_bool

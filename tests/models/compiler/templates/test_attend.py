@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from torch import nn
 from torch.nn.functional import scaled_dot_product_attention
 
-from kernelagent.models.compiler.capture import Smaller, capture
+from kernelagent.models.compiler.capture import PolicyCannot, Smaller, capture
 from kernelagent.models.compiler.choices import Choice
 from kernelagent.models.compiler.hollow_tensors import HollowTensors
 from kernelagent.models.compiler.writing import Call, Writer, Written
@@ -238,6 +238,57 @@ def test_written_out_attention_takes_other_sizes(
     assert "def attention(" in source
     for tensors in (full, few):
         agrees(interpreter, tmp_path, module, source, *tensors)
+
+
+class Scaled(nn.Module):
+    """Heads of another size where the module is made smaller, and what scores are divided by with them."""
+
+    def __init__(self, width: int, divisor: Callable[[int], float]) -> None:
+        super().__init__()
+        self.divisor = divisor
+        self.qkv = nn.Linear(width, 3 * width)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        b, t, c = x.shape
+        q, k, v = self.qkv(x).view(b, t, 3, 3, c // 3).permute(2, 0, 3, 1, 4)
+        weights = torch.softmax(q @ k.transpose(-2, -1) / self.divisor(k.size(-1)), -1)
+        return (weights @ v).transpose(1, 2).reshape(b, t, c)
+
+
+def root(size: int) -> float:
+    return math.sqrt(size)
+
+
+def double(size: int) -> float:
+    return 2 * math.sqrt(size)
+
+
+def smaller(divisor: Callable[[int], float]) -> Smaller:
+    return Smaller(Scaled(24, divisor), (torch.empty(2, 17, 24, device="meta"),), {})
+
+
+def test_the_root_of_the_head_s_size_follows_it(
+    interpreter: BatchedInterpreter, tmp_path: Path
+) -> None:
+    torch.manual_seed(0)
+    module, full = Scaled(48, root), torch.randn(2, 33, 48)
+    captured = capture(module, (full,), {}, smaller=smaller(root))
+    result = Writer(module, "from_reference", TAKEN).write([Call("default", captured)])
+    assert "(x_size_2 // 3) ** -0.5" in result.source
+    agrees(interpreter, tmp_path, module, result.source, full)
+
+
+def test_another_root_of_a_size_is_named_and_nothing_is_written() -> None:
+    with pytest.raises(PolicyCannot, match="the root of a size"):
+        capture(Scaled(48, double), (torch.randn(2, 33, 48),), {}, smaller=smaller(double))
+
+
+def test_a_size_that_is_made_a_number_is_named_and_nothing_is_written() -> None:
+    def fixed(size: int) -> float:
+        return float(size) ** 0.5 + 1.0
+
+    with pytest.raises(PolicyCannot, match="holds only where"):
+        capture(Scaled(48, fixed), (torch.randn(2, 33, 48),), {}, smaller=smaller(fixed))
 
 
 def test_it_is_left_to_torch_where_that_is_estimated_to_be_faster() -> None:
