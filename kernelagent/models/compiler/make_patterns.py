@@ -67,6 +67,11 @@ class RmsNormResidual(nn.Module):
         return total * torch.rsqrt(total.square().mean(-1, keepdim=True) + 1e-6) * self.weight
 
 
+class CausalAttention(nn.Module):
+    def forward(self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        return functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+
+
 class SumOfAll(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return x.sum()
@@ -98,6 +103,8 @@ USUAL: Mapping[str, Usual] = {
     "softmax_long": Usual(Softmax, ((64, 131072),)),
     "layer_norm": Usual(LayerNorm, ((4096, 1024),)),
     "rms_norm": Usual(RmsNormResidual, ((4096, 1024), (4096, 1024))),
+    "attention": Usual(CausalAttention, ((4, 16, 1024, 64),) * 3, _HALF),
+    "attention_float32": Usual(CausalAttention, ((4, 16, 1024, 64),) * 3),
     "sum_of_all": Usual(SumOfAll, ((4096, 4096),)),
     "sum_of_columns": Usual(SumOfColumns, ((8192, 1024),)),
 }

@@ -18,6 +18,8 @@ PATTERNS: dict[str, str] = {
     "softmax_long": "softmax over rows that do not: a loop for the maximum, one for the sum, one to divide",
     "layer_norm": "layer norm with weight and bias, a row a program",
     "rms_norm": "RMS norm with a residual added first",
+    "attention": "causal attention of float16 heads in one kernel: online softmax, scores are never stored",
+    "attention_float32": "the same in float32, each product as three TF32 products (`tf32x3`)",
     "sum_of_all": "sum over a whole tensor in two phases",
     "sum_of_columns": "sum over the leading dimension",
 }
