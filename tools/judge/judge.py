@@ -318,6 +318,7 @@ class Judge:
             findings.disclose(*_FIRST_ORDER)
 
     def _run(self, drawn: Rounds, verifier: Verifier) -> None:
+        # On a GPU both would need its memory at once.
         if self.device.kind == "virtual":
             verifier = replace(verifier, meanwhile=drawn.step)
         for item in drawn:

@@ -176,11 +176,7 @@ class Source:
 
     def _load(self, role: str, mask: str) -> str:
         terms = [f"{role}_ptr", *self._terms(role, (2, 3))]
-        other = (
-            "False"
-            if self.attention.mask is not None and role == "mask" and self._is_bool
-            else "0.0"
-        )
+        other = "False" if role == "mask" and self._is_bool else "0.0"
         return f"{role} = tl.load({' + '.join(terms)}, mask={mask}, other={other})"
 
     @property
