@@ -53,6 +53,24 @@ def get_inputs():
 def get_init_inputs():
     return [64]
 """
+GROUPED = """
+class Model(nn.Module):
+    def __init__(self, size, groups):
+        super().__init__()
+        self.linear = nn.Linear(size, size)
+        self.norm = nn.GroupNorm(groups, size)
+
+    def forward(self, x):
+        return self.norm(self.linear(x))
+
+
+def get_inputs():
+    return [torch.rand(1024, 8192)]
+
+
+def get_init_inputs():
+    return [8192, 256]
+"""
 FIXED = """
 class Model(nn.Module):
     def __init__(self):
@@ -107,6 +125,11 @@ def test_spatial_sizes_of_a_volume_give_way_where_rows_do_not_suffice(tmp_path: 
     (x,), _ = result.sources[0].draw(0)
     assert x.shape[1] == 3, "a size that says what the data is stays"
     assert x.numel() < 16 * 3 * 128**3 // 16
+
+
+def test_what_need_not_be_smaller_stays(tmp_path: Path) -> None:
+    result = planned(tmp_path, GROUPED)
+    assert set(result.arguments) == {8192}, "the groups are fewer than the rows, and cost nothing"
 
 
 def test_in_a_wide_volume_sizes_go_below_those_that_do_elsewhere(tmp_path: Path) -> None:

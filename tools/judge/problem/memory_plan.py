@@ -212,7 +212,19 @@ class _Planner:
         for smallest in _SMALLEST:
             best = self._reduced(best, full, smallest)
             if best is not None and self.fits(best):
-                break
+                return self._restored(best)
+        return best
+
+    def _restored(self, best: _Choice) -> _Choice:
+        """What need not be smaller is as it was: a number of groups that went along with the channels."""
+        for value in sorted(best.inner):
+            inner, arguments = (
+                {was: now for was, now in sizes.items() if was != value}
+                for sizes in (best.inner, best.arguments)
+            )
+            made = self.at(inner, arguments)
+            if made is not None and self.fits(made):
+                best = made
         return best
 
     def _reduced(
