@@ -6,6 +6,7 @@ Otherwise the trace would contain torch's CPU-only attention kernel, which does 
 from __future__ import annotations
 
 import ast
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -19,6 +20,7 @@ _SCHEMA = (
     "(Tensor query, Tensor key, Tensor value, Tensor? attn_mask, bool is_causal, float? scale, "
     "bool enable_gqa, bool softmax_of_nothing) -> Tensor"
 )
+_LONGEST_HEAD = 256
 _LEFT_OUT = {"attn_mask": "None", "is_causal": "False", "scale": "None", "enable_gqa": "False"}
 
 
@@ -57,11 +59,46 @@ def _instead_of_the_cpus(
 ) -> Any:
     if dropout_p:
         return NotImplemented
+    if not fits_a_tile(query, value):
+        return _written_out(query, key, value, attn_mask, is_causal, scale)
     # Grouped-query attention: key and value heads are passed without being repeated.
     shared = key.shape[1] != query.shape[1]
     out = _attention(query, key, value, attn_mask, is_causal, scale, shared, False)
     # What only a backward pass reads.
     return out, query.new_empty(query.shape[:-1], dtype=torch.float32)
+
+
+def fits_a_tile(query: torch.Tensor, value: torch.Tensor) -> bool:
+    """Whether heads are short enough that one program holds a tile of queries and what it adds up."""
+    return max(query.shape[-1], value.shape[-1]) <= _LONGEST_HEAD
+
+
+def _written_out(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    mask: torch.Tensor | None,
+    causal: bool,
+    scale: float | None,
+) -> Any:
+    """As products and a softmax, which have kernels for any length."""
+    if key.shape[1] != query.shape[1]:
+        groups = query.shape[1] // key.shape[1]
+        key, value = key.repeat_interleave(groups, 1), value.repeat_interleave(groups, 1)
+    scores = query @ key.transpose(-2, -1)
+    # A tensor, as the length of a head may be a variable.
+    length = torch.full((), query.shape[-1], dtype=torch.float32, device=query.device)
+    scores = scores * (length.rsqrt() if scale is None else scale)
+    if causal:
+        seen = torch.ones(scores.shape[-2:], dtype=torch.bool, device=query.device).tril()
+        scores = scores.masked_fill(~seen, -math.inf)
+    if mask is not None:
+        scores = scores + mask
+    weights = torch.softmax(scores, -1)
+    if mask is not None:
+        nothing = (scores == -math.inf).all(-1, keepdim=True)
+        weights = torch.where(nothing, 0.0, weights)
+    return weights @ value, query.new_empty(query.shape[:-1], dtype=torch.float32)
 
 
 WHOLE: dict[Any, Callable[..., Any]] = {

@@ -15,6 +15,8 @@ from typing import Any
 import torch
 from torch.fx import GraphModule, Node
 
+from kernelagent.models.compiler.attention import fits_a_tile
+
 _ATEN = torch.ops.aten
 _VIEWS = (_ATEN.view.default, _ATEN._unsafe_view.default, _ATEN.reshape.default)
 _COPIES = (
@@ -74,6 +76,8 @@ def _joined(graph: GraphModule, product: Node) -> bool:
     if query is None or turned_key is None:
         return False
     if len({_shape(node)[:2] for node in (result, query, turned_key, value)}) != 1:
+        return False
+    if not fits_a_tile(query.meta["val"], value.meta["val"]):
         return False
     if scores.varies and not _is_usual(scores, query):
         return False

@@ -20,6 +20,7 @@ from torch._inductor.choices import InductorChoices
 from torch._inductor.codegen.simd import SIMDScheduling
 from torch._inductor.codegen.triton import TritonKernel
 from torch._inductor.compile_fx import compile_fx
+from torch._inductor.fx_passes import fuse_attention
 from torch._inductor.graph import GraphLowering
 from torch._inductor.virtualized import V
 from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException
@@ -321,6 +322,8 @@ def _recording(got: list[str]) -> Iterator[None]:
 
     # For good: this process only ever writes code.
     triton.runtime.driver.set_active(StandInDriver())
+    # Products around a softmax would become the attention of a CPU, which no GPU has; `as_one_step` has seen them.
+    fuse_attention._sfdp_init = lambda *_: None  # type: ignore[assignment]
     GraphLowering.codegen = codegen  # type: ignore[method-assign]
     constant_mask, held = TritonKernel._has_constant_mask, TritonKernel._get_persistent_RBLOCK
     # Inductor omits masks that its block sizes do not need; ours differ, so all masks are kept.

@@ -240,6 +240,34 @@ def test_written_out_attention_takes_other_sizes(
         agrees(interpreter, tmp_path, module, source, *tensors)
 
 
+LONG = ((1, 4, 20, 300), (1, 2, 24, 300), (1, 2, 24, 300))
+
+
+@pytest.mark.parametrize("scale", [None, 0.1])
+@pytest.mark.parametrize("kind", ["plain", "causal", "added", "a row that sees nothing"])
+def test_heads_that_no_tile_holds_are_products_and_a_softmax(
+    interpreter: BatchedInterpreter, tmp_path: Path, kind: str, scale: float | None
+) -> None:
+    module, tensors = Attend(is_causal=kind == "causal", enable_gqa=True, scale=scale), made(*LONG)
+    if kind not in ("plain", "causal"):
+        tensors.append(torch.randn(20, 24) if kind == "added" else torch.ones(20, 24).tril(-1) > 0)
+    source = written(module, *tensors).source
+    assert "scaled_dot_product_attention" not in source
+    agrees(interpreter, tmp_path, module, source, *tensors)
+
+
+def test_a_long_head_that_is_executed_shorter_keeps_its_scale(
+    interpreter: BatchedInterpreter, tmp_path: Path
+) -> None:
+    module, full = Attend(), made(*((1, 2, 20, 300),) * 3)
+    few = made(*((1, 2, 20, 40),) * 3)
+    hollow = [torch.empty(t.shape, device="meta") for t in few]
+    captured = capture(module, full, {}, smaller=Smaller(module, hollow, {}))
+    source = Writer(module, "from_reference", TAKEN).write([Call("default", captured)]).source
+    for tensors in (full, few):
+        agrees(interpreter, tmp_path, module, source, *tensors)
+
+
 class Scaled(nn.Module):
     """Heads of another size where the module is made smaller, and what scores are divided by with them."""
 
