@@ -153,17 +153,17 @@ class AttentionSite:
         }
         given = [namer.host(part.node) for part in (*attention.parts, attention.out)]
         given += [sizes[size] for size in plan.sizes]
-        given += [self._scale(namer, dims), *plan.parameters.values()]
+        given += [self._scale(namer, dims, plan.power), *plan.parameters.values()]
         given += [f"{block}={size}" for block, size in chosen.blocks.items()]
         given += [f"num_warps={chosen.num_warps}", f"num_stages={chosen.num_stages}"]
         grid = f"triton.cdiv({queries}, {chosen.blocks['BLOCK_M']}), {_factor(batch)} * {_factor(heads)}"
         return [f"{name}[({grid})]({', '.join(given)})"]
 
-    def _scale(self, namer: Namer, dims: str) -> str:
-        """Exponentials are powers of two: what they take is multiplied by the logarithm of e."""
+    def _scale(self, namer: Namer, dims: str, power: str) -> str:
+        """For powers of two with the logarithm of e in it."""
         scale = self.attention.call.scale
         text = f"{_factor(dims)} ** -0.5" if scale is None else _factor(namer.host(scale))
-        return f"{text} * {LOG2_E}"
+        return f"{text} * {LOG2_E}" if power == "exp2" else text
 
     def _is_wide(self) -> bool:
         s = self.attention.full

@@ -63,6 +63,11 @@ class Source:
             *([] if self.attention.same_dims else ["n_value_dims"]),
         ]
 
+    @property
+    def power(self) -> str:
+        """Powers of two are quicker; the lowest number, which masks are made of, has no multiple by log2(e)."""
+        return "exp2" if self.attention.mask is None or self._is_bool else "exp"
+
     def kernel(self, name: str, config: Config) -> str:
         """The definition."""
         given = [f"{role}_ptr" for role in (*self.roles, "out")]
@@ -139,7 +144,7 @@ class Source:
             masked.append(
                 "visible = visible & mask"
                 if mask.dtype == "torch.bool"
-                else f"scores += mask.to(tl.float32) * {LOG2_E}"
+                else "scores += mask.to(tl.float32)"
             )
         keys = self._long("start + tl.arange(0, BLOCK_N)")
         return [
@@ -152,8 +157,8 @@ class Source:
             "higher = tl.maximum(highest, tl.max(scores, 1))",
             "# A row that has seen no key yet has nothing to subtract.",
             f"anchor = tl.where(higher == {_INFINITE}, 0.0, higher)",
-            "weights = tl.exp2(scores - anchor[:, None])",
-            "shrunk = tl.exp2(highest - anchor)",
+            f"weights = tl.{self.power}(scores - anchor[:, None])",
+            f"shrunk = tl.{self.power}(highest - anchor)",
             "total = total * shrunk + tl.sum(weights, 1)",
             self._load("value", f"(keys < n_keys)[:, None] & (value_dims < {lengths})[None, :]"),
             f"values = tl.dot(weights{narrow}, value, values * shrunk[:, None]{how})",

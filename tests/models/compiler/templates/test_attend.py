@@ -125,6 +125,9 @@ MASKS: Mapping[str, torch.Tensor] = {
     "chosen": torch.rand(2, 3, 40, 40) > 0.4,
     "chosen, one row for all queries": torch.rand(2, 1, 1, 40) > 0.4,
     "a row that sees nothing": torch.ones(40, 40).tril(-1) > 0,
+    "the lowest number, also in whole rows": torch.finfo().min
+    * (torch.rand(2, 1, 40, 40).round() * torch.arange(40)[:, None]).clamp(max=1),
+    "the lowest number everywhere": torch.full((40, 40), torch.finfo().min),
 }
 
 
