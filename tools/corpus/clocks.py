@@ -336,6 +336,7 @@ THREATS: tuple[Threat, ...] = (
                 ),
                 (_RETURN, "        self.kept = out\n        return out\n"),
                 code="stale_output",
+                also=_KEPT,
             ),
         ),
         (
