@@ -64,6 +64,8 @@ class RepairedBuilder(triton_versions.InterpreterBuilder):  # type: ignore[misc]
         self.options = _OPTIONS
         self.memory = Memory()
         self.count: Callable[[OperationKind, int, str], None] | None = None
+        self.threads = 1
+        """Of each program of this launch."""
         self.grid_dim = self.grid_idx = (0, 0, 0)
         self.pointees: tuple[Pointee, ...] = ()
         """What integers that become pointers may point at."""
@@ -82,6 +84,14 @@ class RepairedBuilder(triton_versions.InterpreterBuilder):  # type: ignore[misc]
     def lanes(self, data: Array) -> int:
         """How many values of this launch's programs an array stands for."""
         return int(data.size)
+
+    def issued(self, data: Array, kind: Any) -> int:
+        """How many lanes an operation takes: every thread repeats what is one number for the whole program.
+
+        Integers that are the same in all threads have a unit of their own.
+        """
+        lanes = self.lanes(data)
+        return max(lanes, self.threads * self.programs_running()) if kind.is_floating() else lanes
 
     def running(self, data: Array) -> Array:
         """An array's values of the programs that run, as (programs, *shape)."""
@@ -136,7 +146,7 @@ class RepairedBuilder(triton_versions.InterpreterBuilder):  # type: ignore[misc]
     def binary_op(self, lhs: Handle, rhs: Handle, op: Any) -> Handle:
         kind, left, right = lhs.dtype.scalar, lhs.data, rhs.data
         if self.count is not None:
-            size = max(self.lanes(left), self.lanes(right))
+            size = max(self.issued(left, kind), self.issued(right, kind))
             self.count("fp" if kind.is_floating() else "int", size, operand_name(kind))
         if self.fuses and kind == tl.float32:
             fused = _fused(lhs, rhs, op)
@@ -231,7 +241,9 @@ class RepairedBuilder(triton_versions.InterpreterBuilder):  # type: ignore[misc]
         kind = arg.dtype.scalar
         if self.count is not None:
             simple = op in (np.negative, np.abs, np.floor, np.ceil)
-            self.count("fp" if simple else "special", self.lanes(arg.data), operand_name(kind))
+            self.count(
+                "fp" if simple else "special", self.issued(arg.data, kind), operand_name(kind)
+            )
         if kind == tl.bfloat16:
             return make(numerics.fp32_to_bf16(op(numerics.bf16_to_fp32(arg.data))), kind)
         return super().unary_op(arg, op)
@@ -240,7 +252,9 @@ class RepairedBuilder(triton_versions.InterpreterBuilder):  # type: ignore[misc]
         kind = other.dtype.scalar
         if self.count is not None:
             self.count(
-                "fp" if kind.is_floating() else "int", self.lanes(other.data), operand_name(kind)
+                "fp" if kind.is_floating() else "int",
+                self.issued(other.data, kind),
+                operand_name(kind),
             )
         if kind == tl.bfloat16 and op is not np.where:
             values = (numerics.bf16_to_fp32(side.data) for side in (lhs, rhs, other))
@@ -265,7 +279,7 @@ class RepairedBuilder(triton_versions.InterpreterBuilder):  # type: ignore[misc]
     def create_fma(self, x: Handle, y: Handle, z: Handle) -> Handle:
         kind = z.dtype.scalar
         if self.count is not None:
-            self.count("fp", 2 * self.lanes(z.data), operand_name(kind))
+            self.count("fp", 2 * self.issued(z.data, kind), operand_name(kind))
         if kind == tl.bfloat16:
             a, b, c = (numerics.bf16_to_fp32(side.data).astype(np.float64) for side in (x, y, z))
             return make(numerics.fp32_to_bf16((a * b + c).astype(np.float32)), kind)
@@ -289,7 +303,8 @@ class RepairedBuilder(triton_versions.InterpreterBuilder):  # type: ignore[misc]
         self, function: Callable[..., torch.Tensor], args: tuple[Handle, ...], kind: Any
     ) -> Handle:
         if self.count is not None:
-            self.count("special", self.lanes(args[0].data), operand_name(args[0].dtype))
+            given = args[0].dtype.scalar
+            self.count("special", self.issued(args[0].data, given), operand_name(args[0].dtype))
         data = np.broadcast_arrays(*(arg.data for arg in args))
         shape, size = data[0].shape, data[0].size
         values = (

@@ -19,6 +19,7 @@ from torch.overrides import TorchFunctionMode
 from kernelagent.tools.virtual.addresses import DATA_POINTERS
 from kernelagent.tools.virtual.ceilings import ceilings_for
 from kernelagent.tools.virtual.compiling import SHARED_BYTES
+from kernelagent.tools.virtual.conversions import end_at_the_nearest
 from kernelagent.tools.virtual.host_tensors import HOST_TENSORS
 from kernelagent.tools.virtual.old_contents import OLD_CONTENTS
 from kernelagent.tools.virtual.repeated_indices import WRITES
@@ -100,6 +101,8 @@ class _Claiming(TorchFunctionMode):
         named.pop("pin_memory", None)
         args, named = WRITES.ordered(name, args, named)
         result = func(*args, **named)
+        if not HOST_TENSORS.holds(result):
+            end_at_the_nearest(name, args, result)
         if name in _FRESH and torch.utils.deterministic.fill_uninitialized_memory:  # type: ignore[attr-defined]
             scramble(result)
         if name in _FRESH:

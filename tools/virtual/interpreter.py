@@ -95,6 +95,7 @@ class Interpreter:
             kernel = self._language.function(function)
             values = argument_values(function, arguments)
             self.builder.set_grid_dim(*launch.grid)
+            self.builder.threads = launch.threads
 
             def run(program: Program) -> None:
                 self.builder.grid_idx = program
@@ -114,6 +115,7 @@ class Interpreter:
             kernel = self._language.function(function)
             values = argument_values(function, arguments)
             self.builder.set_grid_dim(*launch.grid)
+            self.builder.threads = launch.threads
 
             def run() -> None:
                 with np.errstate(all="ignore"):

@@ -15,6 +15,8 @@ AccessKind = Literal["load", "store", "atomic"]
 OperationKind = Literal["fp", "int", "special", "dot", "split", "load", "round", "exchange"]
 """`load`: one by a program, of any size; `round`: of a loop; `exchange`: its threads wait for each other's values."""
 
+_WARP = 32
+
 
 @dataclass(frozen=True)
 class TensorArgument:
@@ -55,6 +57,11 @@ class Launch:
     @property
     def programs(self) -> int:
         return self.grid[0] * self.grid[1] * self.grid[2]
+
+    @property
+    def threads(self) -> int:
+        """Of each program; Triton's own number of warps where none is given."""
+        return _WARP * int(self.options.get("num_warps", 4))
 
 
 class Observer(Protocol):

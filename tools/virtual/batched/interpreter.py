@@ -278,6 +278,7 @@ class _Job:
             operations[kind, dtype] += number
 
         builder.count = count if self._traffic else None
+        builder.threads = self._launch.threads
         memory.chunk_begins(len(chunk))
         try:
             with self._language.active():
