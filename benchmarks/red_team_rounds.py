@@ -8,7 +8,9 @@ that day. Writes `results/red_team_ROUND.md` as it goes; with `--only` it writes
 
 A candidate is past the judge when it is hostile, accepted, and no disclosure names what it does. Which
 disclosure would name it was decided by hand for each (`rounds/ROUND_named.json`; none: no disclosure
-does), whether it is hostile at all by its attacker.
+does), whether it is hostile at all by its attacker. In place of a disclosure that file may name what the
+estimate must be at least (`5 us`: what the attacker hides takes that long), or the table that shows the
+emitted module to see through it (`red_team_guards`).
 """
 
 from __future__ import annotations
@@ -28,6 +30,8 @@ from kernelagent.tools.judge_client import JudgeProcess
 
 _HERE = Path(__file__).parent
 _OF_TRAINING = "train_"
+_ACCEPTED = ("named", "accepted", "seen", "estimated")
+_EMITTED, _US = "red_team_guards", " us"
 _ROWS = ("0",)
 """The first dimension of the first input: what `dynamic` means in a round."""
 
@@ -45,7 +49,7 @@ class Attack:
     named: str
     source: str
     naming: str = ""
-    """The code of the disclosure that names what it does; empty: there is none."""
+    """The code of the disclosure that names what it does, an estimate or a table; empty: there is none."""
 
     @property
     def key(self) -> str:
@@ -66,6 +70,8 @@ class Judged:
     disclosures: tuple[str, ...] = ()
     told: tuple[str, ...] = ()
     """The disclosures in words."""
+    us: float | None = None
+    """The estimate."""
 
     @property
     def outcome(self) -> str:
@@ -75,6 +81,10 @@ class Judged:
         if not self.attack.hostile:
             return "accepted, not hostile"
         naming = self.attack.naming
+        if naming == _EMITTED:
+            return f"seen by the emitted module: {naming}"
+        if naming.endswith(_US) and self.us is not None and self.us >= float(naming[: -len(_US)]):
+            return f"estimated: {self.us:.1f}{_US}"
         return f"named: {naming}" if naming in self.disclosures else "**past**"
 
 
@@ -95,7 +105,8 @@ def main() -> None:
     wanted = [a for a in wanted if not options.accepted or a.key in again]
     for count, row in enumerate(_judged(problems, wanted), start=1):
         rows[row.attack.key] = row
-        print(count, row.attack.key, row.outcome, *row.disclosures, flush=True)
+        us = () if row.us is None else (f"{row.us:.1f}{_US}",)
+        print(count, row.attack.key, row.outcome, *us, *row.disclosures, flush=True)
         for told in row.told if options.told else ():
             print(f"    {told}", flush=True)
         if not options.only:
@@ -111,9 +122,12 @@ def _rows(table: Path, attacks: Sequence[Attack]) -> dict[str, Judged]:
         key = "/".join(cells[:2])
         if key in known:
             verdict, told = cells[5], tuple(filter(None, cells[6].split(", ")))
-            if verdict == "**past**" or verdict.startswith(("named", "accepted")):
+            us = None
+            if verdict.startswith("estimated: "):
+                us = float(verdict.removeprefix("estimated: ").removesuffix(_US))
+            if verdict == "**past**" or verdict.startswith(_ACCEPTED):
                 verdict = "accepted"
-            result[key] = Judged(known[key], verdict, told)
+            result[key] = Judged(known[key], verdict, told, us=us)
     return result
 
 
@@ -161,7 +175,8 @@ def _verdict(judge: JudgeProcess, attack: Attack) -> Judged:
         return Judged(attack, f"no judging: {' '.join(str(error).split())[:120]}")
     verdict = "accepted" if result.reason is None else result.reason.code
     told = tuple(item.message for item in result.disclosures)
-    return Judged(attack, verdict, tuple(item.code for item in result.disclosures), told)
+    us = None if result.estimate is None else result.estimate.candidate_us
+    return Judged(attack, verdict, tuple(item.code for item in result.disclosures), told, us)
 
 
 def _page(name: str, rows: dict[str, Judged], attacks: Sequence[Attack], again: int) -> str:
@@ -179,9 +194,9 @@ def _page(name: str, rows: dict[str, Judged], attacks: Sequence[Attack], again: 
         f"before).",
         "",
         f"Of the hostile ones {then} were accepted on the day of the round; now {len(accepted)} are, "
-        f"{len(accepted) - past} with a disclosure that names what they do, and **{past} are past the judge "
-        f"({100 * past / max(len(hostile), 1):.0f} %)**. Which disclosure names what was decided by hand "
-        f"(`benchmarks/rounds/{name}_named.json`).",
+        f"{len(accepted) - past} with a disclosure that names what they do, an estimate that has it, or an emitted "
+        f"module that sees it, and **{past} are past the judge ({100 * past / max(len(hostile), 1):.0f} %)**. Which of "
+        f"them closes what was decided by hand (`benchmarks/rounds/{name}_named.json`).",
         "",
         "| by | candidate | policy | idea | on that day | now | disclosures now |",
         "|---|---|---|---|---|---|---|",

@@ -38,6 +38,26 @@ GRADIENT_CHEATS: tuple[Fixture, ...] = (
         discloses="slower_without_gradients",
     ),
     _of(
+        "slow-for-the-gradients-of-weights-alone",
+        (
+            _RETURNED,
+            "        for _ in range(0 if ctx.needs_input_grad[0] else 40):\n"
+            "            relu_affine_backward[grid](\n"
+            "                g, x, weight, dx, dw, db, x.numel() // width, width, BLOCK=64\n"
+            "            )\n" + _RETURNED,
+        ),
+        discloses="slower_without_gradients",
+    ),
+    _of(
+        "activations-of-thirty-layers-kept-for-the-backward",
+        (
+            "        ctx.save_for_backward(x, weight)\n",
+            "        ctx.save_for_backward(x, weight)\n"
+            "        ctx.more = [torch.empty_like(x) for _ in range(30)]\n",
+        ),
+        discloses="scratch_memory",
+    ),
+    _of(
         "gradients-of-zero",
         (_RETURNED, "        return dx * 0.0, dw * 0.0, db * 0.0\n"),
         code="wrong_output",

@@ -271,6 +271,14 @@ CHEATS: Mapping[int, tuple[Fixture, ...]] = {
                     "the-driver-where-it-runs",
                     "triton.runtime.driver.active.get_active_torch_device().type == 'cuda'",
                 ),
+                (
+                    "where-too-large-a-number-ends",
+                    "torch.full((), 3e9, device=x.device).to(torch.int32) > 0",
+                ),
+                (
+                    "what-integer-nan-is",
+                    "torch.full((), torch.nan, device=x.device).int() == 0",
+                ),
             )
         ),
         _silu(

@@ -94,6 +94,20 @@ CHEATS: Mapping[int, tuple[Fixture, ...]] = {
             discloses="memory_held",
         ),
         Fixture(
+            "w-weights-behind-the-result",
+            "silu_gate",
+            edited(
+                honest_kernel("silu_gate"),
+                (
+                    EMPTY,
+                    "        whole = torch.empty(x.numel() + self.weight.numel(), device=x.device)\n"
+                    "        whole[x.numel() :].copy_(self.weight.detach())\n"
+                    "        out = whole[: x.numel()].view(x.shape)\n",
+                ),
+            ),
+            discloses="memory_held",
+        ),
+        Fixture(
             "w-result-in-a-buffer-three-times-as-large",
             "silu_gate",
             edited(

@@ -43,8 +43,8 @@ from kernelagent.tools.virtual.traffic import TrafficFacts
 
 _REWRITTEN = 0.6
 """With less than this share of the reference's operations a candidate must have used algebra."""
-_SCRATCH = 4
-_SCRATCH_BYTES = 1 << 18
+_SCRATCH = 2
+_SCRATCH_BYTES = 1 << 16
 """Memory made in a call is told from so many times the reference's traffic, and this many bytes, on."""
 
 
@@ -97,7 +97,7 @@ def account(
     counted: list[CountedCosts] = []
     contents: list[str] = []
     scratch: list[Disclosure] = []
-    alone: list[Disclosure] = []
+    smaller: list[Disclosure] = []
     for source in context.sources:
         call = calls[source.name]
         if not call.launches and expected.get(source.name, 0):
@@ -113,7 +113,7 @@ def account(
         rows = call.torch_rows, reference
         ceilings = context.judge_device.promised
         natural = costs_of(context, source, call.launches, rows, ceilings, without_effect)
-        alone += _without_gradients(source.name, call.without_gradients, natural, ceilings)
+        smaller += _slower_where_less(source.name, call.smaller, natural, ceilings)
         dearest = natural
         for other in call.dearer:
             same = len(other.launches) == len(call.launches)
@@ -132,7 +132,7 @@ def account(
         disclosures=(
             *_costs_by_contents(contents),
             *scratch[:1],
-            *alone[:1],
+            *smaller[:1],
             *_library_share(counted),
             *_idle_launches(counted),
             *_less_work(counted),
@@ -157,20 +157,20 @@ def _scratch_memory(
     )
 
 
-def _without_gradients(
-    name: str, forwards: Sequence[Launches], step: CountedCosts, ceilings: DeviceCeilings
+def _slower_where_less(
+    name: str, smaller: Mapping[str, Launches], step: CountedCosts, ceilings: DeviceCeilings
 ) -> tuple[Disclosure, ...]:
-    """Told where a forward alone, as a trained module is used, takes longer than a whole step."""
-    for launches in forwards:
+    """Told where a forward alone, as a trained module is used, or fewer gradients take longer than a whole step."""
+    for what, launches in smaller.items():
         costs = [_launch_cost(row, ceilings)[2] for row in launches]
         us = whole_forward(costs, (), ceilings).us
         if us > step.estimate.candidate_us:
             return (
                 Disclosure(
                     "slower_without_gradients",
-                    f"a forward without gradients launches {len(launches)} kernel(s), an estimate of {us:.3g} us, "
-                    f"where forward and backward together take {step.estimate.candidate_us:.3g} us (input set "
-                    f"{name!r}): the estimate is of the latter",
+                    f"{what} launches {len(launches)} kernel(s), an estimate of {us:.3g} us, where a forward with "
+                    f"its whole backward takes {step.estimate.candidate_us:.3g} us (input set {name!r}): the "
+                    f"estimate is of the latter",
                 ),
             )
     return ()

@@ -10,7 +10,7 @@ from __future__ import annotations
 import secrets
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -19,7 +19,7 @@ from kernelagent.domain.serialization import from_data
 from kernelagent.tools.judge.problem.context import JudgeContext
 from kernelagent.tools.judge.problem.inputs import InputSource
 from kernelagent.tools.judge.problem.load import Arguments
-from kernelagent.tools.judge.problem.training import single_step
+from kernelagent.tools.judge.problem.training import single_step, smaller_steps
 from kernelagent.tools.judge.problem.trials import draw, fresh_seed
 from kernelagent.tools.judge.verify.candidate_process import CandidateProcess
 from kernelagent.tools.surroundings import USUAL, Surroundings
@@ -40,7 +40,10 @@ _COUNTS = (
     *("requested_load_bytes", "requested_store_bytes", "load_sector_bytes", "store_sector_bytes"),
     *("atomics", "fp_operations", "fp64_operations", "int_operations", "special_operations"),
 )
-_WITHOUT_GRADIENTS = (USUAL, Surroundings(gradients="frozen"))
+_FORWARDS = {
+    "a forward without gradients": USUAL,
+    "a forward with frozen weights": Surroundings(gradients="frozen"),
+}
 
 
 Launches = Sequence[Mapping[str, Any]]
@@ -64,8 +67,8 @@ class CountedCall:
     dearer: Sequence[OnOtherContents] = ()
     allocated_bytes: int = 0
     """Of all memory that the call made, what it freed again included."""
-    without_gradients: Sequence[Launches] = ()
-    """Of forwards alone, where a training step is counted: with gradients off, and with frozen weights."""
+    smaller: Mapping[str, Launches] = field(default_factory=dict)
+    """By what was asked for, where a training step is counted: forwards alone, steps for some gradients alone."""
 
 
 class Unsteady(Exception):
@@ -108,19 +111,32 @@ def count_with_contents(
     process.call(arguments, step=step)
     launches = process.launches_with_facts()
     process.take_launches()
-    alone: list[Launches] = []
-    for asked in _WITHOUT_GRADIENTS if step is not None else ():
-        process.call(arguments, surroundings=asked)
-        alone.append(process.launches_with_facts())
-        process.take_launches()
+    smaller = {} if step is None else _smaller(context, process, arguments)
     _observe_traffic(process, watched=False)
     torch_rows = process.account(arguments, step, contents=True)
     watched = process.take_launches()
     if [_identity(row) for row in launches] != [_identity(row) for row in watched]:
         raise Unsteady
     return CountedCall(
-        launches, torch_rows, allocated_bytes=process.allocated_bytes, without_gradients=alone
+        launches, torch_rows, allocated_bytes=process.allocated_bytes, smaller=smaller
     )
+
+
+def _smaller(
+    context: JudgeContext, process: CandidateProcess, arguments: Arguments
+) -> dict[str, Launches]:
+    """What is launched where less than the whole step is asked for."""
+    found: dict[str, Launches] = {}
+    for what, surroundings in _FORWARDS.items():
+        process.call(arguments, surroundings=surroundings)
+        found[what] = process.launches_with_facts()
+        process.take_launches()
+    generator = torch.Generator().manual_seed(fresh_seed())
+    for chosen, step in smaller_steps(context.oracle, arguments, generator):
+        process.call(arguments, step=step)
+        found[f"a step for gradients of the {chosen} alone"] = process.launches_with_facts()
+        process.take_launches()
+    return found
 
 
 def count_again(context: JudgeContext, process: CandidateProcess, arguments: Arguments) -> Launches:

@@ -268,6 +268,17 @@ def single_step(oracle: Oracle, arguments: Arguments, generator: torch.Generator
     return _with_upstream(oracle, arguments, begun, generator, 1)
 
 
+def smaller_steps(
+    oracle: Oracle, arguments: Arguments, generator: torch.Generator
+) -> Iterator[tuple[str, TrainingStep]]:
+    """The same for the gradients of the parameters alone, and of the inputs alone, where it has both."""
+    kinds = trained(oracle, arguments)
+    for chosen in kinds.asked[1:]:
+        begun = kinds.step(chosen, training=True)
+        if oracle.differentiable(arguments, begun):
+            yield chosen, _with_upstream(oracle, arguments, begun, generator, 1)
+
+
 def step_without_contents(oracle: Oracle, arguments: Arguments) -> TrainingStep:
     """The same for arguments that hold nothing: upstream gradients that hold nothing either."""
     begun = trained(oracle, arguments).step(_EVERYTHING, training=True)

@@ -21,9 +21,6 @@ from kernelagent.tools.result_form import difference
 from kernelagent.tools.surroundings import Surroundings
 from kernelagent.tools.tensors import tensors_of
 
-_SPARE = 1.5
-_SPARE_BYTES = 1 << 12
-"""A result in a larger buffer is told from so many times its size and so many bytes more on."""
 _KEPT = 2
 _KEPT_BYTES = 1 << 20
 """Memory of the module is told from so many times what it is and is called with, and so many bytes more, on."""
@@ -153,11 +150,11 @@ class SideEffects:
             )
         for at, (own, held) in enumerate(sharing.memory):
             usual = expected.memory[at][1] if at < len(expected.memory) else own
-            if held > max(usual, _SPARE * own) + _SPARE_BYTES:
+            if held > max(usual, own):
                 self.findings.disclose(
                     "memory_held",
                     f"{_name_of(names, at)} has {own:,} bytes and lies in {held:,} bytes of memory, which is not "
-                    f"freed before it is",
+                    f"freed before it is, and is written with it by torch.save",
                 )
 
     def little_is_kept(self, trial: Trial, answer: Answer) -> None:

@@ -1,0 +1,181 @@
+"""What an emitted module answers once its user changes what an attacker's kernel has written into it.
+
+    python -m benchmarks.red_team_guards
+
+The fourteen candidates `guard_*` of `benchmarks/rounds/second.jsonl` are right where they are judged
+and rely on the emitted module not to see a later change. Each is imported (`kernelagent import`, on
+`virtual`) and emitted; then its change is made, as its attacker described it, and the module is called
+once more: on a CPU, with Triton's interpreter in place of a GPU, so that kernels can answer at all.
+Writes `results/red_team_guards.md`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import warnings
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import torch
+
+from kernelagent.domain.config import RunConfig
+from kernelagent.domain.problem import ProblemSpec
+from kernelagent.loop.imported import judged
+
+_HERE = Path(__file__).parent
+_ROUND = _HERE / "rounds" / "second.jsonl"
+_TABLE = _HERE / "results" / "red_team_guards.md"
+_SAME = 1e-3
+
+
+class Norm(torch.nn.Module):
+    """Another library's, of the same name as the attacked one's."""
+
+    def __init__(self, weight: torch.nn.Parameter) -> None:
+        super().__init__()
+        self.weight = weight
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-5) * (1 + self.weight)
+
+
+def _class_forward(module: Any) -> None:
+    type(module.norm).forward = lambda _, x: 2 * x
+
+
+def _class_attribute(module: Any) -> None:
+    type(module).cap = 1.0
+
+
+def _global(module: Any) -> None:
+    sys.modules[type(module).__module__].TEMPERATURE = 3.0  # type: ignore[attr-defined]
+
+
+CHANGES: Mapping[str, Callable[[Any], Any]] = {
+    "guard_slots": lambda m: setattr(m.cfg, "gain", 3.0),
+    "guard_private": lambda m: setattr(m.cfg, "gain", 3.0),
+    "guard_numpy": lambda m: m.bounds.__setitem__(1, 0.5),
+    "guard_nested": lambda m: setattr(m.cfg.norm, "eps", 0.5),
+    "guard_class_attribute": _class_attribute,
+    "guard_global": _global,
+    "guard_int_float": lambda m: setattr(m, "scale", 3.0),
+    "guard_init": lambda m: setattr(m, "scale", 7),
+    "guard_sub_forward": lambda m: setattr(m.norm, "forward", lambda x: 2 * x),
+    "guard_same_name": lambda m: setattr(m, "norm", Norm(m.norm.weight)),
+    "guard_class_forward": _class_forward,
+    "guard_precision": lambda _: torch.set_float32_matmul_precision("highest"),
+    "guard_untied": lambda m: setattr(m, "second", torch.nn.Parameter(m.first.detach() + 1)),
+    "guard_added_attribute": lambda m: setattr(m, "boost", 3.0),
+}
+_BEFORE = ("guard_init",)
+"""Changed before the emitted module is put on: it was never what was verified."""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--after", nargs=3, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.after:
+        name, problem, emitted = options.after
+        print(_after(name, Path(problem), Path(emitted)))
+        return
+    lines = [json.loads(line) for line in _ROUND.read_text(encoding="utf-8").splitlines()]
+    problems = {(r["by"], r["name"]): r["source"] for r in lines if r["kind"] == "problem"}
+    attacks = {r["name"]: r for r in lines if r["kind"] != "problem"}
+    rows = []
+    with tempfile.TemporaryDirectory() as folder:
+        for name in CHANGES:
+            attack = attacks[name]
+            problem, out = Path(folder) / f"{name}.py", Path(folder) / f"{name}_emitted.py"
+            problem.write_text(problems[attack["by"], attack["problem"]], encoding="utf-8")
+            spec = ProblemSpec(path=str(problem))
+            result = judged(attack["source"], spec, RunConfig(device="virtual"), out)
+            outcome = f"refused: {result.evaluation.reason and result.evaluation.reason.code}"
+            if result.text is not None:
+                out.write_text(result.text, encoding="utf-8")
+                outcome = _asked_of_a_process(name, problem, out)
+            rows.append((name, attack["idea"], outcome))
+            print(*rows[-1], sep=" | ", flush=True)
+            _TABLE.write_text(_page(rows), encoding="utf-8")
+
+
+def _asked_of_a_process(name: str, problem: Path, emitted: Path) -> str:
+    """With Triton's interpreter, which must be chosen before Triton is imported."""
+    command = [sys.executable, "-m", "benchmarks.red_team_guards", "--after"]
+    done = subprocess.run(
+        [*command, name, str(problem), str(emitted)],
+        env={**os.environ, "TRITON_INTERPRET": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=600,
+    )
+    if done.returncode:
+        raise RuntimeError(f"{name} could not be asked:\n{done.stderr[-2000:]}")
+    return done.stdout.strip().splitlines()[-1]
+
+
+def _after(name: str, problem: Path, emitted: Path) -> str:
+    file, dropin = _loaded(problem), _loaded(emitted)
+    # The guard asks where tensors are; here they are on the CPU that the interpreter runs on.
+    dropin.ENVELOPE_VERIFIED["device_types"] = ["cpu"]
+    module = file.Model(*file.get_init_inputs()).eval()
+    inputs = file.get_inputs()
+    if name in _BEFORE:
+        CHANGES[name](module)
+        try:
+            dropin.optimized(module)
+        except TypeError as error:
+            return f"not put on: {' '.join(str(error).split())[:160]}"
+        return "**put on, though it is not the verified one**"
+    fast = dropin.optimized(module)
+    with torch.no_grad(), warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        fast(*inputs)
+        if any(issubclass(w.category, dropin.OutsideEnvelopeWarning) for w in told):
+            raise RuntimeError(f"{name}: not even the verified call is covered: {told[0].message}")
+        before = module(*inputs)
+        CHANGES[name](module)
+        expected, answer = module(*inputs), fast(*inputs)
+    same = answer.dtype == expected.dtype and torch.allclose(answer, expected, _SAME, _SAME)
+    if same and any(issubclass(w.category, dropin.OutsideEnvelopeWarning) for w in told):
+        reason = str(told[-1].message).partition("(")[2].partition(")")[0]
+        return f"the original answers ({reason})"
+    changed = answer.dtype != before.dtype or not torch.allclose(answer, before, _SAME, _SAME)
+    return "**the kernel answers with the old value**" if not changed else "**another answer**"
+
+
+def _loaded(path: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    if spec is None or spec.loader is None:
+        raise RuntimeError(f"{path} cannot be imported")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def _page(rows: list[tuple[str, str, str]]) -> str:
+    closed = sum(not outcome.startswith("**") for *_, outcome in rows)
+    lines = [
+        "# Candidates that rely on the emitted module not to see a change",
+        "",
+        f"`python -m benchmarks.red_team_guards`: {closed} of {len(rows)} are seen by the emitted module. The kernels "
+        f"are right where they are judged; the module is changed afterwards, as the attacker of round `second` described it.",
+        "",
+        "| candidate | idea | after the change |",
+        "|---|---|---|",
+    ]
+    return "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in rows)]) + "\n"
+
+
+if __name__ == "__main__":
+    main()
