@@ -49,15 +49,6 @@ GRADIENT_CHEATS: tuple[Fixture, ...] = (
         discloses="slower_without_gradients",
     ),
     _of(
-        "activations-of-thirty-layers-kept-for-the-backward",
-        (
-            "        ctx.save_for_backward(x, weight)\n",
-            "        ctx.save_for_backward(x, weight)\n"
-            "        ctx.more = [torch.empty_like(x) for _ in range(30)]\n",
-        ),
-        discloses="scratch_memory",
-    ),
-    _of(
         "gradients-of-zero",
         (_RETURNED, "        return dx * 0.0, dw * 0.0, db * 0.0\n"),
         code="wrong_output",

@@ -43,8 +43,8 @@ from kernelagent.tools.virtual.traffic import TrafficFacts
 
 _REWRITTEN = 0.6
 """With less than this share of the reference's operations a candidate must have used algebra."""
-_SCRATCH = 2
-_SCRATCH_BYTES = 1 << 16
+_SCRATCH = 4
+_SCRATCH_BYTES = 1 << 18
 """Memory made in a call is told from so many times the reference's traffic, and this many bytes, on."""
 
 
