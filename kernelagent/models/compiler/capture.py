@@ -38,7 +38,7 @@ from torch.utils._pytree import (
 
 from kernelagent.models.compiler.attention import WHOLE, layers_unfused
 from kernelagent.models.compiler.attention_steps import as_one_step
-from kernelagent.models.compiler.constants import constants_of, with_slices
+from kernelagent.models.compiler.constants import constants_of, with_numbers, with_slices
 from kernelagent.models.compiler.pooling import POOLED
 from kernelagent.models.compiler.stand_in import StandInDriver
 from kernelagent.models.compiler.symbolic_functions import AS_THEY_LIE, OPAQUE, SymbolicFunctions
@@ -155,7 +155,7 @@ def capture(
                 with followed, symbolic.mode, SymbolicFunctions():
                     graph = traced(*tensors)
                 symbolic.require_both()
-            graph = as_one_step(with_slices(graph))
+            graph = as_one_step(with_numbers(with_slices(graph)))
             _require_no_roots(graph)
             made = _constants(graph, name)
             source = _source_of(graph, tensors, persistent=persistent)

@@ -20,13 +20,36 @@ def with_slices(graph: GraphModule) -> GraphModule:
     for node in list(graph.graph.nodes):
         if node.op == "call_function" and node.target is torch.ops.aten.index.Tensor:
             _sliced(graph, node)
+    _drop_unused(graph)
+    return graph
+
+
+def with_numbers(graph: GraphModule) -> GraphModule:
+    """A constant of one element, `torch.tensor(0.5)`, becomes the number, which kernels need not be given."""
+    for node in list(graph.graph.nodes):
+        tensor = getattr(graph, str(node.target), None) if node.op == "get_attr" else None
+        if not isinstance(tensor, torch.Tensor) or tensor.dim() or tensor.is_complex():
+            continue
+        with graph.graph.inserting_before(node):
+            number = graph.graph.call_function(
+                torch.ops.aten.full.default,
+                ([], tensor.item()),
+                {"dtype": tensor.dtype, "device": tensor.device},
+            )
+        number.meta = dict(node.meta)
+        node.replace_all_uses_with(number)
+        graph.graph.erase_node(node)
+    _drop_unused(graph)
+    return graph
+
+
+def _drop_unused(graph: GraphModule) -> None:
     graph.graph.eliminate_dead_code()
     used = {node.target for node in graph.graph.nodes if node.op == "get_attr"}
     for name, _ in [*graph.named_parameters(), *graph.named_buffers()]:
         if name not in used:
             delattr(graph, name)
     graph.recompile()
-    return graph
 
 
 def _sliced(graph: GraphModule, node: Node) -> None:

@@ -117,6 +117,7 @@ ONE_KERNEL: dict[str, Callable[[], tuple[nn.Module, tuple[int, ...]]]] = {
     "transposed, depthwise": lambda: (Then(nn.ConvTranspose2d(6, 6, 3, stride=2, padding=1, groups=6), relu), (2, 6, 4, 5)),
     "a factor and an addend for each channel": lambda: (Then(nn.Conv2d(5, 7, 3), lambda m, y, x: torch.sigmoid(y * m.scale + m.shift), scale=draw(1, 7, 1, 1), shift=draw(2, 7, 1, 1)), (2, 5, 9, 8)),
     "an addend for each position": lambda: (Then(nn.Conv2d(5, 5, 3, padding=1), lambda m, y, x: torch.tanh(y) + m.map, map=draw(3, 9, 8)), (2, 5, 9, 8)),
+    "numbers that the forward makes": lambda: (Then(nn.Conv2d(5, 5, 3), lambda m, y, x: torch.min(y, torch.tensor(0.5)) * torch.tensor(3)), (2, 5, 9, 8)),
     "what went in": lambda: (Then(nn.Conv2d(5, 5, 3, padding=1), lambda m, y, x: torch.relu(y) + x), (2, 5, 9, 8)),
     "what went in, channel by channel": lambda: (Then(nn.Conv2d(5, 5, 3, padding=1, groups=5), lambda m, y, x: torch.relu(y * m.scale) + x, scale=draw(4, 5, 1, 1)), (2, 5, 9, 8)),
     "one number for each image": lambda: (Then(nn.Conv2d(5, 6, 3), lambda m, y, x: y * m.by_image), (3, 5, 9, 8)),
