@@ -22,6 +22,7 @@ from kernelagent.models.compiler.policy import Past, Policy
 from kernelagent.models.compiler.writing import Call, Writer
 from kernelagent.tools.judge.judge import Judge
 from kernelagent.tools.judge.problem.bundle import save_bundle
+from kernelagent.tools.judge.source_reading.reading import disclosures
 from kernelagent.tools.sandbox.spawn import ForkServer
 from tests import evaluations
 
@@ -188,6 +189,12 @@ def test_what_it_writes_can_be_read(name: str) -> None:
     assert max(map(len, source.splitlines())) < 100
     imported = set(re.findall(r"^(?:import|from) (\w+)", source, re.MULTILINE))
     assert imported <= {"torch", "triton"}
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_a_reading_of_what_it_writes_finds_nothing_to_tell(name: str) -> None:
+    _, _, source = written(name)
+    assert list(disclosures(source)) == []
 
 
 def test_a_convolution_and_what_follows_it_is_the_only_kernel() -> None:
