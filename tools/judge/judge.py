@@ -316,6 +316,9 @@ class Judge:
             drawn = training_rounds(*every, constant=constant, plan=steps)
             self._run(drawn, verifier)
             findings.disclose(*_FIRST_ORDER)
+        untried = findings.choices.sentence
+        if untried is not None:
+            findings.disclose("choices_not_tried", untried)
 
     def _run(self, drawn: Rounds, verifier: Verifier) -> None:
         # On a GPU both would need its memory at once.

@@ -14,6 +14,7 @@ from triton.runtime import interpreter as stock
 
 from kernelagent.tools.virtual import libdevice, numerics, triton_versions
 from kernelagent.tools.virtual.addresses import Pointee, translated
+from kernelagent.tools.virtual.choices import Choice, Choices
 from kernelagent.tools.virtual.hints import Hints
 from kernelagent.tools.virtual.launch import MemoryFault, OperationKind
 from kernelagent.tools.virtual.memory import Memory, all_ones
@@ -74,6 +75,8 @@ class RepairedBuilder(triton_versions.InterpreterBuilder):  # type: ignore[misc]
         """Whether lanes that a load leaves undefined hold numbers in place of zeros; whether there were any."""
         self.fuses = False
         """Whether a product that is added to something is rounded with the sum only, as in a machine's `fma`."""
+        self.choices: Choices | None = None
+        """Where conditions are noted; None: nowhere."""
         self.updates: dict[str, tuple[int, int]] = {}
         """By kind of atomic operation: the lowest and the highest address that it changed."""
 
@@ -138,6 +141,12 @@ class RepairedBuilder(triton_versions.InterpreterBuilder):  # type: ignore[misc]
             kind = _KIND_OF_UPDATE.get(op, str(op))
             low, high = self.updates.get(kind, (1 << 64, 0))
             self.updates[kind] = min(low, int(where.min())), max(high, int(where.max()))
+
+    def chosen(self, choice: tuple[int, str, bool], data: Array) -> None:
+        """Note which way a condition came out, in the lanes of the programs that run."""
+        if self.choices is not None and data.dtype == np.bool_:
+            held = self.running(data)
+            self.choices.note(Choice(*choice), holds=bool(held.any()), fails=not bool(held.all()))
 
     def create_barrier(self) -> None:
         self.step("exchange")

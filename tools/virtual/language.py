@@ -21,7 +21,7 @@ import triton.language.extra.libdevice as libdevice_stubs
 from triton.runtime import interpreter as stock
 from triton.runtime.jit import JITFunction
 
-from kernelagent.tools.virtual import hints, loops, shortcuts, triton_versions
+from kernelagent.tools.virtual import conditions, hints, loops, shortcuts, triton_versions
 from kernelagent.tools.virtual.builder import RepairedBuilder
 from kernelagent.tools.virtual.reductions import Reduction, Scan
 
@@ -77,7 +77,11 @@ class Language:
         """Change the text further, in place; here it runs as it stands."""
 
     def _rewrite(self, kernel: JITFunction[Any]) -> Callable[..., Any]:
-        tree = stock.ASTTransformer().visit(kernel.parse())
+        tree = kernel.parse()
+        file, line = triton_versions.place_of(kernel)
+        if not kernel.fn.__module__.startswith(_OF_TRITON):
+            conditions.mark(tree.body[0], line)
+        tree = stock.ASTTransformer().visit(tree)
         definition = tree.body[0]
         definition.decorator_list = []
         _strip_signature(definition)
@@ -86,7 +90,6 @@ class Language:
         definition.body = body.body
         self.rewrite_control(definition)
         ast.fix_missing_locations(tree)
-        file, line = triton_versions.place_of(kernel)
         ast.increment_lineno(tree, line - 1)
         scope = {
             name: self._interpreted.get(id(value), value)
@@ -227,6 +230,7 @@ class Language:
 
 
 _ABSENT = object()
+_OF_TRITON = "triton."
 
 
 class Recorder:

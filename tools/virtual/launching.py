@@ -20,6 +20,7 @@ from kernelagent.tools.virtual.batched.interpreter import BatchedInterpreter, Ho
 from kernelagent.tools.virtual.binding import Bound, Kernel
 from kernelagent.tools.virtual.bounds import BoundsChecker
 from kernelagent.tools.virtual.builder import Unsupported
+from kernelagent.tools.virtual.choices import Choices
 from kernelagent.tools.virtual.codec import encode
 from kernelagent.tools.virtual.compiling import Compiled, check_grid
 from kernelagent.tools.virtual.deadline import Clock, TimeIsUp, deadline
@@ -76,6 +77,8 @@ class Logged:
     """Which of its programs were interpreted together, and why not all."""
     altered: dict[str, Any] | None = None
     """Under `alter`: how many bytes were replaced, and operands of unknown origin."""
+    choices: Choices | None = None
+    """Where it was executed as it is: which way its conditions came out."""
 
 
 class Launcher:
@@ -266,6 +269,8 @@ class Launcher:
             row["altered"] = logged.altered
         if launch.pointees:
             row["tables"] = True
+        if logged.choices is not None and logged.choices.seen:
+            row["choices"] = [[*choice, ways] for choice, ways in logged.choices.seen.items()]
         if row["handle"] in self._order_matters:
             row["order_matters"] = True
         if row["handle"] in self._undefined_lanes:
@@ -295,6 +300,8 @@ class Launcher:
         )
         self.interpreter.fill_lanes(numbers=self.numbers_in_lanes)
         self.interpreter.round_otherwise(self.rounds_otherwise)
+        logged.choices = Choices() if watched else None
+        self.interpreter.note_choices(logged.choices)
         # Exchanged or poisoned values need not be what a kernel asserts.
         debug = bool(logged.kernel.compiled.metadata["debug"]) and mode == "execute" and careful
         self.interpreter.assert_on_device(debug=debug)

@@ -116,6 +116,12 @@ class Logic:
         """`a or b or ...`"""
         return self._joined(values, stops_at=True, join=lambda a, b: a.logical_or(b))
 
+    def chosen(self, line: int, text: str, by_data: bool, value: Any) -> Any:
+        """The value of a condition; the builder notes which way it came out."""
+        if isinstance(value, tl.tensor):
+            self.semantic.builder.chosen((line, text, by_data), value.handle.data)
+        return value
+
     def again(self, test: Any) -> Any:
         """The condition of a `while`, asked for each of its rounds."""
         self.semantic.builder.step("round")

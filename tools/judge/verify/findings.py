@@ -14,6 +14,7 @@ from kernelagent.tools.judge.verify.failure_context import Memory
 from kernelagent.tools.judge.verify.gradients import verified_gradients
 from kernelagent.tools.judge.verify.same import same_bits_of
 from kernelagent.tools.judge.verify.specialised import Specialised
+from kernelagent.tools.judge.verify.untried_choices import UntriedChoices
 
 
 @dataclass
@@ -36,6 +37,7 @@ class Findings:
     undefined_lanes: bool = False
     """Whether a masked load without `other` left lanes undefined."""
     specialised: Specialised = field(default_factory=Specialised)
+    choices: UntriedChoices = field(default_factory=UntriedChoices)
     called: set[str] = field(default_factory=set)
     """Input sets that have been called with."""
     reads: dict[str, None] = field(default_factory=dict)

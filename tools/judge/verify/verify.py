@@ -316,6 +316,7 @@ class Verifier:
             if row.get("fault"):
                 fault = row["fault"]
                 raise Rejected(fault["code"], fault["message"], fault.get("detail", {}))
+        self.findings.choices.note(rows)
         self.findings.order_matters |= any(row.get("order_matters") for row in rows)
         self.findings.undefined_lanes |= any(row.get("undefined_lanes") for row in rows)
         if any(row.get("float_sums") for row in rows):

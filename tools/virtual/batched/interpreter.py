@@ -21,6 +21,7 @@ from kernelagent.tools.virtual.batched.language import BatchedLanguage
 from kernelagent.tools.virtual.batched.memory import MOST_RUNS
 from kernelagent.tools.virtual.batched.order import OrderWatch, Recorder
 from kernelagent.tools.virtual.bounds import BoundsChecker
+from kernelagent.tools.virtual.choices import Choices
 from kernelagent.tools.virtual.deadline import Clock, TimeIsUp
 from kernelagent.tools.virtual.fetched_ahead import Ahead
 from kernelagent.tools.virtual.interleaving import run_in_turns
@@ -129,6 +130,11 @@ class BatchedInterpreter:
         for builder in (self.reference.builder, self._language.builder):
             builder.numbers_in_lanes, builder.undefined_lanes = numbers, False
             builder.updates = {}
+
+    def note_choices(self, choices: Choices | None) -> None:
+        """Where the next launches' conditions are noted; None: nowhere."""
+        for builder in (self.reference.builder, self._language.builder):
+            builder.choices = choices
 
     def assert_on_device(self, *, debug: bool) -> None:
         """Whether the next launches' `tl.device_assert` are compiled in."""

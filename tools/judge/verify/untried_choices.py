@@ -1,0 +1,53 @@
+"""Conditions in kernels that came out one way in every call: what is behind the other way was not judged.
+
+Attackers hide a wrong answer behind a condition that no ordinary input meets; an honest kernel has such
+conditions too, for the rare case. A reader of the verdict sees both with their lines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from kernelagent.tools.virtual.choices import FALSE, TRUE, Choice
+
+_SHOWN = 3
+
+
+class UntriedChoices:
+    """What was seen of the conditions so far; grows launch by launch."""
+
+    def __init__(self) -> None:
+        self._seen: dict[Choice, int] = {}
+
+    def note(self, rows: Iterable[Mapping[str, Any]]) -> None:
+        """Rows of the executor's log."""
+        for row in rows:
+            for line, text, by_data, ways in row.get("choices", ()):
+                choice = Choice(int(line), str(text), bool(by_data))
+                self._seen[choice] = self._seen.get(choice, 0) | int(ways)
+
+    @property
+    def sentence(self) -> str | None:
+        """What to tell of them; None: every condition came out both ways."""
+        untried = sorted(c for c, ways in self._seen.items() if _is_untried(c, ways))
+        if not untried:
+            return None
+        return (
+            f"{_shown(untried, self._seen)} in every element of every call: what the kernel answers where "
+            f"it comes out otherwise was not judged"
+        )
+
+
+def _is_untried(choice: Choice, ways: int) -> bool:
+    """Masks of places and sizes hold everywhere where sizes are full blocks; only what never held is news."""
+    return ways == FALSE or (choice.by_data and ways == TRUE)
+
+
+def _shown(untried: Sequence[Choice], seen: Mapping[Choice, int]) -> str:
+    told = [
+        f"line {c.line} `{c.text}` is {'true' if seen[c] == TRUE else 'false'}"
+        for c in untried[:_SHOWN]
+    ]
+    more = [f"{len(untried) - _SHOWN} more likewise"] if len(untried) > _SHOWN else []
+    return ", ".join([*told, *more])
