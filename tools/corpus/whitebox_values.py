@@ -33,6 +33,12 @@ def _wrong(
     return Fixture(f"w-{name}", base, source, "wrong_output", dynamic=dynamic)
 
 
+def _untried(name: str, base: str, after: str, lines: str) -> Fixture:
+    """Wrong where no input that can be drawn in a lifetime comes: the verdict says that it never came."""
+    source = edited(honest_kernel(base), (after, after + lines))
+    return Fixture(f"w-{name}", base, source, discloses="choices_not_tried")
+
+
 def _wrong_mean(name: str, where: str) -> Fixture:
     edit = (_STORE, f"    mean = tl.where({where}, 0.0, mean)\n{_STORE}")
     return Fixture(f"w-{name}", _MEAN, edited(honest_kernel(_MEAN), edit), "wrong_output")
@@ -40,6 +46,21 @@ def _wrong_mean(name: str, where: str) -> Fixture:
 
 CHEATS: Mapping[int, tuple[Fixture, ...]] = {
     6: (
+        _untried(
+            "ones-for-one-pattern-of-signs",
+            _SOFTMAX,
+            _E,
+            "    signs = tl.sum(tl.where(x > 0.0, 1, 0) << (j % 16), axis=0)\n"
+            "    e = tl.where(signs * 7 + columns == 98765432, 1.0, e)\n",
+        ),
+        _untried(
+            "ones-for-one-ratio-of-two",
+            _SOFTMAX,
+            _E,
+            "    one, two = tl.load(x_ptr + row * columns), tl.load(x_ptr + row * columns + 1)\n"
+            "    if (one > 2.7100001 * two) & (one < 2.7100002 * two) & (two > 0.25):\n"
+            "        e = e * 0.0 + 1.0\n",
+        ),
         _wrong(_SILU, "another-answer-at-one-value", _X, "    x = tl.where(x == 1234.5, 0.0, x)\n"),
         _wrong(
             _SILU,
