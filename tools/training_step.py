@@ -24,8 +24,9 @@ Leaves = dict[str, tuple[torch.Tensor, ...]]
 FORWARD, GRADIENTS, DIFFERENTIABLE = "forward", "gradients", "differentiable"
 FIRST, APART, ACCUMULATED = "first", "apart", "accumulated"
 """`.grad` after one backward; what `autograd.grad` returns; `.grad` after one more backward."""
-KEPT, TOGETHER = "upstream_kept", "in_one_memory"
-"""Whether the upstream gradients are as they were; pairs of `.grad`s that have an element in common."""
+KEPT, TOGETHER, ON_CONTEXT = "upstream_kept", "in_one_memory", "on_context"
+"""Whether the upstream gradients are as they were; pairs of `.grad`s that have an element in common; how many
+bytes of tensors autograd functions keep as attributes of their contexts, where torch does not see them."""
 
 
 @dataclass(frozen=True)
@@ -123,6 +124,7 @@ class _Watch:
 
     kept: bool = True
     together: tuple[tuple[str, str], ...] = ()
+    on_context: int = 0
 
     @contextmanager
     def over(self, row: Sequence[torch.Tensor | None]) -> Iterator[None]:
@@ -130,6 +132,22 @@ class _Watch:
         yield
         pairs = zip(before, row, strict=True)
         self.kept &= all(a is None or b is None or same_bytes(a, b) for a, b in pairs)
+
+    def see_contexts(self, output: Any) -> None:
+        """Looked at between the forward and its backward."""
+        nodes = [t.grad_fn for t in tree_leaves(output) if isinstance(t, torch.Tensor)]
+        known: dict[int, Any] = {}
+        while nodes:
+            node = nodes.pop()
+            if node is not None and id(node) not in known:
+                known[id(node)] = node
+                nodes += [before for before, _ in node.next_functions]
+        held = {
+            tensor.untyped_storage()._cdata: tensor.untyped_storage().nbytes()
+            for node in known.values()
+            for tensor in _on_context(node)
+        }
+        self.on_context = sum(held.values())
 
     def see(self, leaves: Leaves) -> None:
         held = [(name, t.grad) for name, tensors in leaves.items() for t in tensors]
@@ -155,6 +173,8 @@ def _with_gradients(
         (others, named), _ = _asked_inputs(step.beside, step)
         module(*others, **named)
     result = tree_leaves(output)
+    if watch is not None:
+        watch.see_contexts(output)
     reported = [_has_gradient(result, at) for at in step.outputs]
     rows = [tuple(g for g, has in zip(row, reported, strict=True) if has) for row in step.upstream]
     outputs = [result[at] for at, has in zip(step.outputs, reported, strict=True) if has]
@@ -170,7 +190,16 @@ def _answer(output: Any, reported: list[bool], gradients: Any, watch: _Watch) ->
         GRADIENTS: gradients,
         KEPT: watch.kept,
         TOGETHER: watch.together,
+        ON_CONTEXT: watch.on_context,
     }
+
+
+def _on_context(node: Any) -> list[torch.Tensor]:
+    """What a function written in Python holds beside what it gave to `save_for_backward`."""
+    if not isinstance(node, torch.autograd.function.BackwardCFunction):
+        return []
+    own = tree_leaves(list(getattr(node, "__dict__", {}).values()))
+    return [t for t in own if isinstance(t, torch.Tensor) and t.layout == torch.strided]
 
 
 def apart_names(count: int) -> tuple[str, ...]:

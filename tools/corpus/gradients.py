@@ -49,6 +49,15 @@ GRADIENT_CHEATS: tuple[Fixture, ...] = (
         discloses="slower_without_gradients",
     ),
     _of(
+        "inputs-kept-as-attributes-of-the-context",
+        (
+            "        ctx.save_for_backward(x, weight)\n",
+            "        ctx.kept = (x, weight)\n",
+        ),
+        ("        x, weight = ctx.saved_tensors\n", "        x, weight = ctx.kept\n"),
+        discloses="kept_on_context",
+    ),
+    _of(
         "gradients-of-zero",
         (_RETURNED, "        return dx * 0.0, dw * 0.0, db * 0.0\n"),
         code="wrong_output",

@@ -1,7 +1,7 @@
 """Finds the conditions in a kernel's text, so that which way each comes out is noted.
 
 A condition is a comparison, or what `&`, `|`, `~`, `and`, `or` and `not` make of several. Data decide it
-where something that was loaded is in it, places and sizes where not.
+where something that was loaded or a fraction is in it, places and sizes where not.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class _Marker(ast.NodeTransformer):
         line = node.lineno + self._first_line - 1
         text = ast.unparse(node)
         text = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
-        by_data = _has_data(node, self._loaded)
+        by_data = _has_data(node, self._loaded) or _is_no_mask(node)
         told = [ast.Constant(part) for part in (line, text, by_data)]
         return ast.copy_location(call("chosen", [*told, node]), node)
 
@@ -115,6 +115,11 @@ def _bound(function: ast.FunctionDef) -> Iterator[tuple[set[str], ast.expr]]:
 
 def _names_in(node: ast.AST) -> set[str]:
     return {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
+
+
+def _is_no_mask(node: ast.AST) -> bool:
+    """Places and sizes are whole numbers."""
+    return any(isinstance(p, ast.Constant) and isinstance(p.value, float) for p in ast.walk(node))
 
 
 def _has_data(node: ast.AST, loaded: set[str] | frozenset[str]) -> bool:

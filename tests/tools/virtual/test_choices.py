@@ -40,6 +40,7 @@ def marked(statement: str) -> list[tuple[int, str, bool]]:
         ("y = tl.where(at == 7, 0, x)", "at == 7", False),
         ("y = tl.where((at > 1) & (x < 2), 0, x)", "(at > 1) & (x < 2)", True),
         ("if tl.load(flag_ptr) != 0: x = 0", "tl.load(flag_ptr) != 0", True),
+        ("y = tl.where(tl.dot(at, at) < 1.5, x, 0)", "tl.dot(at, at) < 1.5", True),
         ("if n > 5 and not n > 9: x = 0", "n > 5 and (not n > 9)", False),
         ("y = x * (x > 4).to(tl.float32)", "x > 4", True),
         ("y = tl.where(~(x > 4)[None, :], 0, x)", "~(x > 4)[None, :]", True),

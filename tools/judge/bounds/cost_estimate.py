@@ -43,6 +43,8 @@ from kernelagent.tools.virtual.traffic import TrafficFacts
 
 _REWRITTEN = 0.6
 """With less than this share of the reference's operations a candidate must have used algebra."""
+_SLOWER = 1.1
+"""Two counts of the same work differ by less."""
 _SCRATCH = 4
 _SCRATCH_BYTES = 1 << 18
 """Memory made in a call is told from so many times the reference's traffic, and this many bytes, on."""
@@ -164,7 +166,7 @@ def _slower_where_less(
     for what, launches in smaller.items():
         costs = [_launch_cost(row, ceilings)[2] for row in launches]
         us = whole_forward(costs, (), ceilings).us
-        if us > step.estimate.candidate_us:
+        if us > _SLOWER * step.estimate.candidate_us:
             return (
                 Disclosure(
                     "slower_without_gradients",

@@ -17,6 +17,7 @@ from kernelagent.tools.training_step import (
     FORWARD,
     GRADIENTS,
     KEPT,
+    ON_CONTEXT,
     TOGETHER,
 )
 
@@ -106,6 +107,7 @@ def _is_answer(answer: Any, expected: Any) -> bool:
         and answer.keys() == expected.keys()
         and len(answer[DIFFERENTIABLE]) == len(expected[DIFFERENTIABLE])
         and answer[GRADIENTS].keys() == expected[GRADIENTS].keys()
+        and isinstance(answer[ON_CONTEXT], int)
         and isinstance(answer[TOGETHER], list | tuple)
         and all(isinstance(pair, list | tuple) and len(pair) == 2 for pair in answer[TOGETHER])
     )
@@ -113,7 +115,21 @@ def _is_answer(answer: Any, expected: Any) -> bool:
 
 def as_watched(answer: Any, expected: Any) -> Any:
     """An answer with what `require_gradients` has looked at as the reference left it."""
-    return {**answer, KEPT: expected[KEPT], TOGETHER: expected[TOGETHER]}
+    seen = (KEPT, TOGETHER, ON_CONTEXT)
+    return {**answer, **{what: expected[what] for what in seen}}
+
+
+def kept_on_contexts(trial: Trial, answer: Any) -> str | None:
+    """What to tell of tensors that torch does not know to be kept; None where there are no more than the reference's."""
+    kept = answer[ON_CONTEXT] - trial.expected.output[ON_CONTEXT]
+    if kept <= 0:
+        return None
+    return (
+        f"between a forward and its backward {kept:,} bytes of tensors are kept as attributes of an autograd "
+        f"function's context: torch does not see where such a tensor is changed in place before the backward, "
+        f"hooks for saved tensors pass it by, and a result that is kept so lives until Python collects garbage; "
+        f"use ctx.save_for_backward"
+    )
 
 
 def spoken(text: str) -> str:

@@ -16,6 +16,7 @@ from kernelagent.tools.judge.verify.failure_context import refusal_of, words_of
 from kernelagent.tools.judge.verify.findings import Findings
 from kernelagent.tools.judge.verify.gradients import (
     as_watched,
+    kept_on_contexts,
     require_fresh_gradients,
     require_gradients,
 )
@@ -38,6 +39,9 @@ class RightAnswer:
         if trial.step is not None:
             require_gradients(trial, output)
             require_fresh_gradients(trial, output)
+            kept = kept_on_contexts(trial, output)
+            if kept is not None:
+                self.findings.disclose("kept_on_context", kept)
             output = as_watched(output, trial.expected.output)
         comparison = compare.compare(
             output,
