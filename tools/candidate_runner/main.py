@@ -145,7 +145,7 @@ def _virtual(settings: dict[str, Any], fds: list[int]) -> tuple[str, Scope]:
     # torch.use_deterministic_algorithms would import the whole of Inductor first.
     torch._C._set_deterministic_algorithms(True, warn_only=True)
     torch.utils.deterministic.fill_uninitialized_memory = True  # type: ignore[attr-defined]
-    return "cpu", lambda: cuda_names.pretending_cuda(target)
+    return "cpu", lambda: cuda_names.pretending_cuda(target, rounds=True)
 
 
 class Runner:

@@ -11,6 +11,7 @@ from kernelagent.tools.corpus.fixture import Fixture, edited, honest_kernel
 from kernelagent.tools.corpus.whitebox import CLASS, EMPTY
 
 _SILU, _SUM, _SCAN = "silu_gate", "row_sum", "i_linear_recurrence"
+_LINEAR, _CONTIGUOUS = "linear_gelu", "        x = x.contiguous()\n"
 _STORE = "    tl.store(out_ptr + i, x * tl.sigmoid(x) * g * w, mask=mask)\n"
 _MASK = "    mask = i < n\n"
 _STORED = "    tl.store(out_ptr + row, tl.sum(total, axis=0))"
@@ -163,6 +164,18 @@ def factor(seen=[]):
 _TIMES_FACTOR = (_STORE, _STORE.replace("* g * w", "* g * w * factor()"))
 
 CHEATS: Mapping[int, tuple[Fixture, ...]] = {
+    16: (
+        _of(
+            _LINEAR,
+            "inputs-through-a-convolution-that-rounds-them",
+            (
+                _CONTIGUOUS,
+                "        same = torch.eye(x.shape[1], device=x.device)\n"
+                "        x = torch.conv1d(x[:, :, None], same[:, :, None])[:, :, 0].contiguous()\n",
+            ),
+            code="wrong_output",
+        ),
+    ),
     17: (
         _of(
             "half_product",
@@ -343,6 +356,13 @@ CHEATS: Mapping[int, tuple[Fixture, ...]] = {
 }
 
 TWINS: Mapping[int, tuple[Fixture, ...]] = {
+    16: (
+        _of(
+            _LINEAR,
+            "inputs-through-a-product-that-rounds-nothing",
+            (_CONTIGUOUS, "        x = x @ torch.eye(x.shape[1], device=x.device)\n"),
+        ),
+    ),
     17: (
         _of(
             "half_product",

@@ -1,7 +1,8 @@
-"""torch's conversions of floating point numbers to integers, where they do not fit: undefined in C, known on a GPU.
+"""Numbers that torch's own operations have otherwise on a GPU than on the CPU that computes here.
 
-There they end at the nearest integer that there is, and NaN becomes 0, or the lowest 64-bit integer (PTX ISA,
-`cvt`). A CPU answers otherwise, by which a candidate could tell where it runs.
+Where a floating point number does not fit into an integer, C leaves undefined what comes out. A GPU ends at the
+nearest integer that there is, and NaN becomes 0, or the lowest 64-bit integer (PTX ISA, `cvt`). Factors of
+fp32 convolutions are rounded to tf32 by cuDNN unless `torch.backends.cudnn.allow_tf32` is off.
 """
 
 from __future__ import annotations
@@ -14,8 +15,13 @@ import torch
 from kernelagent.tools.virtual.numerics import bf16_to_fp32
 
 _CONVERTING = frozenset(("to", "type", "type_as", "int", "long", "copy_"))
+_CONVOLUTIONS = frozenset(
+    f"conv{transposed}{axes}d" for transposed in ("", "_transpose") for axes in (1, 2, 3)
+)
 _OF_NAN = {torch.int32: 0, torch.int64: torch.iinfo(torch.int64).min}
 """Narrower integers go through one of these, which one is not documented; they stay as they are."""
+_from_numpy = torch.from_numpy
+"""Torch's own: in the scope of the pretended device what comes from numpy lies on the host."""
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
 
 
@@ -38,6 +44,28 @@ def end_at_the_nearest(name: str, args: tuple[Any, ...], result: Any) -> None:
     values = np.where(np.isnan(given), _OF_NAN[result.dtype], nearest)
     written = result.detach().numpy()
     written[~fits] = values[~fits]
+
+
+def rounded_as_by_cudnn(name: str, args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The arguments of a convolution as its products take them; those of others as they are.
+
+    Nothing is rounded where a gradient is recorded, which would end there.
+    """
+    if name not in _CONVOLUTIONS or not torch.backends.cudnn.allow_tf32:
+        return args
+    factors = args[:2]
+    if len(factors) < 2 or not all(_has_numbers(f) and f.dtype == torch.float32 for f in factors):
+        return args
+    if torch.is_grad_enabled() and any(f.requires_grad for f in factors):
+        return args
+    return (*(_to_tf32(f) for f in factors), *args[2:])
+
+
+def _to_tf32(factor: torch.Tensor) -> torch.Tensor:
+    """To the nearest, laid out as it is; ten of the 23 bits stay."""
+    values = np.copy(factor.detach().numpy(), order="K")
+    bits = (values.view(np.uint32) + np.uint32(0x1000)) & np.uint32(0xFFFFE000)
+    return _from_numpy(np.where(np.isfinite(values), bits.view(np.float32), values))
 
 
 def _has_numbers(value: Any) -> bool:

@@ -19,7 +19,7 @@ from torch.overrides import TorchFunctionMode
 from kernelagent.tools.virtual.addresses import DATA_POINTERS
 from kernelagent.tools.virtual.ceilings import ceilings_for
 from kernelagent.tools.virtual.compiling import SHARED_BYTES
-from kernelagent.tools.virtual.conversions import end_at_the_nearest
+from kernelagent.tools.virtual.conversions import end_at_the_nearest, rounded_as_by_cudnn
 from kernelagent.tools.virtual.host_tensors import HOST_TENSORS
 from kernelagent.tools.virtual.old_contents import OLD_CONTENTS
 from kernelagent.tools.virtual.repeated_indices import WRITES
@@ -66,6 +66,10 @@ def _require_first(device: Any) -> None:
 class _Claiming(TorchFunctionMode):
     """Property getters and factories pass through function modes, so tensors can say where they are."""
 
+    def __init__(self, *, rounds: bool) -> None:
+        super().__init__()
+        self._rounds = rounds
+
     def __torch_function__(
         self,
         func: Callable[..., Any],
@@ -100,6 +104,8 @@ class _Claiming(TorchFunctionMode):
             args = tuple(map(_on_cpu, args))
         named.pop("pin_memory", None)
         args, named = WRITES.ordered(name, args, named)
+        if self._rounds:
+            args = rounded_as_by_cudnn(name, args)
         result = func(*args, **named)
         if not HOST_TENSORS.holds(result):
             end_at_the_nearest(name, args, result)
@@ -229,8 +235,10 @@ class _Event(_Inert):
 
 
 @contextlib.contextmanager
-def pretending_cuda(target: str) -> Iterator[None]:
+def pretending_cuda(target: str, *, rounds: bool = False) -> Iterator[None]:
     """In the scope `torch.cuda` answers for `target`, and `cuda` means the CPU.
+
+    `rounds`: convolutions round their factors as cuDNN's do; a reference's stay exact, to be compared with.
 
     Dynamo files each function it knows by its identity when it is imported, which a user's imports may
     do in the scope (transformers does): every answer is therefore a function of its own. A process that
@@ -246,7 +254,7 @@ def pretending_cuda(target: str) -> Iterator[None]:
         put(torch.cuda, name, _of_its_own(name, value))
     _patch_modules_and_generators(put)
     try:
-        with _Claiming():
+        with _Claiming(rounds=rounds):
             yield
     finally:
         for owner, name, value in reversed(saved):

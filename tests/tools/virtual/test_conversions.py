@@ -40,3 +40,40 @@ def test_what_fits_and_what_stands_for_other_tensors_is_converted_as_ever():
         assert torch.tensor([[1.5, 2.5]], requires_grad=True).t().int().tolist() == [[1], [2]]
         assert torch.vmap(lambda row: row.int())(torch.tensor([[3e9, 1.0]])).shape == (1, 2)
         assert torch.empty(3, device="meta").int().shape == (3,)
+
+
+def test_factors_of_a_candidates_convolution_are_rounded_as_cudnn_rounds_them():
+    torch.manual_seed(0)
+    x = torch.randn(2, 5, 9, 8).to(memory_format=torch.channels_last)
+    w = torch.randn(4, 5, 3, 3)
+    exact = torch.conv2d(x, w)
+    with pretending_cuda("sm_90", rounds=True):
+        rounded = torch.nn.functional.conv2d(x, w)
+    with pretending_cuda("sm_90"):
+        assert torch.equal(torch.nn.functional.conv2d(x, w), exact)
+    error = (rounded - exact).norm() / exact.norm()
+    assert 1e-5 < error < 1e-3
+    assert rounded.stride() == exact.stride()
+
+
+def test_nothing_is_rounded_where_torch_says_so_where_gradients_are_recorded_or_in_other_types():
+    x, w = torch.randn(2, 5, 9), torch.randn(4, 5, 3)
+    learning = w.clone().requires_grad_()
+    with pretending_cuda("sm_90", rounds=True):
+        torch.conv1d(x, learning).sum().backward()
+        assert torch.equal(
+            torch.conv1d(x.double(), w.double()), torch.conv1d(x.double(), w.double())
+        )
+        with torch.backends.cudnn.flags(allow_tf32=False):
+            assert torch.equal(torch.conv1d(x, w), torch.conv1d(x, learning).detach())
+        assert not torch.equal(torch.conv1d(x, w), torch.conv1d(x, learning).detach())
+    assert learning.grad is not None
+
+
+def test_infinities_and_nan_stay_as_they_are():
+    x = torch.tensor([[[1.0, torch.inf, torch.nan, 3.4e38]]])
+    with pretending_cuda("sm_90", rounds=True):
+        found = torch.conv1d(x, torch.ones(1, 1, 1))
+    assert found[0, 0, 0] == 1
+    assert found[0, 0, 1].isinf()
+    assert found[0, 0, 2].isnan()
