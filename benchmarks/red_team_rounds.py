@@ -197,7 +197,7 @@ def _page(name: str, rows: dict[str, Judged], attacks: Sequence[Attack], again: 
         "",
         f"`python -m benchmarks.red_team_rounds {name}`, on `virtual`: {len(every)} of {len(attacks)} candidates, "
         f"{len(hostile)} of them hostile; {again} judged again in the last call (`--accepted`: those that were accepted "
-        f"before).",
+        f"before, `--past`: those that were past the judge).",
         "",
         f"Of the hostile ones {then} were accepted on the day of the round; now {len(accepted)} are, "
         f"{len(accepted) - past} with a disclosure that names what they do, an estimate that has it, or an emitted "
