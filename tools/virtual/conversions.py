@@ -7,6 +7,7 @@ fp32 convolutions are rounded to tf32 by cuDNN unless `torch.backends.cudnn.allo
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -25,14 +26,16 @@ _from_numpy = torch.from_numpy
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
 
 
-def end_at_the_nearest(name: str, args: tuple[Any, ...], result: Any) -> None:
-    """Writes what a GPU has for it into the result of a conversion; nothing for other operations."""
+def end_at_the_nearest(
+    name: str, args: tuple[Any, ...], result: Any, on_host: Callable[[Any], bool]
+) -> None:
+    """Writes what a GPU has for it into the result of a conversion there; nothing for other operations."""
     if name not in _CONVERTING or not _has_numbers(result) or result.dtype not in _OF_NAN:
         return
     source = args[1] if name == "copy_" else args[0]
     if not _has_numbers(source) or not source.dtype.is_floating_point:
         return
-    if source.shape != result.shape:
+    if source.shape != result.shape or on_host(result):
         return
     given = _numbers(source)
     limits = torch.iinfo(result.dtype)

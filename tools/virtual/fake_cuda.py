@@ -107,8 +107,7 @@ class _Claiming(TorchFunctionMode):
         if self._rounds:
             args = rounded_as_by_cudnn(name, args)
         result = func(*args, **named)
-        if not HOST_TENSORS.holds(result):
-            end_at_the_nearest(name, args, result)
+        end_at_the_nearest(name, args, result, HOST_TENSORS.holds)
         if name in _FRESH and torch.utils.deterministic.fill_uninitialized_memory:  # type: ignore[attr-defined]
             scramble(result)
         if name in _FRESH:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 
@@ -37,6 +38,10 @@ def test_long_integers_end_at_theirs_and_nan_at_the_lowest(dtype):
 
 def test_what_fits_and_what_stands_for_other_tensors_is_converted_as_ever():
     with pretending_cuda("sm_90"):
+        kept = torch.from_numpy(
+            np.zeros(2)
+        )  # lies on the host, so that each result is asked for its place
+        assert kept.int().tolist() == [0, 0]
         assert torch.tensor([[1.5, 2.5]], requires_grad=True).t().int().tolist() == [[1], [2]]
         assert torch.vmap(lambda row: row.int())(torch.tensor([[3e9, 1.0]])).shape == (1, 2)
         assert torch.empty(3, device="meta").int().shape == (3,)
