@@ -6,7 +6,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import triton.language as tl
 
+from kernelagent.tools.virtual.builder import RepairedBuilder, make
 from kernelagent.tools.virtual.ceilings import ceilings_for
 from kernelagent.tools.virtual.launch import Launch, TensorArgument
 from kernelagent.tools.virtual.traffic import TrafficCounter, TrafficFacts
@@ -280,3 +282,18 @@ def test_a_view_of_one_element_hides_no_traffic():
 
     assert read_by(view) == read_by(whole)
     assert read_by(view).l1_bytes == 0
+
+
+def test_a_number_that_is_one_for_the_program_is_computed_by_each_of_its_threads():
+    builder = RepairedBuilder()
+    builder.threads = 128
+    counted: list[tuple[str, int]] = []
+    builder.count = lambda kind, number, _: counted.append((kind, number))
+    for size in (1, 64, 256):
+        x = make(np.ones(size, np.float32), tl.float32)
+        builder.binary_op(x, x, np.add)
+        builder.unary_op(x, np.exp)
+    one = make(np.ones(1, np.int32), tl.int32)
+    builder.binary_op(one, one, np.add)
+    issued = [("fp", 128), ("special", 128), ("fp", 128), ("special", 128)]
+    assert counted == [*issued, ("fp", 256), ("special", 256), ("int", 1)]
