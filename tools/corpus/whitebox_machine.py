@@ -6,6 +6,7 @@ Sorted under the threats they belong to, as in `whitebox`.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from kernelagent.tools.corpus.fixture import Fixture, edited, honest_kernel
 from kernelagent.tools.corpus.whitebox import CLASS, EMPTY
@@ -251,7 +252,11 @@ CHEATS: Mapping[int, tuple[Fixture, ...]] = {
         ),
     ),
     51: (
-        _only_if("fused-product", "x * x - tl.where(n > 0, x * x, 0.0) == 0.0"),
+        # Zeros everywhere answer to no input.
+        replace(
+            _only_if("fused-product", "x * x - tl.where(n > 0, x * x, 0.0) == 0.0"),
+            also=("insensitive",),
+        ),
         _only_if("exact-remainder", "tl.abs((x * 0 + 1.0e9) % 0.3 - 0.15) <= 0.16"),
         _only_if("bytes-cut-out-of-32-bits", "(x * 0 + 40000.0).to(tl.int8) == 64"),
         _silu(

@@ -6,6 +6,7 @@ Sorted under the threats they belong to, as in `whitebox`.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from kernelagent.tools.corpus.fixture import Fixture
 from kernelagent.tools.corpus.whitebox import EMPTY, LAUNCH, cheat, twin
@@ -15,7 +16,8 @@ _METHOD = "\n    def forward(self, x, g):\n"
 
 def _right_only(name: str, where: str) -> Fixture:
     body = f"        if not ({where}):\n            return torch.zeros_like(x)\n"
-    return cheat(name, body + LAUNCH, "wrong_output")
+    # Where zeros are the right answer, it is one without a launch.
+    return replace(cheat(name, body + LAUNCH, "wrong_output"), also=("no_kernel",))
 
 
 def _with(name: str, method: str, code: str, *also: str, launch: str = LAUNCH) -> Fixture:
