@@ -21,6 +21,7 @@ import json
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from kernelagent.domain.candidate import Candidate
@@ -84,10 +85,19 @@ class Judged:
             return "accepted, not hostile"
         naming = self.attack.naming
         if naming == _EMITTED:
-            return f"seen by the emitted module: {naming}"
+            seen = self.attack.name in _seen_by_emitted_modules()
+            return f"seen by the emitted module: {naming}" if seen else _PAST
         if naming.endswith(_US) and self.us is not None and self.us >= float(naming[: -len(_US)]):
             return f"estimated: {self.us:.1f}{_US}"
         return f"named: {naming}" if naming in self.disclosures else _PAST
+
+
+@cache
+def _seen_by_emitted_modules() -> frozenset[str]:
+    """The candidates whose later change the table of `red_team_guards` says to be seen."""
+    table = (_HERE / "results" / f"{_EMITTED}.md").read_text(encoding="utf-8")
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in table.splitlines()]
+    return frozenset(row[0] for row in rows if len(row) == 3 and not row[2].startswith("**"))
 
 
 def main() -> None:

@@ -107,10 +107,8 @@ class Judge:
         self.context = JudgeContext.open(settings, fork_server)
         self.limits = limits_for(settings, self.context.device.kind)
         self.scratch = Path(tempfile.mkdtemp(prefix="kernelagent-"))
-        self._contexts = [self.context]
-        """The problem at sizes that are executed sooner and sooner, as far as any candidate needed them."""
-        self._ended_at: dict[str, int] = {}
-        """By an accepted source: the first of them in which its judging came to its end."""
+        self._ended_in: dict[str, JudgeContext] = {}
+        """By an accepted source: the sizes at which its judging came to its end."""
         self._certified = 0
 
     @property
@@ -135,20 +133,20 @@ class Judge:
 
     def evaluate(self, source: str, purpose: Purpose, on_stage: OnStage) -> Evaluation:
         """The verdict on one candidate; a failing candidate is a value, never an exception."""
-        stages, at = Stages(on_stage), self._ended_at.get(source, 0)
+        stages, context = Stages(on_stage), self._ended_in.get(source, self.context)
         too_large: Rejected | None = None
         while True:
-            context = self._contexts[at]
             findings, blank = Findings(), self._blank(source, context)
             try:
                 report, fixed = self._examine(context, source, purpose, stages, findings)
                 break
             except Rejected as refused:
-                if not beyond_means(refused) or not self._has_smaller(at):
+                smaller = context.smaller if beyond_means(refused) else None
+                if smaller is None:
                     why = of_smaller_sizes(refused, too_large) if too_large else refused
                     return self._refused(blank, why, stages, findings)
-                at, too_large = at + 1, refused
-        self._ended_at[source] = at
+                context, too_large = smaller, refused
+        self._ended_in[source] = context
         disclosures = (
             *findings.disclosures.values(),
             *report.disclosures,
@@ -174,15 +172,6 @@ class Judge:
             precision=blank.precision,
             input_sets=_input_sets(context, report),
         )
-
-    def _has_smaller(self, at: int) -> bool:
-        """Whether there is a context after this one; it is opened when it is needed first."""
-        if at + 1 == len(self._contexts):
-            smaller = self._contexts[at].smaller()
-            if smaller is None:
-                return False
-            self._contexts.append(smaller)
-        return True
 
     def widen(self, source: str, evaluation: Evaluation, seconds: float) -> Evaluation:
         """The acceptance with the neighbouring inputs on which the candidate is right as well."""

@@ -31,13 +31,15 @@ class _Marker(ast.NodeTransformer):
         return self._marked(node)
 
     def visit_BoolOp(self, node: ast.BoolOp) -> ast.AST:
-        return self._marked(node) if any(map(_is_condition, node.values)) else self._inside(node)
+        return (
+            self._marked(node) if any(map(_is_condition, node.values)) else self.generic_visit(node)
+        )
 
     def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
-        return self._marked(node) if _is_condition(node) else self._inside(node)
+        return self._marked(node) if _is_condition(node) else self.generic_visit(node)
 
     def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.AST:
-        return self._marked(node) if _is_condition(node) else self._inside(node)
+        return self._marked(node) if _is_condition(node) else self.generic_visit(node)
 
     def visit_While(self, node: ast.While) -> ast.AST:
         """What ends a loop comes out both ways, or the loop does not end."""
@@ -48,10 +50,7 @@ class _Marker(ast.NodeTransformer):
         return node
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
-        return node if _name_of(node.func) in _ASSERTED else self._inside(node)
-
-    def _inside(self, node: ast.AST) -> ast.AST:
-        return self.generic_visit(node)
+        return node if _name_of(node.func) in _ASSERTED else self.generic_visit(node)
 
     def _marked(self, node: ast.expr) -> ast.AST:
         compared = [part for part in ast.walk(node) if isinstance(part, ast.Compare)]

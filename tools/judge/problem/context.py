@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -92,8 +92,9 @@ class JudgeContext:
         """With contents only where nothing but rows was made fewer."""
         return self.oracle.module if self.whole_module is None else self.whole_module
 
+    @cached_property
     def smaller(self) -> JudgeContext | None:
-        """The same problem at sizes that are executed sooner; None where there are none."""
+        """The same problem at sizes that are executed sooner, planned once; None where there are none."""
         if self.device.kind != "virtual":
             return None
         executed = [item.executed for item in self.facts.input_sets]

@@ -35,7 +35,7 @@ def probe(context: JudgeContext, start: Callable[[], CandidateProcess], input_se
             with start() as process:
                 return _probed(context, process, input_set)
         except Rejected as refused:
-            smaller = context.smaller() if beyond_means(refused) else None
+            smaller = context.smaller if beyond_means(refused) else None
             if smaller is None:
                 executed = context.executed_text(input_set)
                 return Probed(input_set, executed, fault=refused.reason)
