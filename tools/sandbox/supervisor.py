@@ -13,7 +13,7 @@ import select
 import signal
 import socket
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import NoReturn
 
@@ -27,9 +27,9 @@ from kernelagent.tools.sandbox.namespaces import Namespaces, enter
 FLOOD_BYTES = 16 << 20
 
 _CENSUS_S = 0.05
+_SCRATCH_CHECK_S = 1.0
 _CENSUS_SHARE = 0.05
-"""Largest share of the time spent on counting; with a long process list it counts less often."""
-_COUNTS_PER_SCRATCH_CHECK = 20
+"""Largest share of the time that either may take; with a long process list it counts less often."""
 _CHUNK = 1 << 16
 
 
@@ -62,6 +62,25 @@ class SetUpFailed(Exception):
     """The process could not be confined as this machine promised."""
 
 
+class _Regular:
+    """Something done every few moments, less often where it takes long."""
+
+    def __init__(self, every_s: float) -> None:
+        self._every_s = every_s
+        self._due = time.monotonic() + every_s
+
+    @property
+    def left_s(self) -> float:
+        return max(0.0, self._due - time.monotonic())
+
+    def call_if_due(self, act: Callable[[], None]) -> None:
+        began = time.monotonic()
+        if began >= self._due:
+            act()
+            now = time.monotonic()
+            self._due = now + max(self._every_s, (now - began) / _CENSUS_SHARE)
+
+
 class Supervisor:
     """Starts, watches and ends one process tree."""
 
@@ -73,7 +92,6 @@ class Supervisor:
         self._capture = capture
         self._why: str | None = None
         self._peak_bytes = 0
-        self._counts = 0
         mechanisms = _fitting(mechanisms, order)
         spaces = mechanisms.namespaces
         self._watch = limits.Watch(own_proc=spaces.pid)
@@ -102,19 +120,18 @@ class Supervisor:
         for fd in (self._output, *enough):
             poller.register(fd, select.POLLIN)
         counts = self._confinement.sandboxed
-        due = time.monotonic() + _CENSUS_S
+        census = _Regular(_CENSUS_S)
+        scratch = _Regular(_SCRATCH_CHECK_S)
         while self._why is None:
-            left = max(0.0, due - time.monotonic()) * 1000 if counts else None
+            left = min(census.left_s, scratch.left_s) * 1000 if counts else None
             ready = {fd for fd, _ in poller.poll(left)}
             if self._output in ready and not self._take_output():
                 poller.unregister(self._output)
             if enough & ready:
                 break
-            if counts and time.monotonic() >= due:
-                began = time.monotonic()
-                self._count()
-                now = time.monotonic()
-                due = now + max(_CENSUS_S, (now - began) / _CENSUS_SHARE)
+            if counts:
+                census.call_if_due(self._count)
+                scratch.call_if_due(self._check_scratch)
         os.close(ended)
 
     def end(self) -> dict[str, object]:
@@ -145,9 +162,9 @@ class Supervisor:
             usage = self._watch.usage(exact=True)
         self._peak_bytes = max(self._peak_bytes, usage.memory_bytes)
         self._why = usage.excess(self._confinement)
-        self._counts += 1
-        if self._why is None and self._counts % _COUNTS_PER_SCRATCH_CHECK == 0:
-            self._why = limits.excess_of_scratch(self._confinement)
+
+    def _check_scratch(self) -> None:
+        self._why = self._why or limits.excess_of_scratch(self._confinement)
 
     def _take_output(self) -> bool:
         """Read once from the tree's output; False at its end or when nothing is there."""
