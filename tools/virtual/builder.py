@@ -142,11 +142,13 @@ class RepairedBuilder(triton_versions.InterpreterBuilder):  # type: ignore[misc]
             low, high = self.updates.get(kind, (1 << 64, 0))
             self.updates[kind] = min(low, int(where.min())), max(high, int(where.max()))
 
-    def chosen(self, choice: tuple[int, str, bool], data: Array) -> None:
+    def chosen(self, choice: Choice, data: Array) -> None:
         """Note which way a condition came out, in the lanes of the programs that run."""
-        if self.choices is not None and data.dtype == np.bool_:
-            held = self.running(data)
-            self.choices.note(Choice(*choice), holds=bool(held.any()), fails=not bool(held.all()))
+        choices = self.choices
+        if choices is None or data.dtype != np.bool_ or choices.came_out_both_ways(choice):
+            return
+        held = self.running(data)
+        choices.note(choice, holds=bool(held.any()), fails=not bool(held.all()))
 
     def create_barrier(self) -> None:
         self.step("exchange")

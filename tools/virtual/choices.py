@@ -22,6 +22,10 @@ class Choices:
     def __init__(self) -> None:
         self.seen: dict[Choice, int] = {}
 
+    def came_out_both_ways(self, choice: Choice) -> bool:
+        """Nothing more can be learnt of it."""
+        return self.seen.get(choice) == TRUE | FALSE
+
     def note(self, choice: Choice, *, holds: bool, fails: bool) -> None:
         ways = TRUE * holds | FALSE * fails
         self.seen[choice] = self.seen.get(choice, 0) | ways

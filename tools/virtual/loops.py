@@ -12,6 +12,8 @@ import numpy as np
 import triton.language as tl
 from triton.runtime import interpreter as stock
 
+from kernelagent.tools.virtual.choices import Choice
+
 NAME = "__logic"
 """What rewritten kernels call these by."""
 
@@ -119,7 +121,7 @@ class Logic:
     def chosen(self, line: int, text: str, by_data: bool, value: Any) -> Any:
         """The value of a condition; the builder notes which way it came out."""
         if isinstance(value, tl.tensor):
-            self.semantic.builder.chosen((line, text, by_data), value.handle.data)
+            self.semantic.builder.chosen(Choice(line, text, by_data), value.handle.data)
         return value
 
     def again(self, test: Any) -> Any:

@@ -211,6 +211,18 @@ def test_a_part_that_cannot_be_captured_is_refused_with_the_reason(
         whole.capture(path, tmp_path)
 
 
+def test_a_model_without_submodules_is_said_to_have_none(tmp_path: Path) -> None:
+    file = tmp_path / "model.py"
+    file.write_text(
+        "import torch\n\n"
+        "class Model(torch.nn.Module):\n    def forward(self, x):\n        return x + 1\n\n"
+        "def get_inputs():\n    return [torch.ones(3)]\n\ndef get_init_inputs():\n    return []\n"
+    )
+    alone = Whole.open(JudgeSettings(ProblemSpec(path=str(file)), device="virtual"))
+    with pytest.raises(ProblemError, match="it has none: leave --submodule out"):
+        alone.submodule("norm")
+
+
 @pytest.mark.long
 def test_the_whole_models_answer_tells_a_right_candidate_from_a_wrong_one() -> None:
     paths = ["blocks.0.norm", "norm"]

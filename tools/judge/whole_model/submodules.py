@@ -79,9 +79,8 @@ class Whole:
             result = self.module.get_submodule(path)
         except AttributeError as error:
             known = ", ".join(n for n, _ in self.module.named_modules() if n)
-            raise ProblemError(
-                f"the model has no submodule {path!r} ({error}); there are: {known[:600]}"
-            ) from error
+            there = f"there are: {known[:600]}" if known else "it has none: leave --submodule out"
+            raise ProblemError(f"the model has no submodule {path!r} ({error}); {there}") from error
         if result is self.module:
             raise ProblemError("--submodule names a part of the model, not the whole")
         return result
