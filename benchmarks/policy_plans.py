@@ -113,7 +113,7 @@ def _written(path: Path, target: str, memory: str) -> Written:
         for source in made.sources
         if source.shrunk is not None
     }
-    return policy_for(spec, scope, target, executed, made.arguments).first()
+    return policy_for(spec, scope, target, executed, made.arguments, {}).first()
 
 
 if __name__ == "__main__":

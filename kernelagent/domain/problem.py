@@ -90,6 +90,15 @@ class InputSet:
 
 
 @dataclass(frozen=True)
+class DynamicSize:
+    """One size that was declared dynamic, in one input set."""
+
+    input_set: str
+    places: tuple[tuple[int, int], ...]
+    """Tensors, by their number among those of the set, and the axes of theirs that change together."""
+
+
+@dataclass(frozen=True)
 class Remark:
     """Something about the problem itself that a careful reader wants to know."""
 
@@ -160,6 +169,8 @@ class ProblemFacts:
     """Integers among the constructor's arguments that were replaced where it is executed: from, to."""
     dynamic: tuple[str, ...] = ()
     """Sizes that change from call to call, each written out for a reader."""
+    dynamic_sizes: tuple[DynamicSize, ...] = ()
+    """The same as places; empty in records of older versions."""
     estimates: tuple[ReferenceEstimate, ...] = ()
     """Of the module as it is, where there is no GPU; a module that does not run on meta has none."""
     tolerances: tuple[Tolerance, ...] = ()

@@ -120,6 +120,14 @@ class CompilerModel:
                 if item.executed is not None
             },
             "arguments": [list(pair) for pair in self._settings.facts.executed_arguments],
+            "dynamic": {
+                item.name: [
+                    [list(place) for place in size.places]
+                    for size in self._settings.facts.dynamic_sizes
+                    if size.input_set == item.name
+                ]
+                for item in self._settings.facts.input_sets
+            },
         }
 
 

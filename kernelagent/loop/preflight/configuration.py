@@ -15,12 +15,6 @@ from kernelagent.storage.output_file import check_writable, require_folder
 from kernelagent.strategies import load_strategy
 from kernelagent.tools.virtual.ceilings import ceilings_for
 
-_ONE_SHAPE = (
-    "the built-in policy writes kernels for the sizes of the example inputs only, and --dynamic asks "
-    "for others: give another model with --model, or leave --dynamic out; calls of other sizes then run "
-    "the original"
-)
-
 
 def check_configuration(problem: ProblemSpec, config: RunConfig) -> None:
     """Raises `UsageError` for a value, or for two values together, that no run can have."""
@@ -29,11 +23,8 @@ def check_configuration(problem: ProblemSpec, config: RunConfig) -> None:
         ceilings_for(settings.target)
     strategy = config.strategy or default_strategy(config.model)
     load_strategy(strategy, config.model, config.seed, config.set)
-    if set(config.model) == {COMPILER}:
-        if config.mode == "train":
-            raise UsageError(FORWARD_ONLY)
-        if config.dynamic:
-            raise UsageError(_ONE_SHAPE)
+    if set(config.model) == {COMPILER} and config.mode == "train":
+        raise UsageError(FORWARD_ONLY)
     if config.runtime == "package":
         require_package()
     check_writable(out_path(problem, config), force=config.force)

@@ -7,7 +7,7 @@ import logging
 import signal
 import socket
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import Any, NoReturn
@@ -19,10 +19,11 @@ from kernelagent.domain.errors import KernelAgentError
 from kernelagent.domain.evaluation import Evaluation
 from kernelagent.domain.problem import ProblemSpec
 from kernelagent.domain.serialization import from_data
-from kernelagent.models.compiler.capture import PolicyCannot, Smaller
+from kernelagent.models.compiler.capture import PolicyCannot, Smaller, TookTooLong
 from kernelagent.models.compiler.constructor import NO_SHAPES, Shapes
 from kernelagent.models.compiler.constructor_sizes import followed
 from kernelagent.models.compiler.hollow_tensors import HollowTensors
+from kernelagent.models.compiler.open_sizes import Places
 from kernelagent.models.compiler.policy import Past, Policy
 from kernelagent.tools.judge.problem.load import LoadedProblem, load_problem
 from kernelagent.tools.judge.problem.smaller_sizes import (
@@ -55,7 +56,7 @@ def main(fd: int) -> None:
 
 
 def _too_long(number: int, frame: object) -> NoReturn:
-    raise PolicyCannot(
+    raise TookTooLong(
         "this module",
         f"the compiler was not done with it after {_LONGEST_S:.0f} s of processor time",
     )
@@ -114,6 +115,7 @@ def _opened(request: Frame) -> Policy:
         str(header["target"]),
         from_data(header["executed"], dict[str, list[list[int]]]),
         dict(from_data(header["arguments"], list[tuple[int, int]])),
+        from_data(header["dynamic"], dict[str, list[list[tuple[int, int]]]]),
     )
 
 
@@ -123,10 +125,12 @@ def policy_for(
     target: str,
     executed: Mapping[str, list[list[int]]],
     renamed: Mapping[int, int],
+    dynamic: Mapping[str, Sequence[Places]],
 ) -> Policy:
     """The policy for a problem; `executed`: the shapes of the inputs, by set, where smaller ones are run.
 
-    `renamed`: the constructor's whole numbers that are others there. Raises `PolicyCannot`.
+    `renamed`: the constructor's whole numbers that are others there. `dynamic`: the sizes that were
+    declared to change, by set. Raises `PolicyCannot`.
     """
     with scope():
         problem = load_problem(spec)
@@ -139,12 +143,14 @@ def policy_for(
         for name, arguments in sets.items()
     }
     if not executed:
-        return Policy(module, problem.constructor, on_cpu, target=target, addresses=hollow)
+        return Policy(
+            module, problem.constructor, on_cpu, {}, dynamic, target=target, addresses=hollow
+        )
     small, state = _smaller_module(problem, module, renamed, scope)
     smaller = {
         name: Smaller(small, *_of_shapes(on_cpu[name], shapes)) for name, shapes in executed.items()
     }
-    return Policy(module, problem.constructor, on_cpu, smaller, state, target, hollow)
+    return Policy(module, problem.constructor, on_cpu, smaller, dynamic, state, target, hollow)
 
 
 def _smaller_module(

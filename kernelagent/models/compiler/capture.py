@@ -75,6 +75,10 @@ class PolicyCannot(Exception):
         )
 
 
+class TookTooLong(PolicyCannot):
+    """There is no time to try anything else."""
+
+
 @dataclass(frozen=True)
 class Value:
     """One tensor the captured program takes: a parameter, a buffer or an input."""
@@ -98,6 +102,8 @@ class Captured:
     """Flat results; tensors are fake, anything else is itself."""
     sizes: Sizes = field(default_factory=Sizes)
     """What is a variable in the program; nothing where it is written for these sizes alone."""
+    grows: bool = False
+    """Whether its sizes may be larger than the user's."""
 
 
 @dataclass(frozen=True)
@@ -107,6 +113,8 @@ class Smaller:
     module: torch.nn.Module
     args: Sequence[Any]
     kwargs: Mapping[str, Any]
+    grows: bool = False
+    """Whether sizes may be larger than the user's, too."""
 
 
 def capture(
@@ -175,9 +183,13 @@ def capture(
         first = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise PolicyCannot(name, f"it cannot be traced: {first[:200]}") from error
     if smaller is not None:
-        fixed = tuple(tuple(map(str, value.tensor.shape)) for value in made)
-        sizes = replace(sizes, shapes=(*fixed, *sizes.shapes))
-    return Captured(source, (*made, *values), result["spec"], result["outputs"], sizes)
+        shapes, strides = (
+            tuple(tuple(map(str, numbers)) for numbers in every)
+            for every in ((v.tensor.shape for v in made), (v.tensor.stride() for v in made))
+        )
+        sizes = replace(sizes, shapes=(*shapes, *sizes.shapes), strides=(*strides, *sizes.strides))
+    grows = smaller is not None and smaller.grows
+    return Captured(source, (*made, *values), result["spec"], result["outputs"], sizes, grows)
 
 
 def _require_no_roots(graph: GraphModule) -> None:

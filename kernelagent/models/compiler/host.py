@@ -118,17 +118,23 @@ def _attribute(path: str, kind: str) -> str:
 def input_lines(captured: Captured, hosts: Mapping[str, str]) -> list[str]:
     """Checks of the inputs, and the device everything else is made on; raises `PolicyCannot`."""
     lines = size_lines(captured, hosts)
-    shapes = captured.sizes.shapes or [tuple(map(str, v.tensor.shape)) for v in captured.values]
-    for value, shape in zip(captured.values, shapes, strict=True):
+    known = captured.sizes
+    shapes = known.shapes or [tuple(map(str, v.tensor.shape)) for v in captured.values]
+    steps = known.strides or [tuple(map(str, v.tensor.stride())) for v in captured.values]
+    for value, shape, stride in zip(captured.values, shapes, steps, strict=True):
         if value.kind != "input":
             continue
         tensor = value.tensor
         # A tensor inside a container is checked under a name of its own.
         shown = value.name.replace('"', "'")
-        strides = "" if tensor.is_contiguous() else f", strides={tuple(tensor.stride())}"
-        parts = [spelled(ast.parse(text, mode="eval").body, hosts) for text in shape]
-        arguments = [f'"{shown}"', value.name, tuple_of(parts), str(tensor.dtype)]
-        lines.append(f"{_local(value.name)} = _checked({', '.join(arguments)}{strides})")
+        sizes, strides = (
+            tuple_of([spelled(ast.parse(text, mode="eval").body, hosts) for text in texts])
+            for texts in (shape, stride)
+        )
+        arguments = [f'"{shown}"', value.name, sizes, str(tensor.dtype)]
+        if not tensor.is_contiguous():
+            arguments.append(f"strides={strides}")
+        lines.append(f"{_local(value.name)} = _checked({', '.join(arguments)})")
     first = next((v for v in captured.values if v.kind != "constant"), None)
     if first is None:
         raise PolicyCannot("this module", "it takes no tensor")

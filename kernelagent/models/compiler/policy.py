@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,9 +10,10 @@ import torch
 
 from kernelagent.domain.candidate import Candidate
 from kernelagent.domain.evaluation import Evaluation
-from kernelagent.models.compiler.capture import Smaller, capture
+from kernelagent.models.compiler.capture import PolicyCannot, Smaller, TookTooLong, capture
 from kernelagent.models.compiler.choices import Choice
 from kernelagent.models.compiler.constructor import NO_SHAPES, Shapes
+from kernelagent.models.compiler.open_sizes import Places, at_other_sizes, first_axes
 from kernelagent.models.compiler.tuning import Attempt, Hypothesis, next_hypothesis
 from kernelagent.models.compiler.writing import Call, Writer, Written
 
@@ -36,6 +37,8 @@ class Policy:
     input_sets: InputSets
     smaller: Mapping[str, Smaller] = field(default_factory=dict)
     """By name, what can be executed here where the given sizes are too large."""
+    dynamic: Mapping[str, Sequence[Places]] = field(default_factory=dict)
+    """By name, the sizes that were declared to change; where none were, the program tries to leave some open."""
     state: Shapes = field(default_factory=lambda: NO_SHAPES)
     """Sizes of the module's state, by path, that its constructor's arguments decide."""
     target: str = "sm_90"
@@ -44,6 +47,8 @@ class Policy:
     """Whatever the tensors' memory belongs to; kept as long as they are."""
     _written: dict[str, tuple[Choice, Written]] = field(default_factory=dict)
     _calls: dict[bool, list[Call]] = field(default_factory=dict)
+    _others: Mapping[str, Smaller | None] | None = None
+    """By name, the other sizes at which the programs hold; None before any was written."""
 
     def reply(self, history: Sequence[Past]) -> str | None:
         """The next reply, None when nothing is left to try; raises `PolicyCannot`."""
@@ -86,21 +91,66 @@ class Policy:
         return attempts
 
     def _write(self, choice: Choice) -> Written:
-        if choice.persistent not in self._calls:
-            self._calls[choice.persistent] = [
-                self._call(name, persistent=choice.persistent) for name in self.input_sets
-            ]
         key = repr(choice)
         if key not in self._written:
-            writer = Writer(self.module, self.constructor, choice, self.state, self.target)
-            self._written[key] = (choice, writer.write(self._calls[choice.persistent]))
+            self._written[key] = (choice, self._new(choice))
         return self._written[key][1]
 
-    def _call(self, name: str, *, persistent: bool) -> Call:
-        args, kwargs = self.input_sets[name]
-        smaller = self.smaller.get(name)
-        captured = capture(self.module, args, kwargs, persistent=persistent, smaller=smaller)
-        return Call(name, captured)
+    def _new(self, choice: Choice) -> Written:
+        if self._others is not None:
+            return self._at(self._others, choice)
+        refused: PolicyCannot | None = None
+        for others in self._sizes():
+            try:
+                written = self._at(others, choice)
+            except TookTooLong:
+                raise
+            except PolicyCannot as error:
+                self._calls.clear()
+                refused = error
+                continue
+            self._others = others
+            return written
+        assert refused is not None
+        raise refused
+
+    def _at(self, others: Mapping[str, Smaller | None], choice: Choice) -> Written:
+        if choice.persistent not in self._calls:
+            self._calls[choice.persistent] = [
+                Call(
+                    name,
+                    capture(
+                        self.module, *given, persistent=choice.persistent, smaller=others[name]
+                    ),
+                )
+                for name, given in self.input_sets.items()
+            ]
+        writer = Writer(self.module, self.constructor, choice, self.state, self.target)
+        return writer.write(self._calls[choice.persistent])
+
+    def _sizes(self) -> Iterator[Mapping[str, Smaller | None]]:
+        """The sizes that are left open, to be tried in turn: what was declared, or as many as can be."""
+        if any(self.dynamic.values()):
+            yield {
+                name: at_other_sizes(self._given(name), self.dynamic.get(name, ()))
+                for name in self.input_sets
+            }
+            return
+        every = {
+            name: [] if name in self.smaller else first_axes(self.module, *given)
+            for name, given in self.input_sets.items()
+        }
+        for most in range(max(map(len, every.values())), 0, -1):
+            yield {
+                name: at_other_sizes(self._given(name), axes[:most])
+                if axes
+                else self.smaller.get(name)
+                for name, axes in every.items()
+            }
+        yield {name: self.smaller.get(name) for name in self.input_sets}
+
+    def _given(self, name: str) -> Smaller:
+        return self.smaller.get(name) or Smaller(self.module, *self.input_sets[name])
 
     def _reply(self, words: str, written: Written) -> str:
         return f"{words}\n\n```python\n{written.source}```\n"

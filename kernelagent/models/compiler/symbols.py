@@ -32,6 +32,8 @@ class Sizes:
 
     shapes: tuple[tuple[str, ...], ...] = ()
     """By tensor, each dimension as Python text: `3`, `s0`, `2*s0`."""
+    strides: tuple[tuple[str, ...], ...] = ()
+    """By tensor, each stride."""
     full: Mapping[str, int] = field(default_factory=dict)
     """Each symbol at the user's sizes."""
     small: Mapping[str, int] = field(default_factory=dict)
@@ -59,6 +61,12 @@ class SymbolicTensors:
             DimDynamic.STATIC if big == few else DimDynamic.DYNAMIC
             for big, few in zip(tensor.shape, small.shape, strict=True)
         ]
+        lengths = {1, *(n * step for n, step in zip(tensor.shape, tensor.stride(), strict=True))}
+        if DimDynamic.DYNAMIC in dynamic and not lengths.issuperset(tensor.stride()):
+            raise SizeIsFixed(
+                f"a tensor is a part of a larger one, with strides of {tuple(tensor.stride())} that do "
+                f"not follow from its sizes {tuple(tensor.shape)}"
+            )
         context: Any = StatelessSymbolicContext(dynamic_sizes=dynamic)
         made: torch.Tensor = self.mode.from_tensor(
             tensor, symbolic_context=context, source=ConstantSource(f"t{at}")
@@ -107,7 +115,13 @@ class SymbolicTensors:
                     full[str(formula)], small[str(formula)] = hint, int(fewer)
                 shape.append(str(formula))
             shapes.append(tuple(shape))
-        return Sizes(tuple(shapes), full, small)
+        strides = tuple(tuple(map(self._text, t.stride())) for t in self.tensors)
+        return Sizes(tuple(shapes), strides, full, small)
+
+    def _text(self, size: Any) -> str:
+        if isinstance(size, torch.SymInt):
+            return str(self._env.replace(size.node.expr))
+        return str(int(size))
 
 
 @contextmanager

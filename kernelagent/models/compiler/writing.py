@@ -45,6 +45,7 @@ from kernelagent.models.compiler.templates.layouts import unneeded
 from kernelagent.tools.virtual.ceilings import ceilings_for
 
 _SIZES = ("xnumel", "ynumel", "znumel", "r0_numel")
+_HELD = "persistent_reduction"
 _LONGEST_Y = 65535
 """Programs that CUDA starts along a grid's y axis."""
 
@@ -161,12 +162,9 @@ class Writer:
     def _dispatch(self, calls: Sequence[Call]) -> str:
         names = arguments(self._module)
         lines = [f"def forward(self, {written_parameters(names)}):"]
-        for call in calls:
-            tests = [
-                f"{value.name}.shape == {tuple(value.tensor.shape)}"
-                for value in call.captured.values
-                if value.kind == "input"
-            ]
+        given = [(call, _same_shapes(call.captured)) for call in calls]
+        others = [(call, _same_but_open(call.captured)) for call in calls if call.captured.grows]
+        for call, tests in (*given, *others):
             lines += [
                 f"    if {' and '.join(tests)}:",
                 f"        return self._{identifier(call.name)}({passed(names)})",
@@ -205,7 +203,7 @@ class Writer:
                 if hosts[step.name].isidentifier() and step.name not in captured.sizes.full:
                     lines.append(f"{hosts[step.name]} = {spelled(step.value, hosts)}")
             elif isinstance(step, Launch):
-                lines += self._launch(program, step, hosts, full)
+                lines += self._launch(program, step, hosts, full, grows=captured.grows)
             else:
                 lines += filter(None, [torch_line(step.statement, hosts)])
         return [*lines, f"return {results(captured, program, hosts)}"]
@@ -233,7 +231,13 @@ class Writer:
         return list(printed.launch)
 
     def _launch(
-        self, program: Program, step: Launch, hosts: Mapping[str, str], values: Mapping[str, int]
+        self,
+        program: Program,
+        step: Launch,
+        hosts: Mapping[str, str],
+        values: Mapping[str, int],
+        *,
+        grows: bool,
     ) -> list[str]:
         kernel = program.kernels[step.kernel]
         parameters = [p.arg for p in kernel.function.args.args if not p.arg.endswith("BLOCK")]
@@ -251,7 +255,11 @@ class Writer:
         arguments += [texts[n] for n in self._passed[name]]
         shown = {"num_warps": config.num_warps, "num_stages": config.num_stages}
         labels = _block_labels(kernel.kind, kernel.axes)
-        named = [f"{labels[b]}={size}" for b, size in config.blocks.items()]
+        blocks = {b: str(size) for b, size in config.blocks.items()}
+        if grows and kernel.kind == _HELD and not isinstance(given["r0_numel"], ast.Constant):
+            # A block that holds a whole row, however long that is.
+            blocks["R0_BLOCK"] = f"triton.next_power_of_2({texts['r0_numel']})"
+        named = [f"{labels[b]}={size}" for b, size in blocks.items()]
         named += [f"{key}={value}" for key, value in shown.items()]
         comma = "," if len(kernel.axes) == 1 else ""
         return [f"{name}[({grid}{comma})]({', '.join([*arguments, *named])})"]
@@ -327,6 +335,29 @@ def _checked(name, tensor, shape, dtype, strides=None):
     if tensor.stride() != strides:
         raise ValueError(f"{name} must have the strides {strides}, not {tensor.stride()}")
     return tensor"""
+
+
+def _same_shapes(captured: Captured) -> list[str]:
+    """Tests of the arguments' shapes, one each."""
+    return [
+        f"{value.name}.shape == {tuple(value.tensor.shape)}"
+        for value in captured.values
+        if value.kind == "input"
+    ]
+
+
+def _same_but_open(captured: Captured) -> list[str]:
+    """The same where some sizes are open."""
+    return [
+        f"{value.name}.dim() == {len(shape)}"
+        + "".join(
+            f" and {value.name}.shape[{axis}] == {size}"
+            for axis, size in enumerate(shape)
+            if size.isdigit()
+        )
+        for value, shape in zip(captured.values, captured.sizes.shapes, strict=True)
+        if value.kind == "input"
+    ]
 
 
 def _said(site: Site, *, wanted: bool) -> str:

@@ -90,7 +90,7 @@ def test_the_judge_accepts_it_at_the_given_and_at_smaller_sizes(
     state = followed(modules["full"], modules["small"], *given)
     smaller = {"default": Smaller(modules["small"], *calls["small"])}
     source = source_of(
-        Policy(modules["full"], "init", {"default": calls["full"]}, smaller, state).reply([])
+        Policy(modules["full"], "init", {"default": calls["full"]}, smaller, state=state).reply([])
     )
     for sizes in (full, SMALL):
         path = str(tmp_path / f"sizes_{sizes['rows']}.py")

@@ -38,6 +38,20 @@ def get_inputs():
 """
 
 
+MASKED = """
+import torch
+
+
+class Model(torch.nn.Module):
+    def forward(self, x, mask):
+        return mask @ x
+
+
+def get_inputs():
+    return [torch.rand(1024, 4), torch.rand(1024, 1024, dtype=torch.float32)]
+"""
+
+
 @pytest.fixture
 def opened(tmp_path) -> tuple[InputSource, Oracle]:
     path = tmp_path / "problem.py"
@@ -125,6 +139,22 @@ def opened_from(tmp_path, text):
 
 def two_dimensions(source, oracle):
     return dynamic_of(source, [DynamicDimension.read(text) for text in ("x:0", "x:1")], oracle)
+
+
+def test_both_axes_of_a_mask_change_with_the_length(tmp_path):
+    path = tmp_path / "problem.py"
+    path.write_text(MASKED, encoding="utf-8")
+    problem = load_problem(ProblemSpec(path=str(path)))
+    oracle = Oracle(problem, "cpu", nullcontext)
+    (source,) = input_sources(problem, oracle.module, "cpu", nullcontext, may_shrink=False)
+    declared = [DynamicDimension.read("x:0=mask:0=mask:1")]
+    (item,) = dynamic_of(source, declared, oracle)
+    # 64 times as long, this mask would have 17 GB.
+    assert 1024 < item.farthest <= 16 * 1024 + 1
+    for size in (3, 1030):
+        x, mask = named_tensors(resizing(source.draw, item.places, size)(0)).values()
+        assert (x.shape, mask.shape) == ((size, 4), (size, size))
+        assert len(mask.unique()) > 0.9 * min(size * size, 1024 * 1024)
 
 
 @pytest.mark.parametrize("seed", range(5))

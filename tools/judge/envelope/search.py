@@ -40,7 +40,7 @@ class Widened:
         """One sentence for whoever reads the acceptance."""
         names = [str(item["name"]) for item in self.admitted]
         if self.refused and not names and {*self.refused.values()} == {"runtime_error"}:
-            # Nothing wrong: the policy's kernels are Inductor's, specialised for the given sizes.
+            # Nothing wrong: kernels may be written for the given sizes.
             return (
                 f"written for the given input sizes alone: it raised on each other that was tried "
                 f"({_BETWEEN.join(self.refused)}), and the original answers there"

@@ -15,7 +15,7 @@ import torch
 from kernelagent.domain.errors import KernelAgentError
 from kernelagent.domain.evaluation import DeviceFacts
 from kernelagent.domain.judge_settings import DynamicDimension, JudgeSettings, SandboxChoice
-from kernelagent.domain.problem import ProblemFacts, Remark, Tolerance
+from kernelagent.domain.problem import DynamicSize, ProblemFacts, Remark, Tolerance
 from kernelagent.tools.candidate_runner import shell
 from kernelagent.tools.cuda.helper import compiled_helpers
 from kernelagent.tools.float32_precision import matmul_precision
@@ -203,6 +203,11 @@ class JudgeContext:
             matmul_precision=matmul_precision(),
             convolutions_round=oracle.rounds_convolutions,
             dynamic=tuple(dict.fromkeys(item.written_out for d in dynamic.values() for item in d)),
+            dynamic_sizes=tuple(
+                DynamicSize(source.name, item.numbered(source.full))
+                for source in sources
+                for item in dynamic[source.name]
+            ),
             executed_arguments=renamed,
             estimates=() if trains else estimates(at_full_size, sources, device),
             tolerances=tuple(tolerances),

@@ -13,6 +13,7 @@ import torch
 from torch.utils._pytree import keystr, tree_flatten_with_path
 
 from kernelagent.domain.problem import (
+    DynamicSize,
     InputSet,
     Mode,
     ProblemFacts,
@@ -47,6 +48,7 @@ def problem_facts(
     matmul_precision: str,
     convolutions_round: bool,
     dynamic: tuple[str, ...],
+    dynamic_sizes: tuple[DynamicSize, ...],
     executed_arguments: tuple[tuple[int, int], ...],
     estimates: tuple[ReferenceEstimate, ...],
     tolerances: tuple[Tolerance, ...],
@@ -74,6 +76,7 @@ def problem_facts(
         matmul_precision=matmul_precision,
         convolutions_round=convolutions_round,
         dynamic=dynamic,
+        dynamic_sizes=dynamic_sizes,
         executed_arguments=executed_arguments,
         estimates=estimates,
         tolerances=tolerances,

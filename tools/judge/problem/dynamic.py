@@ -55,6 +55,11 @@ class Dynamic:
         """For the author of a kernel."""
         return " = ".join(self.arguments)
 
+    def numbered(self, arguments: Arguments) -> tuple[tuple[int, int], ...]:
+        """The places, tensors by their number among those of the arguments."""
+        names = list(named_tensors(arguments))
+        return tuple((names.index(name), axis) for name, axis in self.places)
+
 
 def dynamic_of(
     source: InputSource, declared: Sequence[DynamicDimension], oracle: Oracle
@@ -164,15 +169,23 @@ def _found(source: InputSource, declared: DynamicDimension, oracle: Oracle) -> D
 
 def _farthest(source: InputSource, places: tuple[Place, ...], size: int, oracle: Oracle) -> int:
     """One beyond a multiple of the executed size, so that no block of a power of two holds it alone."""
+    given = on_meta(source.draw(0))
     for times in _FARTHEST:
         far = times * size + 1
-        try:
-            enlarged = resizing(source.draw, places, far)(0)
-        except (RuntimeError, MemoryError):
-            continue
-        if work_of(on_meta(enlarged), oracle.module) <= _LITTLE_WORK or times == _FARTHEST[-1]:
+        little = work_of(_without_contents(given, places, far), oracle.module) <= _LITTLE_WORK
+        if little or times == _FARTHEST[-1]:
             return far if _accepted(source, places, far, oracle) else size + 1
     return size + 1
+
+
+def _without_contents(given: Arguments, places: Sequence[Place], size: int) -> Arguments:
+    """On meta: an input with two axes that change may be larger than the memory."""
+    tensors = named_tensors(given)
+    for name, axis in places:
+        shape = list(tensors[name].shape)
+        shape[axis] = size
+        tensors[name] = tensors[name].new_empty(shape)
+    return _pair(with_tensors(given, tensors))
 
 
 def _accepted(source: InputSource, places: tuple[Place, ...], size: int, oracle: Oracle) -> bool:
@@ -212,15 +225,26 @@ def resizing(
     """Draws of the user's own, joined or cut along the places until they have the size."""
 
     def drawn(seed: int) -> Arguments:
-        first = draw(seed)
-        tensors = named_tensors(first)
-        for name, axis in places:
-            parts = [tensors[name]]
+        made: dict[int, Arguments] = {}
+
+        def tensor_of(name: str, axes: Sequence[int], seed: int) -> torch.Tensor:
+            """Of the size along these axes; what is joined along the last has it along those before."""
+            if not axes:
+                if seed not in made:
+                    made[seed] = draw(seed)
+                return named_tensors(made[seed])[name]
+            *before, axis = axes
+            parts = [tensor_of(name, before, seed)]
             while sum(part.shape[axis] for part in parts) < size:
-                parts.append(named_tensors(draw(seed + len(parts)))[name])
+                parts.append(tensor_of(name, before, seed + len(parts)))
             joined = torch.cat(parts, dim=axis) if len(parts) > 1 else parts[0]
-            tensors[name] = joined.narrow(axis, 0, size).contiguous()
-        return _pair(with_tensors(first, tensors))
+            return joined.narrow(axis, 0, size).contiguous()
+
+        made[seed] = draw(seed)
+        tensors = named_tensors(made[seed])
+        for name in dict.fromkeys(name for name, _ in places):
+            tensors[name] = tensor_of(name, [a for n, a in places if n == name], seed)
+        return _pair(with_tensors(made[seed], tensors))
 
     return drawn
 

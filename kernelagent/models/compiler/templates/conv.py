@@ -49,7 +49,7 @@ class Convolutions:
         taken: set[int] = set()
         every = convolutions(context.program, layouts, context.sizes, context.what)
         for number, conv in enumerate(every):
-            end = epilogue_of(context.program, layouts, conv, context.sizes, context.what)
+            end = epilogue_of(context, layouts, conv)
             if end is not None and end.at in taken:
                 end = None
             site = _site(number, conv, end, layouts, context.gpu)

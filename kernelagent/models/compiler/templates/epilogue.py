@@ -16,7 +16,7 @@ from kernelagent.models.compiler.dataflow import names_in
 from kernelagent.models.compiler.numbers import number
 from kernelagent.models.compiler.program import Kernel, Launch, Program
 from kernelagent.models.compiler.rewriting import rewrite
-from kernelagent.models.compiler.templates import Values
+from kernelagent.models.compiler.templates import Context
 from kernelagent.models.compiler.templates.layouts import Layouts, arguments_of, mentioned
 from kernelagent.models.compiler.templates.products import Tiled
 from kernelagent.models.compiler.templates.tile_form import Elsewhere, Place, tile_form
@@ -43,14 +43,9 @@ class Epilogue:
     uses_libdevice: bool
 
 
-def epilogue_of(
-    program: Program,
-    layouts: Layouts,
-    product: Tiled,
-    sizes: tuple[Values, Values],
-    what: str,
-) -> Epilogue | None:
+def epilogue_of(context: Context, layouts: Layouts, product: Tiled) -> Epilogue | None:
     """The first launch that reads the product, where a tile of it can do what the launch does."""
+    program, what = context.program, context.what
     reader = _only_reader(program, layouts, product) if product.contiguous else None
     if reader is None:
         return None
@@ -70,7 +65,7 @@ def epilogue_of(
         return None
     try:
         plain = rewrite(kernel, what)
-        place = _place(kernel, pointers[0], arguments, product, sizes, what)
+        place = _place(kernel, pointers[0], arguments, product, context)
         if place.row_wise and not LEAST_HELD <= (plain.held or 0) <= MOST_HELD:
             return None
         body = tile_form(plain.body, place)
@@ -94,18 +89,20 @@ def _place(
     pointer: str,
     arguments: Mapping[str, ast.expr],
     product: Tiled,
-    sizes: tuple[Values, Values],
-    what: str,
+    context: Context,
 ) -> Place:
     """Where the kernel's indices lie in the product; raises `Elsewhere`."""
     numbers = tuple(
-        {n: number(v, values, what) for n, v in arguments.items() if "ptr" not in n}
-        for values in sizes
+        {n: number(v, values, context.what) for n, v in arguments.items() if "ptr" not in n}
+        for values in context.sizes
     )
     row_wise = kernel.kind == "persistent_reduction"
     if not (row_wise or kernel.kind == "pointwise") or kernel.axes != "x":
         raise Elsewhere
     if row_wise and product.mixed != "nothing":
+        raise Elsewhere
+    if row_wise and context.captured.grows and product.full.cols != product.small.cols:
+        # A tile that holds these rows does not hold longer ones.
         raise Elsewhere
     for values, dims in zip(numbers, (product.full, product.small), strict=True):
         lengths = (dims.batch * dims.rows, dims.cols)

@@ -49,7 +49,7 @@ class Products:
         taken: set[int] = set()
         every = products(context.program, layouts, context.sizes, context.what)
         for number, product in enumerate(every):
-            end = epilogue_of(context.program, layouts, product, context.sizes, context.what)
+            end = epilogue_of(context, layouts, product)
             if end is not None and end.at in taken:
                 end = None
             site = _site(number, product, end, layouts, context.gpu)
