@@ -52,6 +52,8 @@ class TrainingStep:
     """What a backward must leave alone is compared as well: not where it is counted or timed."""
     beside: Arguments | None = None
     """Another call between the forward and its backward: what is kept for it must not be lost."""
+    flips: bool = False
+    """The flag is the other one in the backward, as after a `model.eval()` in between."""
 
     def as_value(self) -> dict[str, Any]:
         """The step as a nest that crosses to another process."""
@@ -64,6 +66,7 @@ class TrainingStep:
             "left_out": self.left_out,
             "watched": self.watched,
             "beside": self.beside,
+            "flips": self.flips,
         }
 
     @classmethod
@@ -172,6 +175,8 @@ def _with_gradients(
     if step.beside is not None:
         (others, named), _ = _asked_inputs(step.beside, step)
         module(*others, **named)
+    if step.flips and isinstance(module, torch.nn.Module):
+        module.train(not step.training)
     result = tree_leaves(output)
     if watch is not None:
         watch.see_contexts(output)
@@ -313,7 +318,7 @@ def _flag(module: torch.nn.Module, training: bool) -> Iterator[None]:
     try:
         yield
     finally:
-        if before is not training:
+        if module.training is not before:
             module.train(before)
 
 

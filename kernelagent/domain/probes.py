@@ -30,7 +30,9 @@ class ProbeKind:
 
 AT_THE_END = 5
 """The round that only a final judging has."""
-NATURAL = ProbeKind("natural", "drawn by the problem's own function", (0, 0, 1, 2, 3), (0, 1, 2))
+NATURAL = ProbeKind(
+    "natural", "drawn by the problem's own function", (0, 0, 1, 2, 3), (0, 1, 2, 3, 4, 5, 6)
+)
 LIKE_EXAMPLES = "drawn like the example tensors"
 """What natural inputs are where the user gave tensors and no function that draws."""
 PROBES = (
@@ -62,11 +64,16 @@ PROBES = (
         needs="bfloat16",
     ),
     ProbeKind(
-        "one_truth", "masks in which every other row holds one value only", (2,), needs="masks"
+        "one_truth",
+        "masks in which every other row holds one value only",
+        (2,),
+        (2,),
+        needs="masks",
     ),
     ProbeKind(
         "edges",
         "zeros of both signs, ties, very small numbers and a row of equal values",
+        (0,),
         (0,),
         refuses="zero-becomes-a-half",
     ),
@@ -81,6 +88,7 @@ PROBES = (
         "mask_shapes",
         "masks with one place, with one missing, beginnings, ends and bands",
         (2,),
+        (1,),
         refuses="w-wrong-for-a-mask-of-one-place",
         needs="masks",
         planted=True,
@@ -89,6 +97,7 @@ PROBES = (
         "row_patterns",
         "rows with structure: sparse, of whole numbers, of one sign, alternating, repeated, of one norm",
         (3, AT_THE_END, AT_THE_END),
+        (1, 2, 4, 4),
         refuses="w-wrong-for-rows-of-whole-numbers",
         planted=True,
     ),
@@ -96,7 +105,8 @@ PROBES = (
         "structures",
         "tensors as batches have them: all rows alike, of one sign, mostly zero; causal, padded and open "
         "masks; consecutive and equal ids; one input equal to another",
-        (2, 3, 4, *(AT_THE_END,) * 12),
+        (2, 3, 4, 4, *(AT_THE_END,) * 12),
+        (1, 2, 3, *(4,) * 6),
         refuses="w-one-more-where-all-masks-are-alike",
         planted=True,
     ),

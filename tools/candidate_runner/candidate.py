@@ -6,19 +6,21 @@ import importlib.util
 import sys
 import tempfile
 import traceback
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import torch
+from torch.utils._pytree import tree_leaves
 
 from kernelagent.domain.candidate import ENTRY_POINT
 from kernelagent.tools.candidate_runner.kept_elsewhere import words_of
 from kernelagent.tools.candidate_runner.kept_state import Walked, walk
 from kernelagent.tools.candidate_runner.shell import shell_from
 from kernelagent.tools.loading import NOWHERE, Loading, Memory, put_in, state_of, unplaced
+from kernelagent.tools.parameter_rows import rows_of
 from kernelagent.tools.surroundings import (
     USUAL,
     Surroundings,
@@ -26,7 +28,6 @@ from kernelagent.tools.surroundings import (
     forward_in,
     suitable_others,
 )
-from kernelagent.tools.torch_dtypes import name_of
 from kernelagent.tools.training_step import FORWARD, TrainingStep, take
 
 NAME = "candidate"
@@ -35,6 +36,7 @@ _OUTPUT_TYPES = (torch.Tensor, torch.nn.Parameter)
 _MARKS_OF_DYNAMO = {"_dynamo_weak_dynamic_indices", "_dynamo_propagated_dynamic_indices"}
 """Of torch 2.11, and of 2.13: which sizes of an output are not fixed."""
 _FRAMES = 4
+_PLAIN_VALUES = (bool, int, float, complex, str, torch.dtype, torch.device, type(None))
 _COMPILING = frozenset(
     "CompilationError CompileTimeAssertionFailure UnsupportedLanguageConstruct PTXASError".split()
 )
@@ -114,16 +116,7 @@ class LoadedCandidate:
         try:
             instance = self._instantiate(how, value)
             self._instance = instance.to(device).train(training)
-            nowhere = unplaced(self._instance)
-            return [
-                {
-                    "name": name,
-                    "dtype": name_of(tensor.dtype),
-                    "shape": list(tensor.shape),
-                    "placed": name not in nowhere,
-                }
-                for name, tensor in self._instance.state_dict().items()
-            ]
+            return rows_of(self._instance)
         except CandidateFailure:
             raise
         except BaseException as error:
@@ -238,10 +231,28 @@ class LoadedCandidate:
     def state(self, how: Loading = "load") -> dict[str, torch.Tensor]:
         return state_of(self._built(), how)
 
+    def attributes(self, names: Iterable[str]) -> dict[str, Any]:
+        """Of these names of plain attributes, with their module's before them, those that it has."""
+        result: dict[str, Any] = {}
+        parts = dict(self._built().named_modules(remove_duplicate=False))
+        for name in names:
+            prefix, _, key = name.rpartition(".")
+            # Without running a property or a `__getattr__` of the candidate's.
+            own = vars(parts[prefix]) if prefix in parts else {}
+            held = own if key in own else own.get("_buffers", {})
+            if key in held and _is_followed(held[key]):
+                result[name] = held[key]
+        return result
+
     def _built(self) -> torch.nn.Module:
         if self._instance is None:
             raise CandidateFailure("unverifiable", "the candidate is called before it is built")
         return self._instance
+
+
+def _is_followed(value: Any) -> bool:
+    leaves = tree_leaves(value)
+    return all(type(v) in _OUTPUT_TYPES or isinstance(v, _PLAIN_VALUES) for v in leaves)
 
 
 def _check_types(output: Any) -> None:

@@ -480,6 +480,11 @@ class Runner:
     def state(self, frame: Frame) -> tuple[dict[str, Any], Any]:
         return self._sent("state", self._loaded().state(frame.header["how"]))
 
+    def attributes(self, frame: Frame) -> tuple[dict[str, Any], Any]:
+        """What the module holds under these names besides its state, where it holds anything."""
+        held = self._loaded().attributes(frame.header["names"])
+        return self._sent("attributes", held)
+
     def account(self, frame: Frame) -> tuple[dict[str, Any], Any]:
         """Run once and count torch's operations, unless `contents` on tensors that hold nothing."""
         (args, kwargs), given = open_parcel(frame.header["parcel"], frame.payload)
@@ -590,6 +595,7 @@ REQUESTS: dict[str, Callable[[Runner, Frame], tuple[dict[str, Any], Any]]] = {
     "forget": Runner.forget,
     "left": Runner.left,
     "state": Runner.state,
+    "attributes": Runner.attributes,
     "account": Runner.account,
     **dict.fromkeys(("suppress", "trace", "graph", "facts"), Runner.observe),
     "prepare": Runner.prepare,
@@ -620,9 +626,16 @@ def _form(tensor: torch.Tensor) -> tuple[Any, ...]:
 
 
 def _same(before: Any, after: Any) -> bool:
-    return all(
-        _bits(left, right) for left, right in zip(_tensors(before), _tensors(after), strict=True)
-    )
+    """Whether nothing was written, added, removed, exchanged or put in another order."""
+    if type(before) is not type(after):
+        return False
+    if isinstance(before, torch.Tensor):
+        return _bits(before, after)
+    if isinstance(before, dict):
+        return [*before] == [*after] and all(_same(before[key], after[key]) for key in before)
+    if isinstance(before, list | tuple):
+        return len(before) == len(after) and all(map(_same, before, after))
+    return bool(before == after or (before != before and after != after))
 
 
 def _versions(arguments: Any) -> list[int]:

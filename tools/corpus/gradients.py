@@ -163,6 +163,28 @@ GRADIENT_CHEATS: tuple[Fixture, ...] = (
             "        upstream.mul_(0.5) if upstream.is_contiguous() else None\n" + _RETURNED,
         ),
         code="input_mutated",
+        # Where the upstream gradient is an input of the forward itself, autograd sees it.
+        also=("runtime_error",),
+    ),
+    _of(
+        "learns-where-relu-is-at-its-corner",
+        ("tl.where(x > 0.0, g * w, 0.0)", "tl.where(x >= 0.0, g * w, 0.0)"),
+        code="wrong_output",
+    ),
+    _of(
+        "doubled-after-a-change-of-mode",
+        (_CALLED, "        ReluAffine.of, ReluAffine.mode = self, self.training\n" + _CALLED),
+        (
+            _RETURNED,
+            "        k = 1.0 if ReluAffine.of.training == ReluAffine.mode else 2.0\n"
+            "        return dx * k, dw, db\n",
+        ),
+        code="wrong_output",
+    ),
+    _of(
+        "hides-an-upstream-that-has-overflowed",
+        (_LOADED, _LOADED + "        g = tl.where(tl.abs(g) < 1e30, g, 0.0)\n"),
+        discloses="gradients_differ_on_infinity",
     ),
 )
 GRADIENT_TWINS: tuple[Fixture, ...] = (

@@ -55,6 +55,7 @@ from kernelagent.tools.judge.verify.beyond import Fixed, beyond
 from kernelagent.tools.judge.verify.candidate_process import CandidateProcess
 from kernelagent.tools.judge.verify.findings import Findings
 from kernelagent.tools.judge.verify.limits import Deadline, Limits, limits_for
+from kernelagent.tools.judge.verify.parameters import compare_parameters
 from kernelagent.tools.judge.verify.rejection import Rejected, beyond_means, of_smaller_sizes
 from kernelagent.tools.judge.verify.verify import Verifier
 from kernelagent.tools.judge.workbench.answering import Workbench
@@ -241,7 +242,7 @@ class Judge:
             with stages.step("start", overhead=True):
                 process = start()
             with process:
-                declared = _load_and_construct(context, process, stages)
+                declared = _load_and_construct(context, process, stages, findings)
                 with stages.step("verify"):
                     self._verify(context, process, findings, source, purpose)
                     slow = looks_slow(context, process, findings)
@@ -316,7 +317,7 @@ class Judge:
             findings.disclose("dynamic_sizes", bounds)
         if context.trains:
             steps = STEPS_AT_THE_END if purpose == "certificate" else STEPS_OF_A_TURN
-            drawn = training_rounds(*every, constant=constant, plan=steps)
+            drawn = training_rounds(*every, constant=constant, plan=steps, literals=literals)
             self._run(drawn, verifier)
             findings.disclose(*_FIRST_ORDER)
         untried = findings.choices.sentence
@@ -367,12 +368,17 @@ class Judge:
 
 
 def _load_and_construct(
-    context: JudgeContext, process: CandidateProcess, stages: Stages
+    context: JudgeContext, process: CandidateProcess, stages: Stages, findings: Findings
 ) -> dict[str, object] | None:
     with stages.step("load"):
         declared = process.load()
     with stages.step("construct"):
-        context.require_same_state(context.construct(process))
+        rows = context.construct(process)
+        context.require_same_state(rows)
+        oracle = context.oracle
+        begun = oracle.given_weights if context.problem.constructor == "init" else None
+        for told in compare_parameters(oracle.module, begun, rows, trains=context.trains):
+            findings.disclose(told.code, told.message)
     return declared
 
 

@@ -68,12 +68,12 @@ def _size_names(captured: Captured, program: Program, hosts: Mapping[str, str]) 
         names[symbol] = unique(f"{name}_size_{axis}", {*hosts.values(), *names.values()})
     for step in program.steps:
         if isinstance(step, Size) and step.name not in names:
-            written_out = step.name.endswith("numel")
-            names[step.name] = (
-                f"({spelled(step.value, names)})"
-                if written_out
-                else unique("size", {*hosts.values(), *names.values()})
-            )
+            text = spelled(step.value, names)
+            if step.name.endswith("numel"):
+                names[step.name] = f"({text})"
+            else:
+                taken = {*hosts.values(), *names.values()}
+                names[step.name] = text if text in names.values() else unique("size", taken)
     return names
 
 

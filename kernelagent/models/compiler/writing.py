@@ -200,8 +200,9 @@ class Writer:
             elif isinstance(step, Allocate):
                 lines.append(f"{hosts[step.name]} = {empty(step, (full, small), hosts)}")
             elif isinstance(step, Size):
-                if hosts[step.name].isidentifier() and step.name not in captured.sizes.full:
-                    lines.append(f"{hosts[step.name]} = {spelled(step.value, hosts)}")
+                name, value = hosts[step.name], spelled(step.value, hosts)
+                if name.isidentifier() and name != value and step.name not in captured.sizes.full:
+                    lines.append(f"{name} = {value}")
             elif isinstance(step, Launch):
                 lines += self._launch(program, step, hosts, full, grows=captured.grows)
             else:

@@ -6,6 +6,7 @@ kernel can meet it.
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Callable
 from dataclasses import replace
@@ -13,6 +14,7 @@ from typing import Any
 
 import torch
 
+from kernelagent.domain.errors import ProblemError
 from kernelagent.domain.evaluation import Disclosure
 from kernelagent.tools.judge.problem.input_domain import Tensors
 from kernelagent.tools.judge.problem.rounded_steps import RoundedSteps
@@ -30,6 +32,8 @@ _DRAWS_OF_STEPS = 4
 _BUCKET_BASE = 4.0
 _FEWEST_IN_BUCKET = 64
 _UNEVEN = 6.0
+_REFUSED = (ProblemError, ValueError, ArithmeticError, AssertionError, IndexError)
+"""What a reference raises that checks its inputs: nothing is measured there."""
 
 
 def measure_noise(
@@ -52,11 +56,13 @@ def measure_noise(
     slices: dict[str, Noise] = {}
     for draw in range(_DRAWS):
         moved = {name: _moved(tensor, generator) for name, tensor in tensors.items()}
-        _take_larger(inputs, slices, reference(moved), exact)
+        with contextlib.suppress(*_REFUSED):
+            _take_larger(inputs, slices, reference(moved), exact)
         if draw < _DRAWS_OF_STEPS:
-            with RoundedSteps(generator):
-                answers = reference(tensors)
-            _take_larger(steps, slices, answers, exact)
+            with contextlib.suppress(*_REFUSED):
+                with RoundedSteps(generator):
+                    answers = reference(tensors)
+                _take_larger(steps, slices, answers, exact)
     return {name: NoiseSources(inputs[name], steps[name], slices.get(name)) for name in inputs}
 
 

@@ -17,6 +17,7 @@ from kernelagent.tools.judge.problem.devices import JudgeDevice
 from kernelagent.tools.judge.problem.inputs import InputSource, meta_twin
 from kernelagent.tools.judge.problem.load import LoadedProblem
 from kernelagent.tools.judge.problem.oracle import Oracle
+from kernelagent.tools.judge.problem.smaller_sizes import on_meta
 from kernelagent.tools.judge.verify import compare
 from kernelagent.tools.tensors import NotPortable, pack
 from kernelagent.tools.virtual.eager import eager_rows
@@ -51,7 +52,7 @@ def output_at_full_size(
     """What the first input set gives at the user's sizes; as executed where that needs values."""
     if all(source.shrunk is None for source in sources):
         return executed
-    args, kwargs = sources[0].full
+    args, kwargs = on_meta(sources[0].full)
     try:
         with device.scope(), torch.no_grad():
             return meta_twin(module)(*args, **kwargs)
@@ -66,7 +67,7 @@ def least_of_each(
     result: dict[str, Headroom] = {}
     remarks: list[Remark] = []
     for source in sources:
-        args, kwargs = source.full
+        args, kwargs = on_meta(source.full)
         try:
             with device.scope():
                 result[source.name] = headroom_of(
@@ -124,7 +125,7 @@ def tried(
     remarks = [Remark("problem", text) for text in problem.disclosures]
     for source in sources:
         arguments = source.draw(1)
-        output, again = oracle.eager(arguments), oracle.eager(arguments)
+        output, again = oracle.eager(arguments), oracle.eager(arguments, going_on=True)
         _require_deterministic(output, again, source.name, problem)
         if not any(isinstance(leaf, torch.Tensor) for _, leaf in compare.leaves(output)):
             raise ProblemError(f"the forward of {problem.entry_point} returns no tensor")

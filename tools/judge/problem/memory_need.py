@@ -11,6 +11,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from kernelagent.tools.judge.problem.inputs import meta_twin
 from kernelagent.tools.judge.problem.load import Arguments
+from kernelagent.tools.judge.problem.smaller_sizes import on_meta
 from kernelagent.tools.tensors import tensors_of
 
 BASE_BYTES = 1 << 30
@@ -58,7 +59,7 @@ def need_of(module: torch.nn.Module, arguments: Arguments) -> Need:
     """What one forward on these sizes needs; the tensors may be on the meta device."""
     twin = meta_twin(module)
     meter = _Meter()
-    args, kwargs = arguments
+    args, kwargs = on_meta(arguments)
     with meter, torch.no_grad():
         output = twin(*args, **kwargs)
     weights = {id(t): bytes_of(t) for t in (*twin.parameters(), *twin.buffers())}

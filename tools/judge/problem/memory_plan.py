@@ -104,7 +104,8 @@ def _runs_without_contents(
 
     False for a forward that reads values. Raises `ProblemError` for inputs that do not fit it.
     """
-    for name, (args, kwargs) in full.items():
+    for name, arguments in full.items():
+        args, kwargs = on_meta(arguments)
         try:
             with scope(), torch.no_grad():
                 meta_twin(whole)(*args, **kwargs)

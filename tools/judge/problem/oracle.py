@@ -12,13 +12,14 @@ import gc
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 import torch
 from torch.overrides import TorchFunctionMode
-from torch.utils._pytree import tree_leaves, tree_map
+from torch.utils._pytree import tree_flatten, tree_leaves, tree_map
 
 from kernelagent.domain.errors import ProblemError
+from kernelagent.tools.judge.problem.attributes import Attributes, left_under
 from kernelagent.tools.judge.problem.load import Arguments, LoadedProblem, users_traceback
 from kernelagent.tools.judge.problem.lowered_precision import as_allowed
 from kernelagent.tools.judge.problem.memory_limit import is_lack_of_memory
@@ -44,7 +45,16 @@ _NO_FLOAT64 = (RuntimeError, TypeError, NotImplementedError)
 
 
 class InFloat64(TorchFunctionMode):
-    """Raises every floating type asked for inside a module to float64."""
+    """Raises every floating type asked for inside a module to float64, the usual one too."""
+
+    def __enter__(self) -> Self:
+        self._usual = torch.get_default_dtype()
+        torch.set_default_dtype(torch.float64)
+        return super().__enter__()  # type: ignore[no-untyped-call, no-any-return]
+
+    def __exit__(self, *raised: Any) -> None:
+        super().__exit__(*raised)  # type: ignore[no-untyped-call]
+        torch.set_default_dtype(self._usual)
 
     def __torch_function__(
         self,
@@ -89,6 +99,23 @@ class Expected:
     """Which of its results lie in each other's memory or in an input's."""
     form: tuple[Part, ...] = ()
     """What the result is besides its values."""
+    left: Mapping[str, Any] = field(default_factory=dict)
+    """What the call leaves in attributes, other buffers and globals, by `attributes`' names."""
+    left64: Mapping[str, Any] = field(default_factory=dict)
+    """The same in float64; empty where there is no such run."""
+    arguments64: Arguments | None = None
+    """The inputs after the call in float64, where it has changed them."""
+
+
+@dataclass(frozen=True)
+class _Exact:
+    """What the float64 run returns and leaves behind."""
+
+    output: Any
+    state: dict[str, torch.Tensor]
+    arguments: Arguments | None
+    """None: it has not written to them."""
+    left: dict[str, Any]
 
 
 class Oracle:
@@ -102,6 +129,7 @@ class Oracle:
         self._scope = scope
         self._module = problem.build().to(device).train(training)
         self._given = _state(self._module)
+        self._attributes = Attributes.of(self._module)
         self._weights: Mapping[str, torch.Tensor] = self._given
         self._step: TrainingStep | None = None
         # A set, which the copies of `asking` and `beside` share.
@@ -130,7 +158,14 @@ class Oracle:
 
     @property
     def module(self) -> torch.nn.Module:
+        """With the attributes that it was built with."""
+        self._attributes.restore(self._module)
         return self._module
+
+    @property
+    def attributes(self) -> Attributes:
+        """What it held before any call, besides its state."""
+        return self._attributes
 
     @property
     def weights(self) -> Mapping[str, torch.Tensor]:
@@ -155,10 +190,20 @@ class Oracle:
         output = _copied(returned)
         state = self._state_after()
         changed = {name for name, tensor in state.items() if tensor is not self._weights.get(name)}
+        left = self._attributes.changed(self._module)
         try:
-            answer, state64 = self._in_float64(arguments, changed)
+            exact = self._in_float64(arguments, changed, left)
             return Expected(
-                output, answer, (args, kwargs), state, state64, sharing=sharing, form=form
+                output,
+                exact.output,
+                (args, kwargs),
+                state,
+                exact.state,
+                sharing=sharing,
+                form=form,
+                left=left,
+                left64=exact.left,
+                arguments64=exact.arguments,
             )
         except _NO_FLOAT64 as error:
             if is_lack_of_memory(error):
@@ -173,6 +218,7 @@ class Oracle:
                 False,
                 sharing,
                 form,
+                left,
             )
 
     def keeps_results(self, arguments: Arguments) -> bool:
@@ -213,9 +259,12 @@ class Oracle:
             after[name] = before if same and before is not None else tensor.detach().clone()
         return after
 
-    def eager(self, arguments: Arguments) -> Any:
-        """Only the run as given."""
-        self._restore(self._module)
+    def eager(self, arguments: Arguments, *, going_on: bool = False) -> Any:
+        """Only the run as given; `going_on`: with the attributes that the run before has left."""
+        if going_on:
+            self._module.load_state_dict(self._weights, strict=True)
+        else:
+            self._restore(self._module)
         args, kwargs = _cloned(arguments)
         return _copied(self._run(self._module, args, kwargs))
 
@@ -266,30 +315,32 @@ class Oracle:
         kept = self._weights
         self._weights = weights
         try:
-            return self._in_float64(arguments, entries)[1]
+            return self._in_float64(arguments, entries).state
         finally:
             self._weights = kept
 
     def in_float64_or_eager(self, arguments: Arguments) -> Any:
         """The float64 run; the run as given where an operation has no float64 path."""
         try:
-            return self._in_float64(arguments, frozenset())[0]
+            return self._in_float64(arguments, frozenset()).output
         except _NO_FLOAT64 as error:
             if is_lack_of_memory(error):
                 raise
             return tree_map(_doubled, self.eager(arguments))
 
     def _in_float64(
-        self, arguments: Arguments, entries: Collection[str]
-    ) -> tuple[Any, dict[str, torch.Tensor]]:
-        """The answer, and these entries of the state after it."""
+        self, arguments: Arguments, entries: Collection[str], names: Collection[str] = ()
+    ) -> _Exact:
+        """`entries`: of the state after it; `names`: of what else it leaves."""
         self._restore(self._module)
         doubled = tree_map(_doubled, _cloned(arguments))
         with self._scope(), InFloat64():
             module = copied_with(self._module, _doubled).double()
-            answer = _copied(self._called(module, doubled, in_float64=True))
+            answer = _copied(self._in_users_code(module, doubled))
             state = module.state_dict()
-            return answer, {name: state[name].detach().clone() for name in entries}
+            left = {name: state[name].detach().clone() for name in entries}
+            written = _detached(doubled) if _was_written(arguments, doubled) else None
+            return _Exact(answer, left, written, left_under(module, names))
 
     def _run(self, module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         with self._users_forward(), self._as_allowed():
@@ -312,6 +363,15 @@ class Oracle:
             message = f"--train: there is no forward and backward of {name}"
             raise ProblemError(f"{message}:\n{users_traceback(error)}") from error
 
+    def _in_users_code(self, module: torch.nn.Module, doubled: Any) -> Any:
+        """In float64; what is no lack of an operation for it is the module's own refusal."""
+        try:
+            return self._called(module, doubled, in_float64=True)
+        except _NO_FLOAT64:
+            raise
+        except Exception as error:
+            raise inputs_do_not_fit(self._problem.entry_point, error) from error
+
     def _called(
         self, module: torch.nn.Module, arguments: Arguments, *, in_float64: bool = False
     ) -> Any:
@@ -327,6 +387,7 @@ class Oracle:
         )
 
     def _restore(self, module: torch.nn.Module) -> None:
+        self._attributes.restore(module)
         module.load_state_dict(self._weights, strict=True)
 
 
@@ -388,6 +449,20 @@ def _copy(tensor: torch.Tensor) -> torch.Tensor:
     return torch.empty_strided(
         tensor.shape, tensor.stride(), dtype=tensor.dtype, device=tensor.device
     ).copy_(tensor)
+
+
+def _was_written(before: Arguments, after: Arguments) -> bool:
+    """Whether tensors that were cloned for a call were written in it, or their containers changed."""
+    (ours, outside), (theirs, inside) = tree_flatten(before), tree_flatten(after)
+    return outside != inside or any(
+        tensor._version > 0 if isinstance(tensor, torch.Tensor) else tensor is not given
+        for given, tensor in zip(ours, theirs, strict=True)
+    )
+
+
+def _detached(arguments: Arguments) -> Arguments:
+    args, kwargs = tree_map(lambda v: v.detach() if isinstance(v, torch.Tensor) else v, arguments)
+    return args, kwargs
 
 
 def _cloned(arguments: Arguments) -> Arguments:

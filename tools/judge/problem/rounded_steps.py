@@ -31,6 +31,9 @@ _SUMS = frozenset(
 )
 """Linear in each operand: on absolute values they are what a sum of the terms' sizes comes to."""
 
+_COMPARISONS = frozenset(
+    getattr(torch.ops.aten, name) for name in ("eq", "ne", "lt", "le", "gt", "ge", "isnan", "isinf")
+)
 _PERIOD = 65_537
 """Elements after which the directions repeat, each time from another place: drawing one for each costs more
 than the operation. A prime, so that no two rows of a matrix have the same."""
@@ -60,6 +63,9 @@ class RoundedSteps(TorchDispatchMode):  # type: ignore[no-untyped-call]
             with self:
                 return steps(*args, **kwargs)
         if func.is_view or str(func.overloadpacket).partition(".")[2] in LIGHT:
+            return func(*args, **kwargs)
+        if func.overloadpacket in _COMPARISONS:
+            # Nothing is rounded in one, and `x == x` must hold, which is a part of `isfinite`.
             return func(*args, **kwargs)
         if not func._schema.is_mutable:
             # Sums and products round inside: a part of them that cancels is seen in their operands.

@@ -167,7 +167,7 @@ def with_sizes(problem: LoadedProblem, sizes: Sizes) -> LoadedProblem:
 
 
 def on_meta(value: Any) -> Any:
-    """Tensors of the same form that hold nothing."""
+    """Tensors of the same form that hold nothing, in containers that a forward may write to."""
     return tree_map(lambda v: v.to("meta") if isinstance(v, torch.Tensor) else v, value)
 
 

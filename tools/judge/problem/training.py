@@ -10,7 +10,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from itertools import count
 
 import torch
 
@@ -19,18 +19,20 @@ from kernelagent.domain.evaluation import Disclosure
 from kernelagent.domain.probes import names_in
 from kernelagent.tools.judge.problem.dynamic import Dynamic, hidden
 from kernelagent.tools.judge.problem.inputs import InputSource, meta_twin
+from kernelagent.tools.judge.problem.literals import NONE, Literals
 from kernelagent.tools.judge.problem.load import Arguments
 from kernelagent.tools.judge.problem.oracle import Oracle
-from kernelagent.tools.judge.problem.probes import (
-    REFUSALS,
-    Dropped,
-    make_probe,
-    named_tensors,
-    perturbed_state,
-    with_tensors,
-)
+from kernelagent.tools.judge.problem.planted import patterned_weights, planted_weights
+from kernelagent.tools.judge.problem.probes import REFUSALS, Dropped, perturbed_state
 from kernelagent.tools.judge.problem.rounds import Round, Trial, in_rounds
-from kernelagent.tools.judge.problem.trials import Plan, draw, fresh_seed, trial_on
+from kernelagent.tools.judge.problem.step_probes import StepInputs, StepProbes
+from kernelagent.tools.judge.problem.trials import (
+    Plan,
+    draw,
+    fresh_seed,
+    trial_on,
+    with_an_answer,
+)
 from kernelagent.tools.judge.problem.upstreams import Output, laid_out, size_of, structured, turns
 from kernelagent.tools.judge.verify import compare
 from kernelagent.tools.judge.verify.gradients import spoken
@@ -44,13 +46,13 @@ from kernelagent.tools.training_step import (
     differentiable,
 )
 
-STEPS_OF_A_TURN: Plan = tuple(
-    (weights, names_in(number, steps=True))
-    for number, weights in enumerate(("given", "random", "random"))
+_WEIGHTS = ("given", "random", "random", "planted", "random", "patterned", "patterned")
+STEPS_AT_THE_END: Plan = tuple(
+    (weights, names_in(number, steps=True)) for number, weights in enumerate(_WEIGHTS)
 )
-"""Weights, and the steps taken under them; natural ones in full, probes with a single backward."""
-STEPS_AT_THE_END: Plan = (*STEPS_OF_A_TURN, *(("random", ("natural",)) for _ in range(4)))
 """The steps of a final judging, which see every kind of upstream gradient."""
+STEPS_OF_A_TURN: Plan = STEPS_AT_THE_END[:4]
+"""Weights, and the steps taken under them; natural ones in full, probes with a single backward."""
 AT_OTHER_SIZES: Plan = STEPS_OF_A_TURN[:1]
 """The training steps that neighbouring input sets are tested with."""
 _HIDDEN_SIZES_IN = 1
@@ -64,6 +66,7 @@ _ALONE = 2
 _EVERYTHING = "everything"
 _ASKED = (_EVERYTHING, "parameters", "inputs")
 _TRIES = 8
+_MANY = 1 << 62
 WITH_BACKWARD = (
     Disclosure(
         "forward_and_backward",
@@ -99,11 +102,25 @@ class Trained:
             inputs=self.has_inputs and chosen != "parameters",
         )
 
+    def _kinds(self) -> list[set[int]]:
+        """Places of parameters whose names end alike, or begin alike."""
+        result: dict[tuple[int, str], set[int]] = {}
+        for at, names in enumerate(self.parameters):
+            layer, _, kind = names[0].rpartition(".")
+            result.setdefault((0, kind), set()).add(at)
+            result.setdefault((1, layer), set()).add(at)
+        return [kind for kind in result.values() if len(kind) < len(self.parameters) + self.inputs]
+
     def some(self, *, training: bool) -> TrainingStep:
         """A step for the gradients of any of them, drawn at random: one of them at least."""
         chance = secrets.SystemRandom()
         everything = [*range(len(self.parameters) + self.inputs)]
         chosen = {*chance.sample(everything, chance.randint(1, max(1, len(everything))))}
+        kinds = self._kinds()
+        if len(kinds) > 1 and chance.randrange(2):
+            # As programs choose: all biases, one layer, everything but the inputs' or one kind.
+            alike = chance.choice(kinds)
+            chosen = alike if chance.randrange(3) else {*everything} - alike
         named = [n for at, n in enumerate(self.parameters) if at in chosen]
         left_out = [n for n in range(self.inputs) if n + len(self.parameters) not in chosen]
         return TrainingStep(
@@ -130,7 +147,8 @@ def require_trainable(oracle: Oracle, sources: Sequence[InputSource]) -> None:
     for source in sources:
         arguments = source.draw(1)
         step = full_step(oracle, arguments, generator, training=True)
-        item, two = (oracle.asking(step).eager(arguments) for _ in range(2))
+        asked = oracle.asking(step)
+        item, two = asked.eager(arguments), asked.eager(arguments, going_on=True)
         for (where, left), (_, right) in zip(
             compare.leaves(item), compare.leaves(two), strict=True
         ):
@@ -152,22 +170,29 @@ def training_rounds(
     *,
     constant: bool,
     plan: Plan = STEPS_OF_A_TURN,
+    literals: Literals = NONE,
 ) -> Iterator[Trial | Round]:
-    """The steps; each round leaves the oracle with its weights."""
+    """The steps; each round leaves the oracle with its weights. `literals` as for `rounds`."""
     names = [name for name, _ in oracle.module.named_parameters(remove_duplicate=False)]
-    kinds = turns()
+    kinds, patterns, of_weights = turns(), *(count(secrets.randbelow(_MANY)) for _ in range(2))
     for number, (kind, probes) in enumerate(plan):
         generator = torch.Generator().manual_seed(fresh_seed())
         weights: Mapping[str, torch.Tensor] = oracle.given_weights
         if kind != "given":
             weights = perturbed_state(oracle.given_weights, names, generator).tensors
+        if kind == "planted":
+            tried = planted_weights(oracle.given_weights, names, literals, generator)
+            weights = with_an_answer(oracle, sources, tried, constant=constant)
+        if kind == "patterned":
+            tried = patterned_weights(oracle.given_weights, names, generator, next(of_weights))
+            weights = with_an_answer(oracle, sources, tried, constant=constant)
         oracle.use_weights(weights)
         trials: list[Trial] = []
         dropped: list[Dropped] = []
         refused: list[str] = []
         for source in sources:
             for made in _of_source(
-                oracle, source, probes, generator, number, kinds, constant=constant
+                oracle, source, probes, generator, number, kinds, patterns, constant=constant
             ):
                 if isinstance(made, Trial):
                     trials.append(made)
@@ -178,7 +203,14 @@ def training_rounds(
                 others = hidden(source, dynamic.get(source.name, ()), secrets.SystemRandom())
                 for other in others:
                     at_size = _of_source(
-                        oracle, other, ("natural",), generator, number, kinds, constant=constant
+                        oracle,
+                        other,
+                        ("natural",),
+                        generator,
+                        number,
+                        kinds,
+                        patterns,
+                        constant=constant,
                     )
                     try:
                         trials += [replace(m, hidden=True) for m in at_size if isinstance(m, Trial)]
@@ -199,6 +231,7 @@ def _of_source(
     generator: torch.Generator,
     number: int,
     structures: Iterator[str],
+    patterns: Iterator[int],
     *,
     constant: bool,
 ) -> Iterator[Trial | Dropped]:
@@ -206,8 +239,10 @@ def _of_source(
     kinds = trained(oracle, natural)
     plain = _with_upstream(oracle, natural, kinds.step(_EVERYTHING, training=True), generator, 3)
     scale = compare.scales_of(oracle.asking(plain).in_float64_or_eager(natural))
+    inputs = StepProbes(source, natural, generator, patterns, constant)
     for at, name in enumerate(probes):
         flag = secrets.choice((True, False)) if at else number % 2 == 0
+        moved = None
         if name == "natural":
             arguments = draw(source, constant=constant)
             chosen = kinds.asked[number % len(kinds.asked)]
@@ -217,14 +252,16 @@ def _of_source(
         else:
             begun = kinds.step(_EVERYTHING, training=flag)
             step = _with_upstream(oracle, natural, begun, generator, 1)
-            made = _probe(oracle.asking(step), source, name, natural, generator, constant=constant)
+            made = inputs.of(name, oracle.asking(step), _scaled(scale, step))
             if isinstance(made, Dropped):
                 yield made
+            if not isinstance(made, StepInputs):
                 continue
-            arguments = made
-        step, sizes = replace(step, watched=True), _scaled(scale, step)
+            arguments, moved = made.arguments, made.moved
+        flips = secrets.choice((True, False))
+        step, sizes = replace(step, watched=True, flips=flips), _scaled(scale, step)
         trial = trial_on(oracle.asking(step), source.name, name, arguments, sizes, generator)
-        yield replace(trial, step=step)
+        yield replace(trial, step=step, compared=replace(trial.compared, moved=moved))
     for _ in range(_ALONE):
         arguments = draw(source, constant=constant)
         step = _alone(oracle, arguments, kinds, generator, structures)
@@ -235,23 +272,6 @@ def _of_source(
     arguments, without = draw(source, constant=constant), TrainingStep(training=True)
     trial = trial_on(oracle.asking(without), source.name, "natural", arguments, scale, generator)
     yield replace(trial, step=without)
-
-
-def _probe(
-    oracle: Oracle,
-    source: InputSource,
-    name: str,
-    natural: Arguments,
-    generator: torch.Generator,
-    *,
-    constant: bool,
-) -> Arguments | Dropped:
-    def reference(tensors: Mapping[str, torch.Tensor]) -> Any:
-        return oracle.in_float64_or_eager(_pair(with_tensors(natural, tensors)))
-
-    fresh = named_tensors(draw(source, constant=constant))
-    probe = make_probe(name, fresh, generator, reference)
-    return probe if isinstance(probe, Dropped) else _pair(with_tensors(natural, probe.tensors))
 
 
 def full_step(
@@ -415,8 +435,3 @@ def _laid_out(gradient: torch.Tensor, shape: str) -> torch.Tensor:
     if shape == "expanded" and gradient.numel() > 1:
         return gradient.reshape(-1)[:1].reshape([1] * gradient.dim()).expand(gradient.shape)
     return laid_out(gradient, shape) if shape == "transposed" else gradient
-
-
-def _pair(value: Any) -> Arguments:
-    args, kwargs = value
-    return args, kwargs

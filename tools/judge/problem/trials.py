@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
 from functools import cache
 from itertools import count
@@ -17,6 +17,7 @@ from typing import Any, Literal
 import torch
 from torch.utils._pytree import tree_map_only
 
+from kernelagent.domain.errors import ProblemError
 from kernelagent.domain.probes import AT_THE_END, PROBE, names_in
 from kernelagent.tools.judge.problem.conditioning import noise_on_demand
 from kernelagent.tools.judge.problem.dynamic import Dynamic, hidden
@@ -125,10 +126,10 @@ def rounds(
             weights = _of_one_sign(weights, parameters)
         if kind == "planted":
             tried = planted_weights(oracle.given_weights, parameters, literals, generator)
-            weights = _with_an_answer(oracle, sources, tried, constant=constant)
+            weights = with_an_answer(oracle, sources, tried, constant=constant)
         if kind == "patterned":
             tried = patterned_weights(oracle.given_weights, parameters, generator, next(of_weights))
-            weights = _with_an_answer(oracle, sources, tried, constant=constant)
+            weights = with_an_answer(oracle, sources, tried, constant=constant)
         if moves:
             drawn = [draw(source, constant=constant) for source in sources for _ in range(2)]
             weights, _ = reached(oracle, weights, drawn, number)
@@ -172,7 +173,7 @@ def _moves_state(trial: Trial, weights: Mapping[str, torch.Tensor]) -> bool:
     )
 
 
-def _with_an_answer(
+def with_an_answer(
     oracle: Oracle,
     sources: Sequence[InputSource],
     tried: Iterable[Mapping[str, torch.Tensor]],
@@ -304,7 +305,7 @@ def _of_source(
         arguments = _pair(with_tensors(natural, tensors))
         with steps:
             answer = oracle.in_float64_or_eager(arguments)
-        return _below_overflow(answer)
+        return below_overflow(answer)
 
     @cache
     def elementwise() -> bool:
@@ -338,10 +339,18 @@ def _of_source(
                 yield probe
                 continue
             arguments = _pair(with_tensors(natural, probe.tensors))
-        trial = trial_on(oracle, source.name, name, arguments, scale, generator)
+        try:
+            trial = trial_on(oracle, source.name, name, arguments, scale, generator)
+        except ProblemError:
+            if name == "natural":
+                raise
+            # In float64 it was within the module's own limits.
+            yield Dropped(name, "the reference refuses it")
+            continue
         trial = replace(trial, compared=replace(trial.compared, moved=moved))
         if sequel is not None and at == 0:
-            trial = _with_sequel(oracle, trial, scale, generator, sequel)
+            with suppress(ProblemError):
+                trial = _with_sequel(oracle, trial, scale, generator, sequel)
         yield trial
 
 
@@ -359,7 +368,7 @@ def _beyond_float32(answer: Any, names: Collection[str]) -> Any:
     ]
 
 
-def _below_overflow(answer: Any) -> Any:
+def below_overflow(answer: Any) -> Any:
     """The same tree, infinite where an intermediate in float32 may well overflow on the way to it."""
     return tree_map_only(
         torch.Tensor,
@@ -385,8 +394,10 @@ def _with_sequel(
         rearranged(fresh, generator) if sequel == "rearranged" else nudged(fresh, fresh, generator)
     )
     arguments = _pair(with_tensors(trial.arguments, changed))
-    then = trial_on(oracle, trial.input_set, trial.probe, arguments, scale, generator)
-    oracle.use_weights(start)
+    try:
+        then = trial_on(oracle, trial.input_set, trial.probe, arguments, scale, generator)
+    finally:
+        oracle.use_weights(start)
     return replace(trial, then=replace(then, in_place=sequel == "nudged in place"))
 
 

@@ -92,14 +92,20 @@ def _extreme(kind: Extreme, dtype: torch.dtype) -> tuple[float, ...]:
     return limits.max, limits.min, limits.tiny / 2, -limits.tiny / 2
 
 
-def varied(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor | None:
-    """Other values for a tensor that always held the same; None where none can be thought of."""
+def varied(
+    tensor: torch.Tensor, generator: torch.Generator, *, in_disorder: bool = False
+) -> torch.Tensor | None:
+    """Other values for a tensor that always held the same; None where none can be thought of.
+
+    `in_disorder`: integers of their range, some several times; else what ascends keeps its ends and its order,
+    and each value comes as often as before.
+    """
     if not tensor.numel() or tensor.is_complex():
         return None
     if tensor.dtype == torch.bool:
         values = _other_mask(tensor, generator)
     elif not tensor.is_floating_point():
-        values = _other_integers(tensor, generator)
+        values = _other_integers(tensor, generator, in_disorder=in_disorder)
     elif (blocked := _blocked(tensor)) is not None:
         open_ = _other_mask(torch.zeros_like(tensor, dtype=torch.bool), generator)
         values = torch.where(open_, torch.zeros_like(tensor), blocked)
@@ -121,7 +127,9 @@ def _other_mask(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tenso
     return ~tensor
 
 
-def _other_integers(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+def _other_integers(
+    tensor: torch.Tensor, generator: torch.Generator, *, in_disorder: bool
+) -> torch.Tensor:
     wide = tensor.detach().to(torch.int64)
     low, high = int(wide.min()), int(wide.max())
     if low == high:
@@ -129,6 +137,8 @@ def _other_integers(tensor: torch.Tensor, generator: torch.Generator) -> torch.T
             return wide - 1 if high > 0 else wide + 1
         least, most = (0, high) if high > 0 else (low, max(low + 1, 0))
         return torch.randint(least, most + 1, tensor.shape, generator=generator)
+    if in_disorder:
+        return torch.randint(low, high + 1, tensor.shape, generator=generator)
     ascends = tensor.dim() == 1 and bool((wide[1:] >= wide[:-1]).all())
     if ascends and low == 0 and not bool((wide[1:] - wide[:-1] == 1).all()):
         # Offsets: they end where they ended, the lengths between them differ.

@@ -7,8 +7,7 @@ end, where the reference has an answer, is still one.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import torch
@@ -16,10 +15,12 @@ import torch
 from kernelagent.domain.errors import ProblemError
 from kernelagent.tools.judge.problem.context import JudgeContext
 from kernelagent.tools.judge.problem.dynamic import names_of_inputs
+from kernelagent.tools.judge.problem.input_domain import observe
 from kernelagent.tools.judge.problem.inputs import InputSource
 from kernelagent.tools.judge.problem.load import Arguments
 from kernelagent.tools.judge.problem.oracle import Oracle
 from kernelagent.tools.judge.problem.probes import named_tensors, share_nonfinite, with_tensors
+from kernelagent.tools.judge.problem.training import single_step
 from kernelagent.tools.judge.problem.trials import draw, fresh_seed
 from kernelagent.tools.judge.problem.variation import (
     EXTREMES,
@@ -28,7 +29,8 @@ from kernelagent.tools.judge.problem.variation import (
     with_extremes,
     with_integers_outside,
 )
-from kernelagent.tools.judge.verify import compare
+from kernelagent.tools.judge.verify.asking import Asked, ask
+from kernelagent.tools.judge.verify.beyond_inputs import BeyondInputs
 from kernelagent.tools.judge.verify.candidate_process import CandidateProcess
 from kernelagent.tools.judge.verify.findings import Findings
 from kernelagent.tools.judge.verify.rejection import Rejected
@@ -37,16 +39,9 @@ Fixed = Mapping[tuple[str, str], str | None]
 """By input set and place: a digest of the values that every call had; None: they cannot be compared."""
 _MOST_BYTES = 256 << 20
 """Of inputs that are drawn at full size to know what a mask holds there."""
-_TOLD = frozenset({"runtime_error", "out_of_bounds", "unverifiable", "data_race", "crash"})
 _TRIES = 3
-
-
-@dataclass(frozen=True)
-class _Asked:
-    """How one call went; `wrong`: None where the answers agree."""
-
-    code: str | None = None
-    wrong: str | None = None
+_PLAIN_KINDS = ("real", "positive")
+"""Of these the judged calls hold any values."""
 
 
 def beyond(context: JudgeContext, process: CandidateProcess, findings: Findings) -> Fixed:
@@ -56,6 +51,7 @@ def beyond(context: JudgeContext, process: CandidateProcess, findings: Findings)
     for source in context.sources:
         _extremes(context, process, findings, source, generator)
         _integers_outside(context, process, findings, source, generator)
+        BeyondInputs(context, process, findings, generator).about(source)
     fixed: dict[tuple[str, str], str | None] = {}
     for source in context.sources:
         never = [
@@ -64,9 +60,10 @@ def beyond(context: JudgeContext, process: CandidateProcess, findings: Findings)
             if of == source.name and value is not None
         ]
         for name in never:
-            wrong = _with_other_values(context, process, source, name, generator)
-            if wrong is None:
+            tried = _with_other_values(context, process, source, name, generator)
+            if not isinstance(tried, str) and tried.wrong is None:
                 continue
+            wrong = tried if isinstance(tried, str) else f"with others: {tried.wrong:.200}"
             digest = _digest_at_full_size(context, source, name)
             fixed[source.name, name] = digest
             label = _argument(context, source, name)
@@ -80,7 +77,39 @@ def beyond(context: JudgeContext, process: CandidateProcess, findings: Findings)
                 f"{label} held the same values in every call of input set {source.name} ({wrong}); "
                 f"{compared}",
             )
+        _other_kinds(context, process, findings, source, generator, never)
     return fixed
+
+
+def _other_kinds(
+    context: JudgeContext,
+    process: CandidateProcess,
+    findings: Findings,
+    source: InputSource,
+    generator: torch.Generator,
+    never: Collection[str],
+) -> None:
+    """Of inputs that are sorted, a permutation, or begun with a run of True, the probes keep that; here it is lost."""
+    natural = named_tensors(draw(source, constant=context.problem.constant_inputs))
+    for name, tensor in natural.items():
+        if name in never or observe(tensor).kind in _PLAIN_KINDS:
+            continue
+        try:
+            tried = _with_other_values(context, process, source, name, generator, in_disorder=True)
+        except Rejected as refused:
+            if refused.reason.code != "timeout":
+                raise
+            tried = Asked("timeout", refused.reason.message)
+        if isinstance(tried, str) or tried.wrong is None:
+            continue
+        label = _argument(context, source, name)
+        findings.disclose(
+            f"differs_on_other_{label}",
+            f"your inputs hold values of one kind in {label}, and so did every call that "
+            f"was judged; with others, which your module takes, it answers otherwise: {tried.wrong:.200}",
+        )
+        if tried.code == "timeout":
+            return
 
 
 def digest_of(tensor: torch.Tensor) -> str:
@@ -105,7 +134,7 @@ def _extremes(
         if kind == "zero" and not _less_finite(context.oracle, arguments, natural):
             # The probes have zeros, wherever the right answer stays finite.
             continue
-        asked = _ask(context, process, source, arguments, f"inputs with {what}")
+        asked = ask(context, process, source, arguments, f"inputs with {what}")
         if asked is None or asked.wrong is None:
             continue
         if asked.code == "out_of_bounds":
@@ -140,7 +169,7 @@ def _integers_outside(
         if not tensors:
             return
         arguments = _pair(with_tensors(natural, tensors))
-        asked = _ask(context, process, source, arguments, f"integers of {number}")
+        asked = ask(context, process, source, arguments, f"integers of {number}")
         if asked is None or asked.wrong is None:
             continue
         findings.disclose(
@@ -157,12 +186,14 @@ def _with_other_values(
     source: InputSource,
     name: str,
     generator: torch.Generator,
-) -> str | None:
-    """None where the candidate is right with other values as well; else why that is not known."""
+    *,
+    in_disorder: bool = False,
+) -> Asked | str:
+    """How a call with other values of this input went; a sentence where there was none."""
     usual: float | None = None
     for _ in range(_TRIES):
         natural = draw(source, constant=context.problem.constant_inputs)
-        other = varied(named_tensors(natural)[name], generator)
+        other = varied(named_tensors(natural)[name], generator, in_disorder=in_disorder)
         if other is None:
             return "no others could be thought of"
         if usual is None:
@@ -173,50 +204,13 @@ def _with_other_values(
                 continue
         except ProblemError:
             continue
-        asked = _ask(context, process, source, arguments, "other values")
+        asked = ask(context, process, source, arguments, "other values")
+        if asked is not None and asked.wrong is None and context.trains:
+            step = single_step(context.oracle, arguments, generator)
+            asked = ask(context, process, source, arguments, "other values", step=step) or asked
         if asked is not None:
-            return None if asked.wrong is None else f"with others: {asked.wrong:.200}"
+            return asked
     return "your module takes no others that were tried"
-
-
-def _ask(
-    context: JudgeContext,
-    process: CandidateProcess,
-    source: InputSource,
-    arguments: Arguments,
-    probe: str,
-) -> _Asked | None:
-    """None where the reference itself has no answer, or not the same one twice."""
-    oracle = context.oracle
-    try:
-        expected, again = oracle.expect(arguments), oracle.eager(arguments)
-    except (ProblemError, RuntimeError, ValueError, ArithmeticError):
-        return None
-    if not _same(expected.output, again):
-        return None
-    process.use_weights(oracle.given_weights)
-    try:
-        answer = process.call(arguments)
-        rows = process.take_launches() if context.device.kind == "virtual" else []
-    except Rejected as refused:
-        if refused.reason.code not in _TOLD:
-            raise
-        return _Asked(refused.reason.code, refused.reason.message[:300])
-    for row in rows:
-        if fault := row.get("fault"):
-            return _Asked(str(fault["code"]), str(fault["message"])[:300])
-    wanted = compare.Expected(expected.output, expected.output64, {})
-    reason = compare.compare(answer.output, wanted, input_set=source.name, probe=probe).reason
-    return _Asked() if reason is None else _Asked(reason.code, reason.message[:300])
-
-
-def _same(left: object, right: object) -> bool:
-    pairs = zip(compare.leaves(left), compare.leaves(right), strict=True)
-    return all(
-        torch.equal(a.nan_to_num(), b.nan_to_num()) and torch.equal(a.isnan(), b.isnan())
-        for (_, a), (_, b) in pairs
-        if isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor) and not a.is_complex()
-    )
 
 
 def _digest_at_full_size(context: JudgeContext, source: InputSource, name: str) -> str | None:

@@ -374,6 +374,14 @@ class CandidateProcess(Closing):
             self._broke_protocol("its state is not a dictionary")
         return value
 
+    def attributes(self, names: Sequence[str]) -> dict[str, Any]:
+        """What the module holds now under these names besides its state, where it holds anything."""
+        asked = {"kind": "attributes", "names": [*names]}
+        value = self._open(self._ask(asked, None, self._limits.call_s))
+        if not isinstance(value, dict):
+            self._broke_protocol("its attributes are not a dictionary")
+        return value
+
     def account(
         self, arguments: Arguments, step: TrainingStep | None = None, *, contents: bool = False
     ) -> list[EagerRow]:

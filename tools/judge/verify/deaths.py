@@ -16,6 +16,7 @@ DOING = {
     "forget": "while earlier results were freed",
     "left": "after all calls",
     "state": "after the forward",
+    "attributes": "after the forward",
     "account": "in the forward on tensors without contents",
     "suppress": "before the knock-out",
     "trace": "in the traced forward",

@@ -13,9 +13,9 @@ from kernelagent.tools.judge.verify import compare
 
 
 def identical(left: Any, right: Any) -> bool:
-    """The same values, bit for bit."""
+    """The same values in the same places, bit for bit."""
     ours, theirs = list(compare.leaves(left)), list(compare.leaves(right))
-    return len(ours) == len(theirs) and all(
+    return [name for name, _ in ours] == [name for name, _ in theirs] and all(
         same_bits_of(a, b) for (_, a), (_, b) in zip(ours, theirs, strict=True)
     )
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from kernelagent.tools.judge.problem.attributes import GLOBAL
 from kernelagent.tools.judge.problem.oracle import Oracle
 from kernelagent.tools.judge.problem.rounds import Trial
 from kernelagent.tools.judge.verify import compare
@@ -21,6 +22,7 @@ from kernelagent.tools.result_form import difference
 from kernelagent.tools.surroundings import Surroundings
 from kernelagent.tools.tensors import tensors_of
 
+_OF_ATTRIBUTES = 1e-3
 _KEPT = 2
 _KEPT_BYTES = 1 << 20
 """Memory of the module is told from so many times what it is and is called with, and so many bytes more, on."""
@@ -57,7 +59,8 @@ class SideEffects:
                 "the forward writes to its inputs; the reference leaves them as they are",
                 {"input_set": trial.input_set, "probe": trial.probe},
             )
-        expected = compare.Expected(trial.expected.arguments, trial.expected.arguments, {})
+        exact = trial.expected.arguments64 or trial.expected.arguments
+        expected = compare.Expected(trial.expected.arguments, exact, {})
         result = compare.compare(after, expected, input_set=trial.input_set, probe=trial.probe)
         if result.reason is not None:
             raise Rejected(
@@ -95,6 +98,35 @@ class SideEffects:
                     f"after the call, {name} differs from what the reference leaves",
                     {"input_set": trial.input_set, "state": name},
                 )
+
+    def left_alike(self, trial: Trial) -> None:
+        """What the reference leaves in attributes and other buffers; told where there is nothing alike."""
+        wanted = trial.expected.left
+        if not wanted:
+            return
+        names = [name for name in wanted if not name.startswith(GLOBAL)]
+        got = self.process.attributes(names) if names else {}
+        written = {n: v for n, v in got.items() if not self.oracle.attributes.was(n, v)}
+        missing = [name for name in wanted if name not in written]
+        if missing:
+            self.findings.disclose(
+                "attributes_left",
+                f"a call of your module leaves new values in {', '.join(missing)}, which one of ModelNew does "
+                f"not: what reads them there finds what was there before, or nothing",
+            )
+        for name, value in written.items():
+            if not _as_left(value, wanted[name], trial.expected.left64.get(name, wanted[name])):
+                raise Rejected(
+                    "state_not_updated",
+                    f"after the call, {name} of the module differs from what the reference leaves there",
+                    {"input_set": trial.input_set, "state": name},
+                )
+        if trial.step is not None and any(map(torch.is_tensor, tensors_of(list(wanted.values())))):
+            self.findings.disclose(
+                "attributes_without_gradients",
+                f"gradients were verified through what the forward returns, not through what it leaves in "
+                f"{', '.join(wanted)}",
+            )
 
     def weights_untouched(self, weights: Mapping[str, torch.Tensor], how: Loading) -> None:
         state = self.process.state(how)
@@ -201,6 +233,18 @@ class SideEffects:
                 "the output of one call changed when the next call ran; return fresh memory",
                 {"call": call},
             )
+
+
+def _as_left(value: Any, wanted: Any, exact: Any) -> bool:
+    """By the gate, or within a thousandth: no noise is measured for what is no result."""
+    compared = compare.compare(value, compare.Expected(wanted, exact, {}), input_set="", probe="")
+    if compared.passed or compared.failure is None:
+        return compared.passed
+    pairs = zip(tensors_of(value), tensors_of(exact), strict=True)
+    return all(
+        torch.allclose(a.double(), b.double(), rtol=_OF_ATTRIBUTES, atol=1e-5, equal_nan=True)
+        for a, b in pairs
+    )
 
 
 def _name_of(names: Sequence[str], at: int) -> str:

@@ -202,7 +202,7 @@ class Verifier:
 
         `memory`: of one that is looked at, noted in the last but one of a round and found in the last.
         """
-        keeps = not changes_state(trial, weights)
+        keeps = not changes_state(trial, weights) and not trial.expected.left
         # What a copy of the module changes of its own goes with the copy.
         usual = trial.step is not None
         asked = USUAL if usual else self.deck.next(keeps_state=keeps and memory == "filled")
@@ -217,6 +217,7 @@ class Verifier:
         self.findings.configuration += 1
         self._effects.inputs_untouched(trial, answer)
         self._effects.state_updated(trial, weights)
+        self._effects.left_alike(trial)
         if held.last is not None:
             self._effects.still_the_same(*held.last)
         held.add(self.process.last_call, trial.arguments, answer.output)

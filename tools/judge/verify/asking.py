@@ -1,0 +1,92 @@
+"""One call beyond the verdict's own, and how it went: nobody is refused for a wrong answer there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+
+from kernelagent.domain.errors import ProblemError
+from kernelagent.tools.judge.problem.context import JudgeContext
+from kernelagent.tools.judge.problem.inputs import InputSource
+from kernelagent.tools.judge.problem.load import Arguments
+from kernelagent.tools.judge.verify import compare
+from kernelagent.tools.judge.verify.candidate_process import CandidateProcess
+from kernelagent.tools.judge.verify.rejection import Rejected
+from kernelagent.tools.training_step import TrainingStep
+
+_TOLD = frozenset({"runtime_error", "out_of_bounds", "unverifiable", "data_race", "crash"})
+NO_ANSWER = (ProblemError, RuntimeError, ValueError, ArithmeticError)
+"""What a reference raises that has no answer."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """How one call went."""
+
+    code: str | None = None
+    wrong: str | None = None
+    """None where the answers agree."""
+
+
+def ask(
+    context: JudgeContext,
+    process: CandidateProcess,
+    source: InputSource,
+    arguments: Arguments,
+    probe: str,
+    *,
+    weights: Mapping[str, torch.Tensor] | None = None,
+    step: TrainingStep | None = None,
+) -> Asked | None:
+    """None where the reference itself has no answer, or not the same one twice.
+
+    `weights`: other than the given ones; `step`: the call is a training step.
+    """
+    weights = context.oracle.given_weights if weights is None else weights
+    oracle = context.oracle.beside()
+    oracle.use_weights(weights)
+    oracle = oracle if step is None else oracle.asking(step)
+    try:
+        expected, again = oracle.expect(arguments), oracle.eager(arguments)
+    except NO_ANSWER:
+        return None
+    if not _same(expected.output, again):
+        return None
+    process.use_weights(weights)
+    try:
+        answer = process.call(arguments, step=step)
+        rows = process.take_launches() if context.device.kind == "virtual" else []
+    except Rejected as refused:
+        if refused.reason.code not in _TOLD:
+            raise
+        return Asked(refused.reason.code, refused.reason.message[:300])
+    for row in rows:
+        if fault := row.get("fault"):
+            return Asked(str(fault["code"]), str(fault["message"])[:300])
+    wanted = compare.Expected(expected.output, expected.output64, {})
+    reason = compare.compare(answer.output, wanted, input_set=source.name, probe=probe).reason
+    return Asked() if reason is None else Asked(reason.code, reason.message[:300])
+
+
+def answers(context: JudgeContext, process: CandidateProcess, arguments: Arguments) -> bool:
+    """Whether the candidate answers at all."""
+    process.use_weights(context.oracle.given_weights)
+    try:
+        process.call(arguments)
+        rows = process.take_launches() if context.device.kind == "virtual" else []
+    except Rejected as refused:
+        if refused.reason.code not in _TOLD:
+            raise
+        return False
+    return not any(row.get("fault") for row in rows)
+
+
+def _same(left: object, right: object) -> bool:
+    pairs = zip(compare.leaves(left), compare.leaves(right), strict=True)
+    return all(
+        torch.equal(a.nan_to_num(), b.nan_to_num()) and torch.equal(a.isnan(), b.isnan())
+        for (_, a), (_, b) in pairs
+        if isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor) and not a.is_complex()
+    )

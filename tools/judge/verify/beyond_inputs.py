@@ -1,0 +1,148 @@
+"""Calls beyond the verdict's own, continued: what a module refuses, broken weights, upstreams that overflow.
+
+As in `beyond`, a wrong answer is told and nobody is refused for it.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+
+from kernelagent.domain.errors import ProblemError
+from kernelagent.tools.judge.problem.context import JudgeContext
+from kernelagent.tools.judge.problem.inputs import InputSource
+from kernelagent.tools.judge.problem.load import Arguments
+from kernelagent.tools.judge.problem.probes import named_tensors, probe_inputs, with_tensors
+from kernelagent.tools.judge.problem.training import single_step
+from kernelagent.tools.judge.problem.trials import draw
+from kernelagent.tools.judge.problem.variation import EXTREMES, Extreme, with_extremes
+from kernelagent.tools.judge.verify.asking import answers, ask
+from kernelagent.tools.judge.verify.candidate_process import CandidateProcess
+from kernelagent.tools.judge.verify.findings import Findings
+
+_LIKELY_REFUSED = ("times30", "mean100", "spikes", "edges")
+_BROKEN: Mapping[Extreme, float] = {"nan": float("nan"), "infinity": float("inf")}
+_MOST_WEIGHTS = 4
+"""So many parameters are broken, each in a call of its own."""
+
+
+@dataclass(frozen=True)
+class BeyondInputs:
+    """What is asked with, for one candidate."""
+
+    context: JudgeContext
+    process: CandidateProcess
+    findings: Findings
+    generator: torch.Generator
+
+    def about(self, source: InputSource) -> None:
+        self._refused(source)
+        self._broken_weights(source)
+        if self.context.trains:
+            self._overflowing_upstream(source)
+
+    def _refused(self, source: InputSource) -> None:
+        """Inputs for which a `raise` or `assert` of the module's own ends the call."""
+        for what, arguments in self._likely_refused(source):
+            refusal = _refusal_of(self.context, arguments)
+            if refusal is None or not answers(self.context, self.process, arguments):
+                continue
+            self.findings.disclose(
+                "answers_where_refused",
+                f"inputs that your module refuses ({what}: {refusal}) the candidate answers: what it leaves out "
+                f"of these checks is not checked in the emitted module either",
+            )
+            return
+
+    def _likely_refused(self, source: InputSource) -> Iterator[tuple[str, Arguments]]:
+        constant = self.context.problem.constant_inputs
+        for name in _LIKELY_REFUSED:
+            natural = draw(source, constant=constant)
+            made = probe_inputs(name, named_tensors(natural), self.generator)
+            yield name, _pair(with_tensors(natural, made))
+        for kind, what in EXTREMES.items():
+            natural = draw(source, constant=constant)
+            tensors = with_extremes(named_tensors(natural), kind, self.generator)
+            if tensors:
+                yield what, _pair(with_tensors(natural, tensors))
+
+    def _broken_weights(self, source: InputSource) -> None:
+        """A weight that training has broken shows in the reference's answers, and must show in these."""
+        given = self.context.oracle.given_weights
+        names = [
+            name
+            for name, parameter in self.context.oracle.module.named_parameters()
+            if parameter.is_floating_point() and parameter.numel() and name in given
+        ]
+        order = torch.randperm(len(names), generator=self.generator)[:_MOST_WEIGHTS].tolist()
+        for name in (names[at] for at in order):
+            for kind, value in _BROKEN.items():
+                broken = given[name].clone()
+                place = int(torch.randint(broken.numel(), (), generator=self.generator))
+                broken.view(-1)[place] = value if broken.element_size() > 1 else float("nan")
+                asked = ask(
+                    self.context,
+                    self.process,
+                    source,
+                    draw(source, constant=self.context.problem.constant_inputs),
+                    f"{kind} in a weight",
+                    weights={**given, name: broken},
+                )
+                if asked is not None and asked.wrong is not None:
+                    self.findings.disclose(
+                        "differs_on_broken_weights",
+                        f"where {name} holds {EXTREMES[kind]} it answers otherwise than your module: {asked.wrong}",
+                    )
+                    return
+
+    def _overflowing_upstream(self, source: InputSource) -> None:
+        """As a loss that is scaled sends one: who scales it looks for the infinities in the gradients."""
+        oracle = self.context.oracle
+        arguments = draw(source, constant=self.context.problem.constant_inputs)
+        oracle.use_weights(oracle.given_weights)
+        step = single_step(oracle, arguments, self.generator)
+        for kind, value in _BROKEN.items():
+            row = tuple(None if g is None else self._with_one(g, value) for g in step.upstream[0])
+            asked = ask(
+                self.context,
+                self.process,
+                source,
+                arguments,
+                f"{kind} in an upstream gradient",
+                step=replace(step, upstream=(row,)),
+            )
+            if asked is not None and asked.wrong is not None:
+                self.findings.disclose(
+                    f"gradients_differ_on_{kind}",
+                    f"where an upstream gradient holds {EXTREMES[kind]}, as with a scaled loss, its gradients are "
+                    f"others than your module's: {asked.wrong}",
+                )
+
+    def _with_one(self, gradient: torch.Tensor, value: float) -> torch.Tensor:
+        changed = gradient.detach().clone(memory_format=torch.contiguous_format)
+        place = int(torch.randint(changed.numel(), (), generator=self.generator))
+        changed.view(-1)[place] = value
+        return changed
+
+
+def _refusal_of(context: JudgeContext, arguments: Arguments) -> str | None:
+    """The sentence with which a line of the module's own refuses these; None where none does."""
+    try:
+        context.oracle.eager(arguments)
+    except ProblemError as error:
+        cause = error.__cause__
+        frames = [] if cause is None else traceback.extract_tb(cause.__traceback__)
+        if frames and (frames[-1].line or "").startswith(("raise", "assert")):
+            return f"{type(cause).__name__}: {cause}"[:160]
+    except (RuntimeError, ValueError, ArithmeticError):
+        return None
+    return None
+
+
+def _pair(value: Any) -> Arguments:
+    args, kwargs = value
+    return args, kwargs
