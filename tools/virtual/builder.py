@@ -15,6 +15,7 @@ from triton.runtime import interpreter as stock
 from kernelagent.tools.virtual import libdevice, numerics, triton_versions
 from kernelagent.tools.virtual.addresses import Pointee, translated
 from kernelagent.tools.virtual.choices import Choice, Choices
+from kernelagent.tools.virtual.fusing import carrying_products, fused
 from kernelagent.tools.virtual.hints import Hints
 from kernelagent.tools.virtual.launch import MemoryFault, OperationKind
 from kernelagent.tools.virtual.memory import Memory, all_ones
@@ -56,6 +57,7 @@ class Unsupported(Exception):
     """Compiles for the target, and cannot be interpreted."""
 
 
+@carrying_products
 @triton_versions.called_with_cache_policy
 class RepairedBuilder(triton_versions.InterpreterBuilder):  # type: ignore[misc]
     """What the rewritten kernel's operations end in; `memory` decides what an access does."""
@@ -159,10 +161,10 @@ class RepairedBuilder(triton_versions.InterpreterBuilder):  # type: ignore[misc]
         if self.count is not None:
             size = max(self.issued(left, kind), self.issued(right, kind))
             self.count("fp" if kind.is_floating() else "int", size, operand_name(kind))
-        if self.fuses and kind == tl.float32:
-            fused = _fused(lhs, rhs, op)
-            if fused is not None:
-                return fused
+        if self.fuses:
+            result = fused(lhs, rhs, op)
+            if result is not None:
+                return result
         if left.dtype == np.bool_:
             # int1 is a one-bit integer that wraps around; numpy's booleans saturate.
             out = op(left.astype(np.int8), right.astype(np.int8))
@@ -296,13 +298,19 @@ class RepairedBuilder(triton_versions.InterpreterBuilder):  # type: ignore[misc]
             return make(numerics.fp32_to_bf16((a * b + c).astype(np.float32)), kind)
         return super().create_fma(x, y, z)
 
+    def create_sin(self, arg: Handle) -> Handle:
+        return self.unary_op(_flushed(arg), np.sin)
+
     def create_erf(self, arg: Handle) -> Handle:
-        return self._through_torch(torch.erf, (arg,), arg.dtype.scalar)
+        return self._through_torch(torch.erf, (_flushed(arg),), arg.dtype.scalar)
 
     def create_extern_elementwise(
         self, library: str, path: str, symbol: str, args: list[Handle], ret: Any, pure: bool
     ) -> Handle:
-        return self._through_torch(libdevice.function_for(symbol), tuple(args), ret.scalar)
+        function, flushing = libdevice.function_for(symbol), libdevice.flushing_of(symbol)
+        given = tuple(map(_flushed, args)) if flushing.arguments else tuple(args)
+        result = self._through_torch(function, given, ret.scalar)
+        return _flushed(result) if flushing.result else result
 
     def create_inline_asm(self, *_: Any) -> Handle:
         raise Unsupported(
@@ -465,26 +473,6 @@ class RepairedBuilder(triton_versions.InterpreterBuilder):  # type: ignore[misc]
         order = self.ir_sem_to_interpreter_sem[sem]
         old = self.memory.compare_and_swap(ptr.data, cmp.data, val.data, order)
         return make(old, cmp.dtype.scalar)
-
-
-def _fused(lhs: Handle, rhs: Handle, op: Any) -> Handle | None:
-    """A product that remembers its exact value, or a sum that takes a factor's; None for others."""
-    left, right = lhs.data, rhs.data
-    if op is np.multiply:
-        # Of two fp32 numbers it is exact in fp64.
-        product = np.multiply(left, right, dtype=np.float64)
-        result = make(product.astype(np.float32), tl.float32)
-        result.attr["exact"] = product
-        return result
-    if op is not np.add and op is not np.subtract:
-        return None
-    if "exact" in lhs.attr:
-        left = lhs.attr["exact"]
-    elif "exact" in rhs.attr:
-        right = rhs.attr["exact"]
-    else:
-        return None
-    return make(op(left, right, dtype=np.float64).astype(np.float32), tl.float32)
 
 
 _SMALLEST = np.float32(2.0**-126)

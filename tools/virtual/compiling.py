@@ -35,6 +35,7 @@ _LINE = re.compile(r'":(\d+):')
 _MAX_GRID = (2**31 - 1, 65535, 65535)
 _TOLD = (
     "num_warps", "num_stages", "num_ctas", "shared", "name", "debug", "global_scratch_size", "global_scratch_align",
+    "enable_fp_fusion",
 )  # fmt: skip
 """What a launch asks of a compiled kernel."""
 

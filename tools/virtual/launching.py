@@ -299,7 +299,8 @@ class Launcher:
             ahead_of(logged.kernel.compiled.ahead, self.loops) if watched else {}
         )
         self.interpreter.fill_lanes(numbers=self.numbers_in_lanes)
-        self.interpreter.round_otherwise(self.rounds_otherwise)
+        fuses = bool(logged.kernel.compiled.metadata["enable_fp_fusion"])
+        self.interpreter.round_otherwise(self.rounds_otherwise, fuses=fuses)
         logged.choices = Choices() if watched else None
         self.interpreter.note_choices(logged.choices)
         # Exchanged or poisoned values need not be what a kernel asserts.

@@ -141,11 +141,14 @@ class BatchedInterpreter:
         for builder in (self.reference.builder, self._language.builder):
             builder.assert_on_device(debug=debug)
 
-    def round_otherwise(self, otherwise: bool) -> None:
-        """Whether the next launches round where a GPU may as well: products fused, sums of neighbours first."""
+    def round_otherwise(self, otherwise: bool, *, fuses: bool = True) -> None:
+        """Whether the next launches round where a GPU may as well: products fused, sums of neighbours first.
+
+        `fuses`: whether they were compiled so that products are fused at all.
+        """
         ORDER.neighbours = otherwise
         for builder in (self.reference.builder, self._language.builder):
-            builder.fuses = otherwise
+            builder.fuses = otherwise and fuses
 
     @property
     def undefined_lanes(self) -> bool:
