@@ -9,7 +9,7 @@ import re
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import triton
@@ -23,6 +23,7 @@ from triton.runtime.jit import JITFunction
 from kernelagent.domain.errors import UsageError
 from kernelagent.tools.virtual.fetched_ahead import lines_fetched_ahead
 from kernelagent.tools.virtual.hints import NAMES
+from kernelagent.tools.virtual.thread_layouts import Layouts, layouts_of
 
 # Triton 3.10 changes the default, and with it the code that is generated.
 os.environ.setdefault("TRITON_DEFAULT_FP_FUSION", "1")
@@ -69,6 +70,8 @@ class Compiled:
     seconds: float
     ahead: frozenset[int] = frozenset()
     """Lines of loads that a pipelined loop makes rounds before they are used."""
+    layouts: Layouts = field(default_factory=Layouts)
+    """How its threads share out the blocks that it reduces."""
 
 
 def gpu_target(target: str) -> GPUTarget:
@@ -112,6 +115,7 @@ def compile_kernel(
         ptx=made.asm["ptx"],
         seconds=time.perf_counter() - began,
         ahead=lines_fetched_ahead(made.asm["ttgir"]),
+        layouts=layouts_of(made.asm["ttgir"]),
     )
 
 

@@ -104,8 +104,8 @@ class Launcher:
         """Not None: launches in which an atomic's value was used run with programs that take turns."""
         self.numbers_in_lanes = False
         """What is in the lanes that a load leaves undefined: numbers, else NaN."""
-        self.rounds_otherwise = False
-        """Products are fused with the sums they go into, and sums have another order."""
+        self.order: str | None = None
+        """Not None: sums have this order (`orders.Order.name`), and products are fused with the sums they go into."""
         self._order_matters: set[int] = set()
         self._undefined_lanes: set[int] = set()
         self._float_sums: set[int] = set()
@@ -299,8 +299,12 @@ class Launcher:
             ahead_of(logged.kernel.compiled.ahead, self.loops) if watched else {}
         )
         self.interpreter.fill_lanes(numbers=self.numbers_in_lanes)
-        fuses = bool(logged.kernel.compiled.metadata["enable_fp_fusion"])
-        self.interpreter.round_otherwise(self.rounds_otherwise, fuses=fuses)
+        compiled, otherwise = logged.kernel.compiled, self.order is not None
+        self.interpreter.round_as(
+            self.order,
+            compiled.layouts,
+            fuses=otherwise and bool(compiled.metadata["enable_fp_fusion"]),
+        )
         logged.choices = Choices() if watched else None
         self.interpreter.note_choices(logged.choices)
         # Exchanged or poisoned values need not be what a kernel asserts.

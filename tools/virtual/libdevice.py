@@ -134,7 +134,9 @@ class Flushing:
 _OF_ARGUMENTS = """abs fabs asin asinh atan atanh ceil div_rn erf fast_cos fast_fdivide fast_log fast_log10 fast_log2
 fast_pow fast_sin fast_tan fdiv_rn floor fma fmod fsqrt_rn hypot lgamma log1p expm1 rcp_rn remainder rhypot
 rsqrt saturate sin sinh sqrt sqrt_rn tan tanh""".split()
-_OF_RESULTS = """div_rn exp2 fast_exp fast_exp10 fast_fdivide fast_pow fast_tan fdiv_rn fma rcp_rn""".split()
+_OF_RESULTS = (
+    """div_rn exp2 fast_exp fast_exp10 fast_fdivide fast_pow fast_tan fdiv_rn fma rcp_rn""".split()
+)
 _FLUSHING = {
     name: Flushing(arguments=name in _OF_ARGUMENTS, result=name in _OF_RESULTS)
     for name in {*_OF_ARGUMENTS, *_OF_RESULTS}

@@ -12,6 +12,7 @@ import triton.language as tl
 
 from kernelagent.tools.virtual.batched.interpreter import BatchedInterpreter
 from kernelagent.tools.virtual.launch import Launch
+from kernelagent.tools.virtual.thread_layouts import Layouts
 from tests.tools.virtual.arguments import tensor_argument
 
 
@@ -35,9 +36,9 @@ def rests(x_ptr, o_ptr, N: tl.constexpr, WAY: tl.constexpr):
 @pytest.fixture
 def otherwise() -> Iterator[BatchedInterpreter]:
     interpreter = BatchedInterpreter()
-    interpreter.round_otherwise(True)
+    interpreter.round_as("threads", Layouts(), fuses=True)
     yield interpreter
-    interpreter.round_otherwise(False)
+    interpreter.round_as(None, Layouts(), fuses=False)
 
 
 def launched(interpreter: BatchedInterpreter, x: torch.Tensor, way: str) -> torch.Tensor:
@@ -65,5 +66,5 @@ def test_what_rounding_a_product_left_out_is_in_the_sum(otherwise, way, together
     assert exact[0] != rounded[0]
     rest = [sign * float(one - other) for one, other in zip(exact, rounded, strict=True)]
     assert launched(otherwise, data, way).double().tolist() == rest
-    otherwise.round_otherwise(False)
+    otherwise.round_as(None, Layouts(), fuses=False)
     assert not launched(otherwise, data, way).any()

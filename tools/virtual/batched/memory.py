@@ -23,7 +23,14 @@ from kernelagent.tools.virtual.batched.accesses import (
     runs_of_rows,
 )
 from kernelagent.tools.virtual.launch import AccessKind, TensorArgument
-from kernelagent.tools.virtual.memory import RELEASING, StoreMode, all_ones, bf16_atomic, poisoned, updated
+from kernelagent.tools.virtual.memory import (
+    RELEASING,
+    StoreMode,
+    all_ones,
+    bf16_atomic,
+    poisoned,
+    updated,
+)
 from kernelagent.tools.virtual.numerics import Array
 
 _native = stock._interpreter
