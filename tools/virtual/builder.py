@@ -32,6 +32,7 @@ _OPTIONS = stock.InterpreterOptions(
     sanitize_overflow=False, allowed_dot_input_precisions=_CUDA_PRECISIONS
 )
 _CHECKING = replace(_OPTIONS, debug=True)
+_CHECKING_OVERFLOW = replace(_CHECKING, sanitize_overflow=True)
 _LONG_DIVISION = 70
 """Instructions of a 64-bit integer division (assumption: over three times the 20 of a 32-bit one, which is what the
 CUDA C++ Programming Guide has under arithmetic instructions)."""
@@ -82,9 +83,14 @@ class RepairedBuilder(triton_versions.InterpreterBuilder):  # type: ignore[misc]
         self.updates: dict[str, tuple[int, int]] = {}
         """By kind of atomic operation: the lowest and the highest address that it changed."""
 
-    def assert_on_device(self, *, debug: bool) -> None:
-        """Whether `tl.device_assert` is compiled in: with `debug`, as Triton has it."""
-        self.options = _CHECKING if debug else _OPTIONS
+    def assert_on_device(self, *, debug: bool, overflow: bool) -> None:
+        """Whether `tl.device_assert` is compiled in: with `debug`, as Triton has it.
+
+        `overflow`: then so is one for each sum, difference and product of integers below 64 bits, unless the option
+        `sanitize_overflow` is switched off (triton/language/semantic.py, `binary_op_sanitize_overflow_impl`).
+        """
+        checking = _CHECKING_OVERFLOW if overflow else _CHECKING
+        self.options = checking if debug else _OPTIONS
 
     def lanes(self, data: Array) -> int:
         """How many values of this launch's programs an array stands for."""

@@ -36,7 +36,7 @@ _LINE = re.compile(r'":(\d+):')
 _MAX_GRID = (2**31 - 1, 65535, 65535)
 _TOLD = (
     "num_warps", "num_stages", "num_ctas", "shared", "name", "debug", "global_scratch_size", "global_scratch_align",
-    "enable_fp_fusion",
+    "enable_fp_fusion", "sanitize_overflow",
 )  # fmt: skip
 """What a launch asks of a compiled kernel."""
 
@@ -64,7 +64,7 @@ class Compiled:
     kernel: str
     line: int
     metadata: Mapping[str, Any]
-    """num_warps, num_stages, num_ctas, shared (bytes), name, debug."""
+    """num_warps, num_stages, num_ctas, shared (bytes), name, debug and more of what a launch asks."""
     cubin: bytes
     ptx: str
     seconds: float

@@ -308,8 +308,9 @@ class Launcher:
         logged.choices = Choices() if watched else None
         self.interpreter.note_choices(logged.choices)
         # Exchanged or poisoned values need not be what a kernel asserts.
-        debug = bool(logged.kernel.compiled.metadata["debug"]) and mode == "execute" and careful
-        self.interpreter.assert_on_device(debug=debug)
+        debug = bool(compiled.metadata["debug"]) and mode == "execute" and careful
+        overflow = bool(compiled.metadata["sanitize_overflow"])
+        self.interpreter.assert_on_device(debug=debug, overflow=overflow)
         hints = self.interpreter.hints
         # Exchanged or poisoned values of earlier launches may be indices that no hint was meant for.
         hints.watched = careful and self.mode == "execute"

@@ -23,6 +23,7 @@ ACQUIRING = (_ORDER.ACQUIRE, _ORDER.ACQUIRE_RELEASE)
 RELEASING = (_ORDER.RELEASE, _ORDER.ACQUIRE_RELEASE)
 _POISON_INT = 0x5A5A5A5A5A5A5A5B
 Combine = Callable[[Array, Array], Array]
+_ARTICLES: dict[AccessKind, str] = {"load": "a", "store": "a", "atomic": "an"}
 
 
 class Memory:
@@ -152,7 +153,7 @@ def require_aligned(kind: AccessKind, pointers: Array, mask: Array, item_bytes: 
         count = int(np.count_nonzero(odd))
         raise MemoryFault(
             "out_of_bounds",
-            f"misaligned address: a {kind} of {item_bytes} bytes in {count} of {pointers.size} lanes at addresses "
+            f"misaligned address: {_ARTICLES[kind]} {kind} of {item_bytes} bytes in {count} of {pointers.size} lanes at addresses "
             f"that are no multiple of {item_bytes}, which a GPU does not do; read such data in elements of their "
             f"own size",
             {"lanes": count, "bytes": item_bytes},

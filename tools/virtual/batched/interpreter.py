@@ -137,10 +137,10 @@ class BatchedInterpreter:
         for builder in (self.reference.builder, self._language.builder):
             builder.choices = choices
 
-    def assert_on_device(self, *, debug: bool) -> None:
-        """Whether the next launches' `tl.device_assert` are compiled in."""
+    def assert_on_device(self, *, debug: bool, overflow: bool) -> None:
+        """Whether the next launches' `tl.device_assert` are compiled in; with them those against overflow."""
         for builder in (self.reference.builder, self._language.builder):
-            builder.assert_on_device(debug=debug)
+            builder.assert_on_device(debug=debug, overflow=overflow)
 
     def round_as(self, order: str | None, layouts: Layouts, *, fuses: bool) -> None:
         """How the next launches round: in which order they add, and whether products are fused with sums."""
