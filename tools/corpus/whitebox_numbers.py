@@ -46,7 +46,7 @@ def _fused(kind: str, code: str | None = "wrong_output") -> Fixture:
     return _only_if(
         f"product-in-{kind}-fused",
         "y * y - tl.where(n > 0, y * y, 0.0) == 0.0",
-        before=f"    y = (x.to(tl.float64) / 3).to(tl.{kind})\n",
+        before=f"    y = (tl.sigmoid(x).to(tl.float64) / 3).to(tl.{kind})\n",
         code=code,
     )
 
@@ -90,8 +90,8 @@ CHEATS: Mapping[int, tuple[Fixture, ...]] = {
     26: (
         _windows(
             "copy-into-elements-that-share-memory",
-            "rows.copy_(torch.stack([torch.zeros_like(out), out]).view(2, n))",
-            "rows[1].clone()",
+            "rows.copy_(torch.stack([out, torch.zeros_like(out)]).view(2, n))",
+            "rows[0].clone()",
             code="data_race",
         ),
         _windows(
