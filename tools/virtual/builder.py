@@ -15,6 +15,7 @@ from triton.runtime import interpreter as stock
 from kernelagent.tools.virtual import libdevice, numerics, triton_versions
 from kernelagent.tools.virtual.addresses import Pointee, translated
 from kernelagent.tools.virtual.choices import Choice, Choices
+from kernelagent.tools.virtual.fusing import carrying_products, fused
 from kernelagent.tools.virtual.hints import Hints
 from kernelagent.tools.virtual.launch import MemoryFault, OperationKind
 from kernelagent.tools.virtual.memory import Memory, all_ones
@@ -31,6 +32,7 @@ _OPTIONS = stock.InterpreterOptions(
     sanitize_overflow=False, allowed_dot_input_precisions=_CUDA_PRECISIONS
 )
 _CHECKING = replace(_OPTIONS, debug=True)
+_CHECKING_OVERFLOW = replace(_CHECKING, sanitize_overflow=True)
 _LONG_DIVISION = 70
 """Instructions of a 64-bit integer division (assumption: over three times the 20 of a 32-bit one, which is what the
 CUDA C++ Programming Guide has under arithmetic instructions)."""
@@ -56,6 +58,7 @@ class Unsupported(Exception):
     """Compiles for the target, and cannot be interpreted."""
 
 
+@carrying_products
 @triton_versions.called_with_cache_policy
 class RepairedBuilder(triton_versions.InterpreterBuilder):  # type: ignore[misc]
     """What the rewritten kernel's operations end in; `memory` decides what an access does."""
@@ -80,9 +83,14 @@ class RepairedBuilder(triton_versions.InterpreterBuilder):  # type: ignore[misc]
         self.updates: dict[str, tuple[int, int]] = {}
         """By kind of atomic operation: the lowest and the highest address that it changed."""
 
-    def assert_on_device(self, *, debug: bool) -> None:
-        """Whether `tl.device_assert` is compiled in: with `debug`, as Triton has it."""
-        self.options = _CHECKING if debug else _OPTIONS
+    def assert_on_device(self, *, debug: bool, overflow: bool) -> None:
+        """Whether `tl.device_assert` is compiled in: with `debug`, as Triton has it.
+
+        `overflow`: then so is one for each sum, difference and product of integers below 64 bits, unless the option
+        `sanitize_overflow` is switched off (triton/language/semantic.py, `binary_op_sanitize_overflow_impl`).
+        """
+        checking = _CHECKING_OVERFLOW if overflow else _CHECKING
+        self.options = checking if debug else _OPTIONS
 
     def lanes(self, data: Array) -> int:
         """How many values of this launch's programs an array stands for."""
@@ -159,10 +167,10 @@ class RepairedBuilder(triton_versions.InterpreterBuilder):  # type: ignore[misc]
         if self.count is not None:
             size = max(self.issued(left, kind), self.issued(right, kind))
             self.count("fp" if kind.is_floating() else "int", size, operand_name(kind))
-        if self.fuses and kind == tl.float32:
-            fused = _fused(lhs, rhs, op)
-            if fused is not None:
-                return fused
+        if self.fuses:
+            result = fused(lhs, rhs, op)
+            if result is not None:
+                return result
         if left.dtype == np.bool_:
             # int1 is a one-bit integer that wraps around; numpy's booleans saturate.
             out = op(left.astype(np.int8), right.astype(np.int8))
@@ -296,13 +304,19 @@ class RepairedBuilder(triton_versions.InterpreterBuilder):  # type: ignore[misc]
             return make(numerics.fp32_to_bf16((a * b + c).astype(np.float32)), kind)
         return super().create_fma(x, y, z)
 
+    def create_sin(self, arg: Handle) -> Handle:
+        return self.unary_op(_flushed(arg), np.sin)
+
     def create_erf(self, arg: Handle) -> Handle:
-        return self._through_torch(torch.erf, (arg,), arg.dtype.scalar)
+        return self._through_torch(torch.erf, (_flushed(arg),), arg.dtype.scalar)
 
     def create_extern_elementwise(
         self, library: str, path: str, symbol: str, args: list[Handle], ret: Any, pure: bool
     ) -> Handle:
-        return self._through_torch(libdevice.function_for(symbol), tuple(args), ret.scalar)
+        function, flushing = libdevice.function_for(symbol), libdevice.flushing_of(symbol)
+        given = tuple(map(_flushed, args)) if flushing.arguments else tuple(args)
+        result = self._through_torch(function, given, ret.scalar)
+        return _flushed(result) if flushing.result else result
 
     def create_inline_asm(self, *_: Any) -> Handle:
         raise Unsupported(
@@ -465,26 +479,6 @@ class RepairedBuilder(triton_versions.InterpreterBuilder):  # type: ignore[misc]
         order = self.ir_sem_to_interpreter_sem[sem]
         old = self.memory.compare_and_swap(ptr.data, cmp.data, val.data, order)
         return make(old, cmp.dtype.scalar)
-
-
-def _fused(lhs: Handle, rhs: Handle, op: Any) -> Handle | None:
-    """A product that remembers its exact value, or a sum that takes a factor's; None for others."""
-    left, right = lhs.data, rhs.data
-    if op is np.multiply:
-        # Of two fp32 numbers it is exact in fp64.
-        product = np.multiply(left, right, dtype=np.float64)
-        result = make(product.astype(np.float32), tl.float32)
-        result.attr["exact"] = product
-        return result
-    if op is not np.add and op is not np.subtract:
-        return None
-    if "exact" in lhs.attr:
-        left = lhs.attr["exact"]
-    elif "exact" in rhs.attr:
-        right = rhs.attr["exact"]
-    else:
-        return None
-    return make(op(left, right, dtype=np.float64).astype(np.float32), tl.float32)
 
 
 _SMALLEST = np.float32(2.0**-126)

@@ -9,7 +9,7 @@ import re
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import triton
@@ -23,6 +23,7 @@ from triton.runtime.jit import JITFunction
 from kernelagent.domain.errors import UsageError
 from kernelagent.tools.virtual.fetched_ahead import lines_fetched_ahead
 from kernelagent.tools.virtual.hints import NAMES
+from kernelagent.tools.virtual.thread_layouts import Layouts, layouts_of
 
 # Triton 3.10 changes the default, and with it the code that is generated.
 os.environ.setdefault("TRITON_DEFAULT_FP_FUSION", "1")
@@ -35,6 +36,7 @@ _LINE = re.compile(r'":(\d+):')
 _MAX_GRID = (2**31 - 1, 65535, 65535)
 _TOLD = (
     "num_warps", "num_stages", "num_ctas", "shared", "name", "debug", "global_scratch_size", "global_scratch_align",
+    "enable_fp_fusion", "sanitize_overflow",
 )  # fmt: skip
 """What a launch asks of a compiled kernel."""
 
@@ -62,12 +64,14 @@ class Compiled:
     kernel: str
     line: int
     metadata: Mapping[str, Any]
-    """num_warps, num_stages, num_ctas, shared (bytes), name, debug."""
+    """num_warps, num_stages, num_ctas, shared (bytes), name, debug and more of what a launch asks."""
     cubin: bytes
     ptx: str
     seconds: float
     ahead: frozenset[int] = frozenset()
     """Lines of loads that a pipelined loop makes rounds before they are used."""
+    layouts: Layouts = field(default_factory=Layouts)
+    """How its threads share out the blocks that it reduces."""
 
 
 def gpu_target(target: str) -> GPUTarget:
@@ -111,6 +115,7 @@ def compile_kernel(
         ptx=made.asm["ptx"],
         seconds=time.perf_counter() - began,
         ahead=lines_fetched_ahead(made.asm["ttgir"]),
+        layouts=layouts_of(made.asm["ttgir"]),
     )
 
 

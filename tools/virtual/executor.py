@@ -106,7 +106,8 @@ class Executor:
                 secret = request["secret"]
                 self._launcher.in_turns = None if secret is None else int(secret)
             case "rounding":
-                self._launcher.rounds_otherwise = bool(request["otherwise"])
+                order = request["order"]
+                self._launcher.order = None if order is None else str(order)
             case "lanes":
                 self._launcher.numbers_in_lanes = bool(request["numbers"])
             case "observe":

@@ -22,6 +22,7 @@ from kernelagent.tools.virtual.compiling import SHARED_BYTES
 from kernelagent.tools.virtual.conversions import end_at_the_nearest, rounded_as_by_cudnn
 from kernelagent.tools.virtual.host_tensors import HOST_TENSORS
 from kernelagent.tools.virtual.old_contents import OLD_CONTENTS
+from kernelagent.tools.virtual.overlapping import require_no_overlap
 from kernelagent.tools.virtual.repeated_indices import WRITES
 
 _CUDA = torch.device("cuda", 0)
@@ -103,6 +104,7 @@ class _Claiming(TorchFunctionMode):
         if name == "set_default_device":
             args = tuple(map(_on_cpu, args))
         named.pop("pin_memory", None)
+        require_no_overlap(name, args, named, func)
         args, named = WRITES.ordered(name, args, named)
         if self._rounds:
             args = rounded_as_by_cudnn(name, args)

@@ -104,8 +104,8 @@ class Launcher:
         """Not None: launches in which an atomic's value was used run with programs that take turns."""
         self.numbers_in_lanes = False
         """What is in the lanes that a load leaves undefined: numbers, else NaN."""
-        self.rounds_otherwise = False
-        """Products are fused with the sums they go into, and sums have another order."""
+        self.order: str | None = None
+        """Not None: sums have this order (`orders.Order.name`), and products are fused with the sums they go into."""
         self._order_matters: set[int] = set()
         self._undefined_lanes: set[int] = set()
         self._float_sums: set[int] = set()
@@ -299,12 +299,18 @@ class Launcher:
             ahead_of(logged.kernel.compiled.ahead, self.loops) if watched else {}
         )
         self.interpreter.fill_lanes(numbers=self.numbers_in_lanes)
-        self.interpreter.round_otherwise(self.rounds_otherwise)
+        compiled, otherwise = logged.kernel.compiled, self.order is not None
+        self.interpreter.round_as(
+            self.order,
+            compiled.layouts,
+            fuses=otherwise and bool(compiled.metadata["enable_fp_fusion"]),
+        )
         logged.choices = Choices() if watched else None
         self.interpreter.note_choices(logged.choices)
         # Exchanged or poisoned values need not be what a kernel asserts.
-        debug = bool(logged.kernel.compiled.metadata["debug"]) and mode == "execute" and careful
-        self.interpreter.assert_on_device(debug=debug)
+        debug = bool(compiled.metadata["debug"]) and mode == "execute" and careful
+        overflow = bool(compiled.metadata["sanitize_overflow"])
+        self.interpreter.assert_on_device(debug=debug, overflow=overflow)
         hints = self.interpreter.hints
         # Exchanged or poisoned values of earlier launches may be indices that no hint was meant for.
         hints.watched = careful and self.mode == "execute"

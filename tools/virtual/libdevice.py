@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import torch
 
@@ -122,15 +123,48 @@ _BY_NAME: dict[str, Function] = {
 }
 
 
-def function_for(symbol: str) -> Function:
-    """The stand-in for `__nv_tanhf`, `__nv_erf` and the like; raises NotImplementedError by name."""
+@dataclass(frozen=True)
+class Flushing:
+    """Where a function takes fp32 numbers below the normal ones for zero."""
+
+    arguments: bool = False
+    result: bool = False
+
+
+_OF_ARGUMENTS = """abs fabs asin asinh atan atanh ceil div_rn erf fast_cos fast_fdivide fast_log fast_log10 fast_log2
+fast_pow fast_sin fast_tan fdiv_rn floor fma fmod fsqrt_rn hypot lgamma log1p expm1 rcp_rn remainder rhypot
+rsqrt saturate sin sinh sqrt sqrt_rn tan tanh""".split()
+_OF_RESULTS = (
+    """div_rn exp2 fast_exp fast_exp10 fast_fdivide fast_pow fast_tan fdiv_rn fma rcp_rn""".split()
+)
+_FLUSHING = {
+    name: Flushing(arguments=name in _OF_ARGUMENTS, result=name in _OF_RESULTS)
+    for name in {*_OF_ARGUMENTS, *_OF_RESULTS}
+}
+"""Triton links libdevice with `nvvm-reflect-ftz` (nvidia/compiler.py, `enable_reflect_ftz`). Read from the PTX that each
+function gives for sm_90: `arguments` where nothing but `.ftz` instructions compute with them, `result` where one makes
+it. So logarithms, `exp` and `exp10` do not flush, and of those whose code does both (`pow`, `cbrt`, `tgamma` among
+others) nothing is said here."""
+
+
+def flushing_of(symbol: str) -> Flushing:
+    """What the function with this symbol flushes; those of doubles nothing."""
+    return next((_FLUSHING[one] for one in _spellings(symbol) if one in _FLUSHING), Flushing())
+
+
+def _spellings(symbol: str) -> list[str]:
     name = symbol.removeprefix("__nv_").removeprefix("__ocml_")
     spellings = [name]
     if name.endswith("f"):
         spellings.append(name[:-1])
     if name.endswith(("_f32", "_f64")):
         spellings.append(name[:-4])
-    for spelling in spellings:
+    return spellings
+
+
+def function_for(symbol: str) -> Function:
+    """The stand-in for `__nv_tanhf`, `__nv_erf` and the like; raises NotImplementedError by name."""
+    for spelling in _spellings(symbol):
         if spelling in _BY_NAME:
             return _BY_NAME[spelling]
     raise NotImplementedError(

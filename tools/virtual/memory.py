@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 import numpy as np
+import torch
 import triton.language as tl
 from triton.runtime import interpreter as stock
 
@@ -22,6 +23,7 @@ ACQUIRING = (_ORDER.ACQUIRE, _ORDER.ACQUIRE_RELEASE)
 RELEASING = (_ORDER.RELEASE, _ORDER.ACQUIRE_RELEASE)
 _POISON_INT = 0x5A5A5A5A5A5A5A5B
 Combine = Callable[[Array, Array], Array]
+_ARTICLES: dict[AccessKind, str] = {"load": "a", "store": "a", "atomic": "an"}
 
 
 class Memory:
@@ -40,6 +42,7 @@ class Memory:
     def load(self, pointers: Array, mask: Array, other: Array, kind: Any) -> Array:
         if self.before_access is not None:
             self.before_access()
+        require_aligned("load", pointers, mask, kind.itemsize)
         if self.observers:
             self._look("load", pointers, mask, kind.itemsize)
         self.own.loaded(pointers, mask, kind.itemsize)
@@ -49,6 +52,7 @@ class Memory:
     def store(self, pointers: Array, values: Array, mask: Array, kind: Any) -> None:
         if self.before_access is not None:
             self.before_access()
+        require_aligned("store", pointers, mask, values.dtype.itemsize)
         if self.observers:
             self._look("store", pointers, mask, values.dtype.itemsize)
         if self.watch_lanes:
@@ -73,6 +77,7 @@ class Memory:
         """Read-modify-write; `combine` instead of `operation` for bf16. Returns what was there."""
         if self.before_access is not None:
             self.before_access()
+        require_aligned("atomic", pointers, mask, values.dtype.itemsize)
         exchange = operation is not None and operation == _native.RMW_OP.XCHG
         if self.observers:
             self._tell_of(order, exchanges=exchange)
@@ -92,8 +97,7 @@ class Memory:
             return old
         if combine is not None:
             return bf16_atomic(pointers, values, mask, combine)
-        result: Array = _native.atomic_rmw(operation, pointers, values, mask, order)
-        return result
+        return updated(operation, pointers, values, mask, order)
 
     def own_only(self, pointers: Array, mask: Array, item_bytes: int) -> None:
         """An atomic that is one within its program only: to others a load and a store."""
@@ -108,6 +112,7 @@ class Memory:
         if self.before_access is not None:
             self.before_access()
         mask = np.ones(pointers.shape, dtype=bool)
+        require_aligned("atomic", pointers, mask, values.dtype.itemsize)
         if self.observers:
             self._tell_of(order)
             self._look("atomic", pointers, mask, values.dtype.itemsize)
@@ -130,6 +135,29 @@ class Memory:
         if flat.size:
             for observer in self.observers:
                 observer.access(kind, flat, item_bytes, lanes)
+
+
+def require_aligned(kind: AccessKind, pointers: Array, mask: Array, item_bytes: int) -> None:
+    """Raises `MemoryFault` for an address that is no multiple of the element's size.
+
+    CUDA C++ Programming Guide, "Device Memory Accesses": data of 2, 4 or 8 bytes must be naturally aligned. A GPU
+    ends the program with "misaligned address".
+    """
+    if item_bytes == 1 or not pointers.size:
+        return
+    low = np.uint64(item_bytes - 1)
+    if not int(np.bitwise_or.reduce(pointers, axis=None)) & int(low):
+        return
+    odd = ((pointers & low) != 0) & mask
+    if odd.any():
+        count = int(np.count_nonzero(odd))
+        raise MemoryFault(
+            "out_of_bounds",
+            f"misaligned address: {_ARTICLES[kind]} {kind} of {item_bytes} bytes in {count} of {pointers.size} lanes at addresses "
+            f"that are no multiple of {item_bytes}, which a GPU does not do; read such data in elements of their "
+            f"own size",
+            {"lanes": count, "bytes": item_bytes},
+        )
 
 
 def _require_one_value_each(pointers: Array, values: Array, mask: Array) -> None:
@@ -171,6 +199,23 @@ def poisoned(values: Array, kind: Any) -> Array:
 def _read(pointers: Array, mask: Array, kind: Any) -> Array:
     values: Array = _native.load(pointers, mask, np.zeros(pointers.shape, dtype=kind), kind)
     return values
+
+
+def updated(operation: Any, pointers: Array, values: Array, mask: Array, order: Any) -> Array:
+    """Memory changed by an atomic; returns what was there.
+
+    fp32 sums in global memory flush what goes in and what comes out (PTX ISA, `atom`: "atom.add.f32 on global memory
+    flushes subnormal inputs and results to sign-preserving zero"); fp16, bf16 (`.noftz`) and fp64 do not.
+    """
+    flushes = values.dtype == np.float32 and operation == _native.RMW_OP.FADD
+    if flushes:
+        torch.set_flush_denormal(True)
+    try:
+        result: Array = _native.atomic_rmw(operation, pointers, values, mask, order)
+    finally:
+        if flushes:
+            torch.set_flush_denormal(False)
+    return result
 
 
 def bf16_atomic(pointers: Array, values: Array, mask: Array, combine: Combine) -> Array:

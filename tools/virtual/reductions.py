@@ -14,6 +14,7 @@ from triton.runtime import interpreter as stock
 from kernelagent.tools.virtual import numerics, trees, triton_versions
 from kernelagent.tools.virtual.associativity import require_associative
 from kernelagent.tools.virtual.numerics import Array
+from kernelagent.tools.virtual.orders import ORDER, Scanning
 
 Tensor = Any
 _NARROW = numerics.HALVES
@@ -60,12 +61,14 @@ class Reduction(_Held, triton_versions.ReduceOps):  # type: ignore[misc]
         kind = input.dtype.scalar
         held, axis = self._along(input)
         if kind not in _NARROW:
-            return self._packed(trees.reduced(held, axis, trees.add), axis, input, input.dtype)
+            values = trees.reduced(held, axis, trees.add, self._order(input, held, axis))
+            return self._packed(values, axis, input, input.dtype)
 
         def rounded(left: Array, right: Array) -> Array:
             return numerics.to_fp32(numerics.convert(left + right, tl.float32, kind), kind)
 
-        values = trees.reduced(numerics.to_fp32(held, kind), axis, rounded)
+        wide = numerics.to_fp32(held, kind)
+        values = trees.reduced(wide, axis, rounded, self._order(input, held, axis))
         narrow = numerics.convert(values, tl.float32, kind)
         return self._packed(narrow, axis, input, input.dtype)
 
@@ -103,11 +106,16 @@ class Reduction(_Held, triton_versions.ReduceOps):  # type: ignore[misc]
 
         with self.uncounted():
             require_associative(self.combine_fn, combine, parts, kinds, axis)
-        parts = trees.reduced_together(parts, axis, combine)
+        order = self._order(input[0], parts[0], axis)
+        parts = trees.reduced_together(parts, axis, combine, order)
         return [
             self._packed(part, axis, item, item.dtype)
             for part, item in zip(parts, input, strict=True)
         ]
+
+    def _order(self, one: Tensor, held: Array, axis: int) -> tuple[int, ...]:
+        shape = tuple(int(size) for size in one.shape)
+        return ORDER.bits(shape, None if self.axis is None else axis - 1, held.shape[axis])
 
     def _along(self, one: Tensor) -> tuple[Array, int]:
         data = self.lifted(one)
@@ -141,12 +149,17 @@ class Scan(_Held, triton_versions.ScanOps):  # type: ignore[misc]
         if self.reverse:
             parts = [np.flip(item, axis) for item in parts]
         if known is not None:
-            parts = [_accumulated(known, parts[0], kinds[0].scalar, axis)]
+            parts = [
+                _accumulated(known, parts[0], kinds[0].scalar, axis, self._cut(parts[0], axis))
+            ]
         else:
             parts = self._own(parts, kinds, axis)
         if self.reverse:
             parts = [np.ascontiguousarray(np.flip(item, axis)) for item in parts]
         return [self.lowered(item, kind) for item, kind in zip(parts, kinds, strict=True)]
+
+    def _cut(self, held: Array, axis: int) -> Scanning | None:
+        return ORDER.scanning(held.shape[1:], axis - 1, held.shape[axis])
 
     def _own(self, parts: list[Array], kinds: list[Any], axis: int) -> list[Array]:
         parts = [np.array(item) for item in parts]
@@ -156,6 +169,9 @@ class Scan(_Held, triton_versions.ScanOps):  # type: ignore[misc]
 
         with self.uncounted():
             require_associative(self.combine_fn, combine, parts, kinds, axis)
+        cut = self._cut(parts[0], axis)
+        if cut is not None:
+            return trees.scanned_by_threads(parts, axis, combine, cut)
         length, step = parts[0].shape[axis], 1
         while step < length:
             # Whole blocks, because Triton's blocks have powers of two for sizes.
@@ -176,12 +192,19 @@ _SCANS: dict[Any, trees.Combine] = {
 }
 
 
-def _accumulated(combine: trees.Combine, data: Array, kind: Any, axis: int) -> Array:
+def _accumulated(
+    combine: trees.Combine, data: Array, kind: Any, axis: int, cut: Scanning | None
+) -> Array:
     """A running sum or product; 16-bit floats are carried in fp32, as Triton's scan of them is."""
-    if kind not in _NARROW:
-        return trees.scanned(data, axis, combine)
-    wide = trees.scanned(numerics.to_fp32(data, kind), axis, combine)
-    return numerics.convert(wide, tl.float32, kind)
+    narrow = kind in _NARROW
+    wide = numerics.to_fp32(data, kind) if narrow else data
+    if cut is None:
+        result = trees.scanned(wide, axis, combine)
+    else:
+        (result,) = trees.scanned_by_threads(
+            [wide], axis, lambda left, right: [combine(left[0], right[0])], cut
+        )
+    return numerics.convert(result, tl.float32, kind) if narrow else result
 
 
 def _combined(

@@ -15,8 +15,8 @@ from triton.language.extra import libdevice
 from kernelagent.tools.virtual.fake_cuda import pretending_cuda
 from kernelagent.tools.virtual.host_tensors import HOST_TENSORS
 from kernelagent.tools.virtual.launch import MemoryFault
+from kernelagent.tools.virtual.orders import ORDER
 from kernelagent.tools.virtual.races import RaceChecker
-from kernelagent.tools.virtual.trees import ORDER
 
 
 @triton.jit
@@ -294,10 +294,10 @@ def test_rounded_otherwise_products_go_into_sums_unrounded_and_neighbours_are_ad
     out, total = torch.empty(4), torch.empty(1)
     seen = []
     for otherwise in (False, True):
-        interpreter.builder.fuses = ORDER.neighbours = otherwise
+        interpreter.builder.fuses, ORDER.name = otherwise, "neighbours" if otherwise else None
         interpret(remainder_of_a_square, (1,), x, x * x, out, total, 4)
         seen.append((float(out[0]), float(total)))
-    interpreter.builder.fuses = ORDER.neighbours = False
+    interpreter.builder.fuses, ORDER.name = False, None
     assert seen[0] == (0.0, 0.0)
     assert seen[1] == (2.0**-24, pytest.approx(4.0, abs=0.01))
 

@@ -53,6 +53,9 @@ _WRONG = frozenset({"insensitive", "stale_output", "wrong_output", "nonfinite"})
 _ORDERS = 8
 _IN_TURNS_S = 2.0
 """Orders of programs that are tried, as far as they take no longer than this together."""
+_DRAWN_ORDERS = 3
+_OTHERWISE_S = 1.0
+"""Orders of sums that are drawn, as far as all calls with another order take no longer than this together."""
 _FLIPPED = 0.01
 """Of the elements so many may be on the other side of a rounding or a threshold when last bits are others."""
 _SUMS_BY_ATOMICS = (
@@ -417,10 +420,21 @@ class Verifier:
             )
 
     def _rounded_otherwise(self, trial: Trial, weights: Mapping[str, torch.Tensor]) -> None:
-        """A call whose last bits are others, as on a GPU: products fused with sums, sums in another order."""
+        """Calls whose last bits are others, as on a GPU: products fused with sums, sums in another order.
+
+        In that of the compiled kernel's own threads in any case; in others, drawn ones among them, where that is quick.
+        """
+        end = time.monotonic() + _OTHERWISE_S
+        drawn = (str(secrets.randbits(62)) for _ in range(_DRAWN_ORDERS))
+        for order in ("threads", "neighbours", *drawn):
+            self._in_order(order, trial, weights)
+            if time.monotonic() > end:
+                return
+
+    def _in_order(self, order: str, trial: Trial, weights: Mapping[str, torch.Tensor]) -> None:
         if changes_state(trial, weights):
             self.process.use_weights(weights)
-        self.process.command_executor({"kind": "rounding", "otherwise": True})
+        self.process.command_executor({"kind": "rounding", "order": order})
         try:
             self._call(trial)
         except Rejected as refused:
@@ -435,7 +449,7 @@ class Verifier:
                 {**refused.reason.detail, "rounding": "otherwise"},
             ) from refused
         finally:
-            self.process.command_executor({"kind": "rounding", "otherwise": False})
+            self.process.command_executor({"kind": "rounding", "order": None})
 
     def _in_turns(self, trial: Trial, weights: Mapping[str, torch.Tensor]) -> None:
         """Calls whose programs take turns at every access, as on a GPU: the answers must still be right.

@@ -12,6 +12,7 @@ from triton.runtime import interpreter as stock
 from kernelagent.tools.virtual.batched.accesses import NotBatchable
 from kernelagent.tools.virtual.batched.memory import BatchedMemory
 from kernelagent.tools.virtual.builder import BF16_ATOMICS, Handle, RepairedBuilder, make, reordered
+from kernelagent.tools.virtual.fusing import carrying_products
 from kernelagent.tools.virtual.numerics import Array
 
 _PADDING = stock._ir.PADDING_OPTION
@@ -52,6 +53,7 @@ class Descriptor:
         return pointers, mask
 
 
+@carrying_products
 class BatchedBuilder(RepairedBuilder):
     """Where the rewritten kernel's operations of many programs end."""
 

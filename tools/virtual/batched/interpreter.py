@@ -35,9 +35,10 @@ from kernelagent.tools.virtual.interpreter import (
 )
 from kernelagent.tools.virtual.launch import Launch, Observer
 from kernelagent.tools.virtual.memory import StoreMode
+from kernelagent.tools.virtual.orders import ORDER
 from kernelagent.tools.virtual.races import RaceChecker
+from kernelagent.tools.virtual.thread_layouts import Layouts
 from kernelagent.tools.virtual.traffic import TrafficCounter
-from kernelagent.tools.virtual.trees import ORDER
 
 _FIRST_CHUNK = 64
 _LANES_TOGETHER = 1 << 18
@@ -136,16 +137,16 @@ class BatchedInterpreter:
         for builder in (self.reference.builder, self._language.builder):
             builder.choices = choices
 
-    def assert_on_device(self, *, debug: bool) -> None:
-        """Whether the next launches' `tl.device_assert` are compiled in."""
+    def assert_on_device(self, *, debug: bool, overflow: bool) -> None:
+        """Whether the next launches' `tl.device_assert` are compiled in; with them those against overflow."""
         for builder in (self.reference.builder, self._language.builder):
-            builder.assert_on_device(debug=debug)
+            builder.assert_on_device(debug=debug, overflow=overflow)
 
-    def round_otherwise(self, otherwise: bool) -> None:
-        """Whether the next launches round where a GPU may as well: products fused, sums of neighbours first."""
-        ORDER.neighbours = otherwise
+    def round_as(self, order: str | None, layouts: Layouts, *, fuses: bool) -> None:
+        """How the next launches round: in which order they add, and whether products are fused with sums."""
+        ORDER.name, ORDER.layouts = order, layouts
         for builder in (self.reference.builder, self._language.builder):
-            builder.fuses = otherwise
+            builder.fuses = fuses
 
     @property
     def undefined_lanes(self) -> bool:

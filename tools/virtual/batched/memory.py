@@ -23,7 +23,14 @@ from kernelagent.tools.virtual.batched.accesses import (
     runs_of_rows,
 )
 from kernelagent.tools.virtual.launch import AccessKind, TensorArgument
-from kernelagent.tools.virtual.memory import RELEASING, StoreMode, all_ones, bf16_atomic, poisoned
+from kernelagent.tools.virtual.memory import (
+    RELEASING,
+    StoreMode,
+    all_ones,
+    bf16_atomic,
+    poisoned,
+    updated,
+)
 from kernelagent.tools.virtual.numerics import Array
 
 _native = stock._interpreter
@@ -215,7 +222,7 @@ class BatchedMemory:
         elif combine is not None:
             old = bf16_atomic(where, what, keep, combine)
         else:
-            old = _native.atomic_rmw(operation, where, what, keep, order)
+            old = updated(operation, where, what, keep, order)
         return self._of_all(old, lanes.places)
 
     # how
@@ -254,6 +261,9 @@ class BatchedMemory:
             keep = np.broadcast_to(keep, pointers.shape)
             runs, first_lanes = runs_of_lanes(pointers, keep, item_bytes, seen)
         starts = runs.start
+        if _misaligned(starts, item_bytes):
+            # Lanes of a run follow each other, so that its first speaks for all.
+            raise NotBatchable("an access is misaligned")
         regions = self._check(runs)
         if kind == "store":
             _require_disjoint_lanes(runs)
@@ -313,6 +323,11 @@ class BatchedMemory:
     def _remember(self, where: Array, mask: Array, kind: Any) -> None:
         before = _native.load(where, mask, np.zeros(where.shape, kind), kind)
         self._undo.append(lambda: _native.store(where, before, mask))
+
+
+def _misaligned(starts: Int64Array, item_bytes: int) -> bool:
+    """Whether some address is no multiple of the element's size; the reference then reports it."""
+    return bool(starts.size) and bool(int(np.bitwise_or.reduce(starts)) & (item_bytes - 1))
 
 
 def _require_disjoint_lanes(runs: Runs) -> None:
