@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -15,6 +16,8 @@ from triton.runtime import interpreter as stock
 from kernelagent.tools.virtual import libdevice, numerics, triton_versions
 from kernelagent.tools.virtual.addresses import Pointee, translated
 from kernelagent.tools.virtual.choices import Choice, Choices
+from kernelagent.tools.virtual.dataflow import Dataflow
+from kernelagent.tools.virtual.divisions import Divisions
 from kernelagent.tools.virtual.hints import Hints
 from kernelagent.tools.virtual.launch import MemoryFault, OperationKind
 from kernelagent.tools.virtual.memory import Memory, all_ones
@@ -31,9 +34,6 @@ _OPTIONS = stock.InterpreterOptions(
     sanitize_overflow=False, allowed_dot_input_precisions=_CUDA_PRECISIONS
 )
 _CHECKING = replace(_OPTIONS, debug=True)
-_LONG_DIVISION = 70
-"""Instructions of a 64-bit integer division (assumption: over three times the 20 of a 32-bit one, which is what the
-CUDA C++ Programming Guide has under arithmetic instructions)."""
 _WIDENED = frozenset({tl.bfloat16, *numerics.FP8})
 """Formats whose arithmetic is done in fp32 and then rounded."""
 
@@ -77,6 +77,9 @@ class RepairedBuilder(triton_versions.InterpreterBuilder):  # type: ignore[misc]
         """Whether a product that is added to something is rounded with the sum only, as in a machine's `fma`."""
         self.choices: Choices | None = None
         """Where conditions are noted; None: nowhere."""
+        self.flow = Dataflow(self)
+        """When each value can be there; followed where operations are counted."""
+        self._divisions = Divisions()
         self.updates: dict[str, tuple[int, int]] = {}
         """By kind of atomic operation: the lowest and the highest address that it changed."""
 
@@ -118,6 +121,18 @@ class RepairedBuilder(triton_versions.InterpreterBuilder):  # type: ignore[misc]
     def programs_running(self) -> int:
         """How many programs do what is done now."""
         return 1
+
+    @property
+    def active(self) -> Array | None:
+        """Which of the programs that are interpreted together run now; None: all."""
+        return None
+
+    def count_chains(self, programs: int) -> None:
+        """Some programs have ended: count what they had to do one after another."""
+        if self.count is not None:
+            longest, together = self.flow.ends(programs)
+            self.count("chain", together, "")
+            self.count("longest", longest, "")
 
     def step(self, kind: OperationKind) -> None:
         """Count one step of each program that does it."""
@@ -207,9 +222,11 @@ class RepairedBuilder(triton_versions.InterpreterBuilder):  # type: ignore[misc]
     def _divided(self, divide: Callable[..., Handle], lhs: Handle, rhs: Handle) -> Handle:
         """Divided by zero an integer has all bits set on a GPU, and so has what remains of it."""
         kind = lhs.dtype.scalar
-        if self.count is not None and kind.primitive_bitwidth == 64:
+        if self.count is not None:
             size = max(self.lanes(lhs.data), self.lanes(rhs.data))
-            self.count("int", _LONG_DIVISION * size, operand_name(kind))
+            # No unit of its own does it for all threads: each of them repeats what is one number for the program.
+            size = max(size, self.threads * self.programs_running())
+            self.count("int", self._divisions.instructions(lhs, rhs) * size, operand_name(kind))
         result, zero = divide(lhs, rhs), rhs.data == 0
         if zero.any():
             result.data = np.where(zero, np.array(-1).astype(result.data.dtype), result.data)
@@ -438,6 +455,17 @@ class RepairedBuilder(triton_versions.InterpreterBuilder):  # type: ignore[misc]
         else:
             filler = other.data
         return make(self.memory.load(ptrs.data, mask.data, filler, kind), element)
+
+    def create_descriptor_load(self, desc: Any, indices: list[Handle], *policy: Any) -> Handle:
+        self.note_copy(desc)
+        return super().create_descriptor_load(desc, indices, *policy)
+
+    def note_copy(self, desc: Any) -> None:
+        """Count a load through a descriptor, which is what a bulk copy is made for."""
+        if self.count is not None:
+            item = desc.base.dtype.element_ty.primitive_bitwidth // 8
+            self.count("copy", self.programs_running(), "")
+            self.count("copied", item * math.prod(desc.block_shape) * self.programs_running(), "")
 
     def create_masked_store(
         self, ptrs: Handle, value: Handle, mask: Handle, cache_policy: Any

@@ -12,8 +12,23 @@ from numpy.typing import NDArray
 from kernelagent.tools.virtual.addresses import Pointee
 
 AccessKind = Literal["load", "store", "atomic"]
-OperationKind = Literal["fp", "int", "special", "dot", "split", "load", "round", "exchange"]
-"""`load`: one by a program, of any size; `round`: of a loop; `exchange`: its threads wait for each other's values."""
+OperationKind = Literal[
+    "fp",
+    "int",
+    "special",
+    "dot",
+    "split",
+    "load",
+    "copy",
+    "copied",
+    "round",
+    "exchange",
+    "chain",
+    "longest",
+]
+"""`load`: one by a program, of any size; `copy`: a load through a tensor descriptor, a `load` as well, and `copied` its
+bytes; `round`: of a loop; `exchange`: its threads wait for each other's values; `chain`: clocks of what each program has
+to do one after another; `longest`: the same, of the program that has most of it."""
 
 _WARP = 32
 
