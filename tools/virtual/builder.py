@@ -38,6 +38,11 @@ _WIDENED = frozenset({tl.bfloat16, *numerics.FP8})
 """Formats whose arithmetic is done in fp32 and then rounded."""
 
 
+_LONG_PRODUCT = 3
+"""Instructions of a 64-bit integer product: three of 32 bits, the upper halves' product left out."""
+_SLOTS_OF_SINE = 3
+"""Beyond the first: sine and cosine are about 30 instructions where arguments are small (assumption; `nvdisasm` shows 120
+for sm_90, those for large arguments included), of which the units for floats do eight in the time of a special one."""
 _FLOAT_SUM = "sum of floats"
 _KIND_OF_UPDATE = {
     _ir.ATOMIC_OP.FADD: _FLOAT_SUM,
@@ -130,14 +135,16 @@ class RepairedBuilder(triton_versions.InterpreterBuilder):  # type: ignore[misc]
     def count_chains(self, programs: int) -> None:
         """Some programs have ended: count what they had to do one after another."""
         if self.count is not None:
-            longest, together = self.flow.ends(programs)
+            together, most = self.flow.ends(programs)
             self.count("chain", together, "")
-            self.count("longest", longest, "")
+            for kind, number in most.items():
+                self.count("longest", number, kind)
 
     def step(self, kind: OperationKind) -> None:
         """Count one step of each program that does it."""
         if self.count is not None:
             self.count(kind, self.programs_running(), "")
+            self.flow.stepped(kind)
 
     @property
     def float_sums(self) -> bool:
@@ -173,7 +180,11 @@ class RepairedBuilder(triton_versions.InterpreterBuilder):  # type: ignore[misc]
         kind, left, right = lhs.dtype.scalar, lhs.data, rhs.data
         if self.count is not None:
             size = max(self.issued(left, kind), self.issued(right, kind))
-            self.count("fp" if kind.is_floating() else "int", size, operand_name(kind))
+            long = op is np.multiply and kind.is_int() and kind.primitive_bitwidth == 64
+            times = _LONG_PRODUCT if long else 1
+            self.count("fp" if kind.is_floating() else "int", times * size, operand_name(kind))
+            if op is np.divide or op is _remainder:
+                self.count("slot", size, operand_name(kind))
         if self.fuses and kind == tl.float32:
             fused = _fused(lhs, rhs, op)
             if fused is not None:
@@ -269,9 +280,10 @@ class RepairedBuilder(triton_versions.InterpreterBuilder):  # type: ignore[misc]
         kind = arg.dtype.scalar
         if self.count is not None:
             simple = op in (np.negative, np.abs, np.floor, np.ceil)
-            self.count(
-                "fp" if simple else "special", self.issued(arg.data, kind), operand_name(kind)
-            )
+            size = self.issued(arg.data, kind)
+            self.count("fp" if simple else "special", size, operand_name(kind))
+            if op in (np.sin, np.cos):
+                self.count("slot", _SLOTS_OF_SINE * size, operand_name(kind))
         if kind == tl.bfloat16:
             return make(numerics.fp32_to_bf16(op(numerics.bf16_to_fp32(arg.data))), kind)
         return super().unary_op(arg, op)
@@ -464,7 +476,7 @@ class RepairedBuilder(triton_versions.InterpreterBuilder):  # type: ignore[misc]
         """Count a load through a descriptor, which is what a bulk copy is made for."""
         if self.count is not None:
             item = desc.base.dtype.element_ty.primitive_bitwidth // 8
-            self.count("copy", self.programs_running(), "")
+            self.step("copy")
             self.count("copied", item * math.prod(desc.block_shape) * self.programs_running(), "")
 
     def create_masked_store(

@@ -102,7 +102,10 @@ def estimate_launch(
                 + _int_seconds(traffic, ceilings)
             )
             / balance,
-            "special": stalled * traffic.special_operations / ceilings.special_per_s / balance,
+            "special": stalled
+            * (traffic.special_operations + traffic.special_slots)
+            / ceilings.special_per_s
+            / balance,
             "atomics": max(
                 traffic.atomics / ceilings.atomics_per_s,
                 traffic.hottest_atomics / ceilings.same_address_atomics_per_s,
@@ -263,17 +266,23 @@ def _waves(
     """
     resident = _UNKNOWN_RESIDENT if machine is None else max(1, machine.resident_programs)
     rounds = -(-traffic.programs // (ceilings.sms * resident))
-    turns = 1.0
+    turns = heaviest = 1.0
     if machine is not None:
         pipelined = max(1, stages or 1)
         ahead = pipelined if traffic.dot_flops else 1
-        # A load of one number for the whole program asks for few bytes and takes as long.
-        places = max(1, sum(machine.load_widths.values()))
-        copies = traffic.copies if machine.bulk_copies else 0
-        executed = (traffic.loads - copies) / max(1, traffic.programs) / places
-        copied = copies / max(1, traffic.programs) / max(1, machine.bulk_copies)
-        turns = max(1.0, _turns(traffic, machine) / ahead, executed / ahead, copied / pipelined)
-    return rounds * turns * ceilings.program_us * 1e-6
+        programs = max(1, traffic.programs)
+
+        def waits(loads: float, copies: float) -> float:
+            # A load of one number for the whole program asks for few bytes and takes as long.
+            places = max(1, sum(machine.load_widths.values()))
+            copies = copies if machine.bulk_copies else 0
+            copied = copies / max(1, machine.bulk_copies)
+            return max((loads - copies) / places / ahead, copied / pipelined)
+
+        mean = waits(traffic.loads / programs, traffic.copies / programs)
+        turns = max(1.0, _turns(traffic, machine) / ahead, mean)
+        heaviest = waits(traffic.most_loads, traffic.most_copies)
+    return max(rounds * turns, heaviest) * ceilings.program_us * 1e-6
 
 
 def _one_after_another(
@@ -283,11 +292,14 @@ def _one_after_another(
     longest chain of operations that each need the one before."""
     resident = _UNKNOWN_RESIDENT if machine is None else max(1, machine.resident_programs)
     rounds = -(-traffic.programs // (ceilings.sms * resident))
-    clocks = _EXCHANGE_CLOCKS * traffic.exchanges
-    if machine is None or machine.loops:
-        clocks += _DEPENDENT_CLOCKS * traffic.rounds
+    per_round = _DEPENDENT_CLOCKS if machine is None or machine.loops else 0
+    clocks = _EXCHANGE_CLOCKS * traffic.exchanges + per_round * traffic.rounds
     mean = max(clocks, traffic.chain_clocks) / max(1, traffic.programs)
-    return max(rounds * mean, traffic.longest_chain_clocks) / ceilings.clock_hz
+    heaviest = max(
+        _EXCHANGE_CLOCKS * traffic.most_exchanges + per_round * traffic.most_rounds,
+        traffic.longest_chain_clocks,
+    )
+    return max(rounds * mean, heaviest) / ceilings.clock_hz
 
 
 def _turns(traffic: TrafficFacts, machine: MachineFacts) -> float:

@@ -71,6 +71,7 @@ class Dataflow:
         self._floor: Ready = 0.0
         """When the branch under way was decided."""
         self._path: Ready = 0.0
+        self._steps: dict[str, Ready] = {}
 
     def attach(self) -> None:
         """Put itself before the builder's operations."""
@@ -95,11 +96,19 @@ class Dataflow:
     def begins(self) -> None:
         """Some programs begin, together."""
         self._floor = self._path = 0.0
+        self._steps = {}
 
-    def ends(self, programs: int) -> tuple[int, int]:
-        """Clocks of the longest chains: of the program with the longest one, and of all programs together."""
+    def ends(self, programs: int) -> tuple[int, dict[str, int]]:
+        """Clocks of the chains of all programs together, and the most that one program had: of them, and of each step."""
         each = np.broadcast_to(self._path, (programs,))
-        return int(each.max()), int(each.sum())
+        most = {kind: int(np.max(number)) for kind, number in self._steps.items()}
+        return int(each.sum()), {"chain": int(each.max()), **most}
+
+    def stepped(self, kind: str) -> None:
+        """The programs that run now do one more step of this kind."""
+        if self.on:
+            active = self._builder.active
+            self._steps[kind] = self._steps.get(kind, 0) + (1 if active is None else active)
 
     def waits_for(self, *handles: Any) -> None:
         """A branch, or how often a loop runs, depends on these: nothing after them is begun ahead."""

@@ -91,6 +91,13 @@ class TrafficFacts:
     """Clocks of what each program has to do one after another, see `dataflow`, of all programs."""
     longest_chain_clocks: int = 0
     """The same, of the program that has most of it among those that ran."""
+    most_loads: int = 0
+    """Loads of the program that has most of them among those that ran; the next three likewise."""
+    most_copies: int = 0
+    most_rounds: int = 0
+    most_exchanges: int = 0
+    special_slots: int = 0
+    """What special operations and divisions of floats take of the special units beyond one turn each; fp64 excluded."""
     split_slots: int = 0
     """Lanes' instructions that split fp32 factors for tensor cores and mend the sums, see `splitting`."""
 
@@ -139,7 +146,7 @@ class TrafficCounter:
     def operation(self, kind: OperationKind, count: int, dtype: str) -> None:
         running = self._running
         if kind == "longest":
-            running.longest = max(running.longest, count)
+            running.longest[dtype] = max(running.longest[dtype], count)
         else:
             running.operations[kind, dtype] += count
 
@@ -222,8 +229,8 @@ class _LaunchCount:
         self.launch = launch
         self.programs = 0
         self.operations: Counter[tuple[str, str]] = Counter()
-        self.longest = 0
-        """Clocks of the longest chain of a program."""
+        self.longest: Counter[str] = Counter()
+        """By kind, the most that one program had of it."""
         self._shared = cache
         self._sampled = sampled
         self._cache = L2Cache(cache.space, cache.capacity_bytes) if sampled else cache
@@ -309,7 +316,7 @@ class _LaunchCount:
         atomics, hottest = self._contention()
         kinds: Counter[str] = Counter()
         for (kind, dtype), number in self.operations.items():
-            if (kind, dtype) == ("special", "fp64"):
+            if (kind, dtype) in (("special", "fp64"), ("slot", "fp64")):
                 kinds["fp64"] += _SPECIAL_IN_FP64 * number
             else:
                 kinds["fp64" if (kind, dtype) == ("fp", "fp64") else kind] += number
@@ -345,7 +352,12 @@ class _LaunchCount:
             copies=round(kinds["copy"] * scale),
             copied_bytes=round(kinds["copied"] * scale),
             chain_clocks=round(kinds["chain"] * scale),
-            longest_chain_clocks=self.longest,
+            longest_chain_clocks=self.longest["chain"],
+            most_loads=self.longest["load"],
+            most_copies=self.longest["copy"],
+            most_rounds=self.longest["round"],
+            most_exchanges=self.longest["exchange"],
+            special_slots=round(kinds["slot"] * scale),
             split_slots=round(kinds["split"] * scale),
         )
 

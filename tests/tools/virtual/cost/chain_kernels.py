@@ -107,3 +107,29 @@ def product(
         tl.atomic_add(places, total)
     else:
         tl.store(places, total)
+
+
+@triton.jit
+def one_walks_all(ring, out, steps, BLOCK: tl.constexpr):
+    """The first program reads everything, the others a block."""
+    lanes = tl.arange(0, BLOCK)
+    total = tl.zeros([BLOCK], tl.int32)
+    for step in range(tl.where(tl.program_id(0) == 0, steps, 1)):
+        total += tl.load(ring + step * BLOCK + lanes)
+    tl.store(out + tl.program_id(0) * BLOCK + lanes, total)
+
+
+@triton.jit
+def element(x, out, n, columns, BLOCK: tl.constexpr, WHAT: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    value = tl.load(x + at)
+    for _ in tl.static_range(8):
+        if WHAT == "exp":
+            value = tl.exp(value)
+        elif WHAT == "sin":
+            value = tl.sin(value)
+        elif WHAT == "divide":
+            value = columns / (value + 1.0)
+        else:
+            value = value * columns + 1.0
+    tl.store(out + at, value)

@@ -138,3 +138,31 @@ def test_an_honest_product_by_bulk_copies_waits_for_no_chain(split):
     assert item.traffic.copies == item.traffic.loads == 2 * 16 * 16
     estimate = estimate_launch(item.traffic, item.machine, H200, 3)
     assert estimate.us == pytest.approx(without_chains(item), rel=0.01)
+
+
+@pytest.mark.parametrize("runs", [interpreter, together])
+def test_one_heavy_program_among_idle_ones_is_waited_for(runs):
+    """400 turns of one load, eight of them unrolled at most: 50 trips to memory, each of 0.7 us."""
+    item = counted(kernels.one_walks_all, (64,), runs=runs, steps=_STEPS, BLOCK=128)
+    assert item.traffic.most_loads == item.traffic.most_rounds == _STEPS
+    assert item.estimate.us > H200.launch_us + _STEPS / 8 * H200.program_us / 2
+    uncounted = replace(item.traffic, most_loads=0, most_rounds=0)
+    assert estimate_launch(uncounted, item.machine, H200).us < item.estimate.us / 2
+
+
+def test_sines_and_quotients_take_longer_than_products():
+    """Of 16 special functions a clock and multiprocessor: a sine takes the time of four, a quotient of one."""
+    x = torch.ones(1 << 16)
+    arguments = {"x": x, "out": torch.empty_like(x), "n": x.numel(), "columns": 3, "BLOCK": 1024}
+    found = {
+        what: counted(kernels.element, (64,), runs=together, WHAT=what, **arguments)
+        for what in ("exp", "sin", "divide", "plain")
+    }
+    turns = {
+        what: item.traffic.special_operations + item.traffic.special_slots
+        for what, item in found.items()
+    }
+    one_each = 8 * x.numel()
+    assert turns == {"exp": one_each, "sin": 4 * one_each, "divide": one_each, "plain": 0}
+    special = found["divide"].estimate.parts_us["special"]
+    assert special == pytest.approx(one_each / (16 * 64) * _US)
