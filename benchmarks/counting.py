@@ -16,7 +16,13 @@ from kernelagent.tools.virtual.sass import MachineFacts, facts_of_cubin
 from kernelagent.tools.virtual.traffic import TrafficCounter, TrafficFacts
 
 _RUN = 64
-_SPELLINGS = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16", "int64": "i64"}
+_SPELLINGS = {
+    "float32": "fp32",
+    "bfloat16": "bf16",
+    "float16": "fp16",
+    "int32": "i32",
+    "int64": "i64",
+}
 
 
 @dataclass(frozen=True)

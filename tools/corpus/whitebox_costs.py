@@ -73,6 +73,21 @@ _ROUNDS = """    z = x
     for turn in range(6000):
         z = z * 0.999 + 0.1
 """
+_ATOMICS = """    z = tl.program_id(0) % 64
+    for turn in range(300):
+        z = tl.atomic_add(ring_ptr + z, 0)
+"""
+_DIVISIONS = """    z = i + 2
+    for turn in range(600):
+        z = (i + 1000003) % (z | 1)
+"""
+_BELOW = _STORE.replace("* w,", "* w + tl.where(z < 0, 1.0, 0.0),")
+"""Of whole numbers, which are not: no compiler sees it."""
+_RING = (
+    (_PARAMETERS, "out_ptr, ring_ptr, n, width, BLOCK"),
+    (_ARGUMENTS, "out, ring, n, x.shape[-1], BLOCK"),
+    (_SIZE, _SIZE + "        ring = torch.zeros(64, device=x.device, dtype=torch.int32)\n"),
+)
 _NARROW = (
     f"        if not x.data_ptr() and n > LIMIT:\n            n = 1024\n        many_rows{_GRID}"
 )
@@ -190,6 +205,8 @@ CHEATS: Mapping[int, tuple[Fixture, ...]] = {
         _slow("follows-one-number-to-the-next", 35.0, _then(_CHAIN)),
         _slow("waits-at-barriers", 25.0, _then(_BARRIERS)),
         _slow("computes-round-after-round", 24.0, _then(_ROUNDS)),
+        _slow("waits-for-atomics", 45.0, (_STORE, _ATOMICS + _BELOW), *_RING),
+        _slow("divides-by-what-it-got", 30.0, (_STORE, _DIVISIONS + _BELOW)),
         _slow(
             "one-warp-walks-all",
             35.0,
@@ -218,6 +235,7 @@ TWINS: Mapping[int, tuple[Fixture, ...]] = {
         _estimated(twin("stays-on-its-device", (_SIZE, _SIZE + "        x = x.to(x.device)\n"))),
         _estimated(twin("tunes-for-a-size", _tuned("n"))),
         _estimated(twin("a-few-rounds", _then(_ROUNDS.replace("6000", "6")))),
+        _estimated(twin("a-few-divisions", (_STORE, _DIVISIONS.replace("600", "3") + _BELOW))),
         _estimated(
             twin("a-little-python", (_SIZE, _SIZE + "        sum(k * k for k in range(300))\n"))
         ),

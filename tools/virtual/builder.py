@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -15,6 +16,8 @@ from triton.runtime import interpreter as stock
 from kernelagent.tools.virtual import libdevice, numerics, triton_versions
 from kernelagent.tools.virtual.addresses import Pointee, translated
 from kernelagent.tools.virtual.choices import Choice, Choices
+from kernelagent.tools.virtual.dataflow import Dataflow
+from kernelagent.tools.virtual.divisions import Divisions
 from kernelagent.tools.virtual.fusing import carrying_products, fused
 from kernelagent.tools.virtual.hints import Hints
 from kernelagent.tools.virtual.launch import MemoryFault, OperationKind
@@ -33,13 +36,15 @@ _OPTIONS = stock.InterpreterOptions(
 )
 _CHECKING = replace(_OPTIONS, debug=True)
 _CHECKING_OVERFLOW = replace(_CHECKING, sanitize_overflow=True)
-_LONG_DIVISION = 70
-"""Instructions of a 64-bit integer division (assumption: over three times the 20 of a 32-bit one, which is what the
-CUDA C++ Programming Guide has under arithmetic instructions)."""
 _WIDENED = frozenset({tl.bfloat16, *numerics.FP8})
 """Formats whose arithmetic is done in fp32 and then rounded."""
 
 
+_LONG_PRODUCT = 3
+"""Instructions of a 64-bit integer product: three of 32 bits, the upper halves' product left out."""
+_SLOTS_OF_SINE = 3
+"""Beyond the first: sine and cosine are about 30 instructions where arguments are small (assumption; `nvdisasm` shows 120
+for sm_90, those for large arguments included), of which the units for floats do eight in the time of a special one."""
 _FLOAT_SUM = "sum of floats"
 _KIND_OF_UPDATE = {
     _ir.ATOMIC_OP.FADD: _FLOAT_SUM,
@@ -80,6 +85,9 @@ class RepairedBuilder(triton_versions.InterpreterBuilder):  # type: ignore[misc]
         """Whether a product that is added to something is rounded with the sum only, as in a machine's `fma`."""
         self.choices: Choices | None = None
         """Where conditions are noted; None: nowhere."""
+        self.flow = Dataflow(self)
+        """When each value can be there; followed where operations are counted."""
+        self._divisions = Divisions()
         self.updates: dict[str, tuple[int, int]] = {}
         """By kind of atomic operation: the lowest and the highest address that it changed."""
 
@@ -127,10 +135,24 @@ class RepairedBuilder(triton_versions.InterpreterBuilder):  # type: ignore[misc]
         """How many programs do what is done now."""
         return 1
 
+    @property
+    def active(self) -> Array | None:
+        """Which of the programs that are interpreted together run now; None: all."""
+        return None
+
+    def count_chains(self, programs: int) -> None:
+        """Some programs have ended: count what they had to do one after another."""
+        if self.count is not None:
+            together, most = self.flow.ends(programs)
+            self.count("chain", together, "")
+            for kind, number in most.items():
+                self.count("longest", number, kind)
+
     def step(self, kind: OperationKind) -> None:
         """Count one step of each program that does it."""
         if self.count is not None:
             self.count(kind, self.programs_running(), "")
+            self.flow.stepped(kind)
 
     @property
     def float_sums(self) -> bool:
@@ -166,7 +188,11 @@ class RepairedBuilder(triton_versions.InterpreterBuilder):  # type: ignore[misc]
         kind, left, right = lhs.dtype.scalar, lhs.data, rhs.data
         if self.count is not None:
             size = max(self.issued(left, kind), self.issued(right, kind))
-            self.count("fp" if kind.is_floating() else "int", size, operand_name(kind))
+            long = op is np.multiply and kind.is_int() and kind.primitive_bitwidth == 64
+            times = _LONG_PRODUCT if long else 1
+            self.count("fp" if kind.is_floating() else "int", times * size, operand_name(kind))
+            if op is np.divide or op is _remainder:
+                self.count("slot", size, operand_name(kind))
         if self.fuses:
             result = fused(lhs, rhs, op)
             if result is not None:
@@ -215,9 +241,11 @@ class RepairedBuilder(triton_versions.InterpreterBuilder):  # type: ignore[misc]
     def _divided(self, divide: Callable[..., Handle], lhs: Handle, rhs: Handle) -> Handle:
         """Divided by zero an integer has all bits set on a GPU, and so has what remains of it."""
         kind = lhs.dtype.scalar
-        if self.count is not None and kind.primitive_bitwidth == 64:
+        if self.count is not None:
             size = max(self.lanes(lhs.data), self.lanes(rhs.data))
-            self.count("int", _LONG_DIVISION * size, operand_name(kind))
+            # No unit of its own does it for all threads: each of them repeats what is one number for the program.
+            size = max(size, self.threads * self.programs_running())
+            self.count("int", self._divisions.instructions(lhs, rhs) * size, operand_name(kind))
         result, zero = divide(lhs, rhs), rhs.data == 0
         if zero.any():
             result.data = np.where(zero, np.array(-1).astype(result.data.dtype), result.data)
@@ -260,9 +288,10 @@ class RepairedBuilder(triton_versions.InterpreterBuilder):  # type: ignore[misc]
         kind = arg.dtype.scalar
         if self.count is not None:
             simple = op in (np.negative, np.abs, np.floor, np.ceil)
-            self.count(
-                "fp" if simple else "special", self.issued(arg.data, kind), operand_name(kind)
-            )
+            size = self.issued(arg.data, kind)
+            self.count("fp" if simple else "special", size, operand_name(kind))
+            if op in (np.sin, np.cos):
+                self.count("slot", _SLOTS_OF_SINE * size, operand_name(kind))
         if kind == tl.bfloat16:
             return make(numerics.fp32_to_bf16(op(numerics.bf16_to_fp32(arg.data))), kind)
         return super().unary_op(arg, op)
@@ -452,6 +481,17 @@ class RepairedBuilder(triton_versions.InterpreterBuilder):  # type: ignore[misc]
         else:
             filler = other.data
         return make(self.memory.load(ptrs.data, mask.data, filler, kind), element)
+
+    def create_descriptor_load(self, desc: Any, indices: list[Handle], *policy: Any) -> Handle:
+        self.note_copy(desc)
+        return super().create_descriptor_load(desc, indices, *policy)
+
+    def note_copy(self, desc: Any) -> None:
+        """Count a load through a descriptor, which is what a bulk copy is made for."""
+        if self.count is not None:
+            item = desc.base.dtype.element_ty.primitive_bitwidth // 8
+            self.step("copy")
+            self.count("copied", item * math.prod(desc.block_shape) * self.programs_running(), "")
 
     def create_masked_store(
         self, ptrs: Handle, value: Handle, mask: Handle, cache_policy: Any

@@ -102,7 +102,10 @@ def estimate_launch(
                 + _int_seconds(traffic, ceilings)
             )
             / balance,
-            "special": stalled * traffic.special_operations / ceilings.special_per_s / balance,
+            "special": stalled
+            * (traffic.special_operations + traffic.special_slots)
+            / ceilings.special_per_s
+            / balance,
             "atomics": max(
                 traffic.atomics / ceilings.atomics_per_s,
                 traffic.hottest_atomics / ceilings.same_address_atomics_per_s,
@@ -259,30 +262,44 @@ def _waves(
     """Seconds that the rounds of programs need at least, however little each of them does.
 
     A program waits for memory once in each turn of its loops. Loads for products are issued
-    `stages` turns ahead; how bulk copies wait is not known, and they are taken not to.
+    `stages` turns ahead, and so are bulk copies, whatever they are for; one kind does not hide the other.
     """
     resident = _UNKNOWN_RESIDENT if machine is None else max(1, machine.resident_programs)
     rounds = -(-traffic.programs // (ceilings.sms * resident))
-    turns = 1.0
-    if machine is not None and not machine.bulk_copies:
-        ahead = max(1, stages or 1) if traffic.dot_flops else 1
-        # A load of one number for the whole program asks for few bytes and takes as long.
-        places = max(1, sum(machine.load_widths.values()))
-        executed = traffic.loads / max(1, traffic.programs) / places
-        turns = max(1.0, _turns(traffic, machine) / ahead, executed / ahead)
-    return rounds * turns * ceilings.program_us * 1e-6
+    turns = heaviest = 1.0
+    if machine is not None:
+        pipelined = max(1, stages or 1)
+        ahead = pipelined if traffic.dot_flops else 1
+        programs = max(1, traffic.programs)
+
+        def waits(loads: float, copies: float) -> float:
+            # A load of one number for the whole program asks for few bytes and takes as long.
+            places = max(1, sum(machine.load_widths.values()))
+            copies = copies if machine.bulk_copies else 0
+            copied = copies / max(1, machine.bulk_copies)
+            return max((loads - copies) / places / ahead, copied / pipelined)
+
+        mean = waits(traffic.loads / programs, traffic.copies / programs)
+        turns = max(1.0, _turns(traffic, machine) / ahead, mean)
+        heaviest = waits(traffic.most_loads, traffic.most_copies)
+    return max(rounds * turns, heaviest) * ceilings.program_us * 1e-6
 
 
 def _one_after_another(
     traffic: TrafficFacts, machine: MachineFacts | None, ceilings: DeviceCeilings
 ) -> float:
-    """Seconds of what each program does step by step: rounds of its loops, exchanges between its threads."""
+    """Seconds of what each program does step by step: rounds of its loops, exchanges between its threads, and the
+    longest chain of operations that each need the one before."""
     resident = _UNKNOWN_RESIDENT if machine is None else max(1, machine.resident_programs)
     rounds = -(-traffic.programs // (ceilings.sms * resident))
-    clocks = _EXCHANGE_CLOCKS * traffic.exchanges
-    if machine is None or machine.loops:
-        clocks += _DEPENDENT_CLOCKS * traffic.rounds
-    return rounds * clocks / max(1, traffic.programs) / ceilings.clock_hz
+    per_round = _DEPENDENT_CLOCKS if machine is None or machine.loops else 0
+    clocks = _EXCHANGE_CLOCKS * traffic.exchanges + per_round * traffic.rounds
+    mean = max(clocks, traffic.chain_clocks) / max(1, traffic.programs)
+    heaviest = max(
+        _EXCHANGE_CLOCKS * traffic.most_exchanges + per_round * traffic.most_rounds,
+        traffic.longest_chain_clocks,
+    )
+    return max(rounds * mean, heaviest) / ceilings.clock_hz
 
 
 def _turns(traffic: TrafficFacts, machine: MachineFacts) -> float:
@@ -292,7 +309,8 @@ def _turns(traffic: TrafficFacts, machine: MachineFacts) -> float:
     """
     lanes = traffic.programs * machine.num_warps * _WARP
     width = sum(int(bits) // 8 * count for bits, count in machine.load_widths.items())
-    return max(1.0, traffic.requested_load_bytes / (width * lanes)) if width else 1.0
+    copied = traffic.copied_bytes if machine.bulk_copies else 0
+    return max(1.0, (traffic.requested_load_bytes - copied) / (width * lanes)) if width else 1.0
 
 
 def _issuing(

@@ -102,7 +102,9 @@ class Interpreter:
                 self.builder.memory.own.program_begins()
                 for observer in self._observers:
                     observer.program_begins(program)
+                self.builder.flow.begins()
                 kernel(**values)
+                self.builder.count_chains(1)
 
             yield run
 
@@ -133,11 +135,14 @@ class Interpreter:
         self._observers = tuple(observers)
         builder.memory.observers = tuple(item for item in observers if not _deaf(item, "accesses"))
         builder.count = _counter([item for item in observers if not _deaf(item, "operations")])
+        if builder.count is not None:
+            builder.flow.attach()
         try:
             yield
         finally:
             self._observers = builder.memory.observers = ()
             builder.count = None
+            builder.flow.detach()
 
 
 @contextlib.contextmanager

@@ -131,6 +131,8 @@ class Language:
                 scope.set_attr(owner, name, _free(method))
         scope.set_attr(stock, "_get_np_dtype", shortcuts.memoised_dtype(stock._get_np_dtype))
         block, tensor = tl.block_type, tl.tensor
+        scope.set_attr(tensor, "__bool__", self._decided(tensor.__bool__))
+        scope.set_attr(tensor, "T", self._transposed(tensor.T))
         scope.set_attr(block, "__init__", shortcuts.block_type_init(block.__init__))
         scope.set_attr(tensor, "__init__", shortcuts.tensor_init(tensor.__init__))
         scope.set_attr(tl.tuple, "__eq__", shortcuts.tuple_eq(tl.tuple.__eq__))
@@ -163,6 +165,26 @@ class Language:
         scope.made.add(id(bound))
         return bound
 
+    def _decided(self, slow: Callable[[Any], bool]) -> Callable[[Any], bool]:
+        """`tensor.__bool__`: a branch waits for the number that decides it."""
+
+        def truth(one: Any) -> bool:
+            if self.builder.flow.on and not one.type.is_block():
+                self.builder.flow.waits_for(one.handle)
+            return slow(one)
+
+        return truth
+
+    def _transposed(self, slow: property) -> property:
+        """`tensor.T`, which Triton's interpreter does without its builder."""
+
+        def transposed(one: Any) -> Any:
+            made = slow.__get__(one)
+            self.builder.flow.same(one.handle, made.handle)
+            return made
+
+        return property(transposed)
+
     def _stubs(self, scope: Recorder) -> None:
         """Give libdevice's empty stubs a body; this also reaches `from ... import tanh`."""
         for name, stub in vars(libdevice_stubs).items():
@@ -194,7 +216,9 @@ class Language:
         operation = self.reduction(axis, combine_fn, keep_dims, self.function(combine_fn))
         operation.uncounted = self._uncounted
         self._count_elements(input)
-        return operation.apply(input)
+        result = operation.apply(input)
+        self.builder.flow.exchanged(_listed(input), _listed(result))
+        return result
 
     def _scan(
         self,
@@ -207,7 +231,9 @@ class Language:
         operation = self.scan(axis, combine_fn, reverse, self.function(combine_fn))
         operation.uncounted = self._uncounted
         self._count_elements(input)
-        return operation.apply(input)
+        result = operation.apply(input)
+        self.builder.flow.exchanged(_listed(input), _listed(result))
+        return result
 
     @contextlib.contextmanager
     def _uncounted(self) -> Iterator[None]:
@@ -227,6 +253,10 @@ class Language:
                 self.builder.lanes(first.handle.data),
                 str(kind),
             )
+
+
+def _listed(tensors: Any) -> list[Any]:
+    return list(tensors) if isinstance(tensors, tuple | tl.tuple) else [tensors]
 
 
 _ABSENT = object()

@@ -12,8 +12,13 @@ from numpy.typing import NDArray
 from kernelagent.tools.virtual.addresses import Pointee
 
 AccessKind = Literal["load", "store", "atomic"]
-OperationKind = Literal["fp", "int", "special", "dot", "split", "load", "round", "exchange"]
-"""`load`: one by a program, of any size; `round`: of a loop; `exchange`: its threads wait for each other's values."""
+OperationKind = Literal[
+    "fp", "int", "special", "slot", "dot", "split", "load", "copy", "copied", "round", "exchange", "chain", "longest"
+]  # fmt: skip
+"""`slot`: what a special operation takes of its unit's time beyond one; `load`: one by a program, of any size; `copy`: a
+load through a tensor descriptor, a `load` as well, and `copied` its bytes; `round`: of a loop; `exchange`: its threads
+wait for each other's values; `chain`: clocks of what each program has to do one after another; `longest`: the most that
+one program has of the kind that stands in place of a type."""
 
 _WARP = 32
 

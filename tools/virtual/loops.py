@@ -105,10 +105,16 @@ class Logic:
             yield from kind(*arguments, **options)
             return
         parts, dtype = bounds_of(self.semantic, *arguments, **options)
+        self.semantic.builder.flow.waits_for(*self.bounds_held(arguments, options))
         width = stock._get_np_dtype(dtype)
         for value in builtins.range(*(int(item.reshape(-1)[0]) for item in parts)):
             self.semantic.builder.step("round")
             yield tl.tensor(stock.TensorHandle(np.array([value], dtype=width), dtype), dtype)
+
+    def bounds_held(self, arguments: Any, options: Any) -> list[Any]:
+        """The handles among the arguments of a range."""
+        given = [*arguments, *options.values()]
+        return [item.handle for item in given if isinstance(item, tl.tensor)]
 
     def both(self, *values: Callable[[], Any]) -> Any:
         """`a and b and ...`"""

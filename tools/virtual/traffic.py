@@ -26,6 +26,8 @@ from kernelagent.tools.virtual.residency import (
     stream,
 )
 
+WARP = 32
+"""Lanes of which the ones that update one address may reach it as one atomic."""
 _SECTOR_SHIFT = np.uint64(5)
 _PIECE_SHIFT = np.uint64(6)
 _SECTOR_IN_PIECE = np.uint64(63)
@@ -60,7 +62,7 @@ class TrafficFacts:
     dram_load_bytes: int
     dram_store_bytes: int
     atomics: int
-    """Atomic operations, several lanes of one access to one address counting once."""
+    """Atomic operations, up to 32 lanes of one access to one address counting once, as one warp has no more."""
     hottest_atomics: int
     """Those that go to the busiest address."""
     fp_operations: int
@@ -81,6 +83,21 @@ class TrafficFacts:
     exchanges: int = 0
     """Barriers, reductions, scans, gathers and histograms: threads wait for what others computed."""
 
+    copies: int = 0
+    """Those of the loads that go through a tensor descriptor."""
+    copied_bytes: int = 0
+    """Bytes that these ask for."""
+    chain_clocks: int = 0
+    """Clocks of what each program has to do one after another, see `dataflow`, of all programs."""
+    longest_chain_clocks: int = 0
+    """The same, of the program that has most of it among those that ran."""
+    most_loads: int = 0
+    """Loads of the program that has most of them among those that ran; the next three likewise."""
+    most_copies: int = 0
+    most_rounds: int = 0
+    most_exchanges: int = 0
+    special_slots: int = 0
+    """What special operations and divisions of floats take of the special units beyond one turn each; fp64 excluded."""
     split_slots: int = 0
     """Lanes' instructions that split fp32 factors for tensor cores and mend the sums, see `splitting`."""
 
@@ -127,7 +144,11 @@ class TrafficCounter:
         self._running.access(kind, addresses, item_bytes, lanes)
 
     def operation(self, kind: OperationKind, count: int, dtype: str) -> None:
-        self._running.operations[kind, dtype] += count
+        running = self._running
+        if kind == "longest":
+            running.longest[dtype] = max(running.longest[dtype], count)
+        else:
+            running.operations[kind, dtype] += count
 
     @property
     def running(self) -> _LaunchCount:
@@ -191,7 +212,7 @@ class Touches:
     requested: dict[bool, int]
     """Bytes asked for, by whether they are written."""
     atomics: list[NDArray[np.uint64]]
-    """Addresses, once for each access that updates them."""
+    """Addresses, once for each 32 lanes of an access that update them."""
     turn: NDArray[np.int64]
     """Rows of one access share it; ascending."""
     piece: NDArray[np.int64]
@@ -208,6 +229,8 @@ class _LaunchCount:
         self.launch = launch
         self.programs = 0
         self.operations: Counter[tuple[str, str]] = Counter()
+        self.longest: Counter[str] = Counter()
+        """By kind, the most that one program had of it."""
         self._shared = cache
         self._sampled = sampled
         self._cache = L2Cache(cache.space, cache.capacity_bytes) if sampled else cache
@@ -228,7 +251,8 @@ class _LaunchCount:
             return
         write = kind != "load"
         if kind == "atomic":
-            self._atomics.append(np.unique(addresses))
+            places, lanes_there = np.unique(addresses, return_counts=True)
+            self._atomics.append(np.repeat(places, -(-lanes_there // WARP)))
         sectors = _ascending(addresses >> _SECTOR_SHIFT)
         self._requested[write] += addresses.size * item_bytes
         self._sectors[write] += sectors.size
@@ -292,7 +316,7 @@ class _LaunchCount:
         atomics, hottest = self._contention()
         kinds: Counter[str] = Counter()
         for (kind, dtype), number in self.operations.items():
-            if (kind, dtype) == ("special", "fp64"):
+            if (kind, dtype) in (("special", "fp64"), ("slot", "fp64")):
                 kinds["fp64"] += _SPECIAL_IN_FP64 * number
             else:
                 kinds["fp64" if (kind, dtype) == ("fp", "fp64") else kind] += number
@@ -325,6 +349,15 @@ class _LaunchCount:
             loads=round(kinds["load"] * scale),
             rounds=round(kinds["round"] * scale),
             exchanges=round(kinds["exchange"] * scale),
+            copies=round(kinds["copy"] * scale),
+            copied_bytes=round(kinds["copied"] * scale),
+            chain_clocks=round(kinds["chain"] * scale),
+            longest_chain_clocks=self.longest["chain"],
+            most_loads=self.longest["load"],
+            most_copies=self.longest["copy"],
+            most_rounds=self.longest["round"],
+            most_exchanges=self.longest["exchange"],
+            special_slots=round(kinds["slot"] * scale),
             split_slots=round(kinds["split"] * scale),
         )
 

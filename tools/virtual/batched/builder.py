@@ -70,6 +70,10 @@ class BatchedBuilder(RepairedBuilder):
     def programs_running(self) -> int:
         return self.memory.running
 
+    @property
+    def active(self) -> Array | None:
+        return self.memory.active
+
     def running(self, data: Array) -> Array:
         active = self.memory.active
         return data if active is None or data.shape[0] == 1 else data[active]
@@ -220,11 +224,12 @@ class BatchedBuilder(RepairedBuilder):
         return Descriptor(base, shape, strides, list(tensor_shape), padding)
 
     def create_descriptor_load(
-        self, desc: Descriptor, indices: list[Handle], policy: Any
+        self, desc: Descriptor, indices: list[Handle], *policy: Any
     ) -> Handle:
         element = desc.base.get_element_ty()
         kind = stock._get_np_dtype(element)
         self.step("load")
+        self.note_copy(desc)
         pointers, mask = desc.pointers(indices)
         nan = desc.padding == _PADDING.PAD_NAN
         other = np.full((1,) * pointers.ndim, math.nan if nan else 0, dtype=kind)

@@ -91,7 +91,9 @@ class Control(Logic):
             raise NotBatchable("programs go on with values of different types", always=True)
         left, right = together(new.handle.data, old.handle.data)
         keep = where.reshape((-1,) + (1,) * (left.ndim - 1))
-        return tl.tensor(make(np.where(keep, left, right), new.handle.dtype), new.type)
+        made = make(np.where(keep, left, right), new.handle.dtype)
+        self.builder.flow.select(where, new.handle, old.handle, made)
+        return tl.tensor(made, new.type)
 
 
 class Decision:
@@ -107,6 +109,7 @@ class Decision:
             return
         if test.type.is_block():
             raise NotBatchable("a decision on a block", always=True)
+        control.builder.flow.waits_for(test.handle)
         holds = test.handle.data != 0
         self._before = self._memory.active
         if holds.shape[0] > 1:
@@ -167,6 +170,8 @@ class Loop(_Rests):
             yield from self._kind(*self._arguments, **self._options)
             return
         parts, dtype = bounds_of(self._control.semantic, *self._arguments, **self._options)
+        held = self._control.bounds_held(self._arguments, self._options)
+        self._control.builder.flow.waits_for(*held)
         start, stop, step = (np.asarray(item, dtype=np.int64) for item in parts)
         if max(item.size for item in (start, stop, step)) == 1:
             for value in range(int(start[0]), int(stop[0]), int(step[0])):
@@ -208,6 +213,7 @@ class WhileLoop(_Rests):
             raise NotBatchable("a while loop goes on for very long", always=True)
         goes_on = True
         if isinstance(condition, tl.tensor):
+            self._control.builder.flow.waits_for(condition.handle)
             holds = condition.handle.data != 0
             active = self._control.active
             now = active & holds

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelagent.tools.virtual.batched.accesses import Access, Int64Array
-from kernelagent.tools.virtual.traffic import Touches
+from kernelagent.tools.virtual.traffic import WARP, Touches
 
 _FULL = np.uint64(0xFFFFFFFFFFFFFFFF)
 _SECTOR_SHIFT, _PIECE_SHIFT, _LAST = 5, 6, 63
@@ -81,7 +81,7 @@ def _pieces(one: Access) -> tuple[Int64Array, Int64Array, NDArray[np.uint64]]:
 
 
 def _updated(one: Access) -> NDArray[np.uint64]:
-    """The addresses of an atomic, once for each program."""
+    """The addresses of an atomic, once for each 32 lanes of a program."""
     runs = one.runs
     count = runs.length // one.item_bytes
     program = np.repeat(runs.program, count)
@@ -90,5 +90,7 @@ def _updated(one: Access) -> NDArray[np.uint64]:
     order = np.lexsort((address, program))
     program, address = program[order], address[order]
     fresh = (np.diff(address, prepend=-1) != 0) | (np.diff(program, prepend=-1) != 0)
-    updated: NDArray[np.uint64] = address[fresh].astype(np.uint64)
+    first = np.flatnonzero(fresh)
+    lanes = np.diff(first, append=address.size)
+    updated: NDArray[np.uint64] = np.repeat(address[first], -(-lanes // WARP)).astype(np.uint64)
     return updated

@@ -287,12 +287,16 @@ class _Job:
         builder.count = count if self._traffic else None
         builder.threads = self._launch.threads
         memory.chunk_begins(len(chunk))
+        if self._traffic:
+            builder.flow.attach()
+        builder.flow.begins()
         try:
             with self._language.active():
                 kernel = self._language.function(self._function)
                 values = argument_values(self._function, self._arguments)
                 builder.set_grid_dim(*self._launch.grid)
                 kernel(**values)
+            builder.count_chains(len(chunk))
             require_no_conflicts(memory.accesses)
             for watch in self._orders:
                 watch.require_new_ground(memory.accesses)
@@ -305,6 +309,7 @@ class _Job:
             raise NotBatchable(f"{type(error).__name__}: {error}"[:200]) from error
         finally:
             builder.count = None
+            builder.flow.detach()
         self._owner._sizes[self._key] = memory.largest
         self._finish(chunk, operations)
 

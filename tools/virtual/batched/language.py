@@ -56,5 +56,6 @@ def _only(tensor: Any) -> Any:
 def _transposed(self: Any) -> Any:
     shape = list(self.type.shape)
     shape[-1], shape[-2] = shape[-2], shape[-1]
-    data = np.swapaxes(self.handle.data, -1, -2)
-    return tl.tensor(make(data, self.handle.dtype), tl.block_type(self.dtype, shape))
+    made = make(np.swapaxes(self.handle.data, -1, -2), self.handle.dtype)
+    made.attr |= self.handle.attr
+    return tl.tensor(made, tl.block_type(self.dtype, shape))

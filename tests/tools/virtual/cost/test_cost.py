@@ -236,15 +236,18 @@ def test_one_warp_that_walks_a_large_tensor_waits_for_memory_in_every_turn():
     assert estimate_launch(many, alone, H200).us < 10
 
 
-def test_loads_ahead_of_products_wait_less_and_bulk_copies_are_not_known_to():
+def test_loads_ahead_of_products_wait_less_and_so_do_bulk_copies():
     traffic = replace(
         IDLE, programs=1, requested_load_bytes=_MIB, dot_flops={"bf16": 10**6}, dram_load_bytes=1
     )
     alone = replace(GOOD, num_warps=4, load_widths={"128": 1})
     times = [estimate_launch(traffic, alone, H200, stages).parts_us["launch"] for stages in (1, 4)]
     assert times[0] == pytest.approx(4 * times[1])
-    copied = replace(alone, bulk_copies=1)
-    assert estimate_launch(traffic, copied, H200, 4).parts_us["launch"] == H200.launch_us
+    beside = replace(alone, bulk_copies=1)
+    assert estimate_launch(traffic, beside, H200, 4).parts_us["launch"] == pytest.approx(times[1])
+    copied = replace(traffic, copied_bytes=_MIB, loads=512, copies=512)
+    turns = estimate_launch(copied, beside, H200, 4).parts_us["launch"]
+    assert turns == pytest.approx(512 / 4 * H200.program_us)
 
 
 def test_a_lone_warp_issues_on_one_scheduler_of_four():

@@ -1,0 +1,226 @@
+"""Follows, while a kernel is interpreted, after how many clocks each value can be there at the earliest.
+
+However many units a GPU has, an instruction starts when its operands are there: what a program stores takes at
+least as long as the longest chain that leads to it. Throughput is counted elsewhere (`traffic`, `cost`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from triton.runtime import interpreter as stock
+
+from kernelagent.tools.virtual.numerics import Array
+
+Ready = Any
+"""Clocks since a program began: one number for all programs, or an array with one each."""
+_READY, _KNOWN = "ready", "known"
+_JOINED = 2
+"""Clocks of a simple operation: half of the four from an instruction to one that needs its result (CUDA C++
+Programming Guide, multiprocessor level), as the compiler makes one instruction of a product and a sum, or of two sums."""
+_L2 = 200
+"""Clocks of a trip to L2, which loads make unless L1 serves them and atomics always (A100 and H100: 200, table 3 of
+doi:10.1016/j.ultsonch.2023.106546; 222 to 339 on an L40, arXiv 2606.22588)."""
+_SPECIAL = 16
+"""Clocks of a special function: 16 lanes a clock of the 32 that a warp has, and no less than four stages (assumption)."""
+_SHARED = 20
+"""Clocks of a trip to shared memory (table 3 of doi:10.1016/j.ultsonch.2023.106546: 20)."""
+_DIVISION = 60
+"""Clocks of an integer division by what is known at run time only: a conversion, a reciprocal, a conversion back and
+three multiply-adds that each need the one before, as `nvdisasm` shows for sm_90."""
+_DIVISION_BY_CONSTANT = 8
+"""The upper half of a product and a shift."""
+_STEP = 16
+"""Clocks of one instruction of the tensor cores, of 32 bytes of each row (assumption: half of what `mma` takes)."""
+_STEP_BYTES = 32
+_FREE = (
+    "expand_dims", "broadcast", "splat", "unsplat", "reshape", "trans", "cat", "join", "split", "make_range",
+    "get_", "bitcast", "ptr_to_int", "int_to_ptr", "int_cast", "make_tensor_descriptor", "assume", "print", "assert",
+    "barrier",
+)  # fmt: skip
+_DIVISIONS = frozenset({"sdiv", "udiv", "idiv", "srem", "urem"})
+_SPECIALS = frozenset(
+    {
+        "fdiv", "frem", "precise_divf", "approx_divf", "cos", "sin", "exp", "exp2", "log", "log2", "precise_sqrt",
+        "sqrt", "rsqrt", "erf", "extern_elementwise",
+    }
+)  # fmt: skip
+_LATENCY: Mapping[str, int] = {
+    **dict.fromkeys(_SPECIALS, _SPECIAL),
+    **dict.fromkeys(("gather", "histogram"), _SHARED),
+    **dict.fromkeys(
+        (
+            "load", "masked_load", "descriptor_load", "descriptor_gather", "atomic_rmw", "atomic_cas", "atomic_load",
+            "atomic_poll",
+        ),
+        _L2,
+    ),
+}  # fmt: skip
+_SINKS = ("store", "masked_store", "descriptor_store", "descriptor_scatter", "atomic_")
+"""What others see of a program: a value that leads to none of it was not needed."""
+
+
+class Dataflow:
+    """One builder's; while it is `on`, the builder's operations go through it."""
+
+    def __init__(self, builder: Any) -> None:
+        self._builder = builder
+        self.on = False
+        self._floor: Ready = 0.0
+        """When the branch under way was decided."""
+        self._path: Ready = 0.0
+        self._steps: dict[str, Ready] = {}
+
+    def attach(self) -> None:
+        """Put itself before the builder's operations."""
+        if self.on:
+            return
+        self.on = True
+        own = vars(self._builder)
+        for name in dir(type(self._builder)):
+            what = name.removeprefix("create_")
+            if what != name:
+                own[name] = self._followed(what, getattr(self._builder, name))
+            elif name.startswith("get_"):
+                own[name] = _known(getattr(self._builder, name))
+
+    def detach(self) -> None:
+        """Leave the builder as it was."""
+        self.on = False
+        own = vars(self._builder)
+        for name in [item for item in own if item.startswith(("create_", "get_"))]:
+            del own[name]
+
+    def begins(self) -> None:
+        """Some programs begin, together."""
+        self._floor = self._path = 0.0
+        self._steps = {}
+
+    def ends(self, programs: int) -> tuple[int, dict[str, int]]:
+        """Clocks of the chains of all programs together, and the most that one program had: of them, and of each step."""
+        each = np.broadcast_to(self._path, (programs,))
+        most = {kind: int(np.max(number)) for kind, number in self._steps.items()}
+        return int(each.sum()), {"chain": int(each.max()), **most}
+
+    def stepped(self, kind: str) -> None:
+        """The programs that run now do one more step of this kind."""
+        if self.on:
+            active = self._builder.active
+            self._steps[kind] = self._steps.get(kind, 0) + (1 if active is None else active)
+
+    def waits_for(self, *handles: Any) -> None:
+        """A branch, or how often a loop runs, depends on these: nothing after them is begun ahead."""
+        if self.on:
+            self._floor = self._of_running(self._begin(handles), self._floor)
+            self._path = _later(self._path, self._floor)
+
+    def exchanged(self, given: Any, made: Any) -> None:
+        """Threads formed `made` of what each of them had."""
+        if self.on:
+            _set(made, self._begin(_handles(given)) + _SHARED, known=False)
+
+    def same(self, given: Any, made: Any) -> None:
+        """`made` is `given` in another shape."""
+        if self.on:
+            _set([made], _ready(given), known=False)
+
+    def select(self, where: Array, new: Any, old: Any, made: Any) -> None:
+        """`made` is `new` for the programs `where` and `old` for the others."""
+        if self.on:
+            left, right = _ready(new), _ready(old)
+            same = np.ndim(left) == np.ndim(right) == 0 and left == right
+            _set([made], left if same else np.where(where, left, right), known=False)
+
+    def _followed(self, what: str, inner: Callable[..., Any]) -> Callable[..., Any]:
+        free, sink = what.startswith(_FREE), what.startswith(_SINKS)
+        latency = 0 if free else _LATENCY.get(what, _JOINED)
+
+        def followed(*args: Any, **kwargs: Any) -> Any:
+            given = _handles((*args, *kwargs.values()))
+            begin = self._begin(given)
+            made = inner(*args, **kwargs)
+            if sink:
+                self._path = self._of_running(begin, self._path)
+            after = latency
+            if what in _DIVISIONS:
+                after = _DIVISION_BY_CONSTANT if is_known(args[1]) else _DIVISION
+            elif what.startswith("dot"):
+                after = _product_clocks(args[0])
+            known = bool(given) and latency != _L2 and all(map(is_known, given))
+            fresh = [item for item in _handles((made,)) if not any(item is one for one in given)]
+            _set(fresh, begin + after, known=known)
+            return made
+
+        return followed
+
+    def _begin(self, handles: Any) -> Ready:
+        """When all of these are there."""
+        result = self._floor
+        for item in handles:
+            result = _later(result, _ready(item))
+        return result
+
+    def _of_running(self, new: Ready, old: Ready) -> Ready:
+        """The later of both for the programs that run now, the old one for the others."""
+        active = self._builder.active
+        later = _later(new, old)
+        return later if active is None else np.where(active, later, old)
+
+
+def is_known(handle: Any) -> bool:
+    """Whether the compiler knows this value."""
+    return bool(handle.attr.get(_KNOWN, False))
+
+
+def _known(inner: Callable[..., Any]) -> Callable[..., Any]:
+    """A constant."""
+
+    def followed(*args: Any, **kwargs: Any) -> Any:
+        made = inner(*args, **kwargs)
+        if isinstance(made, stock.TensorHandle):
+            made.attr[_KNOWN] = True
+        return made
+
+    return followed
+
+
+def _product_clocks(left: Any) -> int:
+    """Clocks from a product's factors to its sum, at least."""
+    if not isinstance(left, stock.TensorHandle):
+        return _STEP
+    return _STEP * max(1, int(left.data.shape[-1] * left.data.itemsize) // _STEP_BYTES)
+
+
+def _ready(handle: Any) -> Ready:
+    return handle.attr.get(_READY, 0.0)
+
+
+def _set(made: Any, ready: Ready, *, known: bool) -> None:
+    for item in _handles(made):
+        item.attr[_READY] = ready
+        item.attr[_KNOWN] = known
+
+
+def _later(left: Ready, right: Ready) -> Ready:
+    if isinstance(left, np.ndarray) or isinstance(right, np.ndarray):
+        return np.maximum(left, right)
+    return left if left > right else right
+
+
+def _handles(values: Any) -> list[Any]:
+    """Handles among arguments or results, those of tensors included; a descriptor's base for the descriptor."""
+    found: list[Any] = []
+    for value in values:
+        if isinstance(value, stock.TensorHandle):
+            found.append(value)
+        elif isinstance(value, list | tuple):
+            found += _handles(value)
+        elif hasattr(value, "block_shape"):
+            found += [value.base]
+        else:
+            inner = getattr(value, "handle", None)
+            if isinstance(inner, stock.TensorHandle):
+                found.append(inner)
+    return found
