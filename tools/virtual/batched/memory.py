@@ -24,7 +24,9 @@ from kernelagent.tools.virtual.batched.accesses import (
 )
 from kernelagent.tools.virtual.launch import AccessKind, TensorArgument
 from kernelagent.tools.virtual.memory import RELEASING, StoreMode, all_ones, bf16_atomic, poisoned
+from kernelagent.tools.virtual.memory_operations import Threads
 from kernelagent.tools.virtual.numerics import Array
+from kernelagent.tools.virtual.synchronising import line_now
 
 _native = stock._interpreter
 _RMW = _native.RMW_OP
@@ -84,6 +86,8 @@ class BatchedMemory:
         self.in_while_loop = 0
         self.barriers = 0
         """How many of them the chunk has passed."""
+        self.threads = Threads()
+        """Of the kernel that runs."""
         self.accesses: list[Access] = []
         self.largest = 1
         """The most lanes that one operation of a program had so far."""
@@ -273,6 +277,7 @@ class BatchedMemory:
             shape,
             kept,
             None if same else first_lanes,
+            spread=self.threads.spread(kind, line_now(), shape),
         )
         self.accesses.append(access)
         self._runs += runs.start.size
