@@ -18,6 +18,7 @@ from kernelagent.tools.corpus import (
     whitebox_second,
     whitebox_surroundings,
     whitebox_text,
+    whitebox_threads,
     whitebox_values,
 )
 from kernelagent.tools.corpus.fixture import Fixture
@@ -47,6 +48,7 @@ _PARTS = (
     whitebox_second,
     whitebox_surroundings,
     whitebox_text,
+    whitebox_threads,
     whitebox_values,
 )
 ATTACKS: ByThreat = _together(part.CHEATS for part in _PARTS)
