@@ -20,6 +20,7 @@ from kernelagent.tools.corpus import (
     whitebox_surroundings,
     whitebox_text,
     whitebox_third,
+    whitebox_threads,
     whitebox_values,
 )
 from kernelagent.tools.corpus.fixture import Fixture
@@ -51,6 +52,7 @@ _PARTS = (
     whitebox_surroundings,
     whitebox_text,
     whitebox_third,
+    whitebox_threads,
     whitebox_values,
 )
 ATTACKS: ByThreat = _together(part.CHEATS for part in _PARTS)

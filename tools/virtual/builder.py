@@ -182,7 +182,7 @@ class RepairedBuilder(triton_versions.InterpreterBuilder):  # type: ignore[misc]
 
     def create_barrier(self) -> None:
         self.step("exchange")
-        self.memory.own.forget()
+        self.memory.own.barrier()
 
     def binary_op(self, lhs: Handle, rhs: Handle, op: Any) -> Handle:
         kind, left, right = lhs.dtype.scalar, lhs.data, rhs.data

@@ -21,8 +21,8 @@ from triton.runtime.errors import OutOfResources, PTXASError
 from triton.runtime.jit import JITFunction
 
 from kernelagent.domain.errors import UsageError
-from kernelagent.tools.virtual.fetched_ahead import lines_fetched_ahead
 from kernelagent.tools.virtual.hints import NAMES
+from kernelagent.tools.virtual.memory_operations import Lines, Threads, memory_operations
 from kernelagent.tools.virtual.thread_layouts import Layouts, layouts_of
 
 # Triton 3.10 changes the default, and with it the code that is generated.
@@ -36,7 +36,7 @@ _LINE = re.compile(r'":(\d+):')
 _MAX_GRID = (2**31 - 1, 65535, 65535)
 _TOLD = (
     "num_warps", "num_stages", "num_ctas", "shared", "name", "debug", "global_scratch_size", "global_scratch_align",
-    "enable_fp_fusion", "sanitize_overflow",
+    "enable_fp_fusion", "sanitize_overflow", "launch_cooperative_grid",
 )  # fmt: skip
 """What a launch asks of a compiled kernel."""
 
@@ -68,8 +68,9 @@ class Compiled:
     cubin: bytes
     ptx: str
     seconds: float
-    ahead: frozenset[int] = frozenset()
-    """Lines of loads that a pipelined loop makes rounds before they are used."""
+    ahead: frozenset[tuple[Lines, int]] = frozenset()
+    """Where loads stand that a pipelined loop makes rounds before they are used, and in which line that loop."""
+    threads: Threads = field(default_factory=Threads)
     layouts: Layouts = field(default_factory=Layouts)
     """How its threads share out the blocks that it reduces."""
 
@@ -107,6 +108,7 @@ def compile_kernel(
         raise CompileFailure("compile_error", f"`{_name(function)}`: {message[:1500]}") from error
     metadata = {name: getattr(made.metadata, name) for name in _TOLD}
     _fits(function, metadata, target)
+    operations = memory_operations(made.asm["ttgir"])
     return Compiled(
         kernel=_name(function),
         line=_line(function),
@@ -114,7 +116,8 @@ def compile_kernel(
         cubin=made.asm["cubin"],
         ptx=made.asm["ptx"],
         seconds=time.perf_counter() - began,
-        ahead=lines_fetched_ahead(made.asm["ttgir"]),
+        ahead=operations.fetched_ahead(),
+        threads=Threads.of(operations.every, metadata["num_ctas"]),
         layouts=layouts_of(made.asm["ttgir"]),
     )
 
@@ -155,6 +158,22 @@ def check_grid(kernel: str, grid: tuple[int, int, int]) -> None:
                 "out_of_resources",
                 f"`{kernel}`: grid {grid}: {axis} must be between 1 and {most}, not {size}",
             )
+
+
+def check_cooperative(compiled: Compiled, programs: int, resident: int, limiter: str) -> None:
+    """Raises `CompileFailure` for a cooperative launch of more blocks than are `resident` on the GPU at a time.
+
+    The driver refuses those (CUDA Driver API, `cuLaunchKernelEx`: CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE).
+    """
+    blocks = programs * int(compiled.metadata["num_ctas"])
+    if compiled.metadata["launch_cooperative_grid"] and blocks > resident:
+        raise CompileFailure(
+            "out_of_resources",
+            f"`{compiled.kernel}` is launched with launch_cooperative_grid=True and {blocks} blocks, and the GPU "
+            f"holds {resident} at a time (the limit is its {limiter}): the launch fails; launch at most so many "
+            f"and let each do more, or leave the option out",
+            detail={"required": blocks, "limit": resident, "resource": "resident blocks"},
+        )
 
 
 def _fits(function: JITFunction[Any], metadata: Mapping[str, Any], target: GPUTarget) -> None:

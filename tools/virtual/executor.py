@@ -29,12 +29,13 @@ from kernelagent.tools.virtual.compiling import (
     needs_hints,
 )
 from kernelagent.tools.virtual.fetched_ahead import loops_of
+from kernelagent.tools.virtual.interleaving import Order
 from kernelagent.tools.virtual.launching import Launcher, NoContents
 from kernelagent.tools.virtual.marking import Marks
 from kernelagent.tools.virtual.replay import Replay
 from kernelagent.tools.virtual.requests import Forged
 from kernelagent.tools.virtual.source import KernelSource, OtherText, UnknownKernel
-from kernelagent.tools.virtual.synchronising import non_synchronizing_atomics
+from kernelagent.tools.virtual.synchronising import dropped_atomics, non_synchronizing_atomics
 from kernelagent.tools.virtual.vocabulary import Refused
 from kernelagent.tools.wire import Channel, ChannelClosed, ChannelViolation
 
@@ -83,6 +84,7 @@ class Executor:
         self._launcher.non_synchronizing_atomics = non_synchronizing_atomics(
             str(settings["source"])
         )
+        self._launcher.dropped_atomics = dropped_atomics(str(settings["source"]))
         self._launcher.loops = loops_of(str(settings["source"]))
         self._by_request: dict[str, int] = {}
         self._failures: list[dict[str, Any]] = []
@@ -104,7 +106,10 @@ class Executor:
                 self._launcher.whole_grids = bool(request.get("whole_grids", False))
             case "turns":
                 secret = request["secret"]
-                self._launcher.in_turns = None if secret is None else int(secret)
+                lanes_only = bool(request.get("lanes_only", False))
+                self._launcher.in_turns = (
+                    None if secret is None else Order(int(secret), lanes_only=lanes_only)
+                )
             case "rounding":
                 order = request["order"]
                 self._launcher.order = None if order is None else str(order)

@@ -5,7 +5,10 @@ from __future__ import annotations
 import random
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
+
+from kernelagent.tools.virtual.lane_order import LaneOrder
 
 Program = tuple[int, int, int]
 TOGETHER = 64
@@ -14,6 +17,15 @@ _BURSTS = 4
 """A turn is 1, 2, 4 or 8 accesses long."""
 _LATE = 0.9
 """How often the slow ones are passed over."""
+
+
+@dataclass(frozen=True)
+class Order:
+    """One in which programs and the lanes of their atomics come, other than the interpreter's."""
+
+    secret: int
+    lanes_only: bool = False
+    """Programs one after another, as they always come, and lanes from the last to the first; else both are drawn."""
 
 
 class _Left(BaseException):
@@ -69,16 +81,30 @@ def run_in_turns(
     programs: Sequence[Program],
     kernel: Callable[[], None],
     builder: Any,
-    secret: int,
+    asked: Order,
 ) -> None:
-    """Run all `programs`, `TOGETHER` at a time and in a random order; raises what one of them raises.
-
-    Each takes a few accesses at a time, some of them far more seldom than others.
+    """Run all `programs` in the order `asked` for; raises what one of them raises.
 
     `kernel()` runs the program that `builder.grid_idx` names, and calls `builder.memory.before_access`
     before each access.
     """
-    order = random.Random(secret)
+    order = random.Random(asked.secret)
+    builder.memory.lane_order = LaneOrder(order.getrandbits(62), backwards=asked.lanes_only)
+    try:
+        if not asked.lanes_only:
+            _in_turns(programs, kernel, builder, order)
+            return
+        for program in programs:
+            builder.grid_idx = program
+            kernel()
+    finally:
+        builder.memory.lane_order = None
+
+
+def _in_turns(
+    programs: Sequence[Program], kernel: Callable[[], None], builder: Any, order: random.Random
+) -> None:
+    """`TOGETHER` at a time; each takes a few accesses at a time, some of them far more seldom than others."""
     back = threading.Semaphore(0)
     for first in range(0, len(programs), TOGETHER):
         alive = [_Turns(item, kernel, back) for item in programs[first : first + TOGETHER]]

@@ -20,12 +20,14 @@ from kernelagent.tools.virtual.batched.interpreter import BatchedInterpreter, Ho
 from kernelagent.tools.virtual.binding import Bound, Kernel
 from kernelagent.tools.virtual.bounds import BoundsChecker
 from kernelagent.tools.virtual.builder import Unsupported
+from kernelagent.tools.virtual.ceilings import ceilings_for
 from kernelagent.tools.virtual.choices import Choices
 from kernelagent.tools.virtual.codec import encode
-from kernelagent.tools.virtual.compiling import Compiled, check_grid
+from kernelagent.tools.virtual.compiling import Compiled, check_cooperative, check_grid
 from kernelagent.tools.virtual.deadline import Clock, TimeIsUp, deadline
 from kernelagent.tools.virtual.fetched_ahead import Loop, ahead_of
 from kernelagent.tools.virtual.hollow import AliasedRange
+from kernelagent.tools.virtual.interleaving import Order
 from kernelagent.tools.virtual.interpreter import Program
 from kernelagent.tools.virtual.launch import (
     Launch,
@@ -100,8 +102,10 @@ class Launcher:
         self.watch_bounds = True
         self.watch_races = True
         self.count_traffic = False
-        self.in_turns: int | None = None
-        """Not None: launches in which an atomic's value was used run with programs that take turns."""
+        self.dropped_atomics: frozenset[int] = frozenset()
+        """Lines of atomics whose value nobody looks at."""
+        self.in_turns: Order | None = None
+        """Not None: launches in which an atomic's value was used run in this order."""
         self.numbers_in_lanes = False
         """What is in the lanes that a load leaves undefined: numbers, else NaN."""
         self.order: str | None = None
@@ -133,6 +137,10 @@ class Launcher:
         kernel = self.kernels[wanted.handle]
         x, y, z = wanted.grid
         check_grid(kernel.compiled.kernel, (x, y, z))
+        if kernel.compiled.metadata["launch_cooperative_grid"]:
+            facts = self._facts(kernel.compiled)
+            resident = facts.resident_programs * ceilings_for(f"sm_{self._target.arch}").sms
+            check_cooperative(kernel.compiled, x * y * z, resident, facts.occupancy_limiter)
         if self.mode != "account" and any(row.empty for row in wanted.storages):
             raise NoContents(
                 f"`{kernel.compiled.kernel}` is launched on a tensor that holds nothing (device meta)"
@@ -158,7 +166,7 @@ class Launcher:
             logged.fault = {"code": fault.code, "message": str(fault), "detail": detail}
         except TimeIsUp as late:
             logged.fault = {"code": late.code, "message": str(late), "detail": late.detail}
-            if kernel.compiled.metadata.get("launch_cooperative_grid"):
+            if kernel.compiled.metadata["launch_cooperative_grid"]:
                 message = (
                     f"`{launch.kernel}` waits for other programs of its grid, and on the virtual "
                     f"device they run one after another; evaluate it with --device cuda"
@@ -293,8 +301,10 @@ class Launcher:
         self.interpreter.reference.builder.memory.own.non_synchronizing_atomics = (
             self.non_synchronizing_atomics
         )
+        self.interpreter.reference.builder.memory.dropped_atomics = self.dropped_atomics
         # What is counted or exchanged has been executed as it is before.
         watched = careful and mode == "execute"
+        self.interpreter.spread_lanes(logged.kernel.compiled.threads)
         self.interpreter.fetch_ahead(
             ahead_of(logged.kernel.compiled.ahead, self.loops) if watched else {}
         )
@@ -371,7 +381,7 @@ class Launcher:
         for addresses in self._unfilled.values():
             addresses.forget_pages()
 
-    def _run_in_turns(self, logged: Logged, bound: Bound, secret: int) -> None:
+    def _run_in_turns(self, logged: Logged, bound: Bound, order: Order) -> None:
         seconds = min(_IN_TURNS_S, self._seconds_left / 2)
 
         def late() -> TimeIsUp:
@@ -383,7 +393,7 @@ class Launcher:
             logged.kernel.function,
             bound.arguments,
             logged.launch,
-            secret,
+            order,
             deadline(seconds, late),
         )
 

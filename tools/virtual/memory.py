@@ -10,10 +10,12 @@ import torch
 import triton.language as tl
 from triton.runtime import interpreter as stock
 
+from kernelagent.tools.virtual.lane_order import LaneOrder, Update, meet
 from kernelagent.tools.virtual.launch import AccessKind, MemoryFault, Observer
 from kernelagent.tools.virtual.numerics import FP8, Array, bf16_to_fp32, fp32_to_bf16
 from kernelagent.tools.virtual.own_stores import OwnStores
 from kernelagent.tools.virtual.races import RaceChecker
+from kernelagent.tools.virtual.synchronising import line_now
 
 _native = stock._interpreter
 StoreMode = Literal["execute", "poison", "suppress"]
@@ -36,12 +38,17 @@ class Memory:
         """Refuse a store whose lanes put different values in one place."""
         self.before_access: Callable[[], None] | None = None
         """Lets another program run first, where programs take turns."""
+        self.lane_order: LaneOrder | None = None
+        """Of atomics, where programs take turns; None: the first lane is the first."""
+        self.lanes_meet = False
+        """Whether several lanes of one atomic went to one address, and its result can tell which was the first."""
+        self.dropped_atomics: frozenset[int] = frozenset()
+        """Lines of atomics whose value nobody looks at."""
         self.own = OwnStores()
         """What the program that runs has stored, for its own later loads."""
 
     def load(self, pointers: Array, mask: Array, other: Array, kind: Any) -> Array:
-        if self.before_access is not None:
-            self.before_access()
+        self._pause()
         require_aligned("load", pointers, mask, kind.itemsize)
         if self.observers:
             self._look("load", pointers, mask, kind.itemsize)
@@ -50,8 +57,7 @@ class Memory:
         return values
 
     def store(self, pointers: Array, values: Array, mask: Array, kind: Any) -> None:
-        if self.before_access is not None:
-            self.before_access()
+        self._pause()
         require_aligned("store", pointers, mask, values.dtype.itemsize)
         if self.observers:
             self._look("store", pointers, mask, values.dtype.itemsize)
@@ -75,18 +81,13 @@ class Memory:
         order: Any,
     ) -> Array:
         """Read-modify-write; `combine` instead of `operation` for bf16. Returns what was there."""
-        if self.before_access is not None:
-            self.before_access()
+        self._pause()
         require_aligned("atomic", pointers, mask, values.dtype.itemsize)
         exchange = operation is not None and operation == _native.RMW_OP.XCHG
         if self.observers:
             self._tell_of(order, exchanges=exchange)
             self._look("atomic", pointers, mask, values.dtype.itemsize)
-        if pointers.size > 1:
-            self.own.loaded(pointers, mask, values.dtype.itemsize, atomic=True)
-            self.own.stored(pointers, mask, values.dtype.itemsize, atomic=True)
-        else:
-            self.own.updated()
+        self.own.updated(pointers, mask, values.dtype.itemsize)
         if self.mode == "suppress":
             return _read(pointers, mask, values.dtype)
         if self.mode == "poison" and not (exchange and kind.is_int()):
@@ -95,9 +96,15 @@ class Memory:
             old = _read(pointers, mask, values.dtype)
             _native.store(pointers, poisoned(np.array(values), kind), mask)
             return old
-        if combine is not None:
-            return bf16_atomic(pointers, values, mask, combine)
-        return updated(operation, pointers, values, mask, order)
+
+        def apply(where: Array, what: Array, use: Array) -> Array:
+            if combine is not None:
+                return bf16_atomic(where, what, use, combine)
+            return updated(operation, where, what, use, order)
+
+        return self._lane_after_lane(
+            apply, pointers, values, mask, shown=exchange or not self._is_dropped()
+        )
 
     def own_only(self, pointers: Array, mask: Array, item_bytes: int) -> None:
         """An atomic that is one within its program only: to others a load and a store."""
@@ -109,18 +116,42 @@ class Memory:
         self, pointers: Array, expected: Array, values: Array, order: Any
     ) -> Array:
         """A real swap in every mode but `suppress`: locks must go on working."""
-        if self.before_access is not None:
-            self.before_access()
+        self._pause()
         mask = np.ones(pointers.shape, dtype=bool)
         require_aligned("atomic", pointers, mask, values.dtype.itemsize)
         if self.observers:
             self._tell_of(order)
             self._look("atomic", pointers, mask, values.dtype.itemsize)
-        self.own.updated()
+        self.own.updated(pointers, mask, values.dtype.itemsize)
         if self.mode == "suppress":
             return _read(pointers, mask, values.dtype)
-        result: Array = _native.atomic_cas(pointers, expected, values, order)
-        return result
+        pairs = np.arange(pointers.size).reshape(pointers.shape)
+        old, new = (np.broadcast_to(part, pointers.shape).ravel() for part in (expected, values))
+
+        def apply(where: Array, which: Array, use: Array) -> Array:
+            found: Array = _native.atomic_cas(
+                where, np.ascontiguousarray(old[which]), np.ascontiguousarray(new[which]), order
+            )
+            return found
+
+        return self._lane_after_lane(apply, pointers, pairs, mask, shown=True)
+
+    def _lane_after_lane(
+        self, apply: Update, pointers: Array, values: Array, mask: Array, *, shown: bool
+    ) -> Array:
+        """As many at a time as the lanes' order has it; `shown`: the result can tell which of several lanes was the first."""
+        if pointers.size > 1 and shown and not self.lanes_meet:
+            self.lanes_meet = meet(pointers, mask)
+        if self.lane_order is None or pointers.size == 1:
+            return apply(pointers, values, mask)
+        return self.lane_order.apply(apply, pointers, values, mask, self._pause)
+
+    def _pause(self) -> None:
+        if self.before_access is not None:
+            self.before_access()
+
+    def _is_dropped(self) -> bool:
+        return bool(self.dropped_atomics) and line_now() in self.dropped_atomics
 
     def _tell_of(self, order: Any, *, exchanges: bool = False) -> None:
         for observer in self.observers:
@@ -202,20 +233,24 @@ def _read(pointers: Array, mask: Array, kind: Any) -> Array:
 
 
 def updated(operation: Any, pointers: Array, values: Array, mask: Array, order: Any) -> Array:
-    """Memory changed by an atomic; returns what was there.
+    """Memory changed by an atomic, lane after lane; returns what was there.
 
-    fp32 sums in global memory flush what goes in and what comes out (PTX ISA, `atom`: "atom.add.f32 on global memory
-    flushes subnormal inputs and results to sign-preserving zero"); fp16, bf16 (`.noftz`) and fp64 do not.
+    Triton's interpreter can add floats up only: they are exchanged as bits. fp32 sums in global memory flush what
+    goes in and what comes out (PTX ISA, `atom`: "atom.add.f32 on global memory flushes subnormal inputs and results
+    to sign-preserving zero"); fp16, bf16 (`.noftz`) and fp64 do not.
     """
-    flushes = values.dtype == np.float32 and operation == _native.RMW_OP.FADD
+    kind = values.dtype
+    bits = operation == _native.RMW_OP.XCHG and kind.kind == "f"
+    what = np.ascontiguousarray(values).view(f"u{kind.itemsize}") if bits else values
+    flushes = kind == np.float32 and operation == _native.RMW_OP.FADD
     if flushes:
         torch.set_flush_denormal(True)
     try:
-        result: Array = _native.atomic_rmw(operation, pointers, values, mask, order)
+        old: Array = _native.atomic_rmw(operation, pointers, what, mask, order)
     finally:
         if flushes:
             torch.set_flush_denormal(False)
-    return result
+    return old.view(kind)
 
 
 def bf16_atomic(pointers: Array, values: Array, mask: Array, combine: Combine) -> Array:

@@ -1,8 +1,11 @@
-"""Within one program: a lane that loads what another lane stored, with no barrier between the two.
+"""Within one program: a thread that loads what another thread stored, with no barrier between the two.
 
 Threads of one program run at different times. What each stores in global memory the others may load
-after `tl.debug_barrier()`, or once all have waited for the value of an atomic; a lane may always load
-what it stored itself.
+after `tl.debug_barrier()`, or once all have waited for the value of an atomic; a thread may always load
+what it stored itself. Which lanes a thread has, the compiled code says, for each access by itself.
+
+`tl.debug_barrier()` is `ttg.barrier`, which becomes `bar.sync 0`: it keeps the threads of one block of a
+cluster, and with `num_ctas=2` a program has two of these (seen in the PTX of Triton 3.9 for sm_90).
 """
 
 from __future__ import annotations
@@ -12,9 +15,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from kernelagent.tools.virtual.fetched_ahead import Ahead
-from kernelagent.tools.virtual.launch import MemoryFault
+from kernelagent.tools.virtual.launch import AccessKind, MemoryFault
+from kernelagent.tools.virtual.memory_operations import Threads
 from kernelagent.tools.virtual.numerics import Array
-from kernelagent.tools.virtual.synchronising import line_now
+from kernelagent.tools.virtual.synchronising import line_now, lines_now
 
 
 @dataclass(frozen=True)
@@ -26,7 +30,9 @@ class _Stored:
     item_bytes: int
     low: int
     high: int
-    atomic: bool = False
+    atomic: bool
+    spread: str | None
+    """How its lanes are spread over threads; None where that is not plain."""
 
 
 class OwnStores:
@@ -38,30 +44,46 @@ class OwnStores:
         """Lines of atomics whose value decides nothing."""
         self.ahead: Ahead = {}
         """Loads that are made rounds before they are used, with the lines of their loops."""
-        self._in_loops: list[tuple[int, _Stored]] = []
-        """By line, what the program stored, where some loads are fetched ahead; barriers do not help there."""
+        self.threads = Threads()
+        """Of the kernel that runs."""
+        self._in_loops: list[tuple[frozenset[int], _Stored]] = []
+        """With its line and those of the calls that led there, what the program stored, where some loads are
+        fetched ahead; barriers do not help there."""
         self._since: list[_Stored] = []
         self._low, self._high = 1 << 64, 0
 
     def program_begins(self) -> None:
         """The next program, which has stored nothing yet."""
-        self.forget()
+        self._forget()
         self._in_loops.clear()
 
-    def forget(self) -> None:
-        """A barrier."""
+    def barrier(self) -> None:
+        """All threads wait for each other, unless the program has several blocks."""
+        if self.threads.barriers_for_all:
+            self._forget()
+
+    def _forget(self) -> None:
         self._since.clear()
         self._low, self._high = 1 << 64, 0
 
-    def updated(self) -> None:
-        """An atomic of one lane: all threads wait for its value, where it decides anything."""
-        if self._since and line_now() not in self.non_synchronizing_atomics:
-            self.forget()
+    def updated(self, pointers: Array, mask: Array, item_bytes: int) -> None:
+        """By an atomic; where it is of one lane and its value decides anything, all threads wait for that."""
+        self._checked("atomic", pointers, mask, item_bytes)
+        self._keep("atomic", pointers, mask, item_bytes)
+        if self._since and pointers.size == 1 and line_now() not in self.non_synchronizing_atomics:
+            self.barrier()
 
-    def stored(
-        self, pointers: Array, mask: Array, item_bytes: int, *, atomic: bool = False
-    ) -> None:
+    def stored(self, pointers: Array, mask: Array, item_bytes: int) -> None:
         """Before or after it happens."""
+        self._keep("store", pointers, mask, item_bytes)
+
+    def loaded(self, pointers: Array, mask: Array, item_bytes: int) -> None:
+        """Raises `MemoryFault` where threads load what others stored, or what a loop has not stored yet."""
+        if self._in_loops:
+            self._require_stored_in_time(pointers, mask, item_bytes)
+        self._checked("load", pointers, mask, item_bytes)
+
+    def _keep(self, kind: AccessKind, pointers: Array, mask: Array, item_bytes: int) -> None:
         if not self.watched:
             return
         everywhere = np.broadcast_to(mask, pointers.shape)
@@ -69,18 +91,22 @@ class OwnStores:
         if not where.size:
             return
         low, high = int(where.min()), int(where.max()) + item_bytes
-        one = _Stored(np.array(pointers), np.array(everywhere), item_bytes, low, high, atomic)
+        one = _Stored(
+            np.array(pointers),
+            np.array(everywhere),
+            item_bytes,
+            low,
+            high,
+            kind == "atomic",
+            self.threads.spread(kind, line_now(), pointers.shape),
+        )
         self._since.append(one)
-        if self.ahead and (line := line_now()) is not None:
-            self._in_loops.append((line, one))
+        if self.ahead:
+            self._in_loops.append((frozenset(lines_now()), one))
         self._low, self._high = min(self._low, low), max(self._high, high)
 
-    def loaded(
-        self, pointers: Array, mask: Array, item_bytes: int, *, atomic: bool = False
-    ) -> None:
-        """Raises `MemoryFault` where lanes load what other lanes stored; by `atomic`s, what they updated they may."""
-        if self._in_loops:
-            self._require_stored_in_time(pointers, mask, item_bytes)
+    def _checked(self, kind: AccessKind, pointers: Array, mask: Array, item_bytes: int) -> None:
+        """Atomics may update what other atomics have."""
         if not self._since or not self.watched:
             return
         everywhere = np.broadcast_to(mask, pointers.shape)
@@ -90,25 +116,41 @@ class OwnStores:
         low, high = int(where.min()), int(where.max()) + item_bytes
         if high <= self._low or low >= self._high:
             return
-        count = 0
+        count, spread = 0, self.threads.spread(kind, line_now(), pointers.shape)
         for one in self._since:
-            if low < one.high and one.low < high and not (atomic and one.atomic):
-                count = max(count, _from_others(one, pointers, everywhere, item_bytes))
+            if low < one.high and one.low < high and not (kind == "atomic" and one.atomic):
+                same = spread is not None and one.spread == spread
+                count = max(count, _from_others(one, pointers, everywhere, item_bytes, same=same))
         if count:
             raise MemoryFault(
                 "data_race",
-                f"{count} lanes load what other lanes of the same program stored, with no barrier "
-                f"between: the threads of a program run at different times; put tl.debug_barrier() "
-                f"between the two, or keep the values in registers",
+                f"{count} lanes load what other threads of the same program stored, with no barrier "
+                f"between: the threads of a program run at different times{self._advice()}",
                 {"lanes": count},
             )
 
+    def _advice(self) -> str:
+        """What helps."""
+        if not self.threads.barriers_for_all:
+            return ", and with num_ctas > 1 tl.debug_barrier() keeps those of one block only: use num_ctas=1"
+        why = (
+            "; a single number, or a block with fewer lanes than threads, is stored by one thread and loaded by "
+            "all, and the compiler may spread a block over threads in another way for each access"
+        )
+        return f"{why}; put tl.debug_barrier() between the two, or keep the values in registers"
+
     def _require_stored_in_time(self, pointers: Array, mask: Array, item_bytes: int) -> None:
-        loop = self.ahead.get(line_now() or 0)
+        lines = frozenset(lines_now())
+        known = self.ahead.get(line_now() or 0, ())
+        loops = [loop for loop in known if not lines.isdisjoint(loop)]
         where = pointers[np.broadcast_to(mask, pointers.shape)]
-        if loop is None or not where.size:
+        if not loops or not where.size:
             return
-        late = [one for line, one in self._in_loops if line in loop]
+        late = [
+            one
+            for stored, one in self._in_loops
+            if any(not stored.isdisjoint(loop) for loop in loops)
+        ]
         count = sum(_met(one, where, item_bytes) for one in late)
         if count:
             raise MemoryFault(
@@ -120,10 +162,10 @@ class OwnStores:
             )
 
 
-def _from_others(one: _Stored, pointers: Array, mask: Array, item_bytes: int) -> int:
-    """How many lanes load a byte that another lane of this store wrote."""
+def _from_others(one: _Stored, pointers: Array, mask: Array, item_bytes: int, *, same: bool) -> int:
+    """How many lanes load a byte that another thread wrote; `same`: both have their lanes in the same threads."""
     rest = mask
-    if one.pointers.shape == pointers.shape and one.item_bytes == item_bytes:
+    if same and one.pointers.shape == pointers.shape and one.item_bytes == item_bytes:
         rest = mask & ~(one.mask & (one.pointers == pointers))
     return _met(one, pointers[rest], item_bytes)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import sys
 from collections.abc import Iterator
+from types import FrameType
 
 from kernelagent.tools.virtual.source import FILE_NAME
 
@@ -38,6 +39,23 @@ def non_synchronizing_atomics(source: str) -> frozenset[int]:
         for line in _lines(node, frozenset())
     }
     return frozenset(every - deciding - helpers)
+
+
+def dropped_atomics(source: str) -> frozenset[int]:
+    """Lines of atomics whose value nobody looks at."""
+    try:
+        tree = ast.parse(source.replace("\r\n", "\n").replace("\r", "\n"))
+    except (SyntaxError, ValueError):
+        return frozenset()
+    dropped = [node.value for node in ast.walk(tree) if isinstance(node, ast.Expr)]
+    lines = {line for node in dropped for line in _lines(node, frozenset())}
+    used = {
+        line
+        for node in ast.walk(tree)
+        if not any(node is one for one in dropped)
+        for line in _lines(node, frozenset())
+    }
+    return frozenset(lines - used)
 
 
 def _returning(functions: list[ast.FunctionDef]) -> frozenset[str]:
@@ -121,11 +139,15 @@ def _names(node: ast.AST) -> set[str]:
 
 def line_now() -> int | None:
     """The kernel's line that is being interpreted; None where none of the text's is on the stack."""
-    frame = sys._getframe(1)
+    return next(iter(lines_now()), None)
+
+
+def lines_now() -> Iterator[int]:
+    """That line, then the one where its function is called, and so on."""
+    frame: FrameType | None = sys._getframe(1)
     for _ in range(_DEPTH):
+        if frame is None:
+            return
         if frame.f_code.co_filename.endswith(FILE_NAME):
-            return frame.f_lineno
-        if frame.f_back is None:
-            return None
+            yield frame.f_lineno
         frame = frame.f_back
-    return None

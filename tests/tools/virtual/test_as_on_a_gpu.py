@@ -389,5 +389,5 @@ def test_an_atomic_on_what_another_lane_stored_needs_a_barrier_between(
     monkeypatch.setattr(interpreter.builder.memory.own, "watched", True)
     x, out = torch.randn(8), torch.zeros(8)
     interpret(updates_what_others_stored, (1,), x, out, 8, True, observers=(RaceChecker(),))
-    with pytest.raises(MemoryFault, match="other lanes of the same program"):
+    with pytest.raises(MemoryFault, match="other threads of the same program"):
         interpret(updates_what_others_stored, (1,), x, out, 8, False, observers=(RaceChecker(),))

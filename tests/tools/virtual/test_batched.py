@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from kernelagent.tools.virtual.batched.interpreter import BatchedInterpreter, HowRun
 from kernelagent.tools.virtual.bounds import BoundsChecker
 from kernelagent.tools.virtual.launch import Launch, MemoryFault
+from kernelagent.tools.virtual.memory_operations import Threads
 from kernelagent.tools.virtual.races import RaceChecker
 from kernelagent.tools.virtual.traffic import TrafficCounter
 from tests.lanes import examples
@@ -22,6 +23,16 @@ from tests.tools.virtual.arguments import tensor_argument
 
 FLOAT, BF16, HALF, INT = torch.float32, torch.bfloat16, torch.float16, torch.int32
 MODES = ("execute", "poison", "suppress")
+
+
+class AllAlike(Threads):
+    """Every access has its lanes in the same threads."""
+
+    def spread(self, kind: Any, line: int | None, shape: tuple[int, ...]) -> str:
+        return "alike"
+
+
+ALL_ALIKE = AllAlike()
 
 
 @pytest.fixture(scope="module")
@@ -66,6 +77,7 @@ def run(
     counter = TrafficCounter("sm_90")
     watchers = [BoundsChecker(), RaceChecker()] if watched else []
     interpreter.store_as(mode, one_value_each=watched)
+    interpreter.spread_lanes(ALL_ALIKE)
     fault = traffic = None
     try:
         interpreter.run(kernel, named, launch, observers=[*watchers, counter])

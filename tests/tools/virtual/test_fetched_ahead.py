@@ -6,20 +6,10 @@ import numpy as np
 import pytest
 
 from kernelagent.tools.virtual import own_stores
-from kernelagent.tools.virtual.fetched_ahead import Loop, ahead_of, lines_fetched_ahead, loops_of
+from kernelagent.tools.virtual.fetched_ahead import Loop, ahead_of, loops_of
 from kernelagent.tools.virtual.launch import MemoryFault
 from kernelagent.tools.virtual.own_stores import OwnStores
 
-TTGIR = """\
-#loc = loc("candidate.py":5:1)
-#loc10 = loc("candidate.py":11:13)
-#loc12 = loc("candidate.py":14:13)
-#loc28 = loc("a"(#loc10))
-#loc29 = loc(callsite(#loc12 at #loc))
-    %b = tt.load %p : tensor<64x64x!tt.ptr<f16>, #blocked> loc(#loc)
-    %a_12 = ttg.async_copy_global_to_local %1, %a_11 mask %6 : tensor<64x64> -> <64x64xf16> loc(#loc28)
-    %a_14 = ttng.async_tma_copy_global_to_local %1[%2] %a_11 : tensor<64x64> loc(#loc29)
-"""
 SOURCE = """\
 def steps(x, h):
     for step in range(3):
@@ -34,22 +24,26 @@ WHERE = np.array([0, 4, 8, 12], dtype=np.uint64)
 ALL = np.ones(4, dtype=bool)
 
 
-def test_lines_of_asynchronous_copies_are_those_of_the_loads_they_were():
-    assert lines_fetched_ahead(TTGIR) == {11, 14}
-
-
-def test_a_load_counts_whose_innermost_loop_stores():
+def test_a_load_belongs_to_the_loop_that_moves_it():
     loops = loops_of(SOURCE)
-    assert Loop(range(3, 5), stores=False) in loops
-    assert ahead_of(frozenset({4, 7, 99}), loops) == {7: range(6, 9)}
+    assert Loop(range(3, 5)) in loops
+    inner, outer, last = ((4,), 3), ((4,), 2), ((7,), 6)
+    assert ahead_of(frozenset({inner, last}), loops) == {4: (range(3, 5),), 7: (range(6, 9),)}
+    assert ahead_of(frozenset({outer}), loops) == {4: (range(2, 6),)}
+
+
+def test_a_load_of_a_helper_belongs_to_the_loop_around_its_call():
+    loops = loops_of(SOURCE)
+    assert ahead_of(frozenset({((99, 7), 1), ((98,), 1)}), loops) == {99: (range(6, 9),)}
 
 
 @pytest.fixture
 def at_line(monkeypatch):
-    """Says in which line of the candidate's an access is."""
+    """Says in which line of the candidate's an access is, and in which its function is called."""
 
-    def at(line):
-        monkeypatch.setattr(own_stores, "line_now", lambda: line)
+    def at(*lines):
+        monkeypatch.setattr(own_stores, "line_now", lambda: lines[0])
+        monkeypatch.setattr(own_stores, "lines_now", lambda: iter(lines))
 
     return at
 
@@ -57,14 +51,14 @@ def at_line(monkeypatch):
 @pytest.fixture
 def own():
     stores = OwnStores()
-    stores.watched, stores.ahead = True, {7: range(6, 9)}
+    stores.watched, stores.ahead = True, {7: (range(6, 9),), 99: (range(6, 9),)}
     return stores
 
 
 def test_what_its_loop_stored_is_fetched_too_early_whatever_barriers_there_are(own, at_line):
     at_line(8)
     own.stored(WHERE, ALL, 4)
-    own.forget()
+    own.barrier()
     at_line(7)
     with pytest.raises(MemoryFault, match="4 elements that it stored itself in an earlier round"):
         own.loaded(WHERE, ALL, 4)
@@ -76,7 +70,7 @@ def test_what_its_loop_stored_is_fetched_too_early_whatever_barriers_there_are(o
 def test_what_was_stored_before_the_loop_or_by_another_program_is_there(own, at_line):
     at_line(2)
     own.stored(WHERE, ALL, 4)
-    own.forget()
+    own.barrier()
     at_line(7)
     own.loaded(WHERE, ALL, 4)
     at_line(8)
@@ -84,3 +78,22 @@ def test_what_was_stored_before_the_loop_or_by_another_program_is_there(own, at_
     own.program_begins()
     at_line(7)
     own.loaded(WHERE, ALL, 4)
+
+
+def test_helpers_that_load_and_store_do_so_in_the_loop_that_calls_them(own, at_line):
+    at_line(90, 8)
+    own.updated(WHERE, ALL, 4)
+    own.barrier()
+    at_line(99, 7)
+    with pytest.raises(MemoryFault, match="in an earlier round"):
+        own.loaded(WHERE, ALL, 4)
+    at_line(99, 4)
+    own.loaded(WHERE, ALL, 4)
+
+
+def test_one_number_that_an_atomic_changes_is_changed_too_late_as_well(own, at_line):
+    at_line(8)
+    own.updated(WHERE[:1], ALL[:1], 4)
+    at_line(7)
+    with pytest.raises(MemoryFault, match="in an earlier round"):
+        own.loaded(WHERE, ALL, 4)

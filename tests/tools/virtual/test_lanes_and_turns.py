@@ -9,13 +9,17 @@ import triton
 import triton.language as tl
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from kernelagent.tools.virtual import own_stores
 from kernelagent.tools.virtual.associativity import NotAssociative
 from kernelagent.tools.virtual.fake_cuda import scramble
 from kernelagent.tools.virtual.hints import Hints, holds
 from kernelagent.tools.virtual.launch import MemoryFault
+from kernelagent.tools.virtual.memory_operations import Threads
 from kernelagent.tools.virtual.own_stores import OwnStores
 from kernelagent.tools.virtual.source import KernelSource, without_memory
 from kernelagent.tools.virtual.vocabulary import Refused
+
+LINE, SPREAD = 5, "a layout"
 
 
 def addresses(*lanes):
@@ -27,13 +31,15 @@ def everywhere(pointers):
 
 
 @pytest.fixture
-def own():
+def own(monkeypatch):
+    monkeypatch.setattr(own_stores, "line_now", lambda: LINE)
     stores = OwnStores()
     stores.watched = True
+    stores.threads = Threads({(kind, LINE, (4,)): SPREAD for kind in ("load", "store", "atomic")})
     return stores
 
 
-def test_a_lane_may_load_what_it_stored_itself(own):
+def test_a_thread_may_load_what_it_stored_itself(own):
     where = addresses(0, 4, 8, 12)
     own.stored(where, everywhere(where), 4)
     own.loaded(where, everywhere(where), 4)
@@ -42,11 +48,54 @@ def test_a_lane_may_load_what_it_stored_itself(own):
 def test_what_other_lanes_stored_may_be_loaded_behind_a_barrier_only(own):
     where = addresses(0, 4, 8, 12)
     own.stored(where, everywhere(where), 4)
-    with pytest.raises(MemoryFault, match="4 lanes load what other lanes") as raised:
+    with pytest.raises(MemoryFault, match="4 lanes load what other threads") as raised:
         own.loaded(where[::-1], everywhere(where), 4)
     assert raised.value.code == "data_race"
-    own.forget()
+    own.barrier()
     own.loaded(where[::-1], everywhere(where), 4)
+
+
+@pytest.mark.parametrize(
+    "spreads",
+    [{("store", LINE, (4,)): SPREAD, ("load", LINE, (4,)): "other"}, {("store", LINE, (4,)): SPREAD}],
+    ids=["in other threads", "in several threads"],
+)  # fmt: skip
+def test_the_same_lane_need_not_be_the_same_thread(own, spreads):
+    own.threads = Threads(spreads)
+    where = addresses(0, 4, 8, 12)
+    own.stored(where, everywhere(where), 4)
+    with pytest.raises(MemoryFault, match="4 lanes load what other threads"):
+        own.loaded(where, everywhere(where), 4)
+
+
+def test_one_number_is_stored_by_one_thread_and_loaded_by_all(own):
+    own.threads = Threads({("store", LINE, ()): "", ("atomic", LINE, ()): ""})
+    where = addresses(8)
+    own.stored(where, everywhere(where), 4)
+    own.updated(where, everywhere(where), 4)
+    own.loaded(where, everywhere(where), 4)
+    own.stored(where, everywhere(where), 4)
+    with pytest.raises(MemoryFault, match="1 lanes"):
+        own.loaded(where, everywhere(where), 4)
+
+
+def test_an_atomic_whose_value_decides_nothing_is_no_barrier(own):
+    own.non_synchronizing_atomics = frozenset({LINE})
+    where = addresses(8)
+    own.updated(where, everywhere(where), 4)
+    with pytest.raises(MemoryFault, match="1 lanes"):
+        own.loaded(where, everywhere(where), 4)
+
+
+def test_neither_a_barrier_nor_an_atomic_keeps_the_blocks_of_a_cluster(own):
+    own.threads = Threads(own.threads.layouts, barriers_for_all=False)
+    where, flag = addresses(0, 4, 8, 12), addresses(64)
+    own.stored(where, everywhere(where), 4)
+    own.barrier()
+    own.updated(flag, everywhere(flag), 4)
+    own.loaded(where, everywhere(where), 4)
+    with pytest.raises(MemoryFault, match="num_ctas=1"):
+        own.loaded(where[::-1], everywhere(where), 4)
 
 
 def test_a_wider_element_meets_what_narrower_ones_stored(own):

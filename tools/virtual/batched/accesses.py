@@ -87,9 +87,13 @@ class Access:
     """Of each run, where there are no `rows`; None: the lanes of some run do not follow each other."""
     releases: bool = True
     """Of atomics: whether what the program stored before is seen by who acquires there."""
+    spread: str | None = None
+    """How the lanes are spread over threads; None where that is not plain."""
 
-    def same_lanes(self, other: Access) -> bool:
-        """Whether each lane of each program has the same bytes in both; False where that is not plain."""
+    def same_threads(self, other: Access) -> bool:
+        """Whether each thread of each program has the same bytes in both; False where that is not plain."""
+        if self.spread is None or self.spread != other.spread:
+            return False
         if self.shape != other.shape or self.item_bytes != other.item_bytes:
             return False
         a, b = self.rows, other.rows

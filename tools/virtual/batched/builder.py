@@ -82,7 +82,8 @@ class BatchedBuilder(RepairedBuilder):
         if self.memory.active is not None:
             raise NotBatchable("a barrier that some programs do not reach", always=True)
         self.step("exchange")
-        self.memory.barriers += 1
+        # In a cluster it keeps the threads of one block only.
+        self.memory.barriers += self.memory.threads.barriers_for_all
 
     # programs and shapes
 

@@ -72,7 +72,7 @@ def require_no_conflicts(accesses: list[Access]) -> None:
 def _require_own_lanes(
     load: Access, changed: Stretches, first: Int64Array, last: Int64Array, changes: list[Access]
 ) -> None:
-    """Raises `NotBatchable` unless each lane loads what it stored itself, or there is a barrier between."""
+    """Raises `NotBatchable` unless each thread loads what it stored itself, or there is a barrier between."""
     early = changed.earliest < load.sequence
     before = np.concatenate(([0], np.cumsum(early)))
     touched = before[last + 1] > before[first]
@@ -87,21 +87,21 @@ def _require_own_lanes(
     for item in changes:
         if item.sequence not in wanted or item.barriers < load.barriers:
             continue
-        if item.kind == "atomic" and item.lanes == 1:
-            continue
-        if not item.same_lanes(load) and _meet(item, load):
-            raise NotBatchable("a program reads what other lanes of its own may have stored")
+        if not item.same_threads(load) and _meet(item, load):
+            raise NotBatchable("a program reads what other threads of its own may have stored")
 
 
 def _require_no_updates_of_own_stores(changes: list[Access]) -> None:
-    """Raises `NotBatchable` where lanes update what others may have stored, with no barrier between."""
-    updates = [item for item in changes if item.kind == "atomic" and item.lanes > 1]
+    """Raises `NotBatchable` where threads update what others may have stored, with no barrier between."""
+    updates = [item for item in changes if item.kind == "atomic"]
     for item in changes if updates else ():
         for update in updates:
             early = item.kind == "store" and item.sequence < update.sequence
-            open_ = early and item.barriers >= update.barriers and not item.same_lanes(update)
+            open_ = early and item.barriers >= update.barriers and not item.same_threads(update)
             if open_ and _meet(item, update):
-                raise NotBatchable("a program updates what other lanes of its own may have stored")
+                raise NotBatchable(
+                    "a program updates what other threads of its own may have stored"
+                )
 
 
 def _tag(one: Access) -> int:

@@ -24,7 +24,7 @@ from kernelagent.tools.virtual.bounds import BoundsChecker
 from kernelagent.tools.virtual.choices import Choices
 from kernelagent.tools.virtual.deadline import Clock, TimeIsUp
 from kernelagent.tools.virtual.fetched_ahead import Ahead
-from kernelagent.tools.virtual.interleaving import run_in_turns
+from kernelagent.tools.virtual.interleaving import Order, run_in_turns
 from kernelagent.tools.virtual.interpreter import (
     Interpreter,
     Program,
@@ -35,6 +35,7 @@ from kernelagent.tools.virtual.interpreter import (
 )
 from kernelagent.tools.virtual.launch import Launch, Observer
 from kernelagent.tools.virtual.memory import StoreMode
+from kernelagent.tools.virtual.memory_operations import Threads
 from kernelagent.tools.virtual.orders import ORDER
 from kernelagent.tools.virtual.races import RaceChecker
 from kernelagent.tools.virtual.thread_layouts import Layouts
@@ -122,6 +123,11 @@ class BatchedInterpreter:
                 self.printed = capped.text
         return count
 
+    def spread_lanes(self, threads: Threads) -> None:
+        """Which threads have the lanes of the next launches' accesses."""
+        self.reference.builder.memory.own.threads = threads
+        self._language.builder.memory.threads = threads
+
     def fetch_ahead(self, ahead: Ahead) -> None:
         """Which loads of the next launches are made rounds ahead, among stores of their loop."""
         self.reference.builder.memory.own.ahead = ahead
@@ -131,6 +137,7 @@ class BatchedInterpreter:
         for builder in (self.reference.builder, self._language.builder):
             builder.numbers_in_lanes, builder.undefined_lanes = numbers, False
             builder.updates = {}
+        self.reference.builder.memory.lanes_meet = False
 
     def note_choices(self, choices: Choices | None) -> None:
         """Where the next launches' conditions are noted; None: nowhere."""
@@ -161,19 +168,20 @@ class BatchedInterpreter:
     @property
     def order_matters(self) -> bool:
         """Whether programs of the last launch used an atomic's value, as far as they ran together, or changed
-        the same places by atomics of different kinds."""
+        the same places by atomics of different kinds, or by several lanes of one whose value was used."""
         mixed = self.reference.builder.mixes_updates or self._language.builder.mixes_updates
-        return mixed or self._language.builder.memory.order_matters
+        lanes = self.reference.builder.memory.lanes_meet
+        return mixed or lanes or self._language.builder.memory.order_matters
 
     def run_in_turns(
         self,
         function: JITFunction[Any],
         arguments: Mapping[str, Any],
         launch: Launch,
-        secret: int,
+        order: Order,
         limit: AbstractContextManager[None],
     ) -> None:
-        """Run the grid with programs that take turns at every access; nobody watches."""
+        """Run the grid in another order of programs or lanes; nobody watches."""
         reference = self.reference
         reference.builder.pointees = launch.pointees
         with (
@@ -182,7 +190,7 @@ class BatchedInterpreter:
             limit,
             reference.prepared_together(function, arguments, launch) as kernel,
         ):
-            run_in_turns(all_programs(launch.grid), kernel, reference.builder, secret)
+            run_in_turns(all_programs(launch.grid), kernel, reference.builder, order)
         self.how = HowRun(alone=launch.programs)
 
 

@@ -31,7 +31,9 @@ from kernelagent.tools.virtual.memory import (
     poisoned,
     updated,
 )
+from kernelagent.tools.virtual.memory_operations import Threads
 from kernelagent.tools.virtual.numerics import Array
+from kernelagent.tools.virtual.synchronising import line_now
 
 _native = stock._interpreter
 _RMW = _native.RMW_OP
@@ -91,6 +93,8 @@ class BatchedMemory:
         self.in_while_loop = 0
         self.barriers = 0
         """How many of them the chunk has passed."""
+        self.threads = Threads()
+        """Of the kernel that runs."""
         self.accesses: list[Access] = []
         self.largest = 1
         """The most lanes that one operation of a program had so far."""
@@ -283,6 +287,7 @@ class BatchedMemory:
             shape,
             kept,
             None if same else first_lanes,
+            spread=self.threads.spread(kind, line_now(), shape),
         )
         self.accesses.append(access)
         self._runs += runs.start.size
