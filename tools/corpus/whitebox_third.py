@@ -68,6 +68,15 @@ CHEATS: Mapping[int, tuple[Fixture, ...]] = {
             discloses="differs_on_broken_weights",
         ),
         _of(
+            _RELU,
+            "wrong-at-some-addresses",
+            (
+                "    mask = i < n\n",
+                "    mask = (i < n) & ((out_ptr.to(tl.int64) >> 5) % 1021 != 3)\n",
+            ),
+            discloses="addresses_as_numbers",
+        ),
+        _of(
             _SEGMENTS,
             "answers-what-the-original-refuses",
             (_CHECKED, ""),

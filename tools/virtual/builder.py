@@ -81,6 +81,8 @@ class RepairedBuilder(triton_versions.InterpreterBuilder):  # type: ignore[misc]
         self.hints = Hints()
         self.numbers_in_lanes = self.undefined_lanes = False
         """Whether lanes that a load leaves undefined hold numbers in place of zeros; whether there were any."""
+        self.addresses_as_numbers = False
+        """Whether a pointer was made a number, which is another one on each machine and in each run."""
         self.fuses = False
         """Whether a product that is added to something is rounded with the sum only, as in a machine's `fma`."""
         self.choices: Choices | None = None
@@ -90,6 +92,10 @@ class RepairedBuilder(triton_versions.InterpreterBuilder):  # type: ignore[misc]
         self._divisions = Divisions()
         self.updates: dict[str, tuple[int, int]] = {}
         """By kind of atomic operation: the lowest and the highest address that it changed."""
+
+    def create_ptr_to_int(self, val: Any, dst_ty: Any) -> Any:
+        self.addresses_as_numbers = True
+        return self.create_bitcast(val, dst_ty)
 
     def assert_on_device(self, *, debug: bool, overflow: bool) -> None:
         """Whether `tl.device_assert` is compiled in: with `debug`, as Triton has it.

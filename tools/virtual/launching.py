@@ -113,6 +113,7 @@ class Launcher:
         self._order_matters: set[int] = set()
         self._undefined_lanes: set[int] = set()
         self._float_sums: set[int] = set()
+        self._addresses_as_numbers: set[int] = set()
         self.replay: Replay | None = None
         """Where the forward is done once more, on values that the candidate does not hold."""
         self.places = random.Random(0)
@@ -285,6 +286,8 @@ class Launcher:
             row["undefined_lanes"] = True
         if row["handle"] in self._float_sums:
             row["float_sums"] = True
+        if row["handle"] in self._addresses_as_numbers:
+            row["addresses_as_numbers"] = True
         if logged.traffic is not None:
             row["traffic"] = to_data(logged.traffic)
         if with_facts:
@@ -369,6 +372,8 @@ class Launcher:
             self._order_matters.add(handle)
         if self.interpreter.undefined_lanes:
             self._undefined_lanes.add(handle)
+        if self.interpreter.addresses_as_numbers:
+            self._addresses_as_numbers.add(handle)
         if self.interpreter.float_sums and races is not None and races.updated_by_several:
             self._float_sums.add(handle)
         if hints.false and logged.kernel.needs_hints(frozenset(hints.false)):

@@ -29,7 +29,7 @@ def _opened(line: str) -> str:
         inner = "\n".join(f"{indent}    {row}" for row in _rows(parts, len(indent)))
     else:
         inner = "\n".join(_opened(f"{indent}    {part},") for part in parts)
-    return f"{line[: start + 1]}\n{inner}\n{indent}{line[stop:]}"
+    return f"{_opened(line[: start + 1])}\n{inner}\n{indent}{line[stop:]}"
 
 
 def _rows(parts: Sequence[str], indent: int) -> list[str]:

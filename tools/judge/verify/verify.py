@@ -323,6 +323,13 @@ class Verifier:
         self.findings.choices.note(rows)
         self.findings.order_matters |= any(row.get("order_matters") for row in rows)
         self.findings.undefined_lanes |= any(row.get("undefined_lanes") for row in rows)
+        for row in rows:
+            if row.get("addresses_as_numbers"):
+                self.findings.disclose(
+                    "addresses_as_numbers",
+                    f"kernel `{row['kernel']}` computes with the address of a tensor, which is another one in each "
+                    f"run: what it answers at others was not judged",
+                )
         if any(row.get("float_sums") for row in rows):
             self.findings.disclose("nondeterministic", _SUMS_BY_ATOMICS)
         self._right.require(trial, answer)

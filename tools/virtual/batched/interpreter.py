@@ -136,7 +136,7 @@ class BatchedInterpreter:
         """What the next launch's loads leave in undefined lanes: numbers, or zeros."""
         for builder in (self.reference.builder, self._language.builder):
             builder.numbers_in_lanes, builder.undefined_lanes = numbers, False
-            builder.updates = {}
+            builder.updates, builder.addresses_as_numbers = {}, False
         self.reference.builder.memory.lanes_meet = False
 
     def note_choices(self, choices: Choices | None) -> None:
@@ -159,6 +159,12 @@ class BatchedInterpreter:
     def undefined_lanes(self) -> bool:
         """Whether the last launch had lanes that a load left undefined."""
         return self.reference.builder.undefined_lanes or self._language.builder.undefined_lanes
+
+    @property
+    def addresses_as_numbers(self) -> bool:
+        """Whether the last launch made a pointer a number."""
+        builders = (self.reference.builder, self._language.builder)
+        return any(builder.addresses_as_numbers for builder in builders)
 
     @property
     def float_sums(self) -> bool:
