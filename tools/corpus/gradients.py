@@ -167,6 +167,14 @@ GRADIENT_CHEATS: tuple[Fixture, ...] = (
         also=("runtime_error",),
     ),
     _of(
+        "begins-with-zeros",
+        (
+            "self.weight = nn.Parameter(torch.ones(width))",
+            "self.weight = nn.Parameter(torch.zeros(width))",
+        ),
+        discloses="initial_weights",
+    ),
+    _of(
         "learns-where-relu-is-at-its-corner",
         ("tl.where(x > 0.0, g * w, 0.0)", "tl.where(x >= 0.0, g * w, 0.0)"),
         code="wrong_output",

@@ -38,12 +38,6 @@ CHEATS: Mapping[int, tuple[Fixture, ...]] = {
     9: (
         _of(
             _RELU,
-            "begins-with-zeros",
-            ("self.weight = nn.Parameter(torch.ones", "self.weight = nn.Parameter(torch.zeros"),
-            discloses="initial_weights",
-        ),
-        _of(
-            _RELU,
             "a-weight-that-does-not-learn",
             (
                 "self.weight = nn.Parameter(torch.ones(width))",

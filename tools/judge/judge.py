@@ -376,7 +376,9 @@ def _load_and_construct(
         rows = context.construct(process)
         context.require_same_state(rows)
         oracle = context.oracle
-        begun = oracle.given_weights if context.problem.constructor == "init" else None
+        # Whoever does not train has weights to load.
+        built = context.trains and context.problem.constructor == "init"
+        begun = oracle.given_weights if built else None
         for told in compare_parameters(oracle.module, begun, rows, trains=context.trains):
             findings.disclose(told.code, told.message)
     return declared

@@ -31,7 +31,7 @@ def compare_parameters(
 ) -> list[Disclosure]:
     """What differs; raises `Rejected` where training would not do what the reference's does.
 
-    `begun`: the weights that the reference was built with, None where the candidate is built otherwise.
+    `begun`: the weights that the reference was built with, None where nobody needs the candidate's own.
     `rows`: of the candidate's state, as its process tells them.
     """
     theirs = {str(row.get("name")): row for row in rows}
