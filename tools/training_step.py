@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten
@@ -54,6 +54,8 @@ class TrainingStep:
     """Another call between the forward and its backward: what is kept for it must not be lost."""
     flips: bool = False
     """The flag is the other one in the backward, as after a `model.eval()` in between."""
+    changes: Literal["inputs", "parameters", None] = None
+    """What the program writes to between the forward and its backward."""
 
     def as_value(self) -> dict[str, Any]:
         """The step as a nest that crosses to another process."""
@@ -67,6 +69,7 @@ class TrainingStep:
             "watched": self.watched,
             "beside": self.beside,
             "flips": self.flips,
+            "changes": self.changes,
         }
 
     @classmethod
@@ -177,6 +180,7 @@ def _with_gradients(
         module(*others, **named)
     if step.flips and isinstance(module, torch.nn.Module):
         module.train(not step.training)
+    _change(step, arguments, parameters)
     result = tree_leaves(output)
     if watch is not None:
         watch.see_contexts(output)
@@ -186,6 +190,21 @@ def _with_gradients(
     gradients = _backwards(outputs, rows, parameters | asked, watch)
     plain = tree_map(lambda v: v.detach() if isinstance(v, torch.Tensor) else v, output)
     return _answer(plain, reported, gradients, watch or _Watch())
+
+
+def _change(step: TrainingStep, arguments: Arguments, parameters: Leaves) -> None:
+    """Write to what the forward was given, as an optimizer's step or an operation in place does."""
+    if step.changes is None:
+        return
+    given = (
+        tree_leaves(arguments)
+        if step.changes == "inputs"
+        else tree_leaves(list(parameters.values()))
+    )
+    with torch.no_grad():
+        for tensor in given:
+            if isinstance(tensor, torch.Tensor) and tensor.is_floating_point():
+                tensor.mul_(2)
 
 
 def _answer(output: Any, reported: list[bool], gradients: Any, watch: _Watch) -> dict[str, Any]:

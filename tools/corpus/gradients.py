@@ -167,6 +167,11 @@ GRADIENT_CHEATS: tuple[Fixture, ...] = (
         also=("runtime_error",),
     ),
     _of(
+        "saves-what-nobody-sees-change",
+        ("ctx.save_for_backward(x, weight)", "ctx.save_for_backward(x.data, weight.data)"),
+        discloses="changes_not_noticed",
+    ),
+    _of(
         "begins-with-zeros",
         (
             "self.weight = nn.Parameter(torch.ones(width))",

@@ -6,17 +6,27 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 
 Function = Callable[..., torch.Tensor]
 
 
 def _cbrt(x: torch.Tensor) -> torch.Tensor:
-    return torch.sign(x) * x.abs() ** (1 / 3)
+    return torch.from_numpy(np.cbrt(x.double().numpy())).to(x.dtype)
 
 
 def _round_away(x: torch.Tensor) -> torch.Tensor:
-    return torch.sign(x) * torch.floor(x.abs() + 0.5)
+    """Halves away from zero; what is no half keeps its side, also beside one half and beyond 2^23."""
+    whole = torch.trunc(x)
+    return torch.where((x - whole).abs() >= 0.5, whole + torch.sign(x), whole)
+
+
+def _logb(x: torch.Tensor) -> torch.Tensor:
+    """The exponent, as a float; a rounded logarithm is one too large just below a power of two."""
+    _, exponent = torch.frexp(x)
+    found = torch.where(x.isfinite(), (exponent - 1).to(x.dtype), x.abs())
+    return torch.where(x == 0, -torch.inf, found)
 
 
 # The approximations of the special function unit (CUDA C++ Programming Guide, "Intrinsic Functions"): each
@@ -115,7 +125,7 @@ _BY_NAME: dict[str, Function] = {
     "fsqrt_rn": torch.sqrt,
     "saturate": lambda x: torch.where(x.isnan(), 0.0, x.clamp(0, 1)),
     "round": _round_away,
-    "logb": lambda x: torch.floor(torch.log2(x.abs())),
+    "logb": _logb,
     "j0": torch.special.bessel_j0,
     "j1": torch.special.bessel_j1,
     "cyl_bessel_i0": torch.special.i0,

@@ -70,11 +70,16 @@ def ask(
     return Asked() if reason is None else Asked(reason.code, reason.message[:300])
 
 
-def answers(context: JudgeContext, process: CandidateProcess, arguments: Arguments) -> bool:
-    """Whether the candidate answers at all."""
+def answers(
+    context: JudgeContext,
+    process: CandidateProcess,
+    arguments: Arguments,
+    step: TrainingStep | None = None,
+) -> bool:
+    """Whether the candidate answers at all; `step`: the call is a training step."""
     process.use_weights(context.oracle.given_weights)
     try:
-        process.call(arguments)
+        process.call(arguments, step=step)
         rows = process.take_launches() if context.device.kind == "virtual" else []
     except Rejected as refused:
         if refused.reason.code not in _TOLD:

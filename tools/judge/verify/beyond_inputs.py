@@ -8,7 +8,7 @@ from __future__ import annotations
 import traceback
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
@@ -44,6 +44,7 @@ class BeyondInputs:
         self._broken_weights(source)
         if self.context.trains:
             self._overflowing_upstream(source)
+            self._changed_before_the_backward(source)
 
     def _refused(self, source: InputSource) -> None:
         """Inputs for which a `raise` or `assert` of the module's own ends the call."""
@@ -121,6 +122,25 @@ class BeyondInputs:
                     f"where an upstream gradient holds {EXTREMES[kind]}, as with a scaled loss, its gradients are "
                     f"others than your module's: {asked.wrong}",
                 )
+
+    def _changed_before_the_backward(self, source: InputSource) -> None:
+        """What a backward needs and was written to in between: torch raises an error, which a copy hides."""
+        oracle = self.context.oracle
+        kinds: tuple[Literal["inputs", "parameters"], ...] = ("inputs", "parameters")
+        for changed in kinds:
+            arguments = draw(source, constant=self.context.problem.constant_inputs)
+            oracle.use_weights(oracle.given_weights)
+            step = replace(single_step(oracle, arguments, self.generator), changes=changed)
+            try:
+                oracle.asking(step).eager(arguments)
+            except ProblemError:
+                if answers(self.context, self.process, arguments, step):
+                    self.findings.disclose(
+                        "changes_not_noticed",
+                        f"where {changed} are written to between the forward and its backward, your module's backward "
+                        f"raises an error; this one goes on: keep what it needs by `ctx.save_for_backward`, not its `.data`",
+                    )
+                    return
 
     def _with_one(self, gradient: torch.Tensor, value: float) -> torch.Tensor:
         changed = gradient.detach().clone(memory_format=torch.contiguous_format)
