@@ -26,8 +26,8 @@ from kernelagent.tools.judge.verify.findings import Findings
 
 _LIKELY_REFUSED = ("times30", "mean100", "spikes", "edges")
 _BROKEN: Mapping[Extreme, float] = {"nan": float("nan"), "infinity": float("inf")}
-_MOST_WEIGHTS = 4
-"""So many parameters are broken, each in a call of its own."""
+_MOST_WEIGHTS = 3
+"""So many parameters are broken, each in a call of its own: a judging draws others than the one before."""
 
 
 @dataclass(frozen=True)
@@ -80,25 +80,25 @@ class BeyondInputs:
             if parameter.is_floating_point() and parameter.numel() and name in given
         ]
         order = torch.randperm(len(names), generator=self.generator)[:_MOST_WEIGHTS].tolist()
-        for name in (names[at] for at in order):
-            for kind, value in _BROKEN.items():
-                broken = given[name].clone()
-                place = int(torch.randint(broken.numel(), (), generator=self.generator))
-                broken.view(-1)[place] = value if broken.element_size() > 1 else float("nan")
-                asked = ask(
-                    self.context,
-                    self.process,
-                    source,
-                    draw(source, constant=self.context.problem.constant_inputs),
-                    f"{kind} in a weight",
-                    weights={**given, name: broken},
+        for number, name in enumerate(names[at] for at in order):
+            kind: Extreme = "infinity" if number == 1 and given[name].element_size() > 1 else "nan"
+            broken = given[name].clone(memory_format=torch.contiguous_format)
+            place = int(torch.randint(broken.numel(), (), generator=self.generator))
+            broken.view(-1)[place] = _BROKEN[kind]
+            asked = ask(
+                self.context,
+                self.process,
+                source,
+                draw(source, constant=self.context.problem.constant_inputs),
+                f"{kind} in a weight",
+                weights={**given, name: broken},
+            )
+            if asked is not None and asked.wrong is not None:
+                self.findings.disclose(
+                    "differs_on_broken_weights",
+                    f"where {name} holds {EXTREMES[kind]} it answers otherwise than your module: {asked.wrong}",
                 )
-                if asked is not None and asked.wrong is not None:
-                    self.findings.disclose(
-                        "differs_on_broken_weights",
-                        f"where {name} holds {EXTREMES[kind]} it answers otherwise than your module: {asked.wrong}",
-                    )
-                    return
+                return
 
     def _overflowing_upstream(self, source: InputSource) -> None:
         """As a loss that is scaled sends one: who scales it looks for the infinities in the gradients."""
