@@ -11,7 +11,7 @@ import gc
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +26,14 @@ from kernelagent.tools.candidate_runner.candidate import (
 )
 from kernelagent.tools.candidate_runner.flags import Flags
 from kernelagent.tools.candidate_runner.forbidding import Forbidding
+from kernelagent.tools.candidate_runner.held_calls import (
+    Held,
+    can_take,
+    gaps_kept,
+    same,
+    tensors_in,
+    versions_of,
+)
 from kernelagent.tools.candidate_runner.host_reads import HostReads
 from kernelagent.tools.candidate_runner.host_time import HostTime
 from kernelagent.tools.candidate_runner.host_work import HostWork
@@ -62,26 +70,6 @@ _ALLOCATED_PER_INPUT = 4
 """What a call allocates, at a guess: this many times the bytes of its inputs."""
 _HELD_BYTES = 256 << 20
 """Calls stay alive up to this size, and always the last two, so that a reused buffer shows."""
-
-
-@dataclass(frozen=True)
-class _Held:
-    """What a call was given and what it returned, alive until later calls have run."""
-
-    output: Any
-    arguments: Any
-    pristine: Any
-    mutated: bool
-    """The call itself changed its arguments, and the judge has been told."""
-
-    @property
-    def bytes(self) -> int:
-        parts = (self.output, self.arguments, self.pristine)
-        return sum(t.numel() * t.element_size() for t in _tensors(parts))
-
-    @property
-    def inputs_kept(self) -> bool:
-        return self.mutated or _same(self.pristine, self.arguments)
 
 
 def serve(settings: dict[str, Any], fds: list[int]) -> None:
@@ -171,7 +159,7 @@ class Runner:
         self._candidate: LoadedCandidate | None = None
         self._construction: Frame | None = None
         self._another: LoadedCandidate | None = None
-        self._held: dict[int, _Held] = {}
+        self._held: dict[int, Held] = {}
         self._repeated: Repeated | None = None
         self._keeps_random_state = False
         with scope():
@@ -211,7 +199,7 @@ class Runner:
     def _overwrite_unwritten(self, doing: str, given: Any) -> None:
         if self._unwritten is None or given is None:
             return
-        size = _ALLOCATED_PER_INPUT * sum(t.numel() * t.element_size() for t in _tensors(given))
+        size = _ALLOCATED_PER_INPUT * sum(t.numel() * t.element_size() for t in tensors_in(given))
         try:
             self._unwritten.overwrite(noise=is_noise(self._calls), expected_bytes=size)
         except RuntimeError as error:
@@ -302,18 +290,18 @@ class Runner:
             tuning = self._take_configuration(int(frame.header["configuration"]))
         if frame.header["in_place"]:
             args, kwargs = self._in_the_same_memory((args, kwargs))
-        versions = _versions((args, kwargs))
+        versions = versions_of((args, kwargs))
         whole = partial(self._forward, (args, kwargs), step, asked, allowed, keeps, work)
         with settings_of(asked), self._memory_of(asked), tuning as tuned:
             output, not_copied = in_its_thread(asked, whole)
         self._calls += 1
-        changed = not _same(pristine, (args, kwargs))
-        self._held[frame.header["call"]] = _Held(output, (args, kwargs), pristine, changed)
+        changed = not same(pristine, (args, kwargs))
+        self._held[frame.header["call"]] = Held(output, (args, kwargs), pristine, changed)
         while len(self._held) > 2 and sum(h.bytes for h in self._held.values()) > _HELD_BYTES:
             del self._held[next(iter(self._held))]
         header, payload = self._sent("output", (output, (args, kwargs) if changed else None))
-        header["written_meanwhile"] = not changed and versions != _versions((args, kwargs))
-        header["gaps_written"] = not (changed or _gaps_kept(pristine, (args, kwargs)))
+        header["written_meanwhile"] = not changed and versions != versions_of((args, kwargs))
+        header["gaps_written"] = not (changed or gaps_kept(pristine, (args, kwargs)))
         if step is None:
             header["sharing"] = to_data(sharing_of(output, (args, kwargs)))
             header["form"] = to_data(form_of(output))
@@ -331,7 +319,7 @@ class Runner:
         if work is not None:
             header["host_work"] = [work.lines, work.calls, work.elsewhere_s]
         if self._device == "cuda":
-            header["devices"] = [tensor.device.type for tensor in _tensors(output)]
+            header["devices"] = [tensor.device.type for tensor in tensors_in(output)]
             header["launches"], header["others"] = self._launches.take()
         return header, payload
 
@@ -381,7 +369,7 @@ class Runner:
         # On `cuda` free memory is found as it was where it is not overwritten.
         given = None if asked.memory == "found" else arguments
         turn = self._candidates_turn("the forward", keeps_random_state=keeps, given=given)
-        flags = Flags.of(loaded.instance, _tensors(arguments))
+        flags = Flags.of(loaded.instance, tensors_in(arguments))
         with turn, allowed:
             module = loaded.instance
             if step is None:
@@ -427,9 +415,9 @@ class Runner:
         if not self._held:
             return fresh
         number, held = list(self._held.items())[-1]
-        if not held.inputs_kept or not _can_take(held, fresh):
+        if not held.inputs_kept or not can_take(held, fresh):
             return fresh
-        for old, new in zip(_tensors(held.arguments), _tensors(fresh), strict=True):
+        for old, new in zip(tensors_in(held.arguments), tensors_in(fresh), strict=True):
             # Through `.data`, so that the tensor's version counter does not reveal the write.
             old.data.copy_(new)
         self._held[number] = replace(held, arguments=(), pristine=())
@@ -442,10 +430,10 @@ class Runner:
         (args, kwargs), _ = self._opened(frame)
         mirroring = Mirroring(self._remote)
         keeps = self._keeps_random_state
-        mirroring.begin(_tensors((args, kwargs)))
+        mirroring.begin(tensors_in((args, kwargs)))
         with self._candidates_turn("the forward", keeps_random_state=keeps), mirroring:
             output = self._loaded().forward(args, kwargs)
-        mirroring.end(_tensors(output))
+        mirroring.end(tensors_in(output))
         return self._sent("output", (output, None))
 
     def held(self, frame: Frame) -> tuple[dict[str, Any], Any]:
@@ -460,8 +448,8 @@ class Runner:
     def forget(self, _: Frame) -> tuple[dict[str, Any], Any]:
         """Free all calls but the last, as a user's program does: what waits for that happens now."""
         numbers = list(self._held)[:-1]
-        outputs = [Watched(_tensors(self._held[number].output)) for number in numbers]
-        inputs = [Watched(_tensors(self._held[number].arguments)) for number in numbers]
+        outputs = [Watched(tensors_in(self._held[number].output)) for number in numbers]
+        inputs = [Watched(tensors_in(self._held[number].arguments)) for number in numbers]
         with self._candidates_turn("freeing earlier results"):
             for number in numbers:
                 del self._held[number]
@@ -606,78 +594,3 @@ REQUESTS: dict[str, Callable[[Runner, Frame], tuple[dict[str, Any], Any]]] = {
 
 def _step_of(value: Any) -> TrainingStep | None:
     return None if value is None else TrainingStep.from_value(value)
-
-
-def _can_take(held: _Held, fresh: Any) -> bool:
-    olds, news = list(_tensors(held.arguments)), list(_tensors(fresh))
-    places = [old.untyped_storage().data_ptr() for old in olds]
-    outputs = {output.untyped_storage().data_ptr() for output in _tensors(held.output)}
-    return (
-        len(set(places)) == len(places)
-        and outputs.isdisjoint(places)
-        and [_form(old) for old in olds] == [_form(new) for new in news]
-        and not any(0 in old.stride() for old in olds)
-    )
-
-
-def _form(tensor: torch.Tensor) -> tuple[Any, ...]:
-    place = tensor.storage_offset(), tensor.untyped_storage().nbytes()
-    return tensor.dtype, tensor.shape, tensor.stride(), *place
-
-
-def _same(before: Any, after: Any) -> bool:
-    """Whether nothing was written, added, removed, exchanged or put in another order."""
-    if type(before) is not type(after):
-        return False
-    if isinstance(before, torch.Tensor):
-        return _bits(before, after)
-    if isinstance(before, dict):
-        return [*before] == [*after] and all(_same(before[key], after[key]) for key in before)
-    if isinstance(before, list | tuple):
-        return len(before) == len(after) and all(map(_same, before, after))
-    return bool(before == after or (before != before and after != after))
-
-
-def _versions(arguments: Any) -> list[int]:
-    """How often torch has written to each tensor of them."""
-    return [0 if t.is_inference() else t._version for t in _tensors(arguments)]
-
-
-def _gaps_kept(before: Any, after: Any) -> bool:
-    """Whether nothing was written between the elements of tensors whose elements are the same.
-
-    What was put into the memory of an earlier call's arguments may lie in other memory than `before`.
-    """
-    return all(
-        torch.equal(_whole(left), _whole(right))
-        for left, right in zip(_tensors(before), _tensors(after), strict=True)
-        if right.untyped_storage().nbytes() > right.numel() * right.element_size()
-        and _place(left) == _place(right)
-    )
-
-
-def _place(tensor: torch.Tensor) -> tuple[int, int]:
-    return int(tensor.storage_offset()), int(tensor.untyped_storage().nbytes())
-
-
-def _whole(tensor: torch.Tensor) -> torch.Tensor:
-    storage = tensor.untyped_storage()
-    return torch.empty(0, dtype=torch.uint8, device=tensor.device).set_(storage)
-
-
-def _tensors(value: Any) -> Iterator[torch.Tensor]:
-    if isinstance(value, torch.Tensor):
-        yield value
-    elif isinstance(value, dict):
-        for item in value.values():
-            yield from _tensors(item)
-    elif isinstance(value, list | tuple):
-        for item in value:
-            yield from _tensors(item)
-
-
-def _bits(left: torch.Tensor, right: torch.Tensor) -> bool:
-    if left.shape != right.shape or left.dtype != right.dtype:
-        return False
-    flat_left, flat_right = (t.contiguous().reshape(-1).view(torch.uint8) for t in (left, right))
-    return bool(torch.equal(flat_left, flat_right))

@@ -1,0 +1,104 @@
+"""A call that is held: what it was given and returned, and what has become of that since."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+
+@dataclass(frozen=True)
+class Held:
+    """What a call was given and what it returned, alive until later calls have run."""
+
+    output: Any
+    arguments: Any
+    pristine: Any
+    mutated: bool
+    """The call itself changed its arguments, and the judge has been told."""
+
+    @property
+    def bytes(self) -> int:
+        parts = (self.output, self.arguments, self.pristine)
+        return sum(t.numel() * t.element_size() for t in tensors_in(parts))
+
+    @property
+    def inputs_kept(self) -> bool:
+        return self.mutated or same(self.pristine, self.arguments)
+
+
+def can_take(held: Held, fresh: Any) -> bool:
+    olds, news = list(tensors_in(held.arguments)), list(tensors_in(fresh))
+    places = [old.untyped_storage().data_ptr() for old in olds]
+    outputs = {output.untyped_storage().data_ptr() for output in tensors_in(held.output)}
+    return (
+        len(set(places)) == len(places)
+        and outputs.isdisjoint(places)
+        and [_form(old) for old in olds] == [_form(new) for new in news]
+        and not any(0 in old.stride() for old in olds)
+    )
+
+
+def _form(tensor: torch.Tensor) -> tuple[Any, ...]:
+    place = tensor.storage_offset(), tensor.untyped_storage().nbytes()
+    return tensor.dtype, tensor.shape, tensor.stride(), *place
+
+
+def same(before: Any, after: Any) -> bool:
+    """Whether nothing was written, added, removed, exchanged or put in another order."""
+    if type(before) is not type(after):
+        return False
+    if isinstance(before, torch.Tensor):
+        return _bits(before, after)
+    if isinstance(before, dict):
+        return [*before] == [*after] and all(same(before[key], after[key]) for key in before)
+    if isinstance(before, list | tuple):
+        return len(before) == len(after) and all(map(same, before, after))
+    return bool(before == after or (before != before and after != after))
+
+
+def versions_of(arguments: Any) -> list[int]:
+    """How often torch has written to each tensor of them."""
+    return [0 if t.is_inference() else t._version for t in tensors_in(arguments)]
+
+
+def gaps_kept(before: Any, after: Any) -> bool:
+    """Whether nothing was written between the elements of tensors whose elements are the same.
+
+    What was put into the memory of an earlier call's arguments may lie in other memory than `before`.
+    """
+    return all(
+        torch.equal(_whole(left), _whole(right))
+        for left, right in zip(tensors_in(before), tensors_in(after), strict=True)
+        if right.untyped_storage().nbytes() > right.numel() * right.element_size()
+        and _place(left) == _place(right)
+    )
+
+
+def _place(tensor: torch.Tensor) -> tuple[int, int]:
+    return int(tensor.storage_offset()), int(tensor.untyped_storage().nbytes())
+
+
+def _whole(tensor: torch.Tensor) -> torch.Tensor:
+    storage = tensor.untyped_storage()
+    return torch.empty(0, dtype=torch.uint8, device=tensor.device).set_(storage)
+
+
+def tensors_in(value: Any) -> Iterator[torch.Tensor]:
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, dict):
+        for item in value.values():
+            yield from tensors_in(item)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from tensors_in(item)
+
+
+def _bits(left: torch.Tensor, right: torch.Tensor) -> bool:
+    if left.shape != right.shape or left.dtype != right.dtype:
+        return False
+    flat_left, flat_right = (t.contiguous().reshape(-1).view(torch.uint8) for t in (left, right))
+    return bool(torch.equal(flat_left, flat_right))
