@@ -28,7 +28,7 @@ FLOOD_BYTES = 16 << 20
 
 _CENSUS_S = 0.05
 _SCRATCH_CHECK_S = 1.0
-_CENSUS_SHARE = 0.05
+CENSUS_SHARE = 0.05
 """Largest share of the time that either may take; with a long process list it counts less often."""
 _CHUNK = 1 << 16
 
@@ -62,7 +62,7 @@ class SetUpFailed(Exception):
     """The process could not be confined as this machine promised."""
 
 
-class _Regular:
+class Regular:
     """Something done every few moments, less often where it takes long."""
 
     def __init__(self, every_s: float) -> None:
@@ -78,7 +78,7 @@ class _Regular:
         if began >= self._due:
             act()
             now = time.monotonic()
-            self._due = now + max(self._every_s, (now - began) / _CENSUS_SHARE)
+            self._due = now + max(self._every_s, (now - began) / CENSUS_SHARE)
 
 
 class Supervisor:
@@ -120,8 +120,8 @@ class Supervisor:
         for fd in (self._output, *enough):
             poller.register(fd, select.POLLIN)
         counts = self._confinement.sandboxed
-        census = _Regular(_CENSUS_S)
-        scratch = _Regular(_SCRATCH_CHECK_S)
+        census = Regular(_CENSUS_S)
+        scratch = Regular(_SCRATCH_CHECK_S)
         while self._why is None:
             left = min(census.left_s, scratch.left_s) * 1000 if counts else None
             ready = {fd for fd, _ in poller.poll(left)}

@@ -4,25 +4,25 @@ from __future__ import annotations
 
 import time
 
-from kernelagent.tools.sandbox.supervisor import _CENSUS_SHARE, _Regular
+from kernelagent.tools.sandbox.supervisor import CENSUS_SHARE, Regular
 
 
 def test_what_takes_long_is_done_less_often() -> None:
-    counting = _Regular(0.0)
+    counting = Regular(0.0)
     counting.call_if_due(lambda: time.sleep(0.05))
-    assert counting.left_s > 0.8 * 0.05 / _CENSUS_SHARE
+    assert counting.left_s > 0.8 * 0.05 / CENSUS_SHARE
 
 
 def test_what_is_not_due_is_not_done() -> None:
     done: list[int] = []
-    looking = _Regular(60.0)
+    looking = Regular(60.0)
     looking.call_if_due(lambda: done.append(1))
     assert done == []
     assert 59.0 < looking.left_s <= 60.0
 
 
 def test_a_slow_neighbour_puts_off_nothing() -> None:
-    counting, looking = _Regular(0.0), _Regular(0.0)
+    counting, looking = Regular(0.0), Regular(0.0)
     done: list[int] = []
     counting.call_if_due(lambda: time.sleep(0.05))
     looking.call_if_due(lambda: done.append(1))

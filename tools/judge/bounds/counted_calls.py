@@ -19,7 +19,7 @@ from kernelagent.domain.serialization import from_data
 from kernelagent.tools.judge.problem.context import JudgeContext
 from kernelagent.tools.judge.problem.inputs import InputSource
 from kernelagent.tools.judge.problem.load import Arguments
-from kernelagent.tools.judge.problem.training import single_step, smaller_steps
+from kernelagent.tools.judge.problem.steps import single_step, smaller_steps
 from kernelagent.tools.judge.problem.trials import draw, fresh_seed
 from kernelagent.tools.judge.verify.candidate_process import CandidateProcess
 from kernelagent.tools.surroundings import USUAL, Surroundings

@@ -18,7 +18,7 @@ from kernelagent.tools.judge.problem.context import JudgeContext
 from kernelagent.tools.judge.problem.inputs import InputSource, meta_twin
 from kernelagent.tools.judge.problem.load import Arguments
 from kernelagent.tools.judge.problem.smaller_sizes import on_meta
-from kernelagent.tools.judge.problem.training import step_without_contents
+from kernelagent.tools.judge.problem.steps import step_without_contents
 from kernelagent.tools.judge.problem.trials import draw
 from kernelagent.tools.judge.verify.candidate_process import CandidateProcess
 from kernelagent.tools.judge.verify.rejection import Rejected

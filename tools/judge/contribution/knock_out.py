@@ -21,7 +21,7 @@ from kernelagent.tools.judge.contribution.provenance import SAYS_NOTHING, Proven
 from kernelagent.tools.judge.problem.context import JudgeContext
 from kernelagent.tools.judge.problem.inputs import InputSource
 from kernelagent.tools.judge.problem.load import Arguments
-from kernelagent.tools.judge.problem.training import single_step
+from kernelagent.tools.judge.problem.steps import single_step
 from kernelagent.tools.judge.problem.trials import draw, fresh_seed
 from kernelagent.tools.judge.verify import compare
 from kernelagent.tools.judge.verify.candidate_process import Answer, CandidateProcess

@@ -35,7 +35,8 @@ from kernelagent.tools.cuda.statistics import geometric_mean, interval_of, narro
 from kernelagent.tools.judge.bounds.headroom import facts_of, implausible, most_left
 from kernelagent.tools.judge.problem.context import JudgeContext
 from kernelagent.tools.judge.problem.inputs import InputSource
-from kernelagent.tools.judge.problem.training import WITH_BACKWARD, single_step
+from kernelagent.tools.judge.problem.steps import single_step
+from kernelagent.tools.judge.problem.training import WITH_BACKWARD
 from kernelagent.tools.judge.problem.trials import draw, fresh_seed
 from kernelagent.tools.judge.timing.blocks import Blocks, Running, silent
 from kernelagent.tools.judge.timing.chained import Chained, cross_examine

@@ -20,7 +20,7 @@ from kernelagent.tools.judge.problem.inputs import InputSource
 from kernelagent.tools.judge.problem.load import Arguments
 from kernelagent.tools.judge.problem.oracle import Oracle
 from kernelagent.tools.judge.problem.probes import named_tensors, share_nonfinite, with_tensors
-from kernelagent.tools.judge.problem.training import single_step
+from kernelagent.tools.judge.problem.steps import single_step
 from kernelagent.tools.judge.problem.trials import draw, fresh_seed
 from kernelagent.tools.judge.problem.variation import (
     EXTREMES,

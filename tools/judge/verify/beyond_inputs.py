@@ -17,7 +17,7 @@ from kernelagent.tools.judge.problem.context import JudgeContext
 from kernelagent.tools.judge.problem.inputs import InputSource
 from kernelagent.tools.judge.problem.load import Arguments
 from kernelagent.tools.judge.problem.probes import named_tensors, probe_inputs, with_tensors
-from kernelagent.tools.judge.problem.training import single_step
+from kernelagent.tools.judge.problem.steps import single_step
 from kernelagent.tools.judge.problem.trials import draw
 from kernelagent.tools.judge.problem.variation import EXTREMES, Extreme, with_extremes
 from kernelagent.tools.judge.verify.asking import answers, ask
