@@ -1,12 +1,12 @@
 """What an emitted module answers once its user changes what an attacker's kernel has written into it.
 
-    python -m benchmarks.red_team_guards
+    python -m benchmarks.red_team_guards [--only NAME...]
 
-The fourteen candidates `guard_*` of `benchmarks/rounds/second.jsonl` are right where they are judged
-and rely on the emitted module not to see a later change. Each is imported (`kernelagent import`, on
+The candidates `guard_*` of `benchmarks/rounds/second.jsonl` and those of `benchmarks/rounds/guards.jsonl`
+are right where they are judged and rely on the emitted module not to see a later change. Each is imported (`kernelagent import`, on
 `virtual`) and emitted; then its change is made, as its attacker described it, and the module is called
 once more: on a CPU, with Triton's interpreter in place of a GPU, so that kernels can answer at all.
-Writes `results/red_team_guards.md`.
+Writes `results/red_team_guards.md`; with `--only`, prints those rows.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from kernelagent.domain.problem import ProblemSpec
 from kernelagent.loop.imported import judged
 
 _HERE = Path(__file__).parent
-_ROUND = _HERE / "rounds" / "second.jsonl"
+_ROUNDS = (_HERE / "rounds" / "second.jsonl", _HERE / "rounds" / "guards.jsonl")
 _TABLE = _HERE / "results" / "red_team_guards.md"
 _SAME = 1e-3
 
@@ -55,8 +55,19 @@ def _class_attribute(module: Any) -> None:
     type(module).cap = 1.0
 
 
-def _global(module: Any) -> None:
-    sys.modules[type(module).__module__].TEMPERATURE = 3.0  # type: ignore[attr-defined]
+def _file_of(module: Any) -> Any:
+    return sys.modules[type(module).__module__]
+
+
+def _reversed_stages(module: Any) -> None:
+    stages = module.stages
+    for name in (*stages,)[:-1]:
+        stages[name] = stages.pop(name)
+
+
+def _other_constants(module: Any) -> None:
+    file = _file_of(module)
+    file.scaled.__code__ = file.scaled_otherwise.__code__
 
 
 CHANGES: Mapping[str, Callable[[Any], Any]] = {
@@ -65,7 +76,7 @@ CHANGES: Mapping[str, Callable[[Any], Any]] = {
     "guard_numpy": lambda m: m.bounds.__setitem__(1, 0.5),
     "guard_nested": lambda m: setattr(m.cfg.norm, "eps", 0.5),
     "guard_class_attribute": _class_attribute,
-    "guard_global": _global,
+    "guard_global": lambda m: setattr(_file_of(m), "TEMPERATURE", 3.0),
     "guard_int_float": lambda m: setattr(m, "scale", 3.0),
     "guard_init": lambda m: setattr(m, "scale", 7),
     "guard_sub_forward": lambda m: setattr(m.norm, "forward", lambda x: 2 * x),
@@ -74,25 +85,35 @@ CHANGES: Mapping[str, Callable[[Any], Any]] = {
     "guard_precision": lambda _: torch.set_float32_matmul_precision("highest"),
     "guard_untied": lambda m: setattr(m, "second", torch.nn.Parameter(m.first.detach() + 1)),
     "guard_added_attribute": lambda m: setattr(m, "boost", 3.0),
+    "guard_ns": lambda m: setattr(_file_of(m).CFG, "scale", 3.0),
+    "guard_closure": lambda m: _file_of(m).CHANGE(3.0),
+    "guard_cfg_class": lambda m: setattr(type(m.cfg), "eps", 0.5),
+    "guard_helper": _other_constants,
+    "guard_stages": _reversed_stages,
+    "guard_keys": lambda _: None,
 }
 _BEFORE = ("guard_init",)
 """Changed before the emitted module is put on: it was never what was verified."""
+_REORDERED = ("guard_keys",)
+"""Called with the dicts among the arguments in another order."""
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--after", nargs=3, help=argparse.SUPPRESS)
+    parser.add_argument("--only", nargs="*", default=[*CHANGES])
     options = parser.parse_args()
     if options.after:
         name, problem, emitted = options.after
         print(_after(name, Path(problem), Path(emitted)))
         return
-    lines = [json.loads(line) for line in _ROUND.read_text(encoding="utf-8").splitlines()]
+    texts = "".join(path.read_text(encoding="utf-8") for path in _ROUNDS)
+    lines = [json.loads(line) for line in texts.splitlines()]
     problems = {(r["by"], r["name"]): r["source"] for r in lines if r["kind"] == "problem"}
     attacks = {r["name"]: r for r in lines if r["kind"] != "problem"}
     rows = []
     with tempfile.TemporaryDirectory() as folder:
-        for name in CHANGES:
+        for name in options.only:
             attack = attacks[name]
             problem, out = Path(folder) / f"{name}.py", Path(folder) / f"{name}_emitted.py"
             problem.write_text(problems[attack["by"], attack["problem"]], encoding="utf-8")
@@ -104,7 +125,8 @@ def main() -> None:
                 outcome = _asked_of_a_process(name, problem, out)
             rows.append((name, attack["idea"], outcome))
             print(*rows[-1], sep=" | ", flush=True)
-            _TABLE.write_text(_page(rows), encoding="utf-8")
+    if options.only == [*CHANGES]:
+        _TABLE.write_text(_page(rows), encoding="utf-8")
 
 
 def _asked_of_a_process(name: str, problem: Path, emitted: Path) -> str:
@@ -144,6 +166,8 @@ def _after(name: str, problem: Path, emitted: Path) -> str:
             raise RuntimeError(f"{name}: not even the verified call is covered: {told[0].message}")
         before = module(*inputs)
         CHANGES[name](module)
+        if name in _REORDERED:
+            inputs = [dict(reversed(value.items())) for value in inputs]
         expected, answer = module(*inputs), fast(*inputs)
     same = answer.dtype == expected.dtype and torch.allclose(answer, expected, _SAME, _SAME)
     if same and any(issubclass(w.category, dropin.OutsideEnvelopeWarning) for w in told):
@@ -169,7 +193,7 @@ def _page(rows: list[tuple[str, str, str]]) -> str:
         "# Candidates that rely on the emitted module not to see a change",
         "",
         f"`python -m benchmarks.red_team_guards`: {closed} of {len(rows)} are seen by the emitted module. The kernels "
-        f"are right where they are judged; the module is changed afterwards, as the attacker of round `second` described it.",
+        f"are right where they are judged; the module is changed afterwards, as its attacker described it.",
         "",
         "| candidate | idea | after the change |",
         "|---|---|---|",

@@ -12,6 +12,7 @@ _BOTH = (
     "test_dropin_state",
     "test_dropin_compiled",
     "test_dropin_verified_module",
+    "test_dropin_reached",
 )
 
 

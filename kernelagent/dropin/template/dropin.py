@@ -8,12 +8,14 @@ so that it shadows no name of the candidate's.
 
 from __future__ import annotations
 
+import collections as _collections
 import copy as _copy
 import enum as _enum
 import functools as _functools
 import hashlib as _hashlib
 import inspect as _inspect
 import itertools as _itertools
+import sys as _sys
 import warnings as _warnings
 from typing import TYPE_CHECKING, Any
 
@@ -46,9 +48,10 @@ def optimized(module: torch.nn.Module, fast: torch.nn.Module | None = None) -> t
         raise TypeError("the module's forward was replaced on the instance; undo that first")
     verified = {name: tuple(facts["shape"]) for name, facts in ENVELOPE_VERIFIED["state"].items()}
     given = {name: tuple(tensor.shape) for name, tensor in _state(module).items()}
-    if verified != given:
+    if [*verified.items()] != [*given.items()]:
         names = [n for n in sorted(verified | given) if verified.get(n) != given.get(n)][:5]
         shown = ", ".join(f"{n}: {given.get(n)}, not {verified.get(n)}" for n in names)
+        shown = shown or f"their order is {[*given]}, not {[*verified]}"
         raise TypeError(f"not the verified module: parameters or buffers differ ({shown})")
     described = _described(_Contents(module))
     # if attributes:
@@ -246,7 +249,8 @@ class _Guard:
 
     def _refusal_of(self, args: Any, kwargs: Any) -> tuple[str, str] | None:
         sets = ENVELOPE_VERIFIED["input_sets"]
-        refusals = [_first(_set_questions(item, args, kwargs)) for item in sets]
+        order = list if "**" in str(self.signature) else sorted  # `**kwargs` has an order.
+        refusals = [_first(_set_questions(item, args, kwargs, order)) for item in sets]
         if None not in refusals:
             # The set with the right number of arguments says more than one with another number.
             return min(refusals, key=lambda refusal: refusal[0] == "arguments")
@@ -291,68 +295,147 @@ class _Guard:
 
 
 class _Contents:
-    """What a look at a module finds: attributes, tensors, and the names in its code."""
+    """What a look at a module finds: attributes, tensors, and what code can read around them."""
 
     def __init__(self, module: torch.nn.Module) -> None:
-        self.module, self.state = module, _state(module)
-        self.names, self.around = _named(module)
-        self.fields = _fields_of(module, self.names)
+        self.module, self.state, size = module, _state(module), -1
+        self.names, self.done = {"forward", "__call__", "__wrapped__"}, dict[Any, Any]()
+        self.around = dict[tuple[int, str], tuple[str, Any, str, Any]]()
+        self.roots = [(p, o, True) for p, o in module.named_modules(remove_duplicate=False)]
+        # True: with its methods.
+        self.kinds: dict[Any, Any] = {(type(part), True): None for _, part, _ in self.roots}
+        # What is found names more, and more names find more.
+        while size != (size := sum(map(len, (self.names, self.around, self.kinds)))):
+            self.fields, self.owners = _fields_of(self)
+            for path, _, name, value in self.fields:
+                if name in self.names and any(hasattr(x, "__qualname__") for x in _inside(value)):
+                    self._reach(f"{path}.{name}", value)
+            for kind, whole in [*self.kinds]:
+                self._see_members(kind, whole)
         self.unseen = _unseen(self)
+
+    def _see_members(self, kind: Any, whole: bool) -> None:
+        """Of a class or an imported file: what the code names."""
+        if _inspect.ismodule(kind):
+            for name in sorted(self.names & vars(kind).keys()):
+                self._see(f"{name} of {kind.__name__}", vars(kind), name)
+            return
+        every = dir(torch.nn.Module if issubclass(kind, torch.nn.Module) else object)
+        for name in sorted(self.names.difference(every) | {"forward"}):
+            held = [k for k in kind.__mro__ if name in vars(k)]
+            if held and (whole or not hasattr(vars(held[0])[name], "__get__")):
+                # Those that are hidden are found by `super()`.
+                for k in (kind, *(k for k in held[1:] if not _is_foreign(k))):
+                    self._see(f"{name} of {k.__module__}.{k.__qualname__}", k, name)
+
+    def _see(self, label: str, owner: Any, name: str) -> None:
+        """Compare what stands there from now on, and look at what code finds in it."""
+        read: Any = dict.get if isinstance(owner, dict) else getattr
+        value, known = read(owner, name, None), (id(owner), name) in self.around
+        # A method of a class is another object each time.
+        if not known and value is read(owner, name, None) and not _inspect.ismodule(value):
+            while label in self.done:
+                label += "'"
+            self.done[label] = self.around[id(owner), name] = label, owner, name, value
+        self._reach(label, value, owner.get("__name__") if isinstance(owner, dict) else None)
+
+    def _reach(self, label: str, value: Any, file: str | None = None) -> None:
+        for at, one in enumerate(_inside(value)):
+            one, path = getattr(one, "fget", one), f"{label}[{at}]" if one is not value else label
+            if isinstance(one, type) and not _is_foreign(one):
+                # A file often imports a class only to ask for it.
+                self.kinds[one, file in (None, one.__module__)] = None
+            elif id(one) in self.done or type(one) in _VALUES:
+                continue
+            self.done[id(one)] = one
+            if _inspect.ismodule(one):
+                self.kinds |= {} if _is_foreign(one) else {(one, True): None}
+            elif _inspect.isfunction(one):
+                self._follow(path, one)
+            elif isinstance(one, torch.nn.Module):
+                self.roots += [(f"{path}.{p}".strip("."), o, True) for p, o in one.named_modules()]
+            elif _has_settings(one) or "__wrapped__" in getattr(one, "__dict__", ()):
+                self.roots.append((path, one, True))
+
+    def _follow(self, label: str, function: Any) -> None:
+        """Its code, defaults and closure, and the globals that it names."""
+        here, codes = set[str](), [function.__code__]
+        for code in codes:
+            constants = _leaves(code.co_consts)
+            codes += [c for c in constants if hasattr(c, "co_names")]
+            here.update(code.co_names, (c for c in constants if isinstance(c, str)))
+        self.names |= here
+        if not _is_foreign(function):
+            for name in ("__code__", "__defaults__", "__kwdefaults__"):
+                if getattr(function, name):
+                    self._see(f"{name} of {label}", function, name)
+            for name, cell in zip(codes[0].co_freevars, function.__closure__ or (), strict=True):
+                if cell != type(cell)():  # It has contents.
+                    self._see(f"{name} in {label}", cell, "cell_contents")
+            for name in sorted(here & function.__globals__.keys()):
+                self._see(f"{name} of {function.__module__}", function.__globals__, name)
+            self.roots += [(label, function, True)] if vars(function) else []
 
 
 class _Watch:
     """Notices in a microsecond or two that the state is not the one last looked at."""
 
     def __init__(self, contents: _Contents) -> None:
+        values_of, nothing = _itertools.chain.from_iterable, _itertools.repeat(None)
         parts, every = [*contents.module.modules()], torch.nn.modules.module
+        owned = contents.owners
         self.hooks = [vars(part)[name] for part in parts[1:] for name in _HOOKS]
         self.hooks += [every._global_forward_hooks, every._global_forward_pre_hooks]
-        rows, classes = contents.fields, contents.around
         held = [vars(p)[kind] for p in parts for kind in ("_parameters", "_buffers", "_modules")]
-        dicts = [(o, n, v) for _, o, n, v in rows if n in getattr(o, "__dict__", ())]
-        in_files = [row for row in classes if isinstance(row[0], dict)]
-        dicts += [(p, "training", p.training) for p in parts]
-        theirs, called = [vars(o) for o, _, _ in dicts], [n for _, n, _ in dicts]
-        theirs, called = theirs + [o for o, _, _ in in_files], called + [n for _, n, _ in in_files]
-        slots = [(o, n, v) for _, o, n, v in rows if n not in getattr(o, "__dict__", ())]
-        slots += [row for row in classes if not isinstance(row[0], dict)]
+        rows = [row[1:] for row in (*contents.fields, *contents.around.values())]
+        families, slots = [p._modules for p in parts if p._modules], list[Any]()
+        dicts: list[Any] = [(p, "training", p.training) for p in parts]
+        dicts += [(p, "_modules", p._modules) for p in parts if p._modules]
+        for row in rows:
+            (dicts if row[1] in _dict_of(row[0]) else slots).append(row)
+        theirs, called = [_dict_of(o) for o, _, _ in dicts], [n for _, n, _ in dicts]
         owners, slot_names = [o for o, _, _ in slots], [n for _, n, _ in slots]
-        others = [v for _, _, v in (*dicts, *in_files, *slots)]
+        others, order = [row[2] for row in rows], [*values_of(families)]
         nests = [v for v in others if isinstance(v, _NESTS) and not _is_plain(v)]
-        changing = [v for v in others if isinstance(v, _CHANGING) and _is_plain(v)]
+        live = [v for v in others if isinstance(v, _CHANGING) and _is_plain(v)]
+        live = [v for v in live if type(v) != tuple or any(isinstance(x, _CHANGING) for x in v)]  # noqa: E721 - shorter
         arrays = [v for v in others if hasattr(v, "tobytes")]
         unseen = [t for t in contents.unseen.values() if not t.is_inference()]
-        values_of, nothing = _itertools.chain.from_iterable, _itertools.repeat(None)
-        sized = [*{id(o): vars(o) for o in (*parts, *(o for o, _, _ in dicts))}.values()]
+        sized = [*{id(o): _dict_of(o) for o in owned}.values()]
         # They are kept, because the id of an object that is gone is given to another.
-        self.objects = [*values_of(map(dict.values, held)), others, *map(_inside, nests)]
-        ids, kinds = [*map(id, values_of(map(dict.values, held)))], [*map(type, parts)]
-        ids_of_others = [id(v) for _, _, v in (*dicts, *in_files)]
+        self.objects = [*values_of(map(dict.values, held)), dicts, slots, *map(_inside, nests)]
+        ids, kinds = [*map(id, values_of(map(dict.values, held)))], [*map(type, owned)]
+        ids_of_others = [id(v) for _, _, v in dicts]
         ids_of_slots, sizes = [id(v) for _, _, v in slots], [*map(len, sized)]
         inside, stamps = [id(x) for v in nests for x in _inside(v)], [*map(_stamp, unseen)]
-        texts, in_bytes = [*map(repr, changing)], [v.tobytes() for v in arrays]
+        texts, in_bytes = [*map(repr, live)], [v.tobytes() for v in arrays]
         self.is_quiet = lambda: (
             not any(self.hooks)
             and [*map(id, values_of(map(dict.values, held)))] == ids
             and [*map(id, map(dict.get, theirs, called))] == ids_of_others
+            and (not families or [*values_of(families)] == order)
             and [*map(len, sized)] == sizes
-            and [*map(type, parts)] == kinds
+            and [*map(type, owned)] == kinds
             and [*map(id, map(getattr, owners, slot_names, nothing))] == ids_of_slots
-            and (not changing or [*map(repr, changing)] == texts)
+            and (not live or [*map(repr, live)] == texts)
             and (not arrays or [v.tobytes() for v in arrays] == in_bytes)
             and (not nests or [id(x) for v in nests for x in _inside(v)] == inside)
             and (not unseen or [*map(_stamp, unseen)] == stamps)
         )
         read = [row for row in dicts if isinstance(row[0], torch.nn.Module) and _is_plain(row[2])]
-        read = [row for row in read if not isinstance(row[2], (dict, set, _functools.partial))]
+        read = [row for row in read if not isinstance(row[2], _CHANGING[2:])]
         self.read = [row for row in read if row[1][0] != "_" and not hasattr(row[2], "tobytes")]
-        self.read += [(p, "training", p.training) for p in parts]
         self.read += [(p, n, v) for p in parts for n, v in p._modules.items() if v is not None]
         self.tensors = tuple(t for t in contents.state.values() if type(t) in _PLAIN)
 
     def storage(self) -> list[Any]:
         """Of each tensor; `.half()` and `.to()` exchange it behind the parameter."""
         return [(tensor.dtype, tensor.data_ptr()) for tensor in self.tensors]
+
+
+def _dict_of(owner: Any) -> Any:
+    kept = {} if isinstance(owner, type) else getattr(owner, "__dict__", {})
+    return owner if isinstance(owner, dict) else kept
 
 
 def _held(module: torch.nn.Module) -> dict[str, Any]:
@@ -377,62 +460,36 @@ def _described(contents: _Contents) -> dict[tuple[str, str], Any]:
     kinds: dict[tuple[str, str], Any] = {}
     for path, part in parts.items():
         kinds["structure", f"the class of {path or 'the module'}"] = type(part)
-    for owner, name, value in contents.around:
-        of = owner.__qualname__ if isinstance(owner, type) else owner.get("__name__")
-        kinds["code", f"{name} of {of}"] = _code(value)
+    kinds |= {("code", label): _text(value) for label, _, _, value in contents.around.values()}
     state: dict[int, list[str]] = {}
     for name, tensor in contents.state.items():
         state.setdefault(id(tensor), []).append(name)
     kinds["structure", "what shares a tensor"] = [n for n in state.values() if len(n) > 1]
+    # A forward may go through them.
+    kinds["structure", "the order of parts and parameters"] = [*parts, *contents.state]
     told: dict[str, str] = {}
     for path, _, name, value in contents.fields:
-        if isinstance(value, _NESTS) and not _is_plain(value):
-            inner = [_spelled(x) for x in _inside(value) if _is_plain(x)]
-            told[f"{path}.{name}"] = f"{type(value).__name__} {inner}"
-        elif _is_plain(value):
-            told[f"{path}.{name}"] = _spelled(value)
-        elif name in contents.names and _is_opaque(value):
+        if isinstance(value, _NESTS) or _is_plain(value):
+            told[f"{path}.{name}"] = _text(value)
+        elif name in contents.names and not (_stands_alone(value) or _has_settings(value)):
+            # Nothing of it can be read that would show a change.
             told[f"{path}.{name}"] = _OPAQUE
     kinds |= {("attribute", f"the attribute {n}".replace(" .", " ")): t for n, t in told.items()}
     unseen = {n: _content(tensor) for n, tensor in contents.unseen.items()}
     return kinds | {("values", f"the tensor {n}".replace(" .", " ")): t for n, t in unseen.items()}
 
 
-def _named(module: torch.nn.Module) -> tuple[set[str], list[tuple[Any, str, Any]]]:
-    """The names in the forwards' code, and where a class or a file holds one of them."""
-    names, around, done = {"forward"}, dict[tuple[int, str], tuple[Any, str, Any]](), set[Any]()
-    todo: list[Any] = [(kind, kind.forward) for kind in {*map(type, module.modules())}]
-    around |= {(id(kind), "forward"): (kind, "forward", forward) for kind, forward in todo}
-    for kind, function in todo:
-        function = _inspect.unwrap(getattr(function, "fget", None) or function)
-        codes = [code] if (code := getattr(function, "__code__", None)) else []
-        if not codes or (kind, *codes) in done:
-            continue
-        done.add((kind, *codes))
-        for code in codes:
-            codes += [c for c in code.co_consts if hasattr(c, "co_names")]
-            names.update(code.co_names, (c for c in code.co_consts if isinstance(c, str)))
-            for name in code.co_names:
-                in_file = function.__globals__.get(name)
-                in_class = getattr(kind, name, None)
-                if in_class is not None and not hasattr(torch.nn.Module, name):
-                    if _is_plain(in_class) or isinstance(in_class, property):
-                        around[id(kind), name] = kind, name, in_class
-                        todo.append((kind, in_class))
-                elif in_file is not None and _is_plain(in_file):
-                    around[id(function.__globals__), name] = function.__globals__, name, in_file
-                    if not (getattr(in_file, "__module__", None) or "").startswith("torch"):
-                        todo.append((kind, in_file))
-    return names, [*around.values()]
-
-
-def _fields_of(module: torch.nn.Module, names: set[str]) -> list[tuple[str, Any, str, Any]]:
-    """Every attribute of the parts and of the settings they hold: path, owner, name, value."""
-    rows, seen = list[Any](), set[int]()
-    todo: list[Any] = [(p, o, True) for p, o in module.named_modules(remove_duplicate=False)]
+def _fields_of(contents: _Contents) -> tuple[list[tuple[str, Any, str, Any]], list[Any]]:
+    """Every attribute of the parts and of their settings: path, owner, name, value; the owners."""
+    rows, seen, names = list[Any](), set[int](), contents.names
+    module, own, todo = contents.module, {*contents.module.modules()}, [*contents.roots]
     for path, owner, deep in todo:
+        if deep and not _is_foreign(type(owner)):
+            contents.kinds[type(owner), True] = None
         slots = [n for kind in type(owner).__mro__ for n in _slots(kind) if hasattr(owner, n)]
         fields = {n: getattr(owner, n) for n in slots} | getattr(owner, "__dict__", {})
+        if isinstance(owner, torch.nn.Module) and owner not in own:
+            fields |= {**owner._parameters, **owner._buffers}
         for name, value in fields.items():
             if (isinstance(owner, torch.nn.Module) and name in _INTERNAL) or len(rows) > _MOST:
                 continue
@@ -440,11 +497,11 @@ def _fields_of(module: torch.nn.Module, names: set[str]) -> list[tuple[str, Any,
                 continue  # It is what calls the drop-in, put there by `kernelize`, say.
             rows.append((path, owner, name, value))
             for at, inner in enumerate(_inside(value) if deep or name in names else ()):
-                if id(inner) not in seen and not _is_plain(inner) and _has_settings(inner):
+                if id(inner) not in seen and _has_settings(inner):
                     seen.add(id(inner))
                     place = f"{path}.{name}" + (f"[{at}]" if inner is not value else "")
                     todo.append((place, inner, name in names))
-    return rows
+    return rows, [owner for _, owner, _ in todo]
 
 
 def _slots(kind: type) -> list[str]:
@@ -456,35 +513,38 @@ def _slots(kind: type) -> list[str]:
 
 
 def _has_settings(value: Any) -> bool:
-    apart = isinstance(value, (torch.Tensor, torch.nn.Module, *_NESTS)) or _is_of(
-        value, _NO_SETTINGS
-    )
-    return not apart and (hasattr(value, "__dict__") or any(map(_slots, type(value).__mro__)))
+    fields = hasattr(value, "__dict__") or any(map(_slots, type(value).__mro__))
+    return fields and not _stands_alone(value)
 
 
-def _is_of(value: Any, libraries: set[str]) -> bool:
-    return type(value).__module__.partition(".")[0] in libraries
+def _stands_alone(value: Any) -> bool:
+    apart = _is_plain(value) or isinstance(value, (torch.Tensor, torch.nn.Module, *_NESTS))
+    return apart or type(value).__module__.partition(".")[0] in _NO_SETTINGS
 
 
-def _is_opaque(value: Any) -> bool:
-    """Whether nothing of it can be read that would show a change."""
-    known = isinstance(value, (torch.Tensor, torch.nn.Module, *_NESTS))
-    return not (known or _has_settings(value) or _is_of(value, _NO_SETTINGS))
+def _is_foreign(value: Any) -> bool:
+    """Whether this function, class or file is Python's, torch's, numpy's or Triton's."""
+    file = value.__name__ if _inspect.ismodule(value) else value.__module__ or "builtins"
+    return file.partition(".")[0] in _FOREIGN
 
 
-def _code(value: Any) -> str:
-    """A function by its name and its instructions, any other value as text."""
-    value = getattr(value, "fget", None) or value
-    if not hasattr(value, "__code__"):
-        return _spelled(value)
-    digest = _hashlib.sha256(value.__code__.co_code + repr(value.__code__.co_names).encode())
-    return f"{value.__module__}.{value.__qualname__} {digest.hexdigest()[:16]}"
+def _text(value: Any) -> str:
+    """A function by its code and constants; an object, whose fields have texts, by its class."""
+    value = getattr(value, "fget", value)
+    if code := value if hasattr(value, "co_code") else getattr(value, "__code__", None):
+        told = code.co_code, code.co_names, code.co_freevars, [*map(_text, code.co_consts)]
+        digest = _hashlib.sha256(repr(told).encode()).hexdigest()[:16]
+        return f"{getattr(value, '__qualname__', code.co_name)} {digest}"
+    if isinstance(value, _NESTS) and not _is_plain(value):
+        return f"{type(value).__name__} {[_spelled(x) for x in _inside(value) if _is_plain(x)]}"
+    return _spelled(value if _is_plain(value) else type(value))
 
 
 def _unseen(contents: _Contents) -> dict[str, torch.Tensor]:
     """Tensors that a forward may read and no state_dict shows: the kernels do not see them."""
     seen, result = {*map(id, contents.state.values())}, {}
     rows = [(f"{p}.{n}", v) for p, _, n, v in contents.fields]
+    rows += [(label, value) for label, _, _, value in contents.around.values()]
     for path, part in contents.module.named_modules():
         rows += [(f"{path}.{n}", v) for n, v in part._buffers.items()]
     for path, value in rows:
@@ -495,9 +555,16 @@ def _unseen(contents: _Contents) -> dict[str, torch.Tensor]:
 
 
 def _inside(value: Any) -> list[Any]:
+    """What it holds, with the keys of dicts; of a method and of a partial what they call."""
     if isinstance(value, _functools.partial):
         value = value.func, value.args, value.keywords
-    return _leaves(value)
+    if _inspect.ismethod(value):
+        value = (value.__func__, value.__self__)[: 2 - isinstance(value.__self__, torch.nn.Module)]
+    if isinstance(value, dict):
+        value = *value, *value.values()
+    if isinstance(value, (list, tuple, _collections.deque)):
+        return [x for one in value for x in _inside(one)]
+    return [value]
 
 
 def _stamp(tensor: torch.Tensor) -> tuple[int, int]:
@@ -552,10 +619,10 @@ def _state_questions(contents: _Contents, described: Any, strides: Any) -> Any:
             yield reason, f"{what} is", is_now, verified
 
 
-def _set_questions(item: Any, args: Any, kwargs: Any) -> Any:
+def _set_questions(item: Any, args: Any, kwargs: Any, order: Any) -> Any:
     named, sizes = item.get("kwargs", {}), {}
-    verified = len(item["args"]), sorted(named)
-    yield "arguments", "those by position and by name are", (len(args), sorted(kwargs)), verified
+    verified, given = (len(item["args"]), order(named)), (len(args), order(kwargs))
+    yield "arguments", "those by position and by name are", given, verified
     for at, facts in enumerate(item["args"]):
         yield from _value_questions(f"argument {at}", args[at], facts, sizes)
     # if names:
@@ -580,7 +647,7 @@ def _value_questions(label: str, value: Any, facts: Any, sizes: Any) -> Any:
             inner = facts[kind.__name__]
             keys = [*inner] if kind is dict else [*range(len(inner))]
             same = type(value) is kind and len(value) == len(keys)
-            same = same and (kind is not dict or value.keys() == inner.keys())
+            same = same and (kind is not dict or [*value] == keys)
             yield "arguments", f"{label} is a {kind.__name__} of {keys}:", same, True
             for key in keys:
                 yield from _value_questions(f"{label}[{key!r}]", value[key], inner[key], sizes)
@@ -654,7 +721,7 @@ _VALUES_VERIFIED = "'values':" in repr(ENVELOPE_VERIFIED["input_sets"])
 # end
 def _is_plain(value: Any) -> bool:
     """Whether a change of this attribute can be seen by comparing values."""
-    if isinstance(value, (list, tuple, set, frozenset)):
+    if isinstance(value, (list, tuple, set, frozenset, _collections.deque)):
         return all(map(_is_plain, value))
     if isinstance(value, dict):
         return all(map(_is_plain, (*value, *value.values())))
@@ -668,7 +735,7 @@ def _spelled(value: Any) -> str:
     """`value` as text, the same for equal values of one type; what has none is equal to itself."""
     name = getattr(value, "__qualname__", "<")
     if "<" not in name:
-        return f"{value.__module__}.{name}"
+        return f"{getattr(value, '__module__', None)}.{name}"
     if _is_plain(value) and isinstance(value, _functools.partial):
         return f"partial of {[*map(_spelled, (value.func, value.args, value.keywords))]}"
     if _is_plain(value) and isinstance(value, dict):
@@ -688,9 +755,10 @@ _FORMS = [(len(s["args"]), {*s.get("kwargs", {})}) for s in ENVELOPE_VERIFIED["i
 _TRAINED = "train" in ENVELOPE_VERIFIED["modes"]
 _PLAIN = frozenset({torch.Tensor, torch.nn.Parameter})
 _VALUES = (bool, int, float, str, bytes, complex, torch.dtype, torch.device, _enum.Enum)
-_VALUES = (*_VALUES, range, slice, torch.memory_format, torch.layout)
-_CHANGING = (list, tuple, dict, set, _functools.partial)
-_NO_SETTINGS = {"torch", "logging", "threading", "_thread", "weakref", "builtins"}
+_VALUES = (*_VALUES, range, slice, type(...), torch.memory_format, torch.layout)
+_CHANGING = (list, tuple, dict, set, _functools.partial, _collections.deque)
+_NO_SETTINGS = {"torch", "triton", "logging", "threading", "_thread", "weakref", "builtins"}
+_FOREIGN = {*_NO_SETTINGS, "numpy", *_sys.stdlib_module_names} - {"__main__"}
 _OPAQUE, _MOST = "nothing that can be compared", 2000
 # if precision:
 _rounding = torch._C._get_fp32_precision_getter
@@ -712,7 +780,7 @@ def _is_as_precise() -> bool:
 
 
 # end
-_NESTS = (list, tuple, dict, _functools.partial)
+_NESTS = (list, tuple, dict, _functools.partial, _collections.deque)
 _DTYPE = getattr(torch, ENVELOPE_VERIFIED.get("default_dtype", "float32"))
 _INTERNAL = frozenset({*vars(torch.nn.Module()), "_is_torch_compile"})  # torch.compile's own
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
