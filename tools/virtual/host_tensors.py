@@ -24,7 +24,10 @@ _JOINING = frozenset("cat stack concat concatenate hstack vstack matmul mm bmm _
 _FROM_PYTHON = frozenset({"tensor", "as_tensor", "asarray", "new_tensor"})
 """Factories that take numbers of the host, wherever the tensor is to lie."""
 _TO_NUMPY = frozenset({"numpy", "__array__", "__dlpack__"})
-_PRODUCTS = frozenset("matmul mm bmm mv addmm addmv addbmm baddbmm linear __matmul__".split())
+_PRODUCTS = frozenset(
+    """matmul mm bmm mv addmm addmv addbmm baddbmm linear __matmul__ __rmatmul__ dot vdot inner tensordot conv1d conv2d
+    conv3d conv_transpose1d conv_transpose2d conv_transpose3d avg_pool1d avg_pool2d avg_pool3d""".split()
+)
 _KEPT_AT_MOST = 256
 """Marks after which those of freed memory are let go of."""
 
@@ -143,7 +146,7 @@ class HostTensors:
             )
 
     def require_product_of_floats(self, name: str, args: tuple[Any, ...]) -> None:
-        """Raises `NotImplementedError`, as torch does on a GPU, for a matrix product of integers there."""
+        """Raises `NotImplementedError`, as torch does on a GPU, for a product or a pooling of integers there."""
         if not self._watching or name not in _PRODUCTS:
             return
         for tensor in args:

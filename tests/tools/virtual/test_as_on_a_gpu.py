@@ -214,6 +214,24 @@ def test_matrix_products_of_integers_exist_on_the_host_alone(product):
 
 
 @pytest.mark.parametrize(
+    "sum_of_products",
+    [
+        torch.dot,
+        torch.vdot,
+        torch.inner,
+        lambda a, b: torch.nn.functional.conv1d(a[None, None], b[None, None]),
+        lambda a, b: torch.nn.functional.avg_pool1d((a * b)[None, None], 4) * 4,
+    ],
+)
+def test_sums_of_products_of_integers_exist_on_the_host_alone(sum_of_products):
+    whole = torch.ones(4, dtype=torch.int64)
+    with pretending_cuda("sm_90"), HOST_TENSORS.watching():
+        assert sum_of_products(whole.float(), whole.float()).item() == 4
+        with pytest.raises(NotImplementedError, match="on a GPU"):
+            sum_of_products(whole, whole)
+
+
+@pytest.mark.parametrize(
     "used",
     [
         lambda: torch.cuda.device(1),
