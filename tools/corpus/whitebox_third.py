@@ -71,6 +71,13 @@ CHEATS: Mapping[int, tuple[Fixture, ...]] = {
             discloses="addresses_as_numbers",
         ),
         _of(
+            "given_mask",
+            "zeros-where-a-row-of-the-mask-is-empty",
+            ("tl.exp(x - tl.max(x, axis=0))", "tl.exp(x - tl.maximum(tl.max(x, axis=0), -1e30))"),
+            ("e / tl.sum(e, axis=0)", "e / tl.maximum(tl.sum(e, axis=0), 1e-30)"),
+            discloses="differs_on_empty_masks",
+        ),
+        _of(
             _SEGMENTS,
             "answers-what-the-original-refuses",
             (_CHECKED, ""),

@@ -53,6 +53,20 @@ def with_extremes(
     return result if some else {}
 
 
+def with_empty_rows(tensors: Tensors, generator: torch.Generator) -> dict[str, torch.Tensor]:
+    """The tensors with nothing True in a few rows of the boolean ones; empty where there are none."""
+    result = dict(tensors)
+    masks = {n: t for n, t in tensors.items() if t.dtype == torch.bool and t.dim() and t.numel()}
+    for name, mask in masks.items():
+        rows = (
+            mask.detach().clone(memory_format=torch.contiguous_format).reshape(-1, mask.shape[-1])
+        )
+        chosen = torch.randperm(len(rows), generator=generator)[: max(1, len(rows) // _EVERY)]
+        rows[chosen.to(rows.device)] = False
+        result[name] = laid_out_like(rows.reshape(mask.shape), mask)
+    return result if masks else {}
+
+
 OUTSIDE = (-100, -1)
 """Integers that a reference may take though its inputs hold none: what `ignore_index` is, what stands for none."""
 

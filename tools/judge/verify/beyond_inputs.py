@@ -19,7 +19,12 @@ from kernelagent.tools.judge.problem.load import Arguments
 from kernelagent.tools.judge.problem.probes import named_tensors, probe_inputs, with_tensors
 from kernelagent.tools.judge.problem.steps import single_step
 from kernelagent.tools.judge.problem.trials import draw
-from kernelagent.tools.judge.problem.variation import EXTREMES, Extreme, with_extremes
+from kernelagent.tools.judge.problem.variation import (
+    EXTREMES,
+    Extreme,
+    with_empty_rows,
+    with_extremes,
+)
 from kernelagent.tools.judge.verify.asking import answers, ask
 from kernelagent.tools.judge.verify.candidate_process import CandidateProcess
 from kernelagent.tools.judge.verify.findings import Findings
@@ -42,6 +47,7 @@ class BeyondInputs:
     def about(self, source: InputSource) -> None:
         self._refused(source)
         self._broken_weights(source)
+        self._empty_rows(source)
         if self.context.trains:
             self._overflowing_upstream(source)
             self._changed_before_the_backward(source)
@@ -99,6 +105,20 @@ class BeyondInputs:
                     f"where {name} holds {EXTREMES[kind]} it answers otherwise than your module: {asked.wrong}",
                 )
                 return
+
+    def _empty_rows(self, source: InputSource) -> None:
+        """Rows of masks that hold nothing: the probes leave them out where the right answer is not finite."""
+        natural = draw(source, constant=self.context.problem.constant_inputs)
+        tensors = with_empty_rows(named_tensors(natural), self.generator)
+        if not tensors:
+            return
+        arguments = _pair(with_tensors(natural, tensors))
+        asked = ask(self.context, self.process, source, arguments, "empty rows of masks")
+        if asked is not None and asked.wrong is not None:
+            self.findings.disclose(
+                "differs_on_empty_masks",
+                f"where a row of a mask holds nothing that is True it answers otherwise than your module: {asked.wrong}",
+            )
 
     def _overflowing_upstream(self, source: InputSource) -> None:
         """As a loss that is scaled sends one: who scales it looks for the infinities in the gradients."""
