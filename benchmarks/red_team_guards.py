@@ -2,11 +2,11 @@
 
     python -m benchmarks.red_team_guards [--only NAME...]
 
-The candidates `guard_*` of `benchmarks/rounds/second.jsonl` and those of `benchmarks/rounds/guards.jsonl`
-are right where they are judged and rely on the emitted module not to see a later change. Each is imported (`kernelagent import`, on
-`virtual`) and emitted; then its change is made, as its attacker described it, and the module is called
-once more: on a CPU, with Triton's interpreter in place of a GPU, so that kernels can answer at all.
-Writes `results/red_team_guards.md`; with `--only`, prints those rows.
+The candidates `guard_*` of the rounds `second`, `third` and `guards` (`benchmarks/rounds/`) are right where
+they are judged and rely on the emitted module not to see a later change. Each is imported (`kernelagent
+import`, on `virtual`) and emitted; then its change is made, as its attacker described it, and the module is
+called once more: on a CPU, with Triton's interpreter in place of a GPU, so that kernels can answer at all.
+Writes `results/red_team_guards.md`; with `--only`, these rows of it alone.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from kernelagent.domain.problem import ProblemSpec
 from kernelagent.loop.imported import judged
 
 _HERE = Path(__file__).parent
-_ROUNDS = (_HERE / "rounds" / "second.jsonl", _HERE / "rounds" / "guards.jsonl")
+_ROUNDS = tuple(_HERE / "rounds" / f"{name}.jsonl" for name in ("third", "second", "guards"))
 _TABLE = _HERE / "results" / "red_team_guards.md"
 _SAME = 1e-3
 
@@ -70,6 +70,24 @@ def _other_constants(module: Any) -> None:
     file.scaled.__code__ = file.scaled_otherwise.__code__
 
 
+def _run_again(module: Any, text: str) -> None:
+    """As a cell of a notebook is, with another number in it."""
+    file = _file_of(module)
+    exec(compile(text, file.__file__, "exec"), vars(file))
+
+
+def _same_function_name(module: Any) -> None:
+    _run_again(module, "def act(x):\n    return x.tanh()\n")
+    module.fn = _file_of(module).act
+
+
+class Tripled:
+    """Another plain object that computes."""
+
+    def __call__(self, x: torch.Tensor) -> torch.Tensor:
+        return 3 * x
+
+
 CHANGES: Mapping[str, Callable[[Any], Any]] = {
     "guard_slots": lambda m: setattr(m.cfg, "gain", 3.0),
     "guard_private": lambda m: setattr(m.cfg, "gain", 3.0),
@@ -91,6 +109,29 @@ CHANGES: Mapping[str, Callable[[Any], Any]] = {
     "guard_helper": _other_constants,
     "guard_stages": _reversed_stages,
     "guard_keys": lambda _: None,
+    "guard_settings_class_attribute": lambda m: setattr(_file_of(m).Settings, "gain", 3.0),
+    "guard_parent_list": lambda m: setattr(m.parent[0], "gain", 3.0),
+    "guard_config_object": lambda m: setattr(_file_of(m).CFG, "gain", 3.0),
+    "guard_static_class": lambda m: setattr(_file_of(m).Constants, "GAIN", 3.0),
+    "guard_function_constant": lambda m: _run_again(
+        m, "def act(x):\n    return 3.0 * x * torch.sigmoid(x)\n"
+    ),
+    "guard_function_defaults": lambda m: _run_again(
+        m, "def act(x, gain=3.0):\n    return gain * x * torch.sigmoid(x)\n"
+    ),
+    "guard_base_forward": lambda m: setattr(_file_of(m).Base, "forward", lambda _, x: 3 * x),
+    "guard_strategy": lambda m: setattr(m, "act", Tripled()),
+    "guard_same_function_name": _same_function_name,
+    "guard_global_tensor": lambda m: _file_of(m).GAIN.fill_(3.0),
+    "guard_environment": lambda _: os.environ.__setitem__("GAIN", "3.0"),
+    "guard_contextvar": lambda m: _file_of(m).GAIN.set(3.0),
+    "guard_function_attribute": lambda m: setattr(_file_of(m).act, "gain", 3.0),
+    "guard_method_of_settings": lambda m: setattr(_file_of(m).Settings, "scale", lambda _: 3.0),
+    "guard_keys_swapped": lambda m: setattr(
+        m, "scales", {"slope": 2.0, "gain": 1.0, "unused": m.scales["unused"]}
+    ),
+    "guard_numpy_memory": lambda m: m.table.numpy().__setitem__(0, 3.0),
+    "guard_getattr_class": lambda m: _file_of(m).REGISTRY.__setitem__(m, 3.0),
 }
 _BEFORE = ("guard_init",)
 """Changed before the emitted module is put on: it was never what was verified."""
@@ -111,7 +152,7 @@ def main() -> None:
     lines = [json.loads(line) for line in texts.splitlines()]
     problems = {(r["by"], r["name"]): r["source"] for r in lines if r["kind"] == "problem"}
     attacks = {r["name"]: r for r in lines if r["kind"] != "problem"}
-    rows = []
+    known = {row[0]: row for row in _rows_known()}
     with tempfile.TemporaryDirectory() as folder:
         for name in options.only:
             attack = attacks[name]
@@ -123,10 +164,17 @@ def main() -> None:
             if result.text is not None:
                 out.write_text(result.text, encoding="utf-8")
                 outcome = _asked_of_a_process(name, problem, out)
-            rows.append((name, attack["idea"], outcome))
-            print(*rows[-1], sep=" | ", flush=True)
-    if options.only == [*CHANGES]:
-        _TABLE.write_text(_page(rows), encoding="utf-8")
+            known[name] = name, attack["idea"], outcome
+            print(*known[name], sep=" | ", flush=True)
+            rows = [known[one] for one in CHANGES if one in known]
+            _TABLE.write_text(_page(rows), encoding="utf-8")
+
+
+def _rows_known() -> list[tuple[str, str, str]]:
+    """What the table has."""
+    lines = _TABLE.read_text(encoding="utf-8").splitlines()
+    cells = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines]
+    return [(row[0], row[1], row[2]) for row in cells if len(row) == 3 and row[0] in CHANGES]
 
 
 def _asked_of_a_process(name: str, problem: Path, emitted: Path) -> str:
