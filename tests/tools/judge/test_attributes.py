@@ -80,6 +80,14 @@ def test_objects_that_are_not_followed_stay() -> None:
     assert module.part.other == 5
 
 
+def test_a_forward_that_is_put_on_an_instance_later_stays() -> None:
+    module = Whole()
+    before = Attributes.of(module)
+    module.part.forward = lambda x: x
+    before.restore(module)
+    assert "forward" in vars(module.part)
+
+
 def test_copies_of_what_is_left_are_nobodys_else() -> None:
     module = Whole()
     module(torch.ones(3).requires_grad_())

@@ -80,12 +80,13 @@ class Attributes:
     def restore(self, module: torch.nn.Module) -> None:
         """Put back what was there, and take away what was not."""
         for name, place in list(_places(module)):
-            kept = self.kept.get(name)
-            if self._is_untouched(name, place.holder[place.key]):
+            kept, value = self.kept.get(name), place.holder[place.key]
+            if self._is_untouched(name, value):
                 continue
             if kept is not None:
                 place.holder[place.key] = _refilled(kept)
-            elif name not in self.others:
+            elif name not in self.others and _is_followed(value):
+                # What is not followed, such as a `forward` of the instance's own, somebody else has put there.
                 del place.holder[place.key]
 
 
