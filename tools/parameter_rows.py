@@ -9,7 +9,7 @@ import torch
 from kernelagent.tools.loading import unplaced
 from kernelagent.tools.torch_dtypes import name_of
 
-_MOST = 1 << 16
+_MOST = 1 << 12
 """So many elements say how a parameter is spread."""
 
 

@@ -8,6 +8,8 @@ from typing import Any
 
 import torch
 
+from kernelagent.tools.same_values import same_values
+
 
 @dataclass(frozen=True)
 class Held:
@@ -26,7 +28,7 @@ class Held:
 
     @property
     def inputs_kept(self) -> bool:
-        return self.mutated or same(self.pristine, self.arguments)
+        return self.mutated or same_values(self.pristine, self.arguments)
 
 
 def can_take(held: Held, fresh: Any) -> bool:
@@ -44,19 +46,6 @@ def can_take(held: Held, fresh: Any) -> bool:
 def _form(tensor: torch.Tensor) -> tuple[Any, ...]:
     place = tensor.storage_offset(), tensor.untyped_storage().nbytes()
     return tensor.dtype, tensor.shape, tensor.stride(), *place
-
-
-def same(before: Any, after: Any) -> bool:
-    """Whether nothing was written, added, removed, exchanged or put in another order."""
-    if type(before) is not type(after):
-        return False
-    if isinstance(before, torch.Tensor):
-        return _bits(before, after)
-    if isinstance(before, dict):
-        return [*before] == [*after] and all(same(before[key], after[key]) for key in before)
-    if isinstance(before, list | tuple):
-        return len(before) == len(after) and all(map(same, before, after))
-    return bool(before == after or (before != before and after != after))
 
 
 def versions_of(arguments: Any) -> list[int]:
@@ -95,10 +84,3 @@ def tensors_in(value: Any) -> Iterator[torch.Tensor]:
     elif isinstance(value, list | tuple):
         for item in value:
             yield from tensors_in(item)
-
-
-def _bits(left: torch.Tensor, right: torch.Tensor) -> bool:
-    if left.shape != right.shape or left.dtype != right.dtype:
-        return False
-    flat_left, flat_right = (t.contiguous().reshape(-1).view(torch.uint8) for t in (left, right))
-    return bool(torch.equal(flat_left, flat_right))

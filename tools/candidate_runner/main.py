@@ -30,7 +30,6 @@ from kernelagent.tools.candidate_runner.held_calls import (
     Held,
     can_take,
     gaps_kept,
-    same,
     tensors_in,
     versions_of,
 )
@@ -51,6 +50,7 @@ from kernelagent.tools.candidate_runner.whole_interpreter import WholeInterprete
 from kernelagent.tools.loading import is_free, memory_left_by
 from kernelagent.tools.memory_sharing import Watched, sharing_of
 from kernelagent.tools.result_form import form_of
+from kernelagent.tools.same_values import same_values
 from kernelagent.tools.surroundings import (
     Surroundings,
     in_its_thread,
@@ -295,7 +295,7 @@ class Runner:
         with settings_of(asked), self._memory_of(asked), tuning as tuned:
             output, not_copied = in_its_thread(asked, whole)
         self._calls += 1
-        changed = not same(pristine, (args, kwargs))
+        changed = not same_values(pristine, (args, kwargs))
         self._held[frame.header["call"]] = Held(output, (args, kwargs), pristine, changed)
         while len(self._held) > 2 and sum(h.bytes for h in self._held.values()) > _HELD_BYTES:
             del self._held[next(iter(self._held))]

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_leaves, tree_map
 
-from kernelagent.tools.training_step import same_bytes
+from kernelagent.tools.same_values import same_values
 
 _OF_EVERY_MODULE = frozenset(vars(torch.nn.Module()))
 _PLAIN = (bool, int, float, complex, str, torch.dtype, torch.device, type(None))
@@ -60,7 +60,7 @@ class Attributes:
 
     def was(self, name: str, value: Any) -> bool:
         """Whether it held this under this name."""
-        return name in self.kept and _same(value, self.kept[name].copy)
+        return name in self.kept and same_values(value, self.kept[name].copy)
 
     def changed(self, module: torch.nn.Module) -> dict[str, Any]:
         """Copies of what a call has left in `module` that was not there before."""
@@ -127,7 +127,7 @@ def _refilled(kept: _Kept) -> Any:
     """The same object with the contents that it had."""
     value = kept.value
     if isinstance(value, torch.Tensor):
-        if not _same(value, kept.copy):
+        if not same_values(value, kept.copy):
             value.data.copy_(kept.copy)
     elif isinstance(value, dict):
         value.clear()
@@ -135,21 +135,3 @@ def _refilled(kept: _Kept) -> Any:
     elif isinstance(value, list):
         value[:] = _copied(kept.copy)
     return value
-
-
-def _same(left: Any, right: Any) -> bool:
-    if type(left) is not type(right):
-        return False
-    if isinstance(left, torch.Tensor):
-        return left is right or _same_tensors(left, right)
-    if isinstance(left, dict):
-        return [*left] == [*right] and all(_same(left[key], right[key]) for key in left)
-    if isinstance(left, list | tuple):
-        return len(left) == len(right) and all(map(_same, left, right))
-    return bool(left == right or (left != left and right != right))
-
-
-def _same_tensors(left: torch.Tensor, right: torch.Tensor) -> bool:
-    if left.shape != right.shape or left.dtype != right.dtype or left.device != right.device:
-        return False
-    return same_bytes(left.detach(), right)
