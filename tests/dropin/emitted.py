@@ -5,6 +5,9 @@ from __future__ import annotations
 import importlib.util
 import itertools
 import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
@@ -27,6 +30,17 @@ CERTIFICATE = Certificate(
     reproduce="kernelagent evaluate toy.py toy_optimized.py --device virtual",
     kernelagent="0.1.0",
 )
+
+
+@contextmanager
+def warnings_as_errors() -> Iterator[None]:
+    """Except what torch deprecates, and what earlier tests of this process left open: the collection of garbage
+    tells of it whenever it comes."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for ignored in (DeprecationWarning, ResourceWarning):
+            warnings.simplefilter("ignore", ignored)
+        yield
 
 
 class Block(torch.nn.Module):

@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from kernelagent.tools.corpus.fixture import honest_kernel
-from tests.dropin.emitted import CANDIDATE, Block, facts_of, imported, text_for
+from tests.dropin.emitted import CANDIDATE, Block, facts_of, imported, text_for, warnings_as_errors
 
 TELLING = CANDIDATE.replace("        CALLS[0] += 1\n", "").replace("hidden * norm", "norm * hidden")
 """Its graph can be told from the original's, and none of its lines is a side effect."""
@@ -61,8 +61,7 @@ def agrees(compiled: Any, model: torch.nn.Module, x: torch.Tensor = X) -> None:
 @pytest.mark.parametrize("backend", ["eager", pytest.param("aot_eager", marks=pytest.mark.long)])
 def test_a_model_around_it_is_one_graph(file: ModuleType, backend: str) -> None:
     model, plain = in_a_model(file.optimized(Block().eval()))
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings_as_errors():
         agrees(torch.compile(model, backend=backend, fullgraph=True), plain)
 
 

@@ -16,7 +16,15 @@ from torch.autograd import forward_ad
 from torch.overrides import TorchFunctionMode
 from torch.utils.flop_counter import FlopCounterMode
 
-from tests.dropin.emitted import CANDIDATE, Block, X, facts_of, imported, text_for
+from tests.dropin.emitted import (
+    CANDIDATE,
+    Block,
+    X,
+    facts_of,
+    imported,
+    text_for,
+    warnings_as_errors,
+)
 from tests.lanes import examples
 
 NESTED = """\
@@ -49,9 +57,7 @@ def emitted(tmp_path_factory: pytest.TempPathFactory) -> ModuleType:
 
 @pytest.fixture(autouse=True)
 def _strict() -> Iterator[None]:
-    with torch.no_grad(), warnings.catch_warnings():
-        warnings.simplefilter("error")
-        warnings.simplefilter("ignore", DeprecationWarning)
+    with torch.no_grad(), warnings_as_errors():
         yield
 
 

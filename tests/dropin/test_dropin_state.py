@@ -6,7 +6,6 @@ import io
 import pickle
 import random
 import types
-import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -14,7 +13,7 @@ from types import ModuleType
 import pytest
 import torch
 
-from tests.dropin.emitted import CANDIDATE, Block, facts_of, imported, text_for
+from tests.dropin.emitted import CANDIDATE, Block, facts_of, imported, text_for, warnings_as_errors
 
 X = torch.randn(4, 8)
 
@@ -56,8 +55,7 @@ def emitted(tmp_path_factory: pytest.TempPathFactory) -> ModuleType:
 
 @pytest.fixture(autouse=True)
 def _inference() -> Iterator[None]:
-    with torch.no_grad(), warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with torch.no_grad(), warnings_as_errors():
         yield
 
 

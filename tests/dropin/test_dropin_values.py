@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
-
 import pytest
 import torch
 
 from kernelagent.tools.judge.verify.beyond import digest_of
-from tests.dropin.emitted import X, facts_of, imported, text_for
+from tests.dropin.emitted import X, facts_of, imported, text_for, warnings_as_errors
 
 MASKED = """\
 import torch
@@ -34,9 +32,7 @@ def dropin(tmp_path):
     mask = {"dtype": "bool", "shape": [4, 8], "strides": [8, 1], "values": digest_of(MASK)}
     sets = [{"name": "default", "args": [X, mask]}]
     module = imported(text_for(MASKED, facts_of(Masked(), "()"), input_sets=sets), tmp_path)
-    with torch.no_grad(), warnings.catch_warnings():
-        warnings.simplefilter("error")
-        warnings.simplefilter("ignore", DeprecationWarning)
+    with torch.no_grad(), warnings_as_errors():
         yield module, module.optimized(Masked().eval())
 
 

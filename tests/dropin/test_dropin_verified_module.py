@@ -17,7 +17,7 @@ import pytest
 import torch
 
 from kernelagent.tools.judge.envelope.settings import settings_of, tied_in
-from tests.dropin.emitted import Block, facts_of, imported, text_for
+from tests.dropin.emitted import Block, facts_of, imported, text_for, warnings_as_errors
 
 X = torch.randn(4, 8)
 TEMPERATURE = 1.0
@@ -90,8 +90,7 @@ class ModelNew(torch.nn.Module):
 
 @pytest.fixture(autouse=True)
 def _inference() -> Iterator[None]:
-    with torch.no_grad(), warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with torch.no_grad(), warnings_as_errors():
         yield
 
 
