@@ -23,6 +23,7 @@ from typing import Any
 import torch
 
 from kernelagent.tools.candidate_runner.candidate import CandidateFailure
+from kernelagent.tools.candidate_runner.object_words import words_of_namespaces
 from kernelagent.tools.candidate_runner.registrations import (
     Dispatched,
     Registrations,
@@ -63,8 +64,57 @@ _RECURSION_OF_INDUCTOR = 2000
 """What `torch._inductor.compile_fx` sets in torch 2.11 to 2.13."""
 
 
-Namespaces = dict[str, dict[str, Any]]
 Codes = list[tuple[str, FunctionType, Any]]
+
+
+class _Namespaces:
+    """What stands in the modules and classes that matter, as it was when it was last noted."""
+
+    def __init__(self) -> None:
+        self._owners: list[tuple[str, Any]] = []
+        self._held: list[dict[str, Any]] = []
+        self.note()
+
+    def note(self) -> None:
+        """From here on a change counts."""
+        owners = list(_owners())
+        if not _same(owners, self._owners):
+            self._owners = owners
+            self._held = [dict(vars(owner)) for _, owner in owners]
+            self._words = words_of_namespaces(owner for _, owner in owners)
+            return
+        for number in self._words.changed():
+            self._held[number] = dict(vars(owners[number][1]))
+        self._words.note()
+
+    def replaced(self) -> list[str]:
+        """Functions and classes that are others now, or gone."""
+        now = dict(_owners())
+        replaced = [name for name, owner in self._owners if now.get(name) is not owner]
+        for number in self._words.changed():
+            name, owner = self._owners[number]
+            held = vars(owner)
+            replaced += [
+                f"{name}.{attribute}"
+                for attribute, value in self._held[number].items()
+                if held.get(attribute) is not value and _is_code(value)
+            ]
+        return replaced
+
+    def functions(self) -> Codes:
+        """Those that are written in Python, each with its code."""
+        return [
+            (f"{owner}.{name}", value, value.__code__)
+            for (owner, _), held in zip(self._owners, self._held, strict=True)
+            for name, value in held.items()
+            if isinstance(value, FunctionType)
+        ]
+
+
+def _same(one: list[tuple[str, Any]], other: list[tuple[str, Any]]) -> bool:
+    return len(one) == len(other) and all(
+        a is b and name == named for (name, a), (named, b) in zip(one, other, strict=True)
+    )
 
 
 class Integrity:
@@ -81,17 +131,14 @@ class Integrity:
         self._registrations = Registrations()
         self._dispatched = Dispatched()
         self._methods = methods_of_modules()
-        self._codes: Codes = [
-            (f"{owner}.{name}", value, value.__code__)
-            for owner, names in _namespaces().items()
-            for name, value in names.items()
-            if isinstance(value, FunctionType)
-        ]
+        self._namespaces = _Namespaces()
+        self._codes = self._namespaces.functions()
 
     @contextmanager
     def kept(self, doing: str, *, keeps_random_state: bool) -> Iterator[None]:
         """Raises `CandidateFailure` when the block leaves functions, settings or threads changed."""
-        before, settings = _namespaces(), self._settings()
+        self._namespaces.note()
+        settings = self._settings()
         running = Running.now(own=self._may_compile, native=self._native_threads)
         if keeps_random_state:
             # A state that was set once would not change when the same is set again.
@@ -100,7 +147,7 @@ class Integrity:
         others = other_random_states() if keeps_random_state else None
         yield
         _require_same_settings(settings, self._settings(), doing)
-        self._require_same_functions(before, doing)
+        self._require_same_functions(doing)
         self._registrations.require_none(doing)
         if random_state is not None and not torch.equal(random_state, _random_state()):
             raise CandidateFailure(
@@ -121,14 +168,8 @@ class Integrity:
         }
         return _settings() | {"the environment": variables}
 
-    def _require_same_functions(self, before: Namespaces, doing: str) -> None:
-        after = _namespaces()
-        replaced = [
-            f"{owner}.{name}"
-            for owner, names in before.items()
-            for name, value in names.items()
-            if after[owner].get(name) is not value and _is_code(value)
-        ]
+    def _require_same_functions(self, doing: str) -> None:
+        replaced = self._namespaces.replaced()
         replaced += [name for name, function, code in self._codes if function.__code__ is not code]
         replaced += [
             f"{kind.__name__}.{name}"
@@ -158,10 +199,6 @@ def let_torch_compile() -> None:
     config.compile_threads = 1
     # Inductor raises the limit to this when it compiles, and never lowers it again.
     sys.setrecursionlimit(max(sys.getrecursionlimit(), _RECURSION_OF_INDUCTOR))
-
-
-def _namespaces() -> Namespaces:
-    return {name: dict(vars(owner)) for name, owner in _owners()}
 
 
 def _is_code(value: Any) -> bool:

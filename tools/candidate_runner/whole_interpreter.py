@@ -1,8 +1,8 @@
 """Every function and class that was loaded before a candidate, compared once when it has been judged.
 
 Imported last by the fork server, so that the list is made once for all candidates (tens of thousands of
-entries). It is walked once a judging: in each process of a candidate a walk would also copy the pages
-that all of them share, 0.16 s of processor time. `Integrity` looks at the few that matter to the judge around every request; this
+entries). It is walked once a judging, and only where a word tells of a change (`object_words`): a look at each
+would copy the pages that all processes share, 0.3 s of processor time. `Integrity` looks at the few that matter to the judge around every request; this
 finds what would go on in the user's program: an optimizer's step, a default argument, a method added.
 """
 
@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import reduce
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any
 
 from kernelagent.tools.candidate_runner.candidate import CandidateFailure, candidate_file
+from kernelagent.tools.candidate_runner.object_words import words_of_functions, words_of_namespaces
 
 _WRAPPED = (property, staticmethod, classmethod)
 _RUNNERS = (
@@ -40,7 +41,6 @@ class _Owner:
 
     owner: ModuleType | type
     values: tuple[tuple[str, Any], ...]
-    ids: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,10 +87,9 @@ def _of_the_runner() -> Iterator[_Place]:
 
 def _replaced(file: str | None = None) -> Iterator[_Place]:
     """Where another function or class stands than before, none, or one that was written in `file`."""
-    for known in _TAKEN:
+    for number in _NAMESPACES.changed():
+        known = _TAKEN[number]
         namespace = known.owner.__dict__
-        if _ids(namespace) == known.ids:
-            continue
         for name, value in known.values:
             if namespace.get(name) is not value:
                 yield known.owner, name
@@ -99,16 +98,11 @@ def _replaced(file: str | None = None) -> Iterator[_Place]:
                 yield known.owner, name
 
 
-def _ids(namespace: Mapping[str, Any]) -> tuple[int, ...]:
-    """Of all that stands in it: equal ones need no look at each name."""
-    return tuple(map(id, namespace.values()))
-
-
 def _altered() -> list[str]:
     """Functions that are the same and do something else."""
     return [
         f"{item.function.__module__}.{item.function.__qualname__}"
-        for item in _FUNCTIONS
+        for item in map(_FUNCTIONS.__getitem__, _CODES.changed())
         if item.function.__code__ is not item.code
         or item.function.__defaults__ is not item.defaults
         or item.function.__kwdefaults__ is not item.keywords
@@ -124,11 +118,11 @@ def _owners() -> Iterator[_Owner]:
         values = tuple(
             (name, value) for name, value in list(vars(module).items()) if _is_code(value)
         )
-        yield _Owner(module, values, _ids(vars(module)))
+        yield _Owner(module, values)
         for _, kind in values:
             if isinstance(kind, type) and id(kind) not in seen:
                 seen.add(id(kind))
-                yield _Owner(kind, tuple(_of_class(kind)), _ids(vars(kind)))
+                yield _Owner(kind, tuple(_of_class(kind)))
 
 
 def _is_code(value: Any) -> bool:
@@ -155,3 +149,5 @@ _FUNCTIONS = tuple(
         if type(value) is FunctionType
     }.values()
 )
+_NAMESPACES = words_of_namespaces(known.owner for known in _TAKEN)
+_CODES = words_of_functions(item.function for item in _FUNCTIONS)
