@@ -86,10 +86,14 @@ class Child:
             self._settle(_received(self.report))
         return self._exit
 
-    def kill(self) -> Exit:
-        """End the whole tree and wait until it is gone; harmless when it has ended already."""
+    def end(self) -> None:
+        """Tell the whole tree to end; `kill` waits for it. Harmless when it has ended already."""
         if self._exit is None:
             self.report.shutdown(socket.SHUT_WR)
+
+    def kill(self) -> Exit:
+        """End the whole tree and wait until it is gone; harmless when it has ended already."""
+        self.end()
         ended = self.wait(_DEATH_S)
         if ended is None:
             raise EnvironmentFault(
@@ -126,6 +130,29 @@ class Child:
             except ProcessLookupError:
                 return
             time.sleep(0.0005)
+
+
+@dataclass(frozen=True)
+class Starting:
+    """A process that was forked and is being confined; it ends when this is dropped."""
+
+    pid: int
+    report: socket.socket
+    capture: Capture
+    entry: str
+
+    def child(self) -> Child:
+        """Wait until it runs; raises `EnvironmentFault` when it cannot be started or confined."""
+        answer = _received(self.report) if _readable(self.report, _FORK_S) else _NO_ANSWER
+        if answer is None or "fault" in answer:
+            self.report.close()
+            self.capture.close()
+            why = answer["fault"] if answer else "it was killed"
+            raise EnvironmentFault(
+                f"the process for {self.entry} could not be started and confined: {why}; "
+                f"`kernelagent doctor` shows what this machine can enforce"
+            )
+        return Child(self.pid, self.report, self.capture)
 
 
 class FirstCache(Protocol):
@@ -213,6 +240,12 @@ class ForkServer(Closing):
         It gets `fds` and no other descriptor; the caller closes its own copies. Raises
         `EnvironmentFault` when it cannot be started or confined.
         """
+        return self.begin(entry, settings, fds, confinement).child()
+
+    def begin(
+        self, entry: str, settings: dict[str, Any], fds: Sequence[int], confinement: Confinement
+    ) -> Starting:
+        """As `fork`, without waiting until it runs: several may start side by side."""
         if len(fds) + 3 > MOST_FDS:
             raise ValueError(f"{len(fds)} descriptors are more than {MOST_FDS - 3}")
         forgo = tuple(dict.fromkeys((*confinement.forgo, *self._forgone)))
@@ -224,14 +257,13 @@ class ForkServer(Closing):
             os.write(order, Order(entry, settings, confinement).to_bytes())
             with self._lock, theirs:
                 pid = self._ask([order, theirs.fileno(), capture.fd, *fds])
-            self._await_running(ours, entry)
         except BaseException:
             ours.close()
             capture.close()
             raise
         finally:
             os.close(order)
-        return Child(pid, ours, capture)
+        return Starting(pid, ours, capture, entry)
 
     def _ask(self, fds: Sequence[int]) -> int:
         try:
@@ -244,16 +276,6 @@ class ForkServer(Closing):
                 "the fork server is gone or hangs; the system may be out of memory: see `dmesg`"
             )
         return int(answer["forked"])
-
-    @staticmethod
-    def _await_running(report: socket.socket, entry: str) -> None:
-        answer = _received(report) if _readable(report, _FORK_S) else _NO_ANSWER
-        if answer is None or "fault" in answer:
-            why = answer["fault"] if answer else "it was killed"
-            raise EnvironmentFault(
-                f"the process for {entry} could not be started and confined: {why}; `kernelagent "
-                f"doctor` shows what this machine can enforce"
-            )
 
     def close(self) -> None:
         """End it and everything forked from it."""

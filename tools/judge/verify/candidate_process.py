@@ -30,7 +30,7 @@ from kernelagent.tools.loading import Loading
 from kernelagent.tools.memory_sharing import Sharing
 from kernelagent.tools.result_form import Part
 from kernelagent.tools.sandbox.confinement import Confinement
-from kernelagent.tools.sandbox.spawn import Child, ForkServer
+from kernelagent.tools.sandbox.spawn import Child, ForkServer, Starting
 from kernelagent.tools.sandbox.sweeping import sweep
 from kernelagent.tools.surroundings import USUAL, Surroundings
 from kernelagent.tools.tensors import Malformed, Parcel, open_parcel, parcel
@@ -178,6 +178,7 @@ class CandidateProcess(Closing):
         self._children: list[Child] = []
         self._executor: Channel | None = None
         self._executor_child: Child | None = None
+        executor: Starting | None = None
         self._calls = 0
         self.configurations = 1
         """How many an autotuned kernel has to choose from, as the process tells it."""
@@ -194,7 +195,9 @@ class CandidateProcess(Closing):
         fds = [theirs.socket]
         arena: int | None = None
         if device == "virtual":
-            self._executor, arena, line = self._start_executor(fork_server, target, scratch)
+            self._executor, arena, line, executor = self._begin_executor(
+                fork_server, target, scratch
+            )
             fds.append(line)
         confinement = self._confinement(scratch / "runner")
         self._cache = fork_server.triton_cache
@@ -206,30 +209,33 @@ class CandidateProcess(Closing):
         settings["may_compile"] = may_compile
         # A file that sets it does so before its module is imported, and so does the user's program.
         settings["default_dtype"] = name_of(torch.get_default_dtype())
-        self._runner = fork_server.fork(_RUNNER, settings, numbers, confinement)
+        runner = fork_server.begin(_RUNNER, settings, numbers, confinement)
+        if executor is not None:
+            self._executor_child = executor.child()
+            self._children.append(self._executor_child)
+        self._runner = runner.child()
         self._children.append(self._runner)
         for end in fds:
             end.close()
         if arena is not None:
             os.close(arena)
 
-    def _start_executor(
+    def _begin_executor(
         self, fork_server: ForkServer, target: str, scratch: Path
-    ) -> tuple[Channel, int, socket.socket]:
+    ) -> tuple[Channel, int, socket.socket, Starting]:
         ours, theirs = pair()
         runner_line, executor_line = pair()
         arena = os.memfd_create("kernelagent-arena", os.MFD_CLOEXEC)
         settings = {"source": self._source, "target": target, "seconds": self._limits.launch_s}
-        self._executor_child = fork_server.fork(
+        executor = fork_server.begin(
             _EXECUTOR,
             settings,
             [executor_line.socket.fileno(), theirs.socket.fileno(), arena],
             self._confinement(scratch / "executor"),
         )
-        self._children.append(self._executor_child)
         executor_line.close()
         theirs.close()
-        return ours, arena, runner_line.socket
+        return ours, arena, runner_line.socket, executor
 
     def _confinement(self, scratch: Path) -> Confinement:
         scratch.mkdir(parents=True, exist_ok=True)
@@ -485,6 +491,8 @@ class CandidateProcess(Closing):
         return self._runner.output()
 
     def close(self) -> None:
+        for child in self._children:
+            child.end()
         for child in self._children:
             child.kill()
         self._judge.close()
