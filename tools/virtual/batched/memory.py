@@ -254,6 +254,9 @@ class BatchedMemory:
             pointers = self._of_running(pointers, (places.size, *shape))
             if mask is not None and mask.shape[0] > 1:
                 mask = self._of_running(mask, (places.size, *shape))
+                # A mask of rows and columns differs only where rows end: elsewhere whole rows can be moved.
+                if bool((mask[1:] == mask[:1]).all()):
+                    mask = mask[:1]
         if mask is not None and mask.shape[1:] != shape:
             mask = np.broadcast_to(mask, (mask.shape[0], *shape))
         usable = mask is None or mask.shape[0] == 1
