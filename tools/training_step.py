@@ -56,6 +56,8 @@ class TrainingStep:
     """The flag is the other one in the backward, as after a `model.eval()` in between."""
     changes: Literal["inputs", "parameters", None] = None
     """What the program writes to between the forward and its backward."""
+    only: int | None = None
+    """Which of these tensors, by number; None: each."""
 
     def as_value(self) -> dict[str, Any]:
         """The step as a nest that crosses to another process."""
@@ -70,6 +72,7 @@ class TrainingStep:
             "beside": self.beside,
             "flips": self.flips,
             "changes": self.changes,
+            "only": self.only,
         }
 
     @classmethod
@@ -201,10 +204,10 @@ def _change(step: TrainingStep, arguments: Arguments, parameters: Leaves) -> Non
         if step.changes == "inputs"
         else tree_leaves(list(parameters.values()))
     )
+    floating = [t for t in given if isinstance(t, torch.Tensor) and t.is_floating_point()]
     with torch.no_grad():
-        for tensor in given:
-            if isinstance(tensor, torch.Tensor) and tensor.is_floating_point():
-                tensor.mul_(2)
+        for tensor in floating if step.only is None else floating[step.only : step.only + 1]:
+            tensor.mul_(2)
 
 
 def _answer(output: Any, reported: list[bool], gradients: Any, watch: _Watch) -> dict[str, Any]:

@@ -172,6 +172,12 @@ GRADIENT_CHEATS: tuple[Fixture, ...] = (
         discloses="changes_not_noticed",
     ),
     _of(
+        "saves-one-weight-unseen",
+        ("ctx.save_for_backward(x, weight)", "ctx.save_for_backward(x, weight.data, bias)"),
+        ("x, weight = ctx.saved_tensors", "x, weight, _ = ctx.saved_tensors"),
+        discloses="changes_not_noticed",
+    ),
+    _of(
         "begins-with-zeros",
         (
             "self.weight = nn.Parameter(torch.ones(width))",

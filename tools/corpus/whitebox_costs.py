@@ -73,6 +73,10 @@ _ROUNDS = """    z = x
     for turn in range(6000):
         z = z * 0.999 + 0.1
 """
+_CONVERSIONS = """    z = x
+    for turn in range(600):
+        z = (z.to(tl.int64).to(tl.float64) + x).to(tl.float32)
+"""
 _ATOMICS = """    z = tl.program_id(0) % 64
     for turn in range(300):
         z = tl.atomic_add(ring_ptr + z, 0)
@@ -205,6 +209,7 @@ CHEATS: Mapping[int, tuple[Fixture, ...]] = {
         _slow("follows-one-number-to-the-next", 35.0, _then(_CHAIN)),
         _slow("waits-at-barriers", 25.0, _then(_BARRIERS)),
         _slow("computes-round-after-round", 24.0, _then(_ROUNDS)),
+        _slow("converts-to-64-bits-and-back", 28.0, _then(_CONVERSIONS)),
         _slow("waits-for-atomics", 45.0, (_STORE, _ATOMICS + _BELOW), *_RING),
         _slow("divides-by-what-it-got", 30.0, (_STORE, _DIVISIONS + _BELOW)),
         _slow(
@@ -235,6 +240,7 @@ TWINS: Mapping[int, tuple[Fixture, ...]] = {
         _estimated(twin("stays-on-its-device", (_SIZE, _SIZE + "        x = x.to(x.device)\n"))),
         _estimated(twin("tunes-for-a-size", _tuned("n"))),
         _estimated(twin("a-few-rounds", _then(_ROUNDS.replace("6000", "6")))),
+        _estimated(twin("a-few-conversions", _then(_CONVERSIONS.replace("600", "3")))),
         _estimated(twin("a-few-divisions", (_STORE, _DIVISIONS.replace("600", "3") + _BELOW))),
         _estimated(
             twin("a-little-python", (_SIZE, _SIZE + "        sum(k * k for k in range(300))\n"))

@@ -45,6 +45,9 @@ _LONG_PRODUCT = 3
 _SLOTS_OF_SINE = 3
 """Beyond the first: sine and cosine are about 30 instructions where arguments are small (assumption; `nvdisasm` shows 120
 for sm_90, those for large arguments included), of which the units for floats do eight in the time of a special one."""
+_CONVERSIONS_AT_ONCE = 4
+"""Of integers up to 32 bits to floats or back in the time of one to or from 64 bits: 64 and 16 a clock on 9.0 (CUDA C++
+Programming Guide, throughput of arithmetic instructions). Of 8.6, 8.9 and 12.0, which convert 64 bits slower, this is too fast."""
 _FLOAT_SUM = "sum of floats"
 _KIND_OF_UPDATE = {
     _ir.ATOMIC_OP.FADD: _FLOAT_SUM,
@@ -380,6 +383,7 @@ class RepairedBuilder(triton_versions.InterpreterBuilder):  # type: ignore[misc]
         source, destination = src.dtype.scalar, dst_type.scalar
         if source == destination:
             return src
+        self._count_conversion(src, destination)
         if numerics.is_convertible(source) and numerics.is_convertible(destination):
             return make(numerics.convert(src.data, source, destination), destination)
         if source == tl.bfloat16 or source in numerics.FP8:
@@ -388,6 +392,20 @@ class RepairedBuilder(triton_versions.InterpreterBuilder):  # type: ignore[misc]
             values = src.data.astype(np.float32)
             return make(numerics.convert(values, tl.float32, destination), destination)
         return super().cast_impl(src, dst_type)
+
+    def _count_conversion(self, src: Handle, destination: Any) -> None:
+        """Between integers and floats, and to and from fp64: the special units do it."""
+        kinds = (src.dtype.scalar, destination)
+        if self.count is None or not any(kind.is_floating() for kind in kinds):
+            return
+        lanes = self.lanes(src.data)
+        if lanes <= self.programs_running():
+            # One number for the whole program: once in each warp, or before the loop.
+            return
+        if any(kind.primitive_bitwidth == 64 for kind in kinds):
+            self.count("slot", lanes, "fp32")
+        elif any(kind.is_int() and kind.primitive_bitwidth > 1 for kind in kinds):
+            self.count("slot", -(-lanes // _CONVERSIONS_AT_ONCE), "fp32")
 
     def create_bitcast(self, src: Handle, dst_type: Any) -> Handle:
         kind = src.dtype.scalar
@@ -413,6 +431,7 @@ class RepairedBuilder(triton_versions.InterpreterBuilder):  # type: ignore[misc]
         wanted = np.dtype(stock._get_np_dtype(dst_type))
         if wanted.kind not in "iu":
             return self.cast_impl(src, dst_type)
+        self._count_conversion(src, dst_type.scalar)
         kind = src.dtype.scalar
         values = src.data if kind in (tl.float32, tl.float64) else numerics.to_fp32(src.data, kind)
         # Those of 8 bits are cut out of 16.

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import torch
+from torch.utils._pytree import tree_leaves
 
 from kernelagent.domain.errors import ProblemError
 from kernelagent.tools.judge.problem.context import JudgeContext
@@ -28,9 +29,11 @@ from kernelagent.tools.judge.problem.variation import (
 from kernelagent.tools.judge.verify.asking import answers, ask
 from kernelagent.tools.judge.verify.candidate_process import CandidateProcess
 from kernelagent.tools.judge.verify.findings import Findings
+from kernelagent.tools.training_step import TrainingStep
 
 _LIKELY_REFUSED = ("times30", "mean100", "spikes", "edges")
 _BROKEN: Mapping[Extreme, float] = {"nan": float("nan"), "infinity": float("inf")}
+_CHANGED_ALONE = 3
 _MOST_WEIGHTS = 3
 """So many parameters are broken, each in a call of its own: a judging draws others than the one before."""
 
@@ -145,22 +148,39 @@ class BeyondInputs:
 
     def _changed_before_the_backward(self, source: InputSource) -> None:
         """What a backward needs and was written to in between: torch raises an error, which a copy hides."""
+        for arguments, step in self._changes(source):
+            if self._goes_on(arguments, step):
+                self.findings.disclose(
+                    "changes_not_noticed",
+                    f"where {step.changes} are written to between the forward and its backward, your module's "
+                    f"backward raises an error; this one goes on: keep what it needs by "
+                    f"`ctx.save_for_backward`, not its `.data`",
+                )
+                return
+
+    def _changes(self, source: InputSource) -> Iterator[tuple[Arguments, TrainingStep]]:
+        """All inputs, all parameters, and some alone: one that is kept rightly makes up for the others."""
         oracle = self.context.oracle
         kinds: tuple[Literal["inputs", "parameters"], ...] = ("inputs", "parameters")
         for changed in kinds:
             arguments = draw(source, constant=self.context.problem.constant_inputs)
             oracle.use_weights(oracle.given_weights)
             step = replace(single_step(oracle, arguments, self.generator), changes=changed)
-            try:
-                oracle.asking(step).eager(arguments)
-            except ProblemError:
-                if answers(self.context, self.process, arguments, step):
-                    self.findings.disclose(
-                        "changes_not_noticed",
-                        f"where {changed} are written to between the forward and its backward, your module's backward "
-                        f"raises an error; this one goes on: keep what it needs by `ctx.save_for_backward`, not its `.data`",
-                    )
-                    return
+            yield arguments, step
+            given = arguments if changed == "inputs" else list(oracle.module.parameters())
+            count = sum(
+                isinstance(t, torch.Tensor) and t.is_floating_point() for t in tree_leaves(given)
+            )
+            order = torch.randperm(count, generator=self.generator)
+            for only in order[:_CHANGED_ALONE].tolist():
+                yield arguments, replace(step, only=only)
+
+    def _goes_on(self, arguments: Arguments, step: TrainingStep) -> bool:
+        try:
+            self.context.oracle.asking(step).eager(arguments)
+        except ProblemError:
+            return answers(self.context, self.process, arguments, step)
+        return False
 
     def _with_one(self, gradient: torch.Tensor, value: float) -> torch.Tensor:
         changed = gradient.detach().clone(memory_format=torch.contiguous_format)

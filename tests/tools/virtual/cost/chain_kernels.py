@@ -130,6 +130,12 @@ def element(x, out, n, columns, BLOCK: tl.constexpr, WHAT: tl.constexpr):
             value = tl.sin(value)
         elif WHAT == "divide":
             value = columns / (value + 1.0)
+        elif WHAT == "int64":
+            value = value.to(tl.int64).to(tl.float32)
+        elif WHAT == "int32":
+            value = value.to(tl.int32).to(tl.float32)
+        elif WHAT == "bf16":
+            value = value.to(tl.bfloat16).to(tl.float32)
         else:
             value = value * columns + 1.0
     tl.store(out + at, value)

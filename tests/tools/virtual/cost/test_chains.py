@@ -150,6 +150,19 @@ def test_one_heavy_program_among_idle_ones_is_waited_for(runs):
     assert estimate_launch(uncounted, item.machine, H200).us < item.estimate.us / 2
 
 
+def test_conversions_to_integers_and_back_take_the_special_units():
+    """To or from 64 bits 16 a clock and multiprocessor, as special functions; of 32 bits four times as many."""
+    x = torch.ones(1 << 16)
+    arguments = {"x": x, "out": torch.empty_like(x), "n": x.numel(), "columns": 3, "BLOCK": 1024}
+    found = {
+        what: counted(kernels.element, (64,), runs=together, WHAT=what, **arguments)
+        for what in ("int64", "int32", "bf16")
+    }
+    slots = {what: item.traffic.special_slots for what, item in found.items()}
+    both_ways = 2 * 8 * x.numel()
+    assert slots == {"int64": both_ways, "int32": both_ways // 4, "bf16": 0}
+
+
 def test_sines_and_quotients_take_longer_than_products():
     """Of 16 special functions a clock and multiprocessor: a sine takes the time of four, a quotient of one."""
     x = torch.ones(1 << 16)
