@@ -49,6 +49,17 @@ GRADIENT_CHEATS: tuple[Fixture, ...] = (
         discloses="slower_without_gradients",
     ),
     _of(
+        "slow-for-upstreams-that-were-transposed",
+        (
+            _RETURNED,
+            "        for _ in range(0 if upstream.is_contiguous() else 40):\n"
+            "            relu_affine_backward[grid](\n"
+            "                g, x, weight, dx, dw, db, x.numel() // width, width, BLOCK=64\n"
+            "            )\n" + _RETURNED,
+        ),
+        discloses="costs_by_contents",
+    ),
+    _of(
         "inputs-kept-as-attributes-of-the-context",
         (
             "        ctx.save_for_backward(x, weight)\n",

@@ -139,11 +139,13 @@ def _smaller(
     return found
 
 
-def count_again(context: JudgeContext, process: CandidateProcess, arguments: Arguments) -> Launches:
+def count_again(
+    process: CandidateProcess, arguments: Arguments, step: TrainingStep | None
+) -> Launches:
     """The launches of one more call, on these inputs."""
     process.take_launches()
     _observe_traffic(process, watched=True)
-    process.call(arguments, step=real_step(context, arguments))
+    process.call(arguments, step=step)
     launches = process.launches_with_facts()
     process.take_launches()
     _observe_traffic(process, watched=False)

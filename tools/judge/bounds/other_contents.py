@@ -7,12 +7,18 @@ noise is not what a user's activations, masks or indices look like.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
 
 from kernelagent.domain.serialization import from_data
-from kernelagent.tools.judge.bounds.counted_calls import Launches, OnOtherContents, count_again
+from kernelagent.tools.judge.bounds.counted_calls import (
+    Launches,
+    OnOtherContents,
+    count_again,
+    real_step,
+)
 from kernelagent.tools.judge.problem.context import JudgeContext
 from kernelagent.tools.judge.problem.input_domain import laid_out_like, observe
 from kernelagent.tools.judge.problem.inputs import InputSource
@@ -26,6 +32,7 @@ from kernelagent.tools.judge.problem.probes import (
 from kernelagent.tools.judge.problem.trials import draw, fresh_seed
 from kernelagent.tools.judge.verify.candidate_process import CandidateProcess
 from kernelagent.tools.judge.verify.rejection import Rejected
+from kernelagent.tools.training_step import Row
 from kernelagent.tools.virtual.traffic import TrafficFacts
 
 _MORE = 1.1
@@ -43,7 +50,8 @@ _WORK = (
 def on_other_contents(
     context: JudgeContext, process: CandidateProcess, source: InputSource, natural: Launches
 ) -> tuple[OnOtherContents, ...]:
-    """The calls that do more than the natural one: under drawn weights, and on structured inputs.
+    """The calls that do more than the natural one: under drawn weights, on structured inputs, and in training for
+    upstream gradients that lie otherwise in memory, as a transpose behind the module sends them.
 
     What the candidate does where it stops is not known; whether it may stop was judged before. Leaves
     candidate and reference with the given weights.
@@ -51,16 +59,19 @@ def on_other_contents(
     oracle, given = context.oracle, context.oracle.given_weights
     generator = torch.Generator().manual_seed(fresh_seed())
     parameters = [name for name, _ in oracle.module.named_parameters(remove_duplicate=False)]
-    tried: list[tuple[str, Mapping[str, torch.Tensor], Arguments]] = []
+    tried: list[tuple[str, Mapping[str, torch.Tensor], Arguments, bool]] = []
     arguments = draw(source, constant=context.problem.constant_inputs)
     if parameters:
         drawn = perturbed_state(given, parameters, generator).tensors
-        tried.append(("under other weights than those given", drawn, arguments))
+        tried.append(("under other weights than those given", drawn, arguments, False))
     other = _structured(context, source, arguments)
     if other is not None:
-        tried.append(("on inputs with a structure", given, other))
+        tried.append(("on inputs with a structure", given, other, False))
+    if context.trains:
+        where = "for upstream gradients that lie otherwise in memory"
+        tried.append((where, given, arguments, True))
     found = []
-    for where, weights, inputs in tried:
+    for where, weights, inputs, turned in tried:
         oracle.use_weights(weights)
         try:
             oracle.eager(inputs)
@@ -68,7 +79,10 @@ def on_other_contents(
             continue
         try:
             process.use_weights(weights)
-            launches = count_again(context, process, inputs)
+            step = real_step(context, inputs)
+            if step is not None and turned:
+                step = replace(step, upstream=tuple(map(_turned, step.upstream)))
+            launches = count_again(process, inputs, step)
         except Rejected:
             break
         more = does_more(natural, launches)
@@ -87,6 +101,11 @@ def does_more(natural: Launches, other: Launches) -> str | None:
         return None
     most = max(found, key=lambda name: more[name] / max(1.0, less[name]))
     return f"{more[most] / max(1.0, less[most]):.3g} times the {most.replace('_', ' ')}"
+
+
+def _turned(row: Row) -> Row:
+    """The same gradients, each laid out as its transpose."""
+    return tuple(g if g is None or g.dim() < 2 else g.mT.contiguous().mT for g in row)
 
 
 def structured(tensor: torch.Tensor) -> torch.Tensor:
