@@ -24,9 +24,21 @@ def generator():
 def test_few_rows_hold_an_extreme_value_and_the_others_are_kept(kind, dtype, generator):
     x = torch.randn(21, 33).to(dtype)
     (made,) = with_extremes({"x": x}, kind, generator).values()
-    rows = ((made != x) | made.isnan()).any(-1)
-    assert rows.sum() == 3
+    changed = (made != x) | made.isnan()
+    rows = changed.any(-1)
+    one_each = changed.sum(-1) == 1
+    assert one_each.sum() == 3
+    assert rows.sum() == (6 if kind == "infinity" else 3)
     assert torch.equal(made[~rows], x[~rows])
+
+
+def test_half_of_some_rows_is_minus_infinity_and_never_all_of_one(generator):
+    for dtype in (torch.float32, torch.float64, torch.float8_e5m2):
+        x = torch.rand(21, 8).to(dtype)
+        made = with_extremes({"x": x}, "infinity", generator)["x"].double()
+        masked = made.isneginf().sum(-1)
+        assert (masked > 1).sum() >= 2
+        assert masked.max() < 8
 
 
 def test_the_extremes_are_what_they_are_called(generator):

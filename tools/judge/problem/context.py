@@ -39,6 +39,7 @@ from kernelagent.tools.judge.problem.load import LoadedProblem, load_problem
 from kernelagent.tools.judge.problem.memory_limit import hold_to, memory_limit
 from kernelagent.tools.judge.problem.memory_plan import LEVELS, plan
 from kernelagent.tools.judge.problem.oracle import Oracle
+from kernelagent.tools.judge.problem.read_from_outside import read_from_outside
 from kernelagent.tools.judge.problem.training import require_trainable
 from kernelagent.tools.judge.verify.candidate_process import CandidateProcess
 from kernelagent.tools.judge.verify.rejection import Rejected
@@ -179,7 +180,7 @@ class JudgeContext:
         require_portable(sources, problem)
         at_full_size = oracle.module if whole_module is None else whole_module
         output, remarks = tried(oracle, sources, problem)
-        remarks += of_the_machine
+        remarks += of_the_machine + read_from_outside(at_full_size)
         trains = settings.mode == "train"
         if trains:
             require_trainable(oracle, sources)

@@ -43,14 +43,28 @@ def with_extremes(
         flat = tensor.detach().clone(memory_format=torch.contiguous_format).reshape(-1)
         columns = tensor.shape[-1] if tensor.dim() else 1
         rows = flat.numel() // columns
-        chosen = torch.randperm(rows, generator=generator)[: max(1, rows // _EVERY)]
+        order = torch.randperm(rows, generator=generator)
+        chosen = order[: max(1, rows // _EVERY)]
         at = torch.randint(columns, (len(chosen),), generator=generator)
         values = _extreme(kind, tensor.dtype)
         put = [values[n % len(values)] for n in range(len(chosen))]
         places = (chosen * columns + at).to(flat.device)
         flat[places] = torch.tensor(put, dtype=torch.float64).to(flat)
+        if kind == "infinity":
+            _forbid(flat.view(rows, columns), order[len(chosen) :][: len(chosen)], generator)
         result[name] = laid_out_like(flat.reshape(tensor.shape), tensor)
     return result if some else {}
+
+
+def _forbid(values: torch.Tensor, rows: torch.Tensor, generator: torch.Generator) -> None:
+    """Minus infinity in half of each of these rows, as where most of a vocabulary is masked; never in all of one."""
+    columns = values.shape[1]
+    half = torch.rand(len(rows), columns, generator=generator) < 0.5
+    half[torch.arange(len(rows)), torch.randint(columns, (len(rows),), generator=generator)] = False
+    rows = rows.to(values.device)
+    # In float64, because not every operation has the types of 8 bits.
+    wide = values[rows].double().masked_fill(half.to(values.device), -torch.inf)
+    values[rows] = wide.to(values.dtype)
 
 
 def with_empty_rows(tensors: Tensors, generator: torch.Generator) -> dict[str, torch.Tensor]:
