@@ -181,6 +181,8 @@ class Source:
 
     def _load(self, role: str, mask: str) -> str:
         terms = [f"{role}_ptr", *self._terms(role, (2, 3))]
+        if role == "mask" and len(terms) == 1:
+            return "mask = tl.load(mask_ptr)  # One number for all of them."
         other = "False" if role == "mask" and self._is_bool else "0.0"
         return f"{role} = tl.load({' + '.join(terms)}, mask={mask}, other={other})"
 
