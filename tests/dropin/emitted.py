@@ -33,12 +33,12 @@ CERTIFICATE = Certificate(
 
 
 @contextmanager
-def warnings_as_errors() -> Iterator[None]:
-    """Except what torch deprecates, and what earlier tests of this process left open: the collection of garbage
+def warnings_as_errors(*apart: type[Warning]) -> Iterator[None]:
+    """`apart`: kinds that are none. Nor is what earlier tests of this process left open: the collection of garbage
     tells of it whenever it comes."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        for ignored in (DeprecationWarning, ResourceWarning):
+        for ignored in (ResourceWarning, *apart):
             warnings.simplefilter("ignore", ignored)
         yield
 

@@ -57,7 +57,7 @@ def emitted(tmp_path_factory: pytest.TempPathFactory) -> ModuleType:
 
 @pytest.fixture(autouse=True)
 def _strict() -> Iterator[None]:
-    with torch.no_grad(), warnings_as_errors():
+    with torch.no_grad(), warnings_as_errors(DeprecationWarning):
         yield
 
 

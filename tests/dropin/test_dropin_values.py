@@ -32,7 +32,7 @@ def dropin(tmp_path):
     mask = {"dtype": "bool", "shape": [4, 8], "strides": [8, 1], "values": digest_of(MASK)}
     sets = [{"name": "default", "args": [X, mask]}]
     module = imported(text_for(MASKED, facts_of(Masked(), "()"), input_sets=sets), tmp_path)
-    with torch.no_grad(), warnings_as_errors():
+    with torch.no_grad(), warnings_as_errors(DeprecationWarning):
         yield module, module.optimized(Masked().eval())
 
 

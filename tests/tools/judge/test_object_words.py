@@ -61,7 +61,9 @@ def test_what_is_replaced_and_put_back_is_told_and_what_is_read_is_not(
 ) -> None:
     owner = make()
     words = words_of_namespaces([owner])
-    assert (owner.held, [*vars(owner)], hasattr(owner, "nothing"))[2] is False
+    assert owner.held == 1
+    assert "held" in vars(owner)
+    assert not hasattr(owner, "nothing")
     assert list(words.changed()) == []
     kept, owner.held = owner.held, object()
     owner.held = kept

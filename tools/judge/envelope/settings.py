@@ -10,6 +10,8 @@ from typing import Any
 
 import torch
 
+from kernelagent.tools.judge.problem.read_from_outside import is_torchs
+
 _DEEPEST = 4
 _OF_EVERY_MODULE = frozenset({*vars(torch.nn.Module()), "_is_torch_compile"})
 _PLAIN = (bool, int, float, str, bytes, complex, torch.dtype)
@@ -41,7 +43,7 @@ def tied_in(module: torch.nn.Module) -> list[list[str]]:
 def class_name(kind: type) -> str:
     """With its module where that is torch's: the user's file has another name where it is used."""
     name = kind.__qualname__
-    return f"{kind.__module__}.{name}" if kind.__module__.split(".")[0] == "torch" else name
+    return f"{kind.__module__}.{name}" if is_torchs(kind) else name
 
 
 def _plain(holder: Any, path: str, names: Set[str], depth: int = 0) -> Iterator[tuple[str, str]]:
@@ -92,9 +94,5 @@ def _named(kinds: Set[type]) -> set[str]:
                 if line.opname in ("STORE_ATTR", "DELETE_ATTR")
             }
             members = [getattr(kind, name, None) for name in code.co_names]
-            todo += [(kind, m) for m in members if m is not None and not _is_torchs(m)]
+            todo += [(kind, m) for m in members if m is not None and not is_torchs(m)]
     return names - stored
-
-
-def _is_torchs(member: Any) -> bool:
-    return (getattr(member, "__module__", None) or "").split(".")[0] == "torch"

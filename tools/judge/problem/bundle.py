@@ -27,6 +27,7 @@ from kernelagent.tools.judge.problem.load import (
     as_input_sets,
     keywords_of,
 )
+from kernelagent.tools.judge.problem.read_from_outside import is_torchs
 
 _MODULE, _INPUTS, _MODULE_TENSORS, _INPUT_TENSORS, _FACTS = (
     "module.pkl",
@@ -160,7 +161,7 @@ def _source_of(module: torch.nn.Module) -> str:
     seen: dict[type, str] = {}
     for part in module.modules():
         kind = type(part)
-        if kind in seen or kind.__module__.split(".")[0] == "torch":
+        if kind in seen or is_torchs(kind):
             continue
         try:
             seen[kind] = inspect.getsource(kind)

@@ -36,7 +36,7 @@ def read_from_outside(module: torch.nn.Module) -> tuple[Remark, ...]:
 
 def _by_code(module: torch.nn.Module) -> Iterator[str]:
     for kind in dict.fromkeys(type(part) for part in module.modules()):
-        if _is_torchs(kind):
+        if is_torchs(kind):
             continue
         for function in _reached(kind, kind.forward):
             names = _names(function.__code__)
@@ -60,7 +60,7 @@ def _reached(kind: type, start: Any) -> Iterator[FunctionType]:
     while todo:
         member = todo.pop()
         function = inspect.unwrap(getattr(member, "fget", None) or member)
-        if not isinstance(function, FunctionType) or id(function) in seen or _is_torchs(function):
+        if not isinstance(function, FunctionType) or id(function) in seen or is_torchs(function):
             continue
         seen.add(id(function))
         yield function
@@ -89,5 +89,6 @@ def _modules_in_containers(module: torch.nn.Module) -> Iterator[str]:
                 yield f"the module in `{'.'.join(filter(None, (path, name)))}`"
 
 
-def _is_torchs(thing: Any) -> bool:
+def is_torchs(thing: Any) -> bool:
+    """Whether a class or function was written in torch."""
     return (getattr(thing, "__module__", None) or "").split(".")[0] == "torch"
