@@ -21,7 +21,7 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.fake_cuda.commands import Command, Machine, commands, lay_out
+from tests.fake_cuda.commands import Command, Machine, chosen, commands, lay_out
 from tests.fake_cuda.libraries import SOURCES, build, describe, install_hook, start_clock
 from tests.fake_cuda.table import Ended, Row, kept_rows, page, written_below
 
@@ -218,7 +218,7 @@ def _with_environment(mark: bytes) -> list[int]:
 def install(venv: Path, python: str) -> None:
     """Make the environment, once: the CUDA build of torch, this checkout, the libraries and the hook."""
     if not (venv / "bin" / "python").exists():
-        subprocess.run([python, "-m", "venv", str(venv)], check=True)
+        subprocess.run([python_of(python), "-m", "venv", str(venv)], check=True)
     pip = [str(venv / "bin" / "python"), "-m", "pip", "install", "--quiet", "--no-cache-dir"]
     if not list(venv.glob("lib/python3*/site-packages/torch-2.11.0*")):
         subprocess.run([*pip, *PINNED], check=True)
@@ -236,10 +236,37 @@ def install(venv: Path, python: str) -> None:
 
 
 def head_of(checkout: Path) -> str:
-    """The commit that is run, as a reader names it; empty where there is none."""
-    words = ["git", "-C", str(checkout), "describe", "--always", "--dirty"]
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
-    return done.stdout.strip()
+    """The commit that is run, as a reader names it; empty where there is none.
+
+    Results that changed do not make it another: the first command writes some.
+    """
+    commit = _git(checkout, "rev-parse", "--short", "HEAD")
+    changed = _git(checkout, "status", "--porcelain", "--", ".", ":!benchmarks/results")
+    return f"{commit}-dirty" if commit and changed else commit
+
+
+def _git(checkout: Path, *words: str) -> str:
+    done = subprocess.run(
+        ["git", "-C", str(checkout), *words], capture_output=True, text=True, check=False
+    )
+    return done.stdout.strip() if done.returncode == 0 else ""
+
+
+def python_of(asked: str) -> str:
+    """The program of a Python that runs; raises `SystemExit` where there is none of that name.
+
+    A name on the path may belong to a chooser of versions that has chosen another.
+    """
+    installed = sorted(
+        Path.home().glob(f".pyenv/versions/{asked.removeprefix('python')}*/bin/python")
+    )
+    for name in (asked, *map(str, installed)):
+        program = shutil.which(name)
+        if program and not subprocess.run([program, "-c", ""], capture_output=True).returncode:
+            return program
+    raise SystemExit(
+        f"fake_cuda: there is no {asked} that runs here; install it, or name one with --python"
+    )
 
 
 def main(arguments: list[str]) -> int:
@@ -263,9 +290,7 @@ def main(arguments: list[str]) -> int:
         with tempfile.TemporaryDirectory(prefix="fake-gpu-") as top:
             bench = Bench(asked.venv.resolve(), Path(top))
             bench.prepare()
-            for command in commands():
-                if not re.search(asked.only, command.name):
-                    continue
+            for command in chosen(commands(), asked.only):
                 ended = bench.run(command)
                 row = Row.of(command, ended, commit, os.getloadavg()[0])
                 good = good and not row.faults

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 OPERATOR_MS, KERNEL_MS = 8.0, 20.0
 """How long the device is busy with an operator of torch, and with a kernel: so long that few calls fill a block."""
 NODES = ("/dev/nvidiactl", "/dev/nvidia0", "/dev/nvidia-uvm")
-PROBLEM, CANDIDATE, COMPILED = (
+PROBLEM, CANDIDATE, COMPILED, TRAINED = (
     "problems/last_token.py",
     "last_token_candidate.py",
     "last_token_compiled.py",
+    "last_token_trained.py",
 )
 
 
@@ -54,6 +56,19 @@ class Command:
     """It is killed when its run's log first holds this word, and its status does not count."""
     limit_s: float = 1200.0
     script: bool = False
+    after: str = ""
+    """A command whose files it reads, by name: who asks for this one gets that one before it."""
+
+
+def chosen(listed: Iterable[Command], asked: str) -> list[Command]:
+    """Those whose names match the regular expression, in order, and what each of them needs before it."""
+    every = list(listed)
+    wanted = {command.name for command in every if re.search(asked, command.name)}
+    # Later ones need earlier ones.
+    for command in reversed(every):
+        if command.name in wanted and command.after:
+            wanted.add(command.after)
+    return [command for command in every if command.name in wanted]
 
 
 def commands() -> Iterator[Command]:
@@ -61,7 +76,10 @@ def commands() -> Iterator[Command]:
     cuda = ("--device", "cuda")
     replies = ("--model", "replay:replies.jsonl", "--turns", "1", "--sandbox", "require")
     whole = ("optimize", "problems/decoder.py", "--submodule", "norm")
-    yield Command("doctor", ("doctor",), says="NVIDIA H200")
+    # A canary that takes two seconds is one that every run waits for.
+    yield Command(
+        "doctor", ("doctor",), says=r"NVIDIA H200.*a confined kernel ran[^.]* in [01]\.\d s"
+    )
     yield Command(
         "what the ceilings took is given back", ("ceilings_memory.py",), says="free", script=True
     )
@@ -84,8 +102,17 @@ def commands() -> Iterator[Command]:
         ("optimize", PROBLEM, *cuda, *replies, "--out", "emitted.py"),
         writes="emitted.py",
     )
-    yield Command("the emitted module in a script", ("use_emitted.py", "emitted.py"), script=True)
-    yield Command("recheck", ("recheck", "emitted.py", PROBLEM, *cuda))
+    yield Command(
+        "the emitted module in a script",
+        ("use_emitted.py", "emitted.py"),
+        script=True,
+        after="optimize by relative path",
+    )
+    yield Command(
+        "recheck",
+        ("recheck", "emitted.py", PROBLEM, *cuda),
+        after="optimize by relative path",
+    )
     # There is no CUPTI here, and where it is forbidden this is how it ends.
     yield Command(
         "profile", ("profile", PROBLEM, *cuda), status=3, says="torch.profiler saw no kernel"
@@ -102,10 +129,15 @@ def commands() -> Iterator[Command]:
         says="Accepted",
     )
     yield Command(
-        "--train",
+        "--train without a backward",
         ("evaluate", PROBLEM, CANDIDATE, *cuda, "--train"),
         status=1,
         says="gradient|requires_grad|missing_grad",
+    )
+    yield Command(
+        "--train with a backward",
+        ("evaluate", PROBLEM, TRAINED, *cuda, "--train"),
+        says="Accepted",
     )
     yield Command("scan", ("scan", "problems/decoder.py", *cuda))
     yield Command(
@@ -122,6 +154,7 @@ def commands() -> Iterator[Command]:
         "--resume",
         ("optimize", "--resume", "killed/*", "--runs", "killed", "--out", "resumed.py"),
         writes="resumed.py",
+        after="a run that is killed",
     )
     yield Command(
         "the library call",
@@ -181,7 +214,14 @@ def lay_out(sources: Path, work: Path) -> None:
     for number in (1, 2, 3):
         shorter = problem.replace("1024", str(1024 - 128 * number))
         (work / "suite" / f"{number}_last_token.py").write_text(shorter, encoding="utf-8")
-    for name in (CANDIDATE, COMPILED, "library_call.py", "use_emitted.py", "ceilings_memory.py"):
+    for name in (
+        CANDIDATE,
+        COMPILED,
+        TRAINED,
+        "library_call.py",
+        "use_emitted.py",
+        "ceilings_memory.py",
+    ):
         (work / name).write_text((sources / name).read_text(encoding="utf-8"), encoding="utf-8")
     plain = problem.replace("class Model(", "class ModelNew(")
     (work / "plain.py").write_text(plain, encoding="utf-8")

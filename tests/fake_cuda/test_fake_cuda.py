@@ -15,8 +15,9 @@ import pytest
 
 from kernelagent.tools.sandbox.confinement import Confinement
 from kernelagent.tools.sandbox.spawn import ForkServer
+from tests.fake_cuda import __main__ as harness
 from tests.fake_cuda import table
-from tests.fake_cuda.commands import Command, Machine, commands, lay_out
+from tests.fake_cuda.commands import Command, Machine, chosen, commands, lay_out
 from tests.fake_cuda.libraries import (
     BEGINNING_S,
     DRIVER,
@@ -214,6 +215,44 @@ def test_the_processor_time_of_a_process_that_outlives_its_parent_is_counted() -
 def test_no_two_commands_have_one_name() -> None:
     names = [command.name for command in commands()]
     assert len(names) == len(set(names))
+
+
+def test_a_command_that_is_asked_for_gets_what_it_needs_before_it() -> None:
+    names = [command.name for command in chosen(commands(), "^recheck")]
+    assert names == ["optimize by relative path", "recheck"]
+    resumed = [command.name for command in chosen(commands(), "^--resume")]
+    assert resumed == ["a run that is killed", "--resume"]
+    assert chosen(commands(), "") == list(commands())
+    assert {command.after for command in commands()} <= {"", *(c.name for c in commands())}
+
+
+def test_results_that_a_command_writes_do_not_make_it_another_commit(tmp_path: Path) -> None:
+    def git(*words: str) -> None:
+        subprocess.run(["git", "-C", str(tmp_path), *words], check=True, capture_output=True)
+
+    assert harness.head_of(tmp_path) == ""
+    git("init")
+    results = tmp_path / "benchmarks" / "results"
+    results.mkdir(parents=True)
+    for path in (results / "page.md", tmp_path / "product.py"):
+        path.write_text("before")
+    git("add", ".")
+    git("-c", "user.name=a", "-c", "user.email=a@b", "commit", "-m", "first")
+    commit = harness.head_of(tmp_path)
+    (results / "page.md").write_text("after")
+    (results / "new.jsonl").write_text("new")
+    assert harness.head_of(tmp_path) == commit
+    (tmp_path / "product.py").write_text("after")
+    assert harness.head_of(tmp_path) == f"{commit}-dirty"
+
+
+def test_a_python_that_does_not_run_is_refused_by_its_name(tmp_path: Path) -> None:
+    assert harness.python_of(sys.executable) == sys.executable
+    shim = tmp_path / "python3.99"
+    shim.write_text("#!/bin/sh\nexit 127\n")
+    shim.chmod(0o755)
+    with pytest.raises(SystemExit, match=r"there is no .*python3\.99 that runs here"):
+        harness.python_of(str(shim))
 
 
 def test_a_new_table_leaves_what_is_written_below_it_alone(tmp_path: Path) -> None:
