@@ -30,7 +30,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.problems is not None:
         reported["problems"] = str(options.problems.resolve())
     try:
-        return run(STAGES, Call(options.out.resolve(), options.minutes, options.stage, reported))
+        out = options.out.resolve()
+        return run(STAGES, Call(out, options.minutes, options.stage, reported, options.slower))
     except KeyboardInterrupt:
         print("interrupted; call again to go on with the same stage")
         return 130
@@ -45,6 +46,9 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     numbers = [stage.number for stage in STAGES]
     parser.add_argument("--stage", type=int, choices=numbers, help="this one, even if it has ended")
     parser.add_argument("--minutes", type=float, help="the most that this call may take")
+    parser.add_argument(
+        "--slower", type=float, default=1.0, help="how many times its minutes a stage may take"
+    )
     parser.add_argument("--out", type=Path, default=RESULTS, help="where the tables go")
     parser.add_argument("--problems", type=Path, help="a folder of KernelBench problems")
     parser.add_argument("--most", type=int, default=8, help="how many of them")

@@ -51,6 +51,12 @@ class Call:
     """The stage to run, whether it has ended before or not."""
     options: dict[str, str] | None = None
     """Passed on to the stages."""
+    slower: float = 1.0
+    """How many times its minutes a stage may take: the machine is so much slower than a GPU's."""
+
+    def seconds_for(self, stage: Stage) -> float:
+        """The most a stage may take."""
+        return stage.minutes * 60 * self.slower
 
 
 def run(stages: Sequence[Stage], call: Call) -> int:
@@ -60,9 +66,10 @@ def run(stages: Sequence[Stage], call: Call) -> int:
     due = _due(stages, call)
     for stage in due:
         left = _left(call, began)
-        if stage is not due[0] and left is not None and stage.minutes * 60 > left:
+        needed = call.seconds_for(stage)
+        if stage is not due[0] and left is not None and needed > left:
             print(
-                f"{stage.number}. {stage.title}: needs {stage.minutes:g} minutes and {left / 60:.1f} "
+                f"{stage.number}. {stage.title}: needs {needed / 60:g} minutes and {left / 60:.1f} "
                 f"are left; call again to go on with it",
                 flush=True,
             )
@@ -96,8 +103,9 @@ def _left(call: Call, began: float) -> float | None:
 
 
 def _run(stage: Stage, call: Call, left: float | None) -> Record:
-    limit = stage.minutes * 60 if left is None else min(stage.minutes * 60, left)
-    record = Record(str(call.out), stage.number, stage.name, stage.title, stage.minutes)
+    own = call.seconds_for(stage)
+    limit = own if left is None else min(own, left)
+    record = Record(str(call.out), stage.number, stage.name, stage.title, own / 60)
     record.save()
     began, others = time.monotonic(), _children(_parents(), os.getpid())
     log = call.out / f"{stem_of(stage)}.log"

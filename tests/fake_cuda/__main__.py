@@ -29,7 +29,7 @@ ROOT = SOURCES.parents[1]
 PINNED = ("torch==2.11.0", "triton==3.6.0")
 OF_TORCH = ("torch==", "triton==", "setuptools==", "sympy==", "filelock==", "fsspec==")
 COMPILERS = re.compile(r"^(.*-)?(gcc|cc|clang|g\+\+|c\+\+)(-\d+)?$")
-LOCK = re.compile(r"^kernelagent-gpu-\d+\.lock$")
+LOCK = re.compile(r"^kernelagent-gpu-[\w-]+\.lock$")
 MARK = "NVIDIA_FAKE_RUN"
 POLL_S = 0.05
 ENDED_S = 30.0
@@ -78,6 +78,10 @@ class Bench:
         environment = dict(self.environment)
         if not command.machine.compiler:
             environment["PATH"] = f"{self.venv / 'bin'}:{self._tools()}"
+        if command.machine.smi:
+            environment["PATH"] = f"{self.work / 'driver'}:{environment['PATH']}"
+        if command.checkout:
+            environment["PYTHONPATH"] = str(ROOT)
         began, used_s = time.monotonic(), processor_s()
         with tempfile.TemporaryFile("w+") as output:
             process = subprocess.Popen(

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from kernelagent.tools.gpu_lock import chosen as chosen_gpu
 from kernelagent.tools.sandbox.confinement import Confinement
 from kernelagent.tools.sandbox.spawn import ForkServer
 from tests.fake_cuda import __main__ as harness
@@ -224,6 +225,27 @@ def test_a_command_that_is_asked_for_gets_what_it_needs_before_it() -> None:
     assert resumed == ["a run that is killed", "--resume"]
     assert chosen(commands(), "") == list(commands())
     assert {command.after for command in commands()} <= {"", *(c.name for c in commands())}
+
+
+@pytest.mark.parametrize(("exclusive", "mode"), [(False, "Default"), (True, "Exclusive_Process")])
+def test_the_drivers_own_program_describes_the_imagined_device(
+    tmp_path: Path, exclusive: bool, mode: str
+) -> None:
+    (tmp_path / "machine").write_text(Machine(exclusive=exclusive).text())
+    environment = os.environ | {"LD_LIBRARY_PATH": str(tmp_path)}
+    words = [sys.executable, str(SOURCES / "work" / "nvidia-smi")]
+
+    def said(query: str, form: str) -> str:
+        done = subprocess.run(
+            [*words, query, form], env=environment, capture_output=True, text=True, check=True
+        )
+        return done.stdout
+
+    asked = said("--query-gpu=name,compute_mode,fan.speed", "--format=csv,noheader")
+    assert asked == f"NVIDIA H200, {mode}, [N/A]\n"
+    locked = said("--query-gpu=index,uuid,memory.total", "--format=csv,noheader,nounits")
+    assert chosen_gpu(locked, "0").memory_bytes == 4 << 30
+    assert said("--query-compute-apps=pid,used_memory", "--format=csv,noheader") == ""
 
 
 def test_results_that_a_command_writes_do_not_make_it_another_commit(tmp_path: Path) -> None:

@@ -154,6 +154,18 @@ def test_a_stage_that_does_not_fit_into_the_call_is_left_to_the_next(
     assert run(stages, Call(small)) == 0
 
 
+def test_a_slower_machine_has_more_minutes_for_each_stage(
+    small: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    endless = stage(1, "endless", 0.5)
+    assert run((endless,), Call(small, slower=4)) == 1
+    assert record(small, endless).seconds >= 2
+    assert "(limit 0.0333333 min)" in (small / "01-endless.md").read_text(encoding="utf-8")
+    stages = (stage(1, "note"), stage(2, "note", 60))
+    assert run(stages, Call(small / "other", minutes=1.5, slower=2)) == 1
+    assert "needs 2 minutes" in capsys.readouterr().out
+
+
 def test_a_call_that_is_interrupted_ends_its_stage_and_the_next_call_begins_it_anew(
     small: Path,
 ) -> None:
