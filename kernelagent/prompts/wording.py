@@ -29,6 +29,7 @@ from kernelagent.domain.events import (
     TurnVoid,
     WinnerMeasured,
 )
+from kernelagent.prompts.beginning import asked_line, problem_line
 from kernelagent.prompts.ranking import ranking_text
 from kernelagent.prompts.tool_answers import result_summary
 
@@ -82,7 +83,9 @@ def line_for(logged: Logged) -> str | None:
     """The line an event is worth, if any."""
     match logged.event:
         case RunStarted() as e:
-            return f"run {e.run}: {e.problem.label}"
+            asked = asked_line(e.config)
+            first = f"run {e.run}: {problem_line(e.problem, e.names)}"
+            return first if asked is None else f"{first}\n{asked}"
         case ProblemDescribed() as e:
             sets = "; ".join(
                 f"forward{s.arguments}"
