@@ -131,14 +131,15 @@ _COUNTED = {
 
 def kernels_table(rows: Sequence[KernelFacts]) -> Table:
     """One row a kernel; bytes are of all its launches in one forward."""
-    heads = ("kernel", "launches", "share", "registers", "spills", "shared", "occupancy", "loaded")
+    heads = ("kernel", "launches", "share", "bound by", "registers", "spills", "shared")
     return Table(
-        (*heads, "stored", "DRAM", "known by"),
+        (*heads, "occupancy", "loaded", "stored", "DRAM", "known by"),
         tuple(
             (
                 Mono(k.name),
                 str(k.launches),
                 _percent(k.share_of_device_time),
+                "" if k.bound is None else _BOUNDS.get(k.bound, k.bound),
                 *("" if n is None else str(n) for n in (k.registers, k.spills)),
                 _size(k.shared_bytes),
                 _percent(k.occupancy),
@@ -147,7 +148,7 @@ def kernels_table(rows: Sequence[KernelFacts]) -> Table:
             )
             for k in rows
         ),
-        frozenset(range(1, 10)),
+        frozenset(range(1, 11)) - {3},
     )
 
 
