@@ -19,9 +19,9 @@ from textual.widgets import Footer, Static, TabbedContent, TabPane
 from kernelagent.domain.evaluation import Evaluation
 from kernelagent.domain.events import ToolCalled
 from kernelagent.domain.history import Turn
-from kernelagent.domain.serialization import to_data
 from kernelagent.prompts.wording import number
 from kernelagent.report.browse_text import kernels_table
+from kernelagent.report.headroom import headroom_rows
 from kernelagent.storage.git_history import harmless
 from kernelagent.storage.run_log import RunFolder
 from kernelagent.tui.dialogs import Words, keys_text
@@ -30,6 +30,8 @@ from kernelagent.tui.view import View
 
 PANES = ("code", "diff", "verdict", "kernels", "prompt", "tools", "reply", "feedback")
 _LOOK_S = 0.5
+_TAB_PADDING = 2
+"""Columns of a tab beside its words."""
 KEYS = (
     (
         "An opened turn",
@@ -78,8 +80,20 @@ class TurnScreen(Screen[None]):
         self.call_after_refresh(self._focus_pane)
 
     def on_tabbed_content_tab_activated(self) -> None:
+        self._name_tabs()
         self._drawn = None
         self._draw()
+
+    def on_resize(self) -> None:
+        self._name_tabs()
+
+    def _name_tabs(self) -> None:
+        """Where the names do not fit beside each other, only the open pane has its own."""
+        tabs = self.query_one(TabbedContent)
+        names = {name: f"{place} {name}" for place, name in enumerate(PANES, 1)}
+        fits = sum(len(text) + _TAB_PADDING for text in names.values()) <= self.size.width
+        for name, text in names.items():
+            tabs.get_tab(name).label = text if fits or name == tabs.active else text[:1]
 
     def action_pane(self, name: str) -> None:
         self.query_one(TabbedContent).active = name
@@ -258,8 +272,7 @@ def _kernels(turn: Turn) -> RenderableType:
     parts: list[RenderableType] = [kernels_table(result.kernels)]
     if result.headroom:
         text = Text("\nroofline: what the device allows at most\n", "bold")
-        for key, value in to_data(result.headroom).items():
-            shown = f"{value:.4g}" if isinstance(value, float) else json.dumps(value, default=str)
-            text.append(f"  {key.replace('_', ' ')}: {shown}\n", "")
+        for name, words in headroom_rows(result.headroom):
+            text.append(f"  {name:<17} {words}\n", "")
         parts.append(text)
     return Group(*parts)

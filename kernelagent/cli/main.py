@@ -10,6 +10,7 @@ import typer
 import kernelagent
 from kernelagent.cli.agents import agents
 from kernelagent.cli.dropin import add_dropin_commands
+from kernelagent.cli.help import say_plainly
 from kernelagent.cli.interrupt import StopOnInterrupt
 from kernelagent.cli.keys import keyring
 from kernelagent.cli.memory import memories
@@ -297,6 +298,7 @@ def steer(
 
 
 put_in_order(app)
+say_plainly(app)
 
 
 def main(arguments: list[str] | None = None) -> Any:

@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeAlias, get_args
 
 from kernelagent.domain.evaluation import DeviceFacts, Evaluation, Stage
 from kernelagent.domain.history import TurnRequest
-from kernelagent.domain.problem import ProblemFacts, ProblemSpec
+from kernelagent.domain.problem import NamesInFile, ProblemFacts, ProblemSpec
 from kernelagent.domain.serialization import Unread, from_data, from_json, to_data
 from kernelagent.domain.tool_calls import ToolCall, ToolResult
 
@@ -31,6 +31,8 @@ class RunStarted:
     problem: ProblemSpec
     config: dict[str, Any]
     versions: dict[str, str]
+    names: NamesInFile | None = None
+    """Before the judge has executed the file; None for a live module, and in older logs."""
 
 
 @dataclass(frozen=True)

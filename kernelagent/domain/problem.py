@@ -56,6 +56,15 @@ class ProblemSpec:
 
 
 @dataclass(frozen=True)
+class NamesInFile:
+    """What a problem's file will be used by, read from its text; None where the text does not settle it."""
+
+    module: str | None = None
+    inputs: str | None = None
+    init: str | None = None
+
+
+@dataclass(frozen=True)
 class TensorFacts:
     """One tensor of an input, an output or the state."""
 

@@ -121,6 +121,7 @@ def _commit(
         raise UsageError(f"--branch {name} is no name for a branch") from error
     reference = f"refs/heads/{name}"
     parent = repo.head.commit.hexsha
+    _require_not_there(repo, name, _value_of(repo, reference), inside, text)
     _require_free(repo, name, reference, parent)
     try:
         made = _built(repo, parent, inside, text)
@@ -147,6 +148,16 @@ def _require_clean(repo: Repo, model: str, target: str) -> None:
         )
     if path.exists() and not is_ours(path):
         raise UsageError(f"{target} was not written by kernelagent; move it away first")
+
+
+def _require_not_there(repo: Repo, name: str, tip: str | None, inside: str, text: str) -> None:
+    """Refuse to commit what the branch holds already, or where the branch is new what the checkout holds."""
+    holds, where = (tip, name) if tip is not None else ("HEAD", "the commit that is checked out")
+    if not repo.git.ls_tree(holds, "--", inside):
+        return
+    there = repo.git.cat_file("blob", f"{holds}:{inside}", strip_newline_in_stdout=False)
+    if there == text:
+        raise UsageError(f"{where} has this module already, as {inside}; nothing was done")
 
 
 def _require_free(repo: Repo, name: str, reference: str, parent: str) -> None:

@@ -18,6 +18,7 @@ from kernelagent.domain.problem import ProblemSpec
 from kernelagent.dropin.emit import SECTION_BEGINS, Certificate, emit_module
 from kernelagent.dropin.review import Finding, review
 from kernelagent.loop.exclusive_gpu import alone_on
+from kernelagent.loop.one_file import in_one_file
 from kernelagent.loop.run_setup import asked_of, judge_settings
 from kernelagent.report.reproduce import recheck_command
 from kernelagent.storage.output_file import MARKER
@@ -37,7 +38,8 @@ class Imported:
 def source_in(place: Path, name: str | None) -> str:
     """The candidate in a Python file or a folder of `kernels`, as one text with `class ModelNew`.
 
-    `name`: the class, where it is called otherwise. Raises `UsageError` naming what is in the way.
+    What the class's file imports from its own package is put in front of it. `name`: the class, where it is
+    called otherwise. Raises `UsageError` naming what is in the way.
     """
     wanted = name or ENTRY_POINT
     files = [place] if place.is_file() else _files(place)
@@ -47,15 +49,8 @@ def source_in(place: Path, name: str | None) -> str:
             f"no class {wanted} in {place}; name the class that is constructed like the reference "
             f"with --class"
         )
-    source = holding[0].read_text(encoding="utf-8")
-    tree = parse(source)
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and node.level:
-            raise UsageError(
-                f"{holding[0]}, line {node.lineno}: what it imports from its own package is not in "
-                f"this file, and a candidate is one file; put it in there"
-            )
-    source = _without_our_words(source, tree)
+    source = in_one_file(holding[0], place if place.is_dir() else place.parent)
+    source = _without_our_words(source, parse(source))
     if wanted != ENTRY_POINT:
         source = f"{source.rstrip()}\n\n\nclass {ENTRY_POINT}({wanted}):\n    pass\n"
     return source

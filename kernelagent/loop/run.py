@@ -29,7 +29,7 @@ from kernelagent.domain.events import (
 )
 from kernelagent.domain.history import History
 from kernelagent.domain.judge_settings import JudgeSettings
-from kernelagent.domain.problem import ProblemSpec
+from kernelagent.domain.problem import NamesInFile, ProblemSpec
 from kernelagent.domain.serialization import to_data
 from kernelagent.loop.attached_lessons import Attached
 from kernelagent.loop.exclusive_gpu import ExclusiveGpuJudge, Judge, Judges, OpenedJudge, Say
@@ -100,7 +100,7 @@ def optimize(
     `folder`: an existing run's, to go on where it ended. `ready`: models that are made already, by the
     name under which the configuration has them. `judges`: who evaluates, if not this machine.
     """
-    check_before_start(problem, config, ready)
+    names = check_before_start(problem, config, ready)
     check_reachable(config, ready)
     config = replace(config, strategy=config.strategy or default_strategy(config.model))
     out = out_path(problem, config)
@@ -116,7 +116,7 @@ def optimize(
         log.subscribe(subscriber)
     run = Run(problem, config, folder, log, out, stop_asked, state, ready, redact, judges, memory)
     try:
-        run.begin(resumed=resumed)
+        run.begin(names, resumed=resumed)
         if git_log.fault is not None:
             run.warn_once(f"this run keeps no git history: {git_log.fault}")
         return run.go()
@@ -162,13 +162,13 @@ class Run:
     def __post_init__(self) -> None:
         self._stopped = False
 
-    def begin(self, *, resumed: bool) -> None:
-        """The first event of this part of the run."""
+    def begin(self, names: NamesInFile | None, *, resumed: bool) -> None:
+        """The first event of this part of the run: the judge has not been started yet."""
         if resumed:
             self.log.publish(RunResumed(self.log.torn_bytes))
         else:
             config = to_data(self.config)
-            self.log.publish(RunStarted(self.folder.id, self.problem, config, versions()))
+            self.log.publish(RunStarted(self.folder.id, self.problem, config, versions(), names))
 
     def warn_once(self, message: str) -> None:
         """A warning, unless an earlier part of the run has said it."""

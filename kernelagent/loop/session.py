@@ -96,7 +96,7 @@ class Session:
             tools=self.tools,
         )
         self.control = UserControl(
-            self.state, self.commands, self.stop_asked, self.clock, self.wait
+            self.state, self.commands, self.stop_asked, self.clock, self.wait, self.models.keys()
         )
         ranker = Ranker(
             self.tool_host,

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from kernelagent.domain.budget import Budget
 from kernelagent.domain.events import Remarked
 from kernelagent.loop.loop_state import LoopState
+from kernelagent.models.kinds import why_unheard
 from kernelagent.storage.inbox import Commands, NoCommand
 from kernelagent.storage.steering import decide
 
@@ -24,6 +25,8 @@ class UserControl:
     stop_asked: Callable[[], bool]
     clock: Callable[[], float]
     wait: Callable[[float], object]
+    models: Collection[str] = ()
+    """The names of the run's models: words are refused where none of them reads a prompt."""
     paused_s: float = 0.0
     """How long the run has stood still, which no budget counts."""
 
@@ -47,5 +50,6 @@ class UserControl:
             if isinstance(command, NoCommand):
                 state.publish(Remarked("warning", command.why))
             elif command.id not in state.steering.taken:
-                state.publish(decide(command, state.steering, state.history, budget))
+                unheard = why_unheard(self.models)
+                state.publish(decide(command, state.steering, state.history, budget, unheard))
             self.commands.done(command.id)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 import importlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -42,6 +42,8 @@ class ModelKind:
     """Whether it may keep the GPU busy that candidates are timed on, and is told when to wait."""
     reads: bool = False
     """Whether the text behind the colon, up to a comma, names a file or folder that must be there."""
+    reads_prompts: bool = True
+    """Whether what a prompt says can change its answer: where not, hints and bans reach nobody."""
     begins: str = ""
     """`package.module:function`: what such a model needs, started while the problem is read."""
 
@@ -53,9 +55,17 @@ BUILT_IN = (
         "kernelagent.models.compiler_model:make",
         "nobody",
         uses_gpu=True,
+        reads_prompts=False,
         begins="kernelagent.models.compiler_model:AuthorProcess",
     ),
-    ModelKind("replay", "replay:PATH", "kernelagent.models.replay:make", "nobody", reads=True),
+    ModelKind(
+        "replay",
+        "replay:PATH",
+        "kernelagent.models.replay:make",
+        "nobody",
+        reads=True,
+        reads_prompts=False,
+    ),
     ModelKind("files", "files:DIR", "kernelagent.models.files_model:make", "nobody"),
     # It shares its GPU by itself: it is put to sleep while candidates are timed.
     ModelKind("vllm", "vllm:CHECKPOINT", "kernelagent.models.vllm.model:make", "this machine"),
@@ -111,6 +121,15 @@ def stays_on_this_machine(name: str) -> bool:
     """True for models that keep the module's source on this machine."""
     kind = kind_of(name)
     return needs_no_endpoint(name) or (kind is not None and kind.sends_to != "elsewhere")
+
+
+def why_unheard(names: Collection[str]) -> str | None:
+    """A sentence where none of these models reads its prompt, else None."""
+    kinds = {name: kind_of(name) for name in names}
+    if not kinds or any(kind is None or kind.reads_prompts for kind in kinds.values()):
+        return None
+    verb = "reads" if len(kinds) == 1 else "read"
+    return f"{' and '.join(kinds)} {verb} no prompt: a hint or a ban reaches LLMs only"
 
 
 def missing_file(name: str) -> str | None:

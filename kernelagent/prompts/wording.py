@@ -29,6 +29,8 @@ from kernelagent.domain.events import (
     TurnVoid,
     WinnerMeasured,
 )
+from kernelagent.prompts.beginning import asked_line, problem_line
+from kernelagent.prompts.next_steps import next_steps
 from kernelagent.prompts.ranking import ranking_text
 from kernelagent.prompts.tool_answers import result_summary
 
@@ -82,7 +84,9 @@ def line_for(logged: Logged) -> str | None:
     """The line an event is worth, if any."""
     match logged.event:
         case RunStarted() as e:
-            return f"run {e.run}: {e.problem.label}"
+            asked = asked_line(e.config)
+            first = f"run {e.run}: {problem_line(e.problem, e.names)}"
+            return first if asked is None else f"{first}\n{asked}"
         case ProblemDescribed() as e:
             sets = "; ".join(
                 f"forward{s.arguments}"
@@ -242,12 +246,11 @@ def outcome_text(outcome: str, winner: Evaluation | None, path: Path | None, why
         f"{word}: {path}",
         f"  what: {kernels}; {number(winner)}",
         f"  how sure: {_how_sure(winner)}, on {sets}",
-        f"  next: from {path.stem} import optimized; model.part = optimized(model.part)",
+        *(
+            f"  {'next: ' if place == 0 else '      '}{step.text}"
+            for place, step in enumerate(next_steps(winner, path))
+        ),
     ]
-    if winner.timing is None:
-        lines.append(
-            f"        where there is a GPU, `kernelagent evaluate PROBLEM {path}` times it"
-        )
     if winner.disclosures:
         count = len(winner.disclosures)
         lines.append(

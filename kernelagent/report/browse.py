@@ -11,22 +11,21 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from kernelagent.domain.errors import UsageError
 from kernelagent.domain.evaluation import DeviceFacts, Estimate, Evaluation, Timing
 from kernelagent.domain.events import Logged, ReplyReceived, RunFinished
 from kernelagent.domain.history import Turn, TurnRequest
 from kernelagent.prompts.wording import number, summary
+from kernelagent.report.outcome import Outcome, outcome_of
 from kernelagent.storage.git_history import hypothesis
+from kernelagent.storage.inbox import is_going_on
 from kernelagent.storage.run_log import RunFolder, events_in, whole_lines
 from kernelagent.storage.run_state import RunState, fold
 
-Outcome = Literal[
-    "better", "not_faster", "none", "interrupted", "failed", "unfinished", "unreadable"
-]
 QUIET_S = 3600.0
-"""A log without an end that was not written to for this long belongs to a run that was killed."""
+"""A killed run is deleted only after this long: a lock of another machine may not be seen here."""
 
 
 @dataclass(frozen=True)
@@ -166,8 +165,10 @@ def all_runs(runs: Path) -> tuple[RunRow, ...]:
 
 def row_of(folder: RunFolder) -> RunRow:
     """One run's row."""
+    # Before the log is read: a run that ends in between has its end there.
+    going_on = is_going_on(folder)
     try:
-        return _row(folder, contents_of(folder.log))
+        return _row(folder, contents_of(folder.log), going_on=going_on)
     except UsageError as error:
         then = folder.log.stat().st_mtime
         why, size = str(error), _size_bytes(folder.path)
@@ -176,8 +177,9 @@ def row_of(folder: RunFolder) -> RunRow:
         )
 
 
-def _row(folder: RunFolder, contents: LogContents) -> RunRow:
-    state, end = contents.state, contents.finished
+def _row(folder: RunFolder, contents: LogContents, *, going_on: bool) -> RunRow:
+    state = contents.state
+    outcome, why = outcome_of(folder.id, contents.events, state, going_on=going_on)
     return RunRow(
         run=state.run or folder.id,
         folder=str(folder.path),
@@ -187,8 +189,8 @@ def _row(folder: RunFolder, contents: LogContents) -> RunRow:
         turns=len(state.history.turns),
         accepted=sum(turn.accepted for turn in state.history.turns),
         best=_best(state),
-        outcome=end.outcome if end else "unfinished",
-        why=end.why if end else "its log has no end: it is still going, or it was killed",
+        outcome=outcome,
+        why=why,
         size_bytes=_size_bytes(folder.path),
         started_s=state.started_s,
         last_s=state.last_s,
@@ -231,7 +233,7 @@ def prunable(rows: Iterable[RunRow], *, now: float | None = None) -> tuple[RunRo
         row
         for row in rows
         if row.accepted == 0
-        and (row.outcome in ended or (row.outcome == "unfinished" and row.last_s < then))
+        and (row.outcome in ended or (row.outcome == "killed" and row.last_s < then))
     )
 
 
@@ -257,11 +259,12 @@ def _delete(row: RunRow) -> bool:
 
 def run_view(folder: RunFolder) -> RunView:
     """A run: facts, turns, best, spend; raises `UsageError`."""
+    going_on = is_going_on(folder)
     reported = contents_of(folder.log)
     state = reported.state
     wall = {"wall_s": state.elapsed_s}
     return RunView(
-        row=_row(folder, reported),
+        row=_row(folder, reported, going_on=going_on),
         device=state.device,
         sandbox=state.sandbox,
         turns=_turn_rows(state),

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from kernelagent.domain.better import ratio_interval
 from kernelagent.domain.config import RunConfig
 from kernelagent.domain.evaluation import Evaluation, Interval
 from kernelagent.domain.events import Logged
 from kernelagent.domain.serialization import from_data
+from kernelagent.prompts.next_steps import next_steps
 from kernelagent.report import evidence, limits, proof, story
 from kernelagent.report.document import (
     Block,
@@ -97,7 +99,19 @@ def _top(state: RunState, winner: Evaluation | None) -> tuple[Block, ...]:
             return ()
         message = f"Turn {best.index} was accepted in its turn, but nothing was emitted."
         return (Paragraph(message),)
-    return present(Figures(figures(winner)), _sets(winner))
+    return present(Figures(figures(winner)), _sets(winner), _next(state, winner))
+
+
+def _next(state: RunState, winner: Evaluation) -> Paragraph | None:
+    """The words of the command's last screen."""
+    if state.emitted is None:
+        return None
+    submodule = state.problem.submodule if state.problem is not None else None
+    words: list[str | Mono | Strong] = [Strong("What to do next:"), " "]
+    for place, step in enumerate(next_steps(winner, Path(state.emitted), submodule)):
+        words += ["; "] if place else []
+        words += [step.before, Mono(step.code), step.after]
+    return Paragraph((*(word for word in words if word), "."))
 
 
 def figures(winner: Evaluation) -> tuple[Figure, ...]:

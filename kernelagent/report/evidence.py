@@ -21,6 +21,7 @@ from kernelagent.report.document import (
     Words,
     present,
 )
+from kernelagent.report.headroom import BOUNDS
 from kernelagent.storage.run_state import RunState
 from kernelagent.tools.virtual.data_sheets import ceilings_of, row_near
 
@@ -28,16 +29,6 @@ _NO_PRODUCTS = (
     "A kernel without matrix products has the DRAM's bandwidth as its roof; here is the share of it "
     "that each attains, its launches included in the time."
 )
-_BOUNDS = {
-    "dram": "DRAM bandwidth",
-    "l2": "L2 bandwidth",
-    "dot": "matrix products",
-    "math": "matrix products",
-    "fp": "floating point operations",
-    "special": "special functions such as exp",
-    "atomics": "atomic operations",
-    "launch": "the cost of a launch",
-}
 
 
 def kernels(winner: Evaluation) -> tuple[Block, ...]:
@@ -60,7 +51,7 @@ def sentence(kernel: KernelFacts, device: DeviceFacts) -> Words:
     result = (_share(kernel, device), _traffic(kernel), _machine(kernel), _counted(kernel))
     parts = [part for part in result if part]
     if kernel.bound is not None:
-        parts.append(f"bound by {_BOUNDS.get(kernel.bound, kernel.bound)}")
+        parts.append(f"bound by {BOUNDS.get(kernel.bound, kernel.bound)}")
     where = f" (line {kernel.line} of the candidate)" if kernel.line is not None else ""
     return Mono(kernel.name), f"{where}: " + "; ".join([_launches(kernel), *parts]) + "."
 
@@ -131,14 +122,15 @@ _COUNTED = {
 
 def kernels_table(rows: Sequence[KernelFacts]) -> Table:
     """One row a kernel; bytes are of all its launches in one forward."""
-    heads = ("kernel", "launches", "share", "registers", "spills", "shared", "occupancy", "loaded")
+    heads = ("kernel", "launches", "share", "bound by", "registers", "spills", "shared")
     return Table(
-        (*heads, "stored", "DRAM", "known by"),
+        (*heads, "occupancy", "loaded", "stored", "DRAM", "known by"),
         tuple(
             (
                 Mono(k.name),
                 str(k.launches),
                 _percent(k.share_of_device_time),
+                "" if k.bound is None else BOUNDS.get(k.bound, k.bound),
                 *("" if n is None else str(n) for n in (k.registers, k.spills)),
                 _size(k.shared_bytes),
                 _percent(k.occupancy),
@@ -147,7 +139,7 @@ def kernels_table(rows: Sequence[KernelFacts]) -> Table:
             )
             for k in rows
         ),
-        frozenset(range(1, 10)),
+        frozenset(range(1, 11)) - {3},
     )
 
 
@@ -201,7 +193,7 @@ def _least(facts: Mapping[str, Any]) -> str:
     text = (
         f"The least this problem needs on this device is {facts['least_us']:.4g} µs a call (input set "
         f"{facts['input_set']}; {with_prefix(facts['fewest_bytes'], 'B')} have to move; what binds "
-        f"is {_BOUNDS.get(facts['binds'], facts['binds'])}; ceilings: {facts['ceilings']}). "
+        f"is {BOUNDS.get(facts['binds'], facts['binds'])}; ceilings: {facts['ceilings']}). "
     )
     return text + (
         f"The emitted module attains {facts['attained']:.0%} of the possible speed; at most "

@@ -70,6 +70,7 @@ def _curve(moments: Sequence[Moment], state: RunState, axis: Axis) -> Chart:
         warning=""
         if timed
         else "ESTIMATE, not timed: differences within its interval mean nothing",
+        least_step=1.0 if axis in {"turns", "tokens"} else 0.0,
     )
     name = str(state.config.get("strategy") or "run")
     series = [curve(moments, name, axis)]

@@ -125,10 +125,16 @@ class Steering:
         )
 
 
-def decide(command: Command, steering: Steering, history: History, budget: Budget) -> Steered:
+def decide(
+    command: Command,
+    steering: Steering,
+    history: History,
+    budget: Budget,
+    unheard: str | None = None,
+) -> Steered:
     """What comes of a command; one that fits nothing is refused with a sentence, never dropped.
 
-    `budget`: the run's own.
+    `budget`: the run's own. `unheard`: why no words reach a model of this run, where none does.
     """
     taken = Steered(command.id, command.act, command.text.strip(), command.turn)
     match command.act:
@@ -142,6 +148,8 @@ def decide(command: Command, steering: Steering, history: History, budget: Budge
             return replace(taken, refused="no turn has been accepted yet; nothing can be emitted")
         case "hint" | "ban" if not taken.text:
             return replace(taken, refused=f"a {command.act} without words")
+        case "hint" | "ban" if unheard is not None:
+            return replace(taken, refused=unheard)
         case "ban" if taken.text in steering.bans:
             return replace(taken, refused="this direction is ruled out already")
         case "unban" if taken.text not in steering.bans:

@@ -84,6 +84,7 @@ def _chart(asks: Asks, curves: Sequence[Curve]) -> Chart:
         across="turns of each problem",
         up="% of all problems",
         warning=warning if asks == "estimate" else "",
+        least_step=1.0,
     )
     series = [_series(curve) for curve in curves]
     text = f"{labels.title}\n{anytime_text(series, labels, width=64, height=12)}"

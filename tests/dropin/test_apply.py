@@ -94,8 +94,31 @@ def test_a_commit_holds_the_module_alone_and_the_certificate_as_its_message(
 def test_a_named_branch_is_used_and_not_used_twice(model: Path, run: RunFolder) -> None:
     done = apply(model, run, branch="faster", commit=True, force=False)
     assert done.branch == "faster"
-    with pytest.raises(UsageError, match="gone elsewhere"):
+    top = model.parent.parent
+    before = state_of(top), git(top, "rev-parse", "faster")
+    with pytest.raises(UsageError, match=r"faster has this module already, as nets/toy_optimized"):
         apply(model, run, branch="faster", commit=True, force=False)
+    assert (state_of(top), git(top, "rev-parse", "faster")) == before
+
+
+def test_a_module_that_was_merged_is_not_committed_once_more(model: Path, run: RunFolder) -> None:
+    top = model.parent.parent
+    apply(model, run, branch="faster", commit=True, force=False)
+    git(top, "merge", "-q", "--ff-only", "faster")
+    with pytest.raises(UsageError, match="faster has this module already"):
+        apply(model, run, branch="faster", commit=True, force=False)
+    with pytest.raises(UsageError, match="the commit that is checked out has this module already"):
+        apply(model, run, branch="again", commit=True, force=False)
+    assert git(top, "branch", "--list", "again") == ""
+
+
+def test_a_branch_with_other_work_on_it_is_refused(model: Path, run: RunFolder) -> None:
+    top = model.parent.parent
+    apply(model, run, branch="faster", commit=True, force=False)
+    (run.path / "module.py").write_text(text_for() + "# another\n", encoding="utf-8")
+    with pytest.raises(UsageError, match="faster exists and has gone elsewhere"):
+        apply(model, run, branch="faster", commit=True, force=False)
+    assert git(top, "show", "faster:nets/toy_optimized.py") + "\n" == text_for()
 
 
 @pytest.mark.parametrize(

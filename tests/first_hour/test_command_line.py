@@ -51,7 +51,18 @@ def test_values_and_defaults_of_strategy_and_target_are_shown(
     assert all(name in text for name in (*BUILT_IN, *TARGETS, *GPUS))
     for default in ("(sm_90)", "(auto with an LLM, else sequential)", "20 turns, and 5 dollars"):
         assert default in text
-    assert "--yes <bool>" not in text
+    assert "--turns <int> [x>=1]" in text
+    assert "--tool-seconds <float> [x>=0]" in text
+
+
+def test_no_command_calls_a_switch_a_bool_or_a_number_a_range(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for command in ((), ("optimize",), ("keys",), ("keys", "set"), ("compare",), ("export",)):
+        text = shown(capsys, *command)
+        assert "--help" in text
+        assert "<bool>" not in text
+        assert "range>" not in text
 
 
 def test_what_the_shell_offers_is_what_there_is(

@@ -20,7 +20,9 @@ from kernelagent.domain.events import (
     Remarked,
     ReplyReceived,
     RunFinished,
+    RunResumed,
     RunStarted,
+    Steered,
     TurnStarted,
     TurnVoid,
     WinnerMeasured,
@@ -118,7 +120,7 @@ def test_a_finished_run_shows_the_number_measured_again(runs: Path) -> None:
 
 def test_an_unfinished_run_shows_its_best_as_not_confirmed(runs: Path) -> None:
     row = row_of(written(runs, STORY))
-    assert (row.outcome, row.turns, row.accepted) == ("unfinished", 4, 2)
+    assert (row.outcome, row.turns, row.accepted) == ("killed", 4, 2)
     assert row.best is not None
     assert not row.best.certified
     assert row.best.estimate is not None
@@ -129,10 +131,35 @@ def test_an_unfinished_run_shows_its_best_as_not_confirmed(runs: Path) -> None:
     assert "tree" in out.getvalue()
 
 
-def test_a_run_that_was_resumed_after_its_end_is_unfinished(runs: Path) -> None:
+def test_a_run_that_was_killed_after_it_was_gone_on_with_is_killed(runs: Path) -> None:
     interrupted = RunFinished("interrupted", 130, "stopped by the user")
     assert row_of(written(runs, [*STORY, interrupted])).outcome == "interrupted"
-    assert row_of(written(runs, [*STORY, interrupted, *turn(4, 3, None)])).outcome == "unfinished"
+    assert row_of(written(runs, [*STORY, interrupted, *turn(4, 3, None)])).outcome == "killed"
+
+
+def test_a_run_that_goes_on_one_that_is_paused_and_one_that_was_killed_are_told_apart(
+    runs: Path,
+) -> None:
+    folder = RunFolder.create(runs, "toy", now=0.0)
+    log = EventLog(folder)
+    for event in STORY:
+        log.publish(event)
+    row = row_of(folder)
+    assert (row.outcome, row.why) == ("running", "working")
+    log.publish(Steered("1", "pause"))
+    row = row_of(folder)
+    assert row.outcome == "paused"
+    assert row.why == f"`kernelagent steer {folder.id} resume` goes on with it"
+    log.close()
+    row = run_view(folder).row
+    assert row.outcome == "killed"
+    assert "it was killed while it was paused; `kernelagent optimize --resume" in row.why
+    log = EventLog(folder)
+    log.publish(RunResumed())
+    assert row_of(folder).outcome == "running"
+    log.publish(RunFinished("none", 1, "nothing was faster"))
+    assert row_of(folder).outcome == "none"
+    log.close()
 
 
 def test_runs_are_listed_oldest_first_and_the_unreadable_say_so(runs: Path) -> None:

@@ -16,11 +16,14 @@ from kernelagent.cli.schemas import schemas
 from kernelagent.domain.evaluation import Disclosure
 from kernelagent.domain.events import RunFinished, WinnerMeasured
 from kernelagent.domain.probes import PROBE
+from kernelagent.domain.problem import ProblemSpec
+from kernelagent.prompts.wording import outcome_text
 from kernelagent.report.evidence import ceilings
 from kernelagent.report.files import reports, write_for
 from kernelagent.report.markdown import line_of, plain_text
 from kernelagent.report.progress import moments
 from kernelagent.storage.run_log import RunFolder
+from kernelagent.storage.run_state import fold
 from tests.lanes import examples
 from tests.report.logs import RECORDED, recorded, run_on_gpu
 from tests.report.parsed_page import Page
@@ -116,6 +119,42 @@ def test_on_a_gpu_the_number_has_its_interval_and_both_baselines():
     assert "estimate" not in CUDA["report.md"].lower()
 
 
+@pytest.mark.parametrize(
+    ("made", "events", "name"),
+    [
+        (VIRTUAL, recorded(), "rms_norm_residual_optimized"),
+        (CUDA, run_on_gpu(), "norm_optimized"),
+    ],
+    ids=["virtual", "cuda"],
+)
+def test_what_to_do_next_stands_at_the_top_in_the_words_of_the_terminal(made, events, name):
+    top = made["report.md"].split("\n## ")[0]
+    (line,) = (line for line in top.splitlines() if line.startswith("**What to do next:**"))
+    screen = outcome_text("better", fold(events).winner, Path(f"{name}.py"), "")
+    use = f"from {name} import optimized; model.part = optimized(model.part)"
+    again = f"where there is a GPU, `kernelagent evaluate PROBLEM {name}.py` times it"
+    assert f"next: {use}\n" in screen
+    assert f"`{use}`" in line
+    for text in (screen, line):
+        assert (again in text) == (made is VIRTUAL)
+    html = Page.of(made["report.html"]).text
+    assert html.index("What to do next:") < html.index("The problem")
+
+
+def test_a_part_of_a_model_is_put_back_at_its_place_and_only_if_the_whole_is_right():
+    log = run_on_gpu()
+    part = ProblemSpec(bundle="b", submodule="h.0.mlp", whole=ProblemSpec(path="gpt.py"))
+    log[0] = replace(log[0], event=replace(log[0].event, problem=part))
+    text = reports(log, RUN)["report.md"].split("\n## ")[0]
+    assert "model.set_submodule('h.0.mlp', optimized(model.get_submodule('h.0.mlp')))" in text
+    assert "if the whole model was found right with it" in text
+
+
+def test_where_nothing_was_written_nothing_is_said_to_be_put_in():
+    for name in ("nothing better", "stopped in mid-run", "begun", "empty"):
+        assert "What to do next" not in EVERY[name]["report.md"]
+
+
 def test_the_number_is_that_of_the_second_measurement():
     assert "1.64×** the speed" not in CUDA["report.md"]
     assert "measured the same way: 1.000 [0.995, 1.006]" in CUDA["report.md"]
@@ -136,6 +175,20 @@ def test_each_kernel_has_a_sentence_of_its_evidence_and_no_more():
         "by shared memory, tensor cores by wgmma; bound by matrix products." in reported
     )
     assert "- `tail`: launched once." in reported
+
+
+def test_the_table_says_what_bounds_each_kernel_and_nothing_where_nobody_knows():
+    heads, _, *rows = [
+        line
+        for line in section(CUDA["report.md"], "The kernels").splitlines()
+        if line.startswith("|")
+    ]
+    place = [cell.strip() for cell in heads.split("|")].index("bound by")
+    bounds = {row.split("|")[1].strip(): row.split("|")[place].strip() for row in rows}
+    assert bounds == {"`norm`": "matrix products", "`tail`": ""}
+    page = Page.of(CUDA["report.html"])
+    assert "bound by" in page.texts
+    assert "matrix products" in page.texts
 
 
 def test_the_roofline_is_drawn_where_operations_bytes_and_time_are_known():

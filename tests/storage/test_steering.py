@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kernelagent.cli.commands.runs import command_of
+from kernelagent.cli.commands.runs import command_of, steer
 from kernelagent.domain.budget import Budget
 from kernelagent.domain.errors import UsageError
 from kernelagent.domain.events import (
@@ -21,6 +21,7 @@ from kernelagent.domain.problem import ProblemSpec
 from kernelagent.loop.loop_state import Earlier
 from kernelagent.loop.session import Session
 from kernelagent.models import Exhausted, ModelQuery, Reply
+from kernelagent.models.kinds import why_unheard
 from kernelagent.storage.inbox import Inbox, is_going_on, send
 from kernelagent.storage.run_log import EventLog, RunFolder, read_events
 from kernelagent.storage.run_state import RunState, fold
@@ -65,11 +66,12 @@ def run(
     state: RunState | None = None,
     wait: Callable[[float], object] = lambda _: None,
     wide: bool = False,
+    name: str = "scripted",
 ) -> tuple[Steering, str, list[object]]:
     """A run that is told `sent[n]` while turn n is answered."""
     state = state or RunState()
     replies = [reply_with(n) for n in range(len(VERDICTS))]
-    model = Steering(replies, says=commands_at(folder, sent))
+    model = Steering(replies, name=name, says=commands_at(folder, sent))
     log = EventLog(folder)
     if state.run:
         log.publish(RunResumed())
@@ -180,6 +182,40 @@ def test_a_command_that_fits_nothing_is_refused_in_the_log(
     assert refused is not None
     assert why in refused
     assert ended == "the budget of 3 turns is spent"
+
+
+@pytest.mark.parametrize("name", ["compiler", "replay:earlier"])
+def test_words_for_a_model_that_reads_no_prompt_are_refused_and_the_rest_is_obeyed(
+    folder: RunFolder, name: str
+) -> None:
+    told = [Command("hint", "load rows once"), Command("ban", "atomics"), Command("pin", turn=0)]
+    _, _, events = run(folder, {1: told}, turns=3, name=name)
+    (hint, ban, pin) = acts(events)
+    assert hint == ("hint", f"{name} reads no prompt: a hint or a ban reaches LLMs only")
+    assert ban == ("ban", hint[1])
+    assert pin == ("pin", None)
+
+
+@pytest.mark.parametrize("names", [("files:here",), ("compiler", "openai/gpt-5"), ("mcp",), ()])
+def test_one_model_that_reads_its_prompt_is_enough_for_a_hint(names: tuple[str, ...]) -> None:
+    assert why_unheard(names) is None
+
+
+def test_steering_says_at_once_that_nobody_will_read_a_hint(
+    folder: RunFolder, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = EventLog(folder)
+    asked = {"model": ["compiler"]}
+    log.publish(RunStarted(folder.id, ProblemSpec(path="toy.py"), asked, {}))
+    words = (str(folder.path), "hint", ["load rows once"], None)
+    with pytest.raises(UsageError, match="compiler reads no prompt: a hint or a ban reaches"):
+        steer(*words)
+    assert Inbox.of(folder).waiting() == ()
+    log.publish(RunResumed())
+    steer(*words)
+    assert len(Inbox.of(folder).waiting()) == 1
+    log.close()
+    assert "sent to run" in capsys.readouterr().out
 
 
 def test_nothing_is_emitted_before_a_turn_is_accepted(folder: RunFolder) -> None:

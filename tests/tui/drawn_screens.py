@@ -74,6 +74,8 @@ DRAWINGS = {
     "past": Drawing(past),
     "turn-code": Drawing(live, ("home", "enter", "1")),
     "turn-verdict": Drawing(past, ("home", "down", "enter", "3")),
+    "turn-kernels": Drawing(live, ("home", "down", "enter", "4")),
+    "turn-narrow": Drawing(live, ("home", "down", "enter", "3"), (60, 24)),
     "compared": Drawing(past, ("home", "d", "down", "d")),
     "compared-wide": Drawing(live, ("up", "d", "up", "up", "up", "d", "s"), WIDE),
     "start": Drawing(start),

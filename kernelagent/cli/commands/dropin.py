@@ -18,6 +18,7 @@ from kernelagent.domain.problem import ProblemSpec
 from kernelagent.loop.arguments import problem_spec
 from kernelagent.loop.preflight.endpoint import check_keys
 from kernelagent.loop.preflight.problem_file import check_problem
+from kernelagent.prompts.beginning import problem_line
 from kernelagent.report.scan_text import scan_text
 from kernelagent.storage.run_log import RunFolder, resume_with
 
@@ -133,13 +134,15 @@ def optimize_parts(
     if path is not None and top is not None:
         raise UsageError("--submodule names the part and --top chooses it; give one of them")
     spec, config = problem_spec(model, names), resolve(flags, config_file)
-    check_problem(spec)
+    names_in_file = check_problem(spec)
     check_keys(config)
     confirm_sending(config)
     talk = Console(stderr=True, quiet=quiet)
     progress = Progress(talk)
     report = partial(talk.print, highlight=False, markup=False, soft_wrap=True)
     subscribers = () if quiet else (progress,)
+    why = f"to see what {path} gets" if path is not None else "to find the parts with most to gain"
+    report(f"{problem_line(spec, names_in_file)}\nthe whole model runs first, {why}")
     watched: dict[str, Any] = {"subscribers": subscribers, "stop_asked": stop_asked}
     try:
         if path is not None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,7 @@ from kernelagent.loop.preflight import check_before_start
 from kernelagent.loop.preflight.expectation import expectation
 from kernelagent.loop.preflight.problem_file import check_problem
 from kernelagent.models.kinds import stays_on_this_machine
+from kernelagent.prompts.beginning import limits_text
 from kernelagent.prompts.wording import number, outcome_text
 from kernelagent.storage.run_log import RunFolder, read_events, resume_with
 from kernelagent.storage.secrets import Redactor
@@ -232,7 +232,7 @@ def confirm_sending(config: RunConfig, scope: str = "", characters: int = 0) -> 
         return
     where = Redactor()(config.api_base or "its provider's endpoint")
     sys.stderr.write(
-        f"The module's source is sent to {', '.join(away)} at {where}. Limits: {_limits(config)}{scope}.\n"
+        f"The module's source is sent to {', '.join(away)} at {where}. Limits: {limits_text(config.budget)}{scope}.\n"
         f"{expectation(config, characters)}\n"
     )
     if config.yes:
@@ -245,9 +245,3 @@ def confirm_sending(config: RunConfig, scope: str = "", characters: int = 0) -> 
     sys.stderr.write("Go on? [y/N] ")
     if sys.stdin.readline().strip().lower() not in {"y", "yes"}:
         raise UsageError("not sent; nothing was done")
-
-
-def _limits(config: RunConfig) -> str:
-    """The limits that are set, for a person."""
-    set_ones = {k: v for k, v in asdict(config.budget).items() if v is not None}
-    return ", ".join(f"{value:g} {name.replace('_', ' ')}" for name, value in set_ones.items())

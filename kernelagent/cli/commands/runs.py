@@ -10,9 +10,10 @@ from typing import Any, get_args
 from kernelagent.cli.json_output import print_json
 from kernelagent.domain.config import resolve
 from kernelagent.domain.errors import ExitStatus, UsageError
-from kernelagent.domain.events import Act
+from kernelagent.domain.events import Act, RunResumed, RunStarted
 from kernelagent.domain.problem import ProblemSpec
-from kernelagent.storage.run_log import RunFolder
+from kernelagent.models.kinds import why_unheard
+from kernelagent.storage.run_log import RunFolder, read_events
 from kernelagent.storage.steering import Command
 
 
@@ -83,12 +84,30 @@ def report(run: str, runs_folder: str | None, *, as_json: bool) -> ExitStatus:
 
 def steer(run: str, act: str, words: Sequence[str], runs_folder: str | None) -> ExitStatus:
     """`kernelagent steer RUN ACT [WORDS]`: leaves one command in the run's inbox."""
-    from kernelagent.storage.inbox import send
-
     folder = RunFolder.open(run, _folder(runs_folder))
-    send(folder, command_of(act, words))
+    _leave(folder, command_of(act, words))
     sys.stdout.write(f"sent to run {folder.id}: {' '.join([act, *words])}\n")
     return ExitStatus.OK
+
+
+def _leave(folder: RunFolder, command: Command) -> None:
+    """Put a command into the run's inbox; raises `UsageError` where nothing can come of it."""
+    from kernelagent.storage.inbox import is_going_on, send
+
+    if command.act in {"hint", "ban"} and is_going_on(folder):
+        unheard = why_unheard(_models_of(folder))
+        if unheard is not None:
+            raise UsageError(f"run {folder.id}: {unheard}")
+    send(folder, command)
+
+
+def _models_of(folder: RunFolder) -> tuple[str, ...]:
+    """The models of a run by its beginning; () once it was resumed, which may have named others."""
+    events = [logged.event for logged in read_events(folder.log)]
+    if any(isinstance(event, RunResumed) for event in events):
+        return ()
+    begun = next((event for event in events if isinstance(event, RunStarted)), None)
+    return tuple((begun.config if begun else {}).get("model") or ())
 
 
 def command_of(act: str, words: Sequence[str]) -> Command:

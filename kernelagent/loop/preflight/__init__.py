@@ -10,23 +10,26 @@ from collections.abc import Container
 from dataclasses import replace
 
 from kernelagent.domain.config import RunConfig
-from kernelagent.domain.problem import ProblemSpec
+from kernelagent.domain.problem import NamesInFile, ProblemSpec
 from kernelagent.loop.preflight.configuration import check_configuration
 from kernelagent.loop.preflight.endpoint import check_endpoint, check_keys
 from kernelagent.loop.preflight.problem_file import check_problem
 from kernelagent.prompts import prompts_version
 
 
-def check_before_start(problem: ProblemSpec, config: RunConfig, ready: Container[str] = ()) -> None:
-    """Everything but the network; raises `UsageError`, `ProblemError` or `ModelError`.
+def check_before_start(
+    problem: ProblemSpec, config: RunConfig, ready: Container[str] = ()
+) -> NamesInFile | None:
+    """Everything but the network, and what the file names; raises `UsageError`, `ProblemError` or `ModelError`.
 
     `ready`: models that need no key, because they are made already.
     """
     check_configuration(problem, config)
     # Reads the templates, where they are the user's own.
     prompts_version(config.prompts)
-    check_problem(problem)
+    names = check_problem(problem)
     check_keys(replace(config, model=tuple(n for n in config.model if n not in ready)))
+    return names
 
 
 def check_reachable(config: RunConfig, ready: Container[str] = ()) -> None:

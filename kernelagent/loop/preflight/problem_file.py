@@ -15,8 +15,9 @@ from pathlib import Path
 
 from kernelagent.domain.errors import ProblemError
 from kernelagent.domain.parsing import parse
-from kernelagent.domain.problem import ProblemSpec
+from kernelagent.domain.problem import NamesInFile, ProblemSpec
 
+_CLASS, _INPUTS, _INIT = "Model", "get_inputs", "get_init_inputs"
 _MAKES_NAMES = frozenset({"exec", "eval", "globals", "setattr", "vars", "locals"})
 
 
@@ -27,17 +28,19 @@ class _Names:
     classes: tuple[str, ...]
     functions: tuple[str, ...]
     bound: frozenset[str]
+    derived: tuple[str, ...]
+    """Of the classes, those the file defines itself from another class."""
     complete: bool
     """False: it may bind more than can be read."""
 
 
-def check_problem(spec: ProblemSpec) -> None:
-    """Raises `ProblemError` saying what was looked for and what is there."""
+def check_problem(spec: ProblemSpec) -> NamesInFile | None:
+    """What the run will use of it, None where there is no text to read; raises `ProblemError` saying what was looked for and what is there."""
     if spec.bundle is not None:
-        return
+        return None
     path = Path(spec.path) if spec.path is not None else _file_of(str(spec.import_name))
     if path is None or (spec.path is None and path.suffix != ".py"):
-        return
+        return None
     if path.suffix != ".py":
         raise ProblemError(f"{path} is not a Python file: its name does not end in .py")
     try:
@@ -46,7 +49,7 @@ def check_problem(spec: ProblemSpec) -> None:
         raise ProblemError(f"{path} cannot be read: {error.strerror or error}") from error
     names = _names_in(_parsed(source, path))
     if not names.complete:
-        return
+        return NamesInFile(spec.module, spec.inputs, spec.init)
     label = spec.label
     classes = ", ".join(names.classes) or "none"
     if spec.module is not None and spec.module not in names.bound:
@@ -62,11 +65,22 @@ def check_problem(spec: ProblemSpec) -> None:
             raise ProblemError(
                 f"{label} has no function {wanted!r} (from {flag}); functions found: {functions}"
             )
-    if spec.inputs is None and "get_inputs" not in names.bound:
+    if spec.inputs is None and _INPUTS not in names.bound:
         raise ProblemError(
-            f"{label} has no function `get_inputs`; name the one that returns the example "
+            f"{label} has no function `{_INPUTS}`; name the one that returns the example "
             f"arguments with --inputs NAME; functions found: {functions}"
         )
+    constructor = _INIT if _INIT in names.bound else None
+    return NamesInFile(
+        spec.module or _only_class(names), spec.inputs or _INPUTS, spec.init or constructor
+    )
+
+
+def _only_class(names: _Names) -> str | None:
+    """The one that the judge will take, if the text leaves it no choice."""
+    if _CLASS in names.derived:
+        return _CLASS
+    return names.classes[0] if names.derived == names.classes and len(names.classes) == 1 else None
 
 
 def _parsed(source: bytes, path: Path) -> ast.Module:
@@ -111,12 +125,14 @@ def _require_another_finder(walked: list[str], name: str) -> None:
 def _names_in(tree: ast.Module) -> _Names:
     classes: list[str] = []
     functions: list[str] = []
+    derived: list[str] = []
     bound: set[str] = set()
     complete = True
     for node in _top_level(tree.body):
         match node:
-            case ast.ClassDef(name=name):
+            case ast.ClassDef(name=name, bases=bases):
                 classes.append(name)
+                derived += [name] if bases else []
                 bound.add(name)
             case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
                 functions.append(name)
@@ -134,6 +150,7 @@ def _names_in(tree: ast.Module) -> _Names:
         tuple(classes) or tuple(sorted(_assigned(tree))),
         tuple(functions),
         frozenset(bound),
+        tuple(derived),
         complete and not makes_more,
     )
 

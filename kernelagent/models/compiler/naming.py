@@ -55,11 +55,33 @@ def kernel_name(kernel: Kernel, taken: Iterable[str]) -> str:
         if needed <= set(left):
             words.append(phrase)
             left = [word for word in left if word not in needed]
+    if "rms_norm" in words and not _adds_values(kernel.function):
+        # The norm's own epsilon, or a weight of one and a little.
+        left = [word for word in left if word != "add"]
     others = [word for word in dict.fromkeys(left) if word not in _SILENT and not word.isdigit()]
     if not words and not others:
         others = [word for word in left if word in {"mul", "cat", "copy", "clone"}][:2] or ["fused"]
     name = "_".join([*others[:3], *words]) or "fused"
     return unique(identifier(name), taken)
+
+
+def _adds_values(function: ast.FunctionDef) -> bool:
+    """Whether two values are added of which neither is a number or the running sum of a reduction."""
+    assigned = [n for n in ast.walk(function) if isinstance(n, ast.Assign)]
+    numbers = {
+        name
+        for node in assigned
+        for name in _targets(node)
+        if ast.unparse(node.value).startswith("tl.full(") or isinstance(node.value, ast.Constant)
+    }
+    return any(
+        all(
+            isinstance(side, ast.Name) and side.id.startswith("tmp") and side.id not in numbers
+            for side in (node.left, node.right)
+        )
+        for node in ast.walk(function)
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add)
+    )
 
 
 def local_names(

@@ -25,6 +25,8 @@ class Labels:
     """Name, unit and baseline of the y axis."""
     warning: str = ""
     """What a reader must not miss, for example that nothing was timed."""
+    least_step: float = 0.0
+    """Between two numbers of the x axis: 1 where it counts what has no halves."""
 
 
 def anytime_svg(series: Sequence[Series], labels: Labels) -> str:
@@ -33,7 +35,7 @@ def anytime_svg(series: Sequence[Series], labels: Labels) -> str:
     parts = [text(_LEFT, 22, labels.title, "title")]
     if labels.warning:
         parts.append(text(_LEFT, 40, labels.warning, "warning"))
-    parts += _grid(frame)
+    parts += _grid(frame, labels)
     parts += [_band(item, frame, which) for which, item in enumerate(series)]
     parts += [_line(item, frame, which) for which, item in enumerate(series)]
     parts += _legend(series)
@@ -82,7 +84,7 @@ def anytime_spans(
         yield from row
         yield "\n", None, False
     yield f"{'':>7} └{'─' * width}\n", None, False
-    yield f"{'':>9}{_feet(frame, width)} {labels.across}\n", None, False
+    yield f"{'':>9}{_feet(frame, labels, width)} {labels.across}\n", None, False
     for which, item in enumerate(series):
         yield f"{'':>9}{MARKS[which % len(MARKS)]} ", which, False
         yield f"{shortened(item.name, 40)}: {item.legend}\n", None, False
@@ -108,9 +110,9 @@ def _mark_lines(grid: list[list[Span]], column: int, points: list[Point], frame:
         grid[row][column] = (MARKS[shown % len(MARKS)], shown, False)
 
 
-def _feet(frame: Frame, width: int) -> str:
+def _feet(frame: Frame, labels: Labels, width: int) -> str:
     below = [" "] * (width + 8)
-    for tick in ticks(0, frame.most):
+    for tick in ticks(0, frame.most, least_step=labels.least_step):
         column = round(frame.across(tick) * (width - 1))
         below[column : column + len(spelled(tick))] = spelled(tick)
     return "".join(below).rstrip()
@@ -128,13 +130,13 @@ def _y(frame: Frame, y: float) -> float:
     return _FOOT - frame.up(y) * (_FOOT - _TOP)
 
 
-def _grid(frame: Frame) -> list[str]:
+def _grid(frame: Frame, labels: Labels) -> list[str]:
     parts = []
     for tick in ticks(frame.low, frame.high):
         y = _y(frame, tick)
         parts.append(path("grid", f"M{_LEFT:g} {y:.1f}H{_RIGHT:g}"))
         parts.append(text(_LEFT - 8, round(y + 4, 1), spelled(tick), "end"))
-    for tick in ticks(0, frame.most):
+    for tick in ticks(0, frame.most, least_step=labels.least_step):
         x = _x(frame, tick)
         parts.append(path("grid", f"M{x:.1f} {_TOP:g}V{_FOOT:g}"))
         parts.append(text(round(x, 1), _FOOT + 18, spelled(tick), "middle"))

@@ -84,13 +84,14 @@ class Frame:
         return (y - self.low) / (self.high - self.low)
 
 
-def ticks(low: float, high: float, about: int = 6) -> list[float]:
-    """Round numbers from low to high, some `about` of them."""
+def ticks(low: float, high: float, about: int = 6, least_step: float = 0.0) -> list[float]:
+    """Round numbers from low to high, some `about` of them, no two nearer than `least_step`."""
     span = high - low
     if span <= 0 or not math.isfinite(span):
         return [low]
     power = 10 ** math.floor(math.log10(span / about))
     step = next(s * power for s in (1, 2, 5, 10) if s * power * about >= span * 0.999)
+    step = max(step, least_step)
     first = math.ceil(low / step - 1e-9)
     last = math.floor(high / step + 1e-9)
     return [round(number * step, 10) for number in range(first, last + 1)]

@@ -26,7 +26,7 @@ COLOURS = ("blue", "red", "green", "magenta", "cyan", "yellow", "white", "bright
 def plot(curves: Sequence[Curve], *, width: int = 72, height: int = 18, warning: str = "") -> Text:
     """The curves as coloured text of about `width` columns; bands are dotted."""
     drawing = Text(no_wrap=True)
-    labels = Labels("", _across(curves), "best score so far, × eager", warning)
+    labels = _labels(curves, "", "best score so far, × eager", warning)
     for words, which, faint in anytime_spans(_series(curves), labels, width=width, height=height):
         colour = "" if which is None else COLOURS[which % len(COLOURS)]
         drawing.append(words, style=f"dim {colour}" if faint else colour)
@@ -36,11 +36,13 @@ def plot(curves: Sequence[Curve], *, width: int = 72, height: int = 18, warning:
 def svg(curves: Sequence[Curve], *, title: str, warning: str = "") -> str:
     """A whole SVG document with no reference to anything outside it."""
     words = "best score so far, × eager (geometric mean, 95 % interval)"
-    return anytime_svg(_series(curves), Labels(title, _across(curves), words, warning))
+    return anytime_svg(_series(curves), _labels(curves, title, words, warning))
 
 
-def _across(curves: Sequence[Curve]) -> str:
-    return UNITS[curves[0].axis] if curves else UNITS["turns"]
+def _labels(curves: Sequence[Curve], title: str, up: str, warning: str) -> Labels:
+    axis = curves[0].axis if curves else "turns"
+    counts = axis in {"turns", "tokens"}
+    return Labels(title, UNITS[axis], up, warning, least_step=1.0 if counts else 0.0)
 
 
 def _series(curves: Sequence[Curve]) -> list[Series]:

@@ -166,7 +166,7 @@ def conduct(
     judge = RecordedJudge(path / "evaluations.log", pause)
     model = RecordedModel(path / "asks.log", pause)
     try:
-        run.begin(resumed=resume)
+        run.begin(None, resumed=resume)
         if state.facts is None:
             log.publish(ProblemDescribed(judge.facts, judge.device, judge.sandbox))
         history, why = run.search(judge, judge, [model])

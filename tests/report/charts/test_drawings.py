@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -229,6 +230,19 @@ def test_ticks_are_few_round_and_inside(low, high):
     assert 1 <= len(result) <= 8
     assert all(low - 1e-9 <= tick <= high + 1e-9 for tick in result)
     assert result == sorted(set(result))
+
+
+def test_an_axis_of_turns_has_no_half_turns():
+    assert ticks(0, 3) == [0, 0.5, 1, 1.5, 2, 2.5, 3]
+    assert ticks(0, 3, least_step=1.0) == [0, 1, 2, 3]
+    assert ticks(0, 1, least_step=1.0) == [0, 1]
+    assert ticks(0, 20, least_step=1.0) == ticks(0, 20)
+    series = (Series("window", (0.0, 1.0, 2.0), tuple(map(Point.exact, (1, 2, 3)))),)
+    whole = replace(LABELS, least_step=1.0)
+    for labels, halves in ((LABELS, True), (whole, False)):
+        feet = anytime_text(series, labels, width=40).splitlines()[-2]
+        assert ("0.5" in feet.split()) == halves
+        assert (">0.5<" in anytime_svg(series, labels)) == halves
 
 
 def test_large_numbers_are_spelled_short():

@@ -252,6 +252,7 @@ def test_a_part_is_optimized_put_back_and_the_whole_is_verified(tmp_path: Path) 
     (part,) = result.parts
     assert part.whole is not None
     assert part.whole.right
+    assert "the whole model runs first, to see what blocks.0.norm gets" in done.stderr.decode()
     assert (tmp_path / str(part.emitted)).is_file()
     assert (tmp_path / part.run / "whole_model.json").is_file()
 
@@ -261,6 +262,7 @@ def test_a_part_is_optimized_put_back_and_the_whole_is_verified(tmp_path: Path) 
 def test_the_part_with_most_to_gain_is_found_optimized_and_put_back(tmp_path: Path) -> None:
     done = top(1, DECODER, tmp_path)
     (block,) = from_json(done.stdout, PartsResult).parts
+    assert "the whole model runs first, to find the parts with most to gain" in done.stderr.decode()
     assert "part 1 of 1: blocks.0, blocks.1 (Block)" in done.stderr.decode()
     assert block.whole is not None
     assert block.whole.right
