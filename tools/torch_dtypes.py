@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from kernelagent.tools.dtypes import FLOATS, product_kind
+from kernelagent.domain.dtypes import FLOATS, product_kind
 from kernelagent.tools.float32_precision import convolutions_round, matmul_precision
 
 FLOAT_TYPES = {getattr(torch, row.name): row for row in FLOATS}

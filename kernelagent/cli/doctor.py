@@ -17,6 +17,7 @@ import kernelagent
 from kernelagent.domain.errors import EnvironmentFault, ModelError
 from kernelagent.domain.model_options import VllmOptions
 from kernelagent.models.vllm.options import require_vllm
+from kernelagent.storage.secrets import is_secret_name
 from kernelagent.tools.versions import RANGES, why_not
 
 if TYPE_CHECKING:
@@ -64,7 +65,6 @@ except KernelAgentError as error:
     print(json.dumps([{"code": "canary", "status": "missing", "found": str(error)}]))
 """
 """In a separate process: the kernel is forked from a process that has not touched the device."""
-_KEY_WORDS = ("_API_KEY", "_API_TOKEN")
 _PROBE_S = 120
 
 
@@ -206,17 +206,21 @@ def in_range(name: str, installed: str, finding: Finding) -> Finding:
 
 
 def _models() -> list[Finding]:
-    keys = sorted(name for name in os.environ if name.endswith(_KEY_WORDS))
     return [
         Finding("model.compiler", "ok", "built in; needs neither key nor network"),
         _package("litellm", required=False, advice="for LLMs behind an API: the extra [llm]"),
-        Finding("keys", "ok", ", ".join(keys))
-        if keys
-        else Finding(
-            "keys", "optional", "none in the environment", "export your provider's *_API_KEY"
-        ),
+        keys_finding(os.environ),
         vllm_finding(os.environ),
     ]
+
+
+def keys_finding(environment: Mapping[str, str]) -> Finding:
+    """Which variables hold a secret, by name only; a variable that is set to nothing holds none."""
+    keys = sorted(name for name, value in environment.items() if value and is_secret_name(name))
+    if keys:
+        return Finding("keys", "ok", ", ".join(keys))
+    advice = "export your provider's *_API_KEY"
+    return Finding("keys", "optional", "none in the environment", advice)
 
 
 def vllm_finding(environment: Mapping[str, str]) -> Finding:

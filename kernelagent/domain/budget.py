@@ -21,6 +21,8 @@ from kernelagent.domain.tool_calls import ToolResult
 
 DEFAULT_TURNS = 20
 DEFAULT_DOLLARS = 5.0
+CHARACTERS_PER_TOKEN = 4
+"""Estimates tokens where no tokenizer and no provider has counted them."""
 
 
 @dataclass(frozen=True)

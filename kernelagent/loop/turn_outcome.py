@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from kernelagent.domain.budget import CHARACTERS_PER_TOKEN
 from kernelagent.domain.candidate import Candidate, NoCandidate, parse_candidates
 from kernelagent.domain.config import RunConfig
 from kernelagent.domain.evaluation import Evaluation, Stage
@@ -17,9 +18,6 @@ from kernelagent.loop.ranking import Ranker
 from kernelagent.prompts.feedback import feedback_for, void_feedback
 from kernelagent.prompts.ranking import ranking_text
 from kernelagent.prompts.repeats import readded_lines, same_as, summary
-
-_CHARACTERS_PER_TOKEN = 4
-"""Estimates the tokens of a reply whose end was lost, and with it the reported count."""
 
 
 class Evaluator(Protocol):
@@ -59,7 +57,8 @@ class TurnFinisher:
         self._evaluated(replace(turn, candidate=chosen), chosen, how)
 
     def _with_lost_end(self, turn: Turn) -> Turn:
-        tokens = len(turn.arrived) // _CHARACTERS_PER_TOKEN
+        # The count that the provider would have reported is lost with the end of the reply.
+        tokens = len(turn.arrived) // CHARACTERS_PER_TOKEN
         model = turn.request.model
         self.state.publish(
             ReplyReceived(turn.index, model, turn.arrived, tokens_out=tokens, finish="lost")

@@ -204,7 +204,3 @@ class ModelSettings:
     publish: Callable[[Event], None] = lambda _: None
     begun: Mapping[str, Begun] = field(default_factory=dict)
     """What was started while the problem was read, by the name of a model."""
-
-
-def names_of(models: Sequence[Model]) -> tuple[str, ...]:
-    return tuple(model.name for model in models)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kernelagent.domain.dtypes import half_ulp
 from kernelagent.domain.evaluation import DeviceFacts
 from kernelagent.domain.problem import ProblemFacts, ReferenceEstimate, TensorFacts, Tolerance
 from kernelagent.domain.profile import Operation
@@ -105,7 +106,7 @@ _PRECISION = {
 def _tolerance(item: Tolerance, facts: ProblemFacts) -> str:
     dtype = next((o.dtype for o in facts.outputs if o.name == item.output), None)
     at = f"{item.output}: on ordinary inputs (values of RMS {item.scale:.3g})"
-    unit = _HALF_ULPS.get(dtype or "")
+    unit = half_ulp(dtype or "")
     in_ulps = ""
     if unit is not None and item.scale > 0:
         ulps = item.rms_error / (2 * unit * item.scale)
@@ -114,9 +115,6 @@ def _tolerance(item: Tolerance, facts: ProblemFacts) -> str:
         f"{at} an RMS error up to {item.rms_error:.2g}{in_ulps}, and no element off by more than "
         f"{item.max_error:.2g}; other inputs in proportion to eager's own error there"
     )
-
-
-_HALF_ULPS = {"float64": 2.0**-53, "float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}
 
 
 def _has_fp32_products(facts: ProblemFacts) -> bool:

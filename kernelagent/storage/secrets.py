@@ -7,7 +7,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from urllib.parse import quote, unquote, urlsplit
+from urllib.parse import SplitResult, quote, unquote, urlsplit, urlunsplit
 
 MARK = "[redacted]"
 _TELLING = frozenset("KEY APIKEY TOKEN SECRET PASSWORD PASSWD PASSPHRASE PAT".split())
@@ -54,6 +54,20 @@ def is_secret_name(name: str) -> bool:
     return bool(_TELLING & set(words.split("_"))) and not words.endswith(_PLACES)
 
 
+def split_login(url: str) -> tuple[str, str | None]:
+    """The address without user and password, and these two as HTTP's Basic scheme wants them.
+
+    None where the address has no login. Raises `ValueError` where it has an `@` and is no address.
+    """
+    if "@" not in url:
+        return url, None
+    parts = urlsplit(url)
+    if parts.username is None and parts.password is None:
+        return url, None
+    bare = urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
+    return bare, _in_base64(_login(parts))
+
+
 def _in_environment(environment: Mapping[str, str]) -> Iterator[str]:
     for name, value in environment.items():
         if is_secret_name(name) and len(value) >= _SHORTEST and value not in _PLACEHOLDERS:
@@ -69,12 +83,20 @@ def _in_url(url: str) -> Iterator[str]:
         return
     if not parts.password:
         return
-    login = f"{unquote(parts.username or '')}:{unquote(parts.password)}"
+    login = _login(parts)
     # What a server that echoes the header Authorization would send back.
-    yield base64.b64encode(login.encode()).decode()
+    yield _in_base64(login)
     yield login
     if len(parts.password) >= _SHORTEST:
         yield unquote(parts.password)
+
+
+def _login(parts: SplitResult) -> str:
+    return f"{unquote(parts.username or '')}:{unquote(parts.password or '')}"
+
+
+def _in_base64(login: str) -> str:
+    return base64.b64encode(login.encode()).decode()
 
 
 def _forms(secret: str) -> Iterator[str]:

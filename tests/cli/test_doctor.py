@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kernelagent.cli.doctor import Finding, in_range, vllm_finding
+from kernelagent.cli.doctor import Finding, in_range, keys_finding, vllm_finding
 
 
 def interpreter(folder: Path, status: int) -> str:
@@ -38,3 +38,13 @@ def test_a_version_that_runs_refuse_is_no_good_here_either():
     refused = in_range("torch", "2.10.0", finding)
     assert (refused.status, refused.found) == ("missing", "2.10.0")
     assert "torch 2.11" in refused.advice
+
+
+def test_keys_are_known_as_the_redactor_knows_them_and_none_is_shown():
+    environment = {"OPENAI_API_KEY": "sk-1", "HF_TOKEN": "hf-2", "TOKENIZERS_PARALLELISM": "true"}
+    result = keys_finding(environment)
+    assert (result.status, result.found) == ("ok", "HF_TOKEN, OPENAI_API_KEY")
+
+
+def test_a_variable_that_is_set_to_nothing_is_no_key():
+    assert keys_finding({"OPENAI_API_KEY": ""}).status == "optional"

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -126,8 +127,10 @@ def test_the_command_that_goes_on_can_be_pasted() -> None:
 
 
 @pytest.fixture
-def stop() -> StopOnInterrupt:
+def stop() -> Iterator[StopOnInterrupt]:
+    """As in a terminal: who started pytest with `nohup` has it ignore a terminal that closes."""
     before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGHUP)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
     yield StopOnInterrupt()
     signal.signal(signal.SIGINT, before[0])
     signal.signal(signal.SIGHUP, before[1])
@@ -137,6 +140,14 @@ def test_a_terminal_that_closes_ends_like_ctrl_c(stop: StopOnInterrupt) -> None:
     assert not stop.asked()
     os.kill(os.getpid(), signal.SIGHUP)
     assert stop.asked()
+
+
+def test_a_terminal_that_closes_ends_nothing_that_nohup_started(stop: StopOnInterrupt) -> None:
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    left_running = StopOnInterrupt()
+    os.kill(os.getpid(), signal.SIGHUP)
+    assert not left_running.asked()
+    assert not stop.asked()
 
 
 def test_a_second_ctrl_c_that_was_swallowed_is_seen_at_the_next_look(

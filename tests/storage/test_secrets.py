@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import base64
 import json
 import random
 from itertools import pairwise
@@ -7,7 +8,7 @@ from itertools import pairwise
 import pytest
 
 from kernelagent.loop.live_text import LiveText
-from kernelagent.storage.secrets import MARK, Redactor, is_secret_name, redactor_for
+from kernelagent.storage.secrets import MARK, Redactor, is_secret_name, redactor_for, split_login
 
 KEY = "sk-abc-0123456789"
 
@@ -44,6 +45,17 @@ def test_the_login_of_any_url_goes_and_that_of_the_api_base_also_as_a_header() -
     assert redact("at http://someone:password-9@host:1/v1") == f"at http://{MARK}@host:1/v1"
     assert redact("Authorization: Basic c29tZW9uZTpwYXNzd29yZC05") == f"Authorization: Basic {MARK}"
     assert redact("http://else:pw@host") == f"http://{MARK}@host"
+
+
+def test_an_address_is_split_from_its_login_which_goes_as_a_header() -> None:
+    address, login = split_login("https://some%40one:pass%3Aword@host:1/v1?a=b")
+    assert address == "https://host:1/v1?a=b"
+    assert base64.b64decode(login or "") == b"some@one:pass:word"
+
+
+@pytest.mark.parametrize("address", ["http://host:1/v1", "http://host/@models", "host"])
+def test_an_address_without_a_login_stays_as_it_is(address: str) -> None:
+    assert split_login(address) == (address, None)
 
 
 def test_addresses_without_a_login_and_decorators_stay() -> None:

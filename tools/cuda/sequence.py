@@ -35,11 +35,6 @@ def rank_at(count: int) -> int:
     return _walk(count).rank
 
 
-def chance_of_missing(count: int) -> Fraction:
-    """Exact chance that the interval missed the median to one given side at any look so far."""
-    return Fraction(_walk(count).crossed, 1 << count)
-
-
 @dataclass(frozen=True)
 class _Walk:
     """All paths of `count` fair tosses: how many crossed the line, and where the others are."""

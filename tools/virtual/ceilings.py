@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from kernelagent.domain.dtypes import product_kind
 from kernelagent.domain.errors import UsageError
-from kernelagent.tools.dtypes import product_kind
 
 MIB = 1 << 20
 SECTOR_BYTES = 32

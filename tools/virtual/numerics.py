@@ -9,7 +9,7 @@ import torch
 import triton.language as tl
 from numpy.typing import NDArray
 
-from kernelagent.tools.dtypes import FLOATS
+from kernelagent.domain.dtypes import FLOATS
 
 Array = NDArray[Any]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import difflib
 import importlib.util
 import json
@@ -12,7 +11,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Container
 from pathlib import Path
-from urllib.parse import unquote, urlsplit, urlunsplit
+from urllib.parse import urlsplit
 
 from kernelagent.domain.config import RunConfig
 from kernelagent.domain.errors import ModelError, UsageError
@@ -23,7 +22,7 @@ from kernelagent.models.kinds import (
     stays_on_this_machine,
     unknown_model,
 )
-from kernelagent.storage.secrets import MARK, Redactor
+from kernelagent.storage.secrets import MARK, Redactor, split_login
 
 _ANSWER_S = 0.8
 """A server that answers more slowly is not an error: the first request will show."""
@@ -69,7 +68,7 @@ def check_endpoint(config: RunConfig, ready: Container[str]) -> None:
     names = [n for n in config.model if not stays_on_this_machine(n) and n not in ready]
     if not names or config.api_base is None or MARK in config.api_base:
         return
-    address, login = _split(config.api_base)
+    address, login = split_login(config.api_base)
     shown = Redactor()(address)
     status = _status(f"{address.rstrip('/')}/models", _headers(names[0], login))
     if status == "unreachable":
@@ -157,15 +156,6 @@ def _headers(name: str, login: str | None) -> dict[str, str]:
         return {"Authorization": f"Basic {login}"}
     key = _key(KEYS.get(name.partition("/")[0], KEYS["openai"]))
     return {} if key is None else {"Authorization": f"Bearer {key}", "x-api-key": key}
-
-
-def _split(url: str) -> tuple[str, str | None]:
-    parts = urlsplit(url)
-    if parts.username is None and parts.password is None:
-        return url, None
-    login = f"{unquote(parts.username or '')}:{unquote(parts.password or '')}"
-    bare = urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
-    return bare, base64.b64encode(login.encode()).decode()
 
 
 def _status(url: str, headers: dict[str, str]) -> int | str:

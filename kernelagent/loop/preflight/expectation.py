@@ -6,6 +6,7 @@ import importlib.util
 import json
 from pathlib import Path
 
+from kernelagent.domain.budget import CHARACTERS_PER_TOKEN
 from kernelagent.domain.config import RunConfig
 from kernelagent.models.kinds import stays_on_this_machine
 
@@ -17,7 +18,6 @@ ANSWER_TOKENS = 6_000
 """Of an answer: thoughts, and some hundred lines."""
 TURN_S = (20.0, 90.0)
 """An answer and its verdict: a fast model without a GPU, and a slow one that thinks."""
-_CHARACTERS_PER_TOKEN = 4
 
 
 def expectation(config: RunConfig, characters: int) -> str:
@@ -34,7 +34,7 @@ def expectation(config: RunConfig, characters: int) -> str:
     known = [price for price in prices if price is not None]
     if not known or len(known) < len(prices):
         return f"Expected: {time}; the price is not known here, --budget-tokens limits it."
-    asked = FIXED_TOKENS + HISTORY_TOKENS + characters // _CHARACTERS_PER_TOKEN
+    asked = FIXED_TOKENS + HISTORY_TOKENS + characters // CHARACTERS_PER_TOKEN
     dollars = turns * sum(i * asked + o * ANSWER_TOKENS for i, o in known) / len(known)
     capped = config.budget.dollars is not None and dollars > config.budget.dollars
     limit = f", of which {config.budget.dollars:g} are allowed" if capped else ""

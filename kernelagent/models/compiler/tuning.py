@@ -158,7 +158,7 @@ def _from_facts(base: Attempt, name: str, kernel: KernelFacts | None) -> Iterato
             f"{config.num_warps} leave each thread fewer values to hold.",
         )
     programs = (kernel.grid[0] * kernel.grid[1] * kernel.grid[2]) if kernel.grid else 0
-    if 0 < programs < (base.evaluation.device.multiprocessors or 132) and kernel.bound == "launch":
+    if 0 < programs < (base.evaluation.device.multiprocessors or 0) and kernel.bound == "launch":
         smaller = _scaled(config, name, kind, 0.5)
         if smaller is not None:
             yield Hypothesis(

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import base64
 import os
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import unquote, urlsplit, urlunsplit
 
 from kernelagent.models.endpoint.keys import key_from_keyring, missing_keys
-from kernelagent.storage.secrets import Redactor
+from kernelagent.storage.secrets import Redactor, split_login
 
 _NO_KEY = "no-key-needed"
 """Clients want some key also for a server of one's own that asks for none."""
@@ -35,7 +33,7 @@ class Connection:
     def to(cls, litellm: Any, name: str, api_base: str | None, redact: Redactor) -> Connection:
         """Finds provider and key; a key from the keyring is made known to `redact`."""
         provider, model = _provider(litellm, name, api_base)
-        address, login = _split_login(api_base)
+        address, login = (None, None) if api_base is None else split_login(api_base)
         result = key_from_keyring(litellm, name, provider)
         key = None
         if result is not None:
@@ -103,13 +101,3 @@ def _provider(litellm: Any, name: str, api_base: str | None) -> tuple[str, str]:
     except Exception:  # noqa: BLE001 - litellm says so itself, with a reason, when it is asked
         return first, rest or name
     return str(provider), str(model)
-
-
-def _split_login(url: str | None) -> tuple[str | None, str | None]:
-    """The address without user and password, and these two as HTTP's Basic scheme wants them."""
-    if url is None or "@" not in url:
-        return url, None
-    parts = urlsplit(url)
-    login = f"{unquote(parts.username or '')}:{unquote(parts.password or '')}"
-    bare = urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
-    return bare, base64.b64encode(login.encode()).decode()

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kernelagent.domain.budget import Cost
+from kernelagent.domain.budget import CHARACTERS_PER_TOKEN, Cost
 from kernelagent.domain.history import Message
 from kernelagent.models.endpoint.stream import Arrived
 
@@ -14,7 +14,6 @@ _SHORTEST_ANSWER = 1024
 """Room for a small kernel; what does not leave that much is not asked."""
 _USUAL_LIMIT = 16384
 """For models whose limit litellm does not know, where a budget asks for one."""
-_CHARACTERS_PER_TOKEN = 4
 
 
 @dataclass(frozen=True)
@@ -46,7 +45,7 @@ class Pricing:
         try:
             return int(self.litellm.token_counter(model=self.model, text=text))
         except Exception:  # noqa: BLE001 - a tokenizer that fails must not cost a reply
-            return len(text) // _CHARACTERS_PER_TOKEN
+            return len(text) // CHARACTERS_PER_TOKEN
 
     def tokens_in(self, messages: Sequence[Message]) -> int:
         """Tokens of a question, with the few that each message needs for itself."""

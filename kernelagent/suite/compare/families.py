@@ -11,7 +11,7 @@ problems, and all of `Skill` that its docstring does not call fitted, are our as
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from random import Random
 
@@ -130,14 +130,6 @@ class SimulatedRuns:
     def __call__(self, strategy: str, problem: str, seed: int) -> list[Logged]:
         """The events of one run; `strategy` may carry options: `window:window=8`."""
         return simulated_run(strategy, self.problems[problem], seed, self._budget)
-
-    def with_context(self, tokens: int) -> SimulatedRuns:
-        """The same problems for a writer of another context length."""
-        changed = (
-            replace(problem, skill=replace(problem.skill, context_tokens=tokens))
-            for problem in self.problems.values()
-        )
-        return SimulatedRuns(changed, self._budget)
 
 
 def simulated_run(

@@ -16,7 +16,6 @@ from kernelagent.domain.problem import ProblemSpec
 from kernelagent.loop.run import optimize
 from kernelagent.storage.run_log import LOG, read_events
 from kernelagent.suite.compare.families import parse_strategy
-from kernelagent.suite.compare.study import Run, fold_run
 
 WITH_MEMORY = "+memory"
 """After a strategy's name: the same strategy, told the lessons of earlier runs."""
@@ -70,8 +69,3 @@ class RealRuns:
             )
             done = optimize(self.problems[problem], config, subscribers=self.subscribers)
             return list(read_events(done.run / LOG))
-
-
-def fold_log(strategy: str, problem: str, seed: int, run: Path) -> Run:
-    """A run that is over already, out of its folder."""
-    return fold_run(strategy, problem, seed, read_events(run / LOG))

@@ -42,8 +42,6 @@ def test_softmax_reads_and_writes_its_tensor_once():
     assert result.binds == "dram"
     assert result.bound_us == pytest.approx(128 * MIB / 4.8e12 * 1e6)
     assert result.attained(2 * result.bound_us) == pytest.approx(0.5)
-    assert result.left_us(result.bound_us + 3) == pytest.approx(3)
-    assert result.left_us(result.bound_us / 2) == 0
 
 
 def test_layer_norm_reads_its_weight_and_bias_too():

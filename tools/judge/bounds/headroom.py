@@ -67,10 +67,6 @@ class Headroom:
         """Share of the possible speed; above 1 only where caches were warm or a ceiling is wrong."""
         return self.bound_us / time_us
 
-    def left_us(self, time_us: float) -> float:
-        """Microseconds that could still be saved."""
-        return max(0.0, time_us - self.bound_us)
-
 
 def headroom_of(
     module: torch.nn.Module,

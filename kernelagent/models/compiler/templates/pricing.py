@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from kernelagent.domain.dtypes import FLOATS
 from kernelagent.models.compiler.choices import Alternative, Config, power_of_two
 from kernelagent.models.compiler.templates.products import Dims, Product, Tiled
 from kernelagent.tools.estimates.library import library_for
@@ -20,8 +21,10 @@ from kernelagent.tools.virtual.traffic import TrafficFacts
 
 EXACT, SPLIT, ROUNDED = "ieee", "tf32x3", "tf32"
 """How fp32 factors are multiplied: on the fp32 units; as three tf32 products; rounded to tf32."""
-KINDS = {"torch.float16": "fp16", "torch.bfloat16": "bf16"}
-SIZES = {"torch.float32": 4, "torch.float16": 2, "torch.bfloat16": 2}
+KINDS = {f"torch.{row.name}": row.product for row in FLOATS if row.bits == 16}
+"""Types whose products are formed in one way only, and how tables of peak rates name them."""
+SIZES = {f"torch.{row.name}": row.bits // 8 for row in FLOATS}
+"""Bytes of an element."""
 TILES = (
     (128, 256),
     (256, 128),

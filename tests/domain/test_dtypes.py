@@ -9,7 +9,7 @@ import pytest
 import torch
 import triton.language as tl
 
-from kernelagent.tools.dtypes import FLOATS, FloatType, product_kind
+from kernelagent.domain.dtypes import FLOATS, FloatType, half_ulp, product_kind
 from kernelagent.tools.torch_dtypes import FLOAT_TYPES, name_of
 
 
@@ -23,6 +23,25 @@ def test_a_row_says_of_its_type_what_the_libraries_say(row: FloatType) -> None:
         assert torch.zeros(1, dtype=dtype).numpy().dtype == row.name
     if row.range_of_float32:
         assert torch.finfo(dtype).smallest_normal == torch.finfo(torch.float32).smallest_normal
+
+
+NARROWER = [row for row in FLOATS if row.name != "float64"]
+
+
+@pytest.mark.parametrize("row", NARROWER, ids=lambda row: row.name)
+def test_a_type_has_the_next_number_after_one_and_not_what_lies_half_way(row: FloatType) -> None:
+    half = half_ulp(row.name)
+    assert half is not None
+    exact = torch.tensor([1 + 2 * half, 1 + half], dtype=torch.float64)
+    assert (exact.to(getattr(torch, row.name)).double() == exact).tolist() == [True, False]
+
+
+def test_half_an_ulp_of_float64_is_what_torch_says() -> None:
+    assert half_ulp("float64") == torch.finfo(torch.float64).eps / 2
+
+
+def test_what_is_no_floating_type_has_no_ulp() -> None:
+    assert half_ulp("int8") is None
 
 
 def test_float8_e4m3fn_is_the_one_that_nvidia_gpus_multiply() -> None:
