@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from typing import Any
 
 from kernelagent.domain.evaluation import Evaluation, HeadroomFacts, KernelFacts, Reason
 from kernelagent.prompts.hints import by_cost, hints_for, read_again
@@ -118,8 +120,22 @@ def _trials(evaluation: Evaluation) -> int:
 def _evidence(reason: Reason) -> list[str]:
     detail = reason.detail
     lines = [f"- {key.replace('_', ' ')}: {detail[key]}" for key in _DETAIL_KEYS if detail.get(key)]
+    if (error := _error(detail)) is not None:
+        lines.append(f"- error: {error}")
     lines += [f"  {frame}" for frame in detail.get("traceback", [])[-4:]]
     return lines
+
+
+def _error(detail: Mapping[str, Any]) -> str | None:
+    """How large it is, in the region of the output that is furthest over its limits, beside what is allowed."""
+    if "max_budget" not in detail:
+        return None
+    largest, allowed = detail["max_error"], detail["max_budget"]
+    rms, rms_allowed = detail["rms_error"], detail["rms_budget"]
+    ulps = f" ({detail['ulps']:.4g} ulps of {detail['dtype']})" if "ulps" in detail else ""
+    if largest <= allowed and rms <= rms_allowed:
+        return f"the largest {largest:.3g}{ulps}, too much for an element of its size"
+    return f"the largest {largest:.3g}{ulps} of {allowed:.3g} allowed, RMS {rms:.3g} of {rms_allowed:.3g}"
 
 
 def _kernel(kernel: KernelFacts) -> str:

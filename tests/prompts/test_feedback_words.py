@@ -76,6 +76,13 @@ def test_a_limit_of_this_machine_is_told_without_flags_that_no_writer_can_pass()
     assert words.endswith("did not come back within 60 s; does a loop never end?")
 
 
+def test_an_element_too_far_off_for_its_own_size_is_not_said_to_be_within_what_is_allowed() -> None:
+    errors = {"rms_error": 1e-9, "rms_budget": 1e-8, "max_error": 2e-8, "max_budget": 4e-8}
+    reason = Reason("wrong_output", "output is wrong", errors)
+    words = feedback_for(Evaluation("rejected", DEVICE, reason=reason))
+    assert words.endswith("- error: the largest 2e-08, too much for an element of its size")
+
+
 @pytest.mark.parametrize("estimate", [None, Estimate(1.0, 2.0, "dram", 2.0, "x: float32[4, 8]")])
 def test_the_largest_cost_is_asked_for_only_where_there_is_one(estimate: Estimate | None) -> None:
     judged = Evaluation("accepted", DEVICE, estimate=estimate)

@@ -34,3 +34,28 @@ def test_forgotten_bias_of_a_convolution_is_named() -> None:
 
     assert refused.code == "insensitive"
     assert "it is the right answer if state.conv.bias is ignored" in refused.message
+
+
+def test_a_refusal_tells_the_error_in_ulps_beside_what_is_allowed() -> None:
+    right = torch.full((4, 64), 1.5, dtype=torch.float64)
+    expected = Expected(right.to(torch.float16), right, scales_of(right))
+    wrong = right.to(torch.float16)
+    wrong[2, 7] += 40 * torch.finfo(torch.float16).eps
+    comparison = compare(wrong, expected, input_set="default", probe="natural")
+    trial = Trial("default", "natural", ((right,), {}), None, expected, lambda _: right)
+
+    detail = refusal_of(comparison, trial, Memory()).reason.detail
+
+    assert (detail["ulps"], detail["dtype"]) == (40.0, "float16")
+    assert detail["max_error"] == 40 * torch.finfo(torch.float16).eps
+    assert 0 < detail["max_budget"] < detail["max_error"]
+    assert 0 < detail["rms_budget"]
+
+
+def test_where_nothing_is_counted_in_ulps_none_are_told() -> None:
+    right = torch.arange(64)
+    expected = Expected(right, right, {})
+    comparison = compare(right + 1, expected, input_set="default", probe="natural")
+    trial = Trial("default", "natural", ((right,), {}), None, expected, lambda _: right)
+
+    assert "ulps" not in refusal_of(comparison, trial, Memory()).reason.detail

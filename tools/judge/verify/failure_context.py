@@ -17,6 +17,8 @@ from kernelagent.tools.judge.verify.compare import Comparison, Failure
 from kernelagent.tools.judge.verify.diagnosis import Diagnosis, diagnose
 from kernelagent.tools.judge.verify.gradients import spoken
 from kernelagent.tools.judge.verify.rejection import Rejected
+from kernelagent.tools.judge.verify.ulps import ulps_between
+from kernelagent.tools.torch_dtypes import name_of
 
 _KEPT = 12
 """Earlier answers that a stale one is looked for among."""
@@ -131,10 +133,20 @@ def refusal_of(comparison: Comparison, trial: Trial, memory: Memory) -> Rejected
     if share < 0.5 and share * failure.candidate.numel() < _FEWEST_WRONG:
         # A handful of elements is like some other answer by chance.
         code = reason.code
-    detail = {**reason.detail, **result.detail, **where}
+    detail = {**reason.detail, **result.detail, **_in_ulps(failure), **where}
     if "output" in detail:
         detail["output"] = words_of(trial)(str(detail["output"]))
     return Rejected(code, words_of(trial)(result.sentence), detail)
+
+
+def _in_ulps(failure: Failure) -> dict[str, Any]:
+    """By how many units of the last place the element that decided is off, and of which type."""
+    gate, got = failure.gate, failure.candidate
+    if gate is None or gate.worst_index is None or got.is_complex():
+        return {}
+    here, right = got[gate.worst_index].item(), failure.expected[gate.worst_index].item()
+    ulps = ulps_between(got.dtype, here, right)
+    return {} if ulps is None else {"ulps": ulps, "dtype": name_of(got.dtype)}
 
 
 def words_of(trial: Trial) -> Callable[[str], str]:
