@@ -171,6 +171,7 @@ class Judge:
             envelope=envelope.verified(context, report.declared, fixed),
             hashes=blank.hashes,
             precision=blank.precision,
+            matmul_precision=blank.matmul_precision,
             input_sets=_input_sets(context, report),
         )
 
@@ -344,6 +345,7 @@ class Judge:
             sandbox=self.sandbox,
             hashes=Hashes(self.facts.sha256, Candidate(source).sha256, harness_sha256()),
             precision=self.facts.precision,
+            matmul_precision=self.facts.matmul_precision,
             disclosures=tuple(Disclosure(d.code, d.message) for d in context.facts.disclosures),
         )
 
