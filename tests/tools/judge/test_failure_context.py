@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import nn
 
+from kernelagent.domain.evaluation import Reason
 from kernelagent.tools.judge.problem.rounds import Trial
 from kernelagent.tools.judge.problem.trials import STATE
 from kernelagent.tools.judge.verify.compare import Expected, compare, scales_of
@@ -59,3 +62,34 @@ def test_where_nothing_is_counted_in_ulps_none_are_told() -> None:
     trial = Trial("default", "natural", ((right,), {}), None, expected, lambda _: right)
 
     assert "ulps" not in refusal_of(comparison, trial, Memory()).reason.detail
+
+
+def two_products_refused(wrong: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]) -> Reason:
+    """What is said of a sum of two linear layers computed as `wrong` of their weights."""
+    torch.manual_seed(0)
+    x = torch.randn(4, 16)
+    weights = {"first": torch.randn(16, 16), "second": torch.randn(16, 16)}
+
+    def reference(tensors):
+        first, second = (tensors.get(STATE + n, w).double() for n, w in weights.items())
+        return x.double() @ first.T + x.double() @ second.T
+
+    right = reference({})
+    expected = Expected(right.float(), right, scales_of(right))
+    answer = x @ wrong(weights["first"], weights["second"]).T
+    comparison = compare(answer, expected, input_set="default", probe="natural")
+    trial = Trial("default", "natural", ((x,), {}), None, expected, reference)
+    return refusal_of(comparison, trial, Memory(weights=[weights])).reason
+
+
+def test_a_matrix_that_was_read_by_its_other_dimension_is_named() -> None:
+    refused = two_products_refused(lambda first, second: first + second.T)
+    assert refused.code == "wrong_output"
+    assert "it is the right answer if state.second is transposed" in refused.message
+
+
+def test_a_matrix_that_is_not_used_is_named() -> None:
+    refused = two_products_refused(lambda first, second: second)
+    assert refused.code == "insensitive"
+    assert "it is the right answer if state.first is ignored" in refused.message
+    assert "state." not in two_products_refused(lambda first, second: first + 2 * second).message

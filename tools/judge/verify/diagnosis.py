@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from kernelagent.tools.judge.verify.by_index import by_index
 from kernelagent.tools.judge.verify.compare import Failure
 from kernelagent.tools.judge.verify.error_locations import Along, restrictions
 from kernelagent.tools.judge.verify.gate import GateResult, unit_roundoff
@@ -48,6 +49,8 @@ def diagnose(
     *,
     inputs: Mapping[str, torch.Tensor] | None = None,
     without: Mapping[str, torch.Tensor] | None = None,
+    transposed: Mapping[str, torch.Tensor] | None = None,
+    vectors: Mapping[str, torch.Tensor] | None = None,
     previous: torch.Tensor | None = None,
     poison: tuple[float, ...] = (),
     only_on: str | None = None,
@@ -55,11 +58,13 @@ def diagnose(
     """Describe how a wrong output differs from the expected one.
 
     What it may turn out to be: one of `inputs`; the reference's answer `without` an operand, by
-    that one's name; a `previous` call's output on other inputs; `poison` that fresh memory was
-    filled with. `only_on` names the input set or probe when every other one passed.
+    that one's name, or with one `transposed`; a `previous` call's output on other inputs; `poison` that
+    fresh memory was filled with. Errors by index may be those of `vectors`. `only_on` names the input set or probe when every other one passed.
     """
     candidate, expected = failure.candidate, failure.expected
-    evidence = _Evidence(inputs or {}, without or {}, previous, poison)
+    evidence = _Evidence(
+        inputs or {}, without or {}, transposed or {}, vectors or {}, previous, poison
+    )
     close = _tolerance(candidate, failure.gate)
     wrong = _wrong(candidate, expected, close)
     if not bool(wrong.any()):
@@ -88,6 +93,8 @@ def diagnose(
 class _Evidence:
     inputs: Mapping[str, torch.Tensor]
     without: Mapping[str, torch.Tensor]
+    transposed: Mapping[str, torch.Tensor]
+    vectors: Mapping[str, torch.Tensor]
     previous: torch.Tensor | None
     poison: tuple[float, ...]
 
@@ -223,6 +230,10 @@ def _something_else(look: _Look) -> Iterator[_Found]:
         if look.answers(answer):
             words = f"it is the right answer if {name} is ignored"
             yield _Found("operand_ignored", words, {"ignored": name})
+    for name, answer in look.evidence.transposed.items():
+        if look.answers(answer):
+            words = f"it is the right answer if {name} is transposed"
+            yield _Found("operand_transposed", words, {"transposed": name})
     for name, tensor in look.evidence.inputs.items():
         if look.is_instead(tensor):
             yield _Found("equals_input", f"it equals the input {name}", {"input": name})
@@ -280,6 +291,17 @@ def _placed(look: _Look) -> Iterator[_Found]:
     yield _Found(_pattern_of(result), words, {"where": [_as_data(along) for along in result]})
 
 
+def _by_index(look: _Look) -> Iterator[_Found]:
+    found = by_index(look.candidate, look.expected, look.close, look.evidence.vectors)
+    if found is not None:
+        detail: dict[str, Any] = {"dim": found.dim, "varies": found.kind}
+        detail |= {} if found.lanes is None else {"lanes": found.lanes}
+        detail |= {} if found.tensor is None else {"tensor": found.tensor, "how": found.times}
+        yield _Found(
+            f"{found.kind}_by_{'index' if found.lanes is None else 'lane'}", found.words, detail
+        )
+
+
 def _rounded(look: _Look) -> Iterator[_Found]:
     if not look.candidate.is_floating_point() or look.candidate.dtype == torch.float64:
         return
@@ -301,6 +323,7 @@ _SEARCHES: tuple[Callable[[_Look], Iterator[_Found]], ...] = (
     _moved,
     _scaled,
     _placed,
+    _by_index,
     _rounded,
 )
 

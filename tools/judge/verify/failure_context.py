@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,6 +25,9 @@ _KEPT = 12
 _LARGEST = 16 << 20
 """Bytes of an answer that is still kept."""
 _MOST_OPERANDS = 16
+_MOST_MATRICES = 4
+_LARGEST_MATRIX = 1 << 20
+"""Each of them costs a call of the reference in float64, which is short only for small ones."""
 _SCALES = frozenset({"weight", "scale", "gamma"})
 _FEWEST_WRONG = 8
 """Wrong elements that tell a pattern; in a small output half of it do."""
@@ -55,6 +58,8 @@ def explain(failure: Failure, trial: Trial, memory: Memory) -> Diagnosis:
         failure,
         inputs={name: t for name, t in inputs.items() if isinstance(t, torch.Tensor)},
         without=dict(_without(failure, trial, memory)),
+        transposed=dict(_transposed(failure, trial, memory)),
+        vectors=_vectors(trial, memory),
         previous=_repeated(failure, memory),
     )
 
@@ -74,7 +79,30 @@ def _repeated(failure: Failure, memory: Memory) -> torch.Tensor | None:
 
 def _without(failure: Failure, trial: Trial, memory: Memory) -> Iterator[tuple[str, torch.Tensor]]:
     """The reference's answers with one operand neutral, by that operand's name."""
-    for name, tensors in _neutral(trial, memory):
+    yield from _answers(failure, trial, _neutral(trial, memory))
+
+
+def _transposed(
+    failure: Failure, trial: Trial, memory: Memory
+) -> Iterator[tuple[str, torch.Tensor]]:
+    """The reference's answers with one square matrix transposed: what a wrong stride reads."""
+    weights = memory.weights[-1] if memory.weights else {}
+    square = [
+        (STATE + name, tensor)
+        for name, tensor in weights.items()
+        if _is_small_matrix(tensor) and tensor.dim() == 2 and tensor.shape[0] == tensor.shape[1]
+    ]
+    yield from _answers(
+        failure,
+        trial,
+        ((name, {name: tensor.T.contiguous()}) for name, tensor in square[:_MOST_MATRICES]),
+    )
+
+
+def _answers(
+    failure: Failure, trial: Trial, changed: Iterable[tuple[str, dict[str, torch.Tensor]]]
+) -> Iterator[tuple[str, torch.Tensor]]:
+    for name, tensors in changed:
         answer = dict(compare.leaves(trial.reference(tensors))).get(failure.output)
         if not isinstance(answer, torch.Tensor) or answer.shape != failure.expected.shape:
             continue
@@ -91,7 +119,7 @@ def _neutral(trial: Trial, memory: Memory) -> Iterator[tuple[str, dict[str, torc
     names = list(given)
     for name in names[:_MOST_OPERANDS] if len(memory.weights) > 1 else ():
         yield name, {STATE + name: given[name]}
-    yield from _neutral_vectors(memory.weights[-1] if memory.weights else {})
+    yield from _neutral_weights(memory.weights[-1] if memory.weights else {})
     arguments = named_tensors(trial.arguments)
     for name, tensor in list(arguments.items())[:_MOST_OPERANDS]:
         if tensor.is_floating_point():
@@ -100,17 +128,36 @@ def _neutral(trial: Trial, memory: Memory) -> Iterator[tuple[str, dict[str, torc
             yield _spoken(name), {name: torch.ones_like(tensor)}
 
 
-def _neutral_vectors(weights: Mapping[str, torch.Tensor]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Biases as zeros and scales as ones: what a candidate forgets; whole matrices it does not."""
-    vectors = [
-        (name, tensor)
-        for name, tensor in weights.items()
-        if tensor.is_floating_point() and tensor.numel() == max(tensor.shape, default=1)
-    ]
+def _neutral_weights(weights: Mapping[str, torch.Tensor]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Biases and matrices as zeros, scales as ones: what a candidate forgets; the vectors first."""
+    vectors = [(name, tensor) for name, tensor in weights.items() if _is_vector(tensor)]
     for name, tensor in vectors[:_MOST_OPERANDS]:
         scales = name.rpartition(".")[2] in _SCALES
         neutral = torch.ones_like(tensor) if scales else torch.zeros_like(tensor)
         yield STATE + name, {STATE + name: neutral}
+    matrices = [(name, tensor) for name, tensor in weights.items() if _is_small_matrix(tensor)]
+    for name, tensor in matrices[:_MOST_MATRICES]:
+        yield STATE + name, {STATE + name: torch.zeros_like(tensor)}
+
+
+def _is_vector(tensor: torch.Tensor) -> bool:
+    return tensor.is_floating_point() and tensor.numel() == max(tensor.shape, default=1)
+
+
+def _is_small_matrix(tensor: torch.Tensor) -> bool:
+    return (
+        tensor.is_floating_point()
+        and not _is_vector(tensor)
+        and 0 < tensor.numel() <= _LARGEST_MATRIX
+    )
+
+
+def _vectors(trial: Trial, memory: Memory) -> dict[str, torch.Tensor]:
+    """Weights and arguments that have one element for each index of some dimension."""
+    weights = memory.weights[-1] if memory.weights else {}
+    known = {STATE + name: tensor for name, tensor in weights.items()}
+    known |= {_spoken(name): tensor for name, tensor in named_tensors(trial.arguments).items()}
+    return {name: tensor for name, tensor in known.items() if _is_vector(tensor)}
 
 
 def _spoken(name: str) -> str:
