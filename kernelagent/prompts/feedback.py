@@ -23,7 +23,7 @@ _NOTHING_LEFT = 0.05
 _NEARLY_ALL_LEFT = 0.999
 _OF_LIMITS = ("unverifiable", "timeout")
 _PART, _FLAG = re.compile(r"(?<=[;.?]) "), re.compile(r"--[a-z]")
-_DETAIL_KEYS = ("pattern", "first_mismatch", "input_set", "probe", "launch", "text")
+_DETAIL_KEYS = ("pattern", "first_mismatch", "input_set", "probe", "launch")
 
 
 def feedback_for(evaluation: Evaluation) -> str:
@@ -126,10 +126,20 @@ def _trials(evaluation: Evaluation) -> int:
 def _evidence(reason: Reason) -> list[str]:
     detail = reason.detail
     lines = [f"- {key.replace('_', ' ')}: {detail[key]}" for key in _DETAIL_KEYS if detail.get(key)]
+    if detail.get("text"):
+        lines.append(f"- {_at_line(detail)}: {detail['text']}")
     if (error := _error(detail)) is not None:
         lines.append(f"- error: {error}")
     lines += [f"  {frame}" for frame in detail.get("traceback", [])[-4:]]
     return lines
+
+
+def _count(ulps: float) -> str:
+    return f"{ulps:.3g}" if ulps < 1000 else f"{ulps:,.0f}"
+
+
+def _at_line(detail: Mapping[str, Any]) -> str:
+    return f"line {detail['line']}" if detail.get("line") else "text"
 
 
 def _error(detail: Mapping[str, Any]) -> str | None:
@@ -138,7 +148,7 @@ def _error(detail: Mapping[str, Any]) -> str | None:
         return None
     largest, allowed = detail["max_error"], detail["max_budget"]
     rms, rms_allowed = detail["rms_error"], detail["rms_budget"]
-    ulps = f" ({detail['ulps']:.4g} ulps of {detail['dtype']})" if "ulps" in detail else ""
+    ulps = f" ({_count(detail['ulps'])} ulps of {detail['dtype']})" if "ulps" in detail else ""
     if largest <= allowed and rms <= rms_allowed:
         return f"the largest {largest:.3g}{ulps}, too much for an element of its size"
     return f"the largest {largest:.3g}{ulps} of {allowed:.3g} allowed, RMS {rms:.3g} of {rms_allowed:.3g}"

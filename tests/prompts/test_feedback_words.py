@@ -72,6 +72,20 @@ def test_an_element_too_far_off_for_its_own_size_is_not_said_to_be_within_what_i
     assert words.endswith("- error: the largest 2e-08, too much for an element of its size")
 
 
+def test_the_candidates_line_stands_with_its_text() -> None:
+    detail = {"launch": "norm", "line": 12, "text": "x = tl.load(x_ptr + i)"}
+    reason = Reason("out_of_bounds", "`norm`: load out of bounds", detail)
+    words = feedback_for(Evaluation("rejected", DEVICE, reason=reason))
+    assert words.endswith("- launch: norm\n- line 12: x = tl.load(x_ptr + i)")
+
+
+def test_ulps_are_told_as_a_number_that_can_be_read() -> None:
+    errors = {"rms_error": 1.0, "rms_budget": 1e-8, "max_error": 2.0, "max_budget": 4e-8}
+    reason = Reason("wrong_output", "wrong", {**errors, "ulps": 250_249.7, "dtype": "float32"})
+    words = feedback_for(Evaluation("rejected", DEVICE, reason=reason))
+    assert "- error: the largest 2 (250,250 ulps of float32) of 4e-08 allowed, RMS 1 of" in words
+
+
 @pytest.mark.parametrize("estimate", [None, Estimate(1.0, 2.0, "dram", 2.0, "x: float32[4, 8]")])
 def test_the_largest_cost_is_asked_for_only_where_there_is_one(estimate: Estimate | None) -> None:
     judged = Evaluation("accepted", DEVICE, estimate=estimate)

@@ -56,7 +56,12 @@ from kernelagent.tools.judge.verify.candidate_process import CandidateProcess
 from kernelagent.tools.judge.verify.findings import Findings
 from kernelagent.tools.judge.verify.limits import Deadline, Limits, limits_for
 from kernelagent.tools.judge.verify.parameters import compare_parameters
-from kernelagent.tools.judge.verify.rejection import Rejected, beyond_means, of_smaller_sizes
+from kernelagent.tools.judge.verify.rejection import (
+    Rejected,
+    beyond_means,
+    of_smaller_sizes,
+    with_the_line,
+)
 from kernelagent.tools.judge.verify.verify import Verifier
 from kernelagent.tools.judge.workbench.answering import Workbench
 from kernelagent.tools.sandbox.spawn import ForkServer
@@ -145,7 +150,8 @@ class Judge:
                 smaller = context.smaller if beyond_means(refused) else None
                 if smaller is None:
                     why = of_smaller_sizes(refused, too_large) if too_large else refused
-                    return self._refused(blank, why, stages, findings)
+                    reason = with_the_line(why.reason, source)
+                    return replace(self._refused(blank, why, stages, findings), reason=reason)
                 context, too_large = smaller, refused
         self._ended_in[source] = context
         disclosures = (

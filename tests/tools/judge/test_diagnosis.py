@@ -66,7 +66,7 @@ def test_products_of_positive_operands_in_tf32_are_no_offset():
     failure = failure_of(cut[0] @ cut[1], left @ right, left.double() @ right.double())
     result = diagnose(failure)
     assert result.pattern == "low_precision"
-    assert "as from TF32 inside" in result.sentence
+    assert "as from TF32 or float16 inside" in result.sentence
 
 
 def test_the_first_mismatch_and_the_share_are_told():
@@ -202,3 +202,49 @@ def test_no_index_is_blamed_for_what_differs_within_it():
     assert diagnose(failure_of(wrong, IMAGES, IMAGES.double())).pattern is None
     few = NOISE[:4, :4].contiguous()
     assert diagnose(failure_of(few + few.flip(0), few, few.double())).pattern is None
+
+
+def test_a_region_never_written_is_named_beside_other_errors():
+    wrong = spoiled(columns=slice(0, 320), factor=2)
+    wrong[:, 320:] = torch.nan
+    result = diagnose(failure_of(wrong))
+    assert result.pattern == "unwritten"
+    assert (
+        "never written: columns 320 to 639 of 640; the others are wrong as well" in result.sentence
+    )
+
+
+def test_an_output_of_nothing_but_nan_is_not_said_to_be_never_written():
+    result = diagnose(failure_of(torch.full_like(RIGHT, torch.nan)))
+    assert result.pattern == "all_nan"
+    assert "made by arithmetic (as inf - inf), or never written" in result.sentence
+
+
+def test_the_error_of_a_few_elements_is_not_blamed_on_a_rounding():
+    sums = X[:16].double().square().sum(1)
+    left_out = sums - X[:16, -1].double().square() - 0.2
+    assert diagnose(failure_of(left_out.float(), sums.float(), sums)).pattern is None
+
+
+def test_tiles_on_the_diagonal_alone_are_told_apart_from_a_region():
+    tiles = (torch.arange(64) // 32)[:, None] == (torch.arange(640) // 64)[None, :]
+    written = torch.where(tiles, RIGHT, torch.nan)
+    result = diagnose(failure_of(written))
+    assert "all but the tiles of 32 rows by 64 columns on the diagonal" in result.sentence
+    assert result.pattern == "unwritten"
+    wrong = torch.where(tiles, RIGHT, RIGHT.flip(1).square())
+    assert diagnose(failure_of(wrong)).pattern == "off_diagonal"
+
+
+def test_a_part_left_out_is_looked_for_only_where_nothing_else_explains_the_error():
+    asked = []
+
+    def shorter():
+        asked.append(1)
+        yield "places 0 to 15 are left out", torch.softmax(0.5 * X, -1)
+
+    found = diagnose(failure_of(torch.softmax(0.5 * X, -1)), shortened=shorter())
+    assert "it is the right answer if places 0 to 15 are left out" in found.sentence
+    assert len(asked) == 1
+    diagnose(failure_of(RIGHT * 1.1), shortened=shorter())
+    assert len(asked) == 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
 import torch
 from torch import nn
 
@@ -88,8 +89,51 @@ def test_a_matrix_that_was_read_by_its_other_dimension_is_named() -> None:
     assert "it is the right answer if state.second is transposed" in refused.message
 
 
+def test_two_weights_in_each_others_place_are_named() -> None:
+    torch.manual_seed(0)
+    x = torch.randn(6, 16)
+    weights = {"weight": torch.rand(16) + 0.5, "bias": torch.randn(16)}
+
+    def reference(tensors):
+        scale, shift = (tensors.get(STATE + n, w).double() for n, w in weights.items())
+        return x.double() * scale + shift
+
+    right = reference({})
+    expected = Expected(right.float(), right, scales_of(right))
+    answer = x * weights["bias"] + weights["weight"]
+    comparison = compare(answer, expected, input_set="default", probe="natural")
+    trial = Trial("default", "natural", ((x,), {}), None, expected, reference)
+    refused = refusal_of(comparison, trial, Memory(weights=[weights])).reason
+    assert "if state.weight and state.bias have changed places" in refused.message
+
+
 def test_a_matrix_that_is_not_used_is_named() -> None:
     refused = two_products_refused(lambda first, second: second)
     assert refused.code == "insensitive"
     assert "it is the right answer if state.first is ignored" in refused.message
     assert "state." not in two_products_refused(lambda first, second: first + 2 * second).message
+
+
+@pytest.mark.parametrize(
+    ("places", "words"),
+    [
+        (slice(0, 99), "place 99 of the 100 along dimension 1"),
+        (slice(0, 96), "places 96 to 99 of the 100 along dimension 1"),
+        (slice(16, 100), "places 0 to 15 of the 100 along dimension 1"),
+    ],
+)
+def test_a_loop_that_leaves_out_a_part_of_each_row_is_told_by_that_part(
+    places: slice, words: str
+) -> None:
+    torch.manual_seed(0)
+    x = torch.rand(5, 100)
+
+    def reference(tensors):
+        return tensors.get("arguments[0][0]", x).double().sum(1)
+
+    right = reference({})
+    expected = Expected(right.float(), right, scales_of(right))
+    comparison = compare(x[:, places].sum(1), expected, input_set="default", probe="natural")
+    trial = Trial("default", "natural", ((x,), {}), None, expected, reference)
+    refused = refusal_of(comparison, trial, Memory()).reason
+    assert f"if {words} of argument[0] are left out" in refused.message

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import combinations, islice
 from typing import Any
 
 import torch
@@ -26,6 +27,8 @@ _LARGEST = 16 << 20
 """Bytes of an answer that is still kept."""
 _MOST_OPERANDS = 16
 _MOST_MATRICES = 4
+_MOST_EXCHANGES = 6
+_BLOCKS = (16, 32, 64, 128, 256, 512, 1024)
 _LARGEST_MATRIX = 1 << 20
 """Each of them costs a call of the reference in float64, which is short only for small ones."""
 _SCALES = frozenset({"weight", "scale", "gamma"})
@@ -58,7 +61,8 @@ def explain(failure: Failure, trial: Trial, memory: Memory) -> Diagnosis:
         failure,
         inputs={name: t for name, t in inputs.items() if isinstance(t, torch.Tensor)},
         without=dict(_without(failure, trial, memory)),
-        transposed=dict(_transposed(failure, trial, memory)),
+        instead=dict(_answers(failure, trial, _exchanged(memory))),
+        shortened=_answers(failure, trial, _shortened(trial)),
         vectors=_vectors(trial, memory),
         previous=_repeated(failure, memory),
     )
@@ -82,21 +86,44 @@ def _without(failure: Failure, trial: Trial, memory: Memory) -> Iterator[tuple[s
     yield from _answers(failure, trial, _neutral(trial, memory))
 
 
-def _transposed(
-    failure: Failure, trial: Trial, memory: Memory
-) -> Iterator[tuple[str, torch.Tensor]]:
-    """The reference's answers with one square matrix transposed: what a wrong stride reads."""
-    weights = memory.weights[-1] if memory.weights else {}
-    square = [
-        (STATE + name, tensor)
-        for name, tensor in weights.items()
-        if _is_small_matrix(tensor) and tensor.dim() == 2 and tensor.shape[0] == tensor.shape[1]
-    ]
-    yield from _answers(
-        failure,
-        trial,
-        ((name, {name: tensor.T.contiguous()}) for name, tensor in square[:_MOST_MATRICES]),
-    )
+def _exchanged(memory: Memory) -> Iterator[tuple[str, dict[str, torch.Tensor]]]:
+    """Weights of one shape in each other's place, and square matrices that are read by the wrong stride."""
+    weights = {
+        STATE + name: tensor
+        for name, tensor in (memory.weights[-1] if memory.weights else {}).items()
+        if tensor.is_floating_point() and 1 < tensor.numel() <= _LARGEST_MATRIX
+    }
+    alike = ((a, b) for a, b in combinations(weights, 2) if weights[a].shape == weights[b].shape)
+    for one, other in islice(alike, _MOST_EXCHANGES):
+        words = f"{one} and {other} have changed places"
+        yield words, {one: weights[other], other: weights[one]}
+    square = (n for n, t in weights.items() if t.dim() == 2 and t.shape[0] == t.shape[1])
+    for name in islice(square, _MOST_MATRICES):
+        yield f"{name} is transposed", {name: weights[name].T.contiguous()}
+
+
+def _shortened(trial: Trial) -> Iterator[tuple[str, dict[str, torch.Tensor]]]:
+    """Arguments with zeros in their first or last place or block, as a loop that ends too early leaves them out."""
+    for name, tensor in named_tensors(trial.arguments).items():
+        if not tensor.is_floating_point() or tensor.numel() > _LARGEST_MATRIX:
+            continue
+        for dim, size in enumerate(tensor.shape):
+            for first, last in _parts(size):
+                shorter = tensor.clone()
+                shorter.narrow(dim, first, last - first + 1).zero_()
+                places = f"place {first}" if first == last else f"places {first} to {last}"
+                yield (
+                    f"{places} of the {size} along dimension {dim} of {_spoken(name)} are left out",
+                    {name: shorter},
+                )
+
+
+def _parts(size: int) -> list[tuple[int, int]]:
+    """First and last index of what is tried: one place, then the last and the first of blocks, each only once."""
+    parts = [(size - 1, size - 1), (0, 0)]
+    for block in (block for block in _BLOCKS if block < size):
+        parts += [(size - (size % block or block), size - 1), (0, block - 1)]
+    return list(dict.fromkeys(parts)) if size > 1 else []
 
 
 def _answers(
