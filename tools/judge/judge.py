@@ -137,14 +137,20 @@ class Judge:
         """Where the user's own module spends its time, by input set."""
         return reference_profile.profile_reference(self.context)
 
-    def evaluate(self, source: str, purpose: Purpose, on_stage: OnStage) -> Evaluation:
-        """The verdict on one candidate; a failing candidate is a value, never an exception."""
+    def evaluate(
+        self, source: str, purpose: Purpose, on_stage: OnStage, seconds: float | None = None
+    ) -> Evaluation:
+        """The verdict on one candidate; a failing candidate is a value, never an exception.
+
+        `seconds`: how long it may take at most on `virtual`, at all sizes together; None: the usual limits.
+        """
+        ends = None if seconds is None else Deadline(seconds)
         stages, context = Stages(on_stage), self._ended_in.get(source, self.context)
         too_large: Rejected | None = None
         while True:
             findings, blank = Findings(), self._blank(source, context)
             try:
-                report, fixed = self._examine(context, source, purpose, stages, findings)
+                report, fixed = self._examine(context, source, purpose, stages, findings, ends)
                 break
             except Rejected as refused:
                 smaller = context.smaller if beyond_means(refused) else None
@@ -237,13 +243,14 @@ class Judge:
         purpose: Purpose,
         stages: Stages,
         findings: Findings,
+        ends: Deadline | None,
     ) -> tuple[Report, Fixed]:
         with stages.step("parse", overhead=True):
             _parse(source)
         scratch = self._fresh_scratch()
         virtual = self.device.kind == "virtual"
         limits = self.limits.of_the_last_judging if purpose == "certificate" else self.limits
-        deadline = Deadline(limits.judging_s) if virtual else None
+        deadline = (ends or Deadline(limits.judging_s)) if virtual else None
         start = partial(self._start, source, scratch, deadline, limits)
         try:
             with stages.step("start", overhead=True):

@@ -117,9 +117,9 @@ def test_a_matrix_that_is_not_used_is_named() -> None:
 @pytest.mark.parametrize(
     ("places", "words"),
     [
-        (slice(0, 99), "place 99 of the 100 along dimension 1"),
-        (slice(0, 96), "places 96 to 99 of the 100 along dimension 1"),
-        (slice(16, 100), "places 0 to 15 of the 100 along dimension 1"),
+        (slice(0, 99), "place 99 of the 100 along dimension 1 of argument[0] is"),
+        (slice(0, 96), "places 96 to 99 of the 100 along dimension 1 of argument[0] are"),
+        (slice(16, 100), "places 0 to 15 of the 100 along dimension 1 of argument[0] are"),
     ],
 )
 def test_a_loop_that_leaves_out_a_part_of_each_row_is_told_by_that_part(
@@ -136,4 +136,4 @@ def test_a_loop_that_leaves_out_a_part_of_each_row_is_told_by_that_part(
     comparison = compare(x[:, places].sum(1), expected, input_set="default", probe="natural")
     trial = Trial("default", "natural", ((x,), {}), None, expected, reference)
     refused = refusal_of(comparison, trial, Memory()).reason
-    assert f"if {words} of argument[0] are left out" in refused.message
+    assert f"if {words} left out" in refused.message

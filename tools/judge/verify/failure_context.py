@@ -111,9 +111,11 @@ def _shortened(trial: Trial) -> Iterator[tuple[str, dict[str, torch.Tensor]]]:
             for first, last in _parts(size):
                 shorter = tensor.clone()
                 shorter.narrow(dim, first, last - first + 1).zero_()
-                places = f"place {first}" if first == last else f"places {first} to {last}"
+                one = first == last
+                places = f"place {first}" if one else f"places {first} to {last}"
+                where = f"of the {size} along dimension {dim} of {_spoken(name)}"
                 yield (
-                    f"{places} of the {size} along dimension {dim} of {_spoken(name)} are left out",
+                    f"{places} {where} {'is' if one else 'are'} left out",
                     {name: shorter},
                 )
 
