@@ -67,8 +67,10 @@ class Account:
 
     def without_estimates(self, why: Disclosure) -> Account:
         """The same where no time can be promised; shares of what was counted stay."""
-        unknown = {"estimate_us": None, "spills_us": None, "stages_us": None}
-        kept = tuple(replace(kernel, **unknown) for kernel in self.kernels)
+        kept = tuple(
+            replace(kernel, estimate_us=None, spills_us=None, stages_us=None)
+            for kernel in self.kernels
+        )
         disclosures = (*self.disclosures, why)
         return replace(self, kernels=kept, estimates={}, headroom=None, disclosures=disclosures)
 

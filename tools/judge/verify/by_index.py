@@ -89,13 +89,14 @@ def _views(
     """Both tensors as (index, elements there): by each dimension, then by lanes along the last."""
     for dim, size in enumerate(got.shape):
         if size > 1 and got.numel() >= _FEWEST * size:
-            yield dim, None, *(t.movedim(dim, 0).reshape(size, -1) for t in (got, want))
+            ours, theirs = (t.movedim(dim, 0).reshape(size, -1) for t in (got, want))
+            yield dim, None, ours, theirs
     last = got.dim() - 1
     for width in _LANES if got.dim() else ():
         blocks = got.shape[last] // width
         if blocks > 1 and got.numel() >= _FEWEST * width:
-            whole = (t[..., : blocks * width].reshape(-1, width).T for t in (got, want))
-            yield last, width, *whole
+            ours, theirs = (t[..., : blocks * width].reshape(-1, width).T for t in (got, want))
+            yield last, width, ours, theirs
 
 
 def _fitted(
