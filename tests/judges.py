@@ -23,8 +23,10 @@ class JudgeHere:
     def evaluate(self, candidate: Candidate, on_stage: Callable[[Stage], None]) -> Evaluation:
         return self._judge.evaluate(candidate.source, "turn", on_stage)
 
-    def evaluate_final(self, candidate: Candidate, on_stage: Callable[[Stage], None]) -> Evaluation:
-        return self._judge.evaluate(candidate.source, "certificate", on_stage)
+    def evaluate_final(
+        self, candidate: Candidate, on_stage: Callable[[Stage], None], seconds: float | None = None
+    ) -> Evaluation:
+        return self._judge.evaluate(candidate.source, "certificate", on_stage, seconds)
 
     def call_tool(self, call: ToolCall, seconds: float) -> ToolResult:
         return self._judge.call_tool(call, seconds)

@@ -131,9 +131,14 @@ class JudgeProcess(_Connection):
         request = {"kind": "tool", "call": to_data(call), "seconds": seconds}
         return from_data(self._ask(request, _ignore).header["result"], ToolResult)
 
-    def evaluate_final(self, candidate: Candidate, on_stage: Callable[[Stage], None]) -> Evaluation:
-        """Judge the winner again: fresh processes, new seeds, the long measurement on `cuda`."""
-        return self._judge(candidate, "certificate", on_stage)
+    def evaluate_final(
+        self, candidate: Candidate, on_stage: Callable[[Stage], None], seconds: float | None = None
+    ) -> Evaluation:
+        """Judge the winner again: fresh processes, new seeds, the long measurement on `cuda`.
+
+        `seconds`: how long it may take at most on `virtual`; None: twice as long as a turn's judging.
+        """
+        return self._judge(candidate, "certificate", on_stage, seconds)
 
     def profile_reference(self) -> tuple[ReferenceProfile, ...]:
         """Where the user's own module spends its time, by input set."""
@@ -164,8 +169,14 @@ class JudgeProcess(_Connection):
         candidate: Candidate,
         purpose: Literal["turn", "certificate"],
         on_stage: Callable[[Stage], None],
+        seconds: float | None = None,
     ) -> Evaluation:
-        request = {"kind": "evaluate", "source": candidate.source, "purpose": purpose}
+        request = {
+            "kind": "evaluate",
+            "source": candidate.source,
+            "purpose": purpose,
+            "seconds": seconds,
+        }
         return from_data(self._ask(request, on_stage).header["evaluation"], Evaluation)
 
 

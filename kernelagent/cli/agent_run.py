@@ -15,13 +15,15 @@ from kernelagent.domain.errors import ExitStatus, KernelAgentError, UsageError
 from kernelagent.domain.events import Logged, RunStarted, StageFinished, Subscriber
 from kernelagent.domain.problem import ProblemSpec
 from kernelagent.domain.tool_calls import ToolCall
-from kernelagent.loop.run import RunResult, optimize
+from kernelagent.loop.exclusive_gpu import Judges
+from kernelagent.loop.run import HERE, RunResult, optimize
 from kernelagent.models.agent_model import AgentModel, as_reply
 from kernelagent.models.kinds import MCP
 from kernelagent.prompts import as_markdown
 from kernelagent.prompts.wording import summary
 from kernelagent.report.browse import run_view, turn_view
-from kernelagent.storage.run_log import RunFolder
+from kernelagent.report.files import reports
+from kernelagent.storage.run_log import RunFolder, read_events
 
 
 @dataclass(frozen=True)
@@ -30,9 +32,9 @@ class Submitted:
 
     turn: int
     verdict: str
-    """`accepted`, `rejected`, `error` or `void`."""
-    code: str | None
-    """Why it was rejected; None otherwise."""
+    """`accepted`, `rejected`, `error` or `void`; `pending` while it is judged."""
+    reason: str | None
+    """The code of why it was not accepted; None otherwise."""
     findings: str
     """The evaluation and the profile in words, then what is asked next, or how the run ended."""
     best_turn: int | None
@@ -67,9 +69,11 @@ class AgentRun:
         folder: RunFolder | None = None,
         subscribers: Sequence[Subscriber] = (),
         stop_asked: Callable[[], bool] = lambda: False,
+        judges: Judges = HERE,
     ) -> None:
         self._config = replace(config, model=(MCP,))
         self._folder = folder
+        self._judges = judges
         self._stopping = Event()
         self._model = AgentModel(lambda: self._stopping.is_set() or stop_asked())
         self._result: RunResult | None = None
@@ -89,31 +93,53 @@ class AgentRun:
             return self._ended()
         return f"Turn {ask.turn}. {self._left(ask.turn)}\n\n{as_markdown(ask.messages)}"
 
-    def submit(self, code: str, reasoning: str) -> Submitted:
-        """Judge a candidate as the open turn; raises `UsageError` when no turn is open."""
-        ask = self._model.submit(as_reply(code, reasoning))
+    def submit(self, code: str, reasoning: str, *, wait: bool = True) -> Submitted:
+        """Judge a candidate as the open turn; raises `UsageError` when no turn is open.
+
+        Without `wait` it comes back at once, its verdict `pending`; `awaited` has what became of it.
+        """
+        ask = self._model.submit(as_reply(code, reasoning), wait=wait)
         if ask is None:
             gone = self._model.open_ask() is None
             raise UsageError(self._ended() if gone else "another candidate was handed in first")
+        if wait:
+            return self.awaited(ask.turn)
+        best = run_view(self._opened()).row.best
+        return Submitted(
+            turn=ask.turn,
+            verdict="pending",
+            reason=None,
+            findings=f"Turn {ask.turn} is being judged; await_turn with turn={ask.turn} waits for its verdict.",
+            best_turn=best.turn if best is not None else None,
+            turns_left=self._turns_left(ask.turn + 1),
+            over=False,
+        )
+
+    def awaited(self, turn: int) -> Submitted:
+        """What became of a turn, once it is settled; raises `UsageError` for one that waits for a candidate."""
         after = self._model.open_ask()
         if after is None:
             self._thread.join()
             self._raise()
-        view = turn_view(self._opened(), ask.turn)
+        elif after.turn == turn:
+            raise UsageError(f"turn {turn} waits for a candidate: hand one in first")
+        view = turn_view(self._opened(), turn)
         reason = view.evaluation.reason if view.evaluation is not None else None
         best = run_view(self._opened()).row.best
         if after is None:
             findings = f"{view.feedback}\n\n{self._ended()}"
+        elif after.turn != turn + 1:
+            findings = view.feedback
         else:
             # The newest message is what the next prompt adds: the findings, then what is asked now.
             findings = after.messages[-1].content
         return Submitted(
-            turn=ask.turn,
+            turn=turn,
             verdict=view.row.verdict,
-            code=reason.code if reason is not None else None,
+            reason=reason.code if reason is not None else None,
             findings=findings,
             best_turn=best.turn if best is not None else None,
-            turns_left=self._turns_left(ask.turn + 1),
+            turns_left=self._turns_left(turn + 1 if after is None else after.turn),
             over=after is None,
         )
 
@@ -145,6 +171,11 @@ class AgentRun:
         view = turn_view(self._opened(), index)
         code = f"```python\n{view.code}```" if view.code is not None else "(no code)"
         return f"Turn {index}: {view.row.verdict}\n{view.feedback}\n\n{code}"
+
+    def report(self) -> str:
+        """The report in Markdown, as far as the run has come."""
+        folder = self._opened()
+        return reports(list(read_events(folder.log)), folder.path)["report.md"]
 
     def finish(self, why: str) -> Finished:
         """End the run: the best candidate is judged again and written, as at the end of any run."""
@@ -185,6 +216,7 @@ class AgentRun:
                 stop_asked=self._model.stop_asked,
                 folder=self._folder,
                 ready={MCP: self._model},
+                judges=self._judges,
             )
         except BaseException as error:  # noqa: BLE001 - it is raised in the thread that asks
             self._error = error

@@ -6,6 +6,7 @@ The SDK is imported here only, and only by that command; the run itself knows no
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from inspect import Parameter, Signature
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
@@ -26,14 +27,34 @@ INSTRUCTIONS = """\
 You optimize a PyTorch module with Triton kernels. Call read_problem first. Write a complete Python
 file, ask the tools that spend no turn (check and others) where that helps, and hand it to submit_candidate: it is
 compiled, verified against a float64 reference, timed and profiled, and you get the findings. React to
-them and submit again. Each submission is a turn of a budget. Call finish when you are done: the best of all turns is judged once more and written out."""
+them and submit again. Judging may take minutes: where your calls may not, hand in with wait=false and ask await_turn. Each submission is a turn of a budget. Call finish when you are done: the best of all turns is judged once more and written out."""
 _ARGUMENTS: dict[str, tuple[type, str]] = {
     "code": (str, "The complete Python file that defines ModelNew."),
     "reasoning": (str, "One or two sentences: what you change and why."),
     "turn": (int, "The turn's number, as list_history has it."),
     "why": (str, "One sentence for the report: why you stop."),
+    "wait": (
+        bool,
+        "False: come back at once with the turn's number, for await_turn. True (default): wait for the verdict.",
+    ),
 }
 """What each argument of a tool is, for the client."""
+RESOURCES: tuple[tuple[str, str, Callable[[AgentRun], str]], ...] = (
+    (
+        "problem",
+        "The task of the turn that waits: what read_problem answers.",
+        AgentRun.problem,
+    ),
+    ("history", "The turns so far, one line each.", AgentRun.history),
+    (
+        "report",
+        "The report in Markdown, as far as the run has come.",
+        AgentRun.report,
+    ),
+)
+"""What a client may read besides calling tools, each at `kernelagent://NAME`: name, description, what answers."""
+OPTIMIZE = "optimize"
+"""The prompt's name: what a person picks in their client to set the agent to work."""
 _TELL_S = 3.0
 """How often a waiting client is told what is being done."""
 
@@ -91,9 +112,17 @@ def server_for(run: AgentRun) -> MCPServer[Any]:
         code: str,
         ctx: Any,
         reasoning: str = "",
+        wait: bool = True,
     ) -> Submitted:
         """Have a candidate judged; returns the verdict, the findings and the profile in words."""
-        return await waiting(lambda: run.submit(code, reasoning), ctx)
+        return await waiting(lambda: run.submit(code, reasoning, wait=wait), ctx)
+
+    async def await_turn(
+        turn: int,
+        ctx: Any,
+    ) -> Submitted:
+        """Wait for the verdict of a turn that was handed in without waiting, or whose call was cancelled."""
+        return await waiting(lambda: run.awaited(turn), ctx)
 
     async def list_history(ctx: Any) -> str:
         """List the turns so far, one line each."""
@@ -117,6 +146,7 @@ def server_for(run: AgentRun) -> MCPServer[Any]:
     for tool in (
         read_problem,
         submit_candidate,
+        await_turn,
         list_history,
         show_turn,
         finish,
@@ -135,7 +165,22 @@ def server_for(run: AgentRun) -> MCPServer[Any]:
 
         _as_declared(ask, beside, Context)
         server.add_tool(ask, beside.name, description=beside.description)
+    for name, description, read in RESOURCES:
+        server.resource(
+            f"kernelagent://{name}", name=name, description=description, mime_type="text/markdown"
+        )(partial(_read, run, read))
+    server.prompt(OPTIMIZE, description="Set the agent to work on this problem.")(
+        lambda: INSTRUCTIONS
+    )
     return server
+
+
+def _read(run: AgentRun, read: Callable[[AgentRun], str]) -> str:
+    """What a resource holds; an error of the run is the text, as the SDK keeps its words from the client."""
+    try:
+        return read(run)
+    except KernelAgentError as error:
+        return error_text(error)
 
 
 def _as_declared(ask: Any, tool: Tool, context: type) -> None:

@@ -152,6 +152,12 @@ class KernelFacts:
     """From ncu, where permitted: percent of the peak by unit, hit rates, achieved occupancy."""
     stall: str | None = None
     """From ncu: what its warps wait for most."""
+    spills_us: float | None = None
+    """What spills add to `estimate_us`, by the same estimate; None here and below where there is none."""
+    stages_us: float | None = None
+    """What too few stages add to it: loads that products wait for."""
+    product_types: tuple[str, ...] = ()
+    """Operand types of its products as counted, for example `fp32`, `bf16` or `tf32x3`."""
 
 
 @dataclass(frozen=True)
@@ -277,6 +283,8 @@ class Evaluation:
     envelope: dict[str, Any] = field(default_factory=dict)
     hashes: Hashes | None = None
     precision: str = ""
+    matmul_precision: str = ""
+    """What torch allows products of float32: `highest`, `high` or `medium`; empty in older records."""
     input_sets: tuple[InputSetResult, ...] = ()
     schema: str = SCHEMA
 

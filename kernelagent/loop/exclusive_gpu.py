@@ -29,8 +29,10 @@ class Judge(Protocol):
     def evaluate(self, candidate: Candidate, on_stage: Callable[[Stage], None]) -> Evaluation: ...
 
     def evaluate_final(
-        self, candidate: Candidate, on_stage: Callable[[Stage], None]
-    ) -> Evaluation: ...
+        self, candidate: Candidate, on_stage: Callable[[Stage], None], seconds: float | None = None
+    ) -> Evaluation:
+        """`seconds`: how long it may take at most on `virtual`; None: twice as long as a turn's judging."""
+        ...
 
     def call_tool(self, call: ToolCall, seconds: float) -> ToolResult: ...
 
@@ -81,9 +83,11 @@ class ExclusiveGpuJudge:
         with self.quiet():
             return self.judge.evaluate(candidate, on_stage)
 
-    def evaluate_final(self, candidate: Candidate, on_stage: Callable[[Stage], None]) -> Evaluation:
+    def evaluate_final(
+        self, candidate: Candidate, on_stage: Callable[[Stage], None], seconds: float | None = None
+    ) -> Evaluation:
         with self.quiet():
-            return self.judge.evaluate_final(candidate, on_stage)
+            return self.judge.evaluate_final(candidate, on_stage, seconds)
 
     def call_tool(self, call: ToolCall, seconds: float) -> ToolResult:
         with self.quiet():

@@ -29,6 +29,8 @@ from kernelagent.storage.run_state import RunState
 
 Outcome = Literal["better", "not_faster", "none", "interrupted", "failed"]
 _TRIED_WINNERS = 3
+_LAST_TAKES = 2.0
+"""A winner judged again may take so many times `judging_seconds`; all that are tried share that time."""
 _NONE_ACCEPTED = "no candidate was accepted"
 
 
@@ -84,13 +86,19 @@ class Winner:
     judge: OpenedJudge
     quiet: Judge
     warn_once: Callable[[str], None]
+    clock: Callable[[], float] = time.monotonic
 
     def emit_best(self, history: History, why: str, *, interrupted: bool) -> Ending:
-        """The best turn that holds when it is judged again, written out; else why there is none."""
+        """The best turn that holds when it is judged again, written out; else why there is none.
+
+        All that are judged again take the time of one together: the first may use all of it, and another is
+        only begun while half of it is left.
+        """
         ranked = sorted((t for t in history.turns if t.accepted), key=lambda t: (-t.score, t.index))
         shortfall = _NONE_ACCEPTED
         kept: tuple[Turn, Evaluation] | None = None
-        began = time.monotonic()
+        seconds = _LAST_TAKES * self.config.judging_seconds
+        ends = self.clock() + seconds
         for turn in ranked[:_TRIED_WINNERS]:
             if turn.candidate is None or turn.evaluation is None:
                 continue
@@ -99,10 +107,11 @@ class Winner:
                 if shortfall == _NONE_ACCEPTED:
                     shortfall = f"turn {turn.index}: {why_not_faster(turn.evaluation)}"
                 continue
-            if time.monotonic() - began > self.config.judging_seconds:
+            left = ends - self.clock()
+            if left < seconds / 2:
                 shortfall += "; judging the next one again would take too long"
                 break
-            winner = self._measured(turn.index, turn.candidate)
+            winner = self._measured(turn.index, turn.candidate, left)
             fault = _why_not(winner)
             if fault is None:
                 return self._emit(turn, winner, why)
@@ -127,12 +136,12 @@ class Winner:
             )
         return Ending(outcome, status, f"{why}; {shortfall}")
 
-    def _measured(self, turn: int, candidate: Candidate) -> Evaluation:
+    def _measured(self, turn: int, candidate: Candidate, seconds: float) -> Evaluation:
         """The second measurement, made once: an earlier part's holds on the same device."""
         known = self.state.measured.get(turn)
         if known is not None and known.device == self.judge.device:
             return known
-        winner = self.quiet.evaluate_final(candidate, partial(self._progress, turn))
+        winner = self.quiet.evaluate_final(candidate, partial(self._progress, turn), seconds)
         if _why_not(winner) is None:
             winner = self._widened(candidate, winner)
         self.log.publish(WinnerMeasured(turn, winner))

@@ -53,13 +53,16 @@ class AgentModel:
             self._changed.wait_for(lambda: self._over or self._waiting())
             return None if self._over else self._asked
 
-    def submit(self, text: str) -> ModelQuery | None:
-        """Answer the open question; returns it once its turn is settled, None if there was none."""
-        return self._hand_in(Reply(text))
+    def submit(self, text: str, *, wait: bool = True) -> ModelQuery | None:
+        """Answer the open question; returns it, None if there was none.
+
+        `wait`: only once its turn is settled; otherwise `open_ask` waits for that.
+        """
+        return self._hand_in(Reply(text), wait=wait)
 
     def finish(self, why: str) -> ModelQuery | None:
         """Say that nothing more will come."""
-        return self._hand_in(Exhausted(why))
+        return self._hand_in(Exhausted(why), wait=True)
 
     def end(self) -> None:
         """No question will come any more, whether the loop ended or never began."""
@@ -67,7 +70,7 @@ class AgentModel:
             self._over = True
             self._changed.notify_all()
 
-    def _hand_in(self, answer: Reply | Exhausted) -> ModelQuery | None:
+    def _hand_in(self, answer: Reply | Exhausted, *, wait: bool) -> ModelQuery | None:
         ask = self.open_ask()
         with self._changed:
             # Check again under the lock: another call may have answered this question meanwhile.
@@ -75,7 +78,8 @@ class AgentModel:
                 return None
             self._answer = answer
             self._changed.notify_all()
-        self.open_ask()
+        if wait:
+            self.open_ask()
         return ask
 
     def _waiting(self) -> bool:

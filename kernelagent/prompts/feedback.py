@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from typing import Any
 
-from kernelagent.domain.evaluation import Evaluation, HeadroomFacts, KernelFacts, Reason
-from kernelagent.prompts.hints import by_cost, hints_for, read_again
+from kernelagent.domain.evaluation import (
+    DeviceFacts,
+    Evaluation,
+    HeadroomFacts,
+    KernelFacts,
+    Reason,
+)
+from kernelagent.prompts.hints import by_cost, hints_for, programs_of, read_again, tail
 
 _LINES = 25
 _KERNELS = 6
@@ -15,7 +23,7 @@ _NOTHING_LEFT = 0.05
 _NEARLY_ALL_LEFT = 0.999
 _OF_LIMITS = ("unverifiable", "timeout")
 _PART, _FLAG = re.compile(r"(?<=[;.?]) "), re.compile(r"--[a-z]")
-_DETAIL_KEYS = ("pattern", "first_mismatch", "input_set", "probe", "launch", "text")
+_DETAIL_KEYS = ("pattern", "first_mismatch", "input_set", "probe", "launch")
 
 
 def feedback_for(evaluation: Evaluation) -> str:
@@ -26,7 +34,7 @@ def feedback_for(evaluation: Evaluation) -> str:
     lines = _verdict(evaluation)
     if evaluation.reason is not None:
         lines += _evidence(evaluation.reason)
-    lines += [_kernel(kernel) for kernel in by_cost(evaluation)[:_KERNELS]]
+    lines += [_kernel(kernel, evaluation.device) for kernel in by_cost(evaluation)[:_KERNELS]]
     if evaluation.accepted:
         lines += [f"Hint: {hint}" for hint in hints_for(evaluation)[:_HINTS]]
     lines += [f"Note: {d.message}" for d in evaluation.disclosures[:_NOTES]]
@@ -118,20 +126,49 @@ def _trials(evaluation: Evaluation) -> int:
 def _evidence(reason: Reason) -> list[str]:
     detail = reason.detail
     lines = [f"- {key.replace('_', ' ')}: {detail[key]}" for key in _DETAIL_KEYS if detail.get(key)]
+    if detail.get("text"):
+        lines.append(f"- {_at_line(detail)}: {detail['text']}")
+    if (error := _error(detail)) is not None:
+        lines.append(f"- error: {error}")
     lines += [f"  {frame}" for frame in detail.get("traceback", [])[-4:]]
     return lines
 
 
-def _kernel(kernel: KernelFacts) -> str:
+def _count(ulps: float) -> str:
+    return f"{ulps:.3g}" if ulps < 1000 else f"{ulps:,.0f}"
+
+
+def _at_line(detail: Mapping[str, Any]) -> str:
+    return f"line {detail['line']}" if detail.get("line") else "text"
+
+
+def _error(detail: Mapping[str, Any]) -> str | None:
+    """How large it is, in the region of the output that is furthest over its limits, beside what is allowed."""
+    if "max_budget" not in detail:
+        return None
+    largest, allowed = detail["max_error"], detail["max_budget"]
+    rms, rms_allowed = detail["rms_error"], detail["rms_budget"]
+    ulps = f" ({_count(detail['ulps'])} ulps of {detail['dtype']})" if "ulps" in detail else ""
+    if largest <= allowed and rms <= rms_allowed:
+        return f"the largest {largest:.3g}{ulps}, too much for an element of its size"
+    return f"the largest {largest:.3g}{ulps} of {allowed:.3g} allowed, RMS {rms:.3g} of {rms_allowed:.3g}"
+
+
+def _kernel(kernel: KernelFacts, device: DeviceFacts) -> str:
     parts = [f"{kernel.launches} launch{'es' if kernel.launches != 1 else ''}"]
     if kernel.share_of_device_time is not None:
         word = "of device time" if "cupti" in kernel.tier else "of the estimated device time"
         parts.append(f"{kernel.share_of_device_time:.0%} {word}")
+    if (programs := _programs(kernel, device.multiprocessors)) is not None:
+        parts.append(programs)
     times = read_again(kernel)
     if times is not None and times > 1.15:
         parts.append(f"reads {times:.1f}× the fewest bytes it needs")
     if kernel.spills:
-        parts.append(f"{kernel.spills} spill instructions")
+        parts.append(f"{kernel.spills} spill instructions{_costing(kernel.spills_us)}")
+    if kernel.stages_us and kernel.num_stages is not None:
+        stages = f"{kernel.num_stages} stage{'s' if kernel.num_stages != 1 else ''}"
+        parts.append(f"loads not hidden by {stages}{_costing(kernel.stages_us)}")
     if kernel.registers is not None:
         parts.append(f"{kernel.registers} registers a thread")
     if kernel.occupancy is not None and kernel.occupancy < 0.5:
@@ -141,6 +178,26 @@ def _kernel(kernel: KernelFacts) -> str:
     if kernel.bound is not None:
         parts.append(f"bound by {kernel.bound}")
     return f"Kernel `{kernel.name}`: " + "; ".join(parts) + "."
+
+
+def _programs(kernel: KernelFacts, multiprocessors: int | None) -> str | None:
+    """How many there are, in how many waves, and how many multiprocessors the last of them keep busy."""
+    programs = programs_of(kernel)
+    if programs is None:
+        return None
+    words = f"{programs} program{'s' if programs != 1 else ''}"
+    if kernel.waves is not None:
+        words += f" in {kernel.waves:g} waves"
+    last = tail(kernel, multiprocessors)
+    return (
+        words
+        if last is None
+        else f"{words}, the last on {last} of {multiprocessors} multiprocessors"
+    )
+
+
+def _costing(us: float | None) -> str:
+    return f" (estimate: {us:.3g} µs)" if us else ""
 
 
 def size(count: int) -> str:

@@ -1,7 +1,8 @@
 """What a kernel's evidence suggests to do next; nothing is suggested that no counted fact supports.
 
-Each hint names the fact it rests on. Thresholds are those from which the estimate moves by more than
-a fifth, or, for compiler facts, from which a cost is plain.
+Each hint names the fact it rests on, and none of them leads to what the judge refuses: fp32 products are
+only told to be formed as the problem's matmul precision permits. Thresholds are those from which the
+estimate moves by more than a fifth, or, for compiler facts, from which a cost is plain.
 """
 
 from __future__ import annotations
@@ -17,6 +18,19 @@ _LOW_OCCUPANCY = 0.25
 _NARROW_BITS = 32
 _WIDE_BITS = 128
 _MEMORY = ("dram", "l2")
+_ARITHMETIC = ("dot", "fp", "special")
+"""Bounds under which multiprocessors without a program cost time: the estimate charges them."""
+_WASTED = 0.2
+_TELLING = 0.05
+_STAGES = 3
+"""So many turns of loads in flight hide them, by the estimate."""
+_ROUNDED = 'tl.dot of fp32 with input_precision="tf32", its default, which this problem\'s precision permits,'
+_SPLIT = 'tl.dot of fp32 with input_precision="tf32x3" (three products, nearly fp32 accuracy) would use them'
+_FP32_PRODUCTS = {"high": f"{_ROUNDED} would use them", "medium": f"{_ROUNDED} would use them"}
+"""How fp32 products come onto tensor cores, by `Evaluation.matmul_precision`; else only by three of them.
+
+`bf16x3` is never named: its products are not as exact as fp32's, and the judge refuses them.
+"""
 
 
 def hints_for(evaluation: Evaluation) -> list[str]:
@@ -25,10 +39,12 @@ def hints_for(evaluation: Evaluation) -> list[str]:
     if (text := _launches(evaluation)) is not None:
         result.append(text)
     for kernel in by_cost(evaluation):
-        if (text := few_programs(kernel, evaluation.device.multiprocessors)) is not None:
+        if (text := _idle(kernel, evaluation.device.multiprocessors)) is not None:
             result.append(f"Kernel `{kernel.name}`: {text}.")
             continue
-        if (kernel.share_of_device_time or 0.0) >= _HEAVY and (text := _hint(kernel)) is not None:
+        if (kernel.share_of_device_time or 0.0) < _HEAVY:
+            continue
+        if (text := _hint(kernel, evaluation)) is not None:
             result.append(f"Kernel `{kernel.name}`: {text}.")
     return result
 
@@ -61,44 +77,105 @@ def _launches(evaluation: Evaluation) -> str | None:
     ) + "."
 
 
-def _hint(kernel: KernelFacts) -> str | None:
-    for look in (_spills, _no_tensor_cores, _passes, _narrow, _occupancy):
-        if (text := look(kernel)) is not None:
-            return text
-    return None
+def _hint(kernel: KernelFacts, evaluation: Evaluation) -> str | None:
+    return (
+        _spills(kernel)
+        or _no_tensor_cores(kernel, evaluation.matmul_precision)
+        or _few_stages(kernel, evaluation.device.shared_bytes)
+        or _uneven(kernel, evaluation.device.multiprocessors)
+        or _passes(kernel)
+        or _narrow(kernel)
+        or _occupancy(kernel)
+    )
+
+
+def programs_of(kernel: KernelFacts) -> int | None:
+    """How many programs its grid has; None where the grid is not known."""
+    return None if kernel.grid is None else kernel.grid[0] * kernel.grid[1] * kernel.grid[2]
+
+
+def tail(kernel: KernelFacts, multiprocessors: int | None) -> int | None:
+    """How many multiprocessors its last programs keep busy, where the others have nothing left to do.
+
+    Programs go to the multiprocessors in rounds of one each. None where the last round is a whole one, the only
+    one, or less than a twentieth of the time.
+    """
+    programs = programs_of(kernel)
+    if not programs or not multiprocessors or programs <= multiprocessors:
+        return None
+    last = programs % multiprocessors
+    rounds = -(-programs // multiprocessors)
+    return last if last and programs / (rounds * multiprocessors) < 1 - _TELLING else None
 
 
 def few_programs(kernel: KernelFacts, multiprocessors: int | None) -> str | None:
-    """A heavy kernel that leaves multiprocessors without a program, or most of its last wave."""
-    if kernel.grid is None or not multiprocessors:
+    """A heavy kernel that leaves multiprocessors without a program, or many of them while its last ones run."""
+    return _idle(kernel, multiprocessors) or _uneven(kernel, multiprocessors)
+
+
+def _idle(kernel: KernelFacts, multiprocessors: int | None) -> str | None:
+    programs = programs_of(kernel)
+    if programs is None or not multiprocessors or programs >= multiprocessors:
         return None
     if (kernel.share_of_device_time or 0.0) < _HEAVY:
         return None
-    programs = kernel.grid[0] * kernel.grid[1] * kernel.grid[2]
-    if programs < multiprocessors:
-        return (
-            f"{programs} programs on {multiprocessors} multiprocessors leave "
-            f"{multiprocessors - programs} idle; split the work into more programs"
-        )
-    return None
+    return (
+        f"{programs} programs on {multiprocessors} multiprocessors leave "
+        f"{multiprocessors - programs} idle; split the work into more programs"
+    )
+
+
+def _uneven(kernel: KernelFacts, multiprocessors: int | None) -> str | None:
+    """A tail that costs: where arithmetic binds, the time is that of the multiprocessor with the most programs."""
+    programs, last = programs_of(kernel), tail(kernel, multiprocessors)
+    if programs is None or not multiprocessors or last is None or kernel.bound not in _ARITHMETIC:
+        return None
+    rounds = -(-programs // multiprocessors)
+    idle = 1 - programs / (rounds * multiprocessors)
+    if idle < _WASTED or (kernel.share_of_device_time or 0.0) < _HEAVY:
+        return None
+    return (
+        f"{programs} programs go {rounds} times around {multiprocessors} multiprocessors, the last time to {last} "
+        f"of them, so {idle:.0%} of their time is idle; blocks of another size, or programs that share the work "
+        f"evenly, would leave less"
+    )
 
 
 def _spills(kernel: KernelFacts) -> str | None:
     if not kernel.spills:
         return None
     used = f" at {kernel.registers} registers a thread" if kernel.registers else ""
+    cost = f" cost {kernel.spills_us:.3g} µs by the estimate" if kernel.spills_us else ""
     return (
-        f"{kernel.spills} spill instructions{used}; smaller blocks or more warps would keep the "
+        f"{kernel.spills} spill instructions{used}{cost}; smaller blocks or more warps would keep the "
         f"values in registers"
     )
 
 
-def _no_tensor_cores(kernel: KernelFacts) -> str | None:
+def _no_tensor_cores(kernel: KernelFacts, matmul_precision: str) -> str | None:
+    """Of fp32 operands, and of those nothing is known of; what has no faster form gets no advice."""
     if kernel.bound != "dot" or kernel.tensor_core is not None:
         return None
+    if kernel.product_types and "fp32" not in kernel.product_types:
+        return None
+    how = _FP32_PRODUCTS.get(matmul_precision, _SPLIT)
+    return f"its products run without tensor cores; {how}"
+
+
+def _few_stages(kernel: KernelFacts, most_shared: int | None) -> str | None:
+    """Where loads that products wait for are dear, and a program has room for more of them."""
+    if not kernel.stages_us or not kernel.estimate_us or kernel.num_stages is None:
+        return None
+    if kernel.stages_us < _HEAVY * kernel.estimate_us or not most_shared:
+        return None
+    if not kernel.shared_bytes:
+        return None
+    needed = kernel.shared_bytes * _STAGES / max(1, kernel.num_stages - 1)
+    if needed > most_shared:
+        return None
     return (
-        "its products run without tensor cores; tl.dot on 16-bit operands, or of fp32 with "
-        'input_precision="tf32x3" (three products, nearly fp32 accuracy), would use them'
+        f"with num_stages={kernel.num_stages} its products wait {kernel.stages_us:.3g} of "
+        f"{kernel.estimate_us:.3g} µs for loads, by the estimate; num_stages={_STAGES} would load ahead"
     )
 
 

@@ -33,6 +33,7 @@ OFFERED = {
     "read_problem",
     *TOOLS,
     "submit_candidate",
+    "await_turn",
     "list_history",
     "show_turn",
     "finish",
@@ -103,7 +104,10 @@ def test_agent_works_from_a_rejection_to_an_emitted_module(tmp_path):
     assert "class Model(nn.Module)" in message["task"]
     assert "5 turns are left" in message["task"]
     assert "nothing was verified" in message["looked"]
-    assert (message["wrong"]["verdict"], message["wrong"]["code"]) == ("rejected", "compile_error")
+    assert (message["wrong"]["verdict"], message["wrong"]["reason"]) == (
+        "rejected",
+        "compile_error",
+    )
     assert "The last version was not accepted" in message["wrong"]["findings"]
     assert message["right"]["verdict"] == "accepted"
     assert message["right"]["best_turn"] == 1

@@ -51,7 +51,10 @@ class RecordedJudges:
     def evaluate(self, candidate: Candidate, on_stage: Callable[[Stage], None]) -> Evaluation:
         return self.recorded.evaluate(candidate, on_stage)
 
-    evaluate_final = evaluate
+    def evaluate_final(
+        self, candidate: Candidate, on_stage: Callable[[Stage], None], seconds: float | None = None
+    ) -> Evaluation:
+        return self.recorded.evaluate(candidate, on_stage)
 
     def widen(self, candidate: Candidate, evaluation: Evaluation, seconds: float) -> Evaluation:
         return evaluation

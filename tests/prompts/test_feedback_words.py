@@ -10,14 +10,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from kernelagent.domain.evaluation import (
     DeviceFacts,
     Estimate,
     Evaluation,
-    HeadroomFacts,
     KernelFacts,
     Reason,
 )
@@ -25,7 +22,6 @@ from kernelagent.domain.history import TurnRequest
 from kernelagent.domain.serialization import from_json
 from kernelagent.prompts import render_prompt
 from kernelagent.prompts.feedback import feedback_for
-from kernelagent.prompts.hints import hints_for
 from kernelagent.tools.judge.verify.deaths import out_of_time
 from tests.evaluations import FACTS, history_of
 
@@ -52,13 +48,6 @@ def test_there_are_evaluations_to_put_into_words() -> None:
     assert len(NAMES) >= 8
 
 
-def test_products_without_tensor_cores_are_never_sent_to_plain_tf32() -> None:
-    """Under precision `highest` the judge refuses it; three products of it are accurate enough."""
-    (hint,) = hints_for(one(replace(NORM, bound="dot", tensor_core=None)))
-    assert 'input_precision="tf32x3"' in hint
-    assert '"tf32"' not in hint
-
-
 def test_a_limit_of_this_machine_is_told_without_flags_that_no_writer_can_pass() -> None:
     late = out_of_time("in the forward", 120.0).reason
     words = feedback_for(Evaluation("error", DEVICE, reason=late))
@@ -76,6 +65,27 @@ def test_a_limit_of_this_machine_is_told_without_flags_that_no_writer_can_pass()
     assert words.endswith("did not come back within 60 s; does a loop never end?")
 
 
+def test_an_element_too_far_off_for_its_own_size_is_not_said_to_be_within_what_is_allowed() -> None:
+    errors = {"rms_error": 1e-9, "rms_budget": 1e-8, "max_error": 2e-8, "max_budget": 4e-8}
+    reason = Reason("wrong_output", "output is wrong", errors)
+    words = feedback_for(Evaluation("rejected", DEVICE, reason=reason))
+    assert words.endswith("- error: the largest 2e-08, too much for an element of its size")
+
+
+def test_the_candidates_line_stands_with_its_text() -> None:
+    detail = {"launch": "norm", "line": 12, "text": "x = tl.load(x_ptr + i)"}
+    reason = Reason("out_of_bounds", "`norm`: load out of bounds", detail)
+    words = feedback_for(Evaluation("rejected", DEVICE, reason=reason))
+    assert words.endswith("- launch: norm\n- line 12: x = tl.load(x_ptr + i)")
+
+
+def test_ulps_are_told_as_a_number_that_can_be_read() -> None:
+    errors = {"rms_error": 1.0, "rms_budget": 1e-8, "max_error": 2.0, "max_budget": 4e-8}
+    reason = Reason("wrong_output", "wrong", {**errors, "ulps": 250_249.7, "dtype": "float32"})
+    words = feedback_for(Evaluation("rejected", DEVICE, reason=reason))
+    assert "- error: the largest 2 (250,250 ulps of float32) of 4e-08 allowed, RMS 1 of" in words
+
+
 @pytest.mark.parametrize("estimate", [None, Estimate(1.0, 2.0, "dram", 2.0, "x: float32[4, 8]")])
 def test_the_largest_cost_is_asked_for_only_where_there_is_one(estimate: Estimate | None) -> None:
     judged = Evaluation("accepted", DEVICE, estimate=estimate)
@@ -90,92 +100,33 @@ def test_nobody_is_told_more_than_25_lines(name: str) -> None:
     assert len(feedback_for(evaluation(name)).splitlines()) <= 25
 
 
-def test_a_kernel_that_reads_three_times_is_told_what_one_pass_would_allow() -> None:
-    kernel = replace(NORM, loaded_bytes=310, fewest_loaded_bytes=100, stored_bytes=31)
-    assert hints_for(one(kernel)) == [
-        "Kernel `_norm`: it reads 3.1× the fewest bytes; one pass over its data would allow 2.6×."
-    ]
-
-
-def test_what_is_read_often_is_named_by_its_argument() -> None:
-    kernel = replace(
-        NORM,
-        loaded_bytes=1600,
-        fewest_loaded_bytes=100,
-        stored_bytes=31,
-        argument_reads={"x": 1.0, "b": 15.9, "w": 16.0},
-    )
-    (hint,) = hints_for(one(kernel))
-    assert "it reads 16.0× the fewest bytes (`w` 16×, `b` 16×); one pass" in hint
-
-
-def test_programs_that_leave_multiprocessors_idle_come_before_any_other_hint() -> None:
-    kernel = replace(NORM, grid=(16, 1, 1), spills=9, registers=255)
+def test_programs_and_their_waves_stand_beside_what_they_read() -> None:
+    kernel = replace(NORM, grid=(7, 20, 1), waves=0.13, loaded_bytes=310, fewest_loaded_bytes=100)
     device = replace(DEVICE, multiprocessors=132)
-    (hint,) = hints_for(Evaluation("accepted", device, kernels=(kernel,)))
-    assert "16 programs on 132 multiprocessors leave 116 idle" in hint
-    (other,) = hints_for(
-        Evaluation("accepted", device, kernels=(replace(kernel, grid=(132, 1, 1)),))
+    words = feedback_for(Evaluation("accepted", device, kernels=(kernel,)))
+    assert (
+        "140 programs in 0.13 waves, the last on 8 of 132 multiprocessors; reads 3.1× the fewest"
+        in words
     )
-    assert "idle" not in other
 
 
-def test_a_kernel_that_is_not_bound_by_memory_is_not_told_to_read_less() -> None:
-    kernel = replace(
-        NORM, bound="launch", loaded_bytes=310, fewest_loaded_bytes=100, stored_bytes=31
-    )
-    assert hints_for(one(kernel)) == []
+@pytest.mark.parametrize("programs", [64, 132, 264, 132 * 40 + 8])
+def test_nothing_is_said_of_a_tail_where_the_last_programs_leave_hardly_any_idle(
+    programs: int,
+) -> None:
+    kernel = replace(NORM, grid=(programs, 1, 1))
+    device = replace(DEVICE, multiprocessors=132)
+    assert "the last on" not in feedback_for(Evaluation("accepted", device, kernels=(kernel,)))
 
 
-def test_a_light_kernel_gets_no_hint() -> None:
-    assert hints_for(one(replace(NORM, spills=9, registers=255, share_of_device_time=0.1))) == []
-
-
-def test_spills_come_before_anything_they_cause() -> None:
-    kernel = replace(NORM, spills=9, registers=255, occupancy=0.1, occupancy_limiter="registers")
-    (hint,) = hints_for(one(kernel))
-    assert "9 spill instructions at 255 registers a thread" in hint
-
-
-def test_narrow_loads_are_named_only_where_none_is_wider() -> None:
-    assert "widest loads are 32 bits" in hints_for(one(replace(NORM, load_widths={"32": 4})))[0]
-    assert hints_for(one(replace(NORM, load_widths={"32": 4, "128": 1}))) == []
-
-
-def test_products_without_tensor_cores_are_named() -> None:
-    assert "without tensor cores" in hints_for(one(replace(NORM, bound="dot")))[0]
-    assert hints_for(one(replace(NORM, bound="dot", tensor_core="wgmma"))) == []
-
-
-def test_many_launches_are_a_cost_only_where_launches_bind_and_something_is_left() -> None:
-    facts = HeadroomFacts("default", 57600, {}, 4.0, "launch", 0.33, 0.67)
-    several = replace(one(replace(NORM, launches=3)), headroom=facts)
-    assert hints_for(several)[0].startswith("3 launches cost more than the work in them")
-    assert hints_for(replace(several, headroom=replace(facts, left=0.1))) == []
-    assert hints_for(replace(several, headroom=replace(facts, binds="dram"))) == []
-
-
-@given(
-    st.builds(
-        KernelFacts,
-        name=st.just("k"),
-        launches=st.integers(1, 9),
-        share_of_device_time=st.none() | st.floats(0, 1),
-        registers=st.none() | st.integers(0, 255),
-        spills=st.none() | st.integers(0, 99),
-        occupancy=st.none() | st.floats(0, 1),
-        occupancy_limiter=st.just("registers"),
-        loaded_bytes=st.none() | st.integers(0, 1 << 40),
-        stored_bytes=st.none() | st.integers(0, 1 << 40),
-        fewest_loaded_bytes=st.none() | st.integers(0, 1 << 40),
-        bound=st.none() | st.sampled_from(["dram", "l2", "dot", "launch"]),
-        load_widths=st.dictionaries(st.sampled_from(["16", "32", "64", "128"]), st.integers(1, 9)),
-    )
-)
-def test_any_facts_can_be_put_into_words_and_unknown_ones_are_left_out(kernel: KernelFacts) -> None:
-    message = feedback_for(one(kernel))
-    assert "None" not in message
-    assert len(hints_for(one(kernel))) <= 1
+def test_spills_and_stages_are_told_with_what_the_estimate_charges_for_them() -> None:
+    kernel = replace(NORM, spills=431, spills_us=12.34, num_stages=1, stages_us=3.0)
+    words = feedback_for(one(kernel))
+    assert "431 spill instructions (estimate: 12.3 µs)" in words
+    assert "loads not hidden by 1 stage (estimate: 3 µs)" in words
+    measured = feedback_for(one(replace(kernel, spills_us=None, stages_us=None)))
+    assert "431 spill instructions;" in measured
+    assert "stage" not in measured
 
 
 if __name__ == "__main__":

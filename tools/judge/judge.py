@@ -56,7 +56,12 @@ from kernelagent.tools.judge.verify.candidate_process import CandidateProcess
 from kernelagent.tools.judge.verify.findings import Findings
 from kernelagent.tools.judge.verify.limits import Deadline, Limits, limits_for
 from kernelagent.tools.judge.verify.parameters import compare_parameters
-from kernelagent.tools.judge.verify.rejection import Rejected, beyond_means, of_smaller_sizes
+from kernelagent.tools.judge.verify.rejection import (
+    Rejected,
+    beyond_means,
+    of_smaller_sizes,
+    with_the_line,
+)
 from kernelagent.tools.judge.verify.verify import Verifier
 from kernelagent.tools.judge.workbench.answering import Workbench
 from kernelagent.tools.sandbox.spawn import ForkServer
@@ -132,20 +137,27 @@ class Judge:
         """Where the user's own module spends its time, by input set."""
         return reference_profile.profile_reference(self.context)
 
-    def evaluate(self, source: str, purpose: Purpose, on_stage: OnStage) -> Evaluation:
-        """The verdict on one candidate; a failing candidate is a value, never an exception."""
+    def evaluate(
+        self, source: str, purpose: Purpose, on_stage: OnStage, seconds: float | None = None
+    ) -> Evaluation:
+        """The verdict on one candidate; a failing candidate is a value, never an exception.
+
+        `seconds`: how long it may take at most on `virtual`, at all sizes together; None: the usual limits.
+        """
+        ends = None if seconds is None else Deadline(seconds)
         stages, context = Stages(on_stage), self._ended_in.get(source, self.context)
         too_large: Rejected | None = None
         while True:
             findings, blank = Findings(), self._blank(source, context)
             try:
-                report, fixed = self._examine(context, source, purpose, stages, findings)
+                report, fixed = self._examine(context, source, purpose, stages, findings, ends)
                 break
             except Rejected as refused:
                 smaller = context.smaller if beyond_means(refused) else None
                 if smaller is None:
                     why = of_smaller_sizes(refused, too_large) if too_large else refused
-                    return self._refused(blank, why, stages, findings)
+                    reason = with_the_line(why.reason, source)
+                    return replace(self._refused(blank, why, stages, findings), reason=reason)
                 context, too_large = smaller, refused
         self._ended_in[source] = context
         disclosures = (
@@ -171,6 +183,7 @@ class Judge:
             envelope=envelope.verified(context, report.declared, fixed),
             hashes=blank.hashes,
             precision=blank.precision,
+            matmul_precision=blank.matmul_precision,
             input_sets=_input_sets(context, report),
         )
 
@@ -230,13 +243,14 @@ class Judge:
         purpose: Purpose,
         stages: Stages,
         findings: Findings,
+        ends: Deadline | None,
     ) -> tuple[Report, Fixed]:
         with stages.step("parse", overhead=True):
             _parse(source)
         scratch = self._fresh_scratch()
         virtual = self.device.kind == "virtual"
         limits = self.limits.of_the_last_judging if purpose == "certificate" else self.limits
-        deadline = Deadline(limits.judging_s) if virtual else None
+        deadline = (ends or Deadline(limits.judging_s)) if virtual else None
         start = partial(self._start, source, scratch, deadline, limits)
         try:
             with stages.step("start", overhead=True):
@@ -344,6 +358,7 @@ class Judge:
             sandbox=self.sandbox,
             hashes=Hashes(self.facts.sha256, Candidate(source).sha256, harness_sha256()),
             precision=self.facts.precision,
+            matmul_precision=self.facts.matmul_precision,
             disclosures=tuple(Disclosure(d.code, d.message) for d in context.facts.disclosures),
         )
 

@@ -129,7 +129,10 @@ class _Server:
             rows = self._judge.profile_reference()
             return {"kind": "profiled", "reference": [to_data(row) for row in rows]}
         evaluation = self._judge.evaluate(
-            request.header["source"], request.header["purpose"], self._tell
+            request.header["source"],
+            request.header["purpose"],
+            self._tell,
+            request.header["seconds"],
         )
         return {"kind": "evaluation", "evaluation": to_data(evaluation)}
 

@@ -32,6 +32,8 @@ _ADDRESSING = 32
 """Integer operations per lane of an access that count as addresses, which the compiler mostly removes (assumption)."""
 _EXPOSED = {1: 1.0, 2: 0.3}
 """Share of the loads that products wait for, by stages, with one program a multiprocessor (assumption)."""
+ENOUGH_STAGES = max(_EXPOSED) + 1
+"""From so many stages on the estimate charges no loads that products wait for."""
 _PRODUCTS = {"tf32x3": ("tf32", 3), "bf16x3": ("bf16", 3), "bf16x6": ("bf16", 6)}
 """What an fp32 product is split into."""
 _DEPENDENT_CLOCKS = 4
@@ -134,6 +136,31 @@ def _not_hidden(
     exposed = _EXPOSED.get(max(1, stages), 0.0)
     resident = 1 if machine is None else max(1, machine.resident_programs)
     return exposed * min(parts["dot"], max(parts["dram"], parts["l2"])) / resident
+
+
+def spills_us(
+    traffic: TrafficFacts, machine: MachineFacts, ceilings: DeviceCeilings, stages: int | None
+) -> float:
+    """Microseconds of a launch's estimate that it would not have if nothing were spilled."""
+    if not machine.spills:
+        return 0.0
+    kept = replace(machine, spills=0, looped_spills=0)
+    with_them, without = (
+        estimate_launch(traffic, facts, ceilings, stages).us for facts in (machine, kept)
+    )
+    return with_them - without
+
+
+def too_few_stages_us(
+    traffic: TrafficFacts, machine: MachineFacts, ceilings: DeviceCeilings, stages: int
+) -> float:
+    """Microseconds of a launch's estimate that it would not have if loads were issued far enough ahead."""
+    if stages >= ENOUGH_STAGES:
+        return 0.0
+    now, ahead = (
+        estimate_launch(traffic, machine, ceilings, number).us for number in (stages, ENOUGH_STAGES)
+    )
+    return now - ahead
 
 
 def _stalled_by_spills(machine: MachineFacts | None) -> float:

@@ -175,8 +175,9 @@ def _answer(opened: Opened, request: Message, send: Callable[[Message], None]) -
     def on_stage(stage: Stage) -> None:
         send({"kind": "stage", "stage": to_data(stage)})
 
-    work = alone.evaluate_final if request["purpose"] == "certificate" else alone.evaluate
-    return _evaluated(work(candidate, on_stage))
+    if request["purpose"] == "certificate":
+        return _evaluated(alone.evaluate_final(candidate, on_stage, request["seconds"]))
+    return _evaluated(alone.evaluate(candidate, on_stage))
 
 
 def _with_the_gpu_to_itself(

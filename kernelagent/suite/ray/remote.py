@@ -51,9 +51,11 @@ class RemoteJudge(Closing):
         """Judge one candidate as a turn does."""
         return self._judge(candidate, "turn", on_stage)
 
-    def evaluate_final(self, candidate: Candidate, on_stage: Callable[[Stage], None]) -> Evaluation:
+    def evaluate_final(
+        self, candidate: Candidate, on_stage: Callable[[Stage], None], seconds: float | None = None
+    ) -> Evaluation:
         """Judge the winner again: fresh processes, new seeds, the long measurement on `cuda`."""
-        return self._judge(candidate, "certificate", on_stage)
+        return self._judge(candidate, "certificate", on_stage, seconds)
 
     def call_tool(self, call: ToolCall, seconds: float) -> ToolResult:
         """Answer a writer's call beside its turns, within that time."""
@@ -89,8 +91,14 @@ class RemoteJudge(Closing):
         candidate: Candidate,
         purpose: Literal["turn", "certificate"],
         on_stage: Callable[[Stage], None],
+        seconds: float | None = None,
     ) -> Evaluation:
-        request = {"kind": "evaluate", "source": candidate.source, "purpose": purpose}
+        request = {
+            "kind": "evaluate",
+            "source": candidate.source,
+            "purpose": purpose,
+            "seconds": seconds,
+        }
         reported = self._ask(f"the evaluation of {candidate.id}", request, on_stage)
         return from_data(reported["evaluation"], Evaluation)
 

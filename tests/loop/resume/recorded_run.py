@@ -122,7 +122,9 @@ class RecordedJudge:
         append(self.evaluations, candidate.id)
         return self._staged(VERDICTS[candidate.sha256], on_stage)
 
-    def evaluate_final(self, candidate: Candidate, on_stage: Callable[[Stage], None]) -> Evaluation:
+    def evaluate_final(
+        self, candidate: Candidate, on_stage: Callable[[Stage], None], seconds: float | None = None
+    ) -> Evaluation:
         if candidate.source == UNREPEATABLE:
             return self._staged(replace(rejected("data_race"), stages=()), on_stage)
         return self._staged(VERDICTS[candidate.sha256], on_stage)

@@ -62,7 +62,8 @@ class Counted:
         self.turns += 1
         return Evaluation(verdict="accepted", device=DEVICE)
 
-    evaluate_final = evaluate
+    def evaluate_final(self, candidate, on_stage, seconds=None) -> Evaluation:
+        return self.evaluate(candidate, on_stage)
 
 
 @dataclass

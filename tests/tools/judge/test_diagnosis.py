@@ -66,7 +66,7 @@ def test_products_of_positive_operands_in_tf32_are_no_offset():
     failure = failure_of(cut[0] @ cut[1], left @ right, left.double() @ right.double())
     result = diagnose(failure)
     assert result.pattern == "low_precision"
-    assert "as from TF32 inside" in result.sentence
+    assert "as from TF32 or float16 inside" in result.sentence
 
 
 def test_the_first_mismatch_and_the_share_are_told():
@@ -153,3 +153,98 @@ def test_a_diagnosis_is_short_and_can_be_written_as_json(case):
     result = diagnose(failure_of(PATTERNS[case][0]))
     assert len(result.sentence) < 300
     assert len(json.dumps(result.detail, allow_nan=False)) < 1000
+
+
+IMAGES = torch.randn(4, 6, 8, 8, generator=torch.Generator().manual_seed(3))
+CHANNELS = torch.randn(6, generator=torch.Generator().manual_seed(4))
+BY_CHANNEL = CHANNELS.reshape(6, 1, 1)
+BY_INDEX = {
+    "a bias left out": (IMAGES - BY_CHANNEL, "offset_by_index", "state.bias left out"),
+    "a bias added twice": (IMAGES + BY_CHANNEL, "offset_by_index", "state.bias used twice"),
+    "a scale left out": (IMAGES / BY_CHANNEL, "factor_by_index", "state.bias left out"),
+    "a scale applied twice": (IMAGES * BY_CHANNEL, "factor_by_index", "state.bias used twice"),
+}
+
+
+@pytest.mark.parametrize("case", BY_INDEX)
+def test_an_error_that_is_the_same_along_a_channel_is_named_with_the_tensor_it_comes_from(case):
+    candidate, pattern, tensor = BY_INDEX[case]
+    failure = failure_of(candidate, IMAGES, IMAGES.double())
+    result = diagnose(failure, vectors={"state.other": CHANNELS.flip(0), "state.bias": CHANNELS})
+    assert result.pattern == pattern
+    assert result.detail["dim"] == 1
+    assert "each index of dimension 1 is " in result.sentence
+    assert f"as with {tensor}; " in result.sentence
+
+
+def test_rows_that_are_scaled_each_by_its_own_factor_are_told_without_a_tensor_that_is_not_known():
+    scale = torch.linspace(0.5, 0.9, 64)[:, None]
+    result = diagnose(failure_of(scale * RIGHT), vectors={"argument": torch.ones(64)})
+    assert (
+        "each index of dimension 0 (row) is right times a factor of its own (0.5 to 0.9); first"
+        in result.sentence
+    )
+
+
+def test_an_error_that_depends_on_the_lane_of_a_block_is_named_with_its_width():
+    lanes = torch.randn(16, generator=torch.Generator().manual_seed(5)).repeat(32)
+    flat = NOISE.reshape(-1)[:512]
+    result = diagnose(failure_of(flat + lanes, flat, flat.double()))
+    assert result.pattern == "offset_by_lane"
+    assert (
+        "each lane of blocks of 16 along dimension 0 is off by a value of its own"
+        in result.sentence
+    )
+
+
+def test_no_index_is_blamed_for_what_differs_within_it():
+    wrong = IMAGES + 0.3 * BY_CHANNEL * IMAGES.square()
+    assert diagnose(failure_of(wrong, IMAGES, IMAGES.double())).pattern is None
+    few = NOISE[:4, :4].contiguous()
+    assert diagnose(failure_of(few + few.flip(0), few, few.double())).pattern is None
+
+
+def test_a_region_never_written_is_named_beside_other_errors():
+    wrong = spoiled(columns=slice(0, 320), factor=2)
+    wrong[:, 320:] = torch.nan
+    result = diagnose(failure_of(wrong))
+    assert result.pattern == "unwritten"
+    assert (
+        "never written: columns 320 to 639 of 640; the others are wrong as well" in result.sentence
+    )
+
+
+def test_an_output_of_nothing_but_nan_is_not_said_to_be_never_written():
+    result = diagnose(failure_of(torch.full_like(RIGHT, torch.nan)))
+    assert result.pattern == "all_nan"
+    assert "made by arithmetic (as inf - inf), or never written" in result.sentence
+
+
+def test_the_error_of_a_few_elements_is_not_blamed_on_a_rounding():
+    sums = X[:16].double().square().sum(1)
+    left_out = sums - X[:16, -1].double().square() - 0.2
+    assert diagnose(failure_of(left_out.float(), sums.float(), sums)).pattern is None
+
+
+def test_tiles_on_the_diagonal_alone_are_told_apart_from_a_region():
+    tiles = (torch.arange(64) // 32)[:, None] == (torch.arange(640) // 64)[None, :]
+    written = torch.where(tiles, RIGHT, torch.nan)
+    result = diagnose(failure_of(written))
+    assert "all but the tiles of 32 rows by 64 columns on the diagonal" in result.sentence
+    assert result.pattern == "unwritten"
+    wrong = torch.where(tiles, RIGHT, RIGHT.flip(1).square())
+    assert diagnose(failure_of(wrong)).pattern == "off_diagonal"
+
+
+def test_a_part_left_out_is_looked_for_only_where_nothing_else_explains_the_error():
+    asked = []
+
+    def shorter():
+        asked.append(1)
+        yield "places 0 to 15 are left out", torch.softmax(0.5 * X, -1)
+
+    found = diagnose(failure_of(torch.softmax(0.5 * X, -1)), shortened=shorter())
+    assert "it is the right answer if places 0 to 15 are left out" in found.sentence
+    assert len(asked) == 1
+    diagnose(failure_of(RIGHT * 1.1), shortened=shorter())
+    assert len(asked) == 1

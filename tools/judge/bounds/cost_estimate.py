@@ -35,6 +35,8 @@ from kernelagent.tools.virtual.cost import (
     LaunchEstimate,
     estimate_eager,
     estimate_launch,
+    spills_us,
+    too_few_stages_us,
     whole_forward,
 )
 from kernelagent.tools.virtual.eager import EagerRow
@@ -65,7 +67,10 @@ class Account:
 
     def without_estimates(self, why: Disclosure) -> Account:
         """The same where no time can be promised; shares of what was counted stay."""
-        kept = tuple(replace(kernel, estimate_us=None) for kernel in self.kernels)
+        kept = tuple(
+            replace(kernel, estimate_us=None, spills_us=None, stages_us=None)
+            for kernel in self.kernels
+        )
         disclosures = (*self.disclosures, why)
         return replace(self, kernels=kept, estimates={}, headroom=None, disclosures=disclosures)
 
@@ -303,6 +308,7 @@ def _kernel(
 ) -> KernelFacts:
     heaviest = max(places, key=lambda at: costs[at][2].us)
     row, (_, machine, cost) = launches[heaviest], costs[heaviest]
+    launched = [(*costs[at][:2], launches[at]["options"]["num_stages"]) for at in places]
     spent = sum(costs[at][2].us for at in places)
     traffics = [costs[at][0] for at in places]
     x, y, z = row["grid"]
@@ -333,6 +339,9 @@ def _kernel(
         estimate_us=round(spent, 2),
         bound=cost.bound,
         tier="compiler+counted",
+        spills_us=round(sum(spills_us(t, m, ceilings, n) for t, m, n in launched), 2),
+        stages_us=round(sum(too_few_stages_us(t, m, ceilings, n) for t, m, n in launched), 2),
+        product_types=tuple(sorted({kind for t in traffics for kind in t.dot_flops})),
     )
 
 

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 
+from kernelagent.tools.judge.verify.by_index import by_index
 from kernelagent.tools.judge.verify.compare import Failure
 from kernelagent.tools.judge.verify.error_locations import Along, restrictions
 from kernelagent.tools.judge.verify.gate import GateResult, unit_roundoff
+from kernelagent.tools.judge.verify.tiles import only_diagonal_right
 
 _LOOKED_AT = 1 << 22
 """Elements that fits and shifts are tried on; where errors lie is found over all of them."""
-_ROUNDING = (("TF32", 2.0**-13, 2.0**-10), ("bfloat16", 2.0**-10, 2.0**-6))
+_ROUNDING = (("TF32 or float16", 2.0**-13, 2.0**-10), ("bfloat16", 2.0**-10, 2.0**-6))
 _EVERYWHERE = 0.2
+_FEWEST_ROUNDED = 32
+"""Wrong elements from which on their size tells a rounding: a few are as far off by chance."""
 _OFFSET_SPREAD = 1e-3
 """Products of positive operands that are cut off, as TF32 does, err by nearly the same too: by 1 %."""
 _MUCH_NEARER = 0.05
@@ -48,6 +52,9 @@ def diagnose(
     *,
     inputs: Mapping[str, torch.Tensor] | None = None,
     without: Mapping[str, torch.Tensor] | None = None,
+    instead: Mapping[str, torch.Tensor] | None = None,
+    shortened: Iterable[tuple[str, torch.Tensor]] = (),
+    vectors: Mapping[str, torch.Tensor] | None = None,
     previous: torch.Tensor | None = None,
     poison: tuple[float, ...] = (),
     only_on: str | None = None,
@@ -55,11 +62,14 @@ def diagnose(
     """Describe how a wrong output differs from the expected one.
 
     What it may turn out to be: one of `inputs`; the reference's answer `without` an operand, by
-    that one's name; a `previous` call's output on other inputs; `poison` that fresh memory was
-    filled with. `only_on` names the input set or probe when every other one passed.
+    that one's name, or what it is `instead`, by the words for it; a `previous` call's output on other inputs; `poison` that
+    fresh memory was filled with. `shortened` is the same with a part of an operand
+    left out, asked for only where nothing else explains the error. Errors by index may be those of `vectors`. `only_on` names the input set or probe when every other one passed.
     """
     candidate, expected = failure.candidate, failure.expected
-    evidence = _Evidence(inputs or {}, without or {}, previous, poison)
+    evidence = _Evidence(
+        inputs or {}, without or {}, instead or {}, shortened, vectors or {}, previous, poison
+    )
     close = _tolerance(candidate, failure.gate)
     wrong = _wrong(candidate, expected, close)
     if not bool(wrong.any()):
@@ -88,6 +98,9 @@ def diagnose(
 class _Evidence:
     inputs: Mapping[str, torch.Tensor]
     without: Mapping[str, torch.Tensor]
+    instead: Mapping[str, torch.Tensor]
+    shortened: Iterable[tuple[str, torch.Tensor]]
+    vectors: Mapping[str, torch.Tensor]
     previous: torch.Tensor | None
     poison: tuple[float, ...]
 
@@ -193,6 +206,13 @@ def _first(wrong: torch.Tensor) -> tuple[int, ...]:
 def _unwritten(look: _Look) -> Iterator[_Found]:
     values = _wide(look.candidate[look.wrong])
     item = values[0]
+    if bool(look.candidate.isnan().all()):
+        # Without a place that says so, nothing tells fresh memory from what inf - inf left.
+        yield _Found(
+            "all_nan",
+            "the whole output is NaN: made by arithmetic (as inf - inf), or never written",
+        )
+        return
     if values.numel() < 2 or not bool(((values == item) | (values.isnan() & item.isnan())).all()):
         return
     poison = torch.tensor(look.evidence.poison).to(look.candidate.dtype).to(values)
@@ -213,6 +233,24 @@ def _unwritten(look: _Look) -> Iterator[_Found]:
             yield _Found("unwritten", f"zero in {where}", {"value": 0})
     elif bool((look.candidate == look.candidate.reshape(-1)[0]).all()):
         yield _Found("constant", f"the whole output is {float(item):.6g}")
+
+
+def _exchanged(look: _Look) -> Iterator[_Found]:
+    for words, answer in look.evidence.instead.items():
+        if look.answers(answer):
+            yield _Found("operands_exchanged", f"it is the right answer if {words}", {"if": words})
+
+
+def _partly_unwritten(look: _Look) -> Iterator[_Found]:
+    """Beside other errors, a region that holds what fresh memory holds: NaN without a sign."""
+    if not look.candidate.is_floating_point():
+        return
+    odd = look.candidate.isnan() & ~look.expected.isnan()
+    if not bool(odd.any()) or bool(look.candidate[odd].signbit().any()):
+        return
+    if where := " and ".join(along.named(odd.dim()) for along in restrictions(odd)):
+        words = f"never written: {where}; the others are wrong as well"
+        yield _Found("unwritten", words, {"value": "nan"})
 
 
 def _something_else(look: _Look) -> Iterator[_Found]:
@@ -275,15 +313,36 @@ def _scaled(look: _Look) -> Iterator[_Found]:
 def _placed(look: _Look) -> Iterator[_Found]:
     result = restrictions(look.wrong)
     if not result:
+        if where := _off_the_diagonal(look):
+            yield _Found("off_diagonal", f"wrong: {where}")
         return
     words = "all of them in " + " and ".join(a.named(look.wrong.dim()) for a in result)
     yield _Found(_pattern_of(result), words, {"where": [_as_data(along) for along in result]})
+
+
+def _by_index(look: _Look) -> Iterator[_Found]:
+    found = by_index(look.candidate, look.expected, look.close, look.evidence.vectors)
+    if found is not None:
+        detail: dict[str, Any] = {"dim": found.dim, "varies": found.kind}
+        detail |= {} if found.lanes is None else {"lanes": found.lanes}
+        detail |= {} if found.tensor is None else {"tensor": found.tensor, "how": found.times}
+        yield _Found(
+            f"{found.kind}_by_{'index' if found.lanes is None else 'lane'}", found.words, detail
+        )
+
+
+def _shortened(look: _Look) -> Iterator[_Found]:
+    for words, answer in look.evidence.shortened:
+        if look.answers(answer):
+            yield _Found("part_left_out", f"it is the right answer if {words}", {"if": words})
 
 
 def _rounded(look: _Look) -> Iterator[_Found]:
     if not look.candidate.is_floating_point() or look.candidate.dtype == torch.float64:
         return
     if float(look.wrong.to(torch.float32).mean()) < _EVERYWHERE:
+        return
+    if int(look.wrong.sum()) < _FEWEST_ROUNDED:
         return
     got, want = _wide(_some(look.candidate)), _wide(_some(look.expected))
     relative = float((got - want).square().mean().sqrt() / want.square().mean().sqrt())
@@ -296,11 +355,15 @@ def _rounded(look: _Look) -> Iterator[_Found]:
 
 
 _SEARCHES: tuple[Callable[[_Look], Iterator[_Found]], ...] = (
+    _exchanged,
     _unwritten,
+    _partly_unwritten,
     _something_else,
     _moved,
     _scaled,
     _placed,
+    _by_index,
+    _shortened,
     _rounded,
 )
 
@@ -315,7 +378,15 @@ def _pattern_of(found: tuple[Along, ...]) -> str:
 
 
 def _where(look: _Look) -> str:
-    return " and ".join(along.named(look.wrong.dim()) for along in restrictions(look.wrong))
+    places = " and ".join(along.named(look.wrong.dim()) for along in restrictions(look.wrong))
+    return places or _off_the_diagonal(look)
+
+
+def _off_the_diagonal(look: _Look) -> str:
+    tile = only_diagonal_right(look.wrong)
+    if tile is None:
+        return ""
+    return f"all but the tiles of {tile[0]} rows by {tile[1]} columns on the diagonal"
 
 
 def _as_data(along: Along) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from kernelagent.domain.evaluation import Reason
@@ -15,6 +16,14 @@ class Rejected(Exception):
     def __init__(self, code: str, message: str, detail: dict[str, Any] | None = None) -> None:
         super().__init__(message)
         self.reason = Reason(code, message, detail or {})
+
+
+def with_the_line(reason: Reason, source: str) -> Reason:
+    """The same with the text of the candidate's line that it names, where it has none yet."""
+    line, lines = reason.detail.get("line"), source.splitlines()
+    if "text" in reason.detail or not isinstance(line, int) or not 0 < line <= len(lines):
+        return reason
+    return replace(reason, detail={**reason.detail, "text": lines[line - 1].strip()})
 
 
 def compiled_by_torch() -> Rejected:

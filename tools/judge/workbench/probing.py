@@ -25,6 +25,7 @@ from kernelagent.tools.judge.verify.candidate_process import Answer, CandidatePr
 from kernelagent.tools.judge.verify.failure_context import Memory, refusal_of, words_of
 from kernelagent.tools.judge.verify.gradients import as_watched, require_gradients
 from kernelagent.tools.judge.verify.rejection import Rejected, beyond_means
+from kernelagent.tools.judge.verify.ulps import ulps_between
 from kernelagent.tools.torch_dtypes import name_of
 
 
@@ -122,7 +123,7 @@ def _differences(
             worst=tuple(int(i) for i in torch.unravel_index(torch.tensor(place), ours.shape)),
             got=str(here),
             expected=str(wanted),
-            ulps=_ulps(ours.dtype, here, wanted),
+            ulps=ulps_between(ours.dtype, here, wanted),
             rms_error=case.rms_error,
             rms_allowed=case.rms_budget,
             max_error=case.max_error,
@@ -133,12 +134,3 @@ def _differences(
 
 def _floating(value: Any) -> TypeGuard[torch.Tensor]:
     return isinstance(value, torch.Tensor) and value.is_floating_point()
-
-
-def _ulps(dtype: torch.dtype, got: float, wanted: float) -> float | None:
-    """The difference in units of the last place of the right value; None where there is no such unit."""
-    if not (math.isfinite(got) and math.isfinite(wanted) and wanted):
-        return None
-    facts = torch.finfo(dtype)
-    size = max(abs(wanted), facts.smallest_normal)
-    return round(abs(got - wanted) / (facts.eps * 2.0 ** math.floor(math.log2(size))), 2)

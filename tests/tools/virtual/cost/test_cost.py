@@ -12,6 +12,8 @@ from kernelagent.tools.virtual.cost import (
     estimate_eager,
     estimate_launch,
     spilled_bytes,
+    spills_us,
+    too_few_stages_us,
     total,
     whole_forward,
 )
@@ -277,3 +279,25 @@ def test_rounds_that_the_compiler_removed_take_no_time():
     assert estimate_launch(replace(few, rounds=100_000), GOOD, H200) == estimate_launch(
         few, GOOD, H200
     )
+
+
+def test_what_spills_cost_is_the_difference_that_they_make_to_the_estimate():
+    busy = replace(
+        IDLE, fp_operations=10**10, requested_load_bytes=1 << 28, load_sector_bytes=1 << 28
+    )
+    spilled = replace(GOOD, spills=200, looped_spills=50, instructions=1000)
+    without = estimate_launch(busy, replace(spilled, spills=0, looped_spills=0), H200, 3).us
+    assert without + spills_us(busy, spilled, H200, 3) == estimate_launch(busy, spilled, H200, 3).us
+    assert spills_us(busy, spilled, H200, 3) > 0
+    assert spills_us(busy, GOOD, H200, 3) == 0
+
+
+def test_what_stages_cost_falls_with_their_number_to_nothing():
+    product = replace(
+        IDLE, dot_flops={"bf16": 10**11}, load_sector_bytes=1 << 30, requested_load_bytes=1 << 30
+    )
+    alone = replace(GOOD, resident_programs=1)
+    one, two, three, four = (too_few_stages_us(product, alone, H200, n) for n in (1, 2, 3, 4))
+    assert one > two > 0
+    assert three == four == 0
+    assert too_few_stages_us(IDLE, alone, H200, 1) == 0

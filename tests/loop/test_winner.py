@@ -1,0 +1,110 @@
+"""The end of a run: what is judged again, and how long all of it may take. The clock stands still but for judgings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from kernelagent.domain.candidate import Candidate
+from kernelagent.domain.config import RunConfig
+from kernelagent.domain.evaluation import Evaluation, Stage
+from kernelagent.domain.problem import ProblemSpec
+from kernelagent.loop.winner import Ending, Winner
+from kernelagent.storage.run_log import EventLog, RunFolder
+from kernelagent.storage.run_state import RunState
+from tests.evaluations import DEVICE, FACTS, accepted, history_of, rejected
+
+JUDGING_S = 100.0
+
+
+@dataclass
+class SlowJudge:
+    """Takes `takes` seconds of a clock for each candidate, or what it is given, and finds it wrong at the end."""
+
+    takes: float
+    verdict: Evaluation = field(default_factory=lambda: rejected("data_race"))
+    now: float = 0.0
+    asked: list[int] = field(default_factory=list)
+    facts = FACTS
+    device = DEVICE
+    sandbox = "none"
+
+    def evaluate_final(
+        self, candidate: Candidate, on_stage: Callable[[Stage], None], seconds: float | None = None
+    ) -> Evaluation:
+        assert seconds is not None
+        self.asked.append(int(candidate.source.split("number = ")[1]))
+        self.now += min(self.takes, seconds)
+        return self.verdict
+
+    def clock(self) -> float:
+        return self.now
+
+
+def ended(
+    folder: Path, judge: SlowJudge, turns: Sequence[Evaluation], *, interrupted: bool = False
+) -> Ending:
+    """Without a module: nothing that is judged again holds, or the run was interrupted."""
+    run = RunFolder.create(folder / "runs", "toy", now=0.0)
+    winner = Winner(
+        problem=ProblemSpec(path="toy.py"),
+        config=RunConfig(device="virtual", judging_seconds=JUDGING_S),
+        folder=run,
+        log=EventLog(run),
+        out=folder / "out.py",
+        state=RunState(),
+        judge=judge,
+        quiet=judge,
+        warn_once=lambda _: None,
+        clock=judge.clock,
+    )
+    return winner.emit_best(history_of(*turns), "the budget is spent", interrupted=interrupted)
+
+
+FASTER = [accepted(ratio) for ratio in (3.0, 2.5, 2.0, 1.9)]
+
+
+@pytest.mark.parametrize(("takes", "tried"), [(5, 3), (60, 2), (90, 2), (150, 1), (900, 1)])
+def test_all_that_are_judged_again_take_no_longer_than_one_may(
+    tmp_path: Path, takes: float, tried: int
+) -> None:
+    judge = SlowJudge(takes)
+    end = ended(tmp_path, judge, FASTER)
+    assert judge.asked == [0, 1, 2][:tried]
+    assert judge.now <= 2 * JUDGING_S
+    assert end.outcome == "none"
+    late = "judging the next one again would take too long"
+    assert (late in end.why) == (tried < 3)
+
+
+def test_the_first_has_the_time_of_a_last_judging_whole(tmp_path: Path) -> None:
+    judge = SlowJudge(900)
+    ended(tmp_path, judge, FASTER)
+    assert judge.now == 2 * JUDGING_S
+
+
+def test_a_candidate_that_was_slower_or_refused_is_not_judged_again(tmp_path: Path) -> None:
+    judge = SlowJudge(1)
+    end = ended(tmp_path, judge, [rejected(), accepted(0.5), accepted(2.0), accepted(0.4)])
+    assert judge.asked == [2]
+    assert "turn 2, judged again: data_race" in end.why
+
+
+def test_where_all_are_slower_nothing_is_judged_again_and_the_reason_is_told(
+    tmp_path: Path,
+) -> None:
+    judge = SlowJudge(1)
+    end = ended(tmp_path, judge, [accepted(0.5), accepted(0.4)])
+    assert judge.asked == []
+    assert "turn 0: by its estimate it is slower than the eager module" in end.why
+
+
+def test_what_ranks_below_one_that_cannot_be_told_from_eager_is_not_judged_again(
+    tmp_path: Path,
+) -> None:
+    judge = SlowJudge(1, verdict=accepted(1.05))
+    ended(tmp_path, judge, FASTER, interrupted=True)
+    assert judge.asked == [0]
