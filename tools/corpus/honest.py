@@ -314,7 +314,7 @@ _STYLES: tuple[Fixture, ...] = (
     ),
     _of(
         _LINEAR,
-        "block-pointers-of-another-shape",
+        "tiles-of-another-shape",
         ("BM=32, BN=32, BK=32", "BM=16, BN=64, BK=16"),
         (
             "triton.cdiv(out.shape[0], 32), triton.cdiv(out.shape[1], 32)",

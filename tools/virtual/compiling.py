@@ -33,6 +33,8 @@ SHARED_BYTES = {80: 166912, 86: 101376, 89: 101376, 90: 232448, 100: 232448, 120
 MAX_THREADS = 1024
 _LINE = re.compile(r'":(\d+):')
 """The line in a place as the compiler writes it."""
+_NO_BLOCK_POINTERS = "Block pointers have been removed"
+"""As Triton says it from the version on that has none."""
 _MAX_GRID = (2**31 - 1, 65535, 65535)
 _TOLD = (
     "num_warps", "num_stages", "num_ctas", "shared", "name", "debug", "global_scratch_size", "global_scratch_align",
@@ -201,6 +203,8 @@ def _explained(function: JITFunction[Any], error: CompilationError) -> CompileFa
         chain.append(inner)
     deepest = chain[-1]
     message = (deepest.error_message or "").strip() or str(deepest.__cause__ or deepest).strip()
+    if _NO_BLOCK_POINTERS in message:
+        message += ": write tl.make_tensor_descriptor, or pointers and masks, in their place"
     # What fails inside Triton's own library was called from somewhere in the candidate.
     places = [place for item in chain if (place := _place(function, item)) is not None]
     line, text = places[-1] if places else (None, "")

@@ -16,6 +16,7 @@ from kernelagent.tools.corpus.catalogue import COUNT, entries, not_here, threats
 from kernelagent.tools.corpus.check import Checked, check
 from kernelagent.tools.corpus.fixture import Fixture, edited, problem_path
 from kernelagent.tools.corpus.honest import HONEST
+from kernelagent.tools.corpus.idioms import IDIOMS
 from kernelagent.tools.corpus.sample import expected_seconds
 from kernelagent.tools.corpus.threats_page import page
 
@@ -52,6 +53,12 @@ def test_codes_and_problems_of_fixtures_exist_and_names_are_unique():
     different = {entry.fixture for entry in EVERY}
     shared = [name for name, n in Counter(fixture.name for fixture in different).items() if n > 1]
     assert shared == []
+
+
+def test_every_idiom_that_was_written_is_judged():
+    files = {path.stem for path in problem_path("").parent.glob("i_*.py")}
+    judged = {fixture.problem for fixture in IDIOMS}
+    assert files == judged | {f"{name}_kernel" for name in judged}
 
 
 def test_a_cheat_is_not_its_own_honest_kernel():

@@ -157,6 +157,19 @@ def test_masks_have_one_place_one_missing_beginnings_ends_and_bands():
     assert (falls == 1).any()
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_a_narrow_range_that_holds_no_number_of_the_sources_keeps_its_values(seed):
+    period = 1 + torch.rand(16, 32, generator=seeded())
+    kept = values_of(
+        "literals",
+        period,
+        Literals((1024.0, 0.0625)),
+        seed=seed,
+        of=lambda x: torch.where((x >= 1) & (x < 2), x, torch.nan),
+    )
+    assert (kept == period).float().mean() > 0.9
+
+
 @pytest.mark.parametrize("shape", [(1,), (1, 1), ()])
 def test_one_number_alone_takes_one_of_the_sources(shape):
     drawn = {

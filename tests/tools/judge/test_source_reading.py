@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 
 from kernelagent.tools.corpus import whitebox_text
 from kernelagent.tools.corpus.idioms import IDIOMS
+from kernelagent.tools.judge.source_reading.allowed import MEMBERS
+from kernelagent.tools.judge.source_reading.installed import installed_triton, missing_from_language
 from kernelagent.tools.judge.source_reading.kinds import NOT_JUDGED
 from kernelagent.tools.judge.source_reading.names import TooIntricate, collect
 from kernelagent.tools.judge.source_reading.reading import disclosures, read
@@ -41,6 +43,20 @@ def module(body, *, init="pass", top="", methods=""):
         f"{TOP}{top}\nclass ModelNew(nn.Module):\n    def __init__(self, n=4):\n        super().__init__()\n"
         f"        {init}\n\n{methods}\n    def forward(self, x):\n{lines}        return x\n"
     )
+
+
+def test_what_the_installed_triton_only_refuses_is_on_no_list(tmp_path):
+    package = tmp_path / "language"
+    package.mkdir()
+    (package / "semantic.py").write_text(
+        "class TritonSemantic:\n    def make_block_ptr(self): ...\n"
+    )
+    assert missing_from_language(tmp_path) == frozenset()
+    (package / "semantic.py").write_text("class TritonSemantic: ...\n")
+    assert missing_from_language(tmp_path) == {"make_block_ptr", "advance"}
+    assert missing_from_language(None) == frozenset()
+    gone = missing_from_language(installed_triton())
+    assert ("make_block_ptr" in MEMBERS["triton.language"]) == ("make_block_ptr" not in gone)
 
 
 def codes(source):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from kernelagent.tools.judge.source_reading.installed import installed_triton, missing_from_language
+
 SOURCE = """
 import torch
 import triton
@@ -66,6 +68,12 @@ def small_dot(o_ptr):
 def undefined_name(o_ptr):
     x = tl.load(o_ptr)
     tl.store(o_ptr, x + nowhere)
+
+
+@triton.jit
+def by_block_pointer(o_ptr):
+    block = tl.make_block_ptr(o_ptr, (8,), (1,), (0,), (8,), (0,))
+    tl.store(block, tl.load(block))
 
 
 @triton.jit
@@ -218,6 +226,7 @@ found["chatter"] = len(str(log()))
 found["plain"] = refusal(lambda: uses_plain_global[(1,)](out))
 found["dot"] = refusal(lambda: small_dot[(1,)](torch.zeros(64)))
 found["undefined"] = refusal(lambda: undefined_name[(1,)](out))
+found["block_pointer"] = refusal(lambda: by_block_pointer[(1,)](out))
 found["library"] = refusal(lambda: in_the_library[(1,)](out))
 found["helper"] = refusal(lambda: in_a_helper[(1,)](out))
 found["keyword"] = refusal(lambda: scale[(1,)](x, x, 1000, B=256, num_wraps=8))
@@ -342,6 +351,16 @@ def test_a_compile_error_names_kernel_line_and_cause(found):
     assert "undefined_name" in text
     assert f"line {line}" in text
     assert "nowhere is not defined" in text
+
+
+@pytest.mark.skipif(
+    "make_block_ptr" not in missing_from_language(installed_triton()),
+    reason="this Triton has block pointers",
+)
+def test_a_block_pointer_is_refused_with_the_way_out(found):
+    assert (
+        "write tl.make_tensor_descriptor, or pointers and masks" in found["block_pointer"]["text"]
+    )
 
 
 @pytest.mark.parametrize(

@@ -243,7 +243,8 @@ class _Reach:
     def with_literals(self, tensor: torch.Tensor, *, any_sign: bool = False) -> torch.Tensor:
         """Its own values, a few of them exchanged, those of one row of one magnitude.
 
-        `any_sign`: also where all are positive, and zero as well.
+        `any_sign`: also where all are positive, and zero as well. Unchanged where no number is allowed: a
+        narrow range may hold none of them.
         """
         domain = observe(tensor)
         domain = replace(domain, kind="real") if any_sign else domain
@@ -259,6 +260,8 @@ class _Reach:
         chosen = exact[: max((room + 1) // 2, room - len(others))]
         some = self._shuffled(len(others))[: room - len(chosen)]
         numbers = sorted([*chosen, *(others[at] for at in some)], key=abs)
+        if not numbers:
+            return tensor.detach().clone()
         # Each stands several times: beside a small number of another input one of them is not seen.
         times = max(1, min(_TIMES, room // len(numbers)))
         next_row = rows >= 2 * len(numbers)

@@ -20,6 +20,7 @@ from torch.utils._pytree import tree_map_only
 from kernelagent.domain.errors import ProblemError
 from kernelagent.domain.probes import AT_THE_END, PROBE, names_in
 from kernelagent.tools.judge.problem.conditioning import noise_on_demand
+from kernelagent.tools.judge.problem.conversions import defined_as_in
 from kernelagent.tools.judge.problem.dynamic import Dynamic, hidden
 from kernelagent.tools.judge.problem.input_domain import (
     fresh_like,
@@ -181,11 +182,15 @@ def with_an_answer(
     constant: bool,
 ) -> Mapping[str, torch.Tensor]:
     """The first weights under which the reference has an answer; else the given ones."""
+    oracle.use_weights(oracle.given_weights)
+    usual = [draw(source, constant=constant) for source in sources]
+    defined = defined_as_in(lambda: [oracle.eager(arguments) for arguments in usual])
     for weights in tried:
         oracle.use_weights(weights)
         try:
             natural = [draw(source, constant=constant) for source in sources]
-            answers = [oracle.eager(a) for a in natural]
+            with defined:
+                answers = [oracle.eager(a) for a in natural]
             exact = [oracle.in_float64_or_eager(a) for a in natural]
         except REFUSALS:
             continue
@@ -288,16 +293,18 @@ def _of_source(
     natural = draw(source, constant=constant)
     right = oracle.in_float64_or_eager(natural)
     scale, usual = compare.scales_of(right), share_nonfinite(right)
-    kinds = {
-        n: t.dtype for n, t in compare.leaves(oracle.eager(natural)) if _has_range_of_float32(t)
-    }
+    given: list[Any] = []
+    defined = defined_as_in(lambda: given.append(oracle.eager(natural)))
+    kinds = {n: t.dtype for n, t in compare.leaves(given[0]) if _has_range_of_float32(t)}
 
     def reference(tensors: Mapping[str, torch.Tensor]) -> Any:
-        answer = oracle.in_float64_or_eager(_pair(with_tensors(natural, tensors)))
+        with defined:
+            answer = oracle.in_float64_or_eager(_pair(with_tensors(natural, tensors)))
         return _beyond_float32(answer, kinds)
 
     def eager(tensors: Mapping[str, torch.Tensor]) -> Any:
-        return oracle.eager(_pair(with_tensors(natural, tensors)))
+        with defined:
+            return oracle.eager(_pair(with_tensors(natural, tensors)))
 
     def exact(
         tensors: Mapping[str, torch.Tensor], /, steps: AbstractContextManager[Any] = _AS_THEY_ARE

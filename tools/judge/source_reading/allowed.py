@@ -9,6 +9,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
+from kernelagent.tools.judge.source_reading.installed import installed_triton, missing_from_language
+
 _TORCH = """
 abs absolute acos acosh add addbmm addcdiv addcmul addmm addmv addr all amax amin aminmax any arange argmax argmin argsort
 as_strided as_tensor asin asinh atan atan2 atanh atleast_1d atleast_2d baddbmm bernoulli bfloat16 bincount bitwise_and bitwise_not
@@ -90,7 +92,7 @@ def _names(text: str) -> frozenset[str]:
 
 
 _LIBDEVICE_NAMES = _names(_LIBDEVICE)
-_LANGUAGE_NAMES = _names(_LANGUAGE)
+_LANGUAGE_NAMES = _names(_LANGUAGE) - missing_from_language(installed_triton())
 _MATH = frozenset(name for name in dir(math) if not name.startswith("_"))
 
 MEMBERS: Mapping[str, frozenset[str]] = {
