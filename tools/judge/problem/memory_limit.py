@@ -18,9 +18,12 @@ _NO_ROOM = re.compile(r"can't allocate memory|not enough memory|Cannot allocate 
 
 def memory_limit(settings: JudgeSettings) -> int:
     """Bytes for all processes of the judge together: what was given, else half of what is free."""
-    if settings.memory_limit is not None:
-        return bytes_of(settings.memory_limit)
-    return int(_SHARE * available_bytes())
+    return limit_of(settings.memory_limit)
+
+
+def limit_of(text: str | None) -> int:
+    """The same of what `--memory-limit` says; None where nothing was given."""
+    return int(_SHARE * available_bytes()) if text is None else bytes_of(text)
 
 
 def available_bytes() -> int:
@@ -63,10 +66,10 @@ def is_lack_of_memory(error: BaseException) -> bool:
     )
 
 
-def lack_of_memory(limit: int) -> str:
-    """The error message for a judge that reached its memory limit."""
+def lack_of_memory(limit: int, what: str = "judging") -> str:
+    """The error message for a process that reached its memory limit, doing `what`."""
     return (
-        f"judging this problem needs more memory than the {limit / 1e9:.1f} GB it may have: raise "
+        f"{what} this problem needs more memory than the {limit / 1e9:.1f} GB it may have: raise "
         f"--memory-limit, give smaller inputs with --inputs FUNCTION, or use a machine with a GPU "
         f"and --device cuda"
     )
