@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT / "tests" / "virtual"))
+sys.path.insert(0, str(ROOT / "tests" / "tools" / "virtual"))
 
 
 def cases() -> dict[str, Any]:
