@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import re
 import resource
 from pathlib import Path
@@ -13,6 +14,10 @@ _SHARE = 0.5
 _CGROUP = Path("/sys/fs/cgroup")
 _FIRST_TO_GO = 700
 """Written to oom_score_adj (at most 1000), so that the OOM killer prefers these processes."""
+_GIVEN_BACK = 8 << 20
+"""Bytes from which on the C library gives memory back as soon as it is freed."""
+_M_MMAP_THRESHOLD = -3
+"""Of mallopt(3)."""
 _NO_ROOM = re.compile(r"can't allocate memory|not enough memory|Cannot allocate memory", re.I)
 
 
@@ -42,8 +47,12 @@ def available_bytes() -> int:
 def hold_to(limit: int) -> None:
     """This process's data may grow by `limit` bytes; past it an allocation fails here, as an error.
 
-    Should the machine run out all the same, the kernel takes this process and its children first.
+    What was freed does not count: weights of all sizes, made and freed in turn, would else leave holes in
+    the heap until the limit is reached. Should the machine run out all the same, the kernel takes this
+    process and its children first.
     """
+    # Set once, it also stays where it is: by itself it rises to the largest block that was freed.
+    ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, _GIVEN_BACK)
     now = _kilobytes(Path("/proc/self/status"), "VmData")
     _, hard = resource.getrlimit(resource.RLIMIT_DATA)
     soft = now + limit if hard == resource.RLIM_INFINITY else min(now + limit, hard)
