@@ -56,8 +56,9 @@ def main() -> int:
             f"level1, level2 and level3, and names as their files begin"
         )
     print(
-        "| problem | exit | ends with | estimate, µs | eager | compile | peak memory, GB | s | CPU s |\n"
-        "|---|--:|---|--:|--:|--:|--:|--:|--:|",
+        "| problem | exit | ends with | estimate, µs | eager | compile | peak memory, GB | s | CPU s "
+        "| described, s | turn, s | again, s |\n"
+        "|---|--:|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|",
         flush=True,
     )
     for path in problems:
@@ -117,9 +118,13 @@ def _run(command: list[str], folder: str, seconds: float) -> str:
         late = process.poll() is None
         if late:
             _end(process)
-    message = "– | not ended in time | | |" if late else _said(folder, process.returncode)
+    if late:
+        message = " | ".join(["–", "not ended in time", "", *map(str, _of_the_reference(folder))])
+    else:
+        message = _said(folder, process.returncode)
     seconds = time.monotonic() - began
-    return f"{message} | {peak / 1e9:.1f} | {seconds:.0f} | {_cpu_s() - used:.0f}"
+    measured = f"{peak / 1e9:.1f} | {seconds:.0f} | {_cpu_s() - used:.0f}"
+    return " | ".join([message, measured, *stages(Path(folder, "runs"))])
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
@@ -165,6 +170,21 @@ def _said(folder: str, status: int) -> str:
     text = last[:400].replace("|", "/").replace(str(Path.home()), "~")
     shown = estimates or ["", *_of_the_reference(folder)]
     return " | ".join([str(status), text, *map(str, shown)])
+
+
+def stages(runs: Path) -> list[str]:
+    """Seconds of the clock, from the run's log: until it was described, its turn, judged again; empty where not reached."""
+    at: dict[str, float] = {}
+    for log in runs.glob("*/events.jsonl"):
+        for line in log.read_text().splitlines():
+            row = json.loads(line)
+            at[row["kind"]] = row["time_s"]
+    ends = [at.get(kind) for kind in ("ProblemDescribed", "Evaluated", "WinnerMeasured")]
+    begins = [0.0, *ends[:-1]]
+    return [
+        f"{end - begin:.0f}" if begin is not None and end is not None else ""
+        for begin, end in zip(begins, ends, strict=True)
+    ]
 
 
 def _of_the_reference(folder: str) -> list[Any]:

@@ -14,7 +14,7 @@ import kernelagent
 from kernelagent.domain import errors
 from kernelagent.domain.errors import EnvironmentFault, KernelAgentError
 from kernelagent.domain.evaluation import DeviceFacts
-from kernelagent.domain.problem import ProblemSpec
+from kernelagent.domain.judge_settings import JudgeSettings
 from kernelagent.domain.profile import ModuleEstimate, ReferenceProfile
 from kernelagent.domain.serialization import from_data, to_data
 from kernelagent.tools.versions import require_supported
@@ -39,20 +39,31 @@ class Estimates:
     reference: tuple[ReferenceProfile, ...]
 
 
-def estimates_for(problem: ProblemSpec, device: str, target: str) -> Estimates | None:
+def estimates_for(settings: JudgeSettings) -> Estimates | None:
     """The problem's estimates at full size; None where the machine has a GPU to measure with instead.
 
     Raises what the process could not do: `ProblemError`, `UsageError`, `EnvironmentFault`.
     """
     require_supported()
-    request = {"problem": to_data(problem), "device": device, "target": target}
-    done = subprocess.run(
-        [sys.executable, "-P", "-c", _BOOT, _ROOT],
-        input=msgspec.json.encode(request),
-        stdout=subprocess.PIPE,
-        timeout=_SECONDS,
-        check=False,
-    )
+    request = {
+        "problem": to_data(settings.problem),
+        "device": settings.device,
+        "target": settings.target,
+        "memory_limit": settings.memory_limit,
+    }
+    try:
+        done = subprocess.run(
+            [sys.executable, "-P", "-c", _BOOT, _ROOT],
+            input=msgspec.json.encode(request),
+            stdout=subprocess.PIPE,
+            timeout=_SECONDS,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise EnvironmentFault(
+            f"the estimating process was not done after {_SECONDS} s: a forward of that many operations "
+            f"cannot be estimated here; give a smaller problem with --inputs FUNCTION"
+        ) from error
     if done.returncode != 0 or not done.stdout:
         raise EnvironmentFault(
             f"the estimating process ended with exit status {done.returncode}; its own words stand "

@@ -225,6 +225,7 @@ class Run:
             folder=self.folder.path,
             publish=self.log.publish,
             begun=begun,
+            memory_limit=self.config.memory_limit,
         )
         models = []
         for name in self.config.model:

@@ -204,3 +204,5 @@ class ModelSettings:
     publish: Callable[[Event], None] = lambda _: None
     begun: Mapping[str, Begun] = field(default_factory=dict)
     """What was started while the problem was read, by the name of a model."""
+    memory_limit: str | None = None
+    """As `--memory-limit` has it, for a model that runs the user's module itself."""

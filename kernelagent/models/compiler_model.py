@@ -94,7 +94,7 @@ class CompilerModel:
         if self._author is None:
             self._author = AuthorProcess()
         if not self._opened:
-            self._author.ask(self._problem())
+            self._author.ask(self.opening)
             self._opened = True
         rows = [_row(turn) for turn in ask.history.turns if turn.request.model == self.name]
         answer = self._author.ask({"kind": "next", "history": rows})
@@ -108,12 +108,15 @@ class CompilerModel:
         if self._author is not None:
             self._author.close()
 
-    def _problem(self) -> dict[str, Any]:
+    @property
+    def opening(self) -> dict[str, Any]:
+        """What the author is told before the first question."""
         return {
             "kind": "open",
             "problem": to_data(self._settings.problem),
             "target": self._settings.target,
             "device": self._settings.device,
+            "memory_limit": self._settings.memory_limit,
             "executed": {
                 item.name: [list(tensor.shape) for tensor in item.executed]
                 for item in self._settings.facts.input_sets

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from kernelagent.domain.errors import KernelAgentError
+from kernelagent.domain.errors import EnvironmentFault, KernelAgentError
 from kernelagent.domain.estimated import Estimated
 from kernelagent.domain.problem import ProblemSpec
 from kernelagent.domain.profile import (
@@ -29,11 +29,19 @@ from kernelagent.tools.estimates.building import Described
 from kernelagent.tools.estimates.least import Least, facts_of_least, least_of
 from kernelagent.tools.estimates.library import Forward, Library, Way, by_operation, library_for
 from kernelagent.tools.estimates.modules import described, traced
+from kernelagent.tools.judge.problem.memory_limit import (
+    first_to_go,
+    hold_to,
+    is_lack_of_memory,
+    lack_of_memory,
+    limit_of,
+)
 from kernelagent.tools.virtual.ceilings import ceilings_for
 
 
 def main() -> None:
     """Answer the request on stdin; what the user's module prints goes to stderr."""
+    first_to_go()
     request = msgspec.json.decode(sys.stdin.buffer.read())
     out = os.dup(1)
     os.dup2(2, 1)
@@ -42,6 +50,11 @@ def main() -> None:
             answer = answer_to(request)
         except KernelAgentError as error:
             answer = {"fault": type(error).__name__, "message": str(error)}
+        except (MemoryError, RuntimeError, OSError) as error:
+            if not is_lack_of_memory(error):
+                raise
+            message = lack_of_memory(limit_of(request["memory_limit"]), "estimating")
+            answer = {"fault": EnvironmentFault.__name__, "message": message}
     with os.fdopen(out, "wb") as stream:
         stream.write(msgspec.json.encode(answer))
 
@@ -55,6 +68,7 @@ def answer_to(request: Mapping[str, Any]) -> dict[str, Any]:
     if request["device"] != "virtual" and torch.cuda.is_available():
         return {"cuda": True}
     spec = from_data(request["problem"], ProblemSpec)
+    hold_to(limit_of(request["memory_limit"]))
     device = open_device("virtual", request["target"])
     library = library_for(ceilings_for(request["target"]))
     estimates, reference = estimates_of(spec, library)

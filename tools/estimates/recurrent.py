@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch.overrides import TorchFunctionMode
 
 NAMES = frozenset({"lstm", "gru", "rnn_tanh", "rnn_relu"})
 _GATES = {"lstm": 4, "gru": 3, "rnn_tanh": 1, "rnn_relu": 1}
@@ -93,3 +95,29 @@ class Layers:
         if self.cell is None:
             return out, last
         return out, last, torch.empty_like(self.cell)
+
+
+class AtOnce(TorchFunctionMode):
+    """Answers a recurrent layer on meta tensors with its results' shapes, in one step instead of one per token.
+
+    Unrolled, an LSTM over 512 tokens is 46,000 operations and ten seconds, to learn three shapes.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.flops = 0
+        """Of the layers answered so."""
+
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        name = getattr(func, "__name__", "")
+        if name in NAMES and understood(args) and args[0].device.type == "meta":
+            layers = Layers.of(name, args)
+            self.flops += layers.flops
+            return layers.results()
+        return func(*args, **(kwargs or {}))

@@ -45,7 +45,7 @@ def profile(
     settings = judge_settings(spec, config)
     estimates: tuple[ModuleEstimate, ...] = ()
     if not settings.device.startswith("cuda") and settings.mode == "eval":
-        found_first = estimates_for(settings.problem, settings.device, settings.target)
+        found_first = estimates_for(settings)
         if found_first is not None and parsed is None:
             name = found_first.name
             result = Profile(name, found_first.device, found_first.reference)

@@ -26,6 +26,13 @@ from kernelagent.models.compiler.hollow_tensors import HollowTensors
 from kernelagent.models.compiler.open_sizes import Places
 from kernelagent.models.compiler.policy import Past, Policy
 from kernelagent.tools.judge.problem.load import LoadedProblem, load_problem
+from kernelagent.tools.judge.problem.memory_limit import (
+    first_to_go,
+    hold_to,
+    is_lack_of_memory,
+    lack_of_memory,
+    limit_of,
+)
 from kernelagent.tools.judge.problem.smaller_sizes import (
     Sizes,
     module_without_contents,
@@ -43,6 +50,7 @@ _AGAIN_S = 5.0
 def main(fd: int) -> None:
     """Serve requests on the socket `fd` until its other end is closed."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    first_to_go()
     logging.getLogger("torch").setLevel(logging.ERROR)
     signal.signal(signal.SIGPROF, _too_long)
     author = _Author()
@@ -65,17 +73,24 @@ def _too_long(number: int, frame: object) -> NoReturn:
 class _Author:
     def __init__(self) -> None:
         self._policy: Policy | None = None
+        self._limit: int | None = None
+        """Bytes; None on a GPU, where the judge has none either."""
 
     def answer(self, request: Frame) -> dict[str, Any]:
         signal.setitimer(signal.ITIMER_PROF, _LONGEST_S, _AGAIN_S)
         try:
             if request.kind == "open":
+                if request.header["device"] == "virtual":
+                    self._limit = limit_of(request.header["memory_limit"])
+                    hold_to(self._limit)
                 self._policy = _opened(request)
                 return {"kind": "ready"}
             return self._next(request)
         except (PolicyCannot, KernelAgentError) as error:
             return {"kind": "cannot", "message": str(error)}
         except Exception as error:
+            if self._limit is not None and is_lack_of_memory(error):
+                return {"kind": "cannot", "message": lack_of_memory(self._limit, "rewriting")}
             logging.getLogger(__name__).debug("the built-in policy failed", exc_info=True)
             first = (str(error).strip().splitlines() or [""])[0][:200]
             reported = (

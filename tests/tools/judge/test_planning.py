@@ -7,13 +7,18 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from kernelagent.domain.errors import EnvironmentFault, ProblemError, UsageError
 from kernelagent.domain.judge_settings import bytes_of
 from kernelagent.domain.problem import ProblemSpec
+from kernelagent.tools.estimates.recurrent import AtOnce
+from kernelagent.tools.judge.problem import memory_plan
 from kernelagent.tools.judge.problem.load import load_problem
 from kernelagent.tools.judge.problem.memory_need import BASE_BYTES
 from kernelagent.tools.judge.problem.memory_plan import plan
+from kernelagent.tools.tensors import tensors_of
 
 HEAD = "import torch\nfrom torch import nn\n"
 WIDE = """
@@ -239,3 +244,66 @@ def test_a_small_problem_whose_forward_reads_values_is_planned_as_given(tmp_path
     assert source.shrunk is None
     (labels,), _ = source.draw(0)
     assert labels.shape == (700,)
+
+
+RECURRENT = """
+class Model(nn.Module):
+    def __init__(self, size):
+        super().__init__()
+        self.lstm = nn.LSTM(size, size, 6, batch_first=True)
+
+    def forward(self, x):
+        out, (hidden, cell) = self.lstm(x)
+        return out[:, -1], hidden, cell
+
+
+def get_inputs():
+    return [torch.rand(8, 512, 256)]
+
+
+def get_init_inputs():
+    return [256]
+"""
+
+
+class Counted(TorchDispatchMode):
+    operations = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        self.operations += 1
+        return func(*args, **(kwargs or {}))
+
+
+def test_a_recurrent_layer_is_not_unrolled_to_learn_its_shapes(tmp_path: Path) -> None:
+    with Counted() as counted:
+        (source,) = planned(tmp_path, RECURRENT).sources
+    assert source.shrunk is not None, "its operations were counted all the same"
+    assert counted.operations < 5000, "one forward is 46,000 when each token is a step"
+
+
+def test_a_recurrent_layer_at_once_has_the_shapes_of_the_real_one() -> None:
+    x = torch.rand(3, 7, 16)
+    for layer in (
+        nn.LSTM(16, 8, 2, batch_first=True, bidirectional=True),
+        nn.LSTM(16, 8, proj_size=4),
+        nn.GRU(16, 8, 2, batch_first=True),
+        nn.RNN(16, 8, bidirectional=True),
+    ):
+        real = [t.shape for t in tensors_of(layer(x))]
+        with AtOnce() as at_once:
+            hollow = tensors_of(layer.to("meta")(x.to("meta")))
+        assert [t.shape for t in hollow] == real
+        assert at_once.flops > 0
+
+
+def test_the_search_for_sizes_ends_after_so_many_operations_with_the_best_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    thorough = planned(tmp_path, GROUPED)
+    monkeypatch.setattr(memory_plan, "_MOST_OPERATIONS", 1)
+    with Counted() as counted:
+        soon = planned(tmp_path, GROUPED)
+    assert soon.need.total < 4 << 30
+    assert soon.arguments == {8192: 2048, 1024: 256, 256: 64}, "all sizes at once are tried first"
+    assert set(thorough.arguments) == {8192}
+    assert counted.operations < 300

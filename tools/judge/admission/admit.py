@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from time import process_time
 
 import torch
 
+from kernelagent.domain.evaluation import Disclosure
 from kernelagent.domain.probes import PROBE
 from kernelagent.domain.problem import Tolerance
 from kernelagent.tools.judge.admission.checkable import Admission, admit
@@ -30,13 +33,35 @@ from kernelagent.tools.judge.problem.trials import (
 from kernelagent.tools.judge.verify import compare
 from kernelagent.tools.judge.verify.gate import gate
 
+_SECONDS = 30.0
+"""Of processor time; a module of ten tensors takes one or two, one of five hundred would take fifteen minutes."""
+_FEWEST_CASES = 3
+"""A constant shows on the second; the third is for what the second happens to hide."""
+
+
+@dataclass(frozen=True)
+class TimeForAdmission:
+    """Processor time from now on, for all input sets of a problem together."""
+
+    seconds: float = _SECONDS
+    began: float = field(default_factory=process_time)
+
+    @property
+    def is_up(self) -> bool:
+        return process_time() - self.began >= self.seconds
+
+    @property
+    def half_is_up(self) -> bool:
+        return process_time() - self.began >= self.seconds / 2
+
 
 def admission_of(
-    oracle: Oracle, source: InputSource, *, constant: bool
+    oracle: Oracle, source: InputSource, *, constant: bool, time: TimeForAdmission
 ) -> tuple[Admission, tuple[Tolerance, ...]]:
     """Mutants and sensitivity on one input set, and the errors that are allowed on a natural draw.
 
-    The oracle is left with the weights as given.
+    The oracle is left with the weights as given. Half the time may go into the probes that mutants
+    are tried on; what there was no time for is among the disclosures.
     """
     generator = torch.Generator().manual_seed(fresh_seed())
     # The same draw every time: its tolerances stand in the first prompt, and no candidate is judged on it.
@@ -49,9 +74,13 @@ def admission_of(
     parameters = [name for name, _ in oracle.module.named_parameters(remove_duplicate=False)]
     oracle.use_weights(perturbed_state(oracle.given_weights, parameters, generator).tensors)
     reference = reference_by_name(oracle, natural)
+    left_out: list[str] = []
     for name, kind in PROBE.items():
         drawn = named_tensors(draw(source, constant=constant))
         if kind.planted or (kind.needs == "masks" and not applies(name, drawn)):
+            continue
+        if time.half_is_up and len(cases) >= _FEWEST_CASES:
+            left_out.append(name)
             continue
         probe = make_probe(name, drawn, generator, reference)
         if isinstance(probe, Dropped):
@@ -60,7 +89,19 @@ def admission_of(
         trial = trial_on(oracle, source.name, name, (args, kwargs), scale, generator)
         cases.append(_checked(oracle, name, trial.arguments, trial.compared))
     oracle.use_weights(oracle.given_weights)
-    return admit(cases, by_name, generator), tuple(_tolerances(first.compared))
+    admitted = admit(cases, by_name, generator, late=lambda: time.is_up)
+    if left_out:
+        told = (*admitted.disclosures, _on_fewer(left_out))
+        admitted = replace(admitted, disclosures=told)
+    return admitted, tuple(_tolerances(first.compared))
+
+
+def _on_fewer(left_out: Sequence[str]) -> Disclosure:
+    message = (
+        f"half the time for it was up before wrong kernels were tried on all probes, so one of these may "
+        f"refuse what is said to pass: {', '.join(left_out)}"
+    )
+    return Disclosure("probes_not_tried", message)
 
 
 def _tolerances(expected: compare.Expected) -> Iterator[Tolerance]:

@@ -6,7 +6,7 @@ input and weight. Every mutant the gate accepts is disclosed with each acceptanc
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -46,25 +46,57 @@ class Admission:
     insensitive_arguments: tuple[str, ...]
     """Inputs and weights that never change the reference's answer."""
     disclosures: tuple[Disclosure, ...]
+    not_tried: tuple[str, ...] = ()
+    """Inputs and weights for which the time was up before all was tried."""
 
 
-def admit(cases: Sequence[Checked], reference: Reference, generator: torch.Generator) -> Admission:
+class _TimeIsUp(Exception):
+    pass
+
+
+def admit(
+    cases: Sequence[Checked],
+    reference: Reference,
+    generator: torch.Generator,
+    late: Callable[[], bool] = lambda: False,
+) -> Admission:
     """Try all mutants on all cases; the first case is on natural inputs.
 
-    `reference` is the float64 reference on inputs and weights by name.
+    `reference` is the float64 reference on inputs and weights by name. Once it is `late`, no more is
+    tried of single inputs and weights, and they are named; what concerns all of them always is.
     """
     candidates = list(mutants(cases[0], reference))
-    survivors = [mutant for mutant in candidates if _survives(mutant, cases)]
+    survivors = [m for m in candidates if m.tensor is None and _survives(m, cases)]
+    silent: list[str] = []
+    not_tried: list[str] = []
+    for name, tensor in cases[0].tensors.items():
+        try:
+            if _can_change(tensor) and not any(
+                _responds(name, case, reference, generator) for case in _in_time(cases, late)
+            ):
+                silent.append(name)
+            for mutant in candidates:
+                if mutant.tensor == name and _survives(mutant, _in_time(cases, late)):
+                    survivors.append(mutant)
+        except _TimeIsUp:
+            not_tried.append(name)
     degenerate = any(mutant.constant for mutant in survivors) or _never_changes(cases)
-    silent = _insensitive(cases, reference, generator)
-    names = tuple(
-        mutant.name for mutant in survivors if not mutant.constant and mutant.tensor not in silent
-    )
+    names = tuple(m.name for m in survivors if not m.constant and m.tensor not in silent)
     told = (*_disclosed(degenerate, names, silent), *_repeated(cases))
-    return Admission(degenerate, names, silent, told)
+    if not_tried:
+        told += (_left_out(not_tried, tuple(cases[0].tensors)),)
+    return Admission(degenerate, names, tuple(silent), told, tuple(not_tried))
 
 
-def _survives(mutant: Mutant, cases: Sequence[Checked]) -> bool:
+def _in_time(cases: Sequence[Checked], late: Callable[[], bool]) -> Iterator[Checked]:
+    """The cases one after another; raises `_TimeIsUp` in place of the next one."""
+    for case in cases:
+        if late():
+            raise _TimeIsUp
+        yield case
+
+
+def _survives(mutant: Mutant, cases: Iterable[Checked]) -> bool:
     """Whether the gate accepts it everywhere, though it differs from the right answer somewhere."""
     differs = False
     for case in cases:
@@ -137,17 +169,6 @@ def _equal(left: Any, right: Any) -> bool:
     return bool(left == right)
 
 
-def _insensitive(
-    cases: Sequence[Checked], reference: Reference, generator: torch.Generator
-) -> tuple[str, ...]:
-    judged = [name for name, tensor in cases[0].tensors.items() if _can_change(tensor)]
-    return tuple(
-        name
-        for name in judged
-        if not any(_responds(name, case, reference, generator) for case in cases)
-    )
-
-
 def _can_change(tensor: torch.Tensor) -> bool:
     """False for constant integers: they may be sizes or counts, and other valid values are unknown."""
     return tensor.numel() > 0 and (
@@ -212,3 +233,29 @@ def _disclosed(
         message = f"the reference does not respond to: {', '.join(silent)}"
         result.append(Disclosure("insensitive_argument", message))
     return result
+
+
+def _left_out(names: Sequence[str], every: Sequence[str]) -> Disclosure:
+    message = (
+        f"the time for it was up before all wrong kernels were tried for {len(names)} of {len(every)} inputs "
+        f"and weights, so whether the judge tells a kernel that ignores or shortens one of these is not "
+        f"known: {', '.join(_together(names, every))}"
+    )
+    return Disclosure("mutants_not_tried", message)
+
+
+def _together(names: Sequence[str], every: Sequence[str]) -> tuple[str, ...]:
+    """The names in order; all below one module as `layer4.*`."""
+    meant = set(names)
+    result: dict[str, None] = {}
+    for name in names:
+        parts = name.split(".")
+        for length in range(1, len(parts)):
+            prefix = ".".join(parts[:length]) + "."
+            below = [other for other in every if other.startswith(prefix)]
+            if len(below) > 1 and meant.issuperset(below):
+                result[prefix + "*"] = None
+                break
+        else:
+            result[name] = None
+    return tuple(result)

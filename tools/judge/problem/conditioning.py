@@ -55,9 +55,12 @@ def measure_noise(
     exact = dict(leaves(oracle64))
     slices: dict[str, Noise] = {}
     for draw in range(_DRAWS):
-        moved = {name: _moved(tensor, generator) for name, tensor in tensors.items()}
         with contextlib.suppress(*_REFUSED):
-            _take_larger(inputs, slices, reference(moved), exact)
+            # Without a name, so that no two draws of all weights exist at once.
+            answers = reference(
+                {name: _moved(tensor, generator) for name, tensor in tensors.items()}
+            )
+            _take_larger(inputs, slices, answers, exact)
         if draw < _DRAWS_OF_STEPS:
             with contextlib.suppress(*_REFUSED):
                 with RoundedSteps(generator):

@@ -19,7 +19,7 @@ from kernelagent.domain.problem import DynamicSize, ProblemFacts, Remark, Tolera
 from kernelagent.tools.candidate_runner import shell
 from kernelagent.tools.cuda.helper import compiled_helpers
 from kernelagent.tools.float32_precision import matmul_precision
-from kernelagent.tools.judge.admission.admit import admission_of
+from kernelagent.tools.judge.admission.admit import TimeForAdmission, admission_of
 from kernelagent.tools.judge.bounds.headroom import Headroom
 from kernelagent.tools.judge.canary import ConfinedCanary, examine, require_kernel
 from kernelagent.tools.judge.fork_server import open_fork_server
@@ -185,8 +185,11 @@ class JudgeContext:
         if trains:
             require_trainable(oracle, sources)
         tolerances: list[Tolerance] = []
+        time = TimeForAdmission()
         for source in sources:
-            admitted, allowed = admission_of(oracle, source, constant=problem.constant_inputs)
+            admitted, allowed = admission_of(
+                oracle, source, constant=problem.constant_inputs, time=time
+            )
             remarks += tuple(Remark(d.code, d.message) for d in admitted.disclosures)
             tolerances += allowed if source is sources[0] else ()
         headroom, unknown = (

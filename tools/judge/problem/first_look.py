@@ -11,6 +11,7 @@ from kernelagent.domain.errors import ProblemError
 from kernelagent.domain.problem import LeastTime, ReferenceEstimate, Remark
 from kernelagent.tools.estimates.least import least_of
 from kernelagent.tools.estimates.library import by_operation, library_for
+from kernelagent.tools.estimates.recurrent import AtOnce
 from kernelagent.tools.judge.bounds.headroom import Headroom, headroom_of
 from kernelagent.tools.judge.problem import describe
 from kernelagent.tools.judge.problem.devices import JudgeDevice
@@ -54,7 +55,7 @@ def output_at_full_size(
         return executed
     args, kwargs = on_meta(sources[0].full)
     try:
-        with device.scope(), torch.no_grad():
+        with device.scope(), AtOnce(), torch.no_grad():
             return meta_twin(module)(*args, **kwargs)
     except Exception:  # noqa: BLE001 - the user's own forward, without contents
         return executed

@@ -20,6 +20,7 @@ from torch.utils._pytree import tree_leaves, tree_map
 from torch.utils.flop_counter import flop_registry
 
 from kernelagent.domain.errors import ProblemError
+from kernelagent.tools.estimates.recurrent import AtOnce
 from kernelagent.tools.judge.problem.load import Arguments, LoadedProblem, users_traceback
 from kernelagent.tools.judge.problem.oracle import copied_with
 from kernelagent.tools.judge.problem.smaller_sizes import (
@@ -225,10 +226,11 @@ def _work(full: Arguments, module: torch.nn.Module) -> tuple[int, int]:
     An intermediate result that is larger counts as if it were written and read.
     """
     args, kwargs = on_meta(full)
-    steps = _Steps()
-    with steps, torch.no_grad():
+    steps, layers = _Steps(), AtOnce()
+    with steps, layers, torch.no_grad():
         outputs = meta_twin(module)(*args, **kwargs)
-    return max(_bytes_of(full) + _bytes_of(outputs), 2 * steps.largest), steps.flops
+    flops = steps.flops + layers.flops
+    return max(_bytes_of(full) + _bytes_of(outputs), 2 * steps.largest), flops
 
 
 class _Steps(TorchDispatchMode):
@@ -265,7 +267,7 @@ def _fits(module: torch.nn.Module, arguments: Arguments | None, now: int) -> boo
         return False
     args, kwargs = on_meta(arguments)
     try:
-        with torch.no_grad():
+        with AtOnce(), torch.no_grad():
             meta_twin(module)(*args, **kwargs)
     except Exception:  # noqa: BLE001 - the user's forward may refuse the size in any way
         return False

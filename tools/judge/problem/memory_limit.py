@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import re
 import resource
 from pathlib import Path
@@ -13,14 +14,21 @@ _SHARE = 0.5
 _CGROUP = Path("/sys/fs/cgroup")
 _FIRST_TO_GO = 700
 """Written to oom_score_adj (at most 1000), so that the OOM killer prefers these processes."""
+_GIVEN_BACK = 8 << 20
+"""Bytes from which on the C library gives memory back as soon as it is freed."""
+_M_MMAP_THRESHOLD = -3
+"""Of mallopt(3)."""
 _NO_ROOM = re.compile(r"can't allocate memory|not enough memory|Cannot allocate memory", re.I)
 
 
 def memory_limit(settings: JudgeSettings) -> int:
     """Bytes for all processes of the judge together: what was given, else half of what is free."""
-    if settings.memory_limit is not None:
-        return bytes_of(settings.memory_limit)
-    return int(_SHARE * available_bytes())
+    return limit_of(settings.memory_limit)
+
+
+def limit_of(text: str | None) -> int:
+    """The same of what `--memory-limit` says; None where nothing was given."""
+    return int(_SHARE * available_bytes()) if text is None else bytes_of(text)
 
 
 def available_bytes() -> int:
@@ -39,8 +47,12 @@ def available_bytes() -> int:
 def hold_to(limit: int) -> None:
     """This process's data may grow by `limit` bytes; past it an allocation fails here, as an error.
 
-    Should the machine run out all the same, the kernel takes this process and its children first.
+    What was freed does not count: weights of all sizes, made and freed in turn, would else leave holes in
+    the heap until the limit is reached. Should the machine run out all the same, the kernel takes this
+    process and its children first.
     """
+    # Set once, it also stays where it is: by itself it rises to the largest block that was freed.
+    ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, _GIVEN_BACK)
     now = _kilobytes(Path("/proc/self/status"), "VmData")
     _, hard = resource.getrlimit(resource.RLIMIT_DATA)
     soft = now + limit if hard == resource.RLIM_INFINITY else min(now + limit, hard)
@@ -63,10 +75,10 @@ def is_lack_of_memory(error: BaseException) -> bool:
     )
 
 
-def lack_of_memory(limit: int) -> str:
-    """The error message for a judge that reached its memory limit."""
+def lack_of_memory(limit: int, what: str = "judging") -> str:
+    """The error message for a process that reached its memory limit, doing `what`."""
     return (
-        f"judging this problem needs more memory than the {limit / 1e9:.1f} GB it may have: raise "
+        f"{what} this problem needs more memory than the {limit / 1e9:.1f} GB it may have: raise "
         f"--memory-limit, give smaller inputs with --inputs FUNCTION, or use a machine with a GPU "
         f"and --device cuda"
     )

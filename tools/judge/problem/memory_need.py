@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from kernelagent.tools.estimates.recurrent import AtOnce
 from kernelagent.tools.judge.problem.inputs import meta_twin
 from kernelagent.tools.judge.problem.load import Arguments
 from kernelagent.tools.judge.problem.smaller_sizes import on_meta
@@ -60,7 +61,7 @@ def need_of(module: torch.nn.Module, arguments: Arguments) -> Need:
     twin = meta_twin(module)
     meter = _Meter()
     args, kwargs = on_meta(arguments)
-    with meter, torch.no_grad():
+    with meter, AtOnce(), torch.no_grad():
         output = twin(*args, **kwargs)
     weights = {id(t): bytes_of(t) for t in (*twin.parameters(), *twin.buffers())}
     return Need(

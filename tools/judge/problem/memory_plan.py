@@ -11,9 +11,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from kernelagent.domain.errors import EnvironmentFault, ProblemError
+from kernelagent.tools.estimates.recurrent import AtOnce
 from kernelagent.tools.judge.problem.inputs import InputSource, input_sources, meta_twin, work_of
 from kernelagent.tools.judge.problem.load import Arguments, LoadedProblem
 from kernelagent.tools.judge.problem.memory_limit import is_lack_of_memory
@@ -44,6 +46,11 @@ _TRIED_WITH_CONTENTS = 256 << 20
 _SMALLEST = (32, 16)
 """What no size goes below; the second where the first does not suffice, as in a batch of volumes."""
 _STEPS = 8
+_MOST_OPERATIONS = 20_000
+"""Operators on tensors without contents that the search for sizes may run, a millisecond each at most.
+
+They are counted, not timed: the same problem is executed at the same sizes on every machine.
+"""
 _GB = 1e9
 
 
@@ -81,7 +88,8 @@ def plan(
     best = planner.at({}, {}, whole)
     if best is None or not planner.fits(best):
         # If inner sizes must shrink at all, shrink them enough for a fast turn (level 1).
-        best = replace(planner, level=max(1, level)).smaller(best, full)
+        with _Operations() as spent:
+            best = replace(planner, level=max(1, level)).smaller(best, full, spent)
     if best is None:
         raise ProblemError(
             f"the inputs of {problem.entry_point} are too large to execute without a GPU, and its "
@@ -107,7 +115,7 @@ def _runs_without_contents(
     for name, arguments in full.items():
         args, kwargs = on_meta(arguments)
         try:
-            with scope(), torch.no_grad():
+            with scope(), AtOnce(), torch.no_grad():
                 meta_twin(whole)(*args, **kwargs)
         except Exception as error:  # The user's own forward may raise anything.
             size = sum(bytes_of(t) for t in (*tensors_of(full[name]), *whole.state_dict().values()))
@@ -141,6 +149,28 @@ def too_large(need: Need, limit: int) -> EnvironmentFault:
         f"{limit / _GB:.1f} GB: raise --memory-limit, give smaller inputs with --inputs FUNCTION, or "
         f"use a machine with a GPU and --device cuda"
     )
+
+
+class _Operations(TorchDispatchMode):
+    """Counts what is run in it."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._calls = 0
+
+    def __torch_dispatch__(
+        self,
+        func: Any,
+        types: Sequence[type],
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        self._calls += 1
+        return func(*args, **(kwargs or {}))
+
+    @property
+    def too_many(self) -> bool:
+        return self._calls > _MOST_OPERATIONS
 
 
 @dataclass(frozen=True)
@@ -206,19 +236,28 @@ class _Planner:
         replaced = dict(inner) | dict(arguments)
         return _Choice(problem, module, sources, need, work, replaced, dict(arguments))
 
-    def smaller(self, best: _Choice | None, full: Mapping[str, Arguments]) -> _Choice | None:
-        """Inner sizes made smaller one after another, each time where it helps most."""
+    def smaller(
+        self, best: _Choice | None, full: Mapping[str, Arguments], spent: _Operations
+    ) -> _Choice | None:
+        """Inner sizes made smaller one after another, each time where it helps most.
+
+        Once too many operations are `spent`, what is found by then.
+        """
         if self.problem.construct is None:
             return best
         for smallest in _SMALLEST:
-            best = self._reduced(best, full, smallest)
+            best = self._reduced(best, full, smallest, spent)
             if best is not None and self.fits(best):
-                return self._restored(best)
+                return self._restored(best, spent)
+            if spent.too_many:
+                break
         return best
 
-    def _restored(self, best: _Choice) -> _Choice:
+    def _restored(self, best: _Choice, spent: _Operations) -> _Choice:
         """What need not be smaller is as it was: a number of groups that went along with the channels."""
         for value in sorted(best.inner):
+            if spent.too_many:
+                break
             inner, arguments = (
                 {was: now for was, now in sizes.items() if was != value}
                 for sizes in (best.inner, best.arguments)
@@ -229,7 +268,11 @@ class _Planner:
         return best
 
     def _reduced(
-        self, best: _Choice | None, full: Mapping[str, Arguments], smallest: int
+        self,
+        best: _Choice | None,
+        full: Mapping[str, Arguments],
+        smallest: int,
+        spent: _Operations,
     ) -> _Choice | None:
         inner = dict(best.inner) if best is not None else {}
         arguments = dict(best.arguments) if best is not None else {}
@@ -240,6 +283,8 @@ class _Planner:
                 made = self.at({**inner, **names}, {**arguments, **constructed})
                 if made is not None:
                     tried.append((self.cost(made), {**names}, {**constructed}, made))
+                if spent.too_many:
+                    break
             if not tried:
                 return best
             fitting = [item for item in tried if item[0] <= 1]
@@ -252,7 +297,7 @@ class _Planner:
             inner |= names
             arguments |= constructed
             best = made
-            if self.fits(best):
+            if self.fits(best) or spent.too_many:
                 return best
         return best
 
