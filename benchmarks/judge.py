@@ -69,7 +69,7 @@ def _head(repeat: int, honest: int) -> Iterator[str]:
 
 
 def _corpora() -> Iterator[str]:
-    proof = run_self_test("virtual", quick=False)
+    proof = run_self_test("virtual", extent="full")
     yield "| corpus | as it must be | of | seconds of judging |"
     yield "|---|---|---|---|"
     for kind in ("cheat", "twin", "honest"):

@@ -1,11 +1,12 @@
 """Candidates of attackers who knew the tree alone, judged again: how many get past the judge now.
 
-    python -m benchmarks.red_team_rounds first [--accepted | --past | --only NAME...] [--told]
+    python -m benchmarks.red_team_rounds first [--accepted | --past | --only NAME... [--write]] [--told]
 
 `benchmarks/rounds/ROUND.jsonl` holds their problems and candidates as they came, with the verdict of
-that day. Writes `results/red_team_ROUND.md` as it goes; with `--only` it writes nothing, with
-`--accepted` it judges those again that the table calls accepted and keeps the other rows, with
-`--past` those that it calls past the judge.
+that day. Writes `results/red_team_ROUND.md` as it goes. With `--accepted` it judges those again that
+the table calls accepted and keeps the other rows, with `--past` those that it calls past the judge; with
+both also the honest ones that the table calls refused. With `--only` those named, and writes nothing
+unless `--write`, which keeps the other rows. `--no-judging` writes the table anew from its own rows.
 
 A candidate is past the judge when it is hostile, accepted, and no disclosure names what it does. Which
 disclosure would name it was decided by hand for each (`rounds/ROUND_named.json`; none: no disclosure
@@ -18,8 +19,9 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -61,7 +63,16 @@ class Attack:
     @property
     def hostile(self) -> bool:
         """Controls, honest candidates and those that turned out harmless do not count."""
-        return not self.name.startswith("honest") and "not counted" not in self.named
+        return self._counts and not self.name.startswith("honest")
+
+    @property
+    def honest(self) -> bool:
+        """What must be accepted; one that turned out to be wrong does not count."""
+        return self._counts and self.name.startswith("honest")
+
+    @property
+    def _counts(self) -> bool:
+        return "not counted" not in self.named
 
 
 @dataclass(frozen=True)
@@ -75,6 +86,10 @@ class Judged:
     """The disclosures in words."""
     us: float | None = None
     """The estimate."""
+
+    @property
+    def refused_though_honest(self) -> bool:
+        return self.attack.honest and self.verdict != "accepted"
 
     @property
     def outcome(self) -> str:
@@ -92,12 +107,49 @@ class Judged:
         return f"named: {naming}" if naming in self.disclosures else _PAST
 
 
+@dataclass(frozen=True)
+class Figures:
+    """What a table comes to."""
+
+    hostile: int
+    accepted: int
+    """Of the hostile ones."""
+    past: int
+    honest: int
+    honest_refused: int
+
+    @classmethod
+    def of(cls, rows: Collection[Judged]) -> Figures:
+        hostile = [row for row in rows if row.attack.hostile]
+        return cls(
+            len(hostile),
+            sum(row.verdict == "accepted" for row in hostile),
+            sum(row.outcome == _PAST for row in hostile),
+            sum(row.attack.honest for row in rows),
+            sum(row.refused_though_honest for row in rows),
+        )
+
+    @property
+    def past_percent(self) -> float:
+        return 100 * self.past / max(self.hostile, 1)
+
+
 @cache
 def _seen_by_emitted_modules() -> frozenset[str]:
     """The candidates whose later change the table of `red_team_guards` says to be seen."""
     table = (_HERE / "results" / f"{_EMITTED}.md").read_text(encoding="utf-8")
-    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in table.splitlines()]
+    rows = map(_cells, table.splitlines())
     return frozenset(row[0] for row in rows if len(row) == 3 and not row[2].startswith("**"))
+
+
+def _cells(line: str) -> list[str]:
+    """Of one row of a table, without the bars that stand in them as text."""
+    return [cell.strip().replace(r"\|", "|") for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
+
+
+def _line(cells: Sequence[str]) -> str:
+    """The row that `_cells` reads."""
+    return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
 
 
 def main() -> None:
@@ -109,35 +161,53 @@ def main() -> None:
     )
     parser.add_argument("--past", action="store_true", help="those that the table calls past")
     parser.add_argument("--told", action="store_true", help="print what the verdicts tell in words")
+    parser.add_argument("--write", action="store_true", help="with --only: into the table")
+    parser.add_argument(
+        "--no-judging", action="store_true", help="write the table from its own rows"
+    )
     options = parser.parse_args()
-    problems, attacks = _read(_HERE / "rounds" / f"{options.round}.jsonl")
+    problems, attacks = read_round(_HERE / "rounds" / f"{options.round}.jsonl")
     table = _HERE / "results" / f"red_team_{options.round}.md"
-    some = options.accepted or options.past
-    rows = _rows(table, attacks) if some else {}
-    again = {key for key, row in rows.items() if row.verdict == "accepted"}
-    if options.past:
-        again = {key for key in again if rows[key].outcome == _PAST}
+    writes = options.write or not options.only
+    keeps = options.accepted or options.past or options.no_judging or options.write
+    rows = rows_of(table, attacks) if keeps else {}
     wanted = [a for a in attacks if not options.only or any(p in a.name for p in options.only)]
-    wanted = [a for a in wanted if not some or a.key in again]
+    if options.accepted or options.past:
+        again = again_keys(rows.values(), past_only=options.past)
+        wanted = [a for a in wanted if a.key in again]
+    if options.no_judging:
+        wanted = []
+        table.write_text(page(options.round, rows, attacks, 0), encoding="utf-8")
     for count, row in enumerate(_judged(problems, wanted), start=1):
         rows[row.attack.key] = row
         us = () if row.us is None else (f"{row.us:.1f}{_US}",)
         print(count, row.attack.key, row.outcome, *us, *row.disclosures, flush=True)
         for told in row.told if options.told else ():
             print(f"    {told}", flush=True)
-        if not options.only:
-            table.write_text(_page(options.round, rows, attacks, count), encoding="utf-8")
+        if writes:
+            table.write_text(page(options.round, rows, attacks, count), encoding="utf-8")
 
 
-def _rows(table: Path, attacks: Sequence[Attack]) -> dict[str, Judged]:
+def again_keys(rows: Iterable[Judged], *, past_only: bool) -> frozenset[str]:
+    """Which are judged again: the hostile ones that stand, and the honest ones that do not."""
+    return frozenset(
+        row.attack.key
+        for row in rows
+        if row.refused_though_honest
+        or (row.outcome == _PAST if past_only else row.verdict == "accepted")
+    )
+
+
+def rows_of(table: Path, attacks: Sequence[Attack]) -> dict[str, Judged]:
     """What the table says of each candidate."""
     known = {attack.key: attack for attack in attacks}
     result: dict[str, Judged] = {}
     for line in table.read_text(encoding="utf-8").splitlines():
-        cells = [cell.strip() for cell in line.split("|")[1:-1]]
+        cells = _cells(line)
         key = "/".join(cells[:2])
         if key in known:
-            verdict, told = cells[5], tuple(filter(None, cells[6].split(", ")))
+            # From the end: what an attacker says of his own may hold anything.
+            verdict, told = cells[-2], tuple(filter(None, cells[-1].split(", ")))
             us = None
             if verdict.startswith("estimated: "):
                 us = float(verdict.removeprefix("estimated: ").removesuffix(_US))
@@ -147,7 +217,7 @@ def _rows(table: Path, attacks: Sequence[Attack]) -> dict[str, Judged]:
     return result
 
 
-def _read(path: Path) -> tuple[dict[tuple[str, str], str], list[Attack]]:
+def read_round(path: Path) -> tuple[dict[tuple[str, str], str], list[Attack]]:
     problems: dict[tuple[str, str], str] = {}
     attacks: list[Attack] = []
     beside = path.with_name(f"{path.stem}_named.json")
@@ -195,31 +265,42 @@ def _verdict(judge: JudgeProcess, attack: Attack) -> Judged:
     return Judged(attack, verdict, tuple(item.code for item in result.disclosures), told, us)
 
 
-def _page(name: str, rows: dict[str, Judged], attacks: Sequence[Attack], again: int) -> str:
+def page(name: str, rows: dict[str, Judged], attacks: Sequence[Attack], again: int) -> str:
     """In the order of the round; `again`: how many were judged in this call."""
     every = [rows[a.key] for a in attacks if a.key in rows]
-    hostile = [row for row in every if row.attack.hostile]
-    then = sum(row.attack.then.startswith("accepted") for row in hostile)
-    accepted = [row for row in hostile if row.verdict == "accepted"]
-    past = sum(row.outcome == _PAST for row in hostile)
+    figures = Figures.of(every)
+    then = sum(row.attack.hostile and row.attack.then.startswith("accepted") for row in every)
+    refused = ", ".join(row.attack.name for row in every if row.refused_though_honest)
     lines = [
         f"# Round `{name}`: attackers who knew the tree alone",
         "",
         f"`python -m benchmarks.red_team_rounds {name}`, on `virtual`: {len(every)} of {len(attacks)} candidates, "
-        f"{len(hostile)} of them hostile; {again} judged again in the last call (`--accepted`: those that were accepted "
-        f"before, `--past`: those that were past the judge).",
+        f"{figures.hostile} of them hostile; {again} judged again in the last call (`--accepted`: those that were accepted "
+        f"before, `--past`: those that were past the judge; with both the honest ones that were refused).",
         "",
-        f"Of the hostile ones {then} were accepted on the day of the round; now {len(accepted)} are, "
-        f"{len(accepted) - past} with a disclosure that names what they do, an estimate that has it, or an emitted "
-        f"module that sees it, and **{past} are past the judge ({100 * past / max(len(hostile), 1):.0f} %)**. Which of "
+        f"Of the hostile ones {then} were accepted on the day of the round; now {figures.accepted} are, "
+        f"{figures.accepted - figures.past} with a disclosure that names what they do, an estimate that has it, or an emitted "
+        f"module that sees it, and **{figures.past} are past the judge ({figures.past_percent:.0f} %)**. Which of "
         f"them closes what was decided by hand (`benchmarks/rounds/{name}_named.json`).",
+        "",
+        f"Honest refused: {figures.honest_refused} of {figures.honest}"
+        f"{f' ({refused})' if refused else ''}.",
         "",
         "| by | candidate | policy | idea | on that day | now | disclosures now |",
         "|---|---|---|---|---|---|---|",
     ]
     lines += [
-        f"| {row.attack.by} | {row.attack.name} | {row.attack.policy} | {row.attack.idea} | "
-        f"{row.attack.then} | {row.outcome} | {', '.join(row.disclosures)} |"
+        _line(
+            (
+                row.attack.by,
+                row.attack.name,
+                row.attack.policy,
+                row.attack.idea,
+                row.attack.then,
+                row.outcome,
+                ", ".join(row.disclosures),
+            )
+        )
         for row in every
     ]
     return "\n".join(lines) + "\n"

@@ -61,7 +61,7 @@ def corpora(record: Record, options: Options) -> str:
     record.head("kind", "threat", "name", "expected", "got", "as it must be", "seconds")
     places = {entry.fixture: entry for entry in entries(options.device)}
     first = [fixture for fixture in sample() if fixture in places]
-    quick = [entry.fixture for entry in entries(options.device, quick=True)]
+    quick = [entry.fixture for entry in entries(options.device, "quick")]
     rest = [fixture for fixture in dict.fromkeys(quick) if fixture not in first]
     record.note(
         f"expected: {expected_seconds(first):.0f} s for the first {len(first)}, "

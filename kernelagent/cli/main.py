@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -32,6 +32,9 @@ from kernelagent.cli.order import put_in_order
 from kernelagent.cli.suites import suites
 from kernelagent.domain.errors import ExitStatus, KernelAgentError, UsageError
 from kernelagent.domain.options import PROBLEM, SCREEN
+
+if TYPE_CHECKING:
+    from kernelagent.tools.corpus.catalogue import Extent
 
 app = typer.Typer(
     name="kernelagent",
@@ -163,6 +166,9 @@ def doctor(
     quick: Annotated[
         bool, typer.Option("--quick", help="With --judge: a sample of them, for 5 minutes at most.")
     ] = False,
+    full: Annotated[
+        bool, typer.Option("--full", help="With --judge: all of them, not some of each threat.")
+    ] = False,
     as_json: AsJson = False,
     *,
     options: Options,
@@ -176,8 +182,13 @@ def doctor(
 
     if quick and not judge:
         raise UsageError("--quick belongs to --judge: kernelagent doctor --judge --quick")
+    if full and not judge:
+        raise UsageError("--full belongs to --judge: kernelagent doctor --judge --full")
+    if full and quick:
+        raise UsageError("--full judges all, --quick a sample: give one of them")
     if judge:
-        status = commands.prove_judge(options.flags, quick=quick, as_json=as_json)
+        extent: Extent = "quick" if quick else "full" if full else "threats"
+        status = commands.prove_judge(options.flags, extent, as_json=as_json)
     else:
         status = commands.doctor(as_json=as_json)
     raise typer.Exit(int(status))

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kernelagent.domain.judge_settings import SandboxChoice
-from kernelagent.tools.corpus.catalogue import COUNT, Entry, entries, not_here
+from kernelagent.tools.corpus.catalogue import COUNT, Entry, Extent, entries, not_here
 from kernelagent.tools.corpus.check import Checked, check
 from kernelagent.tools.corpus.fixture import Fixture
 from kernelagent.tools.corpus.sample import sample
@@ -53,6 +53,8 @@ class Proof:
     not_begun: tuple[str, ...] = ()
     """Fixtures of the sample that its time did not reach."""
     schema: str = SCHEMA
+    full: bool = False
+    """Whether all of the corpora were wanted: else one cheat and one twin of each threat, or a sample (`quick`)."""
 
     @property
     def holds(self) -> bool:
@@ -67,18 +69,18 @@ class Proof:
 def run_self_test(
     device: str,
     *,
-    quick: bool,
+    extent: Extent,
     sandbox: SandboxChoice = "auto",
     enough_s: float = math.inf,
     on_row: Callable[[Row], None] = lambda _: None,
 ) -> Proof:
-    """Judge the corpora; `device`: `virtual` or `cuda`. Raises `EnvironmentFault` where nothing can judge.
+    """Judge the corpora, or a part of them; `device`: `virtual` or `cuda`. Raises `EnvironmentFault` where nothing can judge.
 
     `enough_s`: after so many seconds no fixture is begun any more.
     """
     began = time.monotonic()
     kind = device.partition(":")[0]
-    wanted = _wanted(kind, quick=quick)
+    wanted = _wanted(kind, extent)
     places: dict[Fixture, list[Entry]] = {}
     for entry in wanted:
         places.setdefault(entry.fixture, []).append(entry)
@@ -92,7 +94,8 @@ def run_self_test(
             on_row(rows[-1])
     return Proof(
         device=kind,
-        quick=quick,
+        quick=extent == "quick",
+        full=extent == "full",
         rows=tuple(sorted(rows, key=lambda row: (row.kind, row.threat or 0, row.name))),
         not_here=tuple(entry.name for entry in not_here(kind)),
         seconds=time.monotonic() - began,
@@ -100,9 +103,9 @@ def run_self_test(
     )
 
 
-def _wanted(kind: str, *, quick: bool) -> tuple[Entry, ...]:
-    if not quick or kind != "cuda":
-        return entries(kind, quick=quick)
+def _wanted(kind: str, extent: Extent) -> tuple[Entry, ...]:
+    if extent != "quick" or kind != "cuda":
+        return entries(kind, extent)
     # Each judge on a GPU compiles its baseline, and what is accepted is timed: few problems, few of those.
     chosen = {fixture: number for number, fixture in enumerate(sample())}
     ours = [entry for entry in entries(kind) if entry.fixture in chosen]
@@ -126,7 +129,7 @@ def shown(proof: Proof) -> Sequence[RenderableType]:
     """For a terminal: the counts, then whatever went otherwise."""
     from rich.table import Table
 
-    sample = "a sample" if proof.quick else "all"
+    sample = "a sample" if proof.quick else "all" if proof.full else "some of each threat"
     table = Table(title=f"the judge on this machine, device {proof.device}, {sample}")
     for heading in ("corpus", "as it must be", "seconds"):
         table.add_column(heading, justify="left" if heading == "corpus" else "right")
@@ -149,8 +152,10 @@ def shown(proof: Proof) -> Sequence[RenderableType]:
     if proof.not_begun:
         lines.append(
             f"a sample ends after {QUICK_S / 60:g} minutes: {len(proof.not_begun)} of its fixtures were not "
-            f"begun; `kernelagent doctor --judge` judges all, however long it takes"
+            f"begun; `kernelagent doctor --judge` judges some of each threat, however long it takes"
         )
+    if not proof.quick and not proof.full:
+        lines.append("`kernelagent doctor --judge --full` judges all of the corpora")
     if proof.not_here:
         why = "only `virtual` is sure to see it" if proof.device == "cuda" else "needs a GPU"
         lines.append(f"not judged, {why}: {', '.join(proof.not_here)}")

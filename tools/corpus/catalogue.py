@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -12,6 +12,8 @@ from kernelagent.tools.corpus.honest import HONEST
 from kernelagent.tools.corpus.hostile import ATTACKS, LIKENESSES
 
 Kind = Literal["cheat", "twin", "honest"]
+Extent = Literal["full", "threats", "quick"]
+"""Everything; one cheat and one twin of each threat, and some honest kernels; a fifth."""
 COUNT = 86
 _EVERY_NTH = 5
 """A quick look takes every fifth fixture of a kind."""
@@ -47,16 +49,29 @@ def threats() -> tuple[Threat, ...]:
     )
 
 
-def entries(device: str, *, quick: bool = False) -> tuple[Entry, ...]:
-    """What can be judged on a device kind (`virtual` or `cuda`); `quick`: a fixed sample of it."""
+def entries(device: str, extent: Extent = "full") -> tuple[Entry, ...]:
+    """What can be judged on a device kind (`virtual` or `cuda`), or a fixed part of it."""
     elsewhere = set(not_here(device))
     able = [e for e in _all() if e not in elsewhere]
-    if not quick:
-        return tuple(able)
-    kinds: tuple[Kind, ...] = ("cheat", "twin", "honest")
-    return tuple(
-        entry for kind in kinds for entry in [e for e in able if e.kind == kind][::_EVERY_NTH]
-    )
+    match extent:
+        case "full":
+            return tuple(able)
+        case "threats":
+            return _of_each_threat(able)
+        case "quick":
+            kinds: tuple[Kind, ...] = ("cheat", "twin", "honest")
+            parts = [[e for e in able if e.kind == kind][::_EVERY_NTH] for kind in kinds]
+            return tuple(entry for part in parts for entry in part)
+
+
+def _of_each_threat(able: Sequence[Entry]) -> tuple[Entry, ...]:
+    """The first of each kind: what was written first is the plainest of its threat."""
+    first: dict[tuple[int, Kind], Entry] = {}
+    for entry in able:
+        if entry.threat is not None:
+            first.setdefault((entry.threat, entry.kind), entry)
+    honest = [entry for entry in able if entry.kind == "honest"][::_EVERY_NTH]
+    return (*first.values(), *honest)
 
 
 def not_here(device: str) -> tuple[Entry, ...]:

@@ -11,7 +11,7 @@ _HEAD = """\
 # The 86 known ways to game a kernel benchmark, and how each is met
 
 Made from the corpus by `python -m kernelagent.tools.corpus.threats_page > docs/threats.md`; a test keeps it true.
-`kernelagent doctor --judge` runs the fixtures named here on your own machine, `--quick` a sample; on a GPU not the races and accesses
+`kernelagent doctor --judge` runs some of the fixtures named here on your own machine for each threat, `--full` all, `--quick` a sample; on a GPU not the races and accesses
 out of bounds, which only the interpreter of `virtual` is sure to see.
 
 - **refused**: the judge rejects the cheat with the code given. **disclosed**: legal, so it is accepted, and the evaluation says

@@ -6,7 +6,7 @@ import math
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kernelagent.cli.console import Progress
 from kernelagent.cli.json_output import print_json
@@ -26,6 +26,9 @@ from kernelagent.prompts.beginning import limits_text
 from kernelagent.prompts.wording import number, outcome_text
 from kernelagent.storage.run_log import RunFolder, read_events, resume_with
 from kernelagent.storage.secrets import Redactor
+
+if TYPE_CHECKING:
+    from kernelagent.tools.corpus.catalogue import Extent
 
 _VERDICT_STATUS = {
     "accepted": ExitStatus.OK,
@@ -176,7 +179,7 @@ def doctor(*, as_json: bool) -> ExitStatus:
     return ExitStatus.OK if findings.can_judge else ExitStatus.ENVIRONMENT
 
 
-def prove_judge(flags: Mapping[str, Any], *, quick: bool, as_json: bool) -> ExitStatus:
+def prove_judge(flags: Mapping[str, Any], extent: Extent, *, as_json: bool) -> ExitStatus:
     """`kernelagent doctor --judge`; 0 when every fixture went as it must, 1 otherwise."""
     from rich.console import Console
 
@@ -191,9 +194,9 @@ def prove_judge(flags: Mapping[str, Any], *, quick: bool, as_json: bool) -> Exit
 
     settings = resolve(flags)
     where = best_device() if settings.device == "auto" else settings.device
-    limit_s = QUICK_S if quick else math.inf
+    limit_s = QUICK_S if extent == "quick" else math.inf
     proof = run_self_test(
-        where, quick=quick, sandbox=settings.sandbox, enough_s=limit_s, on_row=tell
+        where, extent=extent, sandbox=settings.sandbox, enough_s=limit_s, on_row=tell
     )
     if as_json:
         print_json(proof)

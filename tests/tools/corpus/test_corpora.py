@@ -84,7 +84,7 @@ def test_what_only_the_interpreter_is_sure_to_see_is_not_judged_on_a_gpu_and_nam
     assert {entry.fixture.code for entry in named} == {"data_race", "out_of_bounds"}
     assert not {entry.fixture for entry in named} & {entry.fixture for entry in judged}
     assert {entry.fixture for entry in named} <= {entry.fixture for entry in entries("virtual")}
-    proof = run_self_test("cuda", quick=True, enough_s=0.0)
+    proof = run_self_test("cuda", extent="quick", enough_s=0.0)
     assert any(
         "only `virtual` is sure to see it: 3 w-reaches-out" in str(line) for line in shown(proof)
     )
@@ -110,7 +110,7 @@ def test_what_was_never_written_is_nan_on_a_gpu_too_where_a_launch_of_no_program
 
 def test_a_quick_look_at_a_gpu_begins_few_judges_and_tries_honest_candidates_at_once():
     # Without time nothing is begun, so that no GPU is needed to see what would be.
-    proof = run_self_test("cuda", quick=True, enough_s=0.0)
+    proof = run_self_test("cuda", extent="quick", enough_s=0.0)
     own = {entry.name: entry for entry in entries("cuda")}
     wanted = [own[name] for name in proof.not_begun]
     assert expected_seconds(dict.fromkeys(entry.fixture for entry in wanted)) < QUICK_S
@@ -119,19 +119,39 @@ def test_a_quick_look_at_a_gpu_begins_few_judges_and_tries_honest_candidates_at_
 
 
 def test_a_sample_whose_time_is_up_ends_and_says_how_many_were_not_begun():
-    proof = run_self_test("virtual", quick=True, enough_s=0.0)
+    proof = run_self_test("virtual", extent="quick", enough_s=0.0)
     assert proof.rows == ()
     assert not proof.holds
-    assert len(proof.not_begun) == len(entries("virtual", quick=True))
+    assert len(proof.not_begun) == len(entries("virtual", "quick"))
     message = next(line for line in shown(proof) if "not begun" in str(line))
     assert f"a sample ends after 5 minutes: {len(proof.not_begun)} of its fixtures" in str(message)
 
 
 def test_the_quick_sample_is_a_part_of_the_whole_with_something_of_each_kind():
-    sample, whole = entries("virtual", quick=True), entries("virtual")
+    sample, whole = entries("virtual", "quick"), entries("virtual")
     assert set(sample) < set(whole)
     assert {entry.kind for entry in sample} == {entry.kind for entry in whole}
     assert len(sample) > 30
+
+
+def test_what_is_judged_by_default_has_a_cheat_and_a_twin_of_each_threat():
+    for device in ("virtual", "cuda"):
+        part, whole = entries(device, "threats"), entries(device)
+        assert set(part) < set(whole)
+        for kind in ("cheat", "twin"):
+            own = [entry.threat for entry in part if entry.kind == kind]
+            assert sorted(own) == sorted({e.threat for e in whole if e.kind == kind})
+        assert any(entry.kind == "honest" for entry in part)
+        # 709 take half an hour of two quiet cores: a third of that is ten minutes.
+        assert len({entry.fixture for entry in part}) < 709 / 3
+
+
+def test_who_judges_a_part_is_told_how_to_judge_all():
+    for extent, words in (("threats", "some of each threat"), ("full", ", all")):
+        proof = run_self_test("virtual", extent=extent, enough_s=0.0)
+        lines = shown(proof)
+        assert str(lines[0].title).endswith(words)
+        assert any("--judge --full` judges all" in str(line) for line in lines) is not proof.full
 
 
 @pytest.mark.long
@@ -145,7 +165,7 @@ def test_a_half_of_the_corpora_is_judged_as_it_must_be():
 @pytest.mark.soak
 @pytest.mark.timeout(7200)
 def test_the_whole_corpora_are_judged_as_they_must_be():
-    proof = run_self_test("virtual", quick=False)
+    proof = run_self_test("virtual", extent="full")
     missed = {name for _, _, name, *_ in wrong(proof)}
     _missed_by_chance_alone(missed)
 

@@ -221,6 +221,31 @@ def test_an_element_that_cancels_is_not_held_to_its_own_size():
     assert first_far_off(ours, right.float(), right, moved, 1e-3) is None
 
 
+def test_in_some_turns_rows_beside_each_other_have_one_id_and_begin_alike():
+    logits, ids = torch.randn(4, 6, 40), torch.randint(0, 40, (4, 6))
+    made_of = {"x": logits, "ids": ids}
+
+    def answer(tensors):
+        chosen = tensors["ids"][..., None]
+        return torch.log_softmax(tensors["x"], -1).gather(-1, chosen).squeeze(-1)
+
+    def exact(tensors, steps=_AS_THEY_ARE):
+        with steps:
+            return answer({"x": tensors["x"].double(), "ids": tensors["ids"]})
+
+    found = []
+    for turn in range(4):
+        result = planted(
+            "structures", made_of, NONE, seeded(turn), answer, exact,
+            scales={"output": 1.0}, elementwise=False, turn=turn,
+        )  # fmt: skip
+        if isinstance(result, Planted):
+            rows, one = result.tensors["x"].reshape(-1, 40), result.tensors["ids"].reshape(-1)
+            alike = (rows[1:, :8] == rows[:-1, :8]).all(1) & (one[1:] == one[:-1])
+            found.append(bool((alike & (rows[1:, 8:] != rows[:-1, 8:]).all(1)).any()))
+    assert any(found), "a few turns are enough"
+
+
 @pytest.mark.parametrize(
     ("kind", "tensor"),
     [

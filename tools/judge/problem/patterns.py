@@ -15,6 +15,7 @@ from kernelagent.tools.judge.problem.input_domain import Domain, fresh_values
 
 Draw = torch.Generator
 _FEW = 8
+_RUN = 3
 Rows = Callable[[torch.Tensor, Draw], torch.Tensor]
 """`(natural rows, 2-d, float32 or wider; generator) -> as many rows of about their scale`.
 
@@ -210,6 +211,31 @@ def integers(tensor: torch.Tensor, domain: Domain, draw: Draw, turn: int) -> tor
         torch.minimum(fresh, fresh.flip(-1)) if tensor.dim() else fresh,
     )
     return kinds[turn % len(kinds)].to(tensor.dtype).clone()
+
+
+def in_runs(tensor: torch.Tensor) -> torch.Tensor:
+    """Each number as the first of its run of a few."""
+    flat = tensor.reshape(-1)
+    return flat[_firsts(flat)].reshape(tensor.shape)
+
+
+def beginning_alike(values: torch.Tensor) -> torch.Tensor:
+    """Rows, each of which begins as the first of its run of a few; the last of a run ends in larger numbers.
+
+    So large that what is taken from another row is another answer, whatever is added up.
+    """
+    rows = values.reshape(-1, values.shape[-1])
+    columns = torch.arange(values.shape[-1], device=values.device)
+    begins = columns < min(_FEW, values.shape[-1] // 2)
+    at = torch.arange(len(rows), device=values.device)[:, None]
+    ends = torch.where(at % _RUN == _RUN - 1, 4 * rows, rows)
+    return torch.where(begins, rows[_firsts(rows)], ends).reshape(values.shape)
+
+
+def _firsts(items: torch.Tensor) -> torch.Tensor:
+    """For each the place of the first of its run."""
+    at = torch.arange(len(items), device=items.device)
+    return at - at % _RUN
 
 
 def ascending(tensor: torch.Tensor, draw: Draw, turn: int) -> torch.Tensor:

@@ -63,6 +63,7 @@ _TIMES = 3
 _SHARE = 8
 """At most one element in so many is planted."""
 _FREE = ("real", "positive")
+_IDS = ("integer", "observed")
 _PLANTED_IN: Mapping[str, frozenset[str]] = {
     "rows": frozenset({*_FREE, "integer"}),
     "mask_shapes": frozenset({"boolean"}),
@@ -120,7 +121,7 @@ def planted(
             for place, (name, t) in enumerate(natural.items())
         }
         if kind == "structures":
-            tensors |= _related(tensors, turn)
+            tensors |= _related(tensors, natural, turn)
         try:
             given, right = eager(tensors), exact(tensors)
             if max(share_nonfinite(given), share_nonfinite(right)) > nonfinite_share:
@@ -407,8 +408,13 @@ def _is_free(tensor: torch.Tensor) -> bool:
     return tensor.is_floating_point() and observe(tensor).kind in _FREE
 
 
-def _related(tensors: Tensors, turn: int) -> dict[str, torch.Tensor]:
-    """In some turns one input has the values of another of its shape, or those with the other sign."""
+def _related(tensors: Tensors, natural: Tensors, turn: int) -> dict[str, torch.Tensor]:
+    """In some turns one input has the values of another of its shape, or those with the other sign.
+
+    In others neighbouring rows have one id and begin alike, as repeated prompts do.
+    """
+    if turn % 3 == 1:
+        return _rows_with_one_id(natural)
     if turn % 3:
         return {}
     by_form: dict[Any, str] = {}
@@ -421,6 +427,20 @@ def _related(tensors: Tensors, turn: int) -> dict[str, torch.Tensor]:
             allowed = values if not observe(tensor).nonnegative else values.abs()
             return {name: laid_out_like(allowed, tensor)}
     return {}
+
+
+def _rows_with_one_id(natural: Tensors) -> dict[str, torch.Tensor]:
+    """Empty where there are no ids, or no rows."""
+    ids = {n: t for n, t in natural.items() if t.dim() and observe(t).kind in _IDS}
+    wide = {n: t for n, t in natural.items() if t.dim() > 1 and t.shape[-1] > 1 and _is_free(t)}
+    rows = {n: t for n, t in wide.items() if observe(t).low < 0}
+    if not ids or not rows:
+        return {}
+    alike = {n: laid_out_like(patterns.in_runs(t), t) for n, t in ids.items()}
+    for name, tensor in rows.items():
+        values = shaped_like(patterns.beginning_alike(tensor.detach()), tensor, observe(tensor))
+        alike[name] = laid_out_like(values, tensor)
+    return alike
 
 
 def _flat(tensor: torch.Tensor) -> torch.Tensor:
