@@ -2,33 +2,34 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Mapping
+from itertools import product
+from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadFileScheduling
-
-if TYPE_CHECKING:
-    import pytest
 
 USUAL_EXAMPLES = 100
 TOGETHER = (
     ("tests/tools/sandbox/",),
     (
         "tests/tools/judge/test_verdicts.py",
-        "tests/tools/judge/test_training.py",
-        "tests/tools/judge/test_widening.py",
         "tests/tools/judge/test_canary.py",
         "tests/tools/judge/timing/",
         "tests/tools/cuda/profile/test_observed_process.py",
-        "tests/models/compiler/test_policy.py",
     ),
+    ("tests/tools/judge/test_training.py", "tests/tools/judge/test_widening.py"),
+    ("tests/models/compiler/",),
     (
         "tests/models/test_litellm_model.py",
         "tests/models/test_faults.py",
         "tests/models/test_keys.py",
     ),
 )
-"""Files and folders whose tests go to one worker: they share a fork server or an import of seconds."""
+"""Files and folders whose tests go to one worker: they share a fork server or an import of seconds.
+
+None is longer than a third of the lane, or the other workers would wait for its end."""
 FIRST = (
     "tests/tools/corpus/test_corpora.py",
     "tests/docs/test_commands.py",
@@ -36,6 +37,8 @@ FIRST = (
     "tests/test_cassettes.py",
     "tests/first_hour/test_model_blocks.py",
     "tests/tools/judge/test_verdicts.py",
+    "tests/models/compiler/",
+    "tests/tools/judge/test_training.py",
     "tests/tools/sandbox/",
     "tests/end_to_end/",
     "tests/tools/virtual/cost/test_ordering.py",
@@ -59,6 +62,32 @@ def register_profiles() -> None:
 def examples(usual: int) -> int:
     """As many as the profile has them for a test that usually tries `usual`."""
     return max(1, usual * settings().max_examples // USUAL_EXAMPLES)
+
+
+def often(cases: Mapping[str, Any], kept: Collection[str]) -> list[Any]:
+    """Parameters of which those named in `kept` are tried on every commit and the others in the long lane."""
+    unknown = set(kept) - cases.keys()
+    if unknown:
+        raise ValueError(f"no such cases: {', '.join(sorted(unknown))}")
+    return [
+        pytest.param(case, id=name, marks=[] if name in kept else [pytest.mark.long])
+        for name, case in cases.items()
+    ]
+
+
+def crossed(*axes: Mapping[str, Any]) -> list[Any]:
+    """All combinations of named values: each value is tried on every commit, all with all in the long lane."""
+    names = [list(axis) for axis in axes]
+    longest = max(map(len, names))
+    kept = {tuple(axis[at % len(axis)] for axis in names) for at in range(longest)}
+    return [
+        pytest.param(
+            *(axis[name] for axis, name in zip(axes, chosen, strict=True)),
+            id="-".join(chosen),
+            marks=[] if chosen in kept else [pytest.mark.long],
+        )
+        for chosen in product(*names)
+    ]
 
 
 def rank(item: pytest.Item) -> int:

@@ -119,7 +119,10 @@ def test_a_part_of_a_larger_tensor_is_taken_at_its_own_sizes() -> None:
     ("module", "args", "declared"),
     [
         pytest.param(
-            Of(lambda m, x: x / x.norm(dim=0, keepdim=True)), (X[0],), "0", id="rows that are held"
+            Of(lambda m, x: x / x.norm(dim=0, keepdim=True)),
+            (X[0],),
+            "0",
+            id="rows that are held",
         ),
         pytest.param(nn.LayerNorm(16), (X,), "1", id="a norm", marks=pytest.mark.long),
         pytest.param(
@@ -144,7 +147,11 @@ def test_a_part_of_a_larger_tensor_is_taken_at_its_own_sizes() -> None:
             marks=pytest.mark.long,
         ),
         pytest.param(
-            Masked(), (X, torch.zeros(6, 12, 12)), "x:1=mask:1=mask:2", id="scores with a mask"
+            Masked(),
+            (X, torch.zeros(6, 12, 12)),
+            "x:1=mask:1=mask:2",
+            id="scores with a mask",
+            marks=pytest.mark.long,
         ),
     ],
 )

@@ -25,6 +25,7 @@ from kernelagent.tools.judge.problem.bundle import save_bundle
 from kernelagent.tools.judge.source_reading.reading import disclosures
 from kernelagent.tools.sandbox.spawn import ForkServer
 from tests import evaluations
+from tests.lanes import often
 
 Made = Callable[[], tuple[nn.Module, tuple[Any, ...]]]
 
@@ -149,14 +150,20 @@ def written(name: str) -> tuple[nn.Module, tuple[Any, ...], str]:
 OFTEN = {
     "pointwise chain",
     "batch norm",
-    "causal attention",
     "convolution with a bias and relu",
 }
-"""Judged on every commit; what is written for the others is read then, and judged in the long lane."""
-JUDGED = [pytest.param(name, marks=[] if name in OFTEN else [pytest.mark.long]) for name in MODULES]
+"""Judged on every commit; what is written for the others is judged in the long lane."""
+BY_TEMPLATES = {
+    "attention with shared heads",
+    "attention with a mask",
+    "depthwise convolution",
+    "transposed convolution",
+}
+"""What is written for these is read in the long lane, too: the templates' own tests read it on every commit."""
+NAMES = {name: name for name in MODULES}
 
 
-@pytest.mark.parametrize("name", JUDGED)
+@pytest.mark.parametrize("name", often(NAMES, OFTEN))
 def test_what_it_writes_is_accepted_by_the_judge(
     tmp_path: Path, fork_server: ForkServer, name: str
 ) -> None:
@@ -172,7 +179,7 @@ def test_what_it_writes_is_accepted_by_the_judge(
     assert result.accepted, f"{result.reason}\n{source}"
 
 
-@pytest.mark.parametrize("name", MODULES)
+@pytest.mark.parametrize("name", often(NAMES, MODULES.keys() - BY_TEMPLATES))
 def test_what_it_writes_can_be_read(name: str) -> None:
     _, _, source = written(name)
     ast.parse(source)
@@ -191,7 +198,7 @@ def test_what_it_writes_can_be_read(name: str) -> None:
     assert imported <= {"torch", "triton"}
 
 
-@pytest.mark.parametrize("name", MODULES)
+@pytest.mark.parametrize("name", often(NAMES, MODULES.keys() - BY_TEMPLATES))
 def test_a_reading_of_what_it_writes_finds_nothing_to_tell(name: str) -> None:
     _, _, source = written(name)
     assert list(disclosures(source)) == []

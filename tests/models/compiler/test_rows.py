@@ -16,6 +16,7 @@ from kernelagent.models.compiler.choices import Choice
 from kernelagent.models.compiler.dataflow import carried_by_loops
 from kernelagent.models.compiler.writing import Call, Writer, Written
 from kernelagent.tools.virtual.batched.interpreter import BatchedInterpreter
+from tests.lanes import crossed
 from tests.models.compiler.templates.interpreted import answer
 
 
@@ -55,12 +56,14 @@ SCANS = {
 }
 
 
-@pytest.mark.parametrize("persistent", [True, False], ids=["held", "in blocks"])
-@pytest.mark.parametrize("name", SCANS)
+@pytest.mark.parametrize(("scan", "persistent"), crossed(SCANS, {"held": True, "in blocks": False}))
 def test_scans_agree_with_float64_in_rows_that_are_held_and_in_blocks(
-    interpreter: BatchedInterpreter, tmp_path: Path, name: str, persistent: bool
+    interpreter: BatchedInterpreter,
+    tmp_path: Path,
+    scan: Callable[[torch.Tensor], Any],
+    persistent: bool,
 ) -> None:
-    module, x = Of(SCANS[name]), draw(5, 2500)
+    module, x = Of(scan), draw(5, 2500)
     source = written(module, x, persistent=persistent).source
     assert "associative_scan" not in source
     got = answer(interpreter, source, tmp_path, module, x)
@@ -79,8 +82,12 @@ PLACES = {
 }
 
 
-@pytest.mark.parametrize("name", PLACES)
-@pytest.mark.parametrize("values", ["drawn", "equal", "all -inf", "with NaN"])
+VALUES = ("drawn", "equal", "all -inf", "with NaN")
+
+
+@pytest.mark.parametrize(
+    ("name", "values"), crossed({name: name for name in PLACES}, {kind: kind for kind in VALUES})
+)
 def test_the_first_of_the_best_is_found_in_blocks_of_a_row(
     interpreter: BatchedInterpreter, tmp_path: Path, name: str, values: str
 ) -> None:
@@ -119,16 +126,15 @@ def test_short_rows_are_held_many_at_a_time(
     torch.testing.assert_close(got, module(x))
 
 
-@pytest.mark.parametrize(
-    "pool",
-    [
-        nn.AvgPool3d(3, 2, 1),
-        nn.AvgPool3d((5, 2, 3)),
-        nn.AvgPool3d(3, 1, 1, divisor_override=5),
-    ],
-    ids=["overlapping with a border", "apart", "another divisor"],
-)
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+POOLS = {
+    "overlapping with a border": nn.AvgPool3d(3, 2, 1),
+    "apart": nn.AvgPool3d((5, 2, 3)),
+    "another divisor": nn.AvgPool3d(3, 1, 1, divisor_override=5),
+}
+TYPES = {"float32": torch.float32, "float16": torch.float16}
+
+
+@pytest.mark.parametrize(("pool", "dtype"), crossed(POOLS, TYPES))
 def test_averages_over_large_windows_of_volumes_are_kernels_of_ours(
     interpreter: BatchedInterpreter, tmp_path: Path, pool: nn.Module, dtype: torch.dtype
 ) -> None:

@@ -66,7 +66,18 @@ def started(forgo: tuple[str, ...] = ()) -> ForkServer:
     return ForkServer.start(preload=["hostile"], environment={"PYTHONPATH": str(HERE)}, forgo=forgo)
 
 
-@pytest.fixture(scope="session", params=[(), NAMESPACES], ids=["all-tiers", "no-namespaces"])
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Without namespaces, on every commit what they are for; all else is tried so in the long lane."""
+    if "warm" in metafunc.fixturenames:
+        here = metafunc.definition.get_closest_marker("namespaces") is not None
+        without = pytest.param(
+            NAMESPACES, id="no-namespaces", marks=[] if here else [pytest.mark.long]
+        )
+        with_all = pytest.param((), id="all-tiers")
+        metafunc.parametrize("warm", [with_all, without], indirect=True, scope="session")
+
+
+@pytest.fixture(scope="session")
 def warm(request: pytest.FixtureRequest) -> Iterator[ForkServer]:
     if not sys.platform.startswith("linux"):
         pytest.skip("NO LINUX: processes are confined on Linux only")

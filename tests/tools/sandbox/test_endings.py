@@ -42,6 +42,7 @@ def test_a_crash_is_named_by_its_signal_and_located(ground, name, signal_name):
     assert f"in {name}" in child.output()
 
 
+@pytest.mark.namespaces
 @pytest.mark.parametrize("name", ["hang", "hang_in_every_handler", "spin"])
 def test_a_hang_is_still_there_until_it_is_killed(ground, name):
     child = ground.start(name)
@@ -55,6 +56,7 @@ def test_neither_atexit_nor_a_thread_nor_a_replaced_exit_delays_the_end(ground):
     assert ground.run("hang_at_exit").code == 0
 
 
+@pytest.mark.namespaces
 def test_a_daemon_dies_with_the_process_that_left_it(ground):
     assert ground.run("leave_a_daemon").code == 0
     assert ground.leftovers() == []
@@ -70,6 +72,7 @@ def test_closing_every_descriptor_harms_only_itself(ground):
     assert ground.run("return_at_once").code == 0
 
 
+@pytest.mark.namespaces
 def test_a_killed_keeper_takes_its_tree_along(ground):
     child = ground.start("hang")
     os.kill(child.pid, signal.SIGKILL)
@@ -79,6 +82,7 @@ def test_a_killed_keeper_takes_its_tree_along(ground):
     assert ground.leftovers() == []
 
 
+@pytest.mark.namespaces
 def test_dropping_the_judges_end_ends_the_tree(ground):
     child = ground.start("hang")
     child.report.close()

@@ -7,6 +7,7 @@ import pytest
 MEMORY = 300 << 20
 
 
+@pytest.mark.namespaces
 def test_a_fork_bomb_is_stopped_for_its_processes(ground):
     ended = ground.run("fork_bomb", limits={"processes": 40})
     assert ended.why == "processes"
@@ -26,6 +27,7 @@ def test_a_memory_hog_is_stopped_for_its_memory(ground):
     assert ended.peak_bytes > MEMORY // 2
 
 
+@pytest.mark.namespaces
 def test_memory_counts_over_the_whole_tree(ground):
     ended = ground.run("hog_memory_in_children", limits={"memory_bytes": MEMORY})
     assert ended.why == "memory"
@@ -123,6 +125,7 @@ def _row(ground, count):
     assert ground.run("return_at_once").code == 0
 
 
+@pytest.mark.namespaces
 def test_one_hostile_process_of_each_kind_after_the_other_leaves_nothing(ground):
     _row(ground, len(HOSTILE))
 

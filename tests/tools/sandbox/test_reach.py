@@ -173,6 +173,7 @@ def test_the_environment_holds_no_key_and_no_home(tmp_path, monkeypatch):
     assert f'"TRITON_CACHE_DIR": "{tmp_path}/triton"' in inside
 
 
+@pytest.mark.namespaces
 def test_the_network_is_out_of_reach(ground, tmp_path):
     with (
         socket.create_server(("127.0.0.1", 0)) as server,
@@ -186,6 +187,7 @@ def test_the_network_is_out_of_reach(ground, tmp_path):
     assert {name for name, outcome in outcomes.items() if outcome.startswith("done")} == set()
 
 
+@pytest.mark.namespaces
 def test_the_network_is_reached_when_it_is_allowed(ground):
     with socket.create_server(("127.0.0.1", 0)) as server:
         outcomes = ground.ask(
@@ -201,6 +203,7 @@ def test_a_socket_pair_works(ground):
     assert ground.ask("use_a_socket_pair") == "hello"
 
 
+@pytest.mark.namespaces
 def test_no_other_process_can_be_signalled(ground):
     if not {"pidns", "signal scope"} & set(ground.warm.sandbox.tiers):
         pytest.skip("NEITHER PIDNS NOR SIGNAL SCOPE HERE")
@@ -218,6 +221,7 @@ def test_no_other_process_can_be_signalled(ground):
         supervisor.kill()
 
 
+@pytest.mark.namespaces
 def test_killing_everything_visible_harms_only_itself(ground):
     if not {"pidns", "signal scope"} & set(ground.warm.sandbox.tiers):
         pytest.skip("NEITHER PIDNS NOR SIGNAL SCOPE HERE")
@@ -227,6 +231,7 @@ def test_killing_everything_visible_harms_only_itself(ground):
     bystander.kill()
 
 
+@pytest.mark.namespaces
 def test_no_other_process_can_be_looked_into(ground):
     ground.need("landlock")
     bystander = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
@@ -239,6 +244,7 @@ def test_no_other_process_can_be_looked_into(ground):
         bystander.wait()
 
 
+@pytest.mark.namespaces
 def test_other_processes_are_not_even_listed(ground):
     ground.need("pidns")
     assert ground.ask("show_processes") == ["1", "2"]

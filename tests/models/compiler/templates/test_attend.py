@@ -19,7 +19,7 @@ from kernelagent.models.compiler.choices import Choice
 from kernelagent.models.compiler.hollow_tensors import HollowTensors
 from kernelagent.models.compiler.writing import Call, Writer, Written
 from kernelagent.tools.virtual.batched.interpreter import BatchedInterpreter
-from tests.lanes import examples
+from tests.lanes import crossed, examples, often
 from tests.models.compiler.templates.interpreted import answer
 
 TAKEN = Choice(sites={"attention 0": True})
@@ -100,15 +100,17 @@ def made(*shapes: tuple[int, ...], dtype: torch.dtype = torch.float32) -> list[t
 
 
 SAME = ((2, 3, 40, 24),) * 3
-BEYOND = {"queries": ((2, 2, 70, 16), (2, 2, 33, 16), (2, 2, 33, 16)),
+SHAPES = {"same": SAME,
+          "queries": ((2, 2, 70, 16), (2, 2, 33, 16), (2, 2, 33, 16)),
           "one query": ((2, 2, 1, 32), (2, 2, 65, 32), (2, 2, 65, 32)),
           "longer values": ((1, 2, 20, 16), (1, 2, 20, 16), (1, 2, 20, 48)),
           "an odd head": ((1, 2, 20, 7), (1, 2, 20, 7), (1, 2, 20, 7)),
           "a head of one tile's length": ((1, 1, 64, 64), (1, 1, 64, 64), (1, 1, 64, 64))}  # fmt: skip
 
 
-@pytest.mark.parametrize("causal", [False, True])
-@pytest.mark.parametrize("shapes", [SAME, *BEYOND.values()], ids=["same", *BEYOND])
+@pytest.mark.parametrize(
+    ("shapes", "causal"), crossed(SHAPES, {"all are seen": False, "causal": True})
+)
 def test_it_answers_as_torch_does(
     interpreter: BatchedInterpreter, tmp_path: Path, shapes: Any, causal: bool
 ) -> None:
@@ -134,7 +136,16 @@ MASKS: Mapping[str, torch.Tensor] = {
 }
 
 
-@pytest.mark.parametrize("mask", MASKS.values(), ids=list(MASKS))
+MASKS_OFTEN = (
+    "added, by head",
+    "one number for all",
+    "chosen",
+    "a row that sees nothing",
+    "the lowest number, also in whole rows",
+)
+
+
+@pytest.mark.parametrize("mask", often(MASKS, MASKS_OFTEN))
 def test_masks_are_added_or_choose(
     interpreter: BatchedInterpreter, tmp_path: Path, mask: torch.Tensor
 ) -> None:
@@ -249,8 +260,11 @@ def test_written_out_attention_takes_other_sizes(
 LONG = ((1, 4, 20, 300), (1, 2, 24, 300), (1, 2, 24, 300))
 
 
-@pytest.mark.parametrize("scale", [None, 0.1])
-@pytest.mark.parametrize("kind", ["plain", "causal", "added", "a row that sees nothing"])
+KINDS = ("plain", "causal", "added", "a row that sees nothing")
+SCALES = {"as usual": None, "scaled": 0.1}
+
+
+@pytest.mark.parametrize(("kind", "scale"), crossed({kind: kind for kind in KINDS}, SCALES))
 def test_heads_that_no_tile_holds_are_products_and_a_softmax(
     interpreter: BatchedInterpreter, tmp_path: Path, kind: str, scale: float | None
 ) -> None:

@@ -23,7 +23,7 @@ from kernelagent.models.compiler.writing import Call, Writer, Written
 from kernelagent.tools.virtual.batched.interpreter import BatchedInterpreter
 from kernelagent.tools.virtual.ceilings import ceilings_for
 from tests import evaluations
-from tests.lanes import examples
+from tests.lanes import examples, often
 from tests.models.compiler.templates.interpreted import answer
 from tests.models.compiler.test_policy import policy_for, source_of
 
@@ -135,7 +135,29 @@ def made(name: str) -> tuple[nn.Module, torch.Tensor]:
     return module, torch.randn(*shape)
 
 
-@pytest.mark.parametrize("name", ONE_KERNEL)
+OFTEN = (
+    "bias and relu",
+    "a stride",
+    "a dilation",
+    "groups",
+    "points",
+    "a line",
+    "a volume",
+    "depthwise",
+    "depthwise, two channels of each",
+    "transposed",
+    "transposed, depthwise",
+    "a factor and an addend for each channel",
+    "an addend for each position",
+    "numbers that the forward makes",
+    "what went in",
+    "one number for each image",
+    "a norm of batches",
+)
+"""Each way to be a convolution, and each thing that may follow, once; the long lane has them together."""
+
+
+@pytest.mark.parametrize("name", often({name: name for name in ONE_KERNEL}, OFTEN))
 def test_a_convolution_and_what_follows_it_is_one_kernel_that_answers_as_torch_does(
     interpreter: BatchedInterpreter, tmp_path: Path, name: str
 ) -> None:
