@@ -43,7 +43,7 @@ from kernelagent.loop.run_setup import (
     versions,
 )
 from kernelagent.loop.session import Session, no_recall
-from kernelagent.loop.winner import Outcome, FinalStage
+from kernelagent.loop.winner import FinalStage, Outcome
 from kernelagent.models import Begun, Model, ModelSettings
 from kernelagent.models.draining import Pausable
 from kernelagent.models.kinds import begin, load_model
