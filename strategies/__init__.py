@@ -30,7 +30,10 @@ class Strategy(Protocol):
     """Built as a frozen dataclass whose fields, beyond `models` and `seed`, are its options."""
 
     def next_turns(self, history: History) -> Sequence[TurnRequest]:
-        """What to ask now, side by side; nothing while turns are pending means wait, else stop."""
+        """The requests to send now; they may run concurrently.
+
+        An empty sequence means to wait while turns are pending, and ends the run when none are.
+        """
         ...
 
 

@@ -124,7 +124,7 @@ def payoffs(history: History, lineage: Lineage) -> Known:
 
 @dataclass
 class _Remembered:
-    """Forest and payoffs, without walking again the turns that were settled when it was asked last.
+    """Forest and payoffs of a history; only turns added since the last call are walked.
 
     Finished turns never change, so results up to the first pending turn are cached. Where a different
     history is passed in, the cache is discarded.

@@ -29,7 +29,7 @@ def available_models(models: Sequence[str], history: History) -> tuple[str, ...]
 
 
 def model_for(models: Sequence[str], history: History, place: int) -> str | None:
-    """The models take turns: the one whose turn `place` is, or the next one willing."""
+    """Round robin: model number `place % len(models)`, or the next that is not exhausted; None if all are."""
     first = place % len(models)
     return next(iter(available_models((*models[first:], *models[:first]), history)), None)
 

@@ -1,4 +1,4 @@
-"""Which accepted candidate to refine: a draw from each one's interval, less for each child it has.
+"""Which accepted candidate to refine: the largest of draws from each one's interval, less a penalty for each child.
 
 A point estimate of a noisy speed misranks; drawing from the interval gives every candidate the turns
 that match its probability of being the fastest. Source: uncertainty-aware choice in verifier-guided search

@@ -1,7 +1,7 @@
 """The ways in which weights come into a module: as a user's program changes them, and as the emitted module binds them.
 
-The emitted module puts the original's own Parameter objects in the place of the kernels' module's; whoever
-keeps an earlier object, or what was computed from it, does not see that.
+The emitted module puts the original's own Parameter objects in the place of the kernels' module's; code that
+keeps an earlier object, or anything computed from it, does not notice that.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ CAME_IN: dict[Loading, str] = {
     "load": "by load_state_dict",
     "in place": "by copy_ to each parameter, as an optimizer's step",
     "in a parent": "by the load_state_dict of a larger module that contains it",
-    "bound": "as new Parameter objects, as the emitted module binds them and as `m.weight = nn.Parameter(...)` "
-    "and load_state_dict(assign=True) do, at addresses where those of a module may have been that is gone",
-    "data": "as `p.data = ...`, which changes neither the Parameter object nor its version",
+    "bound": "by new Parameter objects, as the emitted module, `m.weight = nn.Parameter(...)` and "
+    "load_state_dict(assign=True) do, which may lie at addresses that an earlier module's weights had",
+    "data": "by `p.data = ...`, which changes neither the Parameter object nor its version",
 }
 
 
 Memory = Mapping[str, torch.UntypedStorage]
-"""By entry of the state: memory that is nobody's any more."""
+"""By entry of the state: memory that was freed, to be used again."""
 NOWHERE: Memory = MappingProxyType({})
 
 
@@ -39,8 +39,8 @@ def put_in(
 ) -> None:
     """Change the weights; raises what `load_state_dict` raises, or KeyError for one that has no place.
 
-    `memory`: where those are to lie that are bound, as in a program whose allocator gives out again what
-    was freed.
+    `memory`: where new Parameter objects ("bound") are to lie, as in a program whose allocator hands out freed
+    memory again.
     """
     if how == "in a parent":
         torch.nn.Sequential(module).load_state_dict(

@@ -74,7 +74,7 @@ def difference(
 ) -> Differs | None:
     """The first, or None; `inference`: the call was made in inference mode.
 
-    What holds what is compared elsewhere: these are of results that have the same structure.
+    Containers are compared elsewhere: both results have the same structure.
     """
     by_name = {part.name: part for part in got}
     pairs = [(by_name[part.name], part) for part in wanted if part.name in by_name]
@@ -87,6 +87,9 @@ def difference(
             return Differs(f"{ours.name} requires a gradient, which the reference's does not", True)
         if ours.inference and not (inference or theirs.inference):
             # Honest candidates are written with it, and most programs never notice.
-            sentence = f"{ours.name} was made in inference mode: what learns behind it raises an error; the reference's was not"
+            sentence = (
+                f"{ours.name} is an inference tensor, made under torch.inference_mode(): autograd raises an error where it "
+                f"is used in training; the reference's is not"
+            )
             return Differs(sentence, False, "inference_result")
     return None

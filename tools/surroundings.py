@@ -43,7 +43,9 @@ class Surroundings:
     """Put into train mode and back before the call."""
     module: Literal["itself", "copied", "pickled"] = "itself"
     memory: Fresh = "filled"
-    """What fresh memory holds: nothing to rely on, the same while it is noted what is left in it, or that."""
+    """Contents of freshly allocated memory. `filled`: values that nothing may rely on. `noted`: the same, and what the
+    call leaves there is saved. `found`: what an earlier call left there (saved under `noted`), as a GPU's allocator
+    hands it out again."""
     inside: Inside = "no"
     """Inputs begin so far into larger memory, as parts of a batch or of a flat buffer do."""
     another: bool = False
@@ -92,10 +94,10 @@ _LATE = Surroundings(gradients="inference")
 """Buffers that a module makes in inference mode can be written to nowhere else: so not in early calls."""
 _LATE_FROM = 10
 _ODD = Surroundings(inside="one element")
-"""Kernels are compiled anew for addresses that are multiples of no 16 bytes: in long judgings only."""
+"""Triton compiles kernels anew for addresses that are not multiples of 16 bytes: in long judgings only."""
 _ODD_FROM = 40
 _SMALLER = 0.75
-"""Weights of another instance beside those of the one that is judged, each in its neighbour's place."""
+"""Another instance's weights are this many times those of the one that is judged, each moved by one element."""
 
 
 class Deck:
@@ -111,9 +113,10 @@ class Deck:
         self._loadings: list[Loading] = []
 
     def next(self, *, keeps_state: bool) -> Surroundings:
-        """Of the next call; `keeps_state`: it changes none of the module's.
+        """The surroundings of the next call; `keeps_state`: the call changes no state of the module.
 
-        Else a copy cannot make it, and a buffer that is replaced in inference mode takes no other values.
+        A call that does cannot be made on a copy, which would take the change with it, nor in inference mode,
+        outside which a buffer replaced there cannot be written to.
         """
         self._calls += 1
         if self._calls == _LATE_FROM:

@@ -42,9 +42,10 @@ class TrainingStep:
     outputs: tuple[int, ...] = ()
     """Which leaves of the output have a gradient in the reference."""
     upstream: tuple[Row, ...] = ()
-    """For each backward a gradient of each such output, None where it has none.
+    """One row for each backward: the upstream gradients of those outputs, None for one that gets none.
 
-    One: `apart` alone; none: no gradients; more than three: further ones `apart`, see `apart_names`.
+    No row: no gradients are asked for. One: only the backward `apart`. Three: `first`, `apart` and the second
+    backward that accumulates. More: further backwards like `apart`, named by `apart_names`.
     """
     left_out: tuple[int, ...] = ()
     """Of the floating inputs, by number, those whose gradients are not asked for all the same."""

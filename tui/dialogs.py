@@ -14,7 +14,7 @@ from textual.widgets import Button, Input, Label, Static
 
 
 class AskText(ModalScreen[str | None]):
-    """One line of text; None when it was let go."""
+    """One line of text; None when it was cancelled."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "cancel", "Cancel")]
 
@@ -27,7 +27,7 @@ class AskText(ModalScreen[str | None]):
         with Vertical(classes="dialog"):
             yield Label(self._title)
             yield Input(placeholder=self._example)
-            yield Label("enter sends, esc lets go", classes="quiet")
+            yield Label("enter sends, esc cancels", classes="quiet")
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         self.dismiss(event.value.strip() or None)
@@ -37,7 +37,7 @@ class AskText(ModalScreen[str | None]):
 
 
 class Confirm(ModalScreen[str | None]):
-    """A question with a few answers, each with its key; None when it was let go."""
+    """A question with a few answers, each with its key; None when it was cancelled."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "cancel", "Cancel"),

@@ -199,7 +199,7 @@ class OpenFile(ModalScreen[str | None]):
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog tall"):
-            yield Label("A Python file with a module; enter opens, esc lets go")
+            yield Label("A Python file with a module; enter opens, esc cancels")
             yield _PythonTree(Path())
 
     def on_directory_tree_file_selected(self, event: DirectoryTree.FileSelected) -> None:

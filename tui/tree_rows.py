@@ -29,7 +29,7 @@ class TreeRow:
 
     turn: int
     depth: int
-    """0 for the line that leads to the newest turn; side branches stand above it, one deeper."""
+    """0 on the path from the root to the newest turn; a side branch is shown above that path, one level deeper."""
     write: Callable[[], Text] = field(compare=False)
 
     @cached_property

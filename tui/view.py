@@ -71,7 +71,8 @@ class View:
     since_s: float = 0.0
     """When `doing` began, in seconds since the epoch."""
     measuring: bool = False
-    """The last thing told was how far a stage is; `doing` began when it was told first."""
+    """True while the latest event is a `StageProgressed`: the next of these leaves `since_s` as it is, so that the time
+    shown is that of the whole stage."""
     active: int | None = None
     """The turn that the last event was about."""
     arriving: dict[int, str] = field(default_factory=dict)

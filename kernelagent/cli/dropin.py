@@ -96,7 +96,9 @@ def import_(
     problem: Problem,
     class_: Annotated[
         str | None,
-        typer.Option("--class", help="Constructed like the reference.", show_default="ModelNew"),
+        typer.Option(
+            "--class", help="Class to judge, built like the reference.", show_default="ModelNew"
+        ),
     ] = None,
     as_json: AsJson = False,
     *,

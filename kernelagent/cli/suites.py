@@ -123,7 +123,11 @@ def compare(
         str, typer.Option(help="Names separated by commas, with options as in window:window=8.")
     ] = "sequential,window,auto",
     simulated: Annotated[
-        int | None, typer.Option(help="No problem: so many simulated ones of each kind.", min=1)
+        int | None,
+        typer.Option(
+            help="Instead of PROBLEMS: so many simulated ones of each family (level-1 to level-3).",
+            min=1,
+        ),
     ] = None,
     seeds: Annotated[int, typer.Option(help="Runs for each problem and strategy.", min=1)] = 1,
     svg: Annotated[Path | None, typer.Option(help="Write the curves there as well.")] = None,

@@ -42,9 +42,9 @@ def ratio_interval(evaluation: Evaluation) -> Span | None:
 def better(one: Evaluation, other: Evaluation) -> bool:
     """Whether the first is better beyond doubt.
 
-    Measured: its lower end lies higher, as the run ranks. Estimated: the other's ratio lies below its
-    interval, since both share eager's estimate and only the candidates' own can be off. Any accepted
-    candidate is better than one that is not.
+    Measured: the lower end of its speedup's interval is above the other's, as the run ranks. Estimated: the lower
+    end of its interval is above the other's ratio itself. Comparing with the ratio is enough because both ratios
+    contain the same estimate of eager. Any accepted candidate is better than one that is not.
     """
     if one.accepted != other.accepted:
         return one.accepted

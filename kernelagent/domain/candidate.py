@@ -64,9 +64,9 @@ def parse_reply(reply: str, finish: str = "stop") -> Candidate | NoCandidate:
 def parse_candidates(
     reply: str, finish: str = "stop", most: int = 1
 ) -> tuple[Candidate, ...] | NoCandidate:
-    """The last `most` different files of a reply, in their order; of one alone, as `parse_reply` has it.
+    """The last `most` different candidates of a reply, in the reply's order; with `most` = 1 that of `parse_reply`.
 
-    Of several those that are whole count, wherever the reply broke off.
+    With more, every closed code block is a candidate, even if the reply was cut off after it.
     """
     one = parse_reply(reply, finish)
     whole = [] if isinstance(one, NoCandidate) else [one]

@@ -218,8 +218,9 @@ class Estimate:
 class HeadroomFacts:
     """How close a candidate is to the lower bound of its problem's time on this device.
 
-    The least time trusts no candidate: the fewest bytes and operations of the reference over the
-    device's ceilings. Beside an estimate it has the estimate's own assumptions, and one launch.
+    The lower bound does not depend on any candidate: it is the fewest bytes and operations that the reference needs,
+    divided by the device's peak rates. If the candidate's time is an estimate, the bound shares that estimate's
+    assumptions and includes one launch.
     """
 
     input_set: str

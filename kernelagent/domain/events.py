@@ -63,8 +63,8 @@ class TurnStarted:
     prompts: str = ""
     """Version of the wording: its number and a hash of the templates; empty in older logs."""
     batch: tuple[int, ...] = ()
-    """The turns asked from the same history, this one included; older logs, which have this event
-    after the answer, leave it out."""
+    """All turns that are asked from the same history, this one included; empty in older logs, which have this event
+    after the reply."""
 
 
 @dataclass(frozen=True)

@@ -107,7 +107,10 @@ def emit_module(
 def drop_in_around(
     tree: ast.Module, envelope: dict[str, Any], runtime: str
 ) -> tuple[str, str, str]:
-    """The drop-in's first lines, those among them that its code imports, and its code.
+    """Returns `(section, imports, code)`.
+
+    `section`: the lines that open the drop-in's part of the file. `imports`: the import lines among them that
+    only the guard needs (none for runtime `package`). `code`: the guard.
 
     Raises `UsageError` when the candidate takes a name the file needs.
     """

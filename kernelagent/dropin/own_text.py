@@ -16,8 +16,8 @@ _ENVELOPE = "ENVELOPE_VERIFIED"
 def without_drop_in(text: str) -> str | None:
     """The text without the code of its drop-in; what is left keeps its lines' numbers.
 
-    What a candidate might have written stays: its own part, how it is constructed, and the data. None where
-    the file has no drop-in of this version, or one that was changed.
+    Everything that a candidate might have written is left in: its own part, how it is constructed, and the data. None
+    if the file has no drop-in of this version, or one that was changed.
     """
     own, begins, rest = text.partition(SECTION_BEGINS)
     if not begins or SECTION_BEGINS in rest:

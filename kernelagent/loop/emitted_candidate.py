@@ -1,4 +1,4 @@
-"""An emitted file judged as a candidate: what it does besides computing is asked of the candidate alone."""
+"""Where an emitted file is judged: the disclosures from reading its text are those of the candidate's part alone."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from kernelagent.tools.judge.source_reading.reading import disclosures
 
 
 def read_without_drop_in(evaluation: Evaluation, source: str) -> Evaluation:
-    """The evaluation with the remarks on the candidate's text, where the rest is the drop-in as this version emits it.
+    """Replaces the disclosures from reading the whole file by those from reading it without its drop-in.
 
-    What the drop-in does is in the file's header and tested; a file that was changed is read whole.
+    Only where the drop-in is byte for byte what this version emits: what that does is in the file's header and tested.
+    Any other file keeps the disclosures of its whole text.
     """
     own = without_drop_in(source)
     if own is None:

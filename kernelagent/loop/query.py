@@ -116,7 +116,7 @@ class QueryRunner:
             else:
                 if not isinstance(answer, Reply):
                     return answer
-                if not talk.goes_on(answer):
+                if not talk.answer_calls(answer):
                     return self.logged(talk.ask, talk.reply, self.clock() - began)
 
     def logged(self, ask: ModelQuery, answer: Reply, seconds: float) -> Turn:

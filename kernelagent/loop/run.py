@@ -43,7 +43,7 @@ from kernelagent.loop.run_setup import (
     versions,
 )
 from kernelagent.loop.session import Session, no_recall
-from kernelagent.loop.winner import Outcome, Winner
+from kernelagent.loop.winner import FinalStage, Outcome
 from kernelagent.models import Begun, Model, ModelSettings
 from kernelagent.models.draining import Pausable
 from kernelagent.models.kinds import begin, load_model
@@ -187,9 +187,9 @@ class Run:
             gpu = gpu_of(self.config.device) if times_here else None
             with ExitStack() as started:
                 models = self._models(judge, gpu, begun, started)
-                quiet = self._quiet(judge, gpu, models)
-                history, why = self.search(judge, quiet, models)
-            return self.finish(judge, self._quiet(judge, gpu, ()), history, why)
+                exclusive_judge = self._exclusive_judge(judge, gpu, models)
+                history, why = self.search(judge, exclusive_judge, models)
+            return self.finish(judge, self._exclusive_judge(judge, gpu, ()), history, why)
 
     def _refuse_another_problem(self, judge: OpenedJudge) -> None:
         known = self.state.facts
@@ -233,8 +233,10 @@ class Run:
             started.callback(models[-1].close)
         return models
 
-    def _quiet(self, judge: OpenedJudge, gpu: Gpu | None, models: Sequence[Model]) -> Judge:
-        """On a GPU the judge has it to itself while it works."""
+    def _exclusive_judge(
+        self, judge: OpenedJudge, gpu: Gpu | None, models: Sequence[Model]
+    ) -> Judge:
+        """The judge, which on a GPU has it to itself while it works."""
         if gpu is None:
             return judge
         sharing = [model for model in models if isinstance(model, Pausable)]
@@ -244,7 +246,7 @@ class Run:
         self.log.publish(Remarked(level, message))
 
     def search(
-        self, judge: OpenedJudge, quiet: Judge, models: Sequence[Model]
+        self, judge: OpenedJudge, exclusive_judge: Judge, models: Sequence[Model]
     ) -> tuple[History, str]:
         """The loop; all turns of the run, and a sentence saying why it ended."""
         names = [model.name for model in models]
@@ -254,7 +256,7 @@ class Run:
             device=judge.device,
             strategy=load_strategy(strategy, names, self.config.seed, self.config.set),
             models={model.name: model for model in models},
-            evaluator=quiet,
+            evaluator=exclusive_judge,
             budget=self.config.budget,
             publish=self.log.publish,
             clock=time.monotonic,
@@ -266,15 +268,17 @@ class Run:
             config=self.config,
             redact=self.redact,
             earlier=Earlier.of(self.state, self.folder.kept_prompt),
-            tool_host=quiet,
+            tool_host=exclusive_judge,
         )
         why = session.run()
         self._stopped = session.state.steering.ending == "stop"
         return session.history, why
 
-    def finish(self, judge: OpenedJudge, quiet: Judge, history: History, why: str) -> RunResult:
+    def finish(
+        self, judge: OpenedJudge, exclusive_judge: Judge, history: History, why: str
+    ) -> RunResult:
         """Judge the best again, write it, and close the log's account of the run."""
-        winner = Winner(
+        final_stage = FinalStage(
             self.problem,
             self.config,
             self.folder,
@@ -282,11 +286,11 @@ class Run:
             self.out,
             self.state,
             judge,
-            quiet,
+            exclusive_judge,
             self.warn_once,
         )
         interrupted = self._stopped or self.stop_asked()
-        end = winner.emit_best(history, why, interrupted=interrupted)
+        end = final_stage.emit_best(history, why, interrupted=interrupted)
         best = end.turn.index if end.turn is not None else None
         self._learn()
         self.log.publish(RunFinished(end.outcome, int(end.status), end.why, best))

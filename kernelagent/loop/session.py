@@ -105,11 +105,15 @@ class Session:
             self.state.publish,
             self.earlier.state.ranked,
         )
-        self.outcome = TurnFinisher(
+        self.turn_finisher = TurnFinisher(
             self.state, self.evaluator, self.keep_candidate, self.config, ranker
         )
         self.batch = Batch(
-            self.state, self.models, self.queries, self.outcome.finish, lambda: bool(self._ending())
+            self.state,
+            self.models,
+            self.queries,
+            self.turn_finisher.finish,
+            lambda: bool(self._ending()),
         )
 
     def run(self) -> str:
@@ -143,7 +147,7 @@ class Session:
     def answered(self, ask: ModelQuery, answer: Reply) -> Turn:
         """The turn that `answer` makes of `ask`, logged and judged as any other."""
         self.queries.begin([ask])
-        self.outcome.finish(self.queries.logged(ask, answer, 0.0))
+        self.turn_finisher.finish(self.queries.logged(ask, answer, 0.0))
         return self.history.turn(ask.turn)
 
     @property

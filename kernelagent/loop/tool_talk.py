@@ -19,8 +19,8 @@ class ToolTalk:
     _refused: bool = False
     """Calls were refused: what comes now is the last word."""
 
-    def goes_on(self, reply: Reply) -> bool:
-        """Take a reply; True: it called tools, and `ask` has their answers."""
+    def answer_calls(self, reply: Reply) -> bool:
+        """Take a reply and run the tools that it calls; True: it called some, and `ask` has their answers."""
         self.reply = _with_costs(self.reply, reply)
         calls = self._calls(reply)
         tools = self.ask.tools

@@ -39,7 +39,7 @@ class _Turn:
     """What one turn's calls have come to."""
 
     logged: list[ToolCalled]
-    """Of an interrupted part of the run: given again, each once, when the same is called again."""
+    """Calls in the log of an interrupted run, with answers: each is given once more if the same call is made again."""
     calls: int = 0
     seconds: float = 0.0
 

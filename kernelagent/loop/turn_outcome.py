@@ -89,7 +89,7 @@ class TurnFinisher:
         self.state.history = self.state.history.with_turn(void)
 
     def _evaluated(self, turn: Turn, candidate: Candidate, how: str) -> None:
-        """`how`: the candidate was chosen, where the reply held several."""
+        """`how`: added to the feedback, how the candidate was chosen where the reply held several; else empty."""
         self.keep_candidate(turn.index, candidate)
         before = self.state.history.best
         evaluation = self.evaluator.evaluate(

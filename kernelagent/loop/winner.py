@@ -70,10 +70,10 @@ def why_not_faster(winner: Evaluation) -> str | None:
 
 
 @dataclass(frozen=True)
-class Winner:
-    """Chooses among a run's accepted turns and writes the module.
+class FinalStage:
+    """Judges a run's best accepted turns again, chooses one and writes the module.
 
-    `judge` knows the problem, `quiet` is the same judge with the GPU to itself.
+    `judge` knows the problem, `exclusive_judge` is the same judge with the GPU to itself.
     """
 
     problem: ProblemSpec
@@ -84,12 +84,12 @@ class Winner:
     state: RunState
     """What the log held when this part of the run began."""
     judge: OpenedJudge
-    quiet: Judge
+    exclusive_judge: Judge
     warn_once: Callable[[str], None]
     clock: Callable[[], float] = time.monotonic
 
     def emit_best(self, history: History, why: str, *, interrupted: bool) -> Ending:
-        """The best turn that holds when it is judged again, written out; else why there is none.
+        """Writes the best turn that is still faster when it is judged again; else says why there is none.
 
         All that are judged again take the time of one together: the first may use all of it, and another is
         only begun while half of it is left.
@@ -111,23 +111,23 @@ class Winner:
             if left < seconds / 2:
                 shortfall += "; judging the next one again would take too long"
                 break
-            winner = self._measured(turn.index, turn.candidate, left)
-            fault = _why_not(winner)
+            final = self._measured(turn.index, turn.candidate, left)
+            fault = _why_not(final)
             if fault is None:
-                return self._emit(turn, winner, why)
+                return self._emit(turn, final, why)
             seen = self.config.force or not review(turn.candidate.source)
-            if kept is None and winner.accepted and standing(winner) == "not told apart" and seen:
-                kept = turn, winner
+            if kept is None and final.accepted and standing(final) == "not told apart" and seen:
+                kept = turn, final
             shortfall = f"turn {turn.index}, judged again: {fault}"
             self.warn_once(shortfall)
-            if kept is not None and winner.timing is None:
+            if kept is not None and final.timing is None:
                 # The others rank below it by the same estimate.
                 break
         status = ExitStatus.INTERRUPTED if interrupted else ExitStatus.NOT_FOUND
         outcome: Outcome = "interrupted" if interrupted else "none"
         if kept is not None and not interrupted:
-            turn, winner = kept
-            text = self._module_text(turn, winner)
+            turn, final = kept
+            text = self._module_text(turn, final)
             write_atomically(self.folder.path / "module.py", text, force=True)
             outcome = "not_faster"
             shortfall += (
@@ -137,11 +137,13 @@ class Winner:
         return Ending(outcome, status, f"{why}; {shortfall}")
 
     def _measured(self, turn: int, candidate: Candidate, seconds: float) -> Evaluation:
-        """The second measurement, made once: an earlier part's holds on the same device."""
+        """Judge the candidate once more; a resumed run takes the result from its log, if the device is the same."""
         known = self.state.measured.get(turn)
         if known is not None and known.device == self.judge.device:
             return known
-        winner = self.quiet.evaluate_final(candidate, partial(self._progress, turn), seconds)
+        winner = self.exclusive_judge.evaluate_final(
+            candidate, partial(self._progress, turn), seconds
+        )
         if _why_not(winner) is None:
             winner = self._widened(candidate, winner)
         self.log.publish(WinnerMeasured(turn, winner))

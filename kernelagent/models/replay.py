@@ -45,7 +45,7 @@ class ReplayModel:
 
     @property
     def calling(self) -> Calling | None:
-        """In blocks where the recorded prompts told of tools in words, so that these come up again."""
+        """`blocks` if a recorded prompt described tools in its text, so that the same prompts are made again."""
         told = (m.content for reply in self.replies for m in reply.prompt or ())
         return "blocks" if any(tells_of_tools_in(text) for text in told) else None
 

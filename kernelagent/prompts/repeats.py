@@ -52,7 +52,7 @@ def readded_lines(history: History, turn: Turn) -> str | None:
     added = _taken_out(turn.candidate.source, parent)
     if len(added) < _FEWEST_LINES:
         return None
-    # Pigeonhole: a source with `_SHARE` of the added lines has at least one line of any set this large.
+    # A quick test first: a source with `_SHARE` of the added lines lacks too few to lack all of this many.
     few = frozenset(sorted(added)[: int((1 - _SHARE) * len(added)) + 1])
     for step in reversed(history.turns):
         before = sources.get(step.request.parent)

@@ -188,8 +188,8 @@ class Unfinished:
 def to_continue(state: RunState) -> tuple[History, tuple[Unfinished, ...]]:
     """The history to go on from, and the turns to finish first, in their order.
 
-    A batch is asked once all its turns have begun. One that had not come so far is forgotten: the
-    strategy decides it again, from the same history.
+    Models are asked only when `TurnStarted` is logged for every turn of a batch. If the run was killed before that,
+    the batch is dropped, and the strategy chooses again from the same history.
     """
     settled = replace(state.history, turns=state.history.finished)
     there = {begun.turn for begun in state.begun}

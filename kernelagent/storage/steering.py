@@ -65,7 +65,7 @@ class Steering:
                 known = replace(self, taken=self.taken | {e.command})
                 return known if e.refused is not None else known._with(e)
             case TurnStarted(batch=batch) as e if self.hints and e.turn == max(batch, default=0):
-                # A batch that a kill cut short is decided again, and is told again.
+                # Hints are used up once the whole batch has begun: one that a kill cut short is asked again, with them.
                 return replace(self, hints=())
             case RunFinished() | RunResumed() if self.paused or self.ending:
                 return replace(self, paused=False, ending=None)

@@ -198,7 +198,7 @@ def _why_masked(
 def _distinct(
     trajectories: Sequence[Trajectory], similarity: float, dropped: list[Dropped]
 ) -> Iterator[Trajectory]:
-    """Trajectories whose programs, as sets of lines in normal form, are not near an earlier one's."""
+    """Trajectories whose programs, as sets of runs of 12 words in normal form, are not near an earlier one's."""
     kept: list[tuple[Trajectory, frozenset[str]]] = []
     for trajectory in trajectories:
         lines = _program_lines(trajectory)

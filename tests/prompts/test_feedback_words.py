@@ -52,8 +52,8 @@ def test_a_limit_of_this_machine_is_told_without_flags_that_no_writer_can_pass()
     late = out_of_time("in the forward", 120.0).reason
     words = feedback_for(Evaluation("error", DEVICE, reason=late))
     assert words == (
-        "Could not be judged (unverifiable): the device's means: judging it took longer than the 120 s "
-        "that it may take here (in the forward)\n"
+        "Could not be judged (unverifiable): time limit reached: judging this candidate took longer than "
+        "the 120 s allowed on this device (in the forward)\n"
         "Nothing was found wrong: this machine could not finish judging it."
     )
     endless = Reason(

@@ -56,7 +56,8 @@ def versions_of(arguments: Any) -> list[int]:
 def gaps_kept(before: Any, after: Any) -> bool:
     """Whether nothing was written between the elements of tensors whose elements are the same.
 
-    What was put into the memory of an earlier call's arguments may lie in other memory than `before`.
+    Pairs in storages of other sizes or at other offsets are not compared: arguments that were copied into the memory
+    of an earlier call's need not be laid out as in `before`.
     """
     return all(
         torch.equal(_whole(left), _whole(right))

@@ -390,10 +390,10 @@ class Runner:
 
     def _take_configuration(self, number: int) -> AbstractContextManager[set[str]]:
         """The call happens within what it returns, which holds the kernels that were tuned in it."""
-        from kernelagent.tools.virtual.autotuning import TURN
+        from kernelagent.tools.virtual.autotuning import CHOICE
 
-        TURN.take(number)
-        return TURN.tuning()
+        CHOICE.take(number)
+        return CHOICE.tuning()
 
     def _most_configurations(self) -> int:
         """How many an autotuned kernel had to choose from, at most."""
@@ -403,9 +403,9 @@ class Runner:
         return max(autotuned.values(), default=1)
 
     def _tunings(self) -> list[dict[str, Any]]:
-        from kernelagent.tools.virtual.autotuning import TURN
+        from kernelagent.tools.virtual.autotuning import CHOICE
 
-        return TURN.tunings()
+        return CHOICE.tunings()
 
     def _in_the_same_memory(self, fresh: Any) -> Any:
         """The last call's tensors with new contents, as whoever keeps static buffers calls.

@@ -26,11 +26,11 @@ _DEFAULT_POOL = (0, 0)
 
 
 def is_noise(calls: int) -> bool:
-    """Whether it is random before the next call, and not NaN, after so many calls.
+    """Whether unwritten memory gets random bytes, and not NaN, before the next call; `calls`: how many were made.
 
-    In turn, so that an integer that happens to be right once is wrong the next time. It is NaN before the first
-    two: a refused call is made once more in usual surroundings, and NaN tells what was never written from what was
-    computed wrong.
+    NaN and random bytes alternate, so that an unwritten integer that happens to be right in one call is wrong in the
+    next. The first two calls get NaN: a rejected call is repeated once, and NaN shows in both which elements were
+    never written rather than computed wrongly.
     """
     return calls > 1 and calls % 2 == 0
 

@@ -57,7 +57,8 @@ class WholeInterpreter:
     def __init__(self, native: bool) -> None:
         """`native`: the runner works without a driver, so that it is known what it replaces.
 
-        Creating a context on a GPU may replace more: there everything is compared twice.
+        Creating a context on a GPU may replace more: without `native` everything is scanned here, too, and what is
+        replaced by now counts as the runner's.
         """
         places = _of_the_runner() if native else _replaced()
         self._ours = {(id(owner), name): owner.__dict__.get(name) for owner, name in places}

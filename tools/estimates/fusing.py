@@ -102,7 +102,7 @@ class _Fusion:
         for operand in operation.writes:
             self._made_by[operand.key] = None
         if operation.kind == "convolution" and facts["bias"]:
-            # The bias is added by a kernel that what follows is fused into.
+            # A separate kernel adds the bias; the operations that follow are fused into that kernel.
             bias = Group(operation.writes[0].elements, operations=1)
             bias.reads[result] = operation.writes[0]
             bias.writes[result] = operation.writes[0]

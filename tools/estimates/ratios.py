@@ -19,9 +19,10 @@ _MATH = frozenset({"dot", "fp", "special"})
 
 
 def ratio(slow_us: float, fast_us: float, *bounds: str) -> Estimated | None:
-    """`slow_us` over `fast_us` with its 80 % interval; `bounds`: what limits either, the widest counts.
+    """`slow_us` over `fast_us` with its 80 % interval; None where either is not above zero.
 
-    None where the denominator takes no time at all.
+    `bounds`: what limits each of the two forwards (`dram`, `dot`, `launch`, ...). Each class of bounds has a width of
+    interval, of which the widest is used.
     """
     if not (slow_us > 0 and fast_us > 0):
         return None
@@ -30,7 +31,7 @@ def ratio(slow_us: float, fast_us: float, *bounds: str) -> Estimated | None:
 
 
 def kind_of(bound: str) -> Kind:
-    """The class of ratios that what limits a forward belongs to."""
+    """The class of ratios that a bound, which limits a forward, belongs to."""
     if bound == "launch":
         return "launch"
     return "math" if bound in _MATH else "dram"

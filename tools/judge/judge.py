@@ -391,7 +391,7 @@ def _load_and_construct(
         rows = context.construct(process)
         context.require_same_state(rows)
         oracle = context.oracle
-        # Whoever does not train has weights to load.
+        # How weights are initialised matters for training only: elsewhere the user's own are loaded over them.
         built = context.trains and context.problem.constructor == "init"
         begun = oracle.given_weights if built else None
         for told in compare_parameters(oracle.module, begun, rows, trains=context.trains):

@@ -57,7 +57,8 @@ def gpu_nodes() -> tuple[Path, ...]:
 def grants(confinement: Confinement, *, own_proc: bool) -> Iterator[Grant]:
     """Everything a confined process may touch; `own_proc`: /proc shows only its own namespace.
 
-    Call it in the process that will be confined: without `own_proc` its /proc entry is its own alone.
+    Call it in the process that will be confined: without `own_proc` the only /proc entry of a process that is
+    granted is the caller's own.
     """
     yield Grant(confinement.scratch, WRITE)
     for device in ("/dev/null", "/dev/zero", "/dev/full"):

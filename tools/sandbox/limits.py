@@ -110,8 +110,8 @@ class Watch:
     def usage(self, *, exact: bool = False) -> Usage:
         """Now; processes that end meanwhile do not count.
 
-        Shared memory counts once for each place in a process, and where `exact` is asked once in all.
-        That takes the kernel a walk through its page tables: milliseconds for each GB.
+        A shared page counts once for each mapping (RssShmem), and with `exact` once in all (Pss_Shmem). For that
+        the kernel walks its page tables, which takes milliseconds for each GB.
         """
         processes = threads = memory = 0
         cpu = 0.0
@@ -135,7 +135,7 @@ class Watch:
 
 
 def _proportional_shared(pid: str, otherwise: int) -> int:
-    """Shared memory, a page with several places counting once; `otherwise` where the kernel does not tell."""
+    """Shared memory in bytes, a page with several mappings counting once; `otherwise` if the kernel does not report it."""
     try:
         lines = Path("/proc", pid, "smaps_rollup").read_text().splitlines()
     except OSError:

@@ -27,9 +27,12 @@ from kernelagent.tools.sandbox.namespaces import Namespaces, enter
 FLOOD_BYTES = 16 << 20
 
 _CENSUS_S = 0.05
+"""How often processes and memory are counted."""
 _SCRATCH_CHECK_S = 1.0
+"""How often the size of the scratch folder is checked."""
 CENSUS_SHARE = 0.05
-"""Largest share of the time that either may take; with a long process list it counts less often."""
+"""Largest share of the time that each of these two may take. One that is slow, for example because the process list is
+long, is done less often."""
 _CHUNK = 1 << 16
 
 

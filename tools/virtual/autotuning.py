@@ -18,7 +18,7 @@ from triton.runtime.autotuner import Autotuner
 from triton.runtime.errors import OutOfResources, PTXASError
 
 
-class Turn:
+class ConfigurationChoice:
     """Which configuration the next call takes."""
 
     def __init__(self) -> None:
@@ -46,7 +46,7 @@ class Turn:
 
     @contextlib.contextmanager
     def tuning(self) -> Iterator[set[str]]:
-        """Kernels may be tuned inside, unless it is the first turn's; yields the names of those that were."""
+        """Inside, kernels may be tuned, except with configuration 0; yields the names of those that were."""
         self._may_tune, self._names = self._number > 0, set()
         try:
             yield self._names
@@ -87,7 +87,7 @@ def _milliseconds(tuner: Autotuner) -> float:
     return float(sum(item for item in given if isinstance(item, int | float)))
 
 
-TURN = Turn()
+CHOICE = ConfigurationChoice()
 """Of this process, which runs one candidate."""
 
 
@@ -104,13 +104,13 @@ def select_configurations(autotuned: dict[str, int]) -> None:
         autotuned[self.base_fn.__name__] = len(pruned)
         if len(pruned) < 2:
             return list(pruned)
-        TURN.seen(self)
-        TURN.asked(self, kwargs)
-        start = TURN.number % len(pruned)
+        CHOICE.seen(self)
+        CHOICE.asked(self, kwargs)
+        start = CHOICE.number % len(pruned)
         turned = [*pruned[start:], *pruned[:start]]
         chosen = next((item for item in turned if _fits(self, item, kwargs)), pruned[0])
         launches = "grid" in kwargs and not kwargs.get("warmup")
-        if launches and TURN.is_to_tune(self, _key(self, kwargs)):
+        if launches and CHOICE.is_to_tune(self, _key(self, kwargs)):
             others = (item for item in reversed(turned) if item is not chosen)
             _tried(self, next((o for o in others if _fits(self, o, kwargs)), chosen), kwargs)
         # Tuning ends with a reset of what it wrote to; a first call may count on that.

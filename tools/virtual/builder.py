@@ -43,8 +43,9 @@ _WIDENED = frozenset({tl.bfloat16, *numerics.FP8})
 _LONG_PRODUCT = 3
 """Instructions of a 64-bit integer product: three of 32 bits, the upper halves' product left out."""
 _SLOTS_OF_SINE = 3
-"""Beyond the first: sine and cosine are about 30 instructions where arguments are small (assumption; `nvdisasm` shows 120
-for sm_90, those for large arguments included), of which the units for floats do eight in the time of a special one."""
+"""Extra time slots of the special-function unit for one sine or cosine: about 30 floating point instructions where
+arguments are small (assumption; `nvdisasm` shows 120 for sm_90, those for large arguments included). Eight of them take as
+long as one special-function instruction, so that it needs about four slots: the first and three more."""
 _CONVERSIONS_AT_ONCE = 4
 """Of integers up to 32 bits to floats or back in the time of one to or from 64 bits: 64 and 16 a clock on 9.0 (CUDA C++
 Programming Guide, throughput of arithmetic instructions). Of 8.6, 8.9 and 12.0, which convert 64 bits slower, this is too fast."""

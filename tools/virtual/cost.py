@@ -31,7 +31,8 @@ _INTEGER_SHARE = 0.5
 _ADDRESSING = 32
 """Integer operations per lane of an access that count as addresses, which the compiler mostly removes (assumption)."""
 _EXPOSED = {1: 1.0, 2: 0.3}
-"""Share of the loads that products wait for, by stages, with one program a multiprocessor (assumption)."""
+"""Share of the load time that matrix products do not hide, by `num_stages`, with one program on each multiprocessor
+(assumption)."""
 ENOUGH_STAGES = max(_EXPOSED) + 1
 """From so many stages on the estimate charges no loads that products wait for."""
 _PRODUCTS = {"tf32x3": ("tf32", 3), "bf16x3": ("bf16", 3), "bf16x6": ("bf16", 6)}

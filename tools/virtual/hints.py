@@ -60,7 +60,10 @@ def _by_axis(data: Array, rank: int) -> Sequence[Array]:
 
 
 def holds(name: str, rows: Array, number: int, step: int) -> bool:
-    """Whether it does for lanes along the last axis, each `step` from the next where they follow."""
+    """Whether the hint `tl.<name>(..., number)` is true for the lanes along the last axis.
+
+    `step`: the difference of consecutive values; for pointers the size of an element in bytes.
+    """
     if number <= 1:
         return True
     if name == "multiple_of":
@@ -74,7 +77,7 @@ def holds(name: str, rows: Array, number: int, step: int) -> bool:
 
 
 def _run(rows: Array, step: int) -> int:
-    """How many lanes follow each other, in all rows and from each multiple of that number on."""
+    """The largest power of two such that, in all rows, each aligned group of so many lanes has consecutive values."""
     size = rows.shape[-1]
     follows = (np.diff(rows, axis=-1) == step).all(axis=0)
     run = 1

@@ -68,7 +68,7 @@ class Interpreter:
         `limit` is entered last and left first, so that what it raises finds the scope whole.
         """
         count = 0
-        with untraced(), quiet() as capped:
+        with untraced(), captured_prints() as capped:
             try:
                 with (
                     self.watched(observers),
@@ -153,8 +153,8 @@ def untraced() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def quiet() -> Iterator[Capped]:
-    """Capture what kernels print in the object that is yielded."""
+def captured_prints() -> Iterator[Capped]:
+    """Yields the object that takes what kernels print inside."""
     capped = Capped()
     with contextlib.redirect_stdout(capped):
         yield capped

@@ -15,10 +15,18 @@ AccessKind = Literal["load", "store", "atomic"]
 OperationKind = Literal[
     "fp", "int", "special", "slot", "dot", "split", "load", "copy", "copied", "round", "exchange", "chain", "longest"
 ]  # fmt: skip
-"""`slot`: what a special operation takes of its unit's time beyond one; `load`: one by a program, of any size; `copy`: a
-load through a tensor descriptor, a `load` as well, and `copied` its bytes; `round`: of a loop; `exchange`: its threads
-wait for each other's values; `chain`: clocks of what each program has to do one after another; `longest`: the most that
-one program has of the kind that stands in place of a type."""
+"""What is counted of a launch, each kind by operand type:
+
+- `fp`, `int`, `special`: scalar operations; `dot`: operations of matrix products, a multiply-add counting twice.
+- `slot`: extra time slots of the special-function unit, for an operation that needs more than one.
+- `split`: instructions that split fp32 factors for tensor cores.
+- `load`: one load instruction of one program, whatever its size.
+- `copy`: a load through a tensor descriptor, which counts as a `load` too; `copied`: the bytes of such loads.
+- `round`: one iteration of a loop by one program.
+- `exchange`: one point where the threads of a program wait for each other's values.
+- `chain`: length of a program's longest chain of dependent operations, in clocks, summed over programs.
+- `longest`: the largest count that one program had; the argument `dtype` then names the kind that was counted.
+"""
 
 _WARP = 32
 

@@ -107,7 +107,7 @@ class Launcher:
         self.in_turns: Order | None = None
         """Not None: launches in which an atomic's value was used run in this order."""
         self.numbers_in_lanes = False
-        """What is in the lanes that a load leaves undefined: numbers, else NaN."""
+        """Whether the lanes that a load leaves undefined hold numbers; zeros otherwise."""
         self.order: str | None = None
         """Not None: sums have this order (`orders.Order.name`), and products are fused with the sums they go into."""
         self._order_matters: set[int] = set()

@@ -108,8 +108,10 @@ class Marks:
     def _cells(self, high: Bits) -> Bits:
         """For each upper half of a float32, which cell of the lower half to take instead of each of the eight.
 
-        The first bit of a lower half is zero, the next two belong to the float16 cast, and the one after decides
-        which way that is rounded: eight cells, of which some are marked. `_NO_CELL` where none is.
+        The lower 16 bits start with a zero, so that rounding to bfloat16 keeps the upper half. The next two bits are
+        the last mantissa bits of the float16 cast, and the bit after them decides how that cast rounds. These three
+        bits split the lower half into eight ranges (cells): all values of a cell have the same float16 cast, which
+        carries the mark or does not. `_NO_CELL` where none carries it.
         """
         middles = (np.arange(8, dtype=np.uint32) << np.uint32(12)) + np.uint32(0x800)
         good: Bits = self._narrowed((high[:, None] | middles).reshape(-1)).reshape(-1, 8)

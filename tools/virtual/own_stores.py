@@ -47,8 +47,9 @@ class OwnStores:
         self.threads = Threads()
         """Of the kernel that runs."""
         self._in_loops: list[tuple[frozenset[int], _Stored]] = []
-        """With its line and those of the calls that led there, what the program stored, where some loads are
-        fetched ahead; barriers do not help there."""
+        """Only where the compiled code makes loads of a pipelined loop ahead: every store of the running program,
+        with its source line and the lines of its callers. Kept at a barrier, because a barrier does not stop such a
+        load from being made before the store."""
         self._since: list[_Stored] = []
         self._low, self._high = 1 << 64, 0
 

@@ -261,7 +261,8 @@ class RaceChecker:
     ) -> NDArray[np.bool_] | None:
         """Which marks are of programs that this one has not met; None when there are none.
 
-        With `region` and `pieces`, whose marks they are: also what those it has met stored later.
+        With `region` and `pieces`, to which the marks belong: also those of programs that it has met, for what they
+        stored after their last release.
         """
         if not marks.any():
             return None

@@ -290,8 +290,9 @@ class Stretch:
 def stream(cache: L2Cache, stretches: Sequence[Stretch]) -> list[int]:
     """Move all stretches through the cache side by side; the DRAM bytes of each.
 
-    One after the other, the last of several large operands would always look resident. Of what is many times
-    the cache only the beginning and the end are looked at: in between each part moves what the one before did.
+    They are interleaved because the stretch that is streamed last would otherwise always end up in the cache. If
+    they are many times larger than the cache, only their first and last parts are simulated: the parts in between
+    all cause the same DRAM traffic, so that one of them stands for the others.
     """
     pieces = [_pieces(s) for s in stretches]
     step = max(1, cache.capacity_bytes // PIECE_BYTES // _STEPS_PER_CACHE)

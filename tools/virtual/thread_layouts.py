@@ -27,7 +27,7 @@ _ROWS_OF_MMA, _COLUMNS_OF_MMA = 8, 4
 
 @dataclass(frozen=True)
 class Bits:
-    """The bits of an element's place along one axis, by who holds what they choose between."""
+    """The bits of an element's index along one axis, by what they select: a thread's register, its lane or its warp."""
 
     registers: tuple[int, ...] = ()
     lanes: tuple[int, ...] = ()

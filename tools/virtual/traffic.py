@@ -27,7 +27,7 @@ from kernelagent.tools.virtual.residency import (
 )
 
 WARP = 32
-"""Lanes of which the ones that update one address may reach it as one atomic."""
+"""Up to this many lanes that update one address count as one atomic, as the lanes of a warp may be combined."""
 _SECTOR_SHIFT = np.uint64(5)
 _PIECE_SHIFT = np.uint64(6)
 _SECTOR_IN_PIECE = np.uint64(63)
@@ -404,9 +404,9 @@ def _dram_and_distinct(
 ) -> tuple[int, int]:
     """Bytes that crossed to or from DRAM, and bytes touched at all, in the whole grid.
 
-    Scaling a sample's bytes to the grid counts data that programs share several times, so distinct bytes
-    are at most the tensor's. What exceeds them counts as reading the tensor again: free where all that
-    one pass moves fits into L2, else from DRAM.
+    Multiplying a sample's bytes by the size of the grid counts data several times that several programs read, so
+    distinct bytes are capped at the tensor's size. What exceeds them counts as further passes over the tensor:
+    free if everything that one pass moves fits into L2, else from DRAM.
     """
     dram = distinct = 0.0
     everything = scale * sum(sum(t.distinct.values()) for t in tensors) * SECTOR_BYTES

@@ -121,7 +121,10 @@ def add(left: Array, right: Array) -> Array:
 
 @cache
 def _of_what_is_left(bits: tuple[int, ...]) -> tuple[int, ...]:
-    """Each as a bit of the place after those before it are gone: the ones above these have moved down."""
+    """`bits`: bit positions of an index, in the order in which they are reduced.
+
+    Returns each as a position in the index that is left by then: removing a bit moves every higher bit down by one.
+    """
     return tuple(bit - sum(earlier < bit for earlier in bits[:at]) for at, bit in enumerate(bits))
 
 

@@ -302,9 +302,9 @@ class _Contents:
         self.names, self.done = {"forward", "__call__", "__wrapped__"}, dict[Any, Any]()
         self.around = dict[tuple[int, str], tuple[str, Any, str, Any]]()
         self.roots = [(p, o, True) for p, o in module.named_modules(remove_duplicate=False)]
-        # True: with its methods.
+        # True: its methods are compared, too.
         self.kinds: dict[Any, Any] = {(type(part), True): None for _, part, _ in self.roots}
-        # What is found names more, and more names find more.
+        # Until nothing is added: what is found uses further names, which lead to further objects.
         while size != (size := sum(map(len, (self.names, self.around, self.kinds)))):
             self.fields, self.owners = _fields_of(self)
             for path, _, name, value in self.fields:
@@ -324,7 +324,7 @@ class _Contents:
         for name in sorted(self.names.difference(every) | {"forward"}):
             held = [k for k in kind.__mro__ if name in vars(k)]
             if held and (whole or not hasattr(vars(held[0])[name], "__get__")):
-                # Those that are hidden are found by `super()`.
+                # Overridden ones as well: `super()` finds them.
                 for k in (kind, *(k for k in held[1:] if not _is_foreign(k))):
                     self._see(f"{name} of {k.__module__}.{k.__qualname__}", k, name)
 
@@ -343,7 +343,7 @@ class _Contents:
         for at, one in enumerate(_inside(value)):
             one, path = getattr(one, "fget", one), f"{label}[{at}]" if one is not value else label
             if isinstance(one, type) and not _is_foreign(one):
-                # A file often imports a class only to ask for it.
+                # A file often imports a class for `isinstance` alone: then without its methods.
                 self.kinds[one, file in (None, one.__module__)] = None
             elif id(one) in self.done or type(one) in _VALUES:
                 continue
@@ -613,7 +613,7 @@ def _state_questions(contents: _Contents, described: Any, strides: Any) -> Any:
     yield "structure", "the parameters and buffers are", sorted(state), sorted(strides)
     for name, facts in ENVELOPE_VERIFIED["state"].items():
         yield from _value_questions(name, state[name], facts | {"strides": strides[name]}, None)
-    # What no state_dict shows follows `.half()` too, which is told by the state.
+    # Last, because `.half()` changes these tensors as well, and the state gives the better reason.
     for (reason, what), is_now, verified in every:
         if reason == "values" and is_now != "without contents":
             yield reason, f"{what} is", is_now, verified

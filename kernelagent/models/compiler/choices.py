@@ -75,7 +75,7 @@ def usual(kernel: Kernel, rewritten: Rewritten, sizes: dict[str, int]) -> Config
 
 
 def _rows(elements: int, held: int, across: bool) -> int:
-    """Rows of a program: enough for its threads, and no more than leave each multiprocessor a program."""
+    """How many rows one program handles: enough for its threads, halved while there are fewer programs than `_FULL`."""
     most = max(1, _HELD // held)
     rows = min(_MOST_ROWS, max(most, _SECTOR_ROWS) if across else most, power_of_two(elements))
     least = min(rows, _SECTOR_ROWS) if across else 1

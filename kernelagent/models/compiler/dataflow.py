@@ -32,7 +32,7 @@ def assigned_again(body: Iterable[ast.stmt]) -> frozenset[str]:
 def carried_by_loops(
     body: Iterable[ast.stmt], before: frozenset[str] = frozenset()
 ) -> frozenset[str]:
-    """Names that a loop sets which had a value before it: in the next round they are what this one left."""
+    """Names with a value before a loop that the loop sets: an iteration begins with what the one before left in them."""
     known, result = set(before), set[str]()
     for statement in body:
         if isinstance(statement, ast.For):

@@ -33,7 +33,11 @@ def spelled_out(
 
 
 def _next(value: str, place: str, beats: str, given: Sequence[str]) -> list[str]:
-    """One more block of a row, lane by lane; places only grow, but for the one that is none yet."""
+    """Merges the next block of a row into each lane's best value and its index so far.
+
+    Of equal values the smaller index wins: later blocks have larger indices, but the placeholder of a lane that has
+    none yet is larger than any.
+    """
     best, best_place, new, new_place = given
     keeps = f"{value}_keeps"
     return [

@@ -59,7 +59,10 @@ def first_axes(
 def _changing_with(
     axis: int, tensors: Sequence[torch.Tensor], taken: set[tuple[int, int]]
 ) -> Iterator[Places]:
-    """The same axis of all inputs that have it first, then of the first alone, then all of this size."""
+    """Guesses at which axes change together with `axis` of the first input, in the order to try them.
+
+    That axis of every input where it has the same size; that of the first input alone; every axis with that size.
+    """
     size = tensors[0].shape[axis]
     places = [
         (number, at)

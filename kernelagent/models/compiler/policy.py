@@ -68,7 +68,7 @@ class Policy:
         return self._write(Choice())
 
     def _replayed(self, history: Sequence[Past]) -> list[Attempt]:
-        """The choices behind the candidates of the past, found again by making them again."""
+        """The choices that led to the past candidates, found by writing each candidate again and comparing the text."""
         attempts: list[Attempt] = []
         hypothesis: Hypothesis | None = Hypothesis(Choice(), _FIRST)
         for past in history:

@@ -92,7 +92,7 @@ def spelled_out(
 
 
 def last_of(call: ast.Call) -> ast.expr | None:
-    """The one lane of a row that a condition names, as a sum of it alone; None for any other call."""
+    """The element of a row that a condition selects, as a sum in which all others are zero; None for any other call."""
     if ast.unparse(call.func) != _LAST:
         return None
     values, condition = (ast.unparse(argument) for argument in call.args)

@@ -13,7 +13,7 @@ SCHEMA = "kernelagent.lesson/1"
 Kind = Literal["avoid", "remedy", "helps", "worked"]
 KINDS: dict[Kind, str] = {
     "avoid": "a rejection whose message holds for the next candidate too",
-    "remedy": "what made an accepted version of one that was rejected so",
+    "remedy": "the change that turned a rejected version into an accepted one",
     "helps": "a change of an accepted version that made it faster",
     "worked": "how the best version of a run was built",
 }

@@ -44,7 +44,7 @@ class Family:
     skill: Skill
     pace_spread: float
     headroom: float
-    """Mean over problems, exponentially distributed, of what is to be won above a first version."""
+    """Mean over problems of the largest gain above a first version, in ln(speed), which is exponentially distributed."""
     ease_spread: float
     published: dict[str, tuple[float, float, float]]
     """Percent of problems at or above each of `THRESHOLDS`."""

@@ -52,9 +52,9 @@ class Skill:
     """Median of ln(speed against eager) of a first version."""
     start_spread: float = 0.15
     gain: float = 0.12
-    """Expected share of what the approach has left that one optimise step wins."""
+    """Expected gain of one optimise step, as a share of the speed that its approach can still reach."""
     step_spread: float = 0.08
-    """Standard deviation of a step in ln(speed), beside its gain."""
+    """Standard deviation of the noise that a step adds to its gain, in ln(speed)."""
 
     approach_spread: float = 0.8
     """Standard deviation, in log-odds, of how easily an approach is made correct."""
@@ -83,7 +83,7 @@ class Skill:
 
 @dataclass(frozen=True)
 class SimulatedProblem:
-    """Offsets that a problem adds to a skill; they affect the writer only through its random draws."""
+    """A problem as offsets to the writer's skill. The writer sees their effect on its random draws, never the offsets."""
 
     name: str
     skill: Skill

@@ -30,8 +30,8 @@ _RESPONSE = 100.0
 """An output responds to a change if it moves by at least this many times eager's own error."""
 _EXACT = 2.0**-36
 _FAR = 4096.0
-"""So many times over its budget a mutant counts as refused before the noise of rounding is measured, which
-takes a dozen forwards: eager's own error, the budget's unit, is one draw of that noise."""
+"""A mutant whose error is more than this many times its budget is refused at once. For any other the rounding noise
+is measured first (a dozen forwards), because the budget is a multiple of eager's own error, a single sample of that noise."""
 _REFUSALS = (ProblemError, RuntimeError, ValueError, IndexError, ArithmeticError, AssertionError)
 
 
@@ -124,7 +124,7 @@ def _refused(answer: Outputs, case: Checked) -> bool:
 
 
 def _beyond(answer: Outputs, case: Checked, far: float | None) -> bool:
-    """Whether the gate refuses an output; with `far` only by so many times, and nothing is measured for it."""
+    """Whether the gate refuses an output; with `far`: by more than `far` times its budget, without measuring the noise."""
     eager = floating(case.expected.eager)
     expected = case.expected if far is None else replace(case.expected, measure_noise=None)
     results = (
@@ -135,7 +135,8 @@ def _beyond(answer: Outputs, case: Checked, far: float | None) -> bool:
 
 
 def _repeated(cases: Sequence[Checked]) -> tuple[Disclosure, ...]:
-    """What every input given repeats is repeated in all that is tried: kernels are written for it."""
+    """Discloses inputs whose last dimension holds each number twice: the judge keeps that in all inputs it makes,
+    because kernels may rely on it."""
     names = [
         name
         for name, tensor in cases[0].tensors.items()

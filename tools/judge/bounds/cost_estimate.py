@@ -49,7 +49,8 @@ _SLOWER = 1.1
 """Two counts of the same work differ by less."""
 _SCRATCH = 4
 _SCRATCH_BYTES = 1 << 18
-"""Memory made in a call is told from so many times the reference's traffic, and this many bytes, on."""
+"""A call is reported if it allocates more than `_SCRATCH` times the bytes that the reference reads and writes, plus
+`_SCRATCH_BYTES`."""
 
 
 @dataclass(frozen=True)
@@ -151,7 +152,7 @@ def account(
 def _scratch_memory(
     name: str, allocated: int, reference: Sequence[EagerRow]
 ) -> tuple[Disclosure, ...]:
-    """Told where a call makes far more memory than all that the reference reads and writes."""
+    """A disclosure if a call allocates far more memory than the reference reads and writes in all."""
     usual = sum(row.loaded_bytes + row.stored_bytes for row in reference)
     if allocated <= _SCRATCH * usual + _SCRATCH_BYTES:
         return ()

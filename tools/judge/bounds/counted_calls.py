@@ -178,8 +178,9 @@ def grows_less(
 ) -> str | None:
     """How the work at the user's sizes falls short of that at the executed ones; None where it does not.
 
-    It does with other kernels, or with less than half of the reference's growth. Products in tiles that
-    are larger than the executed sizes are more than the reference's; they need not grow from there.
+    It falls short if other kernels are launched, or if a count grows less than half as much as the reference's.
+    At the small executed sizes a tile may be larger than the matrix, so that the kernel does more multiply-adds
+    than the reference. Growth of multiply-adds is therefore measured from the smaller of the two counts.
 
     `reference`: what torch computes in the reference, executed and at the user's sizes.
     """

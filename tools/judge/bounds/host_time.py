@@ -38,19 +38,23 @@ _OF_REFERENCE = 5.0
 """How much longer than the reference's own Python a candidate's may take."""
 
 
+# What one forward may do in Python: a base, and an allowance for each kernel launch of the candidate and for
+# each torch operation of the reference.
 _LINES = 1000
+"""Lines of its own Python."""
 _LINES_OF_A_LAUNCH = 200
 _LINES_OF_AN_OPERATION = 20
 _CALLS = 300
+"""Calls of torch's functions."""
 _CALLS_OF_A_LAUNCH = 50
 _CALLS_OF_AN_OPERATION = 10
-"""What a forward may do besides so many launches, where the reference is so many operations."""
 _ELSEWHERE_S = 3e-4
+"""Time in functions of other libraries."""
 
 
 @dataclass(frozen=True)
 class Allowed:
-    """What a forward may do in Python before it is told."""
+    """What a forward may do in Python before it is reported."""
 
     lines: int
     calls: int

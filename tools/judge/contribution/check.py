@@ -199,7 +199,7 @@ def proof_at_the_end(context: JudgeContext, process: CandidateProcess) -> None:
     if context.device.kind != "virtual" or context.settings.policy == "any":
         return
     source = secrets.choice(context.sources)
-    _part_is_left(context, source, knock_out.evidence(context, process, source))
+    _part_is_left(context, source, knock_out.require_kernels_matter(context, process, source))
     require_right_on_hidden_values(context, process, source)
 
 

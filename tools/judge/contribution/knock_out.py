@@ -71,13 +71,13 @@ class KnockedOut:
         return tuple(item for seen in self.hidden.values() for item in seen.disclosures)
 
 
-def evidence(
+def require_kernels_matter(
     context: JudgeContext, process: CandidateProcess, source: InputSource, calls: int = 1
 ) -> Evidence:
     """Raises `Rejected` when the result is right although all that kernels stored was exchanged.
 
-    `calls`: ordinary calls before, in each of which torch is watched, so that none is free for a
-    candidate that counts them.
+    `calls`: how many ordinary calls are made before. torch's operations are recorded in all of them, so that
+    a candidate which counts its calls finds none in which it is not observed.
     """
     rows = tuple(
         process.account(draw(source, constant=context.problem.constant_inputs), contents=True)
@@ -111,7 +111,7 @@ def knock_out(context: JudgeContext, process: CandidateProcess) -> KnockedOut:
     hidden: dict[str, OnHiddenValues] = {}
     for source in context.sources:
         calls = 1 + secrets.randbelow(_MOST_BEFORE)
-        seen[source.name] = evidence(context, process, source, calls)
+        seen[source.name] = require_kernels_matter(context, process, source, calls)
         repeated = require_right_on_hidden_values(context, process, source)
         if repeated is not None:
             hidden[source.name] = repeated

@@ -67,7 +67,7 @@ def input_set(
     """One input set in the form the guard reads (`kernelagent.dropin.emit`)."""
     args, kwargs = arguments
     fixed = fixed or {}
-    # Values have a size: what changes with a tensor that is compared cannot be open.
+    # A tensor whose values the emitted guard compares has one shape: none of its dimensions can be dynamic.
     dynamic = [
         item
         for item in context.dynamic.get(name, ())

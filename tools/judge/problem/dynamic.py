@@ -98,7 +98,10 @@ def _resized(source: InputSource, sizes: Mapping[Dynamic, int]) -> InputSource:
 def _together(
     sizes: Mapping[Dynamic, Sequence[int]], chance: random.Random
 ) -> Iterator[dict[Dynamic, int]]:
-    """All at one size, each at another's, and any of theirs; the farthest are tried one by one alone."""
+    """Calls that change all dynamic sizes together: all equal, each set to the next one's, and random combinations.
+
+    The largest sizes are not among these: they are tried for one dimension at a time.
+    """
     near = {
         item: [s for s in every if s <= max(_GROWTH * item.size, 8)] or [item.size]
         for item, every in sizes.items()

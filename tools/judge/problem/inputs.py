@@ -34,14 +34,14 @@ INTERPRETED_BYTES = 4 << 20
 """Input and output bytes of one forward that `virtual` executes in about a second."""
 INTERPRETED_FLOPS = 1 << 30
 _GATHERED = 3
-"""So much longer than a matrix product's takes an operation of a convolution, whose factors are gathered."""
+"""How many times longer an operation of a convolution takes than one of a matrix product: its operands are gathered."""
 _CONVOLUTIONS = frozenset(
     [torch.ops.aten.convolution, torch.ops.aten._convolution, torch.ops.aten.convolution_backward]
 )
 _SLICED_BYTES = 256 << 20
 """Of inputs that are drawn whole and then cut, because nothing else makes them smaller."""
 _FEWEST_ROWS, _FEWEST_LONG_ROWS = 4, 2
-"""Of the leading dimension, and where so few are more than a second's work already."""
+"""The smallest leading dimension to shrink to; the second where fewer than `_FEWEST_ROWS` rows are a second's work."""
 Scope = Callable[[], AbstractContextManager[Any]]
 InputSets = Mapping[str, Arguments]
 

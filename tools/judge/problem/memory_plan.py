@@ -254,7 +254,8 @@ class _Planner:
         return best
 
     def _restored(self, best: _Choice, spent: _Operations) -> _Choice:
-        """What need not be smaller is as it was: a number of groups that went along with the channels."""
+        """Undoes every reduction without which the plan still fits, such as that of a number of groups which was
+        reduced along with the channels."""
         for value in sorted(best.inner):
             if spent.too_many:
                 break

@@ -484,10 +484,12 @@ def _by_the_widest(moved: Any, right: Any) -> Any:
 
 
 def is_elementwise(natural: Tensors, exact: Float64) -> bool:
-    """Whether one element of the inputs decides one of each output: the first, the middle and the last are asked.
+    """Whether each element of an input changes at most one element of each output: tried with the first, the middle
+    and the last one.
 
-    The first of a row is in no other sum from the end, the last in no other from the beginning; where there
-    are fewer outputs than inputs, each takes several.
+    Both ends are tried because a cumulative sum hides one of them: the last element of a row changes only one
+    output of `cumsum`, the first only one of a reversed `cumsum`. With fewer outputs than inputs some output
+    must depend on several inputs.
     """
     most = max((t.numel() for t in natural.values() if _is_free(t)), default=0)
     try:

@@ -21,8 +21,9 @@ _ATEN = torch.ops.aten
 _STEPS_INSIDE = get_decompositions(
     [_ATEN.native_layer_norm, _ATEN.native_group_norm, _ATEN.native_batch_norm]
 )
-"""Operations with steps of their own: a mean rounded once moves all of its row to one side, and in a
-sum of the row that adds up, where the roundings of single elements cancel."""
+"""Operations that are run as their decompositions, so that intermediate results are rounded as well. Rounding a row's
+mean shifts the whole row in one direction, which adds up in a later sum over the row; the rounding errors of single
+elements cancel there."""
 _SUMS = frozenset(
     [
         *(_ATEN.sum, _ATEN.mean, _ATEN.cumsum, _ATEN.dot, _ATEN.mv, _ATEN.mm, _ATEN.bmm),

@@ -20,7 +20,7 @@ _LARGE, _LARGE_IN_HALF = 2.0**16, 2.0**5
 """What a loss is scaled by, and what float16 has room for."""
 _LAYOUTS = ("dense", "dense", "transposed", "gaps")
 _SOME_LEFT_OUT = 3
-"""Of so many rows for several outputs one has no gradient for some of them."""
+"""Where there are several outputs, one in this many rows of upstream gradients has none for one of the outputs."""
 _LARGEST_RMS = 1e3
 _SAME_EVERYWHERE = frozenset({"ones", "mean", "equal"})
 

@@ -53,7 +53,7 @@ class Effects:
             self._functions |= more
 
     def within(self, node: ast.Assert, scope: Scope) -> bool:
-        """Whether leaving the assertion out changes more than that nothing is asserted."""
+        """Whether an assertion does more than check, so that leaving it out would change what the text computes."""
         parts = [node.test]
         named = any(isinstance(inner, ast.NamedExpr) for inner in ast.walk(node.test))
         return named or self._has_any(parts, scope)

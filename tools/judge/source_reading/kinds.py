@@ -82,7 +82,8 @@ TELLING: frozenset[str] = frozenset(_KIND_OF_ATTRIBUTE) | frozenset(
     layout is_sparse is_nested names output_nr version hip backends version_info maxsize device_caches num_ctas
     """.split()
 )
-"""Names that mean something on tensors, kernels, functions or frames, so that a class of the candidate's own does not lend them."""
+"""Names with a meaning on tensors, kernels, functions or frames: that a class of the candidate's has an attribute of
+the same name does not make reading it elsewhere harmless."""
 
 GUARDED: frozenset[str] = frozenset(
     "is_cuda is_cpu is_sparse layout type requires_grad is_leaf get_device".split()

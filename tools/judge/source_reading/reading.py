@@ -16,7 +16,8 @@ from kernelagent.tools.judge.source_reading.uses import Uses
 _RUNS_NOTHING_ELSE: frozenset[Code] = frozenset(
     {"values_on_host", "asks_device_properties", "keeps_state"}
 )
-"""Remarks on what cannot run parts of a text that nothing names."""
+"""Kinds of remark about code that cannot call a function which no code names. If a text has no other remarks, its
+functions that are named nowhere are dead code, and are not read."""
 _SHOWN = 3
 """Places that a disclosure quotes; the rest are counted."""
 

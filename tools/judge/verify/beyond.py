@@ -89,7 +89,10 @@ def _other_kinds(
     generator: torch.Generator,
     never: Collection[str],
 ) -> None:
-    """Of inputs that are sorted, a permutation, or begun with a run of True, the probes keep that; here it is lost."""
+    """Replaces each input that has a structure, such as being sorted, a permutation or a mask, by values without it.
+
+    The probes of the judged calls preserve the structure.
+    """
     natural = named_tensors(draw(source, constant=context.problem.constant_inputs))
     for name, tensor in natural.items():
         if name in never or observe(tensor).kind in _PLAIN_KINDS:
@@ -105,8 +108,9 @@ def _other_kinds(
         label = _argument(context, source, name)
         findings.disclose(
             f"differs_on_other_{label}",
-            f"your inputs hold values of one kind in {label}, and so did every call that "
-            f"was judged; with others, which your module takes, it answers otherwise: {tried.wrong:.200}",
+            f"in your inputs and in every judged call {label} has a structure (such as sorted, a permutation, or a "
+            f"mask that begins with its True); on values without it, which your module accepts, the candidate's "
+            f"result differs from your module's: {tried.wrong:.200}",
         )
         if tried.code == "timeout":
             return

@@ -17,7 +17,7 @@ DOING = {
     "left": "after all calls",
     "state": "after the forward",
     "attributes": "after the forward",
-    "account": "in the forward on tensors without contents",
+    "account": "in a forward whose torch operations are counted",
     "suppress": "before the knock-out",
     "trace": "in the traced forward",
     "graph": "while a graph of the forward was made",
@@ -43,10 +43,10 @@ def death_of(ended: Exit, doing: str, printed: str) -> Rejected:
 
 
 def out_of_time(doing: str, limit_s: float) -> Rejected:
-    """What may be right, and took longer than this machine may spend on it."""
+    """The verdict on a candidate that may be right, and took longer to judge than this machine may spend on it."""
     return Rejected(
         "unverifiable",
-        f"the device's means: judging it took longer than the {limit_s:g} s that it may take here "
+        f"time limit reached: judging this candidate took longer than the {limit_s:g} s allowed on this device "
         f"({doing}); raise --judging-seconds, give smaller inputs with --inputs FUNCTION, or use "
         f"--device cuda",
         {"means": "time", "limit_s": limit_s},

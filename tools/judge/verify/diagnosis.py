@@ -141,15 +141,15 @@ class _Look:
         return float(near.to(torch.float32).mean()) > 0.999
 
     def is_instead(self, other: torch.Tensor) -> bool:
-        """Whether the candidate is `other` and the right answer is not: both are, where little is wrong."""
+        """Whether the candidate equals `other` and the right answer does not; with few wrong elements both would."""
         return self.same(self.candidate, other) and not self.same(self.expected, other)
 
     def answers(self, other: torch.Tensor) -> bool:
         """Whether the candidate computes `other` instead of what is expected.
 
         Elements much nearer to `other` count as equal too: the tolerance is that of the block of rows that
-        failed, and a row with hardly any variance rounds far worse. Only as far as `other` is large: what is
-        far too small is much nearer to zeros, and is none.
+        failed, and a row with hardly any variance rounds far worse. That holds only while the distance to `other`
+        is at most the RMS of `other`: else an output that is merely far too small would pass for all zeros.
         """
         if self.candidate.shape != other.shape or self.candidate.numel() == 0:
             return False

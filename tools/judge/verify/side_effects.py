@@ -25,7 +25,8 @@ from kernelagent.tools.tensors import tensors_of
 _OF_ATTRIBUTES = 1e-3
 _KEPT = 2
 _KEPT_BYTES = 1 << 20
-"""Memory of the module is told from so many times what it is and is called with, and so many bytes more, on."""
+"""A module is reported if it keeps more than `_KEPT` times the bytes of its parameters, buffers, inputs and outputs,
+plus `_KEPT_BYTES`."""
 
 
 @dataclass(frozen=True)
@@ -190,7 +191,7 @@ class SideEffects:
                 )
 
     def little_is_kept(self, trial: Trial, answer: Answer) -> None:
-        """Told where a module keeps far more memory than what it is and what it is called with."""
+        """Discloses a module that keeps far more memory than its state, its inputs and its results have."""
         module = self.oracle.module
         values = [*module.parameters(), *module.buffers()]
         values += tensors_of((trial.arguments, answer.output))

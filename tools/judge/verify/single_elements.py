@@ -28,7 +28,8 @@ def first_far_off(
     """Row-major place of the element that is furthest off by its own size; None where none is.
 
     `moved`: the float64 answer where every input was rounded once more, which says how far each element
-    is known. An element counts from a tenth of itself and a hundredth of a natural one on.
+    is known. An error counts only if it exceeds a tenth of the right value, a hundredth of the RMS of the output on
+    natural inputs, and `_ROUNDINGS` (or `_ROUNDINGS_OF_HALVES`) times how far the right value is known.
     """
     right = oracle64.reshape(-1).to(torch.float64)
     ours, theirs, other = (t.reshape(-1).to(right) for t in (candidate, eager, moved))

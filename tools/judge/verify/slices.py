@@ -1,7 +1,7 @@
-"""Columns far smaller than their neighbours, held to their own size: beside boxes in pixels, probabilities are.
+"""Error budgets for slices of an output that are far smaller than the rest, as probabilities beside boxes in pixels are.
 
-The budget of a block of rows is as wide as its largest columns need. Here each index of each dimension is a
-region of its own, where its values are many times smaller than those of the whole output.
+The budget of a block of rows is as wide as its largest columns need. Here `out.select(dim, index)` gets a budget of
+its own, for each index of each dimension whose values are many times smaller than those of the whole output.
 """
 
 from __future__ import annotations

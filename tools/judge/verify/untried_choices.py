@@ -40,7 +40,11 @@ class UntriedChoices:
 
 
 def _is_untried(choice: Choice, ways: int) -> bool:
-    """Masks of places and sizes hold everywhere where sizes are full blocks; only what never held is news."""
+    """Whether the condition is to be told of, given the values it had.
+
+    A mask of indices and sizes is true everywhere where sizes are multiples of the block: it counts only if it never
+    was. A condition on data counts if it had one value only.
+    """
     return ways == FALSE or (choice.by_data and ways == TRUE)
 
 

@@ -178,7 +178,7 @@ class Verifier:
     def _all_of(self, one: Round, held: _Held) -> None:
         touched = False
         for number, trial in enumerate(one.trials):
-            # A first call may fill caches; the last two of a round are looked at.
+            # A first call may fill caches; the last two calls of a round are instrumented.
             memory: Fresh = "filled"
             if number + 2 >= len(one.trials) and self._was_called(trial):
                 memory = "noted" if number + 2 == len(one.trials) else "found"
@@ -203,7 +203,9 @@ class Verifier:
     ) -> None:
         """One call with everything around it; `weights`: the state it starts from.
 
-        `memory`: of one that is looked at, noted in the last but one of a round and found in the last.
+        `memory`: what freshly allocated memory contains in this call. In the last two calls of a round, which run
+        instrumented, the first records what the candidate leaves in fresh memory (`noted`), the second gets those
+        contents back (`found`).
         """
         keeps = not changes_state(trial, weights) and not trial.expected.left
         # What a copy of the module changes of its own goes with the copy.
@@ -504,7 +506,7 @@ class Verifier:
 
 @contextmanager
 def _told_how(how: Loading) -> Iterator[None]:
-    """A refusal for an answer as with earlier weights says how these ones came in."""
+    """A refusal that may come from a stale copy of the weights says how the weights of this call were put in."""
     try:
         yield
     except Rejected as refused:
@@ -513,8 +515,8 @@ def _told_how(how: Loading) -> Iterator[None]:
             raise
         raise Rejected(
             reason.code,
-            f"{reason.message} (the weights of this call had come in {CAME_IN[how]}; whoever keeps another "
-            f"object, or what was computed from one, must see by data_ptr() and _version that it is old)",
+            f"{reason.message} (before this call the weights were replaced {CAME_IN[how]}; code that keeps a weight, or "
+            f"anything computed from one, must compare the object, its data_ptr() and its _version before it uses that)",
             {**reason.detail, "loading": how},
         ) from refused
 

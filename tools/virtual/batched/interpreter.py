@@ -30,7 +30,7 @@ from kernelagent.tools.virtual.interpreter import (
     Program,
     all_programs,
     argument_values,
-    quiet,
+    captured_prints,
     untraced,
 )
 from kernelagent.tools.virtual.launch import Launch, Observer
@@ -110,7 +110,7 @@ class BatchedInterpreter:
         job = _Job(self, function, arguments, launch, observers, enough_s, after_chunk)
         self.how = job.how
         waiting = list(programs) if programs is not None else all_programs(launch.grid)
-        with untraced(), quiet() as capped:
+        with untraced(), captured_prints() as capped:
             try:
                 # Entered last and left first, so that what it raises finds every scope whole.
                 with limit or contextlib.nullcontext():
@@ -192,7 +192,7 @@ class BatchedInterpreter:
         reference.builder.pointees = launch.pointees
         with (
             untraced(),
-            quiet(),
+            captured_prints(),
             limit,
             reference.prepared_together(function, arguments, launch) as kernel,
         ):

@@ -131,6 +131,6 @@ def _only_reader(program: Program, layouts: Layouts, product: Tiled) -> tuple[in
                 return None
             reader = at, step
         elif step is None or storage in layouts.read(program, step):
-            # Later readers want the launch's own result, which then stands where the product was.
+            # A later step reads the buffer as well. It must want the launch's result, written over the product.
             return reader if storage in layouts.written(program, reader[1]) else None
     return reader

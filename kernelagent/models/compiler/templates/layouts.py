@@ -188,7 +188,10 @@ def mentioned(program: Program) -> Iterator[tuple[int, ast.AST]]:
 
 
 def unneeded(captured: Captured, program: Program, sites: Sequence[Site]) -> frozenset[int]:
-    """Steps that nothing is left for where these sites stand: theirs, and buffers that only they used."""
+    """Indices of the steps that can be dropped once `sites` replace a part of the program.
+
+    Those that the sites take over, and the allocations and aliases of buffers that nothing else uses.
+    """
     layouts = Layouts(captured, program)
     gone = frozenset[int]().union(*(site.steps for site in sites))
     used = set().union(*(site.tensors for site in sites))
