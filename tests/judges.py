@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 
 from kernelagent.domain.candidate import Candidate
 from kernelagent.domain.evaluation import Evaluation, Stage
@@ -50,23 +50,3 @@ class JudgesHere:
             yield JudgeHere(judge)
         finally:
             judge.close()
-
-
-class OpenJudges(JudgesHere):
-    """As `JudgesHere`, and a judge stays open for the next run with the same settings, until `close`."""
-
-    def __init__(self, fork_server: ForkServer) -> None:
-        super().__init__(fork_server)
-        self._open = ExitStack()
-        self._judges: list[tuple[JudgeSettings, JudgeHere]] = []
-
-    @contextmanager
-    def open(self, settings: JudgeSettings, say: Callable[[str, str], None]) -> Iterator[JudgeHere]:
-        judge = next((judge for given, judge in self._judges if given == settings), None)
-        if judge is None:
-            judge = self._open.enter_context(super().open(settings, say))
-            self._judges.append((settings, judge))
-        yield judge
-
-    def close(self) -> None:
-        self._open.close()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import Thread
@@ -26,8 +26,7 @@ from kernelagent.models.litellm_model import LitellmModel
 from kernelagent.models.replay import ReplayModel
 from kernelagent.storage.cassette import cassette_text, of_run, recording
 from kernelagent.storage.run_log import RunFolder, read_events
-from kernelagent.tools.sandbox.spawn import ForkServer
-from tests.judges import JudgesHere, OpenJudges
+from tests.judges import JudgesHere
 from tests.models.fault_server import Answer, FaultServer, Rules
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -69,14 +68,6 @@ def run_with(
 
 def of(events: list[Event], kind: type) -> list[Any]:
     return [event for event in events if isinstance(event, kind)]
-
-
-@pytest.fixture(scope="module")
-def judges(fork_server: ForkServer) -> Iterator[OpenJudges]:
-    """One judge for all runs: it is the conversation that is tested."""
-    opened = OpenJudges(fork_server)
-    yield opened
-    opened.close()
 
 
 @pytest.fixture(autouse=True)
