@@ -43,24 +43,28 @@ def main() -> None:
     """Answer the request on stdin; what the user's module prints goes to stderr."""
     first_to_go()
     request = msgspec.json.decode(sys.stdin.buffer.read())
+    limit = limit_of(request["memory_limit"])
     out = os.dup(1)
     os.dup2(2, 1)
     with contextlib.redirect_stdout(sys.stderr):
         try:
-            answer = answer_to(request)
+            answer = answer_to(request, limit)
         except KernelAgentError as error:
             answer = {"fault": type(error).__name__, "message": str(error)}
         except (MemoryError, RuntimeError, OSError) as error:
             if not is_lack_of_memory(error):
                 raise
-            message = lack_of_memory(limit_of(request["memory_limit"]), "estimating")
+            message = lack_of_memory(limit, "estimating")
             answer = {"fault": EnvironmentFault.__name__, "message": message}
     with os.fdopen(out, "wb") as stream:
         stream.write(msgspec.json.encode(answer))
 
 
-def answer_to(request: Mapping[str, Any]) -> dict[str, Any]:
-    """The estimates of a problem, or `cuda` when the machine has a GPU that would be asked instead."""
+def answer_to(request: Mapping[str, Any], limit: int) -> dict[str, Any]:
+    """The estimates of a problem, or `cuda` when the machine has a GPU that would be asked instead.
+
+    From then on this process may take `limit` bytes more.
+    """
     import torch
 
     from kernelagent.tools.judge.problem.devices import open_device
@@ -68,7 +72,7 @@ def answer_to(request: Mapping[str, Any]) -> dict[str, Any]:
     if request["device"] != "virtual" and torch.cuda.is_available():
         return {"cuda": True}
     spec = from_data(request["problem"], ProblemSpec)
-    hold_to(limit_of(request["memory_limit"]))
+    hold_to(limit)
     device = open_device("virtual", request["target"])
     library = library_for(ceilings_for(request["target"]))
     estimates, reference = estimates_of(spec, library)

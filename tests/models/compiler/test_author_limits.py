@@ -1,4 +1,4 @@
-"""The built-in policy's author and the estimating process may take what the judge may, and go first when memory ends."""
+"""The built-in policy's author may take what the judge may, and goes first when memory ends."""
 
 from __future__ import annotations
 
@@ -6,11 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from kernelagent.domain.judge_settings import JudgeSettings
 from kernelagent.domain.problem import InputSet, ProblemFacts, ProblemSpec
 from kernelagent.models import ModelSettings
 from kernelagent.models.compiler_model import AuthorProcess, CompilerModel
-from kernelagent.tools.estimate_client import estimates_for
 
 SEES_ITS_LIMITS = """
 import resource
@@ -57,13 +55,4 @@ def test_the_author_has_the_limits_of_the_judge(tmp_path: Path, problem: Problem
         assert author.ask(CompilerModel(settings).opening).kind == "ready"
     finally:
         author.close()
-    require_limits(tmp_path)
-
-
-def test_the_estimating_process_has_the_limits_of_the_judge(
-    tmp_path: Path, problem: ProblemSpec
-) -> None:
-    found = estimates_for(JudgeSettings(problem=problem, device="virtual", memory_limit="5G"))
-    assert found is not None
-    assert found.estimates
     require_limits(tmp_path)

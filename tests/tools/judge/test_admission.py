@@ -190,7 +190,7 @@ class Model(nn.Module):
     def __init__(self):
         super().__init__()
         self.first = nn.Linear(16, 16)
-        self.blocks = nn.Sequential(nn.Linear(16, 16), nn.ReLU(), nn.Linear(16, 16))
+        self.blocks = nn.Sequential(nn.Linear(16, 16), nn.BatchNorm1d(16), nn.Linear(16, 16))
 
     def forward(self, x):
         return self.blocks(torch.relu(self.first(x)))
@@ -216,6 +216,7 @@ def test_without_time_a_problem_is_admitted_with_all_that_was_left_out(tmp_path)
     none, tolerances = admission_of(oracle, source, constant=False, time=TimeForAdmission(0))
     told = {item.code: item.message for item in none.disclosures}
     assert set(told) == {"mutants_not_tried", "probes_not_tried"}
+    assert "for 11 of 11 inputs and weights" in told["mutants_not_tried"], "a counter has none"
     assert told["mutants_not_tried"].endswith(": arguments[0][0], state.*")
     assert "times1e5" in told["probes_not_tried"]
     assert "rowaffine" not in told["probes_not_tried"], "some are tried however late it is"

@@ -84,7 +84,9 @@ def admit(
     names = tuple(m.name for m in survivors if not m.constant and m.tensor not in silent)
     told = (*_disclosed(degenerate, names, silent), *_repeated(cases))
     if not_tried:
-        told += (_left_out(not_tried, tuple(cases[0].tensors)),)
+        tried = {mutant.tensor for mutant in candidates}
+        every = [n for n, t in cases[0].tensors.items() if n in tried or _can_change(t)]
+        told += (_left_out(not_tried, every),)
     return Admission(degenerate, names, tuple(silent), told, tuple(not_tried))
 
 
