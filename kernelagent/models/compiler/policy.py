@@ -120,7 +120,11 @@ class Policy:
                 Call(
                     name,
                     capture(
-                        self.module, *given, persistent=choice.persistent, smaller=others[name]
+                        self.module,
+                        *given,
+                        persistent=choice.persistent,
+                        smaller=others[name],
+                        target=self.target,
                     ),
                 )
                 for name, given in self.input_sets.items()
