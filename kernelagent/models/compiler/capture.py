@@ -73,8 +73,13 @@ class Value:
     name: str
     """`weight`, `norm.bias`, or the input as an expression of forward's arguments, `xs[0]`."""
     kind: str
-    """`parameter`, `buffer`, `input`, or `constant`, made in the forward itself."""
+    """`parameter`, `buffer`, `input`, or `constant`, made in the forward itself.
+
+    Of a backward also `saved`, kept by the forward for it, and `upstream`, the gradient of a result.
+    """
     tensor: torch.Tensor
+    local: bool = False
+    """Whether its name is a variable's, whatever its kind: in a function that is given all it reads."""
 
 
 @dataclass(frozen=True)
@@ -91,6 +96,8 @@ class Captured:
     """What is a variable in the program; nothing where it is written for these sizes alone."""
     grows: bool = False
     """Whether its sizes may be larger than the user's."""
+    names: tuple[str, ...] = ()
+    """What its results are called; where there are none, `out`."""
 
 
 @dataclass(frozen=True)

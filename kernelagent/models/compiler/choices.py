@@ -44,6 +44,8 @@ class Choice:
     """A whole candidate: how rows are reduced, and each kernel's configuration where it is not the usual."""
 
     persistent: bool = True
+    recompute: bool = True
+    """Of a backward: what is cheap is computed again, instead of kept by the forward."""
     configs: dict[str, Config] = field(default_factory=dict)
     """By kernel name as it stands in the candidate."""
     sites: Mapping[str, bool] = field(default_factory=dict)

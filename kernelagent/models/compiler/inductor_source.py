@@ -130,12 +130,14 @@ def source_of(
     counters.clear()
     got: list[str] = []
     gpu = ceilings_for(target)
+    named = any("source_fn_stack" in node.meta for node in graph.graph.nodes)
     with (
         _recording(got),
         _multiprocessors(gpu.sms),
         inductor_config.patch(
             cpu_backend="triton", compile_threads=1, fx_graph_cache=False, force_disable_caches=True
         ),
+        inductor_config.patch("triton.descriptive_names", "torch" if named else "original_aten"),
         V.set_choices_handler(_Choices(gpu, persistent=persistent)),
     ):
         try:
