@@ -62,7 +62,6 @@ INPUTS = (
     "optimize model.py --policy coverage:2",
     "optimize model.py --baseline nope",
     "optimize model.py --dynamic x",
-    "optimize model.py --train",
     "optimize model.py --turns 0",
     "optimize model.py --model gpt5",
     "optimize model.py --model opnai/gpt-5 --yes",

@@ -20,10 +20,6 @@ from kernelagent.domain.tool_registry import Tool
 from kernelagent.storage.secrets import Redactor
 from kernelagent.tools.gpu_lock import Gpu
 
-FORWARD_ONLY = (
-    "the built-in policy writes forward kernels only, and --train needs gradients: give another model "
-    "with --model; without --train the emitted module runs the original wherever a gradient is needed"
-)
 Finish = Literal["stop", "length", "refused", "lost", "budget"]
 """How a reply ended: complete, at the token limit, refused, connection lost, or budget spent."""
 Calling = Literal["functions", "blocks"]

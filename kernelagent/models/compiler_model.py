@@ -17,7 +17,7 @@ from kernelagent.domain.errors import ModelError
 from kernelagent.domain.history import Turn
 from kernelagent.domain.model_options import COMPILER
 from kernelagent.domain.serialization import to_data
-from kernelagent.models import FORWARD_ONLY, Exhausted, Model, ModelQuery, ModelSettings, Reply
+from kernelagent.models import Exhausted, Model, ModelQuery, ModelSettings, Reply
 from kernelagent.tools.wire import ChannelClosed, ChannelTimeout, Frame, pair
 
 _ROOT = str(Path(kernelagent.__file__).resolve().parent.parent)
@@ -89,8 +89,6 @@ class CompilerModel:
 
     def reply(self, ask: ModelQuery, on_text: Callable[[str], None]) -> Reply | Exhausted:
         """The next hypothesis as a reply; raises `ModelError` when the module cannot be rewritten."""
-        if self._settings.facts.mode == "train":
-            return Exhausted(FORWARD_ONLY)
         if self._author is None:
             self._author = AuthorProcess()
         if not self._opened:
@@ -117,6 +115,7 @@ class CompilerModel:
             "target": self._settings.target,
             "device": self._settings.device,
             "memory_limit": self._settings.memory_limit,
+            "mode": self._settings.facts.mode,
             "executed": {
                 item.name: [list(tensor.shape) for tensor in item.executed]
                 for item in self._settings.facts.input_sets

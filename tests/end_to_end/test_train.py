@@ -133,13 +133,16 @@ def test_the_emitted_module_is_trained_by_its_kernels_step_for_step_like_the_ori
     assert result.returncode == 0, result.stderr
 
 
-def test_the_built_in_policy_says_that_it_writes_no_backward(tmp_path: Path) -> None:
-    shutil.copy(problem_path(BASE), tmp_path / "affine.py")
+def test_the_built_in_policy_writes_a_backward_that_is_accepted(tmp_path: Path) -> None:
+    example = ROOT / "examples" / "rms_norm_residual.py"
     result = ran(
-        tmp_path, "-m", "kernelagent", "optimize", "affine.py", "--train", "--device", "virtual"
-    )
-    assert result.returncode != 0
-    assert "the built-in policy writes forward kernels only" in result.stderr
+        tmp_path, "-m", "kernelagent", "optimize", str(example),
+        "--train", "--device", "virtual", "--turns", "1", "--out", "trained.py", "--json",
+    )  # fmt: skip
+    assert result.returncode == 0, result.stderr
+    winner = json.loads(result.stdout)["winner"]
+    assert winner["correctness"]["gradients"] == ["weight", "input 0", "input 1"]
+    assert "torch.autograd.Function" in (tmp_path / "trained.py").read_text(encoding="utf-8")
 
 
 def test_the_recorded_conversation_ends_in_an_accepted_backward(tmp_path: Path) -> None:

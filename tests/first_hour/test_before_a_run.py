@@ -63,7 +63,6 @@ WRONG = {
     "--model m/x --api-base localhost:8000 --yes": "write it whole",
     "--out gone/x.py": "the folder gone does not exist",
     "--runs model.py/runs": "name another with --runs",
-    "--mode train": "the built-in policy writes forward kernels only",
 }
 
 

@@ -10,9 +10,10 @@ import torch
 from torch import nn
 
 from kernelagent.domain.problem import ProblemSpec
+from kernelagent.models.compiler.calls import Call
 from kernelagent.models.compiler.capture import capture
 from kernelagent.models.compiler.choices import Choice
-from kernelagent.models.compiler.writing import Call, Writer
+from kernelagent.models.compiler.writing import Writer
 from kernelagent.tools.candidate_runner import shell
 from kernelagent.tools.judge.problem.load import load_problem
 from kernelagent.tools.tensors import open_parcel, parcel

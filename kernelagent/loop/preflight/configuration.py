@@ -5,12 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from kernelagent.domain.config import RunConfig
-from kernelagent.domain.errors import UsageError
-from kernelagent.domain.model_options import COMPILER
 from kernelagent.domain.problem import ProblemSpec
 from kernelagent.dropin.runtime_package import require_package
 from kernelagent.loop.run_setup import default_strategy, judge_settings, out_path
-from kernelagent.models import FORWARD_ONLY
 from kernelagent.storage.output_file import check_writable, require_folder
 from kernelagent.strategies import load_strategy
 from kernelagent.tools.virtual.ceilings import ceilings_for
@@ -23,8 +20,6 @@ def check_configuration(problem: ProblemSpec, config: RunConfig) -> None:
         ceilings_for(settings.target)
     strategy = config.strategy or default_strategy(config.model)
     load_strategy(strategy, config.model, config.seed, config.set)
-    if set(config.model) == {COMPILER} and config.mode == "train":
-        raise UsageError(FORWARD_ONLY)
     if config.runtime == "package":
         require_package()
     check_writable(out_path(problem, config), force=config.force)

@@ -43,6 +43,7 @@ from kernelagent.tools.wire import Channel, ChannelClosed, Frame
 _PR_SET_PDEATHSIG = 1
 _MAX_HEADER = 1 << 28
 _LONGEST_S = 60.0
+_LONGEST_WITH_BACKWARD_S = 120.0
 _AGAIN_S = 5.0
 """Asked again so long after: the compiler catches what is raised in some of its places."""
 
@@ -52,8 +53,8 @@ def main(fd: int) -> None:
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     first_to_go()
     logging.getLogger("torch").setLevel(logging.ERROR)
-    signal.signal(signal.SIGPROF, _too_long)
     author = _Author()
+    signal.signal(signal.SIGPROF, author.too_long)
     channel = Channel(socket.socket(fileno=fd))
     while True:
         try:
@@ -63,21 +64,26 @@ def main(fd: int) -> None:
             return
 
 
-def _too_long(number: int, frame: object) -> NoReturn:
-    raise TookTooLong(
-        "this module",
-        f"the compiler was not done with it after {_LONGEST_S:.0f} s of processor time",
-    )
-
-
 class _Author:
     def __init__(self) -> None:
         self._policy: Policy | None = None
         self._limit: int | None = None
         """Bytes; None on a GPU, where the judge has none either."""
 
+    @property
+    def _longest_s(self) -> float:
+        train = self._policy is not None and self._policy.train
+        return _LONGEST_WITH_BACKWARD_S if train else _LONGEST_S
+
+    def too_long(self, number: int, frame: object) -> NoReturn:
+        """What the clock of the processor calls."""
+        raise TookTooLong(
+            "this module",
+            f"the compiler was not done with it after {self._longest_s:.0f} s of processor time",
+        )
+
     def answer(self, request: Frame) -> dict[str, Any]:
-        signal.setitimer(signal.ITIMER_PROF, _LONGEST_S, _AGAIN_S)
+        signal.setitimer(signal.ITIMER_PROF, self._longest_s, _AGAIN_S)
         try:
             if request.kind == "open":
                 if request.header["device"] == "virtual":
@@ -131,6 +137,7 @@ def _opened(request: Frame) -> Policy:
         from_data(header["executed"], dict[str, list[list[int]]]),
         dict(from_data(header["arguments"], list[tuple[int, int]])),
         from_data(header["dynamic"], dict[str, list[list[tuple[int, int]]]]),
+        train=header["mode"] == "train",
     )
 
 
@@ -141,11 +148,13 @@ def policy_for(
     executed: Mapping[str, list[list[int]]],
     renamed: Mapping[int, int],
     dynamic: Mapping[str, Sequence[Places]],
+    *,
+    train: bool = False,
 ) -> Policy:
     """The policy for a problem; `executed`: the shapes of the inputs, by set, where smaller ones are run.
 
     `renamed`: the constructor's whole numbers that are others there. `dynamic`: the sizes that were
-    declared to change, by set. Raises `PolicyCannot`.
+    declared to change, by set. `train`: whether it is to write a backward. Raises `PolicyCannot`.
     """
     with scope():
         problem = load_problem(spec)
@@ -159,13 +168,22 @@ def policy_for(
     }
     if not executed:
         return Policy(
-            module, problem.constructor, on_cpu, {}, dynamic, target=target, addresses=hollow
+            module,
+            problem.constructor,
+            on_cpu,
+            {},
+            dynamic,
+            target=target,
+            addresses=hollow,
+            train=train,
         )
     small, state = _smaller_module(problem, module, renamed, scope)
     smaller = {
         name: Smaller(small, *_of_shapes(on_cpu[name], shapes)) for name, shapes in executed.items()
     }
-    return Policy(module, problem.constructor, on_cpu, smaller, dynamic, state, target, hollow)
+    return Policy(
+        module, problem.constructor, on_cpu, smaller, dynamic, state, target, hollow, train
+    )
 
 
 def _smaller_module(

@@ -1,28 +1,16 @@
-"""A module and its inputs to the source TorchInductor writes for them, with or without a GPU.
-
-Without one Inductor is told to write Triton for CPU tensors and stopped when the source is there.
-"""
+"""A module and its inputs to the program TorchInductor writes for them: traced, and in `inductor_source` compiled."""
 
 from __future__ import annotations
 
 import inspect
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import torch
-import torch._inductor.config as inductor_config
-import triton
-from torch._inductor.choices import InductorChoices
-from torch._inductor.codegen.simd import SIMDScheduling
-from torch._inductor.codegen.triton import TritonKernel
-from torch._inductor.compile_fx import compile_fx
-from torch._inductor.fx_passes import fuse_attention
-from torch._inductor.graph import GraphLowering
-from torch._inductor.virtualized import V
 from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException
 from torch.func import functional_call
 from torch.fx import GraphModule
@@ -38,9 +26,14 @@ from torch.utils._pytree import (
 
 from kernelagent.models.compiler.attention import WHOLE, layers_unfused
 from kernelagent.models.compiler.attention_steps import as_one_step
-from kernelagent.models.compiler.constants import constants_of, with_numbers, with_slices
+from kernelagent.models.compiler.constants import (
+    constants_of,
+    with_numbers,
+    with_one_element,
+    with_slices,
+)
+from kernelagent.models.compiler.inductor_source import source_of
 from kernelagent.models.compiler.pooling import POOLED
-from kernelagent.models.compiler.stand_in import StandInDriver
 from kernelagent.models.compiler.symbolic_functions import AS_THEY_LIE, OPAQUE, SymbolicFunctions
 from kernelagent.models.compiler.symbols import (
     SizeIsFixed,
@@ -48,12 +41,6 @@ from kernelagent.models.compiler.symbols import (
     SymbolicTensors,
     sizes_as_variables,
 )
-
-LARGEST_PERSISTENT = 16384
-"""Longest row a program may hold at once; longer ones are looped over."""
-
-LONGEST_HELD_ACROSS = 1024
-"""The same where rows stand side by side in memory, and a program must hold several to read whole sectors."""
 
 MOST_WRITTEN_OUT = 256
 """Values of a constant tensor that a reader still accepts in a source file."""
@@ -86,8 +73,13 @@ class Value:
     name: str
     """`weight`, `norm.bias`, or the input as an expression of forward's arguments, `xs[0]`."""
     kind: str
-    """`parameter`, `buffer`, `input`, or `constant`, made in the forward itself."""
+    """`parameter`, `buffer`, `input`, or `constant`, made in the forward itself.
+
+    Of a backward also `saved`, kept by the forward for it, and `upstream`, the gradient of a result.
+    """
     tensor: torch.Tensor
+    local: bool = False
+    """Whether its name is a variable's, whatever its kind: in a function that is given all it reads."""
 
 
 @dataclass(frozen=True)
@@ -104,6 +96,8 @@ class Captured:
     """What is a variable in the program; nothing where it is written for these sizes alone."""
     grows: bool = False
     """Whether its sizes may be larger than the user's."""
+    names: tuple[str, ...] = ()
+    """What its results are called; where there are none, `out`."""
 
 
 @dataclass(frozen=True)
@@ -117,6 +111,35 @@ class Smaller:
     """Whether sizes may be larger than the user's, too."""
 
 
+class Forward:
+    """A module's forward as a function of tensors alone: its parameters, its buffers, its inputs."""
+
+    def __init__(
+        self, module: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> None:
+        """Raises `PolicyCannot` where a buffer would have to be written out."""
+        self.module = module
+        self.values = values_of(module, args, kwargs)
+        self.spec: TreeSpec
+        """The nest of what the last call returned."""
+        self.outputs: tuple[Any, ...] = ()
+        """Its leaves."""
+        self._leaves, self._nest = tree_flatten((tuple(args), dict(kwargs)))
+        self._state = [value for value in self.values if value.kind != "input"]
+
+    def __call__(self, *tensors: torch.Tensor) -> list[torch.Tensor]:
+        """The tensors of what it returns, in order."""
+        weights = {v.name: t for v, t in zip(self._state, tensors, strict=False)}
+        leaves = list(self._leaves)
+        places = [at for at, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
+        for at, tensor in zip(places, tensors[len(self._state) :], strict=True):
+            leaves[at] = tensor
+        given, named = tree_unflatten(leaves, self._nest)
+        outputs, self.spec = tree_flatten(functional_call(self.module, weights, given, named))
+        self.outputs = tuple(outputs)
+        return [leaf for leaf in outputs if isinstance(leaf, torch.Tensor)]
+
+
 def capture(
     module: torch.nn.Module,
     args: Sequence[Any],
@@ -124,51 +147,45 @@ def capture(
     *,
     persistent: bool = True,
     smaller: Smaller | None = None,
+    target: str = "sm_90",
 ) -> Captured:
     """Inductor's source; `persistent`: rows are held whole where they fit. Raises `PolicyCannot`.
 
-    With `smaller`, each size in which it differs is a variable of the program.
+    With `smaller`, each size in which it differs is a variable of the program. `target`: the GPU it is for.
     """
     name = type(module).__name__
-    values = _values(module, args, kwargs)
-    flat_inputs, in_spec = tree_flatten((tuple(args), dict(kwargs)))
-    places = [at for at, leaf in enumerate(flat_inputs) if isinstance(leaf, torch.Tensor)]
-    state = [value for value in values if value.kind != "input"]
-    result: dict[str, Any] = {}
-
-    def program(*tensors: torch.Tensor) -> list[torch.Tensor]:
-        weights = {v.name: t for v, t in zip(state, tensors, strict=False)}
-        leaves = list(flat_inputs)
-        for at, tensor in zip(places, tensors[len(state) :], strict=True):
-            leaves[at] = tensor
-        given, named = tree_unflatten(leaves, in_spec)
-        outputs, result["spec"] = tree_flatten(functional_call(module, weights, given, named))
-        result["outputs"] = tuple(outputs)
-        return [leaf for leaf in outputs if isinstance(leaf, torch.Tensor)]
-
-    tensors = [value.tensor for value in values]
+    forward = Forward(module, args, kwargs)
+    tensors = [value.tensor for value in forward.values]
     sizes = Sizes()
+    with refusals(name), torch.no_grad(), layers_unfused():
+        if smaller is None:
+            table = {**WHOLE, **AS_THEY_LIE, **POOLED}
+            graph = make_fx(forward, decomposition_table=table, tracing_mode="fake")(*tensors)
+        else:
+            few = values_of(smaller.module, smaller.args, smaller.kwargs)
+            symbolic = SymbolicTensors(tensors, [value.tensor for value in few])
+            tensors = symbolic.tensors
+            followed = sizes_as_variables(module, smaller.module, list(symbolic.sizes()))
+            table = {**WHOLE, **OPAQUE, **POOLED}
+            traced = make_fx(forward, decomposition_table=table, _allow_non_fake_inputs=True)
+            with followed, symbolic.mode, SymbolicFunctions():
+                graph = traced(*tensors)
+            symbolic.require_both()
+        graph = as_one_step(with_numbers(with_slices(graph)))
+        made = written_constants(graph, name)
+        source = compiled(graph, tensors, persistent=persistent, target=target)
+        if smaller is not None:
+            sizes = with_constants(symbolic.settled(), made)
+    grows = smaller is not None and smaller.grows
+    values = (*made, *forward.values)
+    return Captured(source, values, forward.spec, forward.outputs, sizes, grows)
+
+
+@contextmanager
+def refusals(name: str) -> Iterator[None]:
+    """What is raised while this module is traced, as `PolicyCannot`."""
     try:
-        with torch.no_grad(), layers_unfused():
-            if smaller is None:
-                table = {**WHOLE, **AS_THEY_LIE, **POOLED}
-                graph = make_fx(program, decomposition_table=table, tracing_mode="fake")(*tensors)
-            else:
-                few = _values(smaller.module, smaller.args, smaller.kwargs)
-                symbolic = SymbolicTensors(tensors, [value.tensor for value in few])
-                tensors = symbolic.tensors
-                followed = sizes_as_variables(module, smaller.module, list(symbolic.sizes()))
-                table = {**WHOLE, **OPAQUE, **POOLED}
-                traced = make_fx(program, decomposition_table=table, _allow_non_fake_inputs=True)
-                with followed, symbolic.mode, SymbolicFunctions():
-                    graph = traced(*tensors)
-                symbolic.require_both()
-            graph = as_one_step(with_numbers(with_slices(graph)))
-            _require_no_roots(graph)
-            made = _constants(graph, name)
-            source = _source_of(graph, tensors, persistent=persistent)
-            if smaller is not None:
-                sizes = symbolic.settled()
+        yield
     except PolicyCannot:
         raise
     except SizeIsFixed as error:
@@ -182,14 +199,27 @@ def capture(
     except Exception as error:  # tracing runs the user's code, which raises anything
         first = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise PolicyCannot(name, f"it cannot be traced: {first[:200]}") from error
-    if smaller is not None:
-        shapes, strides = (
-            tuple(tuple(map(str, numbers)) for numbers in every)
-            for every in ((v.tensor.shape for v in made), (v.tensor.stride() for v in made))
-        )
-        sizes = replace(sizes, shapes=(*shapes, *sizes.shapes), strides=(*strides, *sizes.strides))
-    grows = smaller is not None and smaller.grows
-    return Captured(source, (*made, *values), result["spec"], result["outputs"], sizes, grows)
+
+
+def with_constants(sizes: Sizes, made: Sequence[Value]) -> Sizes:
+    """Sizes of a program's tensors, with those of its leading constants."""
+    shapes, strides = (
+        tuple(tuple(map(str, numbers)) for numbers in every)
+        for every in ((v.tensor.shape for v in made), (v.tensor.stride() for v in made))
+    )
+    return replace(sizes, shapes=(*shapes, *sizes.shapes), strides=(*strides, *sizes.strides))
+
+
+def compiled(
+    graph: GraphModule, tensors: Sequence[torch.Tensor], *, persistent: bool, target: str
+) -> str:
+    """Inductor's file for a graph of these tensors; raises `PolicyCannot`."""
+    _require_no_roots(graph)
+    given = with_one_element(graph, tensors)
+    source = source_of(graph, given, persistent=persistent, target=target)
+    if source is None:
+        raise PolicyCannot("this module", "the compiler has nothing to compute in it")
+    return source
 
 
 def _require_no_roots(graph: GraphModule) -> None:
@@ -207,7 +237,8 @@ def _place_of(error: BaseException) -> str:
     return f" ({Path(own[-1].filename).name}:{own[-1].lineno})" if own else ""
 
 
-def _constants(graph: GraphModule, what: str) -> tuple[Value, ...]:
+def written_constants(graph: GraphModule, what: str) -> tuple[Value, ...]:
+    """What the forward makes itself; raises `PolicyCannot` where that is too much for a file."""
     constants = constants_of(graph)
     for _, tensor in constants:
         if tensor.numel() > MOST_WRITTEN_OUT:
@@ -219,7 +250,10 @@ def _constants(graph: GraphModule, what: str) -> tuple[Value, ...]:
     return tuple(Value(name, "constant", tensor) for name, tensor in constants)
 
 
-def _values(module: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Value]:
+def values_of(
+    module: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> list[Value]:
+    """Every tensor that a call reads: parameters, buffers, inputs, each once."""
     persistent = set(module.state_dict())
     values = [Value(n, "parameter", p.detach()) for n, p in module.named_parameters()]
     for name, buffer in module.named_buffers():
@@ -245,110 +279,3 @@ def _inputs(module: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, A
         for leaf in flat
         if isinstance(leaf, torch.Tensor)
     ]
-
-
-class _Got(Exception):
-    """Stops Inductor once its source was recorded; nothing is compiled."""
-
-
-class _Choices(InductorChoices):
-    def __init__(self, *, persistent: bool) -> None:
-        super().__init__()
-        self._persistent = persistent
-
-    def should_use_persistent_reduction(self, features: Any, cooperative_reduction: bool) -> bool:  # type: ignore[override]
-        if not self._persistent:
-            return False
-        longest = LONGEST_HELD_ACROSS if _across(features) else LARGEST_PERSISTENT
-        return _hint(features.reduction_numel) <= longest
-
-
-def _across(features: Any) -> bool:
-    """Whether rows stand side by side in memory: neighbours are of different rows."""
-    found = features.coalesce_analysis
-    if found is None:
-        return False
-    named = found.norm_read_writes
-    within, along = (
-        sum(_hint(found.coalesced_by_var.get(name, 0)) for name in names)
-        for names in (named.reduce_vars, named.index_vars)
-    )
-    return bool(along > within)
-
-
-def _hint(size: Any) -> int:
-    """A size as it is in the user's inputs."""
-    from torch._inductor.virtualized import V as virtual
-
-    return int(virtual.graph.sizevars.optimization_hint(size))
-
-
-_TILED = SIMDScheduling.compute_tiling_strategy
-
-
-def _tiled(
-    cls: type[SIMDScheduling], nodes: Any, numel: Any, reduction_numel: Any, analysis: Any
-) -> Any:
-    tiling, scores = _TILED(nodes, numel, reduction_numel, analysis)
-    if reduction_numel != 1 and "y" in tiling:
-        return cls.create_tiling([numel], [reduction_numel]), None
-    return tiling, scores
-
-
-def _block_for(size: Any) -> int:
-    """The block that holds a whole row, and any shorter one."""
-    return int(triton.next_power_of_2(_hint(size)))
-
-
-def _source_of(graph: Any, tensors: Sequence[torch.Tensor], *, persistent: bool) -> str:
-    from torch._dynamo.utils import counters
-
-    counters.clear()
-    got: list[str] = []
-    with (
-        _recording(got),
-        inductor_config.patch(
-            cpu_backend="triton", compile_threads=1, fx_graph_cache=False, force_disable_caches=True
-        ),
-        V.set_choices_handler(_Choices(persistent=persistent)),
-    ):
-        try:
-            compile_fx(graph, list(tensors))
-        except Exception:  # Inductor is stopped once its kernels are recorded
-            if not got:
-                raise
-    if not got:
-        raise PolicyCannot("this module", "the compiler has nothing to compute in it")
-    return got[0]
-
-
-@contextmanager
-def _recording(got: list[str]) -> Iterator[None]:
-    """Record the source that Inductor generates and stop there; `StandInDriver` replaces Triton's driver."""
-    original: Callable[[Any], Any] = GraphLowering.codegen
-
-    def codegen(self: Any) -> Any:
-        code = original(self)[0]
-        got.append(str(getattr(code, "value", code)))
-        raise _Got
-
-    # For good: this process only ever writes code.
-    triton.runtime.driver.set_active(StandInDriver())
-    # Products around a softmax would become the attention of a CPU, which no GPU has; `as_one_step` has seen them.
-    fuse_attention._sfdp_init = lambda *_: None  # type: ignore[assignment]
-    GraphLowering.codegen = codegen  # type: ignore[method-assign]
-    constant_mask, held = TritonKernel._has_constant_mask, TritonKernel._get_persistent_RBLOCK
-    # Inductor omits masks that its block sizes do not need; ours differ, so all masks are kept.
-    TritonKernel._has_constant_mask = lambda self, tree: False  # type: ignore[method-assign]
-    # It holds rows of a fixed length only; a mask makes the block right for shorter ones.
-    TritonKernel._get_persistent_RBLOCK = staticmethod(_block_for)  # type: ignore[method-assign]
-    # Rows of a reduction go over one axis of programs; over two it may spread them where that reads better.
-    tiling = SIMDScheduling.__dict__["compute_tiling_strategy"]
-    SIMDScheduling.compute_tiling_strategy = classmethod(_tiled)  # type: ignore[method-assign, assignment]
-    try:
-        yield
-    finally:
-        SIMDScheduling.compute_tiling_strategy = tiling  # type: ignore[method-assign]
-        TritonKernel._has_constant_mask = constant_mask  # type: ignore[method-assign]
-        TritonKernel._get_persistent_RBLOCK = staticmethod(held)  # type: ignore[method-assign]
-        GraphLowering.codegen = original  # type: ignore[method-assign, assignment]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from kernelagent.models.compiler.capture import LONGEST_HELD_ACROSS
+from kernelagent.models.compiler.inductor_source import LONGEST_HELD_ACROSS, SECTOR_ROWS
 from kernelagent.models.compiler.program import Kernel
 from kernelagent.models.compiler.rewriting import Rewritten
 
@@ -15,8 +15,6 @@ _HELD = 2048
 """Elements that a program holds of rows that are shorter."""
 _LOOPED = 4096
 _MOST_ROWS = 64
-_SECTOR_ROWS = 8
-"""Rows whose elements, side by side, fill what memory moves at a time."""
 _FULL = 264
 """Programs that keep every multiprocessor of a large GPU busy."""
 
@@ -46,6 +44,8 @@ class Choice:
     """A whole candidate: how rows are reduced, and each kernel's configuration where it is not the usual."""
 
     persistent: bool = True
+    recompute: bool = True
+    """Of a backward: what is cheap is computed again, instead of kept by the forward."""
     configs: dict[str, Config] = field(default_factory=dict)
     """By kernel name as it stands in the candidate."""
     sites: Mapping[str, bool] = field(default_factory=dict)
@@ -77,8 +77,8 @@ def usual(kernel: Kernel, rewritten: Rewritten, sizes: dict[str, int]) -> Config
 def _rows(elements: int, held: int, across: bool) -> int:
     """How many rows one program handles: enough for its threads, halved while there are fewer programs than `_FULL`."""
     most = max(1, _HELD // held)
-    rows = min(_MOST_ROWS, max(most, _SECTOR_ROWS) if across else most, power_of_two(elements))
-    least = min(rows, _SECTOR_ROWS) if across else 1
+    rows = min(_MOST_ROWS, max(most, SECTOR_ROWS) if across else most, power_of_two(elements))
+    least = min(rows, SECTOR_ROWS) if across else 1
     while rows > least and elements // rows < _FULL:
         rows //= 2
     return rows

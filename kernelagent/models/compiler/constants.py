@@ -1,7 +1,8 @@
-"""Tensors that a forward makes itself: the index of `x[:, [-1], :]`, or `torch.tensor([1.0, 2.0])`."""
+"""Tensors of few values: those that a forward makes itself, and those without dimensions."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -41,6 +42,25 @@ def with_numbers(graph: GraphModule) -> GraphModule:
         graph.graph.erase_node(node)
     _drop_unused(graph)
     return graph
+
+
+def with_one_element(graph: GraphModule, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    """What the graph is to be compiled for: its arguments without dimensions become tensors of one element.
+
+    Inductor takes the others' values out of a CPU's memory on the host, for which a GPU would be waited.
+    """
+    given = []
+    placeholders = [node for node in graph.graph.nodes if node.op == "placeholder"]
+    for node, tensor in zip(placeholders, tensors, strict=True):
+        given.append(tensor.reshape(1) if tensor.dim() == 0 else tensor)
+        if tensor.dim() or not node.users:
+            continue
+        with graph.graph.inserting_after(node):
+            number = graph.graph.call_function(torch.ops.aten.view.default, (node, []))
+        number.meta = dict(node.meta)
+        node.replace_all_uses_with(number, lambda user, own=number: user is not own)
+    graph.recompile()
+    return given
 
 
 def _drop_unused(graph: GraphModule) -> None:

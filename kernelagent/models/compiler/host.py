@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -31,18 +33,13 @@ def host_names(captured: Captured, program: Program) -> dict[str, str]:
             f"{len(captured.values)}: parameters, buffers, inputs and constants",
         )
     for argument, value in zip(program.arguments, captured.values, strict=True):
-        own = value.kind in {"input", "constant"}
-        hosts[argument] = _local(value.name) if own else _attribute(value.name, value.kind)
-    aliases = {
-        ast.unparse(s.statement.targets[0]): ast.unparse(s.statement.value)
-        for s in program.steps
-        if isinstance(s, Torch)
-        and isinstance(s.statement, ast.Assign)
-        and isinstance(s.statement.value, ast.Name)
-    }
+        hosts[argument] = place(value)
+    aliases = _aliases(program)
     results = [ast.unparse(r) for r in program.results]
     for at, result in enumerate(results):
         label = "out" if len(results) == 1 else f"out_{at}"
+        label = captured.names[at] if captured.names else label
+        result = _viewed_buffer(result) or result
         while result in aliases:
             hosts.setdefault(result, label)
             result = aliases[result]
@@ -58,6 +55,31 @@ def host_names(captured: Captured, program: Program) -> dict[str, str]:
                 hosts[name] = "scratch" if count == 0 else f"scratch_{count + 1}"
                 count += 1
     return hosts | _size_names(captured, program, hosts)
+
+
+def _aliases(program: Program) -> dict[str, str]:
+    """Names that are given to what has one; a view of a whole buffer in its own shape is that buffer."""
+    buffers = {s.name: (_texts(s.shape, {}), _texts(s.strides, {})) for s in _allocations(program)}
+    result = {}
+    for step in program.steps:
+        if not (isinstance(step, Torch) and isinstance(step.statement, ast.Assign)):
+            continue
+        value = step.statement.value
+        if isinstance(value, ast.Call) and ast.unparse(value.func) == "reinterpret_tensor":
+            value = _viewed(value, buffers)
+        if isinstance(value, ast.Name):
+            result[ast.unparse(step.statement.targets[0])] = value.id
+    return result
+
+
+def _allocations(program: Program) -> list[Allocate]:
+    return [step for step in program.steps if isinstance(step, Allocate)]
+
+
+def _viewed_buffer(result: str) -> str | None:
+    """The buffer that a result is a view of."""
+    found = re.match(r"reinterpret_tensor\((buf\d+),", result)
+    return found[1] if found else None
 
 
 def _size_names(captured: Captured, program: Program, hosts: Mapping[str, str]) -> dict[str, str]:
@@ -91,13 +113,19 @@ def _origins(captured: Captured) -> dict[str, tuple[Value, int]]:
 def size_lines(captured: Captured, hosts: Mapping[str, str]) -> list[str]:
     """Each variable size, read from the tensor that has it."""
     return [
-        f"{hosts[symbol]} = "
-        f"{value.name if value.kind == 'input' else _attribute(value.name, value.kind)}.shape[{axis}]"
+        f"{hosts[symbol]} = {value.name if value.kind == 'input' else place(value)}.shape[{axis}]"
         for symbol, (value, axis) in _origins(captured).items()
     ]
 
 
-def _local(name: str) -> str:
+def place(value: Value) -> str:
+    """The tensor as the code that uses it has it: a variable, or an attribute of the module."""
+    if value.local or value.kind in {"input", "constant"}:
+        return local(value.name)
+    return _attribute(value.name, value.kind)
+
+
+def local(name: str) -> str:
     """The variable of a tensor that is given or made: `position_embeddings[0]` has one of its own."""
     return name if name.isidentifier() and not name.startswith("_") else identifier(name)
 
@@ -116,13 +144,18 @@ def _attribute(path: str, kind: str) -> str:
 
 
 def input_lines(captured: Captured, hosts: Mapping[str, str]) -> list[str]:
-    """Checks of the inputs, and the device everything else is made on; raises `PolicyCannot`."""
-    lines = size_lines(captured, hosts)
+    """Each variable size, and a check of each input."""
+    return [*size_lines(captured, hosts), *checked_lines(captured, hosts, ("input",))]
+
+
+def checked_lines(captured: Captured, hosts: Mapping[str, str], kinds: Sequence[str]) -> list[str]:
+    """A check of each tensor of these kinds."""
+    lines = []
     known = captured.sizes
     shapes = known.shapes or [tuple(map(str, v.tensor.shape)) for v in captured.values]
     steps = known.strides or [tuple(map(str, v.tensor.stride())) for v in captured.values]
     for value, shape, stride in zip(captured.values, shapes, steps, strict=True):
-        if value.kind != "input":
+        if value.kind not in kinds:
             continue
         tensor = value.tensor
         # A tensor inside a container is checked under a name of its own.
@@ -134,15 +167,18 @@ def input_lines(captured: Captured, hosts: Mapping[str, str]) -> list[str]:
         arguments = [f'"{shown}"', value.name, sizes, str(tensor.dtype)]
         if not tensor.is_contiguous():
             arguments.append(f"strides={strides}")
-        lines.append(f"{_local(value.name)} = _checked({', '.join(arguments)})")
-    first = next((v for v in captured.values if v.kind != "constant"), None)
-    if first is None:
+        lines.append(f"{local(value.name)} = _checked({', '.join(arguments)})")
+    return lines
+
+
+def device_lines(captured: Captured) -> list[str]:
+    """The device everything else is made on, and what the forward makes itself; raises `PolicyCannot`."""
+    given = [value for value in captured.values if value.kind != "constant"]
+    if not given:
         raise PolicyCannot("this module", "it takes no tensor")
-    device = next((_local(v.name) for v in captured.values if v.kind == "input"), None)
-    place = device if device is not None else _attribute(first.name, first.kind)
-    lines.append(f"device = {place}.device")
-    return lines + [
-        f"{_local(value.name)} = torch.tensor({value.tensor.tolist()}, "
+    first = next((value for value in given if value.kind == "input"), given[0])
+    return [f"device = {place(first)}.device"] + [
+        f"{local(value.name)} = torch.tensor({value.tensor.tolist()}, "
         f"dtype={value.tensor.dtype}, device=device)"
         for value in captured.values
         if value.kind == "constant"
@@ -169,21 +205,46 @@ def _is_contiguous(step: Allocate, values: Mapping[str, int]) -> bool:
     return True
 
 
-def torch_line(statement: ast.stmt, hosts: Mapping[str, str]) -> str:
+Whole = Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]]
+"""Shapes and strides of whole tensors by what they are called: a view may be one of them in other words."""
+_NONE: Whole = MappingProxyType({})
+
+
+def whole_tensors(captured: Captured, program: Program, hosts: Mapping[str, str]) -> Whole:
+    """Those that a program is given or makes."""
+    known = captured.sizes
+    shapes = known.shapes or [tuple(map(str, v.tensor.shape)) for v in captured.values]
+    strides = known.strides or [tuple(map(str, v.tensor.stride())) for v in captured.values]
+    result = {}
+    for value, *texts in zip(captured.values, shapes, strides, strict=True):
+        shape, steps = ([ast.parse(text, mode="eval").body for text in row] for row in texts)
+        result[place(value)] = _texts(shape, hosts), _texts(steps, hosts)
+    for step in _allocations(program):
+        result[hosts[step.name]] = _texts(step.shape, hosts), _texts(step.strides, hosts)
+    return result
+
+
+def _texts(nodes: Sequence[ast.expr], hosts: Mapping[str, str]) -> tuple[str, ...]:
+    return tuple(spelled(node, hosts) for node in nodes)
+
+
+def torch_line(statement: ast.stmt, hosts: Mapping[str, str], known: Whole = _NONE) -> str:
     """One of torch's own statements; empty where it only renames a buffer."""
-    if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Name):
-        target, value = (hosts.get(ast.unparse(n)) for n in (statement.targets[0], statement.value))
-        return "" if target == value else f"{target} = {value}"
     copy = ast.parse(ast.unparse(statement)).body[0]
-    changed = _Torch(hosts).visit(copy)
-    return ast.unparse(ast.fix_missing_locations(changed))
+    changed = ast.fix_missing_locations(_Torch(hosts, known).visit(copy))
+    if isinstance(changed, ast.Assign):
+        target, value = (ast.unparse(part) for part in (changed.targets[0], changed.value))
+        if target == value:
+            return ""
+    return ast.unparse(changed)
 
 
 class _Torch(ast.NodeTransformer):
     """torch's own calls under their public names."""
 
-    def __init__(self, hosts: Mapping[str, str]) -> None:
+    def __init__(self, hosts: Mapping[str, str], known: Whole = _NONE) -> None:
         self._hosts = hosts
+        self._known = known
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
         if node.id in self._hosts:
@@ -194,7 +255,7 @@ class _Torch(ast.NodeTransformer):
         function = ast.unparse(node.func)
         self.generic_visit(node)
         if function == "reinterpret_tensor":
-            return _viewed(node)
+            return _viewed(node, self._known)
         if function == attention.OPERATOR:
             return attention.spelled_out(node)
         if function == CONVOLUTION:
@@ -209,25 +270,43 @@ def _is_one(keyword: ast.keyword) -> bool:
     return keyword.arg in {"alpha", "beta"} and ast.unparse(keyword.value) == "1"
 
 
-def _viewed(node: ast.Call) -> ast.expr:
+def _viewed(node: ast.Call, known: Whole) -> ast.expr:
     tensor, shape, strides, offset = node.args
-    size, step = (list(map(ast.unparse, elements(part))) for part in (shape, strides))
-    transposed = len(size) == 2 and step[0] == "1" and step[1] == size[0]
-    if transposed and ast.unparse(offset) == "0" and ast.unparse(tensor).startswith("self."):
-        return ast.parse(f"{ast.unparse(tensor)}.t()", mode="eval").body
+    size, step = (tuple(map(ast.unparse, elements(part))) for part in (shape, strides))
+    name = ast.unparse(tensor)
+    if name in known and ast.unparse(offset) == "0":
+        whole, apart = known[name]
+        ours, theirs = _lengths(size, step), _lengths(whole, apart)
+        if size == whole and ours == theirs:
+            return tensor
+        if len(size) == 2 and size == whole[::-1] and step == apart[::-1]:
+            return ast.parse(f"{name}.t()", mode="eval").body
+        if ours == theirs:
+            return ast.parse(f"{name}.view({', '.join(size)})", mode="eval").body
     text = f"torch.as_strided({', '.join(ast.unparse(a) for a in node.args)})"
     return ast.parse(text, mode="eval").body
 
 
-def spelled(value: ast.expr, hosts: Mapping[str, str]) -> str:
+def _lengths(size: Sequence[str], step: Sequence[str]) -> list[tuple[str, str]]:
+    """Lengths and strides of the axes that have more than one element."""
+    return [pair for pair in zip(size, step, strict=True) if pair[0] != "1"]
+
+
+def spelled(value: ast.expr, hosts: Mapping[str, str], known: Whole = _NONE) -> str:
     """A launch argument as the host code spells it."""
     copy = ast.parse(ast.unparse(value), mode="eval").body
-    return ast.unparse(ast.fix_missing_locations(_Torch(hosts).visit(copy)))
+    return ast.unparse(ast.fix_missing_locations(_Torch(hosts, known).visit(copy)))
 
 
 def results(captured: Captured, program: Program, hosts: Mapping[str, str]) -> str:
     """What `forward` returns, in the nest the original returns it in."""
-    made = iter([spelled(result, hosts) for result in program.results])
+    known = whole_tensors(captured, program, hosts)
+    return nested(captured, [spelled(result, hosts, known) for result in program.results])
+
+
+def nested(captured: Captured, texts: Sequence[str]) -> str:
+    """The tensors of a result in the nest the original returns them in."""
+    made = iter(texts)
     leaves = [
         _Text(next(made)) if isinstance(leaf, torch.Tensor) else _Text(repr(leaf))
         for leaf in captured.outputs

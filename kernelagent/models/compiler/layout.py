@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 WIDTH = 88
 """Leaves room for two levels of indentation under 100 columns."""
 _OPEN, _CLOSE = "([{", ")]}"
+_LONGEST = 100
+"""What is longer is read with difficulty, however it is broken."""
 _SHORT = 30
 _FEW = 4
 
@@ -19,9 +22,58 @@ def folded(code: str) -> str:
 def _opened(line: str) -> str:
     if len(line) <= WIDTH:
         return line
+    if (listed := _by_parts(line)) is not None:
+        return listed
     brackets = _widest(line)
-    if brackets is None:
-        return line
+    opened = line if brackets is None else _at(line, brackets)
+    if max(map(len, opened.splitlines())) > _LONGEST:
+        return _by_terms(line) or opened
+    return opened
+
+
+def _by_parts(line: str) -> str | None:
+    """Several values that are returned or unpacked, in brackets; None for any other line."""
+    indent = " " * (len(line) - len(line.lstrip()))
+    target, equals, value = line.strip().partition(" = ")
+    before, parts, after = "", _split(target), f" = {value}"
+    if line.startswith(f"{indent}return "):
+        before, parts, after = "return ", _split(line.strip().removeprefix("return ")), ""
+    elif not equals:
+        return None
+    if len(parts) < 2:
+        return None
+    inner = "\n".join(
+        f"{indent}    {row}" for row in _rows([p.strip() for p in parts], len(indent))
+    )
+    return f"{indent}{before}(\n{inner}\n{indent}){after}"
+
+
+def _by_terms(line: str) -> str | None:
+    """A long sum that is assigned, a term to a line; None for any other line."""
+    target, equals, value = line.partition(" = ")
+    indent = " " * (len(line) - len(line.lstrip()))
+    cuts = _sums(value)
+    if not (target.strip().isidentifier() and equals and cuts):
+        return None
+    terms = [value[a:b].strip() for a, b in pairwise([0, *cuts, len(value)])]
+    inner = "\n".join(_opened(f"{indent}    {term}") for term in terms)
+    return f"{target} = (\n{inner}\n{indent})"
+
+
+def _sums(text: str) -> list[int]:
+    """Where a plus or a minus stands between two terms, outside all brackets."""
+    depth, found = 0, []
+    for at, letter in enumerate(text):
+        if letter in _OPEN:
+            depth += 1
+        elif letter in _CLOSE:
+            depth -= 1
+        elif depth == 0 and text[at : at + 3] in (" + ", " - "):
+            found.append(at)
+    return found
+
+
+def _at(line: str, brackets: tuple[int, int]) -> str:
     start, stop = brackets
     indent = " " * (len(line) - len(line.lstrip()))
     parts = [part.strip() for part in _split(line[start + 1 : stop])]

@@ -17,11 +17,12 @@ _PHRASES: tuple[tuple[frozenset[str], str], ...] = (
     (frozenset({"log", "softmax"}), "log_softmax"),
     (frozenset({"nll", "loss"}), "nll_loss"),
     (frozenset({"masked", "fill"}), "mask"),
+    (frozenset({"threshold", "backward"}), "relu"),
 )
 _SILENT = frozenset(
     """to copy where scalar tensor unsqueeze squeeze expand view clone split bitwise not forward
     legit no training functional native slice select full like mul t transpose permute cat eq ne lt
-    gt ge le with slicing default unsafe""".split()
+    gt ge le with slicing default unsafe data dense backward convert element type""".split()
 )
 _AXES = {
     "pointwise": {"xnumel": "n_elements", "xindex": "offsets", "xmask": "mask", "XBLOCK": "BLOCK"},
@@ -47,8 +48,11 @@ _AXES = {
 _REDUCED = {"tl.sum(": "total", "tl.max(": "largest", "tl.min(": "smallest"}
 
 
-def kernel_name(kernel: Kernel, taken: Iterable[str]) -> str:
-    """From the fused operations, for example `add_rms_norm`; a number where it is taken."""
+def kernel_name(kernel: Kernel, taken: Iterable[str], ending: str = "") -> str:
+    """From the fused operations, for example `add_rms_norm`; a number where it is taken.
+
+    `ending`: its last word, as in `add_rms_norm_backward`.
+    """
     left = list(kernel.operations)
     words: list[str] = []
     for needed, phrase in _PHRASES:
@@ -62,7 +66,7 @@ def kernel_name(kernel: Kernel, taken: Iterable[str]) -> str:
     if not words and not others:
         others = [word for word in left if word in {"mul", "cat", "copy", "clone"}][:2] or ["fused"]
     name = "_".join([*others[:3], *words]) or "fused"
-    return unique(identifier(name), taken)
+    return unique(identifier(name) + ending, taken)
 
 
 def _adds_values(function: ast.FunctionDef) -> bool:

@@ -10,12 +10,20 @@ import torch
 
 from kernelagent.domain.candidate import Candidate
 from kernelagent.domain.evaluation import Evaluation
-from kernelagent.models.compiler.capture import PolicyCannot, Smaller, TookTooLong, capture
+from kernelagent.models.compiler.calls import Call
+from kernelagent.models.compiler.capture import (
+    Captured,
+    PolicyCannot,
+    Smaller,
+    TookTooLong,
+    capture,
+)
+from kernelagent.models.compiler.capture_step import Pair, capture_step
 from kernelagent.models.compiler.choices import Choice
 from kernelagent.models.compiler.constructor import NO_SHAPES, Shapes
 from kernelagent.models.compiler.open_sizes import Places, at_other_sizes, first_axes
 from kernelagent.models.compiler.tuning import Attempt, Hypothesis, next_hypothesis
-from kernelagent.models.compiler.writing import Call, Writer, Written
+from kernelagent.models.compiler.writing import Writer, Written
 
 InputSets = Mapping[str, tuple[Sequence[Any], Mapping[str, Any]]]
 
@@ -45,8 +53,10 @@ class Policy:
     """The GPU whose estimates choose between templates and torch's libraries."""
     addresses: object = None
     """Whatever the tensors' memory belongs to; kept as long as they are."""
+    train: bool = False
+    """Whether the module is to be trained: then its backward is written as well."""
     _written: dict[str, tuple[Choice, Written]] = field(default_factory=dict)
-    _calls: dict[bool, list[Call]] = field(default_factory=dict)
+    _calls: dict[tuple[bool, bool], list[Call]] = field(default_factory=dict)
     _others: Mapping[str, Smaller | None] | None = None
     """By name, the other sizes at which the programs hold; None before any was written."""
 
@@ -54,7 +64,8 @@ class Policy:
         """The next reply, None when nothing is left to try; raises `PolicyCannot`."""
         if not history:
             first = self.first()
-            return self._reply("\n".join([_FIRST, *_remarks(first)]), first)
+            words = f"{_FIRST} {_BACKWARD}" if self.train else _FIRST
+            return self._reply("\n".join([words, *_remarks(first)]), first)
         attempts = self._replayed(history)
         if not attempts:
             return None
@@ -85,6 +96,7 @@ class Policy:
                         past.evaluation,
                         written.alternatives,
                         written.sites,
+                        self.train,
                     )
                 )
             hypothesis = next_hypothesis(attempts) if attempts else hypothesis
@@ -115,18 +127,37 @@ class Policy:
         raise refused
 
     def _at(self, others: Mapping[str, Smaller | None], choice: Choice) -> Written:
-        if choice.persistent not in self._calls:
-            self._calls[choice.persistent] = [
-                Call(
-                    name,
-                    capture(
-                        self.module, *given, persistent=choice.persistent, smaller=others[name]
-                    ),
-                )
+        key = choice.persistent, choice.recompute
+        if key not in self._calls:
+            self._calls[key] = [
+                Call(name, self._captured(given, others[name], choice))
                 for name, given in self.input_sets.items()
             ]
         writer = Writer(self.module, self.constructor, choice, self.state, self.target)
-        return writer.write(self._calls[choice.persistent])
+        return writer.write(self._calls[key])
+
+    def _captured(
+        self,
+        given: tuple[Sequence[Any], Mapping[str, Any]],
+        smaller: Smaller | None,
+        choice: Choice,
+    ) -> Captured | Mapping[bool, Pair]:
+        if self.train:
+            return capture_step(
+                self.module,
+                *given,
+                persistent=choice.persistent,
+                recompute=choice.recompute,
+                smaller=smaller,
+                target=self.target,
+            )
+        return capture(
+            self.module,
+            *given,
+            persistent=choice.persistent,
+            smaller=smaller,
+            target=self.target,
+        )
 
     def _sizes(self) -> Iterator[Mapping[str, Smaller | None]]:
         """The sizes that are left open, to be tried in turn: what was declared, or as many as can be."""
@@ -164,4 +195,8 @@ def _remarks(written: Written) -> list[str]:
 _FIRST = (
     "The compiler's own fusion of the module, written out as plain Triton: each kernel reads its "
     "inputs once where a row fits a program."
+)
+_BACKWARD = (
+    "Its backward likewise, in kernels of its own: the forward keeps what it reads, and what is cheap "
+    "it computes again."
 )

@@ -118,6 +118,21 @@ class SymbolicTensors:
         strides = tuple(tuple(map(self._text, t.stride())) for t in self.tensors)
         return Sizes(tuple(shapes), strides, full, small)
 
+    def of(self, tensors: Sequence[torch.Tensor]) -> Sizes:
+        """The same of other tensors of the program, once it is made."""
+        settled = self.settled()
+        shapes = tuple(tuple(map(self._text, t.shape)) for t in tensors)
+        strides = tuple(tuple(map(self._text, t.stride())) for t in tensors)
+        return Sizes(shapes, strides, settled.full, settled.small)
+
+    def at_the_users_sizes(self, tensor: torch.Tensor) -> torch.Tensor:
+        """A tensor of the program without contents and without symbols."""
+        shape, strides = (
+            [int(n.node.hint) if isinstance(n, torch.SymInt) else int(n) for n in numbers]
+            for numbers in (tensor.shape, tensor.stride())
+        )
+        return torch.empty_strided(shape, strides, dtype=tensor.dtype, device="meta")
+
     def _text(self, size: Any) -> str:
         if isinstance(size, torch.SymInt):
             return str(self._env.replace(size.node.expr))

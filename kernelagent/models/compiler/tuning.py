@@ -28,6 +28,8 @@ class Attempt:
     """What a template offers beside what its kernels are, by kernel."""
     sites: Mapping[str, bool] = field(default_factory=dict)
     """Where a template could take over from torch's library, and whether it did."""
+    trained: bool = False
+    """Whether it has a backward."""
 
     @property
     def score(self) -> float:
@@ -58,7 +60,7 @@ def next_hypothesis(attempts: Sequence[Attempt]) -> Hypothesis | None:
 def _key(choice: Choice, configs: Mapping[str, Config]) -> str:
     """Key of the configurations used: choices with equal effective settings get equal keys."""
     sites = sorted(choice.sites.items())
-    return f"{choice.persistent} {sites} {sorted(configs.items(), key=lambda item: item[0])}"
+    return f"{choice.persistent} {choice.recompute} {sites} {sorted(configs.items(), key=lambda item: item[0])}"
 
 
 def _asked(choice: Choice) -> str:
@@ -95,6 +97,11 @@ def _improvements(base: Attempt) -> Iterator[Hypothesis]:
     for name in order:
         yield from _from_facts(base, name, facts.get(name))
     yield from _other_sites(base)
+    if base.trained and base.choice.recompute:
+        yield Hypothesis(
+            replace(base.choice, recompute=False, configs={}, sites={}),
+            "Keep what the backward would compute again: less arithmetic, more memory to write and read.",
+        )
     if any(kind == "persistent_reduction" for kind in base.kinds.values()):
         yield Hypothesis(
             replace(base.choice, persistent=False, configs={}),

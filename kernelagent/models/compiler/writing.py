@@ -10,24 +10,28 @@ from dataclasses import dataclass, field
 
 import torch
 
+from kernelagent.models.compiler.calls import Call, by_module, dispatch, variables_of
 from kernelagent.models.compiler.capture import Captured, PolicyCannot
+from kernelagent.models.compiler.capture_step import Pair
 from kernelagent.models.compiler.choices import Alternative, Choice, Config, usual
 from kernelagent.models.compiler.constructor import (
     NO_SHAPES,
     Shapes,
     arguments,
-    passed,
     signature,
     state_lines,
     written_parameters,
 )
 from kernelagent.models.compiler.host import (
+    Whole,
+    device_lines,
     empty,
     host_names,
     input_lines,
     results,
     spelled,
     torch_line,
+    whole_tensors,
 )
 from kernelagent.models.compiler.layout import folded
 from kernelagent.models.compiler.naming import (
@@ -40,6 +44,7 @@ from kernelagent.models.compiler.naming import (
 from kernelagent.models.compiler.numbers import number, sizes_of
 from kernelagent.models.compiler.program import Allocate, Launch, Program, Size, parse_program
 from kernelagent.models.compiler.rewriting import rewrite
+from kernelagent.models.compiler.step_function import BACKWARD, StepFunction, function_name
 from kernelagent.models.compiler.templates import Context, Site, sites_of
 from kernelagent.models.compiler.templates.layouts import unneeded
 from kernelagent.tools.virtual.ceilings import ceilings_for
@@ -64,14 +69,6 @@ class Written:
     """What a template could take over, and whether it did."""
     remarks: tuple[str, ...] = ()
     """What each template does here, a sentence each."""
-
-
-@dataclass(frozen=True)
-class Call:
-    """One captured input set."""
-
-    name: str
-    captured: Captured
 
 
 class Writer:
@@ -104,16 +101,20 @@ class Writer:
         self._alternatives: dict[str, tuple[Alternative, ...]] = {}
         self._sites: dict[str, bool] = {}
         self._remarks: list[str] = []
+        self._functions: dict[str, str] = {}
+        self._variables: set[str] = set()
+        """Names that hide a kernel of the same name."""
 
     def write(self, calls: Sequence[Call]) -> Written:
         """The whole file; raises `PolicyCannot`."""
+        self._variables.update(*(variables_of(call) for call in calls))
         methods = [self._method(call, alone=len(calls) == 1) for call in calls]
         if not self._kernels:
             raise PolicyCannot(
                 self._what,
                 "the compiler leaves all of it to torch's own libraries, without a kernel",
             )
-        forward = [] if len(calls) == 1 else [self._dispatch(calls)]
+        forward = [] if len(calls) == 1 else [dispatch(self._module, calls)]
         extra = ["from triton.language.extra import libdevice"] if self._libdevice else []
         head = [
             "import torch",
@@ -121,10 +122,13 @@ class Writer:
             "import triton.language as tl",
             "from torch import nn",
         ]
+        if self._functions:
+            head.append("from torch.autograd.function import once_differentiable")
         parts = [
             "\n".join([*head, *extra]),
             *self._kernels.values(),
             _CHECK,
+            *self._functions.values(),
             "\n\n".join(
                 [self._class(), *(textwrap.indent(m, "    ") for m in [*forward, *methods])]
             ),
@@ -159,37 +163,40 @@ class Writer:
             ]
         return lines
 
-    def _dispatch(self, calls: Sequence[Call]) -> str:
-        names = arguments(self._module)
-        lines = [f"def forward(self, {written_parameters(names)}):"]
-        given = [(call, _same_shapes(call.captured)) for call in calls]
-        others = [(call, _same_but_open(call.captured)) for call in calls if call.captured.grows]
-        for call, tests in (*given, *others):
-            lines += [
-                f"    if {' and '.join(tests)}:",
-                f"        return self._{identifier(call.name)}({passed(names)})",
-            ]
-        lines.append('    raise ValueError("these shapes were not compiled for")')
-        return "\n".join(lines)
-
     def _method(self, call: Call, *, alone: bool) -> str:
         name = "forward" if alone else f"_{identifier(call.name)}"
         head = [f"def {name}(self, {written_parameters(arguments(self._module))}):"]
-        body = self._body(call.captured)
+        if isinstance(call.captured, Captured):
+            body = self._body(call.captured)
+        else:
+            body = self._steps(call.captured, "" if alone else identifier(call.name))
         return folded("\n".join([*head, *(f"    {line}" for line in body)]))
 
     def _body(self, captured: Captured) -> list[str]:
         program = parse_program(captured.source, self._what)
         hosts = host_names(captured, program)
-        lines = input_lines(captured, hosts)
+        return [
+            *input_lines(captured, hosts),
+            *device_lines(captured),
+            *self._computed(captured, program, hosts),
+            f"return {results(captured, program, hosts)}",
+        ]
+
+    def _computed(
+        self, captured: Captured, program: Program, hosts: Mapping[str, str], part: str = ""
+    ) -> list[str]:
+        """The steps of a program; `part`: which program of the candidate it is, where there are several."""
+        lines: list[str] = []
         full, small = (
             sizes_of(program, symbols, self._what)
             for symbols in (captured.sizes.full, captured.sizes.small)
         )
-        sites = self._used(Context(captured, program, (full, small), self._gpu, self._what))
+        sites = self._used(Context(captured, program, (full, small), self._gpu, self._what), part)
         starts = {site.at: site for site in sites}
         gone = unneeded(captured, program, sites)
-        names = _FileNames(self, hosts)
+        known = whole_tensors(captured, program, hosts)
+        ending = "_backward" if part.endswith(BACKWARD) else ""
+        names = _FileNames(self, hosts, known, ending)
         for at, step in enumerate(program.steps):
             for site in sites:
                 lines += site.allocated(names) if site.begins == at else []
@@ -204,20 +211,43 @@ class Writer:
                 if name.isidentifier() and name != value and step.name not in captured.sizes.full:
                     lines.append(f"{name} = {value}")
             elif isinstance(step, Launch):
-                lines += self._launch(program, step, hosts, full, grows=captured.grows)
+                launch = self._launch(
+                    program, step, hosts, full, grows=captured.grows, ending=ending
+                )
+                lines += launch
             else:
-                lines += filter(None, [torch_line(step.statement, hosts)])
-        return [*lines, f"return {results(captured, program, hosts)}"]
+                lines += filter(None, [torch_line(step.statement, hosts, known)])
+        return lines
 
-    def _used(self, context: Context) -> list[Site]:
+    def _steps(self, pairs: Mapping[bool, Pair], of: str) -> list[str]:
+        """The body of a method that is trained: it calls a function of autograd, one for each flag."""
+        trained, other = pairs[True], pairs[False]
+        applied = self._applied(trained, of)
+        if trained is other:
+            return applied
+        return [
+            "if self.training:",
+            *(f"    {line}" for line in applied),
+            *self._applied(other, f"{of}_in_eval".strip("_")),
+        ]
+
+    def _applied(self, pair: Pair, of: str) -> list[str]:
+        """The checked call of the function that a pair is written as."""
+        name = unique(function_name(self._what, of), self._functions)
+        written = StepFunction(pair, self._what, self._computed)
+        self._functions[name] = written.source(name, f"{of} " if of else "")
+        return written.applied(name, by_module(pair))
+
+    def _used(self, context: Context, part: str) -> list[Site]:
         """The sites that a template takes over: those that pay, and any where nothing else is a kernel."""
         sites = sites_of(context)
         steps = {at for at, step in enumerate(context.program.steps) if isinstance(step, Launch)}
         alone = not steps and not any(site.pays for site in sites)
         used = []
         for site in sites:
-            wanted = self._choice.sites.get(site.key, site.pays or alone)
-            self._sites[site.key] = wanted
+            key = f"{part}{site.key}"
+            wanted = self._choice.sites.get(key, site.pays or alone)
+            self._sites[key] = wanted
             self._remarks.append(_said(site, wanted=wanted))
             used += [site] if wanted else []
         return used
@@ -239,6 +269,7 @@ class Writer:
         values: Mapping[str, int],
         *,
         grows: bool,
+        ending: str,
     ) -> list[str]:
         kernel = program.kernels[step.kernel]
         parameters = [p.arg for p in kernel.function.args.args if not p.arg.endswith("BLOCK")]
@@ -246,7 +277,7 @@ class Writer:
         sizes = {n: number(v, values, self._what) for n, v in given.items() if n in _SIZES}
         texts = {n: _bare(spelled(v, hosts)) for n, v in given.items()}
         tensors = {n: text for n, text in texts.items() if n not in sizes and not _is_factor(n)}
-        name = self._kernel(program, step, tensors, sizes, texts)
+        name = self._kernel(program, step, tensors, sizes, texts, ending)
         config = self._configs[name]
         axes = [_grid_axis(axis, texts, config) for axis in kernel.axes.removesuffix("+")]
         if kernel.axes == "xy+":
@@ -272,6 +303,7 @@ class Writer:
         tensors: Mapping[str, str],
         sizes: Mapping[str, int],
         texts: Mapping[str, str],
+        ending: str,
     ) -> str:
         kernel = program.kernels[step.kernel]
         plain = rewrite(kernel, self._what)
@@ -286,7 +318,7 @@ class Writer:
         key = f"{body}{[(n, sizes[n]) for n in used]}{plain.blocks}"
         if key in self._by_text:
             return self._by_text[key]
-        name = kernel_name(kernel, self._kernels)
+        name = kernel_name(kernel, {*self._kernels, *self._variables}, ending)
         parameters = [names[p] for p in tensors]
         parameters += [f"{names[n]}: tl.constexpr" for n in factors] + [names[n] for n in used]
         parameters += [f"{names[b]}: tl.constexpr" for b in plain.blocks]
@@ -307,18 +339,21 @@ class Writer:
 class _FileNames:
     """The names of the file that is written, for a template: see `templates.Namer`."""
 
-    def __init__(self, writer: Writer, hosts: Mapping[str, str]) -> None:
+    def __init__(self, writer: Writer, hosts: Mapping[str, str], known: Whole, ending: str) -> None:
         self._writer = writer
+        self._ending = ending
         self._hosts = hosts
+        self._known = known
 
     def host(self, node: ast.expr) -> str:
-        return _bare(spelled(node, self._hosts))
+        return _bare(spelled(node, self._hosts, self._known))
 
     def local(self, name: str) -> str:
         return unique(name, self._hosts.values())
 
     def kernel(self, text: str, wanted: str) -> str:
-        name = unique(wanted, self._writer._kernels)
+        taken = {*self._writer._kernels, *self._writer._variables}
+        name = unique(f"{wanted}{self._ending}", taken)
         return self._writer._by_text.setdefault(text, name)
 
     def chosen(self, name: str) -> Config | None:
@@ -336,29 +371,6 @@ def _checked(name, tensor, shape, dtype, strides=None):
     if tensor.stride() != strides:
         raise ValueError(f"{name} must have the strides {strides}, not {tensor.stride()}")
     return tensor"""
-
-
-def _same_shapes(captured: Captured) -> list[str]:
-    """Tests of the arguments' shapes, one each."""
-    return [
-        f"{value.name}.shape == {tuple(value.tensor.shape)}"
-        for value in captured.values
-        if value.kind == "input"
-    ]
-
-
-def _same_but_open(captured: Captured) -> list[str]:
-    """The same where some sizes are open."""
-    return [
-        f"{value.name}.dim() == {len(shape)}"
-        + "".join(
-            f" and {value.name}.shape[{axis}] == {size}"
-            for axis, size in enumerate(shape)
-            if size.isdigit()
-        )
-        for value, shape in zip(captured.values, captured.sizes.shapes, strict=True)
-        if value.kind == "input"
-    ]
 
 
 def _said(site: Site, *, wanted: bool) -> str:

@@ -16,10 +16,11 @@ from torch import nn
 from kernelagent.domain.candidate import Candidate, parse_reply
 from kernelagent.domain.judge_settings import JudgeSettings
 from kernelagent.domain.problem import ProblemSpec
+from kernelagent.models.compiler.calls import Call
 from kernelagent.models.compiler.capture import PolicyCannot, Smaller, capture
 from kernelagent.models.compiler.choices import Choice
 from kernelagent.models.compiler.policy import Past, Policy
-from kernelagent.models.compiler.writing import Call, Writer
+from kernelagent.models.compiler.writing import Writer
 from kernelagent.tools.judge.judge import Judge
 from kernelagent.tools.judge.problem.bundle import save_bundle
 from kernelagent.tools.judge.source_reading.reading import disclosures

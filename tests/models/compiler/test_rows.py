@@ -11,10 +11,11 @@ import pytest
 import torch
 from torch import nn
 
+from kernelagent.models.compiler.calls import Call
 from kernelagent.models.compiler.capture import PolicyCannot, capture
 from kernelagent.models.compiler.choices import Choice
 from kernelagent.models.compiler.dataflow import carried_by_loops
-from kernelagent.models.compiler.writing import Call, Writer, Written
+from kernelagent.models.compiler.writing import Writer, Written
 from kernelagent.tools.virtual.batched.interpreter import BatchedInterpreter
 from tests.lanes import crossed
 from tests.models.compiler.templates.interpreted import answer
@@ -153,3 +154,44 @@ def test_a_name_is_carried_by_a_loop_that_finds_a_value_in_it():
         "for i in rows:\n    at = i\n    last = at\nfirst = 1\nfirst = 2\n"
     ).body
     assert carried_by_loops(body) == {"total"}
+
+
+def test_a_sum_of_few_results_is_split_where_the_target_has_multiprocessors_for_it() -> None:
+    """Whatever the machine that writes has: 32 programs keep a small GPU's memory busy, not a large one's."""
+    module, x = Of(lambda x: x.sum(0)), torch.empty(65536, 256)
+    launches = {
+        target: capture(module, (x,), {}, target=target).source.count(".run(")
+        for target in ("sm_90", "sm_75")
+    }
+    assert launches == {"sm_90": 2, "sm_75": 1}
+
+
+def test_a_sum_is_not_split_where_a_second_kernel_costs_more_than_it_saves() -> None:
+    for function, shape in (
+        (lambda x: x.sum(0), (8192, 1024)),
+        (lambda x: torch.softmax(x, -1), (64, 131072)),
+    ):
+        assert capture(Of(function), (torch.empty(shape),), {}).source.count(".run(") == 1
+
+
+class Scaled(nn.Module):
+    """Multiplied by a parameter without dimensions and an input without any."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.tensor(1.5))
+
+    def forward(self, x: torch.Tensor, shift: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return x * self.scale + shift, shift * 2
+
+
+def test_tensors_without_dimensions_are_read_by_the_kernels_and_not_on_the_host(
+    interpreter: BatchedInterpreter, tmp_path: Path
+) -> None:
+    module, args = Scaled(), (draw(6, 40), torch.tensor(0.25))
+    call = Call("default", capture(module, args, {}))
+    source = Writer(module, "from_reference", Choice()).write([call]).source
+    assert ".item()" not in source
+    assert '_checked("shift", shift, (), torch.float32)' in source
+    got = answer(interpreter, source, tmp_path, module, *args)
+    torch.testing.assert_close(got, module(*args))

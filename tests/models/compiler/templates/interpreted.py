@@ -22,14 +22,21 @@ def answer(
     interpreter: BatchedInterpreter, source: str, folder: Path, module: nn.Module, *args: Any
 ) -> Any:
     """What the written forward answers with the module's weights."""
+    with torch.no_grad():
+        return loaded(interpreter, source, folder, module)(*args)
+
+
+def loaded(
+    interpreter: BatchedInterpreter, source: str, folder: Path, module: nn.Module
+) -> nn.Module:
+    """The written module with the original's weights."""
     written = _imported(source, folder)
     for name, value in list(vars(written).items()):
         if isinstance(value, JITFunction):
             setattr(written, name, Launched(interpreter, value))
-    new = written.ModelNew.from_reference(module)
+    new: nn.Module = written.ModelNew.from_reference(module)
     new.load_state_dict(module.state_dict())
-    with torch.no_grad():
-        return new(*args)
+    return new.train(module.training)
 
 
 def _imported(source: str, folder: Path) -> ModuleType:

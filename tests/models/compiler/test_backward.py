@@ -1,0 +1,256 @@
+"""What the built-in policy writes for a module that is trained: its gradients are right, and it can be read."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional
+from torch.utils._pytree import tree_leaves
+
+from kernelagent.domain.judge_settings import JudgeSettings
+from kernelagent.domain.problem import ProblemSpec
+from kernelagent.models.compiler.calls import Call
+from kernelagent.models.compiler.capture import PolicyCannot
+from kernelagent.models.compiler.capture_step import capture_step
+from kernelagent.models.compiler.choices import Choice
+from kernelagent.models.compiler.policy import Policy
+from kernelagent.models.compiler.writing import Writer
+from kernelagent.tools.judge.judge import Judge
+from kernelagent.tools.judge.problem.bundle import save_bundle
+from kernelagent.tools.judge.source_reading.reading import disclosures
+from kernelagent.tools.sandbox.spawn import ForkServer
+from kernelagent.tools.virtual.batched.interpreter import BatchedInterpreter
+from tests.models.compiler.templates.interpreted import loaded
+
+Made = Callable[[], tuple[nn.Module, tuple[Any, ...]]]
+
+
+class Of(nn.Module):
+    """A function of the inputs and of the module's own tensors and layers, by name."""
+
+    def __init__(self, function: Callable[..., Any], **own: Any) -> None:
+        super().__init__()
+        self.function = function
+        for name, value in own.items():
+            setattr(self, name, value)
+
+    def forward(self, x: torch.Tensor, y: torch.Tensor | None = None) -> Any:
+        return self.function(self, x) if y is None else self.function(self, x, y)
+
+
+def parameter(*shape: int, **how: Any) -> nn.Parameter:
+    return nn.Parameter(torch.randn(shape), **how)
+
+
+class Tied(nn.Module):
+    """Embeds with the weight that it reads out with."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(40, 32)
+        self.out = nn.Linear(32, 40, bias=False)
+        self.out.weight = self.embedding.weight
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        return self.out(torch.tanh(self.embedding(tokens)))
+
+
+class Frozen(nn.Module):
+    """Its first layer is not trained."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(32, 48), nn.Linear(48, 24)
+        self.first.requires_grad_(False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.second(functional.silu(self.first(x)))
+
+
+class Doubles(nn.Module):
+    """Another function while it is trained."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.sin(x) * 2 if self.training else torch.cos(x)
+
+
+MODULES: dict[str, Made] = {
+    "layer norm and gelu": lambda: (Of(lambda m, x: functional.gelu(m.norm(x)), norm=nn.LayerNorm(48)), (torch.randn(10, 48),)),
+    "rms norm of a residual": lambda: (Of(lambda m, x, y: (m.norm(x + y), x + y), norm=nn.RMSNorm(48)), (torch.randn(10, 48), torch.randn(10, 48))),
+    "group norm": lambda: (nn.GroupNorm(3, 12), (torch.randn(4, 12, 5, 6),)),
+    "batch norm without statistics": lambda: (nn.BatchNorm2d(6, track_running_stats=False), (torch.randn(4, 6, 5, 6),)),
+    "activations": lambda: (Of(lambda m, x: functional.silu(x) * torch.tanh(x) + functional.relu(x - 0.5) + functional.leaky_relu(x).abs()), (torch.randn(9, 33),)),
+    "softmax": lambda: (Of(lambda m, x: torch.softmax(x, -1)), (torch.randn(9, 70),)),
+    "log softmax of columns": lambda: (Of(lambda m, x: torch.log_softmax(x, 0)), (torch.randn(20, 33),)),
+    "cross entropy": lambda: (Of(lambda m, x, y: functional.cross_entropy(x, y)), (torch.randn(10, 70), torch.randint(0, 70, (10,)))),
+    "cross entropy that ignores some": lambda: (Of(lambda m, x, y: functional.cross_entropy(x, y, ignore_index=3, label_smoothing=0.1)), (torch.randn(10, 7), torch.randint(0, 7, (10,)))),
+    "linear and gelu": lambda: (nn.Sequential(nn.Linear(32, 48), nn.GELU()), (torch.randn(20, 32),)),
+    "two linears": lambda: (nn.Sequential(nn.Linear(32, 64), nn.ReLU(), nn.Linear(64, 16)), (torch.randn(3, 7, 32),)),
+    "tied weights": lambda: (Tied(), (torch.randint(0, 40, (5, 6)),)),
+    "frozen weights": lambda: (Frozen(), (torch.randn(20, 32),)),
+    "several results, some without gradients": lambda: (Of(lambda m, x: {"best": x.amax(-1), "at": x.argmax(-1), "all": [x.exp(), *torch.chunk(x.detach() * 2, 3, -1)]}), (torch.randn(9, 33),)),
+    "a parameter without dimensions": lambda: (Of(lambda m, x: torch.tanh(x * m.scale), scale=parameter()), (torch.randn(9, 33),)),
+    "half precision": lambda: (Of(lambda m, x: x + functional.silu(m.linear(m.norm(x))), norm=nn.RMSNorm(64, dtype=torch.bfloat16), linear=nn.Linear(64, 64, dtype=torch.bfloat16)), (torch.randn(32, 64).bfloat16(),)),
+    "a flag that changes it": lambda: (Doubles(), (torch.randn(9, 33),)),
+    "written in place": lambda: (Of(lambda m, x: (x * m.w).add_(1.0).relu_().mul(x), w=parameter(33)), (torch.randn(9, 33),)),
+    "one gradient for two inputs": lambda: (Of(lambda m, x, y: torch.sin(x + y)), (torch.randn(9, 33), torch.randn(9, 33))),
+    "parts of one tensor": lambda: (Of(lambda m, x: torch.chunk(torch.tanh(x), 2, -1)), (torch.randn(9, 34),)),
+    "causal attention": lambda: (Of(lambda m, x, y: functional.scaled_dot_product_attention(x, y, torch.sin(y), is_causal=True)), (torch.randn(2, 2, 24, 16), torch.randn(2, 2, 24, 16))),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def interpreter() -> BatchedInterpreter:
+    return BatchedInterpreter()
+
+
+@cache
+def written(name: str) -> tuple[nn.Module, tuple[Any, ...], str]:
+    """A module of `MODULES` with its arguments and what the policy writes for it."""
+    torch.manual_seed(0)
+    module, args = MODULES[name]()
+    return module, args, policy_for(module, args).first().source
+
+
+def policy_for(module: nn.Module, args: tuple[Any, ...]) -> Policy:
+    return Policy(module, "from_reference", {"default": (args, {})}, train=True)
+
+
+def upstream_of(outputs: Sequence[torch.Tensor], kind: str) -> list[torch.Tensor]:
+    """Gradients of these: side by side in memory, the other way round, or one number for all."""
+    torch.manual_seed(1)
+    drawn = [torch.randn_like(output) for output in outputs]
+    if kind == "transposed":
+        return [g.mT.contiguous().mT if g.dim() > 1 else g for g in drawn]
+    if kind == "expanded":
+        return [g.reshape(-1)[0].expand(g.shape) for g in drawn]
+    return drawn
+
+
+def gradients(
+    module: nn.Module, args: tuple[Any, ...], kind: str
+) -> tuple[list[Any], list[torch.Tensor | None]]:
+    """The tensors of the result, and the gradients of the parameters and of the floating inputs."""
+    given = [a.clone().requires_grad_() if a.is_floating_point() else a for a in args]
+    outputs = [o for o in tree_leaves(module(*given)) if isinstance(o, torch.Tensor)]
+    kept = [output for output in outputs if output.requires_grad]
+    asked = [p for p in module.parameters() if p.requires_grad]
+    asked += [a for a in given if a.requires_grad]
+    found = torch.autograd.grad(kept, asked, upstream_of(kept, kind), allow_unused=True)
+    return [(output.detach(), output.requires_grad) for output in outputs], list(found)
+
+
+def assert_same(ours: Any, theirs: Any) -> None:
+    for (got, traced), (want, needed) in zip(ours[0], theirs[0], strict=True):
+        assert traced == needed
+        _assert_close(got, want)
+    for got, want in zip(ours[1], theirs[1], strict=True):
+        assert (got is None) == (want is None)
+        if want is not None:
+            _assert_close(got, want)
+
+
+def _assert_close(got: torch.Tensor, want: torch.Tensor) -> None:
+    coarse = want.dtype == torch.bfloat16
+    rtol, atol = (3e-2, 6e-2) if coarse else (1e-4, 2e-5)
+    torch.testing.assert_close(got, want, rtol=rtol, atol=atol)
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_gradients_are_those_of_the_module_however_the_upstream_ones_lie(
+    interpreter: BatchedInterpreter, tmp_path: Path, name: str
+) -> None:
+    module, args, source = written(name)
+    for training in (True, False):
+        new = loaded(interpreter, source, tmp_path, module.train(training))
+        for kind in ("contiguous", "transposed", "expanded"):
+            assert_same(gradients(new, args, kind), gradients(module, args, kind))
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_what_it_writes_can_be_read_and_has_nothing_to_tell(name: str) -> None:
+    _, _, source = written(name)
+    assert list(disclosures(source)) == []
+    (function, *_) = [n for n in ast.parse(source).body if "Function" in getattr(n, "name", "")]
+    for word in ("buf0", "primals", "tangents", "tmp0", "xindex", "reinterpret", "alias", ".item("):
+        assert word not in source
+    assert max(map(len, source.splitlines())) < 110
+    assert "save_for_backward" in ast.unparse(function)
+
+
+def test_a_larger_batch_than_the_one_it_was_written_for_is_trained_too(
+    interpreter: BatchedInterpreter, tmp_path: Path
+) -> None:
+    module, _, source = written("layer norm and gelu")
+    new = loaded(interpreter, source, tmp_path, module)
+    args = (torch.randn(37, 48),)
+    assert_same(gradients(new, args, "contiguous"), gradients(module, args, "contiguous"))
+
+
+def test_everything_may_be_kept_instead_of_computed_again(
+    interpreter: BatchedInterpreter, tmp_path: Path
+) -> None:
+    module, args, again = written("layer norm and gelu")
+    pairs = capture_step(module, args, {}, recompute=False)
+    keeping = Writer(module, "from_reference", Choice()).write([Call("default", pairs)]).source
+    assert keeping.count("save_for_backward") == again.count("save_for_backward") == 1
+    assert keeping != again
+    new = loaded(interpreter, keeping, tmp_path, module)
+    assert_same(gradients(new, args, "contiguous"), gradients(module, args, "contiguous"))
+
+
+class Counts(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("calls", torch.zeros(3))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.calls.add_(1.0)
+        return x * 2
+
+
+@pytest.mark.parametrize(
+    ("module", "args", "said"),
+    [
+        (nn.BatchNorm1d(8), (torch.randn(5, 8),), "writes to"),
+        (Counts(), (torch.randn(5, 3),), "writes to calls"),
+        (nn.Sequential(nn.Dropout(0.5), nn.ReLU()), (torch.randn(5, 3),), "random numbers"),
+        (Of(lambda m, x: (x, x * 2)), (torch.randn(5, 3),), "returns what it was given"),
+        (Of(lambda m, x: x.argmax(-1)), (torch.randn(5, 3),), "nothing that it returns has"),
+        (Of(lambda m, x: x * 2), (torch.randn(5, 3, dtype=torch.complex64),), "x is complex"),
+    ],
+    ids=["statistics", "a count", "dropout", "its input", "no gradient", "complex"],
+)
+def test_what_it_cannot_train_is_said(module: nn.Module, args: tuple[Any, ...], said: str) -> None:
+    with pytest.raises(PolicyCannot, match=said):
+        policy_for(module, args).first()
+
+
+OFTEN = {"layer norm and gelu"}
+JUDGED = [
+    pytest.param(name, marks=[] if name in OFTEN else [pytest.mark.long])
+    for name in ("layer norm and gelu", "cross entropy", "two linears", "a flag that changes it")
+]
+
+
+@pytest.mark.parametrize("name", JUDGED)
+def test_a_step_of_what_it_writes_is_accepted_by_the_judge(
+    tmp_path: Path, fork_server: ForkServer, name: str
+) -> None:
+    module, args, source = written(name)
+    bundle = tmp_path / "bundle"
+    save_bundle(bundle, module, args)
+    settings = JudgeSettings(ProblemSpec(bundle=str(bundle)), device="virtual", mode="train")
+    judge = Judge(settings, fork_server)
+    try:
+        result = judge.evaluate(source, "turn", lambda _: None)
+    finally:
+        judge.close()
+    assert result.accepted, f"{result.reason}\n{source}"
