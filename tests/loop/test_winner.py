@@ -12,7 +12,7 @@ from kernelagent.domain.candidate import Candidate
 from kernelagent.domain.config import RunConfig
 from kernelagent.domain.evaluation import Evaluation, Stage
 from kernelagent.domain.problem import ProblemSpec
-from kernelagent.loop.winner import Ending, Winner
+from kernelagent.loop.winner import Ending, FinalStage
 from kernelagent.storage.run_log import EventLog, RunFolder
 from kernelagent.storage.run_state import RunState
 from tests.evaluations import DEVICE, FACTS, accepted, history_of, rejected
@@ -49,7 +49,7 @@ def ended(
 ) -> Ending:
     """Without a module: nothing that is judged again holds, or the run was interrupted."""
     run = RunFolder.create(folder / "runs", "toy", now=0.0)
-    winner = Winner(
+    stage = FinalStage(
         problem=ProblemSpec(path="toy.py"),
         config=RunConfig(device="virtual", judging_seconds=JUDGING_S),
         folder=run,
@@ -57,11 +57,11 @@ def ended(
         out=folder / "out.py",
         state=RunState(),
         judge=judge,
-        quiet=judge,
+        exclusive_judge=judge,
         warn_once=lambda _: None,
         clock=judge.clock,
     )
-    return winner.emit_best(history_of(*turns), "the budget is spent", interrupted=interrupted)
+    return stage.emit_best(history_of(*turns), "the budget is spent", interrupted=interrupted)
 
 
 FASTER = [accepted(ratio) for ratio in (3.0, 2.5, 2.0, 1.9)]
