@@ -49,10 +49,10 @@ def _by_parts(line: str) -> str | None:
 
 
 def _by_terms(line: str) -> str | None:
-    """A long sum that is assigned, a term to a line; None for any other line."""
+    """A long sum or product that is assigned, a term to a line; None for any other line."""
     target, equals, value = line.partition(" = ")
     indent = " " * (len(line) - len(line.lstrip()))
-    cuts = _sums(value)
+    cuts = _between_terms(value, "+-") or _between_terms(value, "*/")
     if not (target.strip().isidentifier() and equals and cuts):
         return None
     terms = [value[a:b].strip() for a, b in pairwise([0, *cuts, len(value)])]
@@ -60,15 +60,15 @@ def _by_terms(line: str) -> str | None:
     return f"{target} = (\n{inner}\n{indent})"
 
 
-def _sums(text: str) -> list[int]:
-    """Where a plus or a minus stands between two terms, outside all brackets."""
+def _between_terms(text: str, operators: str) -> list[int]:
+    """Where one of these operators stands between two terms, outside all brackets."""
     depth, found = 0, []
     for at, letter in enumerate(text):
         if letter in _OPEN:
             depth += 1
         elif letter in _CLOSE:
             depth -= 1
-        elif depth == 0 and text[at : at + 3] in (" + ", " - "):
+        elif depth == 0 and text[at : at + 3] in {f" {operator} " for operator in operators}:
             found.append(at)
     return found
 
