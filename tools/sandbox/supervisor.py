@@ -7,6 +7,7 @@ or when the fork server exits.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import select
@@ -31,8 +32,8 @@ _CENSUS_S = 0.05
 _SCRATCH_CHECK_S = 1.0
 """How often the size of the scratch folder is checked."""
 CENSUS_SHARE = 0.05
-"""Largest share of the time that each of these two may take. One that is slow, for example because the process list is
-long, is done less often."""
+"""Largest share of a processor that each of these two may take. One that costs much, for example because the process list
+is long, is done less often; one that only waits for a processor is not, or a tree that grows would be counted too late."""
 _CHUNK = 1 << 16
 
 
@@ -66,7 +67,7 @@ class SetUpFailed(Exception):
 
 
 class Regular:
-    """Something done every few moments, less often where it takes long."""
+    """Something done every few moments, less often where it costs much processor time."""
 
     def __init__(self, every_s: float) -> None:
         self._every_s = every_s
@@ -77,11 +78,11 @@ class Regular:
         return max(0.0, self._due - time.monotonic())
 
     def call_if_due(self, act: Callable[[], None]) -> None:
-        began = time.monotonic()
-        if began >= self._due:
+        if time.monotonic() >= self._due:
+            began = time.thread_time()
             act()
-            now = time.monotonic()
-            self._due = now + max(self._every_s, (now - began) / CENSUS_SHARE)
+            cost_s = time.thread_time() - began
+            self._due = time.monotonic() + max(self._every_s, cost_s / CENSUS_SHARE)
 
 
 class Supervisor:
@@ -184,6 +185,9 @@ def kill_descendants() -> None:
     """Kill every process that descends from this one, and wait until none is left."""
     while _has_children():
         result = limits.descendants(os.getpid())
+        # Those that are born meanwhile inherit it, and so do not outrun this process.
+        for pid in result:
+            _run_when_idle(pid)
         # Stopped first, so that none forks while the others are being killed.
         for number in (signal.SIGSTOP, signal.SIGKILL):
             for pid in result:
@@ -199,6 +203,12 @@ def _has_children() -> bool:
     except ChildProcessError:
         return False
     return True
+
+
+def _run_when_idle(pid: int) -> None:
+    """Let it run only where nobody else wants the processor; one that has changed its user stays as it is."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.sched_setscheduler(pid, os.SCHED_IDLE, os.sched_param(0))
 
 
 def _signal(pid: int, number: signal.Signals) -> None:
