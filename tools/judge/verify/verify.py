@@ -47,7 +47,7 @@ _OF_THE_PROCESS = frozenset(
 What tampering has left changed stays so: a second call may find nothing to change.
 """
 _WRONG = frozenset({"insensitive", "stale_output", "wrong_output", "nonfinite"})
-"""Codes of an answer that may be one with earlier weights."""
+"""Codes of an answer that was compared: it may be one with earlier weights, or of other last bits."""
 
 
 _ORDERS = 8
@@ -447,7 +447,8 @@ class Verifier:
         try:
             self._call(trial)
         except Rejected as refused:
-            if refused.reason.code in _OF_THE_PROCESS:
+            if refused.reason.code not in _WRONG:
+                # A process that ended, or a call without a kernel, has nothing to do with the last bits.
                 raise
             if refused.reason.detail.get("share_wrong", 1.0) < _FLIPPED:
                 return
