@@ -251,7 +251,6 @@ def test_a_file_of_the_user_is_never_overwritten_unasked(
         (("optimize", "scale.py", "--set", "depth=3"), 2, "no option"),
         (("optimize", "scale.py", "--model", "gpt"), 2, "replay:PATH"),
         (("optimize", "scale.py", "--no-such-flag"), 2, "no-such-flag"),
-        (("optimize", "scale.py", "--train"), 2, "gradients"),
         (("evaluate", "scale.py", "nowhere.py"), 2, "no candidate file"),
         (("optimize", "--resume", "nothing"), 2, "no run"),
     ],

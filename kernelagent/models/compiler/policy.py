@@ -24,6 +24,7 @@ from kernelagent.models.compiler.constructor import NO_SHAPES, Shapes
 from kernelagent.models.compiler.open_sizes import Places, at_other_sizes, first_axes
 from kernelagent.models.compiler.tuning import Attempt, Hypothesis, next_hypothesis
 from kernelagent.models.compiler.writing import Writer, Written
+from kernelagent.prompts.repeats import normal_form
 
 InputSets = Mapping[str, tuple[Sequence[Any], Mapping[str, Any]]]
 
@@ -69,7 +70,7 @@ class Policy:
         attempts = self._replayed(history)
         if not attempts:
             return None
-        hypothesis = next_hypothesis(attempts)
+        hypothesis = self._new_text(attempts, history)
         if hypothesis is None:
             return None
         return self._reply(hypothesis.words, self._write(hypothesis.choice))
@@ -82,7 +83,7 @@ class Policy:
         """The choices that led to the past candidates, found by writing each candidate again and comparing the text."""
         attempts: list[Attempt] = []
         hypothesis: Hypothesis | None = Hypothesis(Choice(), _FIRST)
-        for past in history:
+        for turn, past in enumerate(history, 1):
             if hypothesis is None:
                 break
             written = self._write(hypothesis.choice)
@@ -99,8 +100,18 @@ class Policy:
                         self.train,
                     )
                 )
-            hypothesis = next_hypothesis(attempts) if attempts else hypothesis
+            hypothesis = self._new_text(attempts, history[:turn]) if attempts else hypothesis
         return attempts
+
+    def _new_text(self, attempts: Sequence[Attempt], history: Sequence[Past]) -> Hypothesis | None:
+        """The next hypothesis that was not handed in: another choice may write the same kernels."""
+        handed_in = {normal_form(Candidate(past.source).source) for past in history}
+        alike: list[Choice] = []
+        while (hypothesis := next_hypothesis(attempts, alike)) is not None:
+            if normal_form(self._write(hypothesis.choice).source) not in handed_in:
+                return hypothesis
+            alike.append(hypothesis.choice)
+        return None
 
     def _write(self, choice: Choice) -> Written:
         key = repr(choice)

@@ -44,9 +44,13 @@ class Hypothesis:
     words: str
 
 
-def next_hypothesis(attempts: Sequence[Attempt]) -> Hypothesis | None:
-    """The most promising change to the best attempt so far; None when nothing is left."""
+def next_hypothesis(attempts: Sequence[Attempt], alike: Sequence[Choice] = ()) -> Hypothesis | None:
+    """The most promising change to the best attempt so far; None when nothing is left.
+
+    `alike`: choices that are known to write what was tried.
+    """
     tried = {_key(a.choice, a.configs) for a in attempts} | {_asked(a.choice) for a in attempts}
+    tried |= {_asked(choice) for choice in alike}
     accepted = [a for a in attempts if a.evaluation.accepted]
     base = max(accepted, key=lambda a: a.score) if accepted else attempts[-1]
     proposals = _repairs(base) if not accepted else _improvements(base)

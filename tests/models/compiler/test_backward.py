@@ -20,14 +20,17 @@ from kernelagent.models.compiler.calls import Call
 from kernelagent.models.compiler.capture import PolicyCannot
 from kernelagent.models.compiler.capture_step import capture_step
 from kernelagent.models.compiler.choices import Choice
-from kernelagent.models.compiler.policy import Policy
+from kernelagent.models.compiler.policy import Past, Policy
 from kernelagent.models.compiler.writing import Writer
+from kernelagent.prompts.repeats import normal_form
 from kernelagent.tools.judge.judge import Judge
 from kernelagent.tools.judge.problem.bundle import save_bundle
 from kernelagent.tools.judge.source_reading.reading import disclosures
 from kernelagent.tools.sandbox.spawn import ForkServer
 from kernelagent.tools.virtual.batched.interpreter import BatchedInterpreter
+from tests.evaluations import accepted
 from tests.models.compiler.templates.interpreted import loaded
+from tests.models.compiler.test_policy import source_of
 
 Made = Callable[[], tuple[nn.Module, tuple[Any, ...]]]
 
@@ -254,3 +257,16 @@ def test_a_step_of_what_it_writes_is_accepted_by_the_judge(
     finally:
         judge.close()
     assert result.accepted, f"{result.reason}\n{source}"
+
+
+def test_no_turn_hands_in_what_was_handed_in_before() -> None:
+    """To keep what the backward would compute again changes nothing where it computes nothing again."""
+    policy = policy_for(
+        Of(lambda module, x: x * module.scale, scale=parameter(8)), (torch.randn(4, 8),)
+    )
+    past: list[Past] = []
+    while (reply := policy.reply(past)) is not None:
+        source = source_of(reply)
+        assert normal_form(source) not in {normal_form(earlier.source) for earlier in past}
+        past.append(Past(source, accepted(2.0)))
+    assert len(past) > 1
