@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
 
 from kernelagent.domain.candidate import Candidate
 from kernelagent.domain.evaluation import Evaluation, Stage
 from kernelagent.domain.judge_settings import JudgeSettings
+from kernelagent.domain.problem import Mode, ProblemSpec
 from kernelagent.domain.tool_calls import ToolCall, ToolResult
 from kernelagent.tools.judge.judge import Judge
+from kernelagent.tools.judge.problem.bundle import save_bundle
 from kernelagent.tools.sandbox.spawn import ForkServer
 
 
@@ -50,3 +56,21 @@ class JudgesHere:
             yield JudgeHere(judge)
         finally:
             judge.close()
+
+
+def verdict_on(
+    source: str,
+    module: torch.nn.Module,
+    args: Sequence[Any],
+    bundle: Path,
+    fork_server: ForkServer,
+    mode: Mode = "eval",
+) -> Evaluation:
+    """What the judge says on `virtual` of a candidate for a live module; `bundle`: the folder that it is saved in."""
+    save_bundle(bundle, module, args)
+    settings = JudgeSettings(ProblemSpec(bundle=str(bundle)), device="virtual", mode=mode)
+    judge = Judge(settings, fork_server)
+    try:
+        return judge.evaluate(source, "turn", lambda _: None)
+    finally:
+        judge.close()

@@ -19,6 +19,8 @@ GPUS = tuple(
     "a40 a10g a10 rtx-4090 l40s l40 l4 b200 rtx-5090 t4".split()
 )
 """Those with a row in `tools/virtual/gpus.toml`, as `--target` takes them."""
+LAST_JUDGING = 2
+"""A winner that is judged again may take so many times a turn's judging: it makes nearly twice the calls."""
 
 
 @dataclass(frozen=True, kw_only=True)

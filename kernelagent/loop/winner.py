@@ -18,6 +18,7 @@ from kernelagent.domain.errors import EnvironmentFault, ExitStatus
 from kernelagent.domain.evaluation import Evaluation, Stage
 from kernelagent.domain.events import ModuleEmitted, WinnerMeasured, stage_event
 from kernelagent.domain.history import History, Turn
+from kernelagent.domain.judge_settings import LAST_JUDGING
 from kernelagent.domain.problem import ProblemSpec
 from kernelagent.dropin.emit import Certificate, emit_module, review
 from kernelagent.loop.exclusive_gpu import Judge, OpenedJudge
@@ -29,8 +30,6 @@ from kernelagent.storage.run_state import RunState
 
 Outcome = Literal["better", "not_faster", "none", "interrupted", "failed"]
 _TRIED_WINNERS = 3
-_LAST_TAKES = 2.0
-"""A winner judged again may take so many times `judging_seconds`; all that are tried share that time."""
 _NONE_ACCEPTED = "no candidate was accepted"
 
 
@@ -97,7 +96,7 @@ class FinalStage:
         ranked = sorted((t for t in history.turns if t.accepted), key=lambda t: (-t.score, t.index))
         shortfall = _NONE_ACCEPTED
         kept: tuple[Turn, Evaluation] | None = None
-        seconds = _LAST_TAKES * self.config.judging_seconds
+        seconds = LAST_JUDGING * self.config.judging_seconds
         ends = self.clock() + seconds
         for turn in ranked[:_TRIED_WINNERS]:
             if turn.candidate is None or turn.evaluation is None:

@@ -81,12 +81,13 @@ def capture_step(
 
 @contextmanager
 def _flag(module: torch.nn.Module, training: bool) -> Iterator[None]:
-    before = module.training
+    before = [(part, part.training) for part in module.modules()]
     module.train(training)
     try:
         yield
     finally:
-        module.train(before)
+        for part, flag in before:
+            part.training = flag
 
 
 class _Traced:

@@ -8,7 +8,6 @@ from typing import Any
 
 import torch
 
-from kernelagent.domain.candidate import Candidate
 from kernelagent.domain.evaluation import Evaluation
 from kernelagent.models.compiler.calls import Call
 from kernelagent.models.compiler.capture import (
@@ -87,7 +86,7 @@ class Policy:
             if hypothesis is None:
                 break
             written = self._write(hypothesis.choice)
-            same = Candidate(past.source).source.strip() == written.source.strip()
+            same = past.source.strip() == written.source.strip()
             if past.evaluation is not None and same:
                 attempts.append(
                     Attempt(
@@ -105,7 +104,7 @@ class Policy:
 
     def _new_text(self, attempts: Sequence[Attempt], history: Sequence[Past]) -> Hypothesis | None:
         """The next hypothesis that was not handed in: another choice may write the same kernels."""
-        handed_in = {normal_form(Candidate(past.source).source) for past in history}
+        handed_in = {normal_form(past.source) for past in history}
         alike: list[Choice] = []
         while (hypothesis := next_hypothesis(attempts, alike)) is not None:
             if normal_form(self._write(hypothesis.choice).source) not in handed_in:

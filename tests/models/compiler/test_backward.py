@@ -14,8 +14,6 @@ from torch import nn
 from torch.nn import functional
 from torch.utils._pytree import tree_leaves
 
-from kernelagent.domain.judge_settings import JudgeSettings
-from kernelagent.domain.problem import ProblemSpec
 from kernelagent.models.compiler.calls import Call
 from kernelagent.models.compiler.capture import PolicyCannot
 from kernelagent.models.compiler.capture_step import capture_step
@@ -23,12 +21,11 @@ from kernelagent.models.compiler.choices import Choice
 from kernelagent.models.compiler.policy import Past, Policy
 from kernelagent.models.compiler.writing import Writer
 from kernelagent.prompts.repeats import normal_form
-from kernelagent.tools.judge.judge import Judge
-from kernelagent.tools.judge.problem.bundle import save_bundle
 from kernelagent.tools.judge.source_reading.reading import disclosures
 from kernelagent.tools.sandbox.spawn import ForkServer
 from kernelagent.tools.virtual.batched.interpreter import BatchedInterpreter
 from tests.evaluations import accepted
+from tests.judges import verdict_on
 from tests.models.compiler.templates.interpreted import loaded
 from tests.models.compiler.test_policy import source_of
 
@@ -248,14 +245,7 @@ def test_a_step_of_what_it_writes_is_accepted_by_the_judge(
     tmp_path: Path, fork_server: ForkServer, name: str
 ) -> None:
     module, args, source = written(name)
-    bundle = tmp_path / "bundle"
-    save_bundle(bundle, module, args)
-    settings = JudgeSettings(ProblemSpec(bundle=str(bundle)), device="virtual", mode="train")
-    judge = Judge(settings, fork_server)
-    try:
-        result = judge.evaluate(source, "turn", lambda _: None)
-    finally:
-        judge.close()
+    result = verdict_on(source, module, args, tmp_path / "bundle", fork_server, "train")
     assert result.accepted, f"{result.reason}\n{source}"
 
 

@@ -14,18 +14,15 @@ import torch
 from torch import nn
 
 from kernelagent.domain.candidate import Candidate, parse_reply
-from kernelagent.domain.judge_settings import JudgeSettings
-from kernelagent.domain.problem import ProblemSpec
 from kernelagent.models.compiler.calls import Call
 from kernelagent.models.compiler.capture import PolicyCannot, Smaller, capture
 from kernelagent.models.compiler.choices import Choice
 from kernelagent.models.compiler.policy import Past, Policy
 from kernelagent.models.compiler.writing import Writer
-from kernelagent.tools.judge.judge import Judge
-from kernelagent.tools.judge.problem.bundle import save_bundle
 from kernelagent.tools.judge.source_reading.reading import disclosures
 from kernelagent.tools.sandbox.spawn import ForkServer
 from tests import evaluations
+from tests.judges import verdict_on
 from tests.lanes import often
 
 Made = Callable[[], tuple[nn.Module, tuple[Any, ...]]]
@@ -169,14 +166,7 @@ def test_what_it_writes_is_accepted_by_the_judge(
     tmp_path: Path, fork_server: ForkServer, name: str
 ) -> None:
     module, args, source = written(name)
-    bundle = tmp_path / "bundle"
-    save_bundle(bundle, module, args)
-    settings = JudgeSettings(ProblemSpec(bundle=str(bundle)), device="virtual")
-    judge = Judge(settings, fork_server)
-    try:
-        result = judge.evaluate(source, "turn", lambda _: None)
-    finally:
-        judge.close()
+    result = verdict_on(source, module, args, tmp_path / "bundle", fork_server)
     assert result.accepted, f"{result.reason}\n{source}"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, replace
 
-from kernelagent.domain.judge_settings import JudgeSettings
+from kernelagent.domain.judge_settings import LAST_JUDGING, JudgeSettings
 from kernelagent.tools.judge.problem.memory_limit import memory_limit
 
 
@@ -41,12 +41,12 @@ class Limits:
 
     @property
     def of_the_last_judging(self) -> Limits:
-        """Of a winner judged again, which makes nearly twice the calls; what a process can read stays the same."""
+        """Of a winner judged again: more time, while what a process can read stays the same."""
         return replace(
             self,
-            judging_s=2 * self.judging_s,
-            launch_s=2 * self.launch_s,
-            call_s=2 * self.call_s,
+            judging_s=LAST_JUDGING * self.judging_s,
+            launch_s=LAST_JUDGING * self.launch_s,
+            call_s=LAST_JUDGING * self.call_s,
         )
 
 
