@@ -98,7 +98,10 @@ def _difference(verdicts: Verdicts, sentence: Sentence) -> str | None:
 
 
 def _essence(found: Evaluation) -> tuple[str, str | None, float]:
-    return found.verdict, found.reason.code if found.reason else None, round(reward(found), 6)
+    code = found.reason.code if found.reason else None
+    # What lies beside an array is drawn anew: a program that reads it is wrong in one way or the other.
+    code = "wrong_output" if code == "nonfinite" else code
+    return found.verdict, code, round(reward(found), 6)
 
 
 def judge_all(verdicts: Verdicts) -> None:

@@ -110,6 +110,32 @@ def test_few_large_elements_that_round_to_one_side_are_no_bias(seed, dtype):
     assert slope_beyond(noisy.to(dtype), eager, right) is None
 
 
+@given(st.integers(0, 10_000), st.integers(1, 12))
+def test_a_few_large_sums_that_nearly_cancel_are_no_bias(seed, columns):
+    """A weight's gradient where a few columns of the input are far larger than the rest."""
+    random = torch.Generator().manual_seed(seed)
+    terms = torch.randn(32, 512, generator=random, dtype=torch.float64)
+    terms[0] = terms[0] * 0.05 - terms[1:].sum(0)
+    terms[:, :columns] *= 1000
+    rounded = terms.to(torch.bfloat16).double().sum(0).to(torch.bfloat16)
+    right = terms.sum(0)
+    assert slope_beyond(rounded, right.to(torch.bfloat16), right) is None
+
+
+@given(st.integers(0, 10_000))
+def test_sums_that_nearly_cancel_are_no_bias_where_eager_rounds_as_much(seed):
+    random = torch.Generator().manual_seed(seed)
+    terms = torch.randn(32, 512, generator=random, dtype=torch.float64)
+    terms[0] = terms[0] * 0.05 - terms[1:].sum(0)
+    terms[:, :40] *= 1000
+    right = terms.sum(0)
+    rounded = [
+        (terms * (1 + 2.0**-9 * torch.randn(32, 512, generator=random).double())).sum(0)
+        for _ in range(2)
+    ]
+    assert slope_beyond(*(one.to(torch.bfloat16) for one in rounded), right) is None
+
+
 @given(st.integers(0, 10_000), st.sampled_from([torch.bfloat16, torch.float16]))
 def test_rounding_twice_is_no_bias(seed, dtype):
     right = torch.randn(32, 64, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)

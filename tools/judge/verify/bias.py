@@ -16,6 +16,8 @@ _FEWEST = 256
 _OWN = 4.0
 _CHANCE = 8.0
 """Standard errors of the slope that chance may make of it."""
+_CARRYING = 16
+"""Elements that must carry the slope: what fewer have in common is chance, and the gate's to judge."""
 
 
 def slope_beyond(
@@ -23,7 +25,8 @@ def slope_beyond(
 ) -> float | None:
     """The slope of the error on the right values, where it is larger than rounding explains.
 
-    Only for 16-bit outputs of 256 elements or more; in float32 the gate itself is as narrow.
+    Only for 16-bit outputs of 256 elements or more; in float32 the gate itself is as narrow. None, too,
+    where a few elements far larger than the rest would decide alone.
     """
     if eager.dtype not in HALVES or eager.numel() < _FEWEST:
         return None
@@ -35,12 +38,20 @@ def slope_beyond(
     power = float(right.square().sum())
     if right.numel() < _FEWEST or power == 0.0:
         return None
-    error = ours - right
-    slope = float((error * right).sum()) / power
-    own = abs(float(((theirs - right) * right).sum()) / power)
+    if 1 / float((right.square() / power).square().sum()) < _CARRYING:
+        return None
+    slope, chance = _slope(ours - right, right, power)
+    own, noise = _slope(theirs - right, right, power)
     unit = float(torch.finfo(eager.dtype).eps) / 4
-    limit = unit + _OWN * own + min(_CHANCE * _standard_error(error, right, slope, power), 4 * unit)
-    return slope if abs(slope) > limit else None
+    # A candidate's own scatter excuses little, or noise would hide a factor; eager's is the problem's.
+    scatter = min(_CHANCE * chance, max(4 * unit, _CHANCE * noise))
+    return slope if abs(slope) > unit + _OWN * abs(own) + scatter else None
+
+
+def _slope(error: torch.Tensor, right: torch.Tensor, power: float) -> tuple[float, float]:
+    """The slope of an error on the right values, and its standard error."""
+    slope = float((error * right).sum()) / power
+    return slope, _standard_error(error, right, slope, power)
 
 
 def _standard_error(error: torch.Tensor, right: torch.Tensor, slope: float, power: float) -> float:
