@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from kernelagent.domain.budget import RUN_LIMITS, Budget, BudgetOptions
+from kernelagent.domain.model_options import COMPILER
 from kernelagent.domain.problem import NamesInFile, ProblemSpec
 
 
@@ -34,7 +36,12 @@ def asked_line(config: Mapping[str, Any]) -> str | None:
     if config.get("mode") == "train":
         words.append("with its backward pass")
     given = {name: config.get(name) for name in RUN_LIMITS}
-    return f"{', '.join(words)}; at most {limits_text(BudgetOptions(**given).budget)}"
+    limits = limits_text(BudgetOptions(**given).budget)
+    if set(config.get("model") or ()) == {COMPILER}:
+        # It costs nothing: a limit in dollars alone says something.
+        free = replace(BudgetOptions(**given).budget, dollars=None)
+        limits = limits_text(free) or limits
+    return f"{', '.join(words)}; at most {limits}"
 
 
 def limits_text(budget: Budget) -> str:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from kernelagent.domain.evaluation import Reason
 from kernelagent.domain.events import Logged, ProblemDescribed
+from kernelagent.prompts.beginning import asked_line
 from kernelagent.prompts.wording import line_for, shortened, summary
 from tests.evaluations import DEVICE, FACTS, rejected
 
@@ -30,3 +33,19 @@ def test_inputs_that_were_read_as_a_set_of_another_name_are_shown_so() -> None:
         line = line_for(Logged(0, 0.0, ProblemDescribed(facts, DEVICE, "off")))
         assert line is not None
         assert line.startswith(f"problem {FACTS.name}: forward{given.arguments}{words}\n")
+
+
+@pytest.mark.parametrize(
+    ("models", "given", "limits"),
+    [
+        (["compiler"], {}, "at most 20 turns"),
+        (["compiler"], {"budget_usd": 2.0}, "at most 2 dollars"),
+        (["compiler", "openai/any"], {}, "at most 20 turns, 5 dollars"),
+    ],
+)
+def test_dollars_are_named_where_a_model_may_cost_some(
+    models: list[str], given: dict[str, float], limits: str
+) -> None:
+    line = asked_line({"device": "auto", "model": models, **given})
+    assert line is not None
+    assert line.endswith(limits)

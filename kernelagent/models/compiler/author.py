@@ -111,12 +111,10 @@ class _Author:
     def _next(self, request: Frame) -> dict[str, Any]:
         if self._policy is None:
             return {"kind": "cannot", "message": "the author was asked before it read a problem"}
-        reply = self._policy.reply([_past(row) for row in request.header["history"]])
+        history = [_past(row) for row in request.header["history"]]
+        reply = self._policy.reply(history)
         if reply is None:
-            return {
-                "kind": "exhausted",
-                "message": "every change it knows for these kernels is tried",
-            }
+            return {"kind": "exhausted", "message": self._policy.nothing_left(history)}
         return {"kind": "reply", "text": reply}
 
 

@@ -21,7 +21,12 @@ from kernelagent.models.compiler.capture_step import Pair, capture_step
 from kernelagent.models.compiler.choices import Choice
 from kernelagent.models.compiler.constructor import NO_SHAPES, Shapes
 from kernelagent.models.compiler.open_sizes import Places, at_other_sizes, first_axes
-from kernelagent.models.compiler.tuning import Attempt, Hypothesis, next_hypothesis
+from kernelagent.models.compiler.tuning import (
+    Attempt,
+    Hypothesis,
+    launches_decide,
+    next_hypothesis,
+)
 from kernelagent.models.compiler.writing import Writer, Written
 from kernelagent.prompts.repeats import normal_form
 
@@ -73,6 +78,10 @@ class Policy:
         if hypothesis is None:
             return None
         return self._reply(hypothesis.words, self._write(hypothesis.choice))
+
+    def nothing_left(self, history: Sequence[Past]) -> str:
+        """Why there is no further reply."""
+        return _LAUNCHES if launches_decide(self._replayed(history)) else _EVERYTHING
 
     def first(self) -> Written:
         """What is written before anything was judged."""
@@ -209,4 +218,9 @@ _FIRST = (
 _BACKWARD = (
     "Its backward likewise, in kernels of its own: the forward keeps what it reads, and what is cheap "
     "it computes again."
+)
+_EVERYTHING = "every change it knows for these kernels is tried"
+_LAUNCHES = (
+    "launches decide this estimate, and other blocks or warps change nothing in it; where a GPU times, "
+    "they are tried"
 )

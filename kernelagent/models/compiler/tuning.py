@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -12,6 +13,8 @@ _MOST_BLOCK, _LEAST_BLOCK = 8192, 16
 _MOST_ROWS = 64
 _WORTH = 1.02
 """A candidate is better than another when its score is 2 % higher."""
+_ALIKE = 0.005
+"""Relative difference below which two estimates are the same."""
 _TOO_LARGE = {"out_of_resources", "compile_error", "timeout"}
 
 
@@ -53,12 +56,32 @@ def next_hypothesis(attempts: Sequence[Attempt], alike: Sequence[Choice] = ()) -
     tried |= {_asked(choice) for choice in alike}
     accepted = [a for a in attempts if a.evaluation.accepted]
     base = max(accepted, key=lambda a: a.score) if accepted else attempts[-1]
-    proposals = _repairs(base) if not accepted else _improvements(base)
+    configurable = not launches_decide(attempts)
+    proposals = _repairs(base) if not accepted else _improvements(base, configurable=configurable)
     for hypothesis in proposals:
         merged = {**base.configs, **hypothesis.choice.configs}
         if not {_key(hypothesis.choice, merged), _asked(hypothesis.choice)} & tried:
             return hypothesis
     return None
+
+
+def launches_decide(attempts: Sequence[Attempt]) -> bool:
+    """Whether two accepted versions of the same kernels are estimated alike because launches bound both.
+
+    Blocks and warps then change nothing that an estimate could tell; measured times are not asked.
+    """
+    bound = [
+        (estimate.candidate_us, sorted((k.name, k.launches) for k in a.evaluation.kernels))
+        for a in attempts
+        if a.evaluation.accepted
+        and (estimate := a.evaluation.estimate) is not None
+        and estimate.bound == "launch"
+    ]
+    return any(
+        kernels == others and math.isclose(one_us, other_us, rel_tol=_ALIKE)
+        for at, (one_us, kernels) in enumerate(bound)
+        for other_us, others in bound[:at]
+    )
 
 
 def _key(choice: Choice, configs: Mapping[str, Config]) -> str:
@@ -95,9 +118,11 @@ def _repairs(base: Attempt) -> Iterator[Hypothesis]:
                 )
 
 
-def _improvements(base: Attempt) -> Iterator[Hypothesis]:
+def _improvements(base: Attempt, *, configurable: bool) -> Iterator[Hypothesis]:
+    """`configurable`: whether blocks, warps and stages may matter."""
     facts = {kernel.name: kernel for kernel in base.evaluation.kernels}
-    order = sorted(base.configs, key=lambda n: -(_share(facts.get(n)) or 0.0))
+    names = base.configs if configurable else ()
+    order = sorted(names, key=lambda n: -(_share(facts.get(n)) or 0.0))
     for name in order:
         yield from _from_facts(base, name, facts.get(name))
     yield from _other_sites(base)
@@ -106,7 +131,7 @@ def _improvements(base: Attempt) -> Iterator[Hypothesis]:
             replace(base.choice, recompute=False, configs={}, sites={}),
             "Keep what the backward would compute again: less arithmetic, more memory to write and read.",
         )
-    if any(kind == "persistent_reduction" for kind in base.kinds.values()):
+    if configurable and any(kind == "persistent_reduction" for kind in base.kinds.values()):
         yield Hypothesis(
             replace(base.choice, persistent=False, configs={}),
             "Holding whole rows may cost occupancy: loop over each row in blocks instead.",

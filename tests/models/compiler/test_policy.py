@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import torch
 from torch import nn
 
 from kernelagent.domain.candidate import Candidate, parse_reply
+from kernelagent.domain.evaluation import Evaluation
 from kernelagent.models.compiler.calls import Call
 from kernelagent.models.compiler.capture import PolicyCannot, Smaller, capture
 from kernelagent.models.compiler.choices import Choice
@@ -281,6 +283,34 @@ def test_it_never_repeats_itself_and_ends() -> None:
     sources = states(policy_for(module, args), scores, 60)
     assert 3 < len(sources) < 60
     assert len(set(sources)) == len(sources)
+
+
+def bound_by(bound: str, *estimates_us: float) -> dict[int, Evaluation]:
+    verdicts = dict(enumerate(evaluations.accepted(10.0 / us) for us in estimates_us))
+    return {
+        turn: replace(verdict, estimate=replace(verdict.estimate, bound=bound))
+        for turn, verdict in verdicts.items()
+        if verdict.estimate is not None
+    }
+
+
+def test_where_launches_decide_the_estimate_two_configurations_are_enough() -> None:
+    module, args = MODULES["half precision"]()
+    policy = policy_for(module, args)
+    verdicts = bound_by("launch", 4.0, 4.0)
+    assert len(states(policy, verdicts, 2)) == 2
+    past = [Past(s, verdicts[at]) for at, s in enumerate(states(policy, verdicts, 2))]
+    assert policy.reply(past) is None
+    assert "launches decide this estimate" in policy.nothing_left(past)
+
+
+@pytest.mark.parametrize("verdicts", [bound_by("dram", 4.0, 4.0), bound_by("launch", 4.0, 3.8)])
+def test_where_a_configuration_may_tell_more_are_tried(verdicts: dict[int, Evaluation]) -> None:
+    module, args = MODULES["half precision"]()
+    policy = policy_for(module, args)
+    past = [Past(s, verdicts[at]) for at, s in enumerate(states(policy, verdicts, 2))]
+    assert policy.reply(past) is not None
+    assert "launches" not in policy.nothing_left(past)
 
 
 def test_the_same_history_gives_the_same_reply() -> None:

@@ -1,0 +1,29 @@
+"""PyTorch's own operations as problems and as candidates: a sample drawn anew, in every form."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+import torch
+
+from benchmarks.opinfo import Form, judged
+
+_SAMPLE = 12
+_KNOWN = {"linalg.eig"}
+"""Refuses its own backward, except under a mode of torch's, as the reference is called."""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("train", [False, True])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_no_operation_of_torch_is_refused(dtype: torch.dtype, train: bool) -> None:
+    from torch.testing._internal.common_methods_invocations import op_db
+
+    names = sorted({op.name for op in op_db} - _KNOWN)
+    seed = random.SystemRandom().randrange(1_000_000)
+    drawn = random.Random(seed).sample(names, _SAMPLE)
+    rows = list(judged(Form(dtype, train), only=drawn))
+    wrong = [row for row in rows if row.outcome in ("refused", "error")]
+    assert not wrong, f"the sample of seed {seed}"
+    assert any(row.outcome == "accepted" for row in rows), f"the sample of seed {seed}"
