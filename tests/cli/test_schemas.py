@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+import importlib.metadata
 import json
+import re
 import shutil
 import subprocess
 import sys
+import tomllib
 import zipfile
 from pathlib import Path
 
@@ -37,6 +40,37 @@ def test_a_wheel_has_the_schemas_in_it(tmp_path: Path) -> None:
     with zipfile.ZipFile(wheel) as opened:
         names = [Path(name).name for name in opened.namelist() if "/schemas/" in name]
     assert sorted(names) == sorted(schemas())
+
+
+def test_a_wheel_is_built_with_no_more_than_what_its_build_asks_for(tmp_path: Path) -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    for package in needed_by(project["build-system"]["requires"]):
+        for file in importlib.metadata.files(package) or ():
+            here = tmp_path / file.parts[0]
+            if file.parts[0] not in ("..", "__pycache__") and not here.exists():
+                here.symlink_to(Path(str(file.locate())).parents[len(file.parts) - 2])
+    done = subprocess.run(
+        # -S: nothing of the environment that the tests run in.
+        [sys.executable, "-S", "-c", "from kernelagent.cli.schemas import schemas; schemas()"],
+        env={"PYTHONPATH": f"{tmp_path}:{ROOT}", "PATH": ""},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def needed_by(requirements: list[str]) -> set[str]:
+    """The packages of some requirements and of what these need, extras aside."""
+    known: set[str] = set()
+    while requirements:
+        line = requirements.pop()
+        name = re.split(r"[^\w.-]", line)[0].lower()
+        if "extra ==" not in line and name not in known:
+            known.add(name)
+            requirements += importlib.metadata.requires(name) or ()
+    return known
 
 
 @pytest.mark.parametrize("evaluation", [accepted(1.3), rejected()], ids=["accepted", "rejected"])
