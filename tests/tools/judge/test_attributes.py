@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Any
 
+import pytest
 import torch
 
 from kernelagent.tools.judge.problem.attributes import GLOBAL, Attributes, left_under
+from kernelagent.tools.judge.problem.load import LoadedProblem
+from kernelagent.tools.judge.problem.oracle import Oracle
 
 SEEN: list[int] = []
 
@@ -78,6 +82,32 @@ def test_objects_that_are_not_followed_stay() -> None:
     module.part.other = 5
     before.restore(module)
     assert module.part.other == 5
+
+
+@pytest.mark.parametrize("kind", [torch.nn.RNN, torch.nn.GRU, torch.nn.LSTM])
+def test_weights_that_a_module_holds_in_a_list_as_well_stay_its_own(
+    kind: type[torch.nn.RNNBase],
+) -> None:
+    module = kind(3, 4, num_layers=2)
+    before = Attributes.of(module)
+    for _ in range(2):
+        before.restore(module)
+        module(torch.ones(5, 3))[0].sum().backward()
+        assert all(parameter.grad is not None for parameter in module.parameters())
+        module.zero_grad()
+
+
+def test_a_recurrent_reference_answers_with_the_weights_in_use() -> None:
+    problem = LoadedProblem(
+        "recurrent", "", "Model", "init", lambda: torch.nn.LSTM(3, 4), lambda: ((), {}), dict, None
+    )
+    oracle, arguments = Oracle(problem, "cpu", nullcontext), ((torch.ones(5, 3),), {})
+    given = oracle.eager(arguments)[0]
+    oracle.use_weights({name: -tensor for name, tensor in oracle.given_weights.items()})
+    answer = oracle.expect(arguments)
+    assert not torch.allclose(answer.output[0], given)
+    assert torch.allclose(answer.output[0].double(), answer.output64[0], atol=1e-6)
+    assert answer.left == {}
 
 
 def test_a_forward_that_is_put_on_an_instance_later_stays() -> None:

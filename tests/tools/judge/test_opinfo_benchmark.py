@@ -7,7 +7,8 @@ import random
 import pytest
 import torch
 
-from benchmarks.opinfo import Form, judged
+from benchmarks.opinfo import judged
+from benchmarks.opinfo_subjects import Form
 
 _SAMPLE = 12
 _KNOWN = {"linalg.eig"}

@@ -44,15 +44,20 @@ class Attributes:
 
     kept: Mapping[str, _Kept] = field(default_factory=dict)
     others: frozenset[str] = frozenset()
-    """Names of what is not followed."""
+    """Names of what is not followed: objects, and what holds the module's own weights once more.
+
+    `torch.nn.LSTM` keeps its parameters in a list besides; copies in their place would never learn.
+    """
 
     @classmethod
     def of(cls, module: torch.nn.Module) -> Attributes:
         kept: dict[str, _Kept] = {}
         others: set[str] = set()
+        held = module.state_dict(keep_vars=True).values()
+        state = {_memory(t) for t in held if isinstance(t, torch.Tensor)}
         for name, place in _places(module):
             value = place.holder[place.key]
-            if _is_followed(value):
+            if _is_followed(value) and not _holds(value, state):
                 kept[name] = _Kept(value, _copied(value))
             else:
                 others.add(name)
@@ -114,6 +119,16 @@ def _places(module: torch.nn.Module) -> Iterator[tuple[str, _Place]]:
 
 def _is_followed(value: Any) -> bool:
     return all(isinstance(leaf, (torch.Tensor, *_PLAIN)) for leaf in tree_leaves(value))
+
+
+def _holds(value: Any, memory: Collection[int]) -> bool:
+    """Whether a tensor in it lies in one of these."""
+    leaves = tree_leaves(value)
+    return any(isinstance(leaf, torch.Tensor) and _memory(leaf) in memory for leaf in leaves)
+
+
+def _memory(tensor: torch.Tensor) -> int:
+    return int(tensor.untyped_storage()._cdata)
 
 
 def _copied(value: Any) -> Any:
