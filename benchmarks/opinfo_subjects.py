@@ -84,11 +84,11 @@ def _modules(form: Form) -> Iterator[Subject | tuple[str, str]]:
     from torch.testing._internal.common_modules import module_db
 
     for info in module_db:
-        if form.dtype not in info.dtypes or info.is_lazy:
+        if torch.float32 not in info.dtypes or info.is_lazy:
             continue
         try:
             inputs = info.module_inputs_func(
-                info, device="cpu", dtype=form.dtype, requires_grad=False, training=form.train
+                info, device="cpu", dtype=torch.float32, requires_grad=False, training=form.train
             )
             made = next((i for i in inputs if i.forward_input and _moderate(_call_of(i))), None)
         except REFUSED as error:
@@ -106,9 +106,14 @@ def _modules(form: Form) -> Iterator[Subject | tuple[str, str]]:
         yield Subject(
             info.name,
             build,
-            _call_of(made),
+            tree_map(lambda v: _to(v, form.dtype), _call_of(made)),
             lambda like, make=candidate, build=build: make(build, like),
         )
+
+
+def _to(value: Any, dtype: torch.dtype) -> Any:
+    floating = isinstance(value, torch.Tensor) and value.is_floating_point()
+    return value.to(dtype) if floating else value
 
 
 def _call_of(made: Any) -> Arguments:
