@@ -67,26 +67,17 @@ def judged(form: Form, every: int = 1, only: Collection[str] = ()) -> Iterator[J
 
 def _judge(subject: Subject, form: Form) -> Judged:
     name = subject.name
-    if subject.sample is None:
-        return Judged(name, "admission", 0, "no sample with a floating tensor of moderate size")
     try:
-        oracle, source = _problem(subject, subject.sample)
-        oracle.expect(source.draw(0))
-        if not _deterministic(oracle, source):
-            why = "the reference draws at random or is not deterministic"
-            return Judged(name, "admission", 0, why)
-        if form.train:
-            require_trainable(oracle, (source,))
+        oracle, source = opened(subject, form)
         candidate = subject.candidate(oracle.eager(source.draw(0)))
     except (ProblemError, *REFUSED) as error:
         return Judged(name, "admission", 0, line_of(error))
     calls = 0
     try:
-        for item in _rounds(oracle, source, form):
-            for trial in _in_order(item):
-                calls += 1
-                answer = _answer(candidate.eval(), item, trial)
-                RightAnswer(Findings(), None, None).require(trial, Answer(answer, None))
+        for item, trial in calls_of(oracle, source, form):
+            calls += 1
+            answer = answer_to(candidate.eval(), item, trial)
+            RightAnswer(Findings(), None, None).require(trial, Answer(answer, None))
     except Rejected as refused:
         where = refused.reason.detail.get("probe", "")
         return Judged(name, "refused", calls, f"{where}: {refused.reason.message[:200]}")
@@ -97,22 +88,40 @@ def _judge(subject: Subject, form: Form) -> Judged:
     return Judged(name, "accepted", calls)
 
 
-def _rounds(oracle: Oracle, source: InputSource, form: Form) -> Iterator[Round]:
-    yield from rounds(oracle, (source,), {}, constant=True)
+def opened(subject: Subject, form: Form) -> tuple[Oracle, InputSource]:
+    """The problem of a subject; raises `ProblemError` or what torch raises where it is none."""
+    if subject.sample is None:
+        raise ProblemError("no sample with a floating tensor of moderate size")
+    oracle, source = _problem(subject, subject.sample)
+    oracle.expect(source.draw(0))
+    if not _deterministic(oracle, source):
+        raise ProblemError("the reference draws at random or is not deterministic")
     if form.train:
-        yield from training_rounds(oracle, (source,), {}, constant=True)
+        require_trainable(oracle, (source,))
+    return oracle, source
 
 
-def _in_order(item: Round) -> Iterator[Trial]:
+def calls_of(oracle: Oracle, source: InputSource, form: Form) -> Iterator[tuple[Round, Trial]]:
+    """Every call of a judging, in order, with its round."""
+    for item in rounds(oracle, (source,), {}, constant=True):
+        yield from _in_order(item)
+    if form.train:
+        for item in training_rounds(oracle, (source,), {}, constant=True):
+            yield from _in_order(item)
+
+
+def _in_order(item: Round) -> Iterator[tuple[Round, Trial]]:
     for trial in item.trials:
-        yield trial
+        yield item, trial
         if trial.then is not None:
-            yield trial.then
+            yield item, trial.then
 
 
-def _answer(candidate: torch.nn.Module, item: Round, trial: Trial) -> Any:
+def answer_to(candidate: torch.nn.Module, item: Round, trial: Trial, *, load: bool = True) -> Any:
+    """What a candidate returns; `load`: with the round's weights."""
     args, kwargs = tree_map(_copy, trial.arguments)
-    candidate.load_state_dict(item.weights)
+    if load:
+        candidate.load_state_dict(item.weights)
     if trial.step is not None:
         return take(candidate, (args, kwargs), trial.step)
     with torch.no_grad():
