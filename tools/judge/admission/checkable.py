@@ -203,7 +203,9 @@ def _another(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     fresh = fresh_like(tensor, generator).detach()
     if observe(tensor).kind in ("real", "positive"):
         # Signs stay, sizes change by factors: enough for an argument that only scales.
-        return (fresh * standard_normal(fresh, generator).exp()).to(tensor.dtype)
+        factors = standard_normal(fresh, generator).exp()
+        # In their own type: torch multiplies no float8 by a wider float.
+        return (fresh.to(factors.dtype) * factors).to(tensor.dtype)
     if not torch.equal(fresh, tensor):
         return fresh
     return tensor.detach().roll(1, -1)

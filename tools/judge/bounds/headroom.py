@@ -176,11 +176,12 @@ def _switches(module: torch.nn.Module, twin: torch.nn.Module) -> dict[int, int]:
 def _level(values: torch.Tensor) -> int:
     if values.device.type == "meta":
         return 2
-    if values.is_floating_point() and not bool(torch.isfinite(values).all()):
-        return 2
-    # Large finite values, such as -1e9, mask other operands just as infinities do.
-    if values.is_floating_point() and bool((values.abs() > 1e3).any()):
-        return 2
+    if values.is_floating_point():
+        # A wider type, since torch asks no float8 whether it is finite.
+        wide = values.to(torch.float32)
+        # Large finite values, such as -1e9, mask other operands just as infinities do; so does NaN.
+        if not bool((wide.abs() <= 1e3).all()):
+            return 2
     return int(bool((values == 0).any()))
 
 

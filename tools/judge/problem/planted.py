@@ -423,9 +423,10 @@ def _related(tensors: Tensors, natural: Tensors, turn: int) -> dict[str, torch.T
             continue
         first = by_form.setdefault((tensor.shape, tensor.dtype), name)
         if first != name:
-            values = tensors[first] if turn % 2 else -tensors[first]
+            values = _flat(tensors[first]).reshape(tensor.shape)
+            values = values if turn % 2 else -values
             allowed = values if not observe(tensor).nonnegative else values.abs()
-            return {name: laid_out_like(allowed, tensor)}
+            return {name: laid_out_like(allowed.to(tensor.dtype), tensor)}
     return {}
 
 
