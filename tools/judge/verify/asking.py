@@ -14,6 +14,7 @@ from kernelagent.tools.judge.problem.load import Arguments
 from kernelagent.tools.judge.verify import compare
 from kernelagent.tools.judge.verify.candidate_process import CandidateProcess
 from kernelagent.tools.judge.verify.rejection import Rejected
+from kernelagent.tools.torch_dtypes import widened
 from kernelagent.tools.training_step import TrainingStep
 
 _TOLD = frozenset({"runtime_error", "out_of_bounds", "unverifiable", "data_race", "crash"})
@@ -91,13 +92,8 @@ def answers(
 def _same(left: object, right: object) -> bool:
     pairs = zip(compare.leaves(left), compare.leaves(right), strict=True)
     return all(
-        torch.equal(_numbers(a), _numbers(b)) and torch.equal(a.isnan(), b.isnan())
+        torch.equal(widened(a).nan_to_num(), widened(b).nan_to_num())
+        and torch.equal(a.isnan(), b.isnan())
         for (_, a), (_, b) in pairs
         if isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor) and not a.is_complex()
     )
-
-
-def _numbers(values: torch.Tensor) -> torch.Tensor:
-    """Without NaN; eight-bit floats, of which torch takes none away, in a wider type."""
-    eight_bits = values.is_floating_point() and values.itemsize == 1
-    return (values.to(torch.float32) if eight_bits else values).nan_to_num()
