@@ -5,9 +5,7 @@ import triton.language as tl
 
 
 @triton.jit
-def butterflies(
-    re, im, cos_ptr, sin_ptr, STAGE: tl.constexpr, SIZE: tl.constexpr
-):
+def butterflies(re, im, cos_ptr, sin_ptr, STAGE: tl.constexpr, SIZE: tl.constexpr):
     """One stage: pairs that lie SIZE / 2**(STAGE + 1) apart become their sum and their turned difference."""
     HALF: tl.constexpr = SIZE >> (STAGE + 1)
     re = tl.permute(tl.reshape(re, (1 << STAGE, 2, HALF)), (0, 2, 1))
@@ -36,12 +34,15 @@ def fourier(x_ptr, cos_ptr, sin_ptr, out_ptr, SIZE: tl.constexpr, LOG: tl.conste
 
 
 class ModelNew(nn.Module):
+    def __init__(self, size):
+        super().__init__()
+        angles = torch.arange(size // 2, dtype=torch.float64) * (2 * torch.pi / size)
+        self.register_buffer("cos", angles.cos().float(), persistent=False)
+        self.register_buffer("sin", angles.sin().float(), persistent=False)
+
     def forward(self, x):
         x = x.contiguous()
         rows, size, _ = x.shape
-        angles = torch.arange(size // 2, dtype=torch.float64, device=x.device) * (2 * torch.pi / size)
         out = torch.empty_like(x)
-        fourier[(rows,)](
-            x, angles.cos().float(), angles.sin().float(), out, SIZE=size, LOG=size.bit_length() - 1
-        )
+        fourier[(rows,)](x, self.cos, self.sin, out, SIZE=size, LOG=size.bit_length() - 1)
         return out

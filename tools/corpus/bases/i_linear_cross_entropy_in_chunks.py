@@ -14,8 +14,8 @@ class Model(nn.Module):
 
 
 def get_inputs():
-    return [torch.randn(40, 32), torch.randint(0, 72, (40,))]
+    return [torch.randn(24, 16), torch.randint(0, 40, (24,))]
 
 
 def get_init_inputs():
-    return [32, 72]
+    return [16, 40]
