@@ -36,8 +36,8 @@ from kernelagent.tools.judge.problem.probes import (
 from kernelagent.tools.judge.problem.rounded_steps import RoundedSteps
 from kernelagent.tools.judge.verify.compare import leaves
 from kernelagent.tools.judge.verify.gate import unit_roundoff
-from kernelagent.tools.torch_dtypes import widened
 from kernelagent.tools.judge.verify.regions import region_norms
+from kernelagent.tools.torch_dtypes import widened
 
 _LADDER: tuple[tuple[Freedom, float], ...] = (
     ("any", 1e12),

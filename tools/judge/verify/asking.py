@@ -56,6 +56,7 @@ def ask(
     if not _same(expected.output, again):
         return None
     process.use_weights(weights)
+    _forget_launches(context, process)
     try:
         answer = process.call(arguments, step=step)
         rows = process.take_launches() if context.device.kind == "virtual" else []
@@ -79,6 +80,7 @@ def answers(
 ) -> bool:
     """Whether the candidate answers at all; `step`: the call is a training step."""
     process.use_weights(context.oracle.given_weights)
+    _forget_launches(context, process)
     try:
         process.call(arguments, step=step)
         rows = process.take_launches() if context.device.kind == "virtual" else []
@@ -87,6 +89,12 @@ def answers(
             raise
         return False
     return not any(row.get("fault") for row in rows)
+
+
+def _forget_launches(context: JudgeContext, process: CandidateProcess) -> None:
+    """Those of an earlier call that was refused: a fault among them is not the next call's."""
+    if context.device.kind == "virtual":
+        process.take_launches()
 
 
 def _same(left: object, right: object) -> bool:
