@@ -14,8 +14,8 @@ class Model(nn.Module):
 
 
 def get_inputs():
-    return [torch.randn(24, 16), torch.randint(0, 40, (24,))]
+    return [torch.randn(20, 16), torch.randint(0, 30, (20,))]
 
 
 def get_init_inputs():
-    return [16, 40]
+    return [16, 30]
