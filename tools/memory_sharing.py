@@ -44,6 +44,16 @@ def sharing_of(output: Any, arguments: Any) -> Sharing:
     )
 
 
+def held_longer(own: Sharing, usual: Sharing) -> tuple[int, ...]:
+    """Results that hold more memory than they show, and than the reference's do; an argument's is the caller's."""
+    return tuple(
+        at
+        for at, (shown, held) in enumerate(own.memory)
+        if at not in own.inputs
+        and held > max(shown, usual.memory[at][1] if at < len(usual.memory) else shown)
+    )
+
+
 def overlap(left: torch.Tensor, right: torch.Tensor) -> bool:
     """Whether an element of one lies where an element of the other does."""
     storage = left.untyped_storage()

@@ -18,6 +18,7 @@ import torch
 from torch.utils._pytree import tree_map
 
 from kernelagent.tools.loading import EXCHANGES, Loading
+from kernelagent.tools.torch_dtypes import widened
 from kernelagent.tools.virtual.repeated_indices import WRITES
 
 Result = TypeVar("Result")
@@ -225,7 +226,7 @@ def suitable_others(parameters: Iterable[torch.Tensor]) -> None:
         for tensor in parameters:
             if tensor.is_floating_point() and tensor.numel():
                 rolled = tensor.detach().reshape(-1).roll(1).reshape(tensor.shape)
-                tensor.copy_(_SMALLER * rolled)
+                tensor.copy_(_SMALLER * widened(rolled))
 
 
 def forward_in(

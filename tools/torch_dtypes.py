@@ -15,6 +15,12 @@ RANGE_OF_FLOAT32: tuple[torch.dtype, ...] = tuple(
 )
 
 
+def widened(values: torch.Tensor) -> torch.Tensor:
+    """Floats of eight bits in float32, as torch computes next to nothing with them; others as they are."""
+    row = FLOAT_TYPES.get(values.dtype)
+    return values.to(torch.float32) if row is not None and row.bits == 8 else values
+
+
 def name_of(dtype: torch.dtype) -> str:
     """As torch spells it without the prefix: `bfloat16`."""
     return str(dtype).removeprefix("torch.")

@@ -152,6 +152,16 @@ def test_other_weights_are_other_ones_also_where_all_are_alike():
     assert torch.equal(module.weight, torch.full((4,), 0.75))
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float8_e4m3fn], ids=str)
+def test_other_weights_are_made_of_narrow_types_too(dtype):
+    module = torch.nn.Module()
+    weight = torch.tensor([4.0, 8.0]).to(dtype)
+    module.weight = torch.nn.Parameter(weight, requires_grad=False)
+    other_weights(module)
+    assert module.weight.dtype == dtype
+    assert module.weight.tolist() == [6.0, 3.0]
+
+
 def test_a_call_in_a_thread_returns_and_raises_what_it_would_here():
     asked = Surroundings(thread=True)
     assert in_its_thread(asked, threading.current_thread) is not threading.current_thread()

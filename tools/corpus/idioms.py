@@ -16,7 +16,16 @@ _NAMES = sorted(
     # A problem is what has a kernel: its own name may end so as well.
     if path.with_name(f"{path.stem}_kernel.py").is_file()
 )
+_TRAINED = frozenset(
+    {"i_batch_norm_trained", "i_linear_cross_entropy_in_chunks", "i_softmax_and_dropout_trained"}
+)
+"""Judged as training steps, as `--train` does."""
 IDIOMS: tuple[Fixture, ...] = tuple(
-    Fixture(name.removeprefix(_PREFIX).replace("_", "-"), name, honest_kernel(name))
+    Fixture(
+        name.removeprefix(_PREFIX).replace("_", "-"),
+        name,
+        honest_kernel(name),
+        mode="train" if name in _TRAINED else "eval",
+    )
     for name in _NAMES
 )

@@ -68,6 +68,20 @@ def test_an_argument_without_effect_is_named():
     assert not result.degenerate
 
 
+def test_inputs_of_eight_bit_floats_are_tried_like_others():
+    def halved(t):
+        wide = t["x"] if t["x"].dtype == torch.float64 else t["x"].float()
+        return wide / 2
+
+    operation = Operation("toy", drawn(x=normal(32, 64), y=normal(32, 64)), halved, {}, {})
+    result = admit(
+        cases_of(operation, torch.float8_e4m3fn),
+        lambda t: reference64(operation, t),
+        torch.Generator().manual_seed(0),
+    )
+    assert result.insensitive_arguments == ("y",)
+
+
 def test_a_mutant_the_gate_cannot_tell_is_named():
     def nearly_deaf(t):
         return t["x"] * 3 + torch.tanh(t["x"]) * 1e-9

@@ -121,6 +121,13 @@ def test_a_causal_mask_kept_as_a_buffer_hides_scores_by_its_values():
     assert bytes_of(shifting, meta(8, 64, 64))[0] == 8 * 64 * 64 * 4
 
 
+@pytest.mark.parametrize(("value", "read"), [(448.0, 8 * 64 * 4), (float("nan"), 0)])
+def test_a_buffer_of_eight_bit_floats_hides_by_its_values_too(value, read):
+    shift = torch.full((64,), value).to(torch.float8_e4m3fn)
+    shifting = Calling(lambda self, x: x + self.shift.float(), shift=shift)
+    assert bytes_of(shifting, meta(8, 64)) == (read, 64, 8 * 64 * 4)
+
+
 def test_batch_norm_reads_its_statistics_though_the_mean_is_zero():
     values = 2 * 8 * 16 * 4
     assert bytes_of(nn.BatchNorm1d(8).eval(), meta(2, 8, 16)) == (values, 4 * 8 * 4, values)

@@ -246,6 +246,26 @@ def test_in_some_turns_rows_beside_each_other_have_one_id_and_begin_alike():
     assert any(found), "a few turns are enough"
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float8_e5m2], ids=str)
+def test_in_some_turns_one_input_is_another_with_the_other_sign(dtype):
+    made_of = {name: torch.randn(8, 40, generator=seeded()).to(dtype) for name in ("x", "y")}
+
+    def answer(tensors):
+        return tensors["x"].float() - tensors["y"].float()
+
+    def exact(tensors, steps=_AS_THEY_ARE):
+        with steps:
+            return tensors["x"].double() - tensors["y"].double()
+
+    result = planted(
+        "structures", made_of, NONE, seeded(), answer, exact,
+        scales={"output": 1.0}, elementwise=True, turn=0,
+    )  # fmt: skip
+    assert isinstance(result, Planted)
+    assert result.tensors["y"].dtype == dtype
+    assert torch.equal(result.tensors["y"].float(), -result.tensors["x"].float())
+
+
 @pytest.mark.parametrize(
     ("kind", "tensor"),
     [

@@ -12,6 +12,7 @@ import pytest
 from kernelagent.domain.evaluation import Evaluation
 from kernelagent.domain.judge_settings import JudgeSettings
 from kernelagent.domain.problem import ProblemSpec
+from kernelagent.tools.corpus.fixture import honest_kernel, problem_path
 from kernelagent.tools.judge.judge import Judge
 from kernelagent.tools.sandbox.spawn import ForkServer
 from tests.lanes import often
@@ -119,6 +120,24 @@ def test_a_wrapper_that_insists_on_cuda_is_accepted_and_estimated(judge: Judge) 
     result = verdict(judge, insisting)
     assert result.accepted, result.reason
     assert result.estimate is not None, result.disclosures
+
+
+def test_a_fault_on_integers_that_are_not_yours_is_not_told_of_other_calls(
+    fork_server: ForkServer,
+) -> None:
+    """Its offsets of -100 reach out of bounds; the call with a broken weight comes after, and is right."""
+    settings = JudgeSettings(
+        ProblemSpec(path=str(problem_path("i_sequences_padded"))), device="virtual"
+    )
+    judge = Judge(settings, fork_server)
+    try:
+        result = verdict(judge, honest_kernel("i_sequences_padded"))
+    finally:
+        judge.close()
+    assert result.accepted, result.reason
+    told = {item.code for item in result.disclosures}
+    assert "differs_on_integers" in told
+    assert "differs_on_broken_weights" not in told
 
 
 CASES = {

@@ -25,6 +25,7 @@ from kernelagent.tools.judge.admission.mutants import (
 from kernelagent.tools.judge.problem.input_domain import fresh_like, observe, standard_normal
 from kernelagent.tools.judge.verify.compare import judge_floating, leaves
 from kernelagent.tools.judge.verify.gate import unit_roundoff
+from kernelagent.tools.torch_dtypes import widened
 
 _RESPONSE = 100.0
 """An output responds to a change if it moves by at least this many times eager's own error."""
@@ -203,7 +204,7 @@ def _another(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     fresh = fresh_like(tensor, generator).detach()
     if observe(tensor).kind in ("real", "positive"):
         # Signs stay, sizes change by factors: enough for an argument that only scales.
-        return (fresh * standard_normal(fresh, generator).exp()).to(tensor.dtype)
+        return (widened(fresh) * standard_normal(fresh, generator).exp()).to(tensor.dtype)
     if not torch.equal(fresh, tensor):
         return fresh
     return tensor.detach().roll(1, -1)

@@ -26,7 +26,7 @@ from kernelagent.tools.judge.bounds.operation_needs import (
     tensors_of,
 )
 from kernelagent.tools.judge.problem.inputs import meta_twin
-from kernelagent.tools.torch_dtypes import allowed_product
+from kernelagent.tools.torch_dtypes import allowed_product, widened
 from kernelagent.tools.virtual.ceilings import DeviceCeilings
 
 _HARD_SHARE = 0.95
@@ -176,10 +176,8 @@ def _switches(module: torch.nn.Module, twin: torch.nn.Module) -> dict[int, int]:
 def _level(values: torch.Tensor) -> int:
     if values.device.type == "meta":
         return 2
-    if values.is_floating_point() and not bool(torch.isfinite(values).all()):
-        return 2
-    # Large finite values, such as -1e9, mask other operands just as infinities do.
-    if values.is_floating_point() and bool((values.abs() > 1e3).any()):
+    # Large finite values, such as -1e9, mask other operands just as infinities do; so does NaN.
+    if values.is_floating_point() and not bool((widened(values).abs() <= 1e3).all()):
         return 2
     return int(bool((values == 0).any()))
 

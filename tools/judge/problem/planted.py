@@ -37,6 +37,7 @@ from kernelagent.tools.judge.problem.rounded_steps import RoundedSteps
 from kernelagent.tools.judge.verify.compare import leaves
 from kernelagent.tools.judge.verify.gate import unit_roundoff
 from kernelagent.tools.judge.verify.regions import region_norms
+from kernelagent.tools.torch_dtypes import widened
 
 _LADDER: tuple[tuple[Freedom, float], ...] = (
     ("any", 1e12),
@@ -423,9 +424,10 @@ def _related(tensors: Tensors, natural: Tensors, turn: int) -> dict[str, torch.T
             continue
         first = by_form.setdefault((tensor.shape, tensor.dtype), name)
         if first != name:
-            values = tensors[first] if turn % 2 else -tensors[first]
+            values = widened(tensors[first])
+            values = values if turn % 2 else -values
             allowed = values if not observe(tensor).nonnegative else values.abs()
-            return {name: laid_out_like(allowed, tensor)}
+            return {name: laid_out_like(allowed.to(tensor.dtype), tensor)}
     return {}
 
 

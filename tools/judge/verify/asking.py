@@ -14,6 +14,7 @@ from kernelagent.tools.judge.problem.load import Arguments
 from kernelagent.tools.judge.verify import compare
 from kernelagent.tools.judge.verify.candidate_process import CandidateProcess
 from kernelagent.tools.judge.verify.rejection import Rejected
+from kernelagent.tools.torch_dtypes import widened
 from kernelagent.tools.training_step import TrainingStep
 
 _TOLD = frozenset({"runtime_error", "out_of_bounds", "unverifiable", "data_race", "crash"})
@@ -55,6 +56,7 @@ def ask(
     if not _same(expected.output, again):
         return None
     process.use_weights(weights)
+    _forget_launches(context, process)
     try:
         answer = process.call(arguments, step=step)
         rows = process.take_launches() if context.device.kind == "virtual" else []
@@ -78,6 +80,7 @@ def answers(
 ) -> bool:
     """Whether the candidate answers at all; `step`: the call is a training step."""
     process.use_weights(context.oracle.given_weights)
+    _forget_launches(context, process)
     try:
         process.call(arguments, step=step)
         rows = process.take_launches() if context.device.kind == "virtual" else []
@@ -88,10 +91,17 @@ def answers(
     return not any(row.get("fault") for row in rows)
 
 
+def _forget_launches(context: JudgeContext, process: CandidateProcess) -> None:
+    """Those of an earlier call that was refused: a fault among them is not the next call's."""
+    if context.device.kind == "virtual":
+        process.take_launches()
+
+
 def _same(left: object, right: object) -> bool:
     pairs = zip(compare.leaves(left), compare.leaves(right), strict=True)
     return all(
-        torch.equal(a.nan_to_num(), b.nan_to_num()) and torch.equal(a.isnan(), b.isnan())
+        torch.equal(widened(a).nan_to_num(), widened(b).nan_to_num())
+        and torch.equal(a.isnan(), b.isnan())
         for (_, a), (_, b) in pairs
         if isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor) and not a.is_complex()
     )

@@ -28,7 +28,7 @@ def same_bits_of(left: Any, right: Any) -> bool:
 
 def changes_state(trial: Trial, weights: Mapping[str, torch.Tensor]) -> bool:
     return any(
-        not torch.equal(weights[name], after)
+        not same_bits_of(weights[name], after)
         for name, after in trial.expected.state.items()
         if name in weights
     )

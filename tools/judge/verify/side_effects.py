@@ -17,7 +17,7 @@ from kernelagent.tools.judge.verify.findings import Findings
 from kernelagent.tools.judge.verify.rejection import Rejected
 from kernelagent.tools.judge.verify.same import changes_state, identical, same_bits_of
 from kernelagent.tools.loading import Loading
-from kernelagent.tools.memory_sharing import Sharing
+from kernelagent.tools.memory_sharing import Sharing, held_longer
 from kernelagent.tools.result_form import difference
 from kernelagent.tools.surroundings import Surroundings
 from kernelagent.tools.tensors import tensors_of
@@ -181,14 +181,13 @@ class SideEffects:
                 f"{_name_of(names, min(apart))} is memory of its own, where the reference's lies in that of an "
                 f"input or of another result: writing to one does not change the other",
             )
-        for at, (own, held) in enumerate(sharing.memory):
-            usual = expected.memory[at][1] if at < len(expected.memory) else own
-            if held > max(usual, own):
-                self.findings.disclose(
-                    "memory_held",
-                    f"{_name_of(names, at)} has {own:,} bytes and lies in {held:,} bytes of memory, which is not "
-                    f"freed before it is, and is written with it by torch.save",
-                )
+        for at in held_longer(sharing, expected):
+            own, held = sharing.memory[at]
+            self.findings.disclose(
+                "memory_held",
+                f"{_name_of(names, at)} has {own:,} bytes and lies in {held:,} bytes of memory, which is not "
+                f"freed before it is, and is written with it by torch.save",
+            )
 
     def little_is_kept(self, trial: Trial, answer: Answer) -> None:
         """Discloses a module that keeps far more memory than its state, its inputs and its results have."""
