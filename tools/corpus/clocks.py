@@ -77,7 +77,8 @@ _GRAPH = (
         "        places = (self.weight.data_ptr(), self.bias.data_ptr())\n"
         "        if self.graph is None or self.places != places:\n"
         "            self.places = places\n"
-        "            self.static_in = x.clone()\n"
+        # The first call may come in inference mode, another one outside of it.
+        "            with torch.inference_mode(False):\n                self.static_in = x.clone()\n"
         "            self.static_out = self.run(self.static_in)\n"
         "            torch.cuda.synchronize()\n"
         "            self.graph = torch.cuda.CUDAGraph()\n"

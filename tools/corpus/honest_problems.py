@@ -135,7 +135,8 @@ _GRAPHS = (
         "        return out\n",
         "        return out\n\n"
         "    def capture(self, x):\n"
-        "        given = x.clone()\n"
+        # The first call may come in inference mode, another one outside of it.
+        "        with torch.inference_mode(False):\n            given = x.clone()\n"
         "        side = torch.cuda.Stream()\n"
         "        side.wait_stream(torch.cuda.current_stream())\n"
         "        with torch.cuda.stream(side):\n            self.run(given)\n"
