@@ -100,7 +100,9 @@ def prompt_sent(run: str, turn: int, runs_folder: str | None, *, as_json: bool) 
     messages = prompt_of(folder, turn)
     if messages is None:
         kept = len(list((folder.path / "prompts").glob("*.json")))
-        raise UsageError(f"run {folder.id} has no prompt of turn {turn}; it keeps {kept}")
+        raise UsageError(
+            f"run {folder.id} has no prompt of turn {turn}, counted from 0; it keeps {kept} prompts"
+        )
     _print(messages, as_json=as_json)
     return ExitStatus.OK
 

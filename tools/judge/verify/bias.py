@@ -38,7 +38,8 @@ def slope_beyond(
     power = float(right.square().sum())
     if right.numel() < _FEWEST or power == 0.0:
         return None
-    if 1 / float((right.square() / power).square().sum()) < _CARRYING:
+    carried = ((ours - right) * right).abs()
+    if float(carried.sum()) ** 2 < _CARRYING * float(carried.square().sum()):
         return None
     slope, chance = _slope(ours - right, right, power)
     own, noise = _slope(theirs - right, right, power)

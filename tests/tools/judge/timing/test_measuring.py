@@ -134,7 +134,8 @@ def test_the_module_itself_is_as_fast_as_itself(context: JudgeContext, tmp_path:
     assert result.headroom.attained < 1
     assert result.timing.as_called_us == result.timing.candidate_us
     assert result.timing.device_us is not None
-    assert result.timing.device_us < 2 * result.timing.candidate_us
+    # Taken at another moment: on a busy machine the two differ.
+    assert result.timing.device_us < 4 * result.timing.candidate_us
 
 
 @pytest.mark.long
