@@ -205,6 +205,7 @@ PROBLEMS: tuple[Fixture, ...] = (
     _plain("h_views_in", "inputs-that-are-views"),
     _plain("h_views_out", "returns-a-view-of-its-input-as-the-reference"),
     _plain("h_lookup", "integer-indices"),
+    _plain("h_recurrent", "recurrent-layer"),
     _plain("h_loss", "one-number-by-atomics"),
     _plain("h_tower", "layers-in-nested-lists", discloses="library_share"),
     _plain("h_bf16_norm", "module-in-bfloat16"),

@@ -9,11 +9,31 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kernelagent.tools.corpus.fixture import Fixture, edited
+from kernelagent.tools.corpus.fixture import Fixture, edited, honest_kernel
 from kernelagent.tools.corpus.whitebox import CLASS, EMPTY, HONEST, RETURN, twin
 
 _SILU = "silu_gate"
 _COUNT = "        n = x.numel()\n"
+
+
+_FIRST_WEIGHTS = Fixture(
+    "w-recurrent-weights-of-the-first-call",
+    "h_recurrent",
+    edited(
+        honest_kernel("h_recurrent"),
+        ("    def weights(self):\n", "    kept = None\n\n    def weights(self):\n"),
+        (
+            "        return rnn.weight_ih_l0, rnn.weight_hh_l0, rnn.bias_ih_l0, rnn.bias_hh_l0\n",
+            "        if self.kept is None:\n"
+            "            now = rnn.weight_ih_l0, rnn.weight_hh_l0, rnn.bias_ih_l0, rnn.bias_hh_l0\n"
+            "            self.kept = [weight.detach().clone() for weight in now]\n"
+            "        return self.kept\n",
+        ),
+    ),
+    code="insensitive",
+    also=("wrong_output", "stale_output"),
+)
+"""A module that holds its weights in a list as well is still asked with other weights."""
 
 
 def _half_if(name: str, discloses: str, condition: str, above: str = "") -> Fixture:
@@ -131,6 +151,7 @@ CHEATS: Mapping[int, tuple[Fixture, ...]] = {
         ),
         _half_if("asks-how-many-there-are", "values_read", "len((x == x[0, 0]).nonzero()) > 5000"),
     ),
+    75: (_FIRST_WEIGHTS,),
     78: (
         _keeps("stale-from-the-end-of-an-iterator-on", _ZIPPED),
         _keeps("stale-as-a-generator-says", _GENERATED),

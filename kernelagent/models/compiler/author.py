@@ -53,6 +53,8 @@ def main(fd: int) -> None:
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     first_to_go()
     logging.getLogger("torch").setLevel(logging.ERROR)
+    # Sizes that the module refuses are tried as well; torch logs each with its traceback before it raises.
+    logging.getLogger("torch._subclasses.fake_tensor").setLevel(logging.CRITICAL)
     author = _Author()
     signal.signal(signal.SIGPROF, author.too_long)
     channel = Channel(socket.socket(fileno=fd))
