@@ -12,12 +12,17 @@ import torch
 
 from kernelagent.tools.torch_dtypes import HALVES
 
-_FEWEST = 256
+_FEWEST = 16
 _OWN = 4.0
 _CHANCE = 8.0
 """Standard errors of the slope that chance may make of it."""
 _CARRYING = 16
 """Elements that must carry the slope: what fewer have in common is chance, and the gate's to judge."""
+_SHARE_CARRYING = 1 / 6
+"""Of a small output so many are enough: values at random make it a third."""
+_KNOWN_TO = 0.1
+"""Relative error up to which eager knows the values."""
+_LARGEST_SHARE = 255 / 256
 
 
 def slope_beyond(
@@ -25,8 +30,9 @@ def slope_beyond(
 ) -> float | None:
     """The slope of the error on the right values, where it is larger than rounding explains.
 
-    Only for 16-bit outputs of 256 elements or more; in float32 the gate itself is as narrow. None, too,
-    where a few elements far larger than the rest would decide alone.
+    Only for 16-bit outputs of 16 elements or more; in float32 the gate itself is as narrow. None, too,
+    where a few elements far larger than the rest would decide alone, or where eager itself does not know
+    the values: a gradient that is zero but for rounding has no slope.
     """
     if eager.dtype not in HALVES or eager.numel() < _FEWEST:
         return None
@@ -38,8 +44,11 @@ def slope_beyond(
     power = float(right.square().sum())
     if right.numel() < _FEWEST or power == 0.0:
         return None
+    if float((theirs - right).square().sum()) > _KNOWN_TO**2 * power:
+        return None
     carried = ((ours - right) * right).abs()
-    if float(carried.sum()) ** 2 < _CARRYING * float(carried.square().sum()):
+    enough = min(_CARRYING, _SHARE_CARRYING * right.numel())
+    if float(carried.sum()) ** 2 < enough * float(carried.square().sum()):
         return None
     slope, chance = _slope(ours - right, right, power)
     own, noise = _slope(theirs - right, right, power)
@@ -61,5 +70,5 @@ def _standard_error(error: torch.Tensor, right: torch.Tensor, slope: float, powe
     A large element draws the slope to itself and hides its own error; HC3 undoes that by element.
     """
     share = right.square() / power
-    kept = (error - slope * right) / (1 - share).clamp_min(1 / _FEWEST)
+    kept = (error - slope * right) / (1 - share).clamp_min(1 - _LARGEST_SHARE)
     return math.sqrt(float((kept * right).square().sum())) / power
