@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from kernelagent.tools.judge.source_reading.constructing import at_construction
+from kernelagent.tools.judge.source_reading.kernel_writes import VIEWS
 from kernelagent.tools.judge.source_reading.names import (
     Binding,
     Function,
@@ -22,6 +23,9 @@ _FRESH_BUILTINS = frozenset(
     "list dict set tuple sorted range zip enumerate map filter reversed iter str int float bool len max min sum frozenset".split()
 )
 _NUMBERS = frozenset("int float bool len max min sum round abs tuple str range".split())
+_PARTS = frozenset("get values items setdefault pop popitem popleft".split())
+"""Methods that give what a container holds."""
+_RUN_THROUGH = frozenset("enumerate reversed iter".split())
 _FOLLOWED_MAKERS = frozenset(
     {
         "torch.nn.Parameter",
@@ -50,6 +54,11 @@ class Lifetimes:
 
     def outlives(self, node: ast.expr, scope: Scope, seen: frozenset[int] = frozenset()) -> bool:
         """Whether something stays reachable when the function that names it returns."""
+        if isinstance(node, ast.IfExp | ast.BoolOp):
+            parts = [node.body, node.orelse] if isinstance(node, ast.IfExp) else node.values
+            return any(self.outlives(part, scope, seen) for part in parts)
+        if self._holds_outliving(node, scope, seen):
+            return True
         root = _root(node)
         if not isinstance(root, ast.Name) or id(root) in seen:
             return False
@@ -66,6 +75,19 @@ class Lifetimes:
             else isinstance(b, ast.expr) and self.outlives(b, home, seen)
             for b in bindings
         )
+
+    def _holds_outliving(self, node: ast.expr, scope: Scope, seen: frozenset[int]) -> bool:
+        """Whether it is an element of something written out whose elements outlive the call."""
+        if not isinstance(node, ast.Subscript):
+            return False
+        rows = [(node.value, scope)]
+        if isinstance(node.value, ast.Name) and (home := scope.home(node.value.id)) is not None:
+            rows = [(b, home) for b in home.bindings[node.value.id] if isinstance(b, ast.expr)]
+        for row, at in rows:
+            parts = row.values if isinstance(row, ast.Dict) else getattr(row, "elts", ())
+            if any(id(p) not in seen and self.outlives(p, at, seen | {id(p)}) for p in parts):
+                return True
+        return False
 
     def is_fresh(self, node: ast.expr, scope: Scope, seen: frozenset[int] = frozenset()) -> bool:
         """Whether an expression makes something that nobody else holds."""
@@ -86,13 +108,37 @@ class Lifetimes:
                 return self.is_fresh(node.body, scope, seen) and self.is_fresh(
                     node.orelse, scope, seen
                 )
-            case ast.Attribute() | ast.Subscript() | ast.Starred():
+            case ast.Subscript():
+                made = self.is_fresh(node.value, scope, seen)
+                return made and self._holds_fresh(node.value, scope, seen)
+            case ast.Attribute() | ast.Starred():
                 return self.is_fresh(node.value, scope, seen)
             case ast.Call():
                 return self._call_is_fresh(node, scope, seen)
             case ast.NamedExpr() | ast.Await():
                 return self.is_fresh(node.value, scope, seen)
         return not isinstance(node, ast.BoolOp)
+
+    def _holds_fresh(self, row: ast.expr, scope: Scope, seen: frozenset[int]) -> bool:
+        """Whether the elements of a row are fresh too, where it is written out."""
+        if isinstance(row, ast.Name):
+            home = scope.home(row.id)
+            rows = [b for b in home.bindings[row.id] if isinstance(b, ast.expr)] if home else []
+            return all(
+                isinstance(b, ast.Name) or self._holds_fresh(b, home or scope, seen) for b in rows
+            )
+        parts: list[ast.expr] = []
+        match row:
+            case ast.List() | ast.Tuple() | ast.Set():
+                parts = row.elts
+            case ast.Dict():
+                parts = row.values
+            case ast.BinOp():
+                return all(self._holds_fresh(n, scope, seen) for n in (row.left, row.right))
+        return all(
+            self.is_fresh(part, scope, seen) or not self.may_be_written(part, scope)
+            for part in parts
+        )
 
     def may_be_written(
         self, node: ast.expr, scope: Scope, seen: frozenset[int] = frozenset()
@@ -123,8 +169,20 @@ class Lifetimes:
                 )
             case ast.Attribute() | ast.Subscript() | ast.Name():
                 return self.may_be_written(binding, scope, seen)
-            case ast.List() | ast.Dict() | ast.Set() | ast.ListComp() | ast.DictComp():
+            case ast.List() | ast.Dict() | ast.Set():
                 return True
+            case ast.ListComp() | ast.DictComp() | ast.SetComp() | ast.GeneratorExp():
+                return True
+            case ast.BinOp(left=ast.Constant(value=int() | float()), right=right):
+                return isinstance(right, ast.List | ast.ListComp)
+            case ast.BinOp():
+                return any(self._is_object(b, scope, seen) for b in (binding.left, binding.right))
+            case ast.IfExp():
+                return any(self._is_object(b, scope, seen) for b in (binding.body, binding.orelse))
+            case ast.BoolOp():
+                return any(self._is_object(b, scope, seen) for b in binding.values)
+            case ast.NamedExpr():
+                return self._is_object(binding.value, scope, seen)
         return False
 
     def is_followed(self, node: ast.expr) -> bool:
@@ -165,9 +223,17 @@ def lifetimes(tree: ast.Module, names: Names) -> Lifetimes:
 
 
 def _root(node: ast.expr) -> ast.expr:
-    while isinstance(node, ast.Attribute | ast.Subscript | ast.Starred):
-        node = node.value
-    return node
+    """What an expression is a part or a view of."""
+    while True:
+        match node:
+            case ast.Attribute() | ast.Subscript() | ast.Starred() | ast.NamedExpr() | ast.Await():
+                node = node.value
+            case ast.Call(func=ast.Attribute(attr=name, value=value)) if name in _PARTS | VIEWS:
+                node = value
+            case ast.Call(func=ast.Name(id=name), args=[row, *_]) if name in _RUN_THROUGH:
+                node = row
+            case _:
+                return node
 
 
 def _is_inside(scope: Scope, home: Scope) -> bool:
