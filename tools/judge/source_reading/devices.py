@@ -81,7 +81,7 @@ class Devices(Flow):
                 return True
             case ast.Tuple() | ast.List() | ast.Starred() | ast.Await() | ast.Yield():
                 return True
-            case ast.ListComp() | ast.GeneratorExp() | ast.withitem():
+            case ast.ListComp() | ast.GeneratorExp() | ast.withitem() | ast.arguments():
                 return True
             case ast.For() | ast.AsyncFor() | ast.comprehension():
                 return child is parent.iter

@@ -115,7 +115,9 @@ class Flow(ABC):
                 yield from self._functions[meaning.name]
             elif meaning.kind == "class" and meaning.name in self._names.classes:
                 body = self._names.classes[meaning.name].body
-                yield from (n for n in body if isinstance(n, ast.FunctionDef) and _makes(n))
+                yield from (
+                    n for n in body if isinstance(n, ast.FunctionDef) and n.name == "__init__"
+                )
             elif meaning.kind == "instance":
                 yield from (*self._functions["forward"], *self._functions["__call__"])
         if isinstance(node.func, ast.Attribute) and not self._names.paths(node.func.value, scope):
@@ -123,20 +125,8 @@ class Flow(ABC):
             yield from self._functions.get(name, ())
 
     def reaches_own(self, node: ast.Call, scope: Scope) -> bool:
-        """Whether what a call is given is followed into the text's own functions or classes."""
-        if self._fields(node, scope):
-            return True
+        """Whether what a call is given is followed into the text's own functions, or a constructor of its own."""
         return any(True for _ in self.called(node, scope))
-
-    def _fields(self, node: ast.Call, scope: Scope) -> list[str]:
-        """What a class without a constructor of its own is made of, as a data class is."""
-        return [
-            part.target.id
-            for meaning in self._names.meanings(node.func, scope)
-            if isinstance(meaning, Own) and meaning.kind == "class"
-            for part in self._names.classes[meaning.name].body
-            if isinstance(part, ast.AnnAssign) and isinstance(part.target, ast.Name)
-        ]
 
     def _follow(self, places: Sequence[tuple[ast.AST, Scope]]) -> None:
         for _ in range(_MOST_ROUNDS):
@@ -226,9 +216,6 @@ class Flow(ABC):
             if any(i >= len(order) for i in positions) or not given <= every:
                 given |= {a.arg for a in rest if a is not None}
             self._bound |= {(inner, name) for name in given & every}
-        fields = self._fields(node, scope)
-        self._attributes |= {fields[i] for i in positions if i < len(fields)}
-        self._attributes |= keywords & {*fields}
 
 
 def elementwise(target: ast.expr, value: ast.expr) -> list[tuple[ast.expr, ast.expr]]:
@@ -239,10 +226,6 @@ def elementwise(target: ast.expr, value: ast.expr) -> list[tuple[ast.expr, ast.e
     if stars or len(target.elts) != len(value.elts):
         return []
     return [*zip(target.elts, value.elts, strict=True)]
-
-
-def _makes(node: ast.FunctionDef) -> bool:
-    return node.name in ("__init__", "__new__", "__post_init__")
 
 
 def _has_scope(node: ast.AST) -> bool:

@@ -54,12 +54,16 @@ class Lifetimes:
 
     def outlives(self, node: ast.expr, scope: Scope, seen: frozenset[int] = frozenset()) -> bool:
         """Whether something stays reachable when the function that names it returns."""
+        self.names.spend()
         if isinstance(node, ast.IfExp | ast.BoolOp):
             parts = [node.body, node.orelse] if isinstance(node, ast.IfExp) else node.values
             return any(self.outlives(part, scope, seen) for part in parts)
         if self._holds_outliving(node, scope, seen):
             return True
         root = _root(node)
+        if isinstance(root, ast.Call) and id(root) not in seen:
+            returned = self._returned(root, scope)
+            return any(self.outlives(value, at, seen | {id(root)}) for value, at in returned)
         if not isinstance(root, ast.Name) or id(root) in seen:
             return False
         home = scope.home(root.id)
@@ -76,6 +80,19 @@ class Lifetimes:
             for b in bindings
         )
 
+    def _returned(self, node: ast.Call, scope: Scope) -> Iterator[tuple[ast.expr, Scope]]:
+        """What the text's own functions that a call may reach return."""
+        own = {
+            m.name
+            for m in self.names.meanings(node.func, scope)
+            if isinstance(m, Own) and m.kind == "function"
+        }
+        for function in self.names.scopes if own else ():
+            if isinstance(function, ast.FunctionDef) and function.name in own:
+                for part in ast.walk(function):
+                    if isinstance(part, ast.Return) and part.value is not None:
+                        yield part.value, self.names.scopes[function]
+
     def _holds_outliving(self, node: ast.expr, scope: Scope, seen: frozenset[int]) -> bool:
         """Whether it is an element of something written out whose elements outlive the call."""
         if not isinstance(node, ast.Subscript):
@@ -91,6 +108,7 @@ class Lifetimes:
 
     def is_fresh(self, node: ast.expr, scope: Scope, seen: frozenset[int] = frozenset()) -> bool:
         """Whether an expression makes something that nobody else holds."""
+        self.names.spend()
         if id(node) in seen:
             return True
         seen = seen | {id(node)}
@@ -144,6 +162,7 @@ class Lifetimes:
         self, node: ast.expr, scope: Scope, seen: frozenset[int] = frozenset()
     ) -> bool:
         """Whether something that outlives a call is an object, as far as its bindings show; not a number or a shape."""
+        self.names.spend()
         if id(node) in seen or not self.outlives(node, scope) or self.is_followed(node):
             return False
         seen = seen | {id(node)}

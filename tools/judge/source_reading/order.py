@@ -58,11 +58,13 @@ class Orders(Flow):
             case ast.AnnAssign(value=value):
                 return child is not value or _keeps(parent.target, child)
             case ast.AugAssign():
-                return child is parent.target or self.carries(parent.target, scope)
+                return isinstance(parent.op, _BETWEEN_SETS)
             case ast.NamedExpr() | ast.Return() | ast.Expr() | ast.Tuple() | ast.List():
                 return not isinstance(child, ast.Starred)
             case ast.FunctionDef() | ast.AsyncFunctionDef():
                 return child is parent.returns
+            case ast.arguments():
+                return True
             case ast.Dict() | ast.DictComp() | ast.ListComp() | ast.GeneratorExp() | ast.SetComp():
                 return True
             case ast.If() | ast.While() | ast.IfExp() | ast.BoolOp() | ast.Assert():
@@ -118,4 +120,4 @@ def _keeps(target: ast.expr, value: ast.expr) -> bool:
     """Whether what is assigned goes whole to one name, or each to its own."""
     if isinstance(target, ast.Tuple | ast.List):
         return bool(elementwise(target, value))
-    return True
+    return not (isinstance(target, ast.Subscript) and isinstance(target.slice, ast.Slice))

@@ -183,6 +183,7 @@ class Uses:
         outside = [*arguments.defaults, *(d for d in arguments.kw_defaults if d is not None)]
         answers = getattr(node, "name", "") in ERRORS_ANSWER and place.scope.kind == "class"
         inner = replace(place, scope=self._names.scopes[node], guarded=False, errors_answer=answers)
+        self._led_astray(arguments, place)
         if isinstance(node, ast.Lambda):
             for default in outside:
                 self._visit(default, place)
