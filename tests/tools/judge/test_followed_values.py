@@ -262,6 +262,7 @@ KEPT = {
     "a list that grows by a name": "k, one = self.kept, [1]\nk += one",
     "a dictionary": "k = self.held\nk |= {1: 2}",
     "a view": "k = self.mine.view(-1)\nk += 1",
+    "a view by a function": "k = torch.as_strided(self.mine, (2,), (1,))\ndouble[(1,)](x, k, 1, BLOCK=64)",
     "an argument": "def f(k):\n    k += [1]\nf(self.kept)",
     "a result": "def f():\n    return self.held\nk = f()\nk[0] = 1",
     "a loop": "for k in (self.held,):\n    k[0] = 1",
@@ -289,6 +290,7 @@ OF_THE_CALL = {
     "a list": "parts = []\nput = parts.append\nput(x)\nparts += [x]\nfor part in [[1], [2]]:\n    part.append(3)",
     "a number": "k = self.w.shape[0]\nk += 1\nn = self.scale\nn *= 2",
     "a copy": "k = list(self.kept)\nk.append(1)\nk += [2]",
+    "a view": "y = torch.empty(4)\ny = torch.as_strided(y, (2,), (1,))\ndouble[(1,)](x, y, 1, BLOCK=64)",
     "a result": "y = torch.empty(4)\ntorch.add(x, x, out=y)\ny.view(-1).add_(1)",
 }
 

@@ -30,6 +30,11 @@ def ending_errors(node: ast.Try | ast.TryStar) -> Iterator[ast.AST]:
     yield from leaving(node.finalbody)
 
 
+def imports_only(node: ast.Try | ast.TryStar) -> bool:
+    """Whichever of two modules there is: both were read."""
+    return all(isinstance(s, ast.Import | ast.ImportFrom) for s in node.body)
+
+
 def swallowing(node: ast.ClassDef, names: Names) -> Iterator[ast.AST]:
     """What makes a context manager of this class end errors: all but a plain `__exit__` that answers with nothing true."""
     scope = names.scopes[node]

@@ -60,7 +60,7 @@ class Lifetimes:
             return any(self.outlives(part, scope, seen) for part in parts)
         if self._holds_outliving(node, scope, seen):
             return True
-        root = _root(node)
+        root = self._root(node, scope)
         if isinstance(root, ast.Call) and id(root) not in seen:
             returned = self._returned(root, scope)
             return any(self.outlives(value, at, seen | {id(root)}) for value, at in returned)
@@ -79,6 +79,24 @@ class Lifetimes:
             else isinstance(b, ast.expr) and self.outlives(b, home, seen)
             for b in bindings
         )
+
+    def _root(self, node: ast.expr, scope: Scope) -> ast.expr:
+        """What an expression is a part or a view of."""
+        while True:
+            match node:
+                case ast.Attribute() | ast.Subscript() | ast.Starred() | ast.NamedExpr():
+                    node = node.value
+                case ast.Call(func=ast.Attribute(attr=name, value=value), args=given) if (
+                    name in _PARTS | VIEWS
+                ):
+                    of_module = bool(self.names.paths(value, scope))
+                    if of_module and not given:
+                        return node
+                    node = given[0] if of_module else value
+                case ast.Call(func=ast.Name(id=name), args=[row, *_]) if name in _RUN_THROUGH:
+                    node = row
+                case _:
+                    return node
 
     def _returned(self, node: ast.Call, scope: Scope) -> Iterator[tuple[ast.expr, Scope]]:
         """What the text's own functions that a call may reach return."""
@@ -239,20 +257,6 @@ def lifetimes(tree: ast.Module, names: Names) -> Lifetimes:
         never_runs=frozenset(_never_runs(tree, callers)),
         followed=followed | frozenset(_of_batch_norm(names)),
     )
-
-
-def _root(node: ast.expr) -> ast.expr:
-    """What an expression is a part or a view of."""
-    while True:
-        match node:
-            case ast.Attribute() | ast.Subscript() | ast.Starred() | ast.NamedExpr() | ast.Await():
-                node = node.value
-            case ast.Call(func=ast.Attribute(attr=name, value=value)) if name in _PARTS | VIEWS:
-                node = value
-            case ast.Call(func=ast.Name(id=name), args=[row, *_]) if name in _RUN_THROUGH:
-                node = row
-            case _:
-                return node
 
 
 def _is_inside(scope: Scope, home: Scope) -> bool:

@@ -15,6 +15,7 @@ from kernelagent.tools.judge.source_reading.devices import ASKING
 from kernelagent.tools.judge.source_reading.errors import (
     ERRORS_ANSWER,
     ending_errors,
+    imports_only,
     swallowing,
 )
 from kernelagent.tools.judge.source_reading.followed import Followed
@@ -138,7 +139,7 @@ class Uses:
                     self._visit(part, place.ending)
             case ast.Raise():
                 self._all(node, place.ending)
-            case ast.Try() | ast.TryStar() if not _imports_only(node):
+            case ast.Try() | ast.TryStar() if not imports_only(node):
                 for part in ending_errors(node):
                     self._remarks.add(part, "asks_where_it_runs")
                 self._all(node, place)
@@ -348,8 +349,3 @@ def _only_raises(body: list[ast.stmt]) -> bool:
     """Whatever else it does, the call ends with an error."""
     plain = all(isinstance(statement, ast.Assign | ast.Raise) for statement in body)
     return bool(body) and plain and isinstance(body[-1], ast.Raise)
-
-
-def _imports_only(node: ast.Try | ast.TryStar) -> bool:
-    """Whichever of two modules there is: both were read."""
-    return all(isinstance(s, ast.Import | ast.ImportFrom) for s in node.body)
