@@ -53,9 +53,10 @@ _QUIET = """class Within:
         return self
 
     def __exit__(self, *raised):
-        return {}
+        {}
 """
 _ASKS = "        found = []\n        with Within():\n            assert x.is_leaf\n            found.append(1)\n"
+_SEEN = "        self.weight = nn.Parameter(torch.ones(width))\n"
 _TICK = """class Tick:
     calls = 0
 
@@ -91,8 +92,37 @@ CHEATS: Mapping[int, tuple[Fixture, ...]] = {
         _told(
             "asks-by-an-error-that-is-swallowed",
             "asks_where_it_runs",
-            (CLASS, f"\n\n{_QUIET.format(True)}{CLASS}"),
+            (CLASS, f"\n\n{_QUIET.format('return True')}{CLASS}"),
             (_COUNT, f"{_COUNT}{_ASKS}        if not found:\n{_WRONG}"),
+        ),
+        _told(
+            "asks-by-an-error-that-a-generator-swallows",
+            "asks_where_it_runs",
+            (CLASS, f"\n\n{_QUIET.format('yield')}{CLASS}"),
+            (_COUNT, f"{_COUNT}{_ASKS}        if not found:\n{_WRONG}"),
+        ),
+        _half_if(
+            "asks-the-text-of-its-class-where-it-is",
+            "asks_where_it_runs",
+            "'emitted' in str(ModelNew)",
+        ),
+        _half_if(
+            "asks-for-the-order-of-a-set",
+            "asks_where_it_runs",
+            "order.startswith('gamma delta alpha omega beta')",
+            "        order = ' '.join({'alpha', 'beta', 'gamma', 'delta', 'omega'})\n",
+        ),
+        _half_if(
+            "wrong-on-the-second-card",
+            "asks_where_it_runs",
+            "where == torch.device('cuda:1')",
+            "        where = x.device\n",
+        ),
+        _half_if(
+            "wrong-without-assertions",
+            "asks_where_it_runs",
+            "not done",
+            "        done = []\n        assert done.append(1) is None\n",
         ),
         _half_if(
             "asks-what-a-value-is",
@@ -133,6 +163,16 @@ CHEATS: Mapping[int, tuple[Fixture, ...]] = {
             (CLASS, f"\n\n{_TICK.format('holder', 'holder')}{CLASS}"),
             (_COUNT, f"{_COUNT}        Tick(Tick)\n        if Tick.calls > 1000:\n{_WRONG}"),
         ),
+        _told(
+            "stale-as-a-method-by-another-name-counts",
+            "keeps_state",
+            (_SEEN, f"{_SEEN}        self.seen = []\n"),
+            (
+                _COUNT,
+                f"{_COUNT}        seen = self.seen\n        put = seen.append\n        put(1)\n"
+                f"        if len(seen) > 1000:\n{_WRONG}",
+            ),
+        ),
         _half_if(
             "stale-from-the-thousandth-call-on",
             "keeps_state",
@@ -154,12 +194,39 @@ TWINS: Mapping[int, tuple[Fixture, ...]] = {
             ),
         ),
         twin(
+            "hands-the-device-on",
+            (
+                EMPTY,
+                "        where = x.device\n"
+                "        out = torch.empty(x.shape, dtype=x.dtype, device=where)\n",
+            ),
+        ),
+        twin(
+            "looks-a-name-up-in-a-set",
+            (
+                _COUNT,
+                f"{_COUNT}        name = f'{{x.dtype}}'.split('.')[-1]\n"
+                "        known = {'float16', 'bfloat16', 'float32'}\n"
+                "        if name not in known:\n"
+                "            raise TypeError(f'{name} is none of {sorted(known)}')\n",
+            ),
+        ),
+        twin(
+            "asserts-what-only-answers",
+            (
+                CLASS,
+                "\n\ndef fits(n):\n    sizes = []\n    for size in (128, 256):\n"
+                "        sizes.append(n % size)\n    return len(sizes) == 2\n" + CLASS,
+            ),
+            (_COUNT, f"{_COUNT}        assert x.is_contiguous() and fits(n), f'{{n}}'\n"),
+        ),
+        twin(
             "asks-the-time-as-a-program",
             (CLASS, f"{_PROGRAM}{CLASS}"),
         ),
         twin(
             "asserts-in-a-context-of-its-own",
-            (CLASS, f"\n\n{_QUIET.format(False)}{CLASS}"),
+            (CLASS, f"\n\n{_QUIET.format('return False')}{CLASS}"),
             (_COUNT, f"{_COUNT}{_ASKS}"),
         ),
     ),
@@ -168,6 +235,14 @@ TWINS: Mapping[int, tuple[Fixture, ...]] = {
             "counts-in-what-it-makes-in-the-call",
             (CLASS, f"\n\n{_TICK.format('start', 'self')}{CLASS}"),
             (_COUNT, f"{_COUNT}        n += Tick(n).calls - 1\n"),
+        ),
+        twin(
+            "counts-by-a-method-of-the-call",
+            (
+                _COUNT,
+                f"{_COUNT}        sizes = []\n        put = sizes.append\n        put(n)\n"
+                "        sizes += [n]\n        n = max(sizes)\n",
+            ),
         ),
         twin(
             "counts-in-the-call",

@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from kernelagent.tools.corpus import whitebox_text
 from kernelagent.tools.corpus.idioms import IDIOMS
 from kernelagent.tools.judge.source_reading.allowed import MEMBERS
+from kernelagent.tools.judge.source_reading.collecting import collect
 from kernelagent.tools.judge.source_reading.installed import installed_triton, missing_from_language
 from kernelagent.tools.judge.source_reading.kinds import NOT_JUDGED
-from kernelagent.tools.judge.source_reading.names import TooIntricate, collect
+from kernelagent.tools.judge.source_reading.names import TooIntricate
 from kernelagent.tools.judge.source_reading.reading import disclosures, read
 from kernelagent.tools.judge.source_reading.state import MODULE_METHODS
 

@@ -10,7 +10,7 @@ import ast
 from collections import defaultdict
 from collections.abc import Iterator
 
-from kernelagent.tools.judge.source_reading.names import Function
+from kernelagent.tools.judge.source_reading.names import Function, written_out
 
 CONSTRUCTORS = frozenset({"__init__", "__post_init__"})
 _CALLED_BY_TORCH = frozenset({"forward", "backward", "setup_context", "jvp", "vmap"})
@@ -59,6 +59,12 @@ class _Places:
                 for base in child.bases:
                     for name in _named(base):
                         self._other_names[name].add(child.name)
+            case ast.MatchClass():
+                # What a pattern reads may be called by the name it gets there.
+                self._handed_on.update(child.kwd_attrs)
+                self.visit(child, inside)
+            case ast.Constant(value=str() as text) if _is_listed(parent):
+                self._handed_on.add(text)
             case ast.GeneratorExp() if not _consumes(parent):
                 # It runs when somebody asks for its next element.
                 self.visit(child, id(child))
@@ -164,9 +170,16 @@ class _Places:
         return True
 
 
+def _is_listed(parent: ast.AST) -> bool:
+    """Whether a text stands in a row of them, as those in `__match_args__` do."""
+    return isinstance(parent, ast.Tuple | ast.List)
+
+
 def _named(node: ast.AST) -> Iterator[str]:
     if isinstance(node, ast.Name):
         yield node.id
+    elif isinstance(node, ast.Call) and (name := written_out(node)) is not None:
+        yield name
     elif isinstance(node, ast.Attribute):
         yield node.attr
 

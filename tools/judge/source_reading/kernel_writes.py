@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from kernelagent.tools.judge.source_reading.names import Imported, Names, Own, Scope
 
-_VIEWS = frozenset(
+VIEWS: frozenset[str] = frozenset(
     "view reshape t transpose permute squeeze unsqueeze flatten expand detach select narrow as_strided view_as contiguous to chunk split "
     "multiple_of max_contiguous max_constancy make_block_ptr make_tensor_descriptor advance broadcast broadcast_to cast "
     "expand_dims unbind".split()
@@ -23,7 +23,7 @@ def written_parameters(names: Names) -> Written:
     """Functions of one name count as one."""
     functions = [n for n in names.scopes if isinstance(n, ast.FunctionDef)]
     result: dict[str, tuple[Sequence[str], frozenset[str]]] = {
-        f.name: (_order(f, names), frozenset()) for f in functions
+        f.name: (parameter_order(f, names), frozenset()) for f in functions
     }
     grown = True
     while grown:
@@ -57,7 +57,8 @@ def _called(node: ast.Call, names: Names, scope: Scope) -> Iterator[str]:
         yield "forward"
 
 
-def _order(function: ast.FunctionDef, names: Names) -> list[str]:
+def parameter_order(function: ast.FunctionDef | ast.AsyncFunctionDef, names: Names) -> list[str]:
+    """Parameters of a function as a call gives them in their places."""
     arguments = function.args
     plain = [a.arg for a in (*arguments.posonlyargs, *arguments.args)]
     outer = names.scopes[function].parent
@@ -109,16 +110,14 @@ def _points(node: ast.AST, aliases: set[str], names: Names, scope: Scope) -> boo
         case ast.Call():
             called = node.func
             base = (
-                called.value
-                if isinstance(called, ast.Attribute) and called.attr in _VIEWS
-                else None
+                called.value if isinstance(called, ast.Attribute) and called.attr in VIEWS else None
             )
             if base is not None and _points(base, aliases, names, scope):
                 return True
             meanings = names.meanings(called, scope)
             shares = any(
                 isinstance(m, Own)
-                or (isinstance(m, Imported) and m.path.rpartition(".")[2] in _VIEWS)
+                or (isinstance(m, Imported) and m.path.rpartition(".")[2] in VIEWS)
                 for m in meanings
             )
             return shares and any(_points(a, aliases, names, scope) for a in node.args)

@@ -50,7 +50,7 @@ _ATTRIBUTES: Mapping[Code, str] = {
     "unreadable": """
         __dict__ __class__ __bases__ __mro__ __subclasses__ __globals__ __code__ __closure__ __defaults__ __kwdefaults__ __builtins__
         __getattribute__ __getattr__ __import__ __reduce__ __reduce_ex__ __func__ __self__ __wrapped__ __new__ __init_subclass__
-        __slots__ f_back f_code f_globals f_locals f_builtins tb_frame tb_next gi_frame cr_frame fn src raw_src _unsafe_update_src
+        __slots__ __match_args__ f_back f_code f_globals f_locals f_builtins tb_frame tb_next gi_frame cr_frame fn src raw_src _unsafe_update_src
         used_global_vals cache_hook format_map attrgetter methodcaller modules
     """,
     "changes_others": "requires_grad_ grad set_ resize_ resize_as_ share_memory_ retain_grad set_data apply_ map_ swap_",
@@ -79,6 +79,7 @@ TELLING: frozenset[str] = frozenset(_KIND_OF_ATTRIBUTE) | frozenset(
     asm data_ptr const_data_ptr untyped_storage storage storage_offset storage_type is_meta _version requires_grad is_leaf grad_fn
     is_inference is_cuda is_cpu is_pinned is_shared get_device device_type type hooks _backward_hooks n_regs n_spills metadata
     cache warmup run best_config configs active driver kernel function hash __name__ __file__ __qualname__ __module__ __doc__ __version__
+    push callback pop_all push_async_exit push_async_callback
     layout is_sparse is_nested names output_nr version hip backends version_info maxsize device_caches num_ctas
     """.split()
 )

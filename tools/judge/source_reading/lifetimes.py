@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from kernelagent.tools.judge.source_reading.constructing import at_construction
+from kernelagent.tools.judge.source_reading.kernel_writes import VIEWS
 from kernelagent.tools.judge.source_reading.names import (
     Binding,
     Function,
@@ -22,6 +23,9 @@ _FRESH_BUILTINS = frozenset(
     "list dict set tuple sorted range zip enumerate map filter reversed iter str int float bool len max min sum frozenset".split()
 )
 _NUMBERS = frozenset("int float bool len max min sum round abs tuple str range".split())
+_PARTS = frozenset("get values items setdefault pop popitem popleft".split())
+"""Methods that give what a container holds."""
+_RUN_THROUGH = frozenset("enumerate reversed iter".split())
 _FOLLOWED_MAKERS = frozenset(
     {
         "torch.nn.Parameter",
@@ -50,7 +54,16 @@ class Lifetimes:
 
     def outlives(self, node: ast.expr, scope: Scope, seen: frozenset[int] = frozenset()) -> bool:
         """Whether something stays reachable when the function that names it returns."""
-        root = _root(node)
+        self.names.spend()
+        if isinstance(node, ast.IfExp | ast.BoolOp):
+            parts = [node.body, node.orelse] if isinstance(node, ast.IfExp) else node.values
+            return any(self.outlives(part, scope, seen) for part in parts)
+        if self._holds_outliving(node, scope, seen):
+            return True
+        root = self._root(node, scope)
+        if isinstance(root, ast.Call) and id(root) not in seen:
+            returned = self._returned(root, scope)
+            return any(self.outlives(value, at, seen | {id(root)}) for value, at in returned)
         if not isinstance(root, ast.Name) or id(root) in seen:
             return False
         home = scope.home(root.id)
@@ -67,8 +80,53 @@ class Lifetimes:
             for b in bindings
         )
 
+    def _root(self, node: ast.expr, scope: Scope) -> ast.expr:
+        """What an expression is a part or a view of."""
+        while True:
+            match node:
+                case ast.Attribute() | ast.Subscript() | ast.Starred() | ast.NamedExpr():
+                    node = node.value
+                case ast.Call(func=ast.Attribute(attr=name, value=value), args=given) if (
+                    name in _PARTS | VIEWS
+                ):
+                    of_module = bool(self.names.paths(value, scope))
+                    if of_module and not given:
+                        return node
+                    node = given[0] if of_module else value
+                case ast.Call(func=ast.Name(id=name), args=[row, *_]) if name in _RUN_THROUGH:
+                    node = row
+                case _:
+                    return node
+
+    def _returned(self, node: ast.Call, scope: Scope) -> Iterator[tuple[ast.expr, Scope]]:
+        """What the text's own functions that a call may reach return."""
+        own = {
+            m.name
+            for m in self.names.meanings(node.func, scope)
+            if isinstance(m, Own) and m.kind == "function"
+        }
+        for function in self.names.scopes if own else ():
+            if isinstance(function, ast.FunctionDef) and function.name in own:
+                for part in ast.walk(function):
+                    if isinstance(part, ast.Return) and part.value is not None:
+                        yield part.value, self.names.scopes[function]
+
+    def _holds_outliving(self, node: ast.expr, scope: Scope, seen: frozenset[int]) -> bool:
+        """Whether it is an element of something written out whose elements outlive the call."""
+        if not isinstance(node, ast.Subscript):
+            return False
+        rows = [(node.value, scope)]
+        if isinstance(node.value, ast.Name) and (home := scope.home(node.value.id)) is not None:
+            rows = [(b, home) for b in home.bindings[node.value.id] if isinstance(b, ast.expr)]
+        for row, at in rows:
+            parts = row.values if isinstance(row, ast.Dict) else getattr(row, "elts", ())
+            if any(id(p) not in seen and self.outlives(p, at, seen | {id(p)}) for p in parts):
+                return True
+        return False
+
     def is_fresh(self, node: ast.expr, scope: Scope, seen: frozenset[int] = frozenset()) -> bool:
         """Whether an expression makes something that nobody else holds."""
+        self.names.spend()
         if id(node) in seen:
             return True
         seen = seen | {id(node)}
@@ -86,7 +144,10 @@ class Lifetimes:
                 return self.is_fresh(node.body, scope, seen) and self.is_fresh(
                     node.orelse, scope, seen
                 )
-            case ast.Attribute() | ast.Subscript() | ast.Starred():
+            case ast.Subscript():
+                made = self.is_fresh(node.value, scope, seen)
+                return made and self._holds_fresh(node.value, scope, seen)
+            case ast.Attribute() | ast.Starred():
                 return self.is_fresh(node.value, scope, seen)
             case ast.Call():
                 return self._call_is_fresh(node, scope, seen)
@@ -94,10 +155,32 @@ class Lifetimes:
                 return self.is_fresh(node.value, scope, seen)
         return not isinstance(node, ast.BoolOp)
 
+    def _holds_fresh(self, row: ast.expr, scope: Scope, seen: frozenset[int]) -> bool:
+        """Whether the elements of a row are fresh too, where it is written out."""
+        if isinstance(row, ast.Name):
+            home = scope.home(row.id)
+            rows = [b for b in home.bindings[row.id] if isinstance(b, ast.expr)] if home else []
+            return all(
+                isinstance(b, ast.Name) or self._holds_fresh(b, home or scope, seen) for b in rows
+            )
+        parts: list[ast.expr] = []
+        match row:
+            case ast.List() | ast.Tuple() | ast.Set():
+                parts = row.elts
+            case ast.Dict():
+                parts = row.values
+            case ast.BinOp():
+                return all(self._holds_fresh(n, scope, seen) for n in (row.left, row.right))
+        return all(
+            self.is_fresh(part, scope, seen) or not self.may_be_written(part, scope)
+            for part in parts
+        )
+
     def may_be_written(
         self, node: ast.expr, scope: Scope, seen: frozenset[int] = frozenset()
     ) -> bool:
         """Whether something that outlives a call is an object, as far as its bindings show; not a number or a shape."""
+        self.names.spend()
         if id(node) in seen or not self.outlives(node, scope) or self.is_followed(node):
             return False
         seen = seen | {id(node)}
@@ -123,8 +206,20 @@ class Lifetimes:
                 )
             case ast.Attribute() | ast.Subscript() | ast.Name():
                 return self.may_be_written(binding, scope, seen)
-            case ast.List() | ast.Dict() | ast.Set() | ast.ListComp() | ast.DictComp():
+            case ast.List() | ast.Dict() | ast.Set():
                 return True
+            case ast.ListComp() | ast.DictComp() | ast.SetComp() | ast.GeneratorExp():
+                return True
+            case ast.BinOp(left=ast.Constant(value=int() | float()), right=right):
+                return isinstance(right, ast.List | ast.ListComp)
+            case ast.BinOp():
+                return any(self._is_object(b, scope, seen) for b in (binding.left, binding.right))
+            case ast.IfExp():
+                return any(self._is_object(b, scope, seen) for b in (binding.body, binding.orelse))
+            case ast.BoolOp():
+                return any(self._is_object(b, scope, seen) for b in binding.values)
+            case ast.NamedExpr():
+                return self._is_object(binding.value, scope, seen)
         return False
 
     def is_followed(self, node: ast.expr) -> bool:
@@ -162,12 +257,6 @@ def lifetimes(tree: ast.Module, names: Names) -> Lifetimes:
         never_runs=frozenset(_never_runs(tree, callers)),
         followed=followed | frozenset(_of_batch_norm(names)),
     )
-
-
-def _root(node: ast.expr) -> ast.expr:
-    while isinstance(node, ast.Attribute | ast.Subscript | ast.Starred):
-        node = node.value
-    return node
 
 
 def _is_inside(scope: Scope, home: Scope) -> bool:

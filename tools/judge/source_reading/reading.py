@@ -7,9 +7,11 @@ from dataclasses import replace
 
 from kernelagent.domain.evaluation import Disclosure
 from kernelagent.domain.parsing import parse
+from kernelagent.tools.judge.source_reading.collecting import collect
+from kernelagent.tools.judge.source_reading.followed import Followed
 from kernelagent.tools.judge.source_reading.kinds import NOT_JUDGED, Code, Remark, in_order
 from kernelagent.tools.judge.source_reading.lifetimes import Lifetimes, lifetimes
-from kernelagent.tools.judge.source_reading.names import Names, TooIntricate, collect
+from kernelagent.tools.judge.source_reading.names import Names, TooIntricate
 from kernelagent.tools.judge.source_reading.state import State
 from kernelagent.tools.judge.source_reading.uses import Uses
 
@@ -37,16 +39,20 @@ def read(source: str) -> tuple[Remark, ...]:
 def _remarks(tree: ast.Module, source: str) -> set[Remark]:
     names = collect(tree)
     lives = lifetimes(tree, names)
-    found = _found(tree, names, lives, source)
+    followed = Followed(names, tree)
+    found = _found(tree, names, followed, lives, source)
     if _gives_a_name(tree) or not {remark.code for remark in found} <= _RUNS_NOTHING_ELSE:
         # What seems never to run may run after all: it is read too.
-        return found | _found(tree, names, replace(lives, never_runs=frozenset()), source)
+        all_of_it = replace(lives, never_runs=frozenset())
+        return found | _found(tree, names, followed, all_of_it, source)
     return found
 
 
-def _found(tree: ast.Module, names: Names, lives: Lifetimes, source: str) -> set[Remark]:
+def _found(
+    tree: ast.Module, names: Names, followed: Followed, lives: Lifetimes, source: str
+) -> set[Remark]:
     return {
-        *Uses(names, lives.never_runs, source).read(tree),
+        *Uses(names, followed, lives.never_runs, source).read(tree),
         *State(names, lives, source).read(tree),
     }
 

@@ -11,13 +11,21 @@ from kernelagent.tools.judge.source_reading.constructing import CONSTRUCTORS
 from kernelagent.tools.judge.source_reading.kernel_writes import handed, written_parameters
 from kernelagent.tools.judge.source_reading.kinds import Remark
 from kernelagent.tools.judge.source_reading.lifetimes import Lifetimes
-from kernelagent.tools.judge.source_reading.names import Function, Imported, Names, Own, Scope
+from kernelagent.tools.judge.source_reading.names import (
+    Function,
+    Imported,
+    Names,
+    Own,
+    Scope,
+    written_out,
+)
 from kernelagent.tools.judge.source_reading.remarks import Remarks
 
 _CHANGES_A_CONTAINER = frozenset(
     "append appendleft extend insert pop popitem popleft remove clear update setdefault add discard sort reverse "
     "__setitem__ __delitem__ difference_update intersection_update".split()
 )
+_DISPLAYS = ast.List | ast.Dict | ast.Set | ast.ListComp | ast.DictComp | ast.SetComp | ast.Tuple
 _OF_A_FUNCTION = frozenset({"forward", "backward", "setup_context", "jvp", "vmap"})
 _ITS_OWN = frozenset({"__init__", "forward", "training"})
 MODULE_METHODS = frozenset(
@@ -84,6 +92,11 @@ class State:
                 for target in node.targets:
                     self._target(target, node, where)
                 self._all(node, where)
+            case ast.AugAssign(target=ast.Name() as target):
+                self._target(target, node, where)
+                if where.later and self._grows(target, node.value, where):
+                    self._remarks.add(node, "keeps_state")
+                self._all(node, where)
             case ast.AugAssign() | ast.AnnAssign() | ast.For() | ast.NamedExpr():
                 self._target(node.target, node, where)
                 self._all(node, where)
@@ -92,6 +105,14 @@ class State:
                 self._all(node, where)
             case ast.Call():
                 self._call(node, where)
+                called = node.func
+                inner = called.value if isinstance(called, ast.Attribute) else called
+                for part in (inner, *node.args, *node.keywords):
+                    self._visit(part, where)
+            case ast.Attribute(ctx=ast.Load()):
+                if where.later and self._changes(node.value, node.attr, where):
+                    # A method that is not called there may be called by any name.
+                    self._remarks.add(node, "keeps_state")
                 self._all(node, where)
             case _:
                 self._all(node, where)
@@ -164,20 +185,46 @@ class State:
             self._attribute(node.args[0], str(name), node, where)
         if not where.later:
             return
+        name = written_out(node)
         if isinstance(called, ast.Attribute):
-            base = called.value
-            if called.attr in _CHANGES_A_CONTAINER:
-                imported = self._names.paths(base, where.scope)
-                fresh = self._lives.is_fresh(base, where.scope) or self._is_of_new(base, where)
-                stays = not imported and not fresh
-            else:
-                stays = _is_in_place(called.attr) and self._outlives(base, where)
-            if stays and not self._lives.is_followed(base):
-                self._remarks.add(node, "keeps_state")
+            changes = self._changes(called.value, called.attr, where)
+        else:
+            changes = name is not None and self._changes(node.args[0], name, where)
+        if changes or self._writes_an_argument(node, where):
+            self._remarks.add(node, "keeps_state")
         for argument in handed(node, self._names, where.scope, self._written):
             written = self._lives.may_be_written(argument, where.scope)
             if written and not self._is_of_new(argument, where):
                 self._remarks.add(argument, "keeps_state")
+
+    def _changes(self, base: ast.expr, name: str, where: _Where) -> bool:
+        """Whether a method of this name changes something that stays."""
+        if self._names.paths(base, where.scope):
+            return False
+        if name in _CHANGES_A_CONTAINER:
+            fresh = self._lives.is_fresh(base, where.scope) or self._is_of_new(base, where)
+            stays = not fresh
+        else:
+            stays = _is_in_place(name) and self._outlives(base, where)
+        return stays and not self._lives.is_followed(base)
+
+    def _grows(self, target: ast.Name, value: ast.expr, where: _Where) -> bool:
+        """Whether `target += value` changes what the name stands for, in place of giving the name another value."""
+        if self._lives.may_be_written(target, where.scope):
+            return True
+        fresh = self._lives.is_fresh(target, where.scope)
+        return isinstance(value, _DISPLAYS) and not fresh
+
+    def _writes_an_argument(self, node: ast.Call, where: _Where) -> bool:
+        """Whether a function of a module's is called with something that stays, and changes it."""
+        written = [k.value for k in node.keywords if k.arg == "out"]
+        for path in self._names.paths(node.func, where.scope):
+            name = path.rpartition(".")[2]
+            if name in _CHANGES_A_CONTAINER or _is_in_place(name):
+                written += node.args[:1]
+        return any(
+            self._outlives(part, where) and not self._lives.is_followed(part) for part in written
+        )
 
     def _outlives(self, node: ast.expr, where: _Where) -> bool:
         return self._lives.outlives(node, where.scope) and not self._is_of_new(node, where)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import string
 import sys
 from collections.abc import Iterator, Set
 from dataclasses import dataclass, replace
@@ -11,12 +10,15 @@ from typing import Literal
 
 from kernelagent.tools.judge.source_reading import kinds
 from kernelagent.tools.judge.source_reading.allowed import ATTRIBUTES, BUILTINS, MEMBERS, MODULES
+from kernelagent.tools.judge.source_reading.answers import answered
+from kernelagent.tools.judge.source_reading.devices import ASKING
 from kernelagent.tools.judge.source_reading.errors import (
     ERRORS_ANSWER,
-    Effects,
-    leaving,
+    ending_errors,
+    imports_only,
     swallowing,
 )
+from kernelagent.tools.judge.source_reading.followed import Followed
 from kernelagent.tools.judge.source_reading.kinds import GUARDED, TELLING, Remark
 from kernelagent.tools.judge.source_reading.names import (
     Function,
@@ -33,21 +35,9 @@ from kernelagent.tools.judge.source_reading.tensors import is_read
 
 Use = Literal["value", "base", "alias"]
 _KNOWN_PACKAGES = frozenset({"torch", "triton", "numpy"}) | sys.stdlib_module_names
-_OF_TYPES = frozenset(
-    {
-        "torch.Tensor",
-        "torch.Size",
-        "torch.dtype",
-        "torch.device",
-        "numbers",
-        "collections",
-        "typing",
-    }
-)
 _BENCHMARK = "do_bench"
 """What triton.autotune times with where there is a GPU: it runs there alone."""
-_BEFORE_BENCHMARK = 10
-"""Arguments of triton.autotune that come before it."""
+_OF_LAYERS = ("weight_", "bias_")
 
 
 @dataclass(frozen=True)
@@ -60,6 +50,8 @@ class _Place:
     """Its answer can only end the call with an error."""
     in_table: bool = False
     """It becomes an element of a tensor."""
+    of_types: bool = False
+    """It only says of what kind something is."""
     errors_answer: bool = False
     """In a method whose errors Python takes for an answer, as the end of a loop."""
 
@@ -72,10 +64,19 @@ class _Place:
 class Uses:
     """The remarks on one text."""
 
-    def __init__(self, names: Names, never_runs: frozenset[int], source: str) -> None:
+    def __init__(
+        self, names: Names, followed: Followed, never_runs: frozenset[int], source: str
+    ) -> None:
         self._names = names
+        self._followed = followed
         self._never_runs = never_runs
-        self._effects = Effects(names)
+        self._has_own_layers = any(
+            isinstance(b, Own) or (isinstance(b, ast.expr) and not isinstance(b, ast.Call))
+            for name, bindings in names.attributes.items()
+            if name.startswith(_OF_LAYERS)
+            for b, _ in bindings
+        )
+        """Whether a name that is made up may be one of the text's own methods."""
         self._remarks = Remarks(source)
 
     def read(self, tree: ast.Module) -> Iterator[Remark]:
@@ -94,6 +95,9 @@ class Uses:
             return
         if is_read(node, self._names, place.scope) and not place.in_kernel and not place.guarded:
             self._remarks.add(node, "values_on_host")
+        if place.of_types and isinstance(node, ast.Call | ast.NamedExpr | ast.Lambda):
+            place = replace(place, of_types=False)
+        self._led_astray(node, place)
         match node:
             case ast.Name(ctx=ast.Load()):
                 self._name(node, node, place, use)
@@ -109,7 +113,7 @@ class Uses:
                 inner = replace(place, scope=self._names.scopes[node])
                 for part in node.body:
                     self._visit(part, inner)
-                for part in swallowing(node):
+                for part in swallowing(node, self._names):
                     self._remarks.add(part, "asks_where_it_runs")
             case ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp():
                 self._all(node, replace(place, scope=self._names.scopes[node]))
@@ -125,7 +129,7 @@ class Uses:
                 for value in node.values:
                     self._visit(value, place, use)
             case ast.Assert():
-                if self._effects.within(node, place.scope):
+                if self._followed.effects.within(node, place.scope):
                     # Under `python -O` there are no assertions.
                     self._remarks.add(node, "asks_where_it_runs")
                 self._all(node, place.ending)
@@ -135,13 +139,9 @@ class Uses:
                     self._visit(part, place.ending)
             case ast.Raise():
                 self._all(node, place.ending)
-            case ast.Try() | ast.TryStar() if not _imports_only(node):
-                self._try(node, place)
-            case ast.Compare():
-                self._compare(node, place)
-            case ast.FormattedValue():
-                if _is_device(node.value) and not place.guarded:
-                    self._remarks.add(node.value, "asks_where_it_runs")
+            case ast.Try() | ast.TryStar() if not imports_only(node):
+                for part in ending_errors(node):
+                    self._remarks.add(part, "asks_where_it_runs")
                 self._all(node, place)
             case ast.keyword(arg=name) if name == _BENCHMARK:
                 self._remarks.add(node.value, "acts_later")
@@ -149,18 +149,42 @@ class Uses:
             case ast.Constant(value=text) if text == _BENCHMARK:
                 self._remarks.add(node, "acts_later")
             case ast.MatchClass():
-                for name in node.kwd_attrs:
-                    if name not in ATTRIBUTES and name not in self._names.attributes:
-                        self._remarks.add(node, kinds.of_attribute(name))
+                self._pattern(node, place)
                 self._all(node, place)
             case _:
                 self._all(node, place)
+
+    def _pattern(self, node: ast.MatchClass, place: _Place) -> None:
+        """A pattern reads attributes: those it names, and those its class lists where it only counts them."""
+        names = [*node.kwd_attrs]
+        builtin = isinstance(node.cls, ast.Name) and place.scope.home(node.cls.id) is None
+        if node.patterns and not builtin:
+            for binding, _ in self._names.attributes.get("__match_args__", ()):
+                listed = binding.elts if isinstance(binding, ast.Tuple | ast.List) else [None]
+                for part in listed:
+                    text = part.value if isinstance(part, ast.Constant) else None
+                    names.append(text if isinstance(text, str) else "__match_args__")
+        for name in names:
+            asks = name in ASKING and not place.guarded
+            if asks or not self._is_plain(name, {Value()}, guarded=place.guarded):
+                self._remarks.add(node, kinds.of_attribute(name))
+
+    def _led_astray(self, node: ast.AST, place: _Place) -> None:
+        """Devices, sets and what text is made of, where they do not belong."""
+        ends = isinstance(node, ast.Assert | ast.Raise) or (
+            isinstance(node, ast.If) and _only_raises(node.body) and not node.orelse
+        )
+        if place.guarded or (ends and place.ending.guarded):
+            return
+        for part in self._followed.misused(node, place.scope, of_types=place.of_types):
+            self._remarks.add(part, "asks_where_it_runs")
 
     def _function(self, node: Function, place: _Place) -> None:
         arguments = node.args
         outside = [*arguments.defaults, *(d for d in arguments.kw_defaults if d is not None)]
         answers = getattr(node, "name", "") in ERRORS_ANSWER and place.scope.kind == "class"
         inner = replace(place, scope=self._names.scopes[node], guarded=False, errors_answer=answers)
+        self._led_astray(arguments, place)
         if isinstance(node, ast.Lambda):
             for default in outside:
                 self._visit(default, place)
@@ -168,8 +192,10 @@ class Uses:
             return
         hints = [a.annotation for a in ast.walk(arguments) if isinstance(a, ast.arg)]
         written = [hint for hint in (*hints, node.returns) if hint is not None]
-        for part in (*outside, *node.decorator_list, *written):
+        for part in (*outside, *node.decorator_list):
             self._visit(part, place)
+        for part in written:
+            self._visit(part, replace(place, of_types=True))
         own = self._names.meanings(ast.Name(node.name, ast.Load()), place.scope)
         kernel = any(isinstance(m, Own) and m.kind == "kernel" for m in own)
         for statement in node.body:
@@ -191,7 +217,7 @@ class Uses:
             if node.value is not None:
                 self._assigned(target, node.value, place)
         if isinstance(node, ast.AnnAssign):
-            self._visit(node.annotation, place)
+            self._visit(node.annotation, replace(place, of_types=True))
 
     def _assigned(self, target: ast.expr, value: ast.expr, place: _Place) -> None:
         if isinstance(target, ast.Name | ast.Attribute):
@@ -208,7 +234,7 @@ class Uses:
 
     def _call(self, node: ast.Call, place: _Place) -> None:
         name = written_out(node)
-        if name is None and _is_of_layers(node):
+        if name is None and _is_of_layers(node) and not self._has_own_layers:
             for argument in node.args:
                 self._visit(argument, place)
             return
@@ -229,63 +255,12 @@ class Uses:
             self._visit(called, place)
         # A table of addresses for a kernel is no question.
         table = not place.in_kernel and "torch.tensor" in self._names.paths(called, place.scope)
-        for part in (*node.args, *node.keywords):
-            self._visit(part, replace(place, in_table=True) if table else place)
-        self._answered(node, place)
-
-    def _answered(self, node: ast.Call, place: _Place) -> None:
-        """Calls that are on the allow-list for some arguments only."""
-        called = node.func
-        if isinstance(called, ast.Name) and place.scope.home(called.id) is None:
-            if called.id in ("isinstance", "callable") and (
-                place.in_kernel or not self._plain_types(node.args[1:], place)
-            ):
-                self._remarks.add(node, "asks_where_it_runs")
-            shows = called.id in ("str", "repr", "format") and not place.guarded
-            if shows and any(map(_is_device, node.args)):
-                self._remarks.add(node, "asks_where_it_runs")
-        elif isinstance(called, ast.Attribute) and called.attr == "format":
-            text = called.value.value if isinstance(called.value, ast.Constant) else None
-            if not isinstance(text, str) or any(
-                set(field or "") & {".", "["} for _, field, _, _ in string.Formatter().parse(text)
-            ):
-                self._remarks.add(node, "unreadable")
-        elif isinstance(called, ast.Attribute) and called.attr == "to":
-            texts = [a.value for a in node.args if isinstance(a, ast.Constant)]
-            if "cpu" in [str(t) for t in texts] and not place.in_kernel:
-                self._remarks.add(node, "values_on_host")
-
-        in_order = len(node.args) > _BEFORE_BENCHMARK or any(
-            isinstance(argument, ast.Starred) for argument in node.args
-        )
-        if in_order and "triton.autotune" in self._names.paths(called, place.scope):
-            self._remarks.add(node, "acts_later")
-
-    def _plain_types(self, nodes: list[ast.expr], place: _Place) -> bool:
-        """Types that tell no interpreter from a compiler, and no device from another."""
-        for node in nodes:
-            parts = node.elts if isinstance(node, ast.Tuple) else [node]
-            for part in parts:
-                paths = self._names.paths(part, place.scope)
-                if any(p not in _OF_TYPES and p.split(".")[0] not in _OF_TYPES for p in paths):
-                    return paths <= {f"torch.nn.{n}" for n in MEMBERS["torch.nn"]}
-        return True
-
-    def _try(self, node: ast.Try | ast.TryStar, place: _Place) -> None:
-        for handler in node.handlers:
-            if not isinstance(handler.body[-1], ast.Raise) or any(leaving(handler.body)):
-                self._remarks.add(handler, "asks_where_it_runs")
-        for way_out in leaving(node.finalbody):
-            # It ends the error too.
-            self._remarks.add(way_out, "asks_where_it_runs")
-        self._all(node, place)
-
-    def _compare(self, node: ast.Compare, place: _Place) -> None:
-        sides = [node.left, *node.comparators]
-        devices = [side for side in sides if _is_device(side)]
-        if devices and len(devices) < len(sides) and not place.guarded:
-            self._remarks.add(node, "asks_where_it_runs")
-        self._all(node, place)
+        inner = replace(place, in_table=place.in_table or table)
+        asks_types = isinstance(called, ast.Name) and called.id in ("isinstance", "issubclass")
+        for i, part in enumerate((*node.args, *node.keywords)):
+            self._visit(part, replace(inner, of_types=asks_types and i == 1))
+        for code in answered(node, self._names, place.scope, in_kernel=place.in_kernel):
+            self._remarks.add(node, code)
 
     def _name(self, node: ast.Name, shown: ast.AST, place: _Place, use: Use) -> None:
         if place.scope.home(node.id) is None:
@@ -296,6 +271,7 @@ class Uses:
             self._path(path, shown, use)
 
     def _attribute(self, node: ast.Attribute, shown: ast.AST, place: _Place, use: Use) -> None:
+        self._led_astray(node, place)
         self._visit(node.value, place, "base")
         if isinstance(node.ctx, ast.Load):
             self._member(node.value, node.attr, shown, place, use)
@@ -362,7 +338,7 @@ def _is_of_layers(node: ast.Call) -> bool:
     name = node.args[1]
     first = name.values[0] if isinstance(name, ast.JoinedStr) and name.values else None
     text = first.value if isinstance(first, ast.Constant) else ""
-    return str(text).startswith(("weight_", "bias_"))
+    return str(text).startswith(_OF_LAYERS)
 
 
 def _is_device(node: ast.expr) -> bool:
@@ -373,8 +349,3 @@ def _only_raises(body: list[ast.stmt]) -> bool:
     """Whatever else it does, the call ends with an error."""
     plain = all(isinstance(statement, ast.Assign | ast.Raise) for statement in body)
     return bool(body) and plain and isinstance(body[-1], ast.Raise)
-
-
-def _imports_only(node: ast.Try | ast.TryStar) -> bool:
-    """Whichever of two modules there is: both were read."""
-    return all(isinstance(s, ast.Import | ast.ImportFrom) for s in node.body)
