@@ -60,6 +60,12 @@ class Contents:
             return f"{form} {self._read(around[:start])} {self._read(around[start + own :])}"
         return form
 
+    def memory_of(self, value: torch.Tensor) -> int | None:
+        """Which memory it lies in, among that of tensors that are alive; None where it is in none of its own."""
+        if value.is_meta or value.is_quantized or value.layout != torch.strided:
+            return None
+        return value.untyped_storage()._cdata
+
     def _memory(self, plain: torch.Tensor) -> str:
         return self._read(_bytes_of(plain))
 
