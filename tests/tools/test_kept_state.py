@@ -179,7 +179,7 @@ CHANGES = {
     "default.calls = 1": "default",
     "Plain.calls += 1": "Plain.calls",
     "PLAIN.other = 1": "PLAIN.other",
-    "SLOTS.calls += 1": "SLOTS",
+    "SLOTS.calls += 1": "SLOTS.calls",
     "HIDDEN['a'] = 1": "HIDDEN.a",
     "NEW = 1": "NEW",
     "__author__.append(1)": "__author__",

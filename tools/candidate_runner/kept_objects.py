@@ -201,7 +201,7 @@ class Objects:
         return there is value and value.__module__ != self._module.__name__
 
     def _elements(self, way: str, value: Any) -> Iterator[tuple[str, Any]]:
-        base = next(b for b in _SEQUENCES if isinstance(value, b))
+        base = next(b for b in _SEQUENCES if issubclass(type(value), b))
         elements = [*base.__iter__(value)]
         if all(type(element) in _PLAIN for element in elements):
             self._plain_elements(way, elements)
@@ -222,7 +222,7 @@ class Objects:
     def _keys(self, way: str, value: dict[Any, Any]) -> Iterator[tuple[str, Any]]:
         items = [*dict.items(value)]
         yield from self._items(way, items)
-        if isinstance(value, OrderedDict):
+        if issubclass(type(value), OrderedDict):
             # Its own order is another than the dictionary's that it is made of.
             at = {id(key): str(place) for place, (key, _) in enumerate(items)}
             self.orders[way] = tuple(at[id(key)] for key in OrderedDict.__iter__(value))
@@ -270,6 +270,8 @@ class Objects:
     def _in_c(self, way: str, value: Any) -> Iterator[tuple[str, Any]]:
         """What of an object Python's own attributes do not show."""
         kind = type(value)
+        # What an object is pickled as says whether it has a dictionary yet: looking at it makes one.
+        _dictionary(value)
         if kind not in self._written:
             self._written[kind] = written_in_c(kind)
         written = self._written[kind]

@@ -5,6 +5,7 @@ Methods are taken from the class that was written in C, so that nothing of a can
 
 from __future__ import annotations
 
+import _random
 import array
 import contextvars
 import functools
@@ -34,9 +35,10 @@ _BY_THEIR_WORDS = (
     *(torch.finfo, torch.iinfo),
 )
 _HOLDING_NOTHING = re.compile(
-    "PyCapsule|_abc_data|ellipsis|NotImplementedType|lru_list_elem|pybind11_detail_function_record_.*"
+    "PyCapsule|_abc_data|ellipsis|NotImplementedType|_lru_list_elem|managedbuffer|_localdummy"
+    "|pybind11_detail_function_record_.*"
 )
-"""Names of kinds in which a candidate cannot count: what belongs to functions, classes and caches that are looked at."""
+"""Names of kinds in which a candidate cannot count: they are parts of others that are looked at."""
 _OF_TORCH = (
     *("_CUDAGraph", "_CudaEventBase", "_DispatchModule", "_DispatchOperatorHandle"),
     "FunctionSchema",
@@ -80,10 +82,12 @@ def plain(values: Any) -> str:
 
 def number_or_text(value: Any) -> str | None:
     """Of an instance of a class that is made from Python's numbers, texts or bytes; None of others."""
+    # `isinstance` would ask the object too, by its `__class__`.
+    own = type(value)
     for kind, exact in _PLAIN.items():
-        if isinstance(value, kind):
+        if issubclass(own, kind):
             return plain(exact(value))
-    if isinstance(value, bytearray):
+    if issubclass(own, bytearray):
         return digest(bytes(bytearray.__add__(value, b"")))
     return None
 
@@ -121,7 +125,7 @@ def read(value: Any, written: type, *, is_foreign: bool) -> Held | None:
         return Held(written.__repr__(value))
     if issubclass(written, _BY_WHAT_THEY_REFER_TO):
         return Held(_name(value))
-    if _HOLDING_NOTHING.fullmatch(written.__name__) or isinstance(value, _of_torch()):
+    if _HOLDING_NOTHING.fullmatch(written.__name__) or issubclass(type(value), _of_torch()):
         return Held()
     for kind, reader in (*_READERS, *_of_numpy(), *_of_ctypes()):
         if issubclass(written, kind):
@@ -131,8 +135,8 @@ def read(value: Any, written: type, *, is_foreign: bool) -> Held | None:
 
 def _name(value: Any) -> str:
     """Of a function or a descriptor that is written in C."""
-    if not isinstance(
-        value,
+    if not issubclass(
+        type(value),
         types.BuiltinFunctionType
         | types.MethodWrapperType
         | types.WrapperDescriptorType
@@ -155,6 +159,8 @@ def _reduced(value: Any, written: type, *, is_foreign: bool) -> Held | None:
         ways.append(lambda: written.__reduce_ex__(value, 4))
     elif written.__reduce__ is not object.__reduce__:
         ways.append(lambda: written.__reduce__(value))
+    elif written.__getstate__ is not object.__getstate__:
+        ways.append(lambda: written.__getstate__(value))
     for way in ways:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -187,12 +193,19 @@ def _of_cache(value: Any) -> Held:
     return Held(f"{told.misses} {told.currsize}")
 
 
-def _of_lock(value: Any) -> Held:
-    return Held(_ADDRESS.sub("", type(value).__repr__(value)))
+def _of_lock(kind: type) -> Callable[[Any], Held]:
+    return lambda value: Held(_ADDRESS.sub("", kind.__repr__(value)))
+
+
+def _of_array(value: Any) -> Held:
+    own = array.array
+    kind: Any = vars(own)["typecode"].__get__(value)
+    return Held(f"{kind} {digest(own.tobytes(value))}")
 
 
 def _of_storage(value: Any) -> Held:
-    whole = torch.empty(0, dtype=torch.uint8, device=value.device)
+    device = vars(torch._C.StorageBase)["device"].__get__(value)
+    whole = torch.empty(0, dtype=torch.uint8, device=device)
     return Held(parts=(whole.set_(value),))
 
 
@@ -200,17 +213,19 @@ def _of_stream(value: Any) -> Held:
     return Held(f"{value.device_type} {value.device_index} {value.stream_id}")
 
 
+_LOCK, _TAKEN_AGAIN = threading.Lock(), threading.RLock()
 _READERS: tuple[tuple[type, Callable[[Any], Held]], ...] = (
     (memoryview, _of_memory),
-    (array.array, lambda v: Held(f"{v.typecode} {digest(array.array.tobytes(v))}")),
+    (array.array, _of_array),
     (range, lambda v: Held(plain([v.start, v.stop, v.step]))),
     (re.Pattern, _of_pattern),
     (re.Match, _of_match),
     (functools._lru_cache_wrapper, _of_cache),
     (weakref.ref, lambda v: Held(parts=(weakref.ref.__call__(v),))),
     (contextvars.ContextVar, lambda v: Held(parts=(contextvars.ContextVar.get(v, None),))),
-    (type(threading.Lock()), _of_lock),
-    (type(threading.RLock()), _of_lock),
+    (type(_LOCK), _of_lock(type(_LOCK))),
+    (type(_TAKEN_AGAIN), _of_lock(type(_TAKEN_AGAIN))),
+    (_random.Random, lambda v: Held(parts=(_random.Random.getstate(v),))),
     (threading.local, lambda v: Held(parts=(threading.local.__getattribute__(v, "__dict__"),))),
     (torch.Generator, lambda v: Held(parts=(torch.Generator.get_state(v),))),
     (torch._C.StorageBase, _of_storage),
@@ -234,7 +249,7 @@ def _of_numpy() -> Sequence[tuple[type, Callable[[Any], Held]]]:
         own = numpy.ndarray
         kind, base = own.dtype.__get__(value), own.base.__get__(value)
         form = f"{kind} {own.shape.__get__(value)} {own.strides.__get__(value)}"
-        if isinstance(base, own):
+        if issubclass(type(base), own):
             form += f" {own.ctypes.__get__(value).data - own.ctypes.__get__(base).data}"
         if kind.hasobject:
             return Held(form, (base, own.tolist(value)))
