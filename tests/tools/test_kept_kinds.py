@@ -135,6 +135,9 @@ COUNTERS = {
     "class Own(random.Random): pass\nX = Own(0)": "X.random()",
     "X = torch.Generator()": "torch.rand(1, generator=X)",
     "X = torch.zeros(4).untyped_storage()": "X[3] = 1",
+    "X = torch.quantize_per_tensor(torch.ones(3), 0.1, 0, torch.qint8)": "X[1] = 5.0",
+    "X = torch.nested.nested_tensor([torch.ones(2), torch.ones(3)])": "X.unbind()[1][2] = 5.0",
+    "X = torch.ones(3).to_mkldnn()": "X = (2 * torch.ones(3)).to_mkldnn()",
     "X = torch.zeros(4); Y = torch.zeros(4); Z = X.view(4)": "Z = Y.view(4)",
     "X = torch.zeros(1, requires_grad=True)": "X.grad = torch.ones(1)",
     "X = re.match('a*', 'aaa')": "X = re.match('a', 'aaa')",
@@ -248,6 +251,31 @@ def test_what_an_equal_one_takes_the_place_of_is_told_where_another_name_kept_th
     module: ModuleType,
 ) -> None:
     assert "Y" in told(module, "X = Y = Tag()", "Y = Tag()")
+
+
+ELSEWHERE = {
+    "a number of numpy's": ("np.int64(0)", "np.int64(1)"),
+    "a fraction": ("fractions.Fraction(1, 2)", "fractions.Fraction(1, 3)"),
+    "a type of numbers": ("torch.float32", "torch.float64"),
+    "a function": ("right", "wrong"),
+    "a class": ("Tag", "type('Tag', (), {'__module__': Tag.__module__})"),
+    "an object": ("ONE", "OTHER"),
+}
+
+
+@pytest.mark.parametrize("kind", ELSEWHERE)
+def test_what_is_exchanged_in_a_thing_of_anothers_is_seen(module: ModuleType, kind: str) -> None:
+    words = frozenset({"torch", "nn", "Linear", "kept_here"})
+    one, other = ELSEWHERE[kind]
+    try:
+        exec(f"torch.nn.Linear.kept_here = {one}", vars(module))
+        before = state_of(module, None, words)
+        assert changed(before, state_of(module, None, words)) == ()
+        exec(f"torch.nn.Linear.kept_here = {other}", vars(module))
+        names = changed(before, state_of(module, None, words))
+        assert names and all(name.startswith("Linear.kept_here") for name in names)
+    finally:
+        exec("del torch.nn.Linear.kept_here", vars(module))
 
 
 def test_versions_are_a_counter_where_the_text_names_them(module: ModuleType) -> None:

@@ -76,7 +76,7 @@ class Objects:
         if words:
             for owner, kept in kept_elsewhere(module, words):
                 queue.extend((f"{owner}.{name}", value) for name, value in kept.items())
-        while queue and len(self.objects) < _MOST_OBJECTS:
+        while queue and len(self._seen) < _MOST_OBJECTS:
             way, value = queue.popleft()
             queue.extend(self._visit(self._own_way(way), value))
         self.is_complete = not queue and self._contents.is_complete
