@@ -11,6 +11,8 @@ from typing import Any
 
 import torch
 
+from kernelagent.tools.candidate_runner.kept_values import module_of
+
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _ALWAYS = (
     "torch",
@@ -64,7 +66,7 @@ def _may_keep(value: Any, module: types.ModuleType) -> bool:
     if isinstance(value, types.ModuleType):
         return False
     if _is_owner(value):
-        return bool(value.__module__ == module.__name__)
-    if kind.__module__ == module.__name__:
+        return module_of(value) == module.__name__
+    if module_of(kind) == module.__name__:
         return True
-    return not callable(value) and kind.__module__.partition(".")[0] not in _NOT_TO_KEEP
+    return not callable(value) and module_of(kind).partition(".")[0] not in _NOT_TO_KEEP

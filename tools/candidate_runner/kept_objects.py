@@ -18,15 +18,19 @@ from kernelagent.tools.candidate_runner.kept_tensors import Contents
 from kernelagent.tools.candidate_runner.kept_values import (
     digest,
     members_of,
+    module_of,
+    name_of,
     number_or_text,
+    path_of,
     plain,
     read,
     written_in_c,
 )
 
 _MOST_OBJECTS = 300_000
-_PLAIN = frozenset({bool, int, float, complex, str, bytes, type(None)})
-_ONE_OF_A_KIND = frozenset({bool, type(None)})
+_PLAIN = frozenset(map(id, (bool, int, float, complex, str, bytes, type(None))))
+"""By identity, as all classes here: a class of the candidate's may have a hash of its own kind."""
+_ONE_OF_A_KIND = frozenset({id(bool), id(type(None))})
 _LAUNCHES_WRITE: Mapping[str, frozenset[str]] = {
     "JITFunction": frozenset("device_caches hash used_global_vals _hash_lock".split()),
     "Autotuner": frozenset("cache best_config nargs bench_time configs_timings restore_copies".split()),
@@ -38,7 +42,6 @@ _MADE_AT_RUN_TIME = 1 << 9
 """A flag of classes that a `class` statement may have made (`Py_TPFLAGS_HEAPTYPE`)."""
 _STREAMS = ("__stdin__", "__stdout__", "__stderr__")
 """Of the process: what went there before tells a candidate nothing."""
-_NAME = type.__dict__["__name__"]
 _HIDDEN = ("__dict__", "__weakref__", "__abstractmethods__")
 
 
@@ -62,8 +65,8 @@ class Objects:
         self._again: dict[str, int] = {}
         self._compared = frozenset(_compared(instance))
         self._counts_versions = "_version" in words
-        self._written: dict[type, type | None] = {}
-        self._members: dict[type, list[tuple[str, Any]]] = {}
+        self._written: dict[int, type | None] = {}
+        self._members: dict[int, list[tuple[str, Any]]] = {}
         # An object that was made here must not be freed: another would get its number.
         self._alive: list[Any] = []
         self._contents = Contents()
@@ -97,10 +100,10 @@ class Objects:
         kind = type(value)
         self.objects[way] = id(value)
         self._alive.append(value)
-        if kind in _PLAIN:
+        if id(kind) in _PLAIN:
             self.values[way] = f"{kind.__name__} {plain(value)}"
             return
-        self.values[way] = _NAME.__get__(kind)
+        self.values[way] = name_of(kind)
         if id(value) in self._seen:
             return
         self._seen.add(id(value))
@@ -133,7 +136,7 @@ class Objects:
             yield from ((f"{way}({at})", inner) for at, inner in enumerate(held))
         elif issubclass(kind, types.CellType):
             yield from ((f"{way}(held)", inner) for inner in gc.get_referents(value))
-        elif kind.__module__.partition(".")[0] == "triton" and self._is_foreign(kind):
+        elif module_of(kind).partition(".")[0] == "triton" and self._is_foreign(kind):
             yield from self._items(way, _of_triton(value))
         elif (told := number_or_text(value)) is not None:
             self.values[way] += f" {told}"
@@ -147,7 +150,7 @@ class Objects:
         memory = self._contents.memory_of(value)
         if memory is not None:
             self.objects[f"{way}(memory)"] = memory
-        if self._counts_versions:
+        if self._counts_versions and not value.is_inference():
             self.values[way] += f" {value._version}"
         yield from self._items(way, _dictionary(value).items())
         if value.is_leaf and value.grad is not None:
@@ -163,7 +166,7 @@ class Objects:
     def _function(self, way: str, value: types.FunctionType) -> Iterator[tuple[str, Any]]:
         self.values[way] += f" {value.__qualname__}"
         if self._stands_elsewhere(value):
-            self.values[way] += f" {value.__module__}"
+            self.values[way] += f" {module_of(value)}"
             return
         for name, part in (
             ("closure", value.__closure__),
@@ -178,32 +181,34 @@ class Objects:
             yield f"{way}.{name}", part
 
     def _class(self, way: str, value: type) -> Iterator[tuple[str, Any]]:
-        self.values[way] += f" {_NAME.__get__(value)} {type.__dict__['__qualname__'].__get__(value)}"
+        self.values[way] += f" {name_of(value)} {path_of(value)}"
         if self._is_foreign(value):
-            self.values[way] += f" {value.__module__}"
+            self.values[way] += f" {module_of(value)}"
             return
         held = type.__dict__["__dict__"].__get__(value)
         yield from self._items(way, [(n, i) for n, i in held.items() if n not in _HIDDEN])
-        yield from ((f"{way}.{_NAME.__get__(base)}", base) for base in value.__bases__)
+        for base in type.__dict__["__bases__"].__get__(value):
+            yield f"{way}.{name_of(base)}", base
         if not self._is_foreign(type(value)):
             yield f"{way}.__class__", type(value)
 
     def _is_foreign(self, value: type) -> bool:
         """A class that stands where it says it does, outside of the candidate's text, or is none of Python's."""
-        if not value.__flags__ & _MADE_AT_RUN_TIME:
+        if not type.__dict__["__flags__"].__get__(value) & _MADE_AT_RUN_TIME:
             return True
         return self._stands_elsewhere(value)
 
     def _stands_elsewhere(self, value: type | types.FunctionType) -> bool:
-        there: Any = sys.modules.get(str(value.__module__))
-        for name in str(value.__qualname__).split("."):
+        place = module_of(value)
+        there: Any = sys.modules.get(place)
+        for name in path_of(value).split("."):
             there = getattr(there, "__dict__", {}).get(name)
-        return there is value and value.__module__ != self._module.__name__
+        return there is value and place != self._module.__name__
 
     def _elements(self, way: str, value: Any) -> Iterator[tuple[str, Any]]:
         base = next(b for b in _SEQUENCES if issubclass(type(value), b))
         elements = [*base.__iter__(value)]
-        if all(type(element) in _PLAIN for element in elements):
+        if all(id(type(element)) in _PLAIN for element in elements):
             self._plain_elements(way, elements)
         else:
             yield from ((f"{way}[{at}]", item) for at, item in enumerate(elements))
@@ -216,7 +221,7 @@ class Objects:
         self.values[way] += f" {plain(elements)} {plain(same)}"
         self._alive.extend(elements)
         for known, at in first.items():
-            if type(elements[at]) not in _ONE_OF_A_KIND:
+            if id(type(elements[at])) not in _ONE_OF_A_KIND:
                 self.objects[f"{way}[{at}]"] = known
 
     def _keys(self, way: str, value: dict[Any, Any]) -> Iterator[tuple[str, Any]]:
@@ -263,18 +268,18 @@ class Objects:
             yield f"{way}.__class__", kind
 
     def _members_of(self, kind: type) -> list[tuple[str, Any]]:
-        if kind not in self._members:
-            self._members[kind] = members_of(kind)
-        return self._members[kind]
+        if id(kind) not in self._members:
+            self._members[id(kind)] = members_of(kind)
+        return self._members[id(kind)]
 
     def _in_c(self, way: str, value: Any) -> Iterator[tuple[str, Any]]:
         """What of an object Python's own attributes do not show."""
         kind = type(value)
         # What an object is pickled as says whether it has a dictionary yet: looking at it makes one.
         _dictionary(value)
-        if kind not in self._written:
-            self._written[kind] = written_in_c(kind)
-        written = self._written[kind]
+        if id(kind) not in self._written:
+            self._written[id(kind)] = written_in_c(kind)
+        written = self._written[id(kind)]
         if written is None:
             if kind is object:
                 # Nothing tells two of them apart but which they are.

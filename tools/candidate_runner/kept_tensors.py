@@ -70,7 +70,8 @@ class Contents:
         apart = value.is_meta or value.is_quantized or value.is_nested
         if apart or value.layout != torch.strided:
             return None
-        return value.untyped_storage()._cdata
+        memory: int = value.untyped_storage()._cdata
+        return memory
 
     def _memory(self, plain: torch.Tensor) -> str:
         return self._read(_bytes_of(plain))

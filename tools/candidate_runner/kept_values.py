@@ -21,6 +21,7 @@ import warnings
 import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -44,11 +45,14 @@ _OF_TORCH = (
     "FunctionSchema",
 )
 """A graph and what an operator is registered with; an event tells when, not how often."""
+_NAMED = (
+    *(types.BuiltinFunctionType, types.MethodWrapperType, types.WrapperDescriptorType),
+    *(types.MethodDescriptorType, types.ClassMethodDescriptorType),
+    *(types.GetSetDescriptorType, types.MemberDescriptorType),
+)
 _BY_WHAT_THEY_REFER_TO: tuple[type, ...] = (
-    *(property, staticmethod, classmethod, super, BaseException),
-    *(types.BuiltinFunctionType, types.MethodType, types.MethodWrapperType),
-    *(types.WrapperDescriptorType, types.MethodDescriptorType, types.ClassMethodDescriptorType),
-    *(types.GetSetDescriptorType, types.MemberDescriptorType, types.MappingProxyType),
+    *(*_NAMED, property, staticmethod, classmethod, super, BaseException),
+    *(types.MethodType, types.MappingProxyType),
     *(types.GenericAlias, types.UnionType, types.TracebackType, functools.partial),
     *(operator.itemgetter, operator.attrgetter, operator.methodcaller),
     *(type({}.keys()), type({}.values()), type({}.items())),
@@ -72,7 +76,9 @@ class Held:
 
 
 def digest(value: bytes) -> str:
-    return hashlib.blake2b(value, digest_size=16).hexdigest() if len(value) > _SHORT else value.hex()
+    return (
+        hashlib.blake2b(value, digest_size=16).hexdigest() if len(value) > _SHORT else value.hex()
+    )
 
 
 def plain(values: Any) -> str:
@@ -90,6 +96,29 @@ def number_or_text(value: Any) -> str | None:
     if issubclass(own, bytearray):
         return digest(bytes(bytearray.__add__(value, b"")))
     return None
+
+
+def name_of(kind: type) -> str:
+    """A class's, as it has it, whatever a class of the candidate's makes of the word."""
+    name: str = type.__dict__["__name__"].__get__(kind)
+    return name
+
+
+def path_of(value: type | types.FunctionType) -> str:
+    """Where a class or a function says that it stands in its module."""
+    own = type.__dict__["__qualname__"]
+    path: str = own.__get__(value) if issubclass(type(value), type) else value.__qualname__
+    return path
+
+
+def module_of(value: type | types.FunctionType) -> str:
+    """Which module a class or a function says that it is of; nothing where that is no name."""
+    is_class = issubclass(type(value), type)
+    try:
+        told = type.__dict__["__module__"].__get__(value) if is_class else value.__module__
+    except AttributeError:
+        return ""
+    return told if type(told) is str else ""
 
 
 def members_of(kind: type) -> list[tuple[str, Any]]:
@@ -122,54 +151,52 @@ def read(value: Any, written: type, *, is_foreign: bool) -> Held | None:
     `is_foreign`: its class is not the candidate's, so that its own methods may be called.
     """
     if issubclass(written, _BY_THEIR_WORDS):
-        return Held(written.__repr__(value))
+        return Held(repr(value))
     if issubclass(written, _BY_WHAT_THEY_REFER_TO):
         return Held(_name(value))
     if _HOLDING_NOTHING.fullmatch(written.__name__) or issubclass(type(value), _of_torch()):
         return Held()
-    for kind, reader in (*_READERS, *_of_numpy(), *_of_ctypes()):
-        if issubclass(written, kind):
-            return reader(value)
-    return _reduced(value, written, is_foreign=is_foreign)
+    reader = next((r for kind, r in _readers() if issubclass(written, kind)), None)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            return (
+                _reduced(value, written, is_foreign=is_foreign) if reader is None else reader(value)
+            )
+        except Exception:  # noqa: BLE001 - whatever a class of any library raises that tells nothing of itself
+            return None
 
 
 def _name(value: Any) -> str:
-    """Of a function or a descriptor that is written in C."""
-    if not issubclass(
-        type(value),
-        types.BuiltinFunctionType
-        | types.MethodWrapperType
-        | types.WrapperDescriptorType
-        | types.MethodDescriptorType
-        | types.ClassMethodDescriptorType
-        | types.GetSetDescriptorType
-        | types.MemberDescriptorType,
-    ):
+    """Of a function or a descriptor that is written in C; nothing of others, whose parts are looked at."""
+    if not issubclass(type(value), _NAMED):
         return ""
-    owner = getattr(value, "__objclass__", getattr(value, "__module__", None))
-    return f"{owner} {value.__qualname__}"
+    owner = getattr(value, "__objclass__", None)
+    # A candidate's own class, whose words could be its own as well, has descriptors of its slots.
+    if owner is not None:
+        return f"{name_of(owner)} {value.__name__}"
+    place = getattr(value, "__module__", None)
+    return f"{place if type(place) is str else ''} {value.__qualname__}"
 
 
 def _reduced(value: Any, written: type, *, is_foreign: bool) -> Held | None:
     """What it would be pickled as."""
-    ways: list[Callable[[], Any]] = []
+    plainly: Any = object
+    of_c: Any = written
+    call: Callable[[], Any]
     if is_foreign:
-        ways.append(lambda: type(value).__reduce_ex__(value, 4))
-    elif written.__reduce_ex__ is not object.__reduce_ex__:
-        ways.append(lambda: written.__reduce_ex__(value, 4))
-    elif written.__reduce__ is not object.__reduce__:
-        ways.append(lambda: written.__reduce__(value))
-    elif written.__getstate__ is not object.__getstate__:
-        ways.append(lambda: written.__getstate__(value))
-    for way in ways:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            try:
-                told = way()
-            except Exception:  # noqa: BLE001 - what a class of any library raises that is not pickled
-                return None
-        return Held(parts=told if isinstance(told, tuple) else (told,))
-    return None
+        of_all: Any = type(value)
+        call = partial(of_all.__reduce_ex__, value, 4)
+    elif of_c.__reduce_ex__ is not plainly.__reduce_ex__:
+        call = partial(of_c.__reduce_ex__, value, 4)
+    elif of_c.__reduce__ is not plainly.__reduce__:
+        call = partial(of_c.__reduce__, value)
+    elif of_c.__getstate__ is not plainly.__getstate__:
+        call = partial(of_c.__getstate__, value)
+    else:
+        return None
+    told = call()
+    return Held(parts=told if isinstance(told, tuple) else (told,))
 
 
 def _of_memory(value: Any) -> Held:
@@ -193,7 +220,7 @@ def _of_cache(value: Any) -> Held:
     return Held(f"{told.misses} {told.currsize}")
 
 
-def _of_lock(kind: type) -> Callable[[Any], Held]:
+def _of_lock(kind: Any) -> Callable[[Any], Held]:
     return lambda value: Held(_ADDRESS.sub("", kind.__repr__(value)))
 
 
@@ -238,6 +265,10 @@ def _of_torch() -> tuple[type, ...]:
     """Those that this build of torch has."""
     known = (getattr(torch._C, name, None) for name in _OF_TORCH)
     return (torch.Event, *(kind for kind in known if isinstance(kind, type)))
+
+
+def _readers() -> tuple[tuple[type, Callable[[Any], Held]], ...]:
+    return (*_READERS, *_of_numpy(), *_of_ctypes())
 
 
 def _of_numpy() -> Sequence[tuple[type, Callable[[Any], Held]]]:
