@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from kernelagent.tools.candidate_runner import kept_state
+from kernelagent.tools.candidate_runner import kept_objects
 from kernelagent.tools.candidate_runner.host_reads import HostReads
 from kernelagent.tools.candidate_runner.kept_elsewhere import words_of
 from kernelagent.tools.candidate_runner.kept_state import changed, state_of, walk
@@ -179,7 +179,7 @@ CHANGES = {
     "default.calls = 1": "default",
     "Plain.calls += 1": "Plain.calls",
     "PLAIN.other = 1": "PLAIN.other",
-    "SLOTS.calls += 1": "SLOTS",
+    "SLOTS.calls += 1": "SLOTS.calls",
     "HIDDEN['a'] = 1": "HIDDEN.a",
     "NEW = 1": "NEW",
     "__author__.append(1)": "__author__",
@@ -305,7 +305,7 @@ def test_a_tensor_that_torch_compile_traced_with_holds_nothing_but_its_attribute
 def test_where_more_is_kept_than_is_looked_at_it_is_said(
     module: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kept_state, "_MOST_OBJECTS", 20)
+    monkeypatch.setattr(kept_objects, "_MOST_OBJECTS", 20)
     state = state_of(module, None)
     assert changed(state, state) == (BEYOND,)
     assert "more is kept than is looked at" in said_of_state((BEYOND,))

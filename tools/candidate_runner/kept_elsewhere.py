@@ -11,6 +11,8 @@ from typing import Any
 
 import torch
 
+from kernelagent.tools.candidate_runner.kept_values import module_of
+
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _ALWAYS = (
     "torch",
@@ -20,7 +22,10 @@ _ALWAYS = (
     "triton",
     "triton.language",
 )
-_KEEPING = (bool, int, float, complex, str, bytes, bytearray, list, tuple, dict, set, deque, torch.Tensor)  # fmt: skip
+_KEEPING = (bool, int, float, complex, str, bytes, bytearray, list, tuple, dict, set, deque)
+_KEEPING_OF_TORCH = (torch.Tensor, torch.dtype, torch.device, torch.Size)
+_NOT_TO_KEEP = ("torch", "triton")
+"""Packages whose other objects are not a candidate's."""
 
 
 def words_of(source: str) -> frozenset[str]:
@@ -44,7 +49,7 @@ def kept_elsewhere(
         held = owner.__dict__
         named = {n: held[n] for n in sorted(words & held.keys()) if not n.startswith("__")}
         waiting += [value for value in named.values() if _is_owner(value)]
-        kept = {n: v for n, v in named.items() if type(v) in _KEEPING or _is_own(v, module)}
+        kept = {n: v for n, v in named.items() if _may_keep(v, module)}
         if kept:
             yield owner.__name__.rpartition(".")[2], kept
 
@@ -53,5 +58,15 @@ def _is_owner(value: Any) -> bool:
     return isinstance(value, types.ModuleType | types.FunctionType | type)
 
 
-def _is_own(value: Any, module: types.ModuleType) -> bool:
-    return not _is_owner(value) and type(value).__module__ == module.__name__
+def _may_keep(value: Any, module: types.ModuleType) -> bool:
+    """Whether it could be what a candidate put there: its own, or a thing in which a number or a choice is kept."""
+    kind = type(value)
+    if kind in (*_KEEPING, *_KEEPING_OF_TORCH):
+        return True
+    if isinstance(value, types.ModuleType):
+        return False
+    if _is_owner(value):
+        return module_of(value) == module.__name__
+    if module_of(kind) == module.__name__:
+        return True
+    return not callable(value) and module_of(kind).partition(".")[0] not in _NOT_TO_KEEP

@@ -37,9 +37,14 @@ class Contents:
     def of(self, value: torch.Tensor, *, compared: bool) -> str:
         """`compared`: by the judge with the reference's, so that only its form and what lies around it are told."""
         plain = value.detach()
+        if plain.is_nested:
+            parts = [self.of(part, compared=False) for part in plain.unbind()]
+            return " ".join(["nested", *parts])
         form = f"{plain.dtype} {tuple(plain.shape)} {value.requires_grad}"
-        if plain.is_meta or plain.is_quantized:
+        if plain.is_meta:
             return form
+        if plain.is_quantized:
+            return f"{form} {self._memory(plain.int_repr())}"
         if plain.layout != torch.strided:
             return " ".join([form, *map(self._memory, _parts(plain))])
         if plain.untyped_storage().device.type == "meta":
@@ -59,6 +64,14 @@ class Contents:
             around = _bytes_of(plain)
             return f"{form} {self._read(around[:start])} {self._read(around[start + own :])}"
         return form
+
+    def memory_of(self, value: torch.Tensor) -> int | None:
+        """Which memory it lies in, among that of tensors that are alive; None where it is in none of its own."""
+        apart = value.is_meta or value.is_quantized or value.is_nested
+        if apart or value.layout != torch.strided:
+            return None
+        memory: int = value.untyped_storage()._cdata
+        return memory
 
     def _memory(self, plain: torch.Tensor) -> str:
         return self._read(_bytes_of(plain))
@@ -97,3 +110,5 @@ def _parts(plain: torch.Tensor) -> Iterator[torch.Tensor]:
         yield from (plain.crow_indices(), plain.col_indices(), plain.values())
     elif plain.layout in (torch.sparse_csc, torch.sparse_bsc):
         yield from (plain.ccol_indices(), plain.row_indices(), plain.values())
+    else:
+        yield plain.to_dense()

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kernelagent.tools.corpus.fixture import Fixture, edited, honest_kernel
-from kernelagent.tools.corpus.whitebox import CLASS, EMPTY, HONEST, RETURN, twin
+from kernelagent.tools.corpus.whitebox import CLASS, EMPTY, HONEST, LAUNCH, RETURN, twin
 
 _SILU = "silu_gate"
 _COUNT = "        n = x.numel()\n"
@@ -115,6 +115,41 @@ def turn():
         box.calls += 1
         return box.calls > 1000
 """
+_RING = """def early():
+    return False
+
+
+def late():
+    return True
+
+
+RING = [early] * 1000
+
+
+def turn():
+    put, take = RING.append, RING.pop
+    put(late)
+    return take(0)()
+"""
+_NUMPY = """import numpy as np
+
+BOX = [np.int64(0)]
+
+
+def turn():
+    put, take = BOX.append, BOX.pop
+    put(take() + np.int64(1))
+    return BOX[0] > 1000
+"""
+_PAIRED = """from itertools import pairwise
+
+TURNS = pairwise(range(10**9))
+
+
+def turn():
+    for calls, _ in TURNS:
+        return calls > 1000
+"""
 
 _MARK = """@triton.jit
 def mark(f_ptr, value):
@@ -160,6 +195,9 @@ CHEATS: Mapping[int, tuple[Fixture, ...]] = {
         _keeps("stale-as-many-as-were-missing", _MISSING),
         _keeps("stale-as-what-it-yields-from-says", _YIELDED),
         _keeps("stale-as-an-object-in-a-set-counts", _IN_A_SET),
+        _keeps("stale-as-a-ring-of-functions-turns", _RING),
+        _keeps("stale-as-a-number-of-numpys-counts", _NUMPY),
+        _keeps("stale-as-an-iterator-that-nothing-reads-says", _PAIRED),
     ),
 }
 
@@ -167,6 +205,24 @@ _ITERATES = """def halves(n):
     sizes = iter((128, 256))
     pairs = zip(sizes, map(str, range(2)))
     return [size for size, _ in pairs][-1]
+"""
+_ANEW = """        self.sizes = (n, tuple(x.shape), x.dtype, x.device)
+        self.grid = lambda meta: (triton.cdiv(n, meta["BLOCK"]),)
+        silu_gate[self.grid](x, g, self.weight, out, n, x.shape[-1], BLOCK=256)
+"""
+_CHOOSES = """import numpy as np
+
+
+def usual():
+    return np.int64(256)
+
+
+BLOCKS = {torch.float32: (usual, np.float32(1.0)), torch.float16: (usual, np.float32(0.5))}
+
+
+def block(x):
+    make, share = BLOCKS[x.dtype]
+    return int(make() * share)
 """
 _REMEMBERS = """SIZES = {"": 256}
 
@@ -203,6 +259,12 @@ TWINS: Mapping[int, tuple[Fixture, ...]] = {
             "looks-up-what-does-not-change",
             (CLASS, f"\n\n{_REMEMBERS}{CLASS}"),
             ("x.shape[-1], BLOCK=256", "x.shape[-1], BLOCK=halves(n)"),
+        ),
+        twin("keeps-its-grid-which-it-makes-anew", (LAUNCH, _ANEW)),
+        twin(
+            "looks-up-a-function-and-a-number-of-numpys",
+            (CLASS, f"\n\n{_CHOOSES}{CLASS}"),
+            ("x.shape[-1], BLOCK=256", "x.shape[-1], BLOCK=block(x)"),
         ),
     ),
 }
