@@ -20,6 +20,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from benchmarks.commit import head_of
 from benchmarks.gpu_first.plan import ROOT
 from benchmarks.gpu_first.programs import program
 from benchmarks.gpu_first.record import table, write_whole
@@ -35,6 +36,7 @@ _COLUMNS = (
     "captured",
     "accepted on `virtual`",
     "seconds",
+    "commit",
     "what failed",
 )
 _TRIAL_S = 900.0
@@ -54,6 +56,7 @@ class Row:
     seconds: float
     """For all the examples, installing not included."""
     failed: list[str]
+    commit: str = "not recorded"
 
     @property
     def key(self) -> tuple[str, str]:
@@ -63,7 +66,8 @@ class Row:
     def cells(self) -> list[str]:
         return [
             self.torch, self.triton, self.python, f"{self.captured} of {self.of}",
-            f"{self.accepted} of {self.of}", f"{self.seconds:.0f}", "; ".join(self.failed),
+            f"{self.accepted} of {self.of}", f"{self.seconds:.0f}", self.commit,
+            "; ".join(self.failed),
         ]  # fmt: skip
 
 
@@ -126,6 +130,7 @@ def _tried(torch: str, python: str, version: str, folder: Path, paths: list[Path
         of=len(paths),
         seconds=round(time.monotonic() - began),
         failed=failed,
+        commit=head_of(ROOT),
     )
 
 

@@ -21,6 +21,7 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from benchmarks.commit import head_of
 from tests.fake_cuda.commands import Command, Machine, chosen, commands, lay_out
 from tests.fake_cuda.libraries import SOURCES, build, describe, install_hook, start_clock
 from tests.fake_cuda.table import Ended, Row, kept_rows, page, written_below
@@ -237,23 +238,6 @@ def install(venv: Path, python: str) -> None:
     build(venv / "fake", includes)
     install_hook(site)
     (site / "fake_cuda.pth").write_text("import fake_cuda_hook\n", encoding="utf-8")
-
-
-def head_of(checkout: Path) -> str:
-    """The commit that is run, as a reader names it; empty where there is none.
-
-    Results that changed do not make it another: the first command writes some.
-    """
-    commit = _git(checkout, "rev-parse", "--short", "HEAD")
-    changed = _git(checkout, "status", "--porcelain", "--", ".", ":!benchmarks/results")
-    return f"{commit}-dirty" if commit and changed else commit
-
-
-def _git(checkout: Path, *words: str) -> str:
-    done = subprocess.run(
-        ["git", "-C", str(checkout), *words], capture_output=True, text=True, check=False
-    )
-    return done.stdout.strip() if done.returncode == 0 else ""
 
 
 def python_of(asked: str) -> str:

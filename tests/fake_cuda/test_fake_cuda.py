@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from benchmarks.commit import head_of
 from kernelagent.tools.gpu_lock import chosen as chosen_gpu
 from kernelagent.tools.sandbox.confinement import Confinement
 from kernelagent.tools.sandbox.spawn import ForkServer
@@ -252,7 +253,7 @@ def test_results_that_a_command_writes_do_not_make_it_another_commit(tmp_path: P
     def git(*words: str) -> None:
         subprocess.run(["git", "-C", str(tmp_path), *words], check=True, capture_output=True)
 
-    assert harness.head_of(tmp_path) == ""
+    assert head_of(tmp_path) == ""
     git("init")
     results = tmp_path / "benchmarks" / "results"
     results.mkdir(parents=True)
@@ -260,12 +261,12 @@ def test_results_that_a_command_writes_do_not_make_it_another_commit(tmp_path: P
         path.write_text("before")
     git("add", ".")
     git("-c", "user.name=a", "-c", "user.email=a@b", "commit", "-m", "first")
-    commit = harness.head_of(tmp_path)
+    commit = head_of(tmp_path)
     (results / "page.md").write_text("after")
     (results / "new.jsonl").write_text("new")
-    assert harness.head_of(tmp_path) == commit
+    assert head_of(tmp_path) == commit
     (tmp_path / "product.py").write_text("after")
-    assert harness.head_of(tmp_path) == f"{commit}-dirty"
+    assert head_of(tmp_path) == f"{commit}-dirty"
 
 
 def test_a_python_that_does_not_run_is_refused_by_its_name(tmp_path: Path) -> None:
