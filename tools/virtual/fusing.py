@@ -13,7 +13,7 @@ import numpy as np
 import triton.language as tl
 from triton.runtime import interpreter as stock
 
-from kernelagent.tools.virtual import numerics
+from kernelagent.tools.virtual import numerics, triton_versions
 from kernelagent.tools.virtual.numerics import Array
 
 Handle = Any
@@ -28,9 +28,10 @@ _SHAPING = {
     "create_trans": 0,
     "create_reshape": 0,
     "create_splat": 1,
-    "create_fneg": 0,
 }
 """Operations that move numbers or change their signs, each with the place of the operand among its arguments."""
+if triton_versions.NEGATES:
+    _SHAPING["create_fneg"] = 0
 
 
 def fused(lhs: Handle, rhs: Handle, op: Any) -> Handle | None:

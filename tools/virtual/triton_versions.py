@@ -36,6 +36,8 @@ def why_not(found: tuple[int, int], text: str = triton.__version__) -> str | Non
 
 
 _OLD = version() < (3, 9)
+NEGATES = version() >= (3, 8)
+"""Whether the builder has an operation for a minus sign: before, it was a difference from zero."""
 RUN_TOGETHER = not _OLD
 """Whether all programs of a launch may be run at once: older interpreters were not compared with that."""
 
