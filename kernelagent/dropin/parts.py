@@ -14,7 +14,7 @@ from kernelagent.domain.parsing import parse
 TEMPLATE = Path(__file__).parent / "template" / "dropin.py"
 BLOCKS = frozenset(
     {"draws", "live", "attributes", "mode", "literal", "names", "nest", "rules", "values"}
-    | {"tied", "precision"}
+    | {"tied", "precision", "settings"}
 )
 """The template's optional blocks: lines between `# if NAME:` and `# end` are emitted only where the file
 needs NAME. Lines after `# else:`, comments in the template, are emitted uncommented where it does not."""
@@ -46,6 +46,7 @@ def blocks_for(envelope: dict[str, Any], candidate: ast.Module) -> frozenset[str
         "live": envelope["constructor"] == "from_reference",
         "attributes": bool(envelope.get("attributes")),
         "tied": bool(envelope.get("tied")),
+        "settings": bool(envelope.get("settings")),
         "precision": bool({"float32_matmul_precision", "float32_convolutions"} & envelope.keys()),
         "mode": not envelope.get("mode_independent"),
         "literal": any("literal" in leaf for leaf in leaves),

@@ -13,6 +13,7 @@ _BOTH = (
     "test_dropin_compiled",
     "test_dropin_verified_module",
     "test_dropin_reached",
+    "test_dropin_settings",
 )
 
 

@@ -399,7 +399,7 @@ class _Watch:
         nests = [v for v in others if isinstance(v, _NESTS) and not _is_plain(v)]
         live = [v for v in others if isinstance(v, _CHANGING) and _is_plain(v)]
         live = [v for v in live if type(v) != tuple or any(isinstance(x, _CHANGING) for x in v)]  # noqa: E721 - shorter
-        arrays = [v for v in others if hasattr(v, "tobytes")]
+        arrays = [v for v in others if hasattr(type(v), "tobytes")]
         unseen = [t for t in contents.unseen.values() if not t.is_inference()]
         sized = [*{id(o): _dict_of(o) for o in owned}.values()]
         # They are kept, because the id of an object that is gone is given to another.
@@ -423,8 +423,8 @@ class _Watch:
             and (not unseen or [*map(_stamp, unseen)] == stamps)
         )
         read = [row for row in dicts if isinstance(row[0], torch.nn.Module) and _is_plain(row[2])]
-        read = [row for row in read if not isinstance(row[2], _CHANGING[2:])]
-        self.read = [row for row in read if row[1][0] != "_" and not hasattr(row[2], "tobytes")]
+        read = [row for row in read if not isinstance(row[2], _CHANGING[2:]) and row[1][0] != "_"]
+        self.read = [row for row in read if not hasattr(type(row[2]), "tobytes")]
         self.read += [(p, n, v) for p in parts for n, v in p._modules.items() if v is not None]
         self.tensors = tuple(t for t in contents.state.values() if type(t) in _PLAIN)
 
@@ -501,7 +501,78 @@ def _fields_of(contents: _Contents) -> tuple[list[tuple[str, Any, str, Any]], li
                     seen.add(id(inner))
                     place = f"{path}.{name}" + (f"[{at}]" if inner is not value else "")
                     todo.append((place, inner, name in names))
+        # if settings:
+        if not isinstance(owner, torch.nn.Module) and _looks_up_itself(type(owner)):
+            # What it answers may be in a field of another name.
+            told = [(path, owner, n, _answer(owner, n)) for n in sorted(names - {*fields})]
+            rows += [row for row in told if row[3] is _answer(owner, row[2]) is not _OPAQUE]
+        # end
     return rows, [owner for _, owner, _ in todo]
+
+
+# if settings:
+def _looks_up_itself(kind: type) -> bool:
+    return hasattr(kind.__getattribute__, "__code__") or hasattr(kind, "__getattr__")
+
+
+def _answer(owner: Any, name: str) -> Any:
+    """Of a class with a look-up of its own, where it has no code of this name."""
+    if hasattr(getattr(type(owner), name, None), "__get__"):
+        return _OPAQUE
+    try:
+        return getattr(owner, name, _OPAQUE)
+    except Exception:  # noqa: BLE001 - code of somebody else's, which may raise anything
+        return _OPAQUE
+
+
+def _is_unread(contents: _Contents, place: str) -> bool:
+    """Whether no code can tell what a settings object holds there.
+
+    The code that the forwards reach does nothing with the object, nor with one that holds it, but
+    read attributes by their names, and this name is none of them.
+    """
+    path, _, name = place.rpartition(".")
+    around = [value for _, _, _, value in contents.around.values()]
+    codes = [value for value in around if hasattr(value, "co_code")]
+    for code in codes:
+        codes += [inner for inner in code.co_consts if hasattr(inner, "co_code")]
+    todo = [o for at, o, _, _ in contents.fields if path and at.lstrip(".") == path][:1]
+    for owner in todo:
+        rows = [row[1:] for row in contents.fields if any(x is owner for x in _inside(row[3]))]
+        apart = any(x is owner for value in around for x in _inside(value))
+        if isinstance(owner, torch.nn.Module) or apart or any(v is not owner for _, _, v in rows):
+            return False
+        read = [_read_from(code, {n for _, n, _ in rows}) for code in codes]
+        names = [*_itertools.chain.from_iterable(found or () for found in read)]
+        for n in names:
+            for member in [vars(kind)[n] for kind in type(owner).__mro__ if n in vars(kind)]:
+                if hasattr(member, "__get__"):
+                    code = getattr(getattr(member, "fget", member), "__code__", None)
+                    read.append(code and _read_from(code, {*code.co_varnames[:1]}))
+                    names += (read[-1] or set()).difference(names)
+        if None in read or (owner is todo[0] and name in names):
+            return False
+        holders = [holder for holder, _, _ in rows if not isinstance(holder, torch.nn.Module)]
+        todo += [holder for holder in holders if all(holder is not x for x in todo)]
+    return bool(todo) and not contents.names.intersection(_ANY_NAME)
+
+
+def _read_from(code: Any, names: set[str]) -> set[str] | None:
+    """The attributes read of what these names stand for; None where it is used otherwise, too."""
+    import dis
+
+    result, lines = set[str](), [*dis.get_instructions(code)]
+    for line, after in _itertools.pairwise([*lines, lines[-1]]):
+        value = line.argval
+        used = {x for x in (value if type(value) is tuple else [value]) if type(x) is str} & names
+        loads = type(value) is str and line.opname in ("LOAD_ATTR", "LOAD_FAST", "LOAD_FAST_CHECK")
+        if used and not (loads and after.opname in ("LOAD_ATTR", "LOAD_METHOD", "STORE_ATTR")):
+            return None
+        result |= {after.argval} if used else set()
+    return result
+
+
+# end
 
 
 def _slots(kind: type) -> list[str]:
@@ -599,9 +670,16 @@ def _state_questions(contents: _Contents, described: Any, strides: Any) -> Any:
         if is_now is _OPAQUE:
             yield reason, f"{what} is", is_now, "something that can be compared"
         elif reason != "values" and not (
-            added
-            and not {"vars", "getattr", "__dict__", what.rpartition(".")[2].split()[-1]} & names
+            added and not {*_ANY_NAME, what.rpartition(".")[2].split()[-1]} & names
         ):
+            # if settings:
+            if (
+                reason == "attribute"
+                and is_now != verified
+                and _is_unread(contents, what.split()[-1])
+            ):
+                continue
+            # end
             yield reason, f"{what} is", is_now, verified
     # if mode:
     if not ENVELOPE_VERIFIED.get("mode_independent"):
@@ -728,7 +806,7 @@ def _is_plain(value: Any) -> bool:
     if isinstance(value, _functools.partial):
         return all(map(_is_plain, (value.func, value.args, value.keywords)))
     plain = value is None or isinstance(value, _VALUES) or hasattr(value, "__qualname__")
-    return plain or (hasattr(value, "tobytes") and value.nbytes <= 1 << 20)
+    return plain or (hasattr(type(value), "tobytes") and value.nbytes <= 1 << 20)
 
 
 def _spelled(value: Any) -> str:
@@ -742,7 +820,7 @@ def _spelled(value: Any) -> str:
         return f"{ {_spelled(k): _spelled(v) for k, v in value.items()} }"
     if _is_plain(value) and isinstance(value, (set, frozenset)):
         return f"{type(value).__name__} of {sorted(map(_spelled, value))}"
-    if hasattr(value, "tobytes"):
+    if hasattr(type(value), "tobytes"):
         digest = _hashlib.sha256(value.tobytes()).hexdigest()[:16]
         return f"{type(value).__name__} {getattr(value, 'dtype', '')} {digest}"
     return repr(value) if _is_plain(value) else f"<{type(value).__name__} {id(value):#x}>"
@@ -760,6 +838,7 @@ _CHANGING = (list, tuple, dict, set, _functools.partial, _collections.deque)
 _NO_SETTINGS = {"torch", "triton", "logging", "threading", "_thread", "weakref", "builtins"}
 _FOREIGN = {*_NO_SETTINGS, "numpy", *_sys.stdlib_module_names} - {"__main__"}
 _OPAQUE, _MOST = "nothing that can be compared", 2000
+_ANY_NAME = ("vars", "getattr", "__dict__", "attrgetter", "getmembers", "eval", "exec")
 # if precision:
 _rounding = torch._C._get_fp32_precision_getter
 _PRODUCTS = ENVELOPE_VERIFIED.get("float32_matmul_precision", "highest")

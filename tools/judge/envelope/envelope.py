@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from kernelagent.tools.float32_precision import matmul_precision
-from kernelagent.tools.judge.envelope.settings import settings_of, tied_in
+from kernelagent.tools.judge.envelope.settings import holds_settings, settings_of, tied_in
 from kernelagent.tools.judge.problem.context import JudgeContext
 from kernelagent.tools.judge.problem.describe import literal
 from kernelagent.tools.judge.problem.dynamic import Dynamic, Place
@@ -51,6 +51,8 @@ def verified(
     if context.facts.convolutions_round:
         result["float32_convolutions"] = "tf32"
     result["attributes"] = settings_of(context.module_at_full_size)
+    if holds_settings(context.module_at_full_size):
+        result["settings"] = True
     if tied := tied_in(context.module_at_full_size):
         result["tied"] = tied
     if declared is not None:

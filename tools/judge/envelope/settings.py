@@ -40,6 +40,16 @@ def tied_in(module: torch.nn.Module) -> list[list[str]]:
     return [names for names in groups.values() if len(names) > 1]
 
 
+def holds_settings(module: torch.nn.Module) -> bool:
+    """Whether a part holds an object with fields, such as a config, whether or not its code reads it."""
+    return any(
+        _has_settings(value)
+        for part in module.modules()
+        for name, value in vars(part).items()
+        if name not in _OF_EVERY_MODULE
+    )
+
+
 def class_name(kind: type) -> str:
     """With its module where that is torch's: the user's file has another name where it is used."""
     name = kind.__qualname__
