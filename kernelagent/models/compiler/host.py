@@ -283,8 +283,11 @@ def _viewed(node: ast.Call, known: Whole) -> ast.expr:
             return ast.parse(f"{name}.t()", mode="eval").body
         if ours == theirs:
             return ast.parse(f"{name}.view({', '.join(size)})", mode="eval").body
-    text = f"torch.as_strided({', '.join(ast.unparse(a) for a in node.args)})"
-    return ast.parse(text, mode="eval").body
+    arguments = [ast.unparse(part) for part in (tensor, shape, strides)]
+    if ast.unparse(offset) != "0":
+        # Counted from where the tensor begins, which may be inside of a larger one.
+        arguments.append(f"{name}.storage_offset() + {ast.unparse(offset)}")
+    return ast.parse(f"torch.as_strided({', '.join(arguments)})", mode="eval").body
 
 
 def _lengths(size: Sequence[str], step: Sequence[str]) -> list[tuple[str, str]]:

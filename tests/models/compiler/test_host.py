@@ -1,0 +1,21 @@
+"""Host code of TorchInductor's, as the policy writes it: what it computes is the same for any input."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+import torch
+from torch._C._dynamo.guards import _reinterpret_tensor as reinterpret_tensor
+
+from kernelagent.models.compiler.host import spelled
+
+
+@pytest.mark.parametrize("begins", [0, 4], ids=["alone", "inside of a larger tensor"])
+@pytest.mark.parametrize("offset", [0, 6])
+def test_another_view_of_a_tensor_is_counted_from_where_it_begins(begins: int, offset: int) -> None:
+    x = torch.arange(40.0)[begins : begins + 24].view(4, 6)
+    call = f"reinterpret_tensor(arg0_1, (3, 2, 3), (6, 3, 1), {offset})"
+    text = spelled(ast.parse(call, mode="eval").body, {"arg0_1": "x"})
+    assert "torch.as_strided" in text
+    assert torch.equal(eval(text), reinterpret_tensor(x, (3, 2, 3), (6, 3, 1), offset))
