@@ -48,7 +48,8 @@ class Finished:
     """What the run came to."""
 
     outcome: str
-    exit_status: int
+    """`pending` while the best candidate is judged again."""
+    exit_status: int | None
     why: str
     module: str | None
     """The file that was written, if any."""
@@ -56,6 +57,18 @@ class Finished:
     number: str | None
     """The re-measured number of the emitted module, with its label."""
     report: str
+    """Its path; empty while the outcome is pending."""
+
+
+_PENDING = Finished(
+    outcome="pending",
+    exit_status=None,
+    why="the best candidate is judged again; call finish once more for what it came to",
+    module=None,
+    best_turn=None,
+    number=None,
+    report="",
+)
 
 
 class AgentRun:
@@ -177,9 +190,14 @@ class AgentRun:
         folder = self._opened()
         return reports(list(read_events(folder.log)), folder.path)["report.md"]
 
-    def finish(self, why: str) -> Finished:
-        """End the run: the best candidate is judged again and written, as at the end of any run."""
+    def finish(self, why: str, *, wait: bool = True) -> Finished:
+        """End the run: the best candidate is judged again and written, as at the end of any run.
+
+        Without `wait` it comes back at once where that takes longer; asked again, it says what came of it.
+        """
         self._model.finish(f"finished by the agent: {why}" if why else "finished by the agent")
+        if not wait and not self.over:
+            return _PENDING
         self._thread.join()
         self._raise()
         result = self._result

@@ -27,7 +27,7 @@ INSTRUCTIONS = """\
 You optimize a PyTorch module with Triton kernels. Call read_problem first. Write a complete Python
 file, ask the tools that spend no turn (check and others) where that helps, and hand it to submit_candidate: it is
 compiled, verified against a float64 reference, timed and profiled, and you get the findings. React to
-them and submit again. Judging may take minutes: where your calls may not, hand in with wait=false and ask await_turn. Each submission is a turn of a budget. Call finish when you are done: the best of all turns is judged once more and written out."""
+them and submit again. Judging may take minutes: where your calls may not, hand in with wait=false and ask await_turn; finish takes wait=false too, and has the result when it is called once more. Each submission is a turn of a budget. Call finish when you are done: the best of all turns is judged once more and written out."""
 _ARGUMENTS: dict[str, tuple[type, str]] = {
     "code": (str, "The complete Python file that defines ModelNew."),
     "reasoning": (str, "One or two sentences: what you change and why."),
@@ -35,7 +35,7 @@ _ARGUMENTS: dict[str, tuple[type, str]] = {
     "why": (str, "One sentence for the report: why you stop."),
     "wait": (
         bool,
-        "False: come back at once with the turn's number, for await_turn. True (default): wait for the verdict.",
+        "False: come back at once; await_turn with the turn's number, or finish once more, has the answer. True (default): wait for it.",
     ),
 }
 """What each argument of a tool is, for the client."""
@@ -138,9 +138,10 @@ def server_for(run: AgentRun) -> MCPServer[Any]:
     async def finish(
         ctx: Any,
         why: str = "",
+        wait: bool = True,
     ) -> Finished:
         """End the run: the best candidate is judged again with fresh inputs and written out."""
-        return await waiting(lambda: run.finish(why), ctx)
+        return await waiting(lambda: run.finish(why, wait=wait), ctx)
 
     server: MCPServer[Any] = MCPServer("kernelagent", instructions=INSTRUCTIONS)
     for tool in (

@@ -39,6 +39,7 @@ class AgentModel:
                     return NotAnswered("the run was stopped before the agent answered")
                 self._changed.wait(_LOOK_S)
             answer, self._answer, self._asked = self._answer, None, None
+            self._changed.notify_all()
         if isinstance(answer, Reply):
             on_text(answer.text)
         return answer
@@ -60,9 +61,13 @@ class AgentModel:
         """
         return self._hand_in(Reply(text), wait=wait)
 
-    def finish(self, why: str) -> ModelQuery | None:
-        """Say that nothing more will come."""
-        return self._hand_in(Exhausted(why), wait=True)
+    def finish(self, why: str) -> None:
+        """Say that nothing more will come; comes back at once, also where a turn is being judged."""
+        with self._changed:
+            # What was handed in before is taken first.
+            self._changed.wait_for(lambda: self._over or not isinstance(self._answer, Reply))
+            self._answer = Exhausted(why)
+            self._changed.notify_all()
 
     def end(self) -> None:
         """No question will come any more, whether the loop ended or never began."""
@@ -70,7 +75,7 @@ class AgentModel:
             self._over = True
             self._changed.notify_all()
 
-    def _hand_in(self, answer: Reply | Exhausted, *, wait: bool) -> ModelQuery | None:
+    def _hand_in(self, answer: Reply, *, wait: bool) -> ModelQuery | None:
         ask = self.open_ask()
         with self._changed:
             # Check again under the lock: another call may have answered this question meanwhile.

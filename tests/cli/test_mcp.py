@@ -92,7 +92,8 @@ def test_agent_works_from_a_rejection_to_an_emitted_module(tmp_path):
         listed = await call(session, "list_history")
         shown = await call(session, "show_turn", turn=0)
         nothing = await session.call_tool("show_turn", {"turn": 7})
-        ended = await call(session, "finish", why="one launch is left")
+        pending = await call(session, "finish", why="one launch is left", wait=False)
+        ended = await call(session, "finish")
         late = await session.call_tool("submit_candidate", {"code": code[1]})
         return locals()
 
@@ -116,6 +117,7 @@ def test_agent_works_from_a_rejection_to_an_emitted_module(tmp_path):
     assert "turn 1 (repair from turn 0, best): accepted" in message["listed"]
     assert code[0].strip() in message["shown"]
     assert message["nothing"].is_error
+    assert (message["pending"]["outcome"], message["pending"]["module"]) == ("pending", None)
     assert message["ended"]["outcome"] == "better"
     assert message["late"].is_error
     assert "The run is over" in message["late"].content[0].text
