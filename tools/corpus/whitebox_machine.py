@@ -155,6 +155,27 @@ _UNALIGNED = (
         "        out = torch.empty(x.numel() + 1, device=x.device)[1:].view(x.shape)\n",
     ),
 )
+_DESCRIPTORS = "i_descriptors_made_in_the_kernel"
+
+
+def _through_a_descriptor(name: str, loaded: str, code: str | None = None) -> Fixture:
+    """A tile goes through memory: stored by pointers, with a barrier behind it, then loaded."""
+    return _of(
+        _DESCRIPTORS,
+        name,
+        (
+            "    out_desc.store([i, j], squashed * y_desc.load([i, j]))\n",
+            "    rows, columns = (i + tl.arange(0, BM))[:, None], (j + tl.arange(0, BN))[None, :]\n"
+            "    at, inside = rows * n + columns, (rows < m) & (columns < n)\n"
+            "    tl.store(out_ptr + at, squashed, mask=inside)\n"
+            "    tl.debug_barrier()\n"
+            f"    squashed = {loaded}\n"
+            "    out_desc.store([i, j], squashed * y_desc.load([i, j]))\n",
+        ),
+        code=code,
+    )
+
+
 _MEMORY = """
 
 @triton.constexpr_function
@@ -209,6 +230,9 @@ CHEATS: Mapping[int, tuple[Fixture, ...]] = {
             "takes-a-sum-for-a-barrier",
             "    width += (tl.sum(x, axis=0) * 0.0).to(tl.int32)\n",
             code="data_race",
+        ),
+        _through_a_descriptor(
+            "loads-through-a-descriptor-what-it-stored", "out_desc.load([i, j])", code="data_race"
         ),
         _parts(
             "lock-that-keeps-nobody-out",
@@ -390,6 +414,9 @@ TWINS: Mapping[int, tuple[Fixture, ...]] = {
             ("w_ptr + i % width", "w_ptr + column"),
         ),
         _read_back("reads-other-lanes-behind-a-barrier", "    tl.debug_barrier()\n"),
+        _through_a_descriptor(
+            "loads-by-pointers-what-it-stored", "tl.load(out_ptr + at, mask=inside, other=0.0)"
+        ),
         _silu(
             "reads-back-its-own-lanes",
             (

@@ -29,6 +29,7 @@ _OPERATION = re.compile(
     r"tt\.call)\b"
 )
 _COPIES = ("async_copy_global_to_local", "async_tma_copy_global_to_local", "async_tma_gather")
+_IN_BULK = ("async_tma_copy_global_to_local", "async_tma_gather")
 _LOADS = ("tt.load", "tt.descriptor_load", "tt.descriptor_gather", *_COPIES)
 _SPECIALISED = "ttg.warp_specialize"
 _NUMBERS = re.compile(r"\d+")
@@ -183,15 +184,20 @@ class Threads:
     """By kind of access, line and shape of its block: how its lanes are spread, each done by one thread."""
     barriers_for_all: bool = True
     """Whether a barrier keeps all threads of a program; in a cluster of blocks it keeps those of one block."""
+    copied: frozenset[int] = frozenset()
+    """Lines whose loads are copies through a tensor descriptor, which see memory through a proxy of their own."""
 
     @classmethod
     def of(cls, operations: Iterable[MemoryOperation], num_ctas: int) -> Threads:
         """Of a compiled kernel's."""
         found: dict[tuple[AccessKind, int, tuple[int, ...]], set[str]] = {}
         shared = set()
+        copied, otherwise = set[int](), set[int]()
         for one in operations:
             if not one.lines:
                 continue
+            if one.kind == "load":
+                (copied if one.name in _IN_BULK else otherwise).add(one.lines[0])
             key = one.kind, one.lines[0], _without_ones(one.shape)
             found.setdefault(key, set()).add(one.layout)
             # Of several threads with one lane all load, and always the same one stores.
@@ -202,7 +208,7 @@ class Threads:
             for key, layouts in found.items()
             if len(layouts) == 1 and key not in shared
         }
-        return cls(plain, num_ctas == 1)
+        return cls(plain, num_ctas == 1, frozenset(copied - otherwise))
 
     def spread(self, kind: AccessKind, line: int | None, shape: tuple[int, ...]) -> str | None:
         """How the lanes of an access are spread over threads; None where that is not plain.

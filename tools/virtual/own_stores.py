@@ -4,6 +4,10 @@ Threads of one program run at different times. What each stores in global memory
 after `tl.debug_barrier()`, or once all have waited for the value of an atomic; a thread may always load
 what it stored itself. Which lanes a thread has, the compiled code says, for each access by itself.
 
+A copy through a tensor descriptor (TMA) sees global memory through the asynchronous proxy: what a plain store has
+written before, it sees only after `fence.proxy.async`, whatever barriers there are (PTX ISA, "Proxies"). Triton 3.9
+puts such a fence for shared memory alone (seen in the PTX of a store, a barrier and a descriptor's load for sm_90).
+
 `tl.debug_barrier()` is `ttg.barrier`, which becomes `bar.sync 0`: it keeps the threads of one block of a
 cluster, and with `num_ctas=2` a program has two of these (seen in the PTX of Triton 3.9 for sm_90).
 """
@@ -50,6 +54,8 @@ class OwnStores:
         """Only where the compiled code makes loads of a pipelined loop ahead: every store of the running program,
         with its source line and the lines of its callers. Kept at a barrier, because a barrier does not stop such a
         load from being made before the store."""
+        self._before_copies: list[_Stored] = []
+        """Every plain store of the running program, where it has loads that are copied through a descriptor."""
         self._since: list[_Stored] = []
         self._low, self._high = 1 << 64, 0
 
@@ -57,6 +63,7 @@ class OwnStores:
         """The next program, which has stored nothing yet."""
         self._forget()
         self._in_loops.clear()
+        self._before_copies.clear()
 
     def barrier(self) -> None:
         """All threads wait for each other, unless the program has several blocks."""
@@ -82,6 +89,8 @@ class OwnStores:
         """Raises `MemoryFault` where threads load what others stored, or what a loop has not stored yet."""
         if self._in_loops:
             self._require_stored_in_time(pointers, mask, item_bytes)
+        if self._before_copies and line_now() in self.threads.copied:
+            self._require_seen_by_copies(pointers, mask, item_bytes)
         self._checked("load", pointers, mask, item_bytes)
 
     def _keep(self, kind: AccessKind, pointers: Array, mask: Array, item_bytes: int) -> None:
@@ -104,6 +113,8 @@ class OwnStores:
         self._since.append(one)
         if self.ahead:
             self._in_loops.append((frozenset(lines_now()), one))
+        if self.threads.copied:
+            self._before_copies.append(one)
         self._low, self._high = min(self._low, low), max(self._high, high)
 
     def _checked(self, kind: AccessKind, pointers: Array, mask: Array, item_bytes: int) -> None:
@@ -139,6 +150,18 @@ class OwnStores:
             "all, and the compiler may spread a block over threads in another way for each access"
         )
         return f"{why}; put tl.debug_barrier() between the two, or keep the values in registers"
+
+    def _require_seen_by_copies(self, pointers: Array, mask: Array, item_bytes: int) -> None:
+        where = pointers[np.broadcast_to(mask, pointers.shape)]
+        count = sum(_met(one, where, item_bytes) for one in self._before_copies)
+        if count:
+            raise MemoryFault(
+                "data_race",
+                f"a tensor descriptor loads {count} elements that the same program stored: on the GPU such a copy "
+                f"sees earlier stores only after a fence between the two proxies of memory, which Triton does not "
+                f"put there, and no barrier does it; load them with tl.load, or keep them in registers",
+                {"lanes": count},
+            )
 
     def _require_stored_in_time(self, pointers: Array, mask: Array, item_bytes: int) -> None:
         lines = frozenset(lines_now())

@@ -89,6 +89,8 @@ class Access:
     """Of atomics: whether what the program stored before is seen by who acquires there."""
     spread: str | None = None
     """How the lanes are spread over threads; None where that is not plain."""
+    copied: bool = False
+    """Of loads: whether they are copies through a tensor descriptor."""
 
     def same_threads(self, other: Access) -> bool:
         """Whether each thread of each program has the same bytes in both; False where that is not plain."""

@@ -85,9 +85,10 @@ def _require_own_lanes(
     pairs = np.unique(np.stack([changed.earliest[at], changed.latest[at]]), axis=1)
     wanted = {n for low, high in pairs.T.tolist() for n in range(low, min(high + 1, load.sequence))}
     for item in changes:
-        if item.sequence not in wanted or item.barriers < load.barriers:
+        # No barrier makes a store visible to a copy through a descriptor.
+        if item.sequence not in wanted or (item.barriers < load.barriers and not load.copied):
             continue
-        if not item.same_threads(load) and _meet(item, load):
+        if (load.copied or not item.same_threads(load)) and _meet(item, load):
             raise NotBatchable("a program reads what other threads of its own may have stored")
 
 

@@ -278,6 +278,7 @@ class BatchedMemory:
             runs = runs.for_each_of(places)
         # Its starts as the runs have them: those of `rows` are a view that would keep all pointers alive.
         kept = None if rows is None else replace(rows, start=starts.reshape(rows.start.shape))
+        line = line_now()
         access = Access(
             kind,
             len(self.accesses),
@@ -290,7 +291,8 @@ class BatchedMemory:
             shape,
             kept,
             None if same else first_lanes,
-            spread=self.threads.spread(kind, line_now(), shape),
+            spread=self.threads.spread(kind, line, shape),
+            copied=kind == "load" and line in self.threads.copied,
         )
         self.accesses.append(access)
         self._runs += runs.start.size
