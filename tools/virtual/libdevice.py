@@ -9,6 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from kernelagent.tools.virtual import libdevice_exact
+
 Function = Callable[..., torch.Tensor]
 
 
@@ -27,6 +29,39 @@ def _logb(x: torch.Tensor) -> torch.Tensor:
     _, exponent = torch.frexp(x)
     found = torch.where(x.isfinite(), (exponent - 1).to(x.dtype), x.abs())
     return torch.where(x == 0, -torch.inf, found)
+
+
+def _norm(parts: tuple[torch.Tensor, ...]) -> torch.Tensor:
+    """The root of the sum of squares, without an overflow on the way."""
+    norm: torch.Tensor = torch.linalg.vector_norm(torch.stack(parts).double(), dim=0)
+    return norm.to(parts[0].dtype)
+
+
+def _of_half_turns(x: torch.Tensor, function: Function) -> torch.Tensor:
+    """Sine or cosine of pi times x, exact where the result is 0, 1 or -1."""
+    turns = torch.remainder(x.double(), 2)
+    quarter = (2 * turns).round()
+    rest = (turns - quarter / 2) * math.pi
+    sine, cosine = torch.sin(rest), torch.cos(rest)
+    at = (quarter if function is torch.sin else quarter + 1).remainder(4)
+    value = torch.where(at % 2 == 0, sine, cosine)
+    return torch.where(at >= 2, -value, value).to(x.dtype)
+
+
+def _ilogb(x: torch.Tensor) -> torch.Tensor:
+    """The exponent as an integer: that of zero is the smallest, of infinity the largest, of NaN the smallest."""
+    edges = torch.iinfo(torch.int32)
+    found = torch.where(x.isfinite() & (x != 0), _logb(x), 0.0).int()
+    found = torch.where(x.isinf(), edges.max, found)
+    return torch.where((x == 0) | x.isnan(), edges.min, found)
+
+
+def _whole(x: torch.Tensor) -> torch.Tensor:
+    """A whole number of 64 bits; what does not fit is the nearest that does."""
+    edges = torch.iinfo(torch.int64)
+    values = torch.where(x.abs() < 2.0**63, x, 0.0).long()
+    values = torch.where(x >= 2.0**63, edges.max, values)
+    return torch.where((x <= -(2.0**63)) | x.isnan(), edges.min, values)
 
 
 # The approximations of the special function unit (CUDA C++ Programming Guide, "Intrinsic Functions"): each
@@ -84,6 +119,7 @@ _AS_IN_TORCH = """acos acosh asin asinh atan atan2 atanh ceil copysign cos cosh 
 floor fmod hypot ldexp lgamma log log10 log1p log2 nextafter pow rsqrt signbit sin sinh sqrt tan tanh trunc
 abs""".split()
 _BY_NAME: dict[str, Function] = {
+    **libdevice_exact.BY_NAME,
     **{name: getattr(torch, name) for name in _AS_IN_TORCH},
     "remainder": _remainder,
     "ceil": torch.ceil,
@@ -93,7 +129,6 @@ _BY_NAME: dict[str, Function] = {
     "fabs": torch.abs,
     "fmax": torch.fmax,
     "fmin": torch.fmin,
-    "rcp_rn": torch.reciprocal,
     "fast_exp": lambda x: _exp2(x * _LOG2_E),
     "fast_exp10": lambda x: _exp2(x * _LOG2_10),
     "fast_log": lambda x: _log2(x) * _LN_2,
@@ -104,12 +139,9 @@ _BY_NAME: dict[str, Function] = {
     "fast_tan": lambda x: _turned(x, torch.sin) / _turned(x, torch.cos),
     "fast_pow": lambda x, y: _exp2(y * _log2(x)),
     "fast_fdivide": lambda x, y: torch.where(y.abs() > 2.0**126, x * 0.0, x / y),
-    "fdiv_rn": torch.div,
-    "ddiv_rn": torch.div,
-    "div_rn": torch.div,
     "exp10": lambda x: torch.pow(10.0, x),
     "cbrt": _cbrt,
-    "fma": lambda a, b, c: torch.addcmul(c, a, b),
+    "fma": libdevice_exact.BY_NAME["fma_rn"],
     "erfcx": torch.special.erfcx,
     "normcdf": torch.special.ndtr,
     "normcdfinv": torch.special.ndtri,
@@ -121,8 +153,24 @@ _BY_NAME: dict[str, Function] = {
     "finite": torch.isfinite,
     "isfinited": torch.isfinite,
     "rhypot": lambda a, b: 1 / torch.hypot(a, b),
-    "sqrt_rn": torch.sqrt,
-    "fsqrt_rn": torch.sqrt,
+    "norm3d": lambda *parts: _norm(parts),
+    "norm4d": lambda *parts: _norm(parts),
+    "rnorm3d": lambda *parts: 1 / _norm(parts),
+    "rnorm4d": lambda *parts: 1 / _norm(parts),
+    "rcbrt": lambda x: 1 / _cbrt(x),
+    "frsqrt_rn": lambda x: (1 / x.double().sqrt()).to(x.dtype),
+    "fdim": lambda x, y: torch.where(x <= y, 0.0, x - y),
+    "sinpi": lambda x: _of_half_turns(x, torch.sin),
+    "cospi": lambda x: _of_half_turns(x, torch.cos),
+    "erfcinv": lambda x: torch.special.ndtri(x.double() / 2).neg().div(math.sqrt(2)).to(x.dtype),
+    "scalbn": torch.ldexp,
+    "powi": torch.pow,
+    "ilogb": _ilogb,
+    "llrint": lambda x: _whole(torch.round(x)),
+    "llround": lambda x: _whole(_round_away(x)),
+    "signbitd": torch.signbit,
+    "y0": torch.special.bessel_y0,
+    "y1": torch.special.bessel_y1,
     "saturate": lambda x: torch.where(x.isnan(), 0.0, x.clamp(0, 1)),
     "round": _round_away,
     "logb": _logb,
@@ -147,6 +195,13 @@ rsqrt saturate sin sinh sqrt sqrt_rn tan tanh""".split()
 _OF_RESULTS = (
     """div_rn exp2 fast_exp fast_exp10 fast_fdivide fast_pow fast_tan fdiv_rn fma rcp_rn""".split()
 )
+_IN_A_DIRECTION = [
+    f"{name}_{direction}"
+    for name in ("fadd", "fsub", "fmul", "fdiv", "frcp", "fsqrt", "fmaf")
+    for direction in ("rn", "rz", "rd", "ru")
+]
+_OF_ARGUMENTS += [*_IN_A_DIRECTION, "fdim", "ilogb", "llrint", "llround"]
+_OF_RESULTS += [*_IN_A_DIRECTION, "fdim"]
 _FLUSHING = {
     name: Flushing(arguments=name in _OF_ARGUMENTS, result=name in _OF_RESULTS)
     for name in {*_OF_ARGUMENTS, *_OF_RESULTS}

@@ -24,7 +24,7 @@ index_add index_copy index_fill index_put index_select inf inner int int16 int32
 is_tensor isclose isfinite isin isinf isnan kron kthvalue layer_norm le lerp less lgamma linspace log log10 log1p log2 log_softmax
 logaddexp logcumsumexp logical_and logical_not logical_or logical_xor logspace logsumexp long lt masked_fill masked_scatter masked_select
 matmul max maximum mean median meshgrid min minimum mm movedim mul multiply mv nan nan_to_num nanmean nansum narrow native_layer_norm ne
-neg no_grad nonzero norm normal not_equal numel ones ones_like outer permute pi polar pow preserve_format prod promote_types quantile
+neg no_grad nonzero norm normal not_equal numel ones ones_like outer permute pi polar pow preserve_format logit prod promote_types quantile
 rad2deg rand rand_like randint randint_like randn randn_like randperm range ravel real reciprocal relu remainder repeat_interleave
 reshape result_type rms_norm roll rot90 round rsqrt scalar_tensor scatter scatter_add scatter_reduce searchsorted select selu sgn short
 sigmoid sign sin sinc sinh softmax sort split sqrt square squeeze stack std std_mean strided sub subtract sum swapaxes t take
