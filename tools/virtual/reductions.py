@@ -24,6 +24,13 @@ _ANY_OF_EQUALS = (
 )
 
 
+_WITH_INDICES = (
+    *_ANY_OF_EQUALS,
+    tl.standard._argmin_combine_tie_break_left,
+    tl.standard._argmax_combine_tie_break_left,
+)
+
+
 class _Held:
     """How tensors hold their data: here without an axis for programs, so that one is put in front."""
 
@@ -56,6 +63,12 @@ class Reduction(_Held, triton_versions.ReduceOps):  # type: ignore[misc]
     ) -> None:
         super().__init__(_plain(axis), combine, _plain(keep_dims))
         self._rewritten = rewritten
+
+    def apply_impl(self, input: Any) -> Any:  # noqa: A002 - the name Triton's method has
+        """Which index is beside a NaN depends on the order in which the machine compares: no comparison holds."""
+        if self.combine_fn in _WITH_INDICES and _has_nan(input[0]):
+            return tuple(self._in_a_tree(input))
+        return super().apply_impl(input)
 
     def sum(self, input: Tensor) -> Tensor:  # noqa: A002 - the name Triton's method has
         kind = input.dtype.scalar
@@ -97,20 +110,25 @@ class Reduction(_Held, triton_versions.ReduceOps):  # type: ignore[misc]
         return np.asarray(values.shape[axis] - 1 - turned)
 
     def generic_reduce(self, input: tuple[Tensor, ...]) -> list[Tensor]:  # noqa: A002
-        axis = self._along(input[0])[1]
-        kinds = [item.dtype for item in input]
-        parts = [self._along(item)[0] for item in input]
+        return self._in_a_tree(input, looked_at=True)
+
+    def _in_a_tree(self, inputs: tuple[Tensor, ...], *, looked_at: bool = False) -> list[Tensor]:
+        """By the combine function; `looked_at`: refused where that gives another result in another order."""
+        axis = self._along(inputs[0])[1]
+        kinds = [item.dtype for item in inputs]
+        parts = [self._along(item)[0] for item in inputs]
 
         def combine(left: list[Array], right: list[Array]) -> list[Array]:
             return _combined(self, kinds, left, right)
 
-        with self.uncounted():
-            require_associative(self.combine_fn, combine, parts, kinds, axis)
-        order = self._order(input[0], parts[0], axis)
+        if looked_at:
+            with self.uncounted():
+                require_associative(self.combine_fn, combine, parts, kinds, axis)
+        order = self._order(inputs[0], parts[0], axis)
         parts = trees.reduced_together(parts, axis, combine, order)
         return [
             self._packed(part, axis, item, item.dtype)
-            for part, item in zip(parts, input, strict=True)
+            for part, item in zip(parts, inputs, strict=True)
         ]
 
     def _order(self, one: Tensor, held: Array, axis: int) -> tuple[int, ...]:
@@ -130,6 +148,15 @@ class Reduction(_Held, triton_versions.ReduceOps):  # type: ignore[misc]
         if self.axis is None:
             data = data.reshape((data.shape[0],) + (1,) * len(source.shape))
         return self.lowered(data, kind)
+
+
+def _has_nan(one: Tensor) -> bool:
+    kind = one.dtype.scalar
+    if not kind.is_floating():
+        return False
+    held = one.handle.data
+    wide = numerics.to_fp32(held, kind) if kind in (tl.bfloat16, *numerics.FP8) else held
+    return bool(np.isnan(wide).any())
 
 
 class Scan(_Held, triton_versions.ScanOps):  # type: ignore[misc]

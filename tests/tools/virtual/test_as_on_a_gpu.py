@@ -55,6 +55,17 @@ def test_where_any_of_equals_may_be_taken_it_is_not_the_first(interpret, left, p
     assert out.flatten().tolist() == places
 
 
+def test_the_place_beside_nan_is_the_one_that_the_comparisons_leave(interpret):
+    nan = float("nan")
+    x = torch.tensor([[nan, nan, nan, nan], [nan, 1.0, 2.0, -1.0], [0.0, 5.0, 1.0, 2.0]])
+    out = torch.full((3, 2), -1, dtype=torch.int32)
+    interpret(largest_of_rows, (3,), x, out, 4, True)
+    # No comparison with NaN holds, so that the other side of each is taken.
+    assert out[0].tolist() == [3, 3]
+    assert out[1].tolist() == [2, 2]
+    assert out[2].tolist() == [1, 1]
+
+
 @triton.jit
 def narrowed(x_ptr, o_ptr, u_ptr, N: tl.constexpr):
     at = tl.arange(0, N)
