@@ -9,6 +9,7 @@ import numpy as np
 import triton.language as tl
 from triton.runtime import interpreter as stock
 
+from kernelagent.tools.virtual import triton_versions
 from kernelagent.tools.virtual.batched.accesses import NotBatchable
 from kernelagent.tools.virtual.batched.memory import BatchedMemory
 from kernelagent.tools.virtual.builder import BF16_ATOMICS, Handle, RepairedBuilder, make, reordered
@@ -54,6 +55,7 @@ class Descriptor:
 
 
 @carrying_products
+@triton_versions.called_with_cache_policy
 class BatchedBuilder(RepairedBuilder):
     """Where the rewritten kernel's operations of many programs end."""
 
@@ -151,15 +153,20 @@ class BatchedBuilder(RepairedBuilder):
     # memory
 
     def create_load(self, ptr: Handle, cache_policy: Any, is_volatile: Any) -> Handle:
-        return self.create_masked_load(ptr, None, None, cache_policy, is_volatile)
+        return self._load(ptr, None, None, volatile=is_volatile)
 
     def create_store(self, ptr: Handle, val: Handle, cache_policy: Any) -> None:
-        self.create_masked_store(ptr, val, None, cache_policy)
+        self._store(ptr, val, None)
 
     def create_masked_load(
         self, ptrs: Handle, mask: Handle, other: Handle, cache_policy: Any, is_volatile: Any
     ) -> Handle:
-        if is_volatile:
+        return self._load(ptrs, mask, other, volatile=is_volatile)
+
+    def _load(
+        self, ptrs: Handle, mask: Handle | None, other: Handle | None, *, volatile: bool
+    ) -> Handle:
+        if volatile:
             raise NotBatchable("a volatile load watches other programs", always=True)
         element = ptrs.get_element_ty()
         kind = stock._get_np_dtype(element)
@@ -173,6 +180,9 @@ class BatchedBuilder(RepairedBuilder):
     def create_masked_store(
         self, ptrs: Handle, value: Handle, mask: Handle, cache_policy: Any
     ) -> None:
+        self._store(ptrs, value, mask)
+
+    def _store(self, ptrs: Handle, value: Handle, mask: Handle | None) -> None:
         keep = None if mask is None else mask.data
         self.memory.store(ptrs.data, value.data, keep, ptrs.get_element_ty())
 
