@@ -38,6 +38,8 @@ def why_not(found: tuple[int, int], text: str = triton.__version__) -> str | Non
 _OLD = version() < (3, 9)
 NEGATES = version() >= (3, 8)
 """Whether the builder has an operation for a minus sign: before, it was a difference from zero."""
+SCALES = version() >= (3, 8)
+"""Whether Triton's interpreter executes products of scaled numbers (`tl.dot_scaled`)."""
 
 
 def place_of(kernel: Any) -> tuple[str, int]:

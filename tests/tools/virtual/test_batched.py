@@ -231,6 +231,7 @@ def test_programs_together_leave_and_show_what_they_do_one_by_one(one_by_one, to
     assert at_once.how.reasons == {}
 
 
+HAS_BLOCK_POINTERS = "make_block_ptr" not in missing_from_language(installed_triton())
 BLOCK_POINTERS: dict[str, Callable[[], Any]] = {
     "a matrix product": lambda: (
         kernels.by_block_pointers,
@@ -245,7 +246,7 @@ BLOCK_POINTERS: dict[str, Callable[[], Any]] = {
 
 
 @pytest.mark.skipif(
-    "make_block_ptr" in missing_from_language(installed_triton()),
+    not HAS_BLOCK_POINTERS,
     reason="Triton has had no block pointers since 3.9",
 )
 @pytest.mark.parametrize("what", BLOCK_POINTERS)
