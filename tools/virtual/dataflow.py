@@ -37,8 +37,8 @@ _STEP = 16
 _STEP_BYTES = 32
 _FREE = (
     "expand_dims", "broadcast", "splat", "unsplat", "reshape", "trans", "cat", "join", "split", "make_range",
-    "get_", "bitcast", "ptr_to_int", "int_to_ptr", "int_cast", "make_tensor_descriptor", "assume", "print", "assert",
-    "barrier",
+    "get_", "bitcast", "ptr_to_int", "int_to_ptr", "int_cast", "make_tensor_descriptor", "make_block_ptr", "assume",
+    "print", "assert", "barrier",
 )  # fmt: skip
 _DIVISIONS = frozenset({"sdiv", "udiv", "idiv", "srem", "urem"})
 _SPECIALS = frozenset(
@@ -52,13 +52,20 @@ _LATENCY: Mapping[str, int] = {
     **dict.fromkeys(("gather", "histogram"), _SHARED),
     **dict.fromkeys(
         (
-            "load", "masked_load", "descriptor_load", "descriptor_gather", "atomic_rmw", "atomic_cas", "atomic_load",
-            "atomic_poll",
+            "load", "masked_load", "descriptor_load", "descriptor_gather", "tensor_pointer_load", "atomic_rmw",
+            "atomic_cas", "atomic_load", "atomic_poll",
         ),
         _L2,
     ),
 }  # fmt: skip
-_SINKS = ("store", "masked_store", "descriptor_store", "descriptor_scatter", "atomic_")
+_SINKS = (
+    "store",
+    "masked_store",
+    "descriptor_store",
+    "descriptor_scatter",
+    "tensor_pointer_store",
+    "atomic_",
+)
 """What others see of a program: a value that leads to none of it was not needed."""
 
 
@@ -210,7 +217,7 @@ def _later(left: Ready, right: Ready) -> Ready:
 
 
 def _handles(values: Any) -> list[Any]:
-    """Handles among arguments or results, those of tensors included; a descriptor's base for the descriptor."""
+    """Handles among arguments or results, those of tensors included; a descriptor's base, a block pointer's place."""
     found: list[Any] = []
     for value in values:
         if isinstance(value, stock.TensorHandle):
@@ -218,7 +225,7 @@ def _handles(values: Any) -> list[Any]:
         elif isinstance(value, list | tuple):
             found += _handles(value)
         elif hasattr(value, "block_shape"):
-            found += [value.base]
+            found += [value.base, *getattr(value, "offsets", ())]
         else:
             inner = getattr(value, "handle", None)
             if isinstance(inner, stock.TensorHandle):

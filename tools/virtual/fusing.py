@@ -51,9 +51,6 @@ def fused(lhs: Handle, rhs: Handle, op: Any) -> Handle | None:
     if right is None:
         return None
     parts = tuple(-part for part in right) if op is np.subtract else right
-    if op is np.subtract and not lhs.data.any():
-        # A minus sign; the product that it turns may still be fused.
-        return _held(parts, kind, keep=True)
     return _held((*parts, _wide(lhs.data, kind)), kind)
 
 

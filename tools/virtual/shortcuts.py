@@ -6,8 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import triton
 import triton.language as tl
 from triton.language.semantic import TritonSemantic
+
+from kernelagent.tools.virtual import triton_versions
+from kernelagent.tools.virtual.builder import Unsupported
 
 _PLAIN = frozenset({int, float, bool, str, type(None), tl.tensor, tl.dtype, tl.block_type})
 """Types of which no value holds a constexpr."""
@@ -89,6 +93,14 @@ def tuple_eq(slow: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
 
 class QuickSemantic(TritonSemantic):  # type: ignore[misc]
     """Triton's rules of types and shapes; operands of one shape are seen to fit at once."""
+
+    def dot_scaled(self, *given: Any, **named: Any) -> Any:
+        if not triton_versions.SCALES:
+            raise Unsupported(
+                "tl.dot_scaled is executed on the virtual device from Triton 3.8 on, and "
+                f"{triton.__version__} is installed; evaluate with --device cuda"
+            )
+        return super().dot_scaled(*given, **named)
 
     def broadcast_impl_value(self, lhs: Any, rhs: Any) -> Any:
         left, right = lhs.type, rhs.type

@@ -38,8 +38,8 @@ def why_not(found: tuple[int, int], text: str = triton.__version__) -> str | Non
 _OLD = version() < (3, 9)
 NEGATES = version() >= (3, 8)
 """Whether the builder has an operation for a minus sign: before, it was a difference from zero."""
-RUN_TOGETHER = not _OLD
-"""Whether all programs of a launch may be run at once: older interpreters were not compared with that."""
+SCALES = version() >= (3, 8)
+"""Whether Triton's interpreter executes products of scaled numbers (`tl.dot_scaled`)."""
 
 
 def place_of(kernel: Any) -> tuple[str, int]:
@@ -77,27 +77,58 @@ def converted(value: Any) -> Any:
 def called_with_cache_policy(builder: type[Any]) -> type[Any]:
     """A builder written for 3.9, whose loads and stores older versions call with two words for one.
 
-    They give the cache modifier and the eviction policy apart, and masks of block pointers as arrays.
+    They give the cache modifier and the eviction policy apart, and masks of block pointers as arrays. Only the
+    methods that this class has itself are changed.
     """
-    if not _OLD:
-        return builder
-    load: Callable[..., Handle] = builder.create_masked_load
-    store: Callable[..., None] = builder.create_masked_store
+    for name, adapted in _OLDER_CALLS.items() if _OLD else ():
+        if name in vars(builder):
+            setattr(builder, name, adapted(vars(builder)[name]))
+    return builder
 
+
+def _older_load(load: Callable[..., Handle]) -> Callable[..., Handle]:
+    def create_load(
+        self: Any, ptr: Handle, cache_modifier: Any, eviction_policy: Any, is_volatile: Any
+    ) -> Handle:
+        return load(self, ptr, None, is_volatile)
+
+    return create_load
+
+
+def _older_store(store: Callable[..., None]) -> Callable[..., None]:
+    def create_store(
+        self: Any, ptr: Handle, value: Handle, cache_modifier: Any, eviction_policy: Any
+    ) -> None:
+        store(self, ptr, value, None)
+
+    return create_store
+
+
+def _older_masked_load(load: Callable[..., Handle]) -> Callable[..., Handle]:
     def create_masked_load(
         self: Any, ptrs: Handle, mask: Any, other: Any,
         cache_modifier: Any, eviction_policy: Any, is_volatile: Any,
     ) -> Handle:  # fmt: skip
         return load(self, ptrs, _mask(mask), other, None, is_volatile)
 
+    return create_masked_load
+
+
+def _older_masked_store(store: Callable[..., None]) -> Callable[..., None]:
     def create_masked_store(
         self: Any, ptrs: Handle, value: Handle, mask: Any, cache_modifier: Any, eviction_policy: Any
     ) -> None:
         store(self, ptrs, value, _mask(mask), None)
 
-    builder.create_masked_load = create_masked_load
-    builder.create_masked_store = create_masked_store
-    return builder
+    return create_masked_store
+
+
+_OLDER_CALLS: dict[str, Callable[[Callable[..., Any]], Callable[..., Any]]] = {
+    "create_load": _older_load,
+    "create_store": _older_store,
+    "create_masked_load": _older_masked_load,
+    "create_masked_store": _older_masked_store,
+}
 
 
 def _mask(mask: Any) -> Handle:

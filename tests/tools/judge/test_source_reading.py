@@ -54,7 +54,10 @@ def test_what_the_installed_triton_only_refuses_is_on_no_list(tmp_path):
     )
     assert missing_from_language(tmp_path) == frozenset()
     (package / "semantic.py").write_text("class TritonSemantic: ...\n")
+    (package / "core.py").write_text("def make_block_ptr(): raise NotImplementedError\n")
     assert missing_from_language(tmp_path) == {"make_block_ptr", "advance"}
+    (package / "core.py").write_text("@_aggregate\nclass _block_ptr:\n    base: tensor\n")
+    assert missing_from_language(tmp_path) == frozenset()
     assert missing_from_language(None) == frozenset()
     gone = missing_from_language(installed_triton())
     assert ("make_block_ptr" in MEMBERS["triton.language"]) == ("make_block_ptr" not in gone)

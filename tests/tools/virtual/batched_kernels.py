@@ -184,7 +184,7 @@ def shapes(x, y, BLOCK: tl.constexpr):
     turned = tl.trans(square)
     left, right = tl.split(tl.reshape(v, (BLOCK * 2, 2)))
     joined = tl.reshape(tl.join(right, left), (BLOCK * 4,))
-    flipped = tl.flip(joined)
+    flipped = tl.flip(joined, 0)
     sums = tl.sum(square, 1, keep_dims=True) + tl.sum(turned, 0)[:, None]
     best, place = tl.max(square, 1, return_indices=True)
     tl.store(y + at, flipped + tl.reshape(tl.broadcast_to(sums, (BLOCK, 4)), (BLOCK * 4,)))
@@ -364,3 +364,32 @@ def one_product(a, b, c, PRECISION: tl.constexpr):
     left = tl.load(a + rows * 32 + inner[None, :])
     right = tl.load(b + inner[:, None] * 32 + cols)
     tl.store(c + rows * 32 + cols, tl.dot(left, right, input_precision=PRECISION))
+
+
+@triton.jit
+def by_block_pointers(a, b, c, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    row, column = tl.program_id(0) * BM, tl.program_id(1) * BN
+    left = tl.make_block_ptr(a, (M, K), (K, 1), (row, 0), (BM, BK), (1, 0))
+    right = tl.make_block_ptr(b, (K, N), (N, 1), (0, column), (BK, BN), (1, 0))
+    total = tl.zeros((BM, BN), tl.float32)
+    for _ in range(0, K, BK):
+        x = tl.load(left, boundary_check=(0, 1), padding_option="zero")
+        total += tl.dot(x, tl.load(right, boundary_check=(0, 1), padding_option="zero"))
+        left, right = tl.advance(left, (0, BK)), tl.advance(right, (BK, 0))
+    out = tl.make_block_ptr(c, (M, N), (N, 1), (row, column), (BM, BN), (1, 0))
+    tl.store(out, total.to(c.dtype.element_ty), boundary_check=(0, 1))
+
+
+@triton.jit
+def block_pointers_that_part(x, y, lengths, n, BLOCK: tl.constexpr):
+    pid = tl.program_id(0)
+    at = tl.make_block_ptr(x + pid * n, (n,), (1,), (0,), (BLOCK,), (0,))
+    total = tl.zeros((BLOCK,), tl.float32)
+    for _ in range(tl.load(lengths + pid)):
+        total += tl.load(at, boundary_check=(0,)) + 1
+        at = tl.advance(at, (3,))
+    if pid % 3 == 1:
+        at = tl.advance(at, (-2,))
+    total += tl.load(at, boundary_check=(0,), padding_option="nan")
+    out = tl.make_block_ptr(y + pid * n, (n,), (1,), (0,), (BLOCK,), (0,))
+    tl.store(out, total, boundary_check=(0,))

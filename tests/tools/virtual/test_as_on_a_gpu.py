@@ -353,10 +353,12 @@ def zeros_and_nan(x_ptr, o_ptr, n_ptr, N: tl.constexpr):
     at = tl.arange(0, N)
     x = tl.load(x_ptr + at)
     z = tl.abs(x) * 0.0
-    tl.store(o_ptr + 0 * N + at, tl.maximum(z, -z))
-    tl.store(o_ptr + 1 * N + at, tl.maximum(-z, z))
-    tl.store(o_ptr + 2 * N + at, tl.minimum(z, -z))
-    tl.store(o_ptr + 3 * N + at, tl.minimum(-z, z))
+    # Not `-z`, which is 0 - z, and so no negative zero, before Triton 3.8.
+    negative = z * -1.0
+    tl.store(o_ptr + 0 * N + at, tl.maximum(z, negative))
+    tl.store(o_ptr + 1 * N + at, tl.maximum(negative, z))
+    tl.store(o_ptr + 2 * N + at, tl.minimum(z, negative))
+    tl.store(o_ptr + 3 * N + at, tl.minimum(negative, z))
     tl.store(n_ptr + at, (z / z).to(tl.int32, bitcast=True))
 
 

@@ -11,6 +11,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kernelagent.tools.judge.source_reading.installed import installed_triton, missing_from_language
 from kernelagent.tools.virtual.batched.interpreter import BatchedInterpreter, HowRun
 from kernelagent.tools.virtual.bounds import BoundsChecker
 from kernelagent.tools.virtual.launch import Launch, MemoryFault
@@ -227,6 +228,37 @@ def test_programs_together_leave_and_show_what_they_do_one_by_one(one_by_one, to
     assert at_once.fault is alone.fault is None
     assert at_once.traffic == alone.traffic
     assert at_once.how.alone == 0
+    assert at_once.how.reasons == {}
+
+
+HAS_BLOCK_POINTERS = "make_block_ptr" not in missing_from_language(installed_triton())
+BLOCK_POINTERS: dict[str, Callable[[], Any]] = {
+    "a matrix product": lambda: (
+        kernels.by_block_pointers,
+        (4, 3),
+        {"a": values(50, 40), "b": values(40, 70), "c": torch.zeros(50, 70),
+         "M": 50, "N": 70, "K": 40, "BM": 16, "BN": 32, "BK": 16},
+    ),
+    "programs that part": lambda: _case(
+        _rows(kernels.block_pointers_that_part, lengths=whole(0, 8, 20)), BLOCK=64
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.skipif(
+    not HAS_BLOCK_POINTERS,
+    reason="Triton has had no block pointers since 3.9",
+)
+@pytest.mark.parametrize("what", BLOCK_POINTERS)
+@pytest.mark.parametrize("mode", MODES)
+def test_block_pointers_lead_programs_together_where_they_lead_them_one_by_one(
+    one_by_one, together, what, mode
+):
+    kernel, grid, named = BLOCK_POINTERS[what]()
+    alone, at_once = both(one_by_one, together, kernel, grid, named=named, mode=mode)
+    assert at_once.tensors == alone.tensors
+    assert at_once.fault is alone.fault is None
+    assert at_once.traffic == alone.traffic
     assert at_once.how.reasons == {}
 
 

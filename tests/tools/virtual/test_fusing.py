@@ -10,6 +10,7 @@ import torch
 import triton
 import triton.language as tl
 
+from kernelagent.tools.virtual import triton_versions
 from kernelagent.tools.virtual.batched.interpreter import BatchedInterpreter
 from kernelagent.tools.virtual.launch import Launch
 from kernelagent.tools.virtual.thread_layouts import Layouts
@@ -28,6 +29,8 @@ def rests(x_ptr, o_ptr, N: tl.constexpr, WAY: tl.constexpr):
         tl.store(o_ptr + at, rounded - square)
     elif WAY == "negative":
         tl.store(o_ptr + at, -square + rounded)
+    elif WAY == "from zero":
+        tl.store(o_ptr + at, (0.0 - square) + rounded)
     else:
         both = square[:, None] - tl.expand_dims(rounded, 1)
         tl.store(o_ptr + at[:, None], both)
@@ -49,7 +52,20 @@ def launched(interpreter: BatchedInterpreter, x: torch.Tensor, way: str) -> torc
     return out
 
 
-@pytest.mark.parametrize("way", ["difference", "from", "negative", "widened"])
+@pytest.mark.parametrize(
+    "way",
+    [
+        "difference",
+        "from",
+        pytest.param(
+            "negative",
+            marks=pytest.mark.skipif(
+                not triton_versions.NEGATES, reason="before Triton 3.8 a minus sign takes from zero"
+            ),
+        ),
+        "widened",
+    ],
+)
 @pytest.mark.parametrize("together", [False, True])
 @pytest.mark.parametrize(
     ("dtype", "bits"),
@@ -68,3 +84,12 @@ def test_what_rounding_a_product_left_out_is_in_the_sum(otherwise, way, together
     assert launched(otherwise, data, way).double().tolist() == rest
     otherwise.round_as(None, Layouts(), fuses=False)
     assert not launched(otherwise, data, way).any()
+
+
+def test_a_product_taken_from_zero_is_rounded_before_anything_is_added(otherwise):
+    # In the PTX of every Triton since 3.6: fma.rn.f32 of -x, x and 0, and an addition.
+    x = torch.tensor([1 + 2.0**-13, 3.0])
+    data = torch.stack([x, x * x])
+    assert not launched(otherwise, data, "from zero").any()
+    negative = launched(otherwise, data, "negative")
+    assert negative.any() == triton_versions.NEGATES

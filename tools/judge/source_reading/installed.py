@@ -6,6 +6,8 @@ from importlib.util import find_spec
 from pathlib import Path
 
 _BLOCK_POINTERS = frozenset({"make_block_ptr", "advance"})
+_WHERE_THEY_ARE = (("semantic.py", "def make_block_ptr("), ("core.py", "class _block_ptr:"))
+"""What computes them up to Triton 3.7, and in 3.8."""
 
 
 def missing_from_language(package: Path | None) -> frozenset[str]:
@@ -13,11 +15,14 @@ def missing_from_language(package: Path | None) -> frozenset[str]:
 
     Block pointers are names that only raise once what would compute them is gone.
     """
-    file = None if package is None else package / "language" / "semantic.py"
-    if file is None or not file.is_file():
+    if package is None or not (package / "language").is_dir():
         return frozenset()
-    gone = "def make_block_ptr(" not in file.read_text(encoding="utf-8")
-    return _BLOCK_POINTERS if gone else frozenset()
+    kept = any(_says(package / "language" / file, text) for file, text in _WHERE_THEY_ARE)
+    return frozenset() if kept else _BLOCK_POINTERS
+
+
+def _says(file: Path, text: str) -> bool:
+    return file.is_file() and text in file.read_text(encoding="utf-8")
 
 
 def installed_triton() -> Path | None:

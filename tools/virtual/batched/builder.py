@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import triton.language as tl
 from triton.runtime import interpreter as stock
 
+from kernelagent.tools.virtual import triton_versions
 from kernelagent.tools.virtual.batched.accesses import NotBatchable
+from kernelagent.tools.virtual.batched.blocks import BlockPointer, Descriptor
 from kernelagent.tools.virtual.batched.memory import BatchedMemory
 from kernelagent.tools.virtual.builder import BF16_ATOMICS, Handle, RepairedBuilder, make, reordered
 from kernelagent.tools.virtual.fusing import carrying_products
@@ -18,42 +21,8 @@ from kernelagent.tools.virtual.numerics import Array
 _PADDING = stock._ir.PADDING_OPTION
 
 
-class Descriptor:
-    """A tensor descriptor; base, sizes and strides may differ between programs."""
-
-    round_f32_to_tf32 = False
-
-    def __init__(
-        self, base: Handle, shape: list[Handle], strides: list[Handle], block: list[int], pad: Any
-    ) -> None:
-        self.base, self.shape, self.strides = base, shape, strides
-        self.block_shape = block
-        self.padding = pad
-        item = base.dtype.element_ty.primitive_bitwidth // 8
-        inner = all(bool((entry.data * item % 16 == 0).all()) for entry in strides[:-1])
-        if not (
-            bool((base.data % 16 == 0).all()) and inner and bool((strides[-1].data == 1).all())
-        ):
-            raise NotBatchable("a tensor descriptor is not aligned")
-
-    def pointers(self, offsets: list[Handle]) -> tuple[Array, Array]:
-        """Addresses and which of them lie inside, of (programs or 1, *block_shape)."""
-        item = self.base.dtype.element_ty.primitive_bitwidth // 8
-        if not bool((offsets[-1].data.astype(np.int64) * item % 16 == 0).all()):
-            raise NotBatchable("a descriptor's offset is not aligned")
-        rank = len(self.block_shape)
-        pointers = _scalar(self.base.data, rank)
-        mask = np.ones((1,) * (1 + rank), dtype=bool)
-        for axis, size in enumerate(self.block_shape):
-            lanes = np.arange(size).reshape((1,) + (1,) * axis + (size,) + (1,) * (rank - axis - 1))
-            at = _scalar(offsets[axis].data, rank) + lanes
-            stride = _scalar(self.strides[axis].data, rank)
-            pointers = pointers + (item * at * stride).astype(np.uint64)
-            mask = mask & (at >= 0) & (at < _scalar(self.shape[axis].data, rank))
-        return pointers, mask
-
-
 @carrying_products
+@triton_versions.called_with_cache_policy
 class BatchedBuilder(RepairedBuilder):
     """Where the rewritten kernel's operations of many programs end."""
 
@@ -151,15 +120,20 @@ class BatchedBuilder(RepairedBuilder):
     # memory
 
     def create_load(self, ptr: Handle, cache_policy: Any, is_volatile: Any) -> Handle:
-        return self.create_masked_load(ptr, None, None, cache_policy, is_volatile)
+        return self._load(ptr, None, None, volatile=is_volatile)
 
     def create_store(self, ptr: Handle, val: Handle, cache_policy: Any) -> None:
-        self.create_masked_store(ptr, val, None, cache_policy)
+        self._store(ptr, val, None)
 
     def create_masked_load(
         self, ptrs: Handle, mask: Handle, other: Handle, cache_policy: Any, is_volatile: Any
     ) -> Handle:
-        if is_volatile:
+        return self._load(ptrs, mask, other, volatile=is_volatile)
+
+    def _load(
+        self, ptrs: Handle, mask: Handle | None, other: Handle | None, *, volatile: bool
+    ) -> Handle:
+        if volatile:
             raise NotBatchable("a volatile load watches other programs", always=True)
         element = ptrs.get_element_ty()
         kind = stock._get_np_dtype(element)
@@ -173,6 +147,9 @@ class BatchedBuilder(RepairedBuilder):
     def create_masked_store(
         self, ptrs: Handle, value: Handle, mask: Handle, cache_policy: Any
     ) -> None:
+        self._store(ptrs, value, mask)
+
+    def _store(self, ptrs: Handle, value: Handle, mask: Handle | None) -> None:
         keep = None if mask is None else mask.data
         self.memory.store(ptrs.data, value.data, keep, ptrs.get_element_ty())
 
@@ -251,6 +228,51 @@ class BatchedBuilder(RepairedBuilder):
     def create_descriptor_scatter(self, *_: Any) -> None:
         raise NotBatchable("a descriptor's scatter is interpreted row by row", always=True)
 
+    # block pointers, which only builders up to Triton 3.7 are asked for
+
+    def create_make_block_ptr(
+        self,
+        base: Handle,
+        shape: list[Handle],
+        strides: list[Handle],
+        offsets: list[Handle],
+        block_shape: list[int],
+        order: list[int],
+    ) -> BlockPointer:
+        return BlockPointer(base, shape, strides, offsets, block_shape)
+
+    def create_advance(self, ptr: BlockPointer, offsets: list[Handle]) -> BlockPointer:
+        return ptr.advanced(offsets)
+
+    def create_tensor_pointer_load(
+        self,
+        ptr: BlockPointer,
+        boundary_check: Sequence[int],
+        padding: Any,
+        cache_modifier: Any,
+        eviction_policy: Any,
+        is_volatile: bool,
+    ) -> Handle:
+        pointers, mask = ptr.pointers(boundary_check)
+        other = None
+        if padding is not None:
+            element = pointers.get_element_ty()
+            filler = math.nan if padding == _PADDING.PAD_NAN else 0
+            kind = stock._get_np_dtype(element)
+            other = make(np.full((1,) * pointers.data.ndim, filler, dtype=kind), element)
+        return self._load(pointers, mask, other, volatile=is_volatile)
+
+    def create_tensor_pointer_store(
+        self,
+        ptr: BlockPointer,
+        value: Handle,
+        boundary_check: Sequence[int],
+        cache_modifier: Any,
+        eviction_policy: Any,
+    ) -> None:
+        pointers, mask = ptr.pointers(boundary_check)
+        self._store(pointers, value, mask)
+
     # what is said
 
     def create_print(self, *_: Any) -> None:
@@ -277,8 +299,3 @@ def together(*arrays: Array) -> list[Array]:
         item if item.shape[0] == count else np.broadcast_to(item, (count, *item.shape[1:]))
         for item in arrays
     ]
-
-
-def _scalar(data: Array, rank: int) -> Array:
-    """One number a program, against blocks of this rank."""
-    return data.reshape((-1,) + (1,) * rank)

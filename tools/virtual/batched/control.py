@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,8 +11,9 @@ import triton.language as tl
 from triton.runtime import interpreter as stock
 
 from kernelagent.tools.virtual.batched.accesses import NotBatchable
-from kernelagent.tools.virtual.batched.builder import BatchedBuilder, Descriptor, together
-from kernelagent.tools.virtual.builder import make
+from kernelagent.tools.virtual.batched.blocks import BlockPointer, Descriptor
+from kernelagent.tools.virtual.batched.builder import BatchedBuilder, together
+from kernelagent.tools.virtual.builder import Handle, make
 from kernelagent.tools.virtual.loops import Logic, Unset, bounds_of, is_counted
 from kernelagent.tools.virtual.numerics import Array
 
@@ -84,16 +86,42 @@ class Control(Logic):
         known = not isinstance(new, tl.tensor) and not isinstance(old, tl.tensor)
         if known and _equal(_plain(new), _plain(old)):
             return new
+        if type(new) is type(old) and hasattr(new, "__aggregate_fields__"):
+            return self._fields(where, new, old)
         if new is None or old is None or isinstance(getattr(new, "handle", None), Descriptor):
             raise NotBatchable("the values of diverged programs cannot be merged", always=True)
         new, old = self.semantic.to_tensor(new), self.semantic.to_tensor(old)
         if new.type != old.type:
             raise NotBatchable("programs go on with values of different types", always=True)
-        left, right = together(new.handle.data, old.handle.data)
+        return tl.tensor(self._handle(where, new.handle, old.handle), new.type)
+
+    def _fields(self, where: Array, new: Any, old: Any) -> Any:
+        """Of two aggregates; a block pointer is one in Triton 3.8."""
+        made = object.__new__(type(new))
+        for name in type(new).__aggregate_fields__:
+            value = self.select(where, getattr(new, name), getattr(old, name))
+            # Outside its constructor an aggregate refuses to be changed.
+            object.__setattr__(made, name, value)
+        object.__setattr__(made, "_aggregate_init_complete", True)
+        return made
+
+    def _handle(self, where: Array, new: Handle, old: Handle) -> Handle:
+        if new is old:
+            return new
+        if isinstance(new, BlockPointer):
+            parts = {
+                name: [
+                    self._handle(where, a, b)
+                    for a, b in zip(getattr(new, name), getattr(old, name), strict=True)
+                ]
+                for name in ("shape", "strides", "offsets")
+            }
+            return replace(new, base=self._handle(where, new.base, old.base), **parts)
+        left, right = together(new.data, old.data)
         keep = where.reshape((-1,) + (1,) * (left.ndim - 1))
-        made = make(np.where(keep, left, right), new.handle.dtype)
-        self.builder.flow.select(where, new.handle, old.handle, made)
-        return tl.tensor(made, new.type)
+        made = make(np.where(keep, left, right), new.dtype)
+        self.builder.flow.select(where, new, old, made)
+        return made
 
 
 class Decision:

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 from triton.runtime.jit import JITFunction
 
-from kernelagent.tools.virtual import triton_versions
 from kernelagent.tools.virtual.batched.accesses import NotBatchable, TooManyTogether
 from kernelagent.tools.virtual.batched.conflicts import require_no_conflicts
 from kernelagent.tools.virtual.batched.counting import touches_of
@@ -272,8 +271,6 @@ class _Job:
         """Why nothing is tried together; empty if it is."""
         if not self._owner.most_together:
             return "all programs are run one by one"
-        if not triton_versions.RUN_TOGETHER:
-            return "programs are run together under triton 3.9 only"
         if self._owner.reference.builder.memory.own.ahead:
             return "loads are fetched ahead in a loop that stores"
         known = (Clock, TrafficCounter, RaceChecker, BoundsChecker)
