@@ -1,16 +1,23 @@
-"""What the terminal shows while a run happens: a line an event, and a spinner between them."""
+"""What the terminal shows while a run happens: a line an event, and a spinner between them.
+
+Where nobody watches a spinner, in a pipe or a log, a line says now and then how far the run is.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from kernelagent.domain.events import Logged
+from kernelagent.domain.events import Evaluated, Logged, TurnVoid
 from kernelagent.prompts.wording import Pace, doing_after, line_for
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.status import Status
+
+
+_TELL_S = 60.0
+"""How often a log is told how far the run is, at most."""
 
 
 @dataclass
@@ -20,6 +27,7 @@ class Progress:
     console: Console
     status: Status | None = None
     pace: Pace = field(default_factory=Pace)
+    told_s: float | None = None
 
     def __call__(self, logged: Logged) -> None:
         self.pace.see(logged)
@@ -30,6 +38,14 @@ class Progress:
             doing = doing_after(logged)
             left = self.pace.left(logged.time_s)
             self._spin(f"{doing} ({left})" if doing and left else doing)
+        elif isinstance(logged.event, Evaluated | TurnVoid):
+            self._tell(logged.time_s)
+
+    def _tell(self, now_s: float) -> None:
+        left, due = self.pace.left(now_s), self.told_s is None or now_s - self.told_s >= _TELL_S
+        if left is not None and due and self.pace.seconds_left(now_s) >= _TELL_S:
+            self.told_s = now_s
+            self.console.print(left, highlight=False, soft_wrap=True, markup=False)
 
     def close(self) -> None:
         if self.status is not None:

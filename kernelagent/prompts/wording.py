@@ -65,11 +65,15 @@ class Pace:
         place = f"turn {min(self.done + 1, self.turns)} of at most {self.turns}"
         if self.done == 0 or self.done >= self.turns:
             return place
+        return f"{place}, {_duration(self.seconds_left(now_s))} left at this pace"
+
+    def seconds_left(self, now_s: float) -> float:
+        """At most, at the pace so far; 0 before a turn has ended."""
+        if self.begun_s is None or self.turns is None or self.done == 0:
+            return 0.0
         gone = now_s - self.begun_s
-        rest = gone / self.done * (self.turns - self.done)
-        if self.minutes is not None:
-            rest = min(rest, max(0.0, self.minutes * 60 - gone))
-        return f"{place}, {_duration(rest)} left at this pace"
+        rest = gone / self.done * max(0, self.turns - self.done)
+        return rest if self.minutes is None else min(rest, max(0.0, self.minutes * 60 - gone))
 
 
 def _whole(value: object) -> int | None:

@@ -7,11 +7,14 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from io import StringIO
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from kernelagent.cli import completion as cli_words
+from kernelagent.cli.console import Progress
 from kernelagent.cli.interrupt import StopOnInterrupt
 from kernelagent.cli.main import app, main
 from kernelagent.cli.order import GROUPS
@@ -118,6 +121,21 @@ def test_progress_says_how_much_is_left() -> None:
     assert pace.left(20.0) == "turn 1 of at most 5"
     see(70.0, TurnVoid(0, "nothing"))
     assert pace.left(70.0) == "turn 2 of at most 5, about 4 min left at this pace"
+
+
+def test_a_log_is_told_how_far_the_run_is_where_a_minute_or_more_is_left() -> None:
+    text = StringIO()
+    progress = Progress(Console(file=text, width=200))
+    request = TurnRequest(parent=None, window=(), kind="draft", model="m")
+    progress(Logged(0, 0.0, RunStarted("r", ProblemSpec(path="a.py"), {"turns": 9}, {})))
+    for turn in range(8):
+        progress(Logged(0, 20.0 * turn, TurnStarted(turn, request, "", "")))
+        progress(Logged(0, 20.0 * (turn + 1), TurnVoid(turn, "nothing")))
+    told = [line for line in text.getvalue().splitlines() if "left at this pace" in line]
+    assert told == [
+        "turn 2 of at most 9, about 3 min left at this pace",
+        "turn 5 of at most 9, about 2 min left at this pace",
+    ]
 
 
 def test_the_command_that_goes_on_can_be_pasted() -> None:
