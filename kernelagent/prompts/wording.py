@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from kernelagent.domain.evaluation import Evaluation
 from kernelagent.domain.events import (
@@ -250,6 +252,7 @@ def outcome_text(outcome: str, winner: Evaluation | None, path: Path | None, why
         f"{word}: {path}",
         f"  what: {kernels}; {number(winner)}",
         f"  how sure: {_how_sure(winner)}, on {sets}",
+        *([f"  where: {where}"] if (where := _where(winner.envelope)) else []),
         *(
             f"  {'next: ' if place == 0 else '      '}{step.text}"
             for place, step in enumerate(next_steps(winner, path))
@@ -261,6 +264,36 @@ def outcome_text(outcome: str, winner: Evaluation | None, path: Path | None, why
             f"  to know: {count} remark{'s' * (count > 1)}, in the file's header and the report"
         )
     return "\n".join(lines) + "\n"
+
+
+_SHAPES = 6
+
+
+def _where(envelope: Mapping[str, Any]) -> str:
+    """The sizes that the kernels answer; empty where nothing is known of that."""
+    shown = [
+        ", ".join(_shape(value["shape"]) for value in given if "shape" in value)
+        for item in envelope.get("input_sets", ())
+        if (given := [*item["args"], *item.get("kwargs", {}).values()])
+    ]
+    shown = [text for text in dict.fromkeys(shown) if text]
+    if not shown:
+        return ""
+    more = f" and {len(shown) - _SHAPES} more" if len(shown) > _SHAPES else ""
+    several = "; ".join(shown[:_SHAPES])
+    return f"the kernels answer inputs of {several}{more}; the original module answers all others"
+
+
+def _shape(sizes: Sequence[Any]) -> str:
+    """A size that may vary is one range, or `any`."""
+    return f"[{', '.join(_size(size) for size in sizes)}]"
+
+
+def _size(size: Any) -> str:
+    if not isinstance(size, Mapping):
+        return str(size)
+    step = f" by {size['multiple_of']}" if size.get("multiple_of", 1) > 1 else ""
+    return f"{size.get('min', 0)} to {size.get('max', 'any')}{step}"
 
 
 def _how_sure(winner: Evaluation) -> str:

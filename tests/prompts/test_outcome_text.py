@@ -18,7 +18,7 @@ def labels(text: str) -> list[str]:
 
 def test_what_how_sure_and_what_next_stand_in_this_order() -> None:
     text = outcome_text("better", estimated(), OUT, "")
-    assert labels(text)[:3] == ["what", "how sure", "next"]
+    assert labels(text)[:4] == ["what", "how sure", "where", "next"]
     assert "from norm_optimized import optimized; model.part = optimized(model.part)" in text
 
 
@@ -39,3 +39,17 @@ def test_how_near_the_answers_came_to_their_budget_is_said() -> None:
     result = Correctness(trials=18, cases=(), error=0.02, budget=0.1)
     text = outcome_text("better", replace(estimated(), correctness=result), OUT, "")
     assert "18 trials against a float64 reference, the worst error 20% of its budget" in text
+
+
+def test_the_sizes_that_the_kernels_answer_are_said() -> None:
+    def of(*shape: object) -> dict[str, object]:
+        return {"name": "s", "args": [{"dtype": "float32", "shape": list(shape)}]}
+
+    sets = [of(4, 8), of(5, 8), of({"min": 1, "max": 64, "multiple_of": 8}, 8), of("any", 8)]
+    text = outcome_text("better", estimated(input_sets=sets), OUT, "")
+    assert (
+        "  where: the kernels answer inputs of [4, 8]; [5, 8]; [1 to 64 by 8, 8]; [any, 8]; "
+        "the original module answers all others\n"
+    ) in text
+    many = outcome_text("better", estimated(input_sets=[of(n, 8) for n in range(1, 10)]), OUT, "")
+    assert "[6, 8] and 3 more; the original" in many
