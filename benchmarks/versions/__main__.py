@@ -73,7 +73,7 @@ class Row:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     options = _parse(arguments)
-    rows = [] if options.again else _known()
+    known = set() if options.again else {(_release(row.torch), row.python) for row in _known()}
     for torch in options.torch:
         for python in options.python:
             result = _python(python)
@@ -81,13 +81,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 print(f"there is no Python {python} here; name its program with --python")
                 continue
             program_path, version = result
-            if any((_release(row.torch), row.python) == (torch, version) for row in rows):
+            if (_release(torch), version) in known:
                 continue
             row = _row(torch, program_path, version, options)
             print(" | ".join(row.cells()), flush=True)
             # What other calls have written meanwhile is kept.
-            rows = [*(known for known in _known() if known.key != row.key), row]
-            _write(rows)
+            _write([*(other for other in _known() if other.key != row.key), row])
     return 0
 
 
