@@ -33,8 +33,8 @@ process of their own, a module optimized."""
 def python_with(version: str) -> Path:
     """The Python of an environment with this Triton and all else that is installed here.
 
-    The judge's processes take nothing from `PYTHONPATH`, so that a folder there would not do. Fails the test
-    where pip cannot install.
+    Installed as users have it, and not a folder on `PYTHONPATH`, of which the judge's processes take but a part.
+    Fails the test where pip cannot install.
     """
     kept = KEPT / version
     if not kept.is_dir():
