@@ -96,6 +96,19 @@ def package_folders(names: Sequence[str] = _PACKAGES) -> list[str]:
     return list(dict.fromkeys(result))
 
 
+def first_lines(first: int) -> str:
+    """Python for `-c` of a fresh interpreter whose arguments from `first` on are `package_folders()`.
+
+    They go before the interpreter's own site-packages, or another Triton there would be imported than here.
+    """
+    return (
+        "import sys; "
+        "own = [at for at, entry in enumerate(sys.path) if entry.endswith('-packages')]; "
+        f"given = [entry for entry in sys.argv[{first}:] if entry not in sys.path]; "
+        "at = min(own, default=len(sys.path)); sys.path[at:at] = given; "
+    )
+
+
 def _home() -> Path:
     try:
         return Path.home()

@@ -21,14 +21,13 @@ from kernelagent.tools.closing import Closing
 from kernelagent.tools.sandbox import environment as environments
 from kernelagent.tools.sandbox.capture import Capture
 from kernelagent.tools.sandbox.confinement import ROOT, Confinement, SandboxReport
-from kernelagent.tools.sandbox.file_access import package_folders
+from kernelagent.tools.sandbox.file_access import first_lines, package_folders
 from kernelagent.tools.sandbox.fork_server import MOST_FDS
 from kernelagent.tools.sandbox.inside import Order
 from kernelagent.tools.sandbox.mechanisms import Mechanisms
 
 _BOOT = (
-    "import sys; sys.path += [entry for entry in sys.argv[3:] if entry not in sys.path]; "
-    "sys.path.insert(0, sys.argv[1]); "
+    first_lines(3) + "sys.path.insert(0, sys.argv[1]); "
     "from kernelagent.tools.sandbox.fork_server import main; main(int(sys.argv[2]), sys.argv[1])"
 )
 _ALWAYS_IMPORTED = ("torch", "triton")

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
+import sysconfig
 import tempfile
+import venv
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
 KEPT = ROOT / "build" / "tritons"
-"""Folders with one Triton each, which are made once; git ignores them and `make clean` takes them away."""
+"""Environments with one Triton each, made once; git ignores them and `make clean` takes them away."""
 CHOSEN = (
     "tests/tools/virtual/test_operations.py",
     "tests/tools/virtual/test_triton_versions.py",
@@ -29,26 +30,33 @@ CHOSEN = (
 process of their own, a module optimized."""
 
 
-def folder_with(version: str) -> Path:
-    """A folder to put first on `PYTHONPATH`; fails the test where pip cannot install into one."""
-    folder = KEPT / version
-    if folder.is_dir():
-        return folder
-    KEPT.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=KEPT, prefix=f"{version}-") as unfinished:
-        made = Path(unfinished) / "packages"
-        wanted = ["--no-deps", "--target", str(made), f"triton=={version}"]
-        done = subprocess.run(
-            [sys.executable, "-m", "pip", "install", "--quiet", *wanted],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        if done.returncode != 0:
-            pytest.fail(f"pip cannot install triton {version}:\n{done.stderr[-2000:]}", False)
-        shutil.rmtree(made / "bin", ignore_errors=True)
-        made.rename(folder)
-    return folder
+def python_with(version: str) -> Path:
+    """The Python of an environment with this Triton and all else that is installed here.
+
+    Installed as users have it, and not a folder on `PYTHONPATH`, of which the judge's processes take but a part.
+    Fails the test where pip cannot install.
+    """
+    kept = KEPT / version
+    if not kept.is_dir():
+        KEPT.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=KEPT, prefix=f"{version}-") as unfinished:
+            made = Path(unfinished) / "environment"
+            venv.create(made, symlinks=True)
+            base = {"base": str(made), "platbase": str(made)}
+            packages = Path(sysconfig.get_path("purelib", "venv", base))
+            wanted = ["--no-deps", "--target", str(packages), f"triton=={version}"]
+            done = subprocess.run(
+                [sys.executable, "-m", "pip", "install", "--quiet", *wanted],
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            if done.returncode != 0:
+                pytest.fail(f"pip cannot install triton {version}:\n{done.stderr[-2000:]}", False)
+            others = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}
+            (packages / "others.pth").write_text("\n".join(sorted(others)) + "\n")
+            made.rename(kept)
+    return kept / "bin" / "python"
 
 
 @pytest.mark.long
@@ -57,25 +65,19 @@ def folder_with(version: str) -> Path:
 def test_what_the_virtual_device_does_under_the_pinned_triton_it_does_under_older_ones(
     version: str, tmp_path: Path
 ) -> None:
-    folder = folder_with(version)
-    environment = os.environ | {
-        "PYTHONPATH": f"{folder}{os.pathsep}{ROOT}",
-        "TRITON_CACHE_DIR": str(tmp_path / "cache"),
-    }
+    python = str(python_with(version))
     found = subprocess.run(
-        [sys.executable, "-c", "import triton; print(triton.__version__)"],
+        [python, "-I", "-c", "import triton; print(triton.__version__)"],
         capture_output=True,
         text=True,
-        env=environment,
-        cwd=ROOT,
         check=True,
     )
     assert found.stdout.strip() == version
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "not long", *CHOSEN],
+        [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "not long", *CHOSEN],
         capture_output=True,
         text=True,
-        env=environment,
+        env=os.environ | {"PYTHONPATH": str(ROOT), "TRITON_CACHE_DIR": str(tmp_path / "cache")},
         cwd=ROOT,
         check=False,
     )

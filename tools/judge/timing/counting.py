@@ -26,15 +26,14 @@ from kernelagent.tools.cuda.counters import (
 from kernelagent.tools.judge.problem.context import JudgeContext
 from kernelagent.tools.judge.problem.trials import draw
 from kernelagent.tools.sandbox.confinement import ROOT, Confinement
-from kernelagent.tools.sandbox.file_access import package_folders
+from kernelagent.tools.sandbox.file_access import first_lines, package_folders
 
 _ENTRY = "kernelagent.tools.judge.timing.counting:serve"
 _COUNTED_S = 300.0
 _MOST_PRINTED = 16 << 20
 _PRINTED = "ncu.txt"
 _BOOT = (
-    "import sys; sys.path += [entry for entry in sys.argv[4:] if entry not in sys.path]; "
-    "sys.path.insert(0, sys.argv[1]); "
+    first_lines(4) + "sys.path.insert(0, sys.argv[1]); "
     "from kernelagent.tools.candidate_runner.alone import main; main(sys.argv[2], sys.argv[3])"
 )
 

@@ -15,7 +15,7 @@ from kernelagent.tools.cuda.chain import digest
 from kernelagent.tools.judge.contribution.check import _coverage_holds
 from kernelagent.tools.judge.verify.rejection import Rejected
 from kernelagent.tools.sandbox.confinement import ROOT
-from kernelagent.tools.sandbox.file_access import package_folders
+from kernelagent.tools.sandbox.file_access import first_lines, package_folders
 
 _POISONED = """
 import sys; sys.path.insert(0, sys.argv[1])
@@ -73,6 +73,20 @@ def test_packages_are_found_wherever_they_lie(
     (tmp_path / "elsewhere" / "__init__.py").touch()
     monkeypatch.syspath_prepend(str(tmp_path))
     assert package_folders(("elsewhere", "not_installed_at_all")) == [str(tmp_path)]
+
+
+def test_a_package_found_through_the_path_comes_before_one_that_is_installed(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "torch.py").write_text("NAME = 'ours'\n")
+    code = first_lines(1) + "import torch; print(torch.NAME)"
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", code, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.strip() == "ours"
 
 
 def test_an_import_that_begins_cuda_is_named_before_any_fork_needs_it() -> None:
