@@ -264,6 +264,7 @@ class Verifier:
         except Rejected as refused:
             if refused.reason.code in _OF_THE_PROCESS:
                 raise
+            self._forget_launches()
             if self.process.tuned:
                 self._right_without_tuning(trial, weights, asked, refused)
             if asked == USUAL:
@@ -286,6 +287,11 @@ class Verifier:
                 f"{asked.described}, where the reference answers the same: {refused.reason.message}",
                 {**refused.reason.detail, "surroundings": asked.described},
             ) from refused
+
+    def _forget_launches(self) -> None:
+        """Those of a call that was refused: a fault among them is not the next call's."""
+        if self.device == "virtual":
+            self.process.take_launches()
 
     def _right_without_tuning(
         self,
