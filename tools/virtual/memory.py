@@ -63,6 +63,8 @@ class Memory:
             self._look("store", pointers, mask, values.dtype.itemsize)
         if self.watch_lanes:
             _require_one_value_each(pointers, values, mask)
+        if self.mode == "execute":
+            self.own.storing(pointers, mask, values)
         self.own.stored(pointers, mask, values.dtype.itemsize)
         if self.mode == "suppress":
             return
