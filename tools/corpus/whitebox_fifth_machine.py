@@ -24,7 +24,8 @@ def _silu(name: str, store: str, code: str | None = None, *edits: tuple[str, str
         (EMPTY, f"{EMPTY}        memory = torch.empty(x.numel() + 256, device=x.device)\n"),
         (
             _STORE,
-            "    j = tl.arange(0, BLOCK)\n    part = memory_ptr + tl.program_id(0) * BLOCK\n" + store,
+            "    j = tl.arange(0, BLOCK)\n    part = memory_ptr + tl.program_id(0) * BLOCK\n"
+            + store,
         ),
         *edits,
     )

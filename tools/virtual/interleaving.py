@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
 import random
 import threading
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +14,7 @@ from kernelagent.tools.virtual.lane_order import LaneOrder
 Program = tuple[int, int, int]
 TOGETHER = 64
 """So many programs take turns at a time."""
-_WAITS = 200
+_WAITS = 100
 """A program that has made so many accesses in a row, none a store and all to a few places, waits for others."""
 _FEW = 4
 _BURSTS = 4
@@ -117,11 +117,11 @@ def run_in_turns(
             if asked.scattered:
                 drawn = list(programs)
                 order.shuffle(drawn)
-                _in_turns(drawn, kernel, builder, order, scattered=True)
+                _in_turns(drawn, kernel, builder, order)
                 return
             for first in range(0, len(programs), TOGETHER):
                 some = programs[first : first + TOGETHER]
-                _in_turns(some, kernel, builder, order, scattered=False)
+                _in_turns(some, kernel, builder, order)
             return
         for program in programs:
             builder.grid_idx = program
@@ -135,17 +135,15 @@ def _in_turns(
     kernel: Callable[[], None],
     builder: Any,
     order: random.Random,
-    *,
-    scattered: bool,
 ) -> None:
     """`TOGETHER` at a time; each takes a few accesses at a time, some of them far more seldom than others."""
     back = threading.Semaphore(0)
-    coming = iter(programs)
+    coming = deque(programs)
     alive: list[_Turns] = []
     slow: set[_Turns] = set()
 
     def begin(count: int) -> None:
-        fresh = [_Turns(item, kernel, back) for item in itertools.islice(coming, count)]
+        fresh = [_Turns(coming.popleft(), kernel, back) for _ in range(min(count, len(coming)))]
         for one in fresh:
             one.thread.start()
         # Programs in step with each other can count accesses in place of waiting.
@@ -157,9 +155,11 @@ def _in_turns(
     try:
         while alive:
             one = order.choice(alive)
-            if one in slow and order.random() < _LATE and not slow.issuperset(alive):
+            late = one in slow and order.random() < _LATE
+            # There is nothing to be late for where the others only wait.
+            if late and not all(item.waits for item in alive if item not in slow):
                 continue
-            if scattered and one.waits and all(item.waits for item in alive):
+            if coming and one.waits and all(item.waits for item in alive):
                 raise AllWait
             builder.grid_idx = one.program
             builder.memory.before_access = one.wait

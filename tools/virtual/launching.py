@@ -167,7 +167,11 @@ class Launcher:
             logged.fault = {"code": fault.code, "message": str(fault), "detail": detail}
         except AllWait:
             message = f"`{launch.kernel}`: programs that begin in a drawn order wait for others"
-            logged.fault = {"code": "unverifiable", "message": message, "detail": {"all_wait": True}}
+            logged.fault = {
+                "code": "unverifiable",
+                "message": message,
+                "detail": {"all_wait": True},
+            }
         except TimeIsUp as late:
             logged.fault = {"code": late.code, "message": str(late), "detail": late.detail}
             if kernel.compiled.metadata["launch_cooperative_grid"]:

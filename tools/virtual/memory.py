@@ -159,9 +159,7 @@ class Memory:
             self.lanes_meet = meet(pointers, mask)
         if self.lane_order is None or pointers.size == 1:
             return apply(pointers, values, mask)
-        return self.lane_order.apply(
-            apply, pointers, values, mask, lambda: self._pause(pointers)
-        )
+        return self.lane_order.apply(apply, pointers, values, mask, lambda: self._pause(pointers))
 
     def _pause(self, pointers: Array, *, stores: bool = False) -> None:
         if self.before_access is not None:

@@ -191,7 +191,7 @@ class Threads:
         default_factory=dict
     )
     """As `layouts`, but all that an access has, those too that spread a lane over several threads."""
-    barriers: Barriers = Barriers()
+    barriers: Barriers = field(default_factory=Barriers)
     """Those that stand in the code, the compiler's own among them."""
 
     @classmethod
@@ -199,7 +199,7 @@ class Threads:
         cls,
         operations: Iterable[MemoryOperation],
         num_ctas: int,
-        barriers: Barriers = Barriers(),  # noqa: B008 - frozen
+        barriers: Barriers | None = None,
     ) -> Threads:
         """Of a compiled kernel's."""
         found: dict[tuple[AccessKind, int, tuple[int, ...]], set[str]] = {}
@@ -221,7 +221,9 @@ class Threads:
             if len(layouts) == 1 and key not in shared
         }
         ways = {key: frozenset(layouts) for key, layouts in found.items()}
-        return cls(plain, num_ctas == 1, frozenset(copied - otherwise), ways, barriers)
+        return cls(
+            plain, num_ctas == 1, frozenset(copied - otherwise), ways, barriers or Barriers()
+        )
 
     def spread(self, kind: AccessKind, line: int | None, shape: tuple[int, ...]) -> str | None:
         """How the lanes of an access are spread over threads; None where that is not plain.
@@ -230,11 +232,13 @@ class Threads:
         """
         return None if line is None else self.layouts.get((kind, line, _without_ones(shape)))
 
-    def ways_of(
-        self, kind: AccessKind, line: int | None, shape: tuple[int, ...]
-    ) -> frozenset[str]:
+    def ways_of(self, kind: AccessKind, line: int | None, shape: tuple[int, ...]) -> frozenset[str]:
         """Each layout that such accesses of this line have; none where the compiled code names none."""
-        return frozenset() if line is None else self.ways.get((kind, line, _without_ones(shape)), frozenset())
+        return (
+            frozenset()
+            if line is None
+            else self.ways.get((kind, line, _without_ones(shape)), frozenset())
+        )
 
 
 def _without_ones(shape: tuple[int, ...]) -> tuple[int, ...]:

@@ -145,9 +145,9 @@ class Overwrites:
             )
             moved = bool(mine and its and mine.isdisjoint(its))
             # The same lane in another thread: its value came there by an exchange, as far as it came from this load.
-            if moved and _met(starts, item_bytes, lanes[own], one.item_bytes):
-                if barriers.missing(both[0], both[1], of_warps=False):
-                    return _met(starts, item_bytes, lanes[on], one.item_bytes)
+            met = moved and _met(starts, item_bytes, lanes[own], one.item_bytes) > 0
+            if met and barriers.missing(both[0], both[1], of_warps=False):
+                return _met(starts, item_bytes, lanes[on], one.item_bytes)
         count = _met(starts, item_bytes, lanes[others], one.item_bytes)
         return count if count and barriers.missing(both[0], both[1]) else 0
 
