@@ -134,22 +134,22 @@ class Overwrites:
         on = np.ones(one.shape, dtype=bool) if one.mask is None else one.mask
         starts = np.sort(pointers[changing])
         barriers = self.threads.barriers
-        both = (one.kind, one.line), ("store", line)
+        stores: tuple[AccessKind, int | None] = ("store", line)
+        first = (one.kind, one.line)
         others = on
         if one.shape == pointers.shape and one.item_bytes == item_bytes:
             own = on & (lanes == pointers)
             others = on & ~own
             mine, its = (
-                self.threads.ways_of(kind, number, one.shape)
-                for kind, number in ((one.kind, one.line), ("store", line))
+                self.threads.ways_of(kind, number, one.shape) for kind, number in (first, stores)
             )
             moved = bool(mine and its and mine.isdisjoint(its))
             # The same lane in another thread: its value came there by an exchange, as far as it came from this load.
             met = moved and _met(starts, item_bytes, lanes[own], one.item_bytes) > 0
-            if met and barriers.missing(both[0], both[1], of_warps=False):
+            if met and barriers.missing(first, stores, of_warps=False):
                 return _met(starts, item_bytes, lanes[on], one.item_bytes)
         count = _met(starts, item_bytes, lanes[others], one.item_bytes)
-        return count if count and barriers.missing(both[0], both[1]) else 0
+        return count if count and barriers.missing(first, stores) else 0
 
 
 def _met(starts: Array, item_bytes: int, where: Array, size: int) -> int:
