@@ -506,7 +506,8 @@ class RepairedBuilder(triton_versions.InterpreterBuilder):  # type: ignore[misc]
             filler = np.full(ptrs.data.shape, self.undefined(element))
         else:
             filler = other.data
-        return make(self.memory.load(ptrs.data, mask.data, filler, kind), element)
+        values = self.memory.load(ptrs.data, mask.data, filler, kind, volatile=bool(is_volatile))
+        return make(values, element)
 
     def create_descriptor_load(self, desc: Any, indices: list[Handle], *policy: Any) -> Handle:
         self.note_copy(desc)

@@ -21,6 +21,7 @@ from triton.runtime.errors import OutOfResources, PTXASError
 from triton.runtime.jit import JITFunction
 
 from kernelagent.domain.errors import UsageError
+from kernelagent.tools.virtual.barriers import Barriers
 from kernelagent.tools.virtual.hints import NAMES
 from kernelagent.tools.virtual.memory_operations import Lines, Threads, memory_operations
 from kernelagent.tools.virtual.thread_layouts import Layouts, layouts_of
@@ -119,7 +120,11 @@ def compile_kernel(
         ptx=made.asm["ptx"],
         seconds=time.perf_counter() - began,
         ahead=operations.fetched_ahead(),
-        threads=Threads.of(operations.every, metadata["num_ctas"]),
+        threads=Threads.of(
+            operations.every,
+            metadata["num_ctas"],
+            Barriers(made.asm["ptx"], metadata["num_warps"], metadata["num_ctas"]),
+        ),
         layouts=layouts_of(made.asm["ttgir"]),
     )
 

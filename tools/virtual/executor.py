@@ -106,10 +106,8 @@ class Executor:
                 self._launcher.whole_grids = bool(request.get("whole_grids", False))
             case "turns":
                 secret = request["secret"]
-                lanes_only = bool(request.get("lanes_only", False))
-                self._launcher.in_turns = (
-                    None if secret is None else Order(int(secret), lanes_only=lanes_only)
-                )
+                how = {name: bool(request.get(name, False)) for name in ("lanes_only", "scattered")}
+                self._launcher.in_turns = None if secret is None else Order(int(secret), **how)
             case "rounding":
                 order = request["order"]
                 self._launcher.order = None if order is None else str(order)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import threading
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +13,10 @@ from kernelagent.tools.virtual.lane_order import LaneOrder
 
 Program = tuple[int, int, int]
 TOGETHER = 64
-"""So many programs take turns; those that follow them wait until these have ended."""
+"""So many programs take turns at a time."""
+_WAITS = 100
+"""A program that has made so many accesses in a row, none a store and all to a few places, waits for others."""
+_FEW = 4
 _BURSTS = 4
 """A turn is 1, 2, 4 or 8 accesses long."""
 _LATE = 0.9
@@ -26,6 +30,13 @@ class Order:
     secret: int
     lanes_only: bool = False
     """Programs one after another, as they always come, and lanes from the last to the first; else both are drawn."""
+    scattered: bool = False
+    """Programs begin in a drawn order, another as each ends, so that the last may come before the first; else
+    `TOGETHER` neighbours run until all have ended, as suits programs that wait for those before them."""
+
+
+class AllWait(Exception):
+    """Each program that has begun waits for one that has not: the order is none that a GPU could have."""
 
 
 class _Left(BaseException):
@@ -44,6 +55,8 @@ class _Turns:
         self._run, self._back = run, back
         self._turn = threading.Semaphore(0)
         self._left = False
+        self._places: set[int] = set()
+        self._quiet = 0
         self.thread = threading.Thread(target=self._all, daemon=True)
 
     def go(self) -> None:
@@ -57,8 +70,17 @@ class _Turns:
         self._turn.release()
         self.thread.join()
 
-    def wait(self) -> None:
-        """Called in its own thread before each access."""
+    @property
+    def waits(self) -> bool:
+        """Whether it has long done nothing but look at a few places."""
+        return self._quiet > _WAITS
+
+    def wait(self, place: int, *, stores: bool) -> None:
+        """Called in its own thread before each access; `place`: its first address."""
+        self._places.add(place)
+        self._quiet += 1
+        if stores or len(self._places) > _FEW:
+            self._places, self._quiet = set(), 0
         self._back.release()
         self._turn.acquire()
         if self._left:
@@ -83,7 +105,7 @@ def run_in_turns(
     builder: Any,
     asked: Order,
 ) -> None:
-    """Run all `programs` in the order `asked` for; raises what one of them raises.
+    """Run all `programs` in the order `asked` for; raises what one of them raises, and `AllWait`.
 
     `kernel()` runs the program that `builder.grid_idx` names, and calls `builder.memory.before_access`
     before each access.
@@ -92,7 +114,14 @@ def run_in_turns(
     builder.memory.lane_order = LaneOrder(order.getrandbits(62), backwards=asked.lanes_only)
     try:
         if not asked.lanes_only:
-            _in_turns(programs, kernel, builder, order)
+            if asked.scattered:
+                drawn = list(programs)
+                order.shuffle(drawn)
+                _in_turns(drawn, kernel, builder, order)
+                return
+            for first in range(0, len(programs), TOGETHER):
+                some = programs[first : first + TOGETHER]
+                _in_turns(some, kernel, builder, order)
             return
         for program in programs:
             builder.grid_idx = program
@@ -102,33 +131,49 @@ def run_in_turns(
 
 
 def _in_turns(
-    programs: Sequence[Program], kernel: Callable[[], None], builder: Any, order: random.Random
+    programs: Sequence[Program],
+    kernel: Callable[[], None],
+    builder: Any,
+    order: random.Random,
 ) -> None:
     """`TOGETHER` at a time; each takes a few accesses at a time, some of them far more seldom than others."""
     back = threading.Semaphore(0)
-    for first in range(0, len(programs), TOGETHER):
-        alive = [_Turns(item, kernel, back) for item in programs[first : first + TOGETHER]]
-        for one in alive:
+    coming = deque(programs)
+    alive: list[_Turns] = []
+    slow: set[_Turns] = set()
+
+    def begin(count: int) -> None:
+        fresh = [_Turns(coming.popleft(), kernel, back) for _ in range(min(count, len(coming)))]
+        for one in fresh:
             one.thread.start()
         # Programs in step with each other can count accesses in place of waiting.
-        late = set(order.sample(range(len(alive)), len(alive) // 4))
-        slow = {one for at, one in enumerate(alive) if at in late}
-        try:
-            while alive:
-                one = order.choice(alive)
-                if one in slow and order.random() < _LATE and not slow.issuperset(alive):
-                    continue
-                builder.grid_idx = one.program
-                builder.memory.before_access = one.wait
-                for _ in range(1 << order.randrange(_BURSTS)):
-                    one.go()
-                    if one.error is not None:
-                        raise one.error
-                    if one.ended:
-                        alive.remove(one)
-                        break
-        finally:
-            builder.memory.before_access = None
-            for one in alive:
-                if not one.ended:
-                    one.leave()
+        late = len(fresh) // 4 if len(fresh) > 1 else order.randrange(4) == 0
+        slow.update(order.sample(fresh, min(int(late), len(fresh))))
+        alive.extend(fresh)
+
+    begin(TOGETHER)
+    try:
+        while alive:
+            one = order.choice(alive)
+            late = one in slow and order.random() < _LATE
+            # There is nothing to be late for where the others only wait.
+            if late and not all(item.waits for item in alive if item not in slow):
+                continue
+            if coming and one.waits and all(item.waits for item in alive):
+                raise AllWait
+            builder.grid_idx = one.program
+            builder.memory.before_access = one.wait
+            for _ in range(1 << order.randrange(_BURSTS)):
+                one.go()
+                if one.error is not None:
+                    raise one.error
+                if one.ended:
+                    alive.remove(one)
+                    slow.discard(one)
+                    begin(1)
+                    break
+    finally:
+        builder.memory.before_access = None
+        for one in alive:
+            if not one.ended:
+                one.leave()

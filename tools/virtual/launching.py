@@ -27,7 +27,7 @@ from kernelagent.tools.virtual.compiling import Compiled, check_cooperative, che
 from kernelagent.tools.virtual.deadline import Clock, TimeIsUp, deadline
 from kernelagent.tools.virtual.fetched_ahead import Loop, ahead_of
 from kernelagent.tools.virtual.hollow import AliasedRange
-from kernelagent.tools.virtual.interleaving import Order
+from kernelagent.tools.virtual.interleaving import AllWait, Order
 from kernelagent.tools.virtual.interpreter import Program
 from kernelagent.tools.virtual.launch import (
     Launch,
@@ -165,6 +165,13 @@ class Launcher:
         except MemoryFault as fault:
             detail = fault.detail | _place(fault)
             logged.fault = {"code": fault.code, "message": str(fault), "detail": detail}
+        except AllWait:
+            message = f"`{launch.kernel}`: programs that begin in a drawn order wait for others"
+            logged.fault = {
+                "code": "unverifiable",
+                "message": message,
+                "detail": {"all_wait": True},
+            }
         except TimeIsUp as late:
             logged.fault = {"code": late.code, "message": str(late), "detail": late.detail}
             if kernel.compiled.metadata["launch_cooperative_grid"]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import numpy as np
 import torch
@@ -25,6 +25,14 @@ ACQUIRING = (_ORDER.ACQUIRE, _ORDER.ACQUIRE_RELEASE)
 RELEASING = (_ORDER.RELEASE, _ORDER.ACQUIRE_RELEASE)
 _POISON_INT = 0x5A5A5A5A5A5A5A5B
 Combine = Callable[[Array, Array], Array]
+
+
+class Turn(Protocol):
+    """Told where an access of the running program begins, and whether it is a plain store."""
+
+    def __call__(self, place: int, *, stores: bool) -> None: ...
+
+
 _ARTICLES: dict[AccessKind, str] = {"load": "a", "store": "a", "atomic": "an"}
 
 
@@ -36,7 +44,7 @@ class Memory:
         self.mode: StoreMode = "execute"
         self.watch_lanes = False
         """Refuse a store whose lanes put different values in one place."""
-        self.before_access: Callable[[], None] | None = None
+        self.before_access: Turn | None = None
         """Lets another program run first, where programs take turns."""
         self.lane_order: LaneOrder | None = None
         """Of atomics, where programs take turns; None: the first lane is the first."""
@@ -47,22 +55,29 @@ class Memory:
         self.own = OwnStores()
         """What the program that runs has stored, for its own later loads."""
 
-    def load(self, pointers: Array, mask: Array, other: Array, kind: Any) -> Array:
-        self._pause()
+    def load(
+        self, pointers: Array, mask: Array, other: Array, kind: Any, *, volatile: bool = False
+    ) -> Array:
+        self._pause(pointers)
         require_aligned("load", pointers, mask, kind.itemsize)
         if self.observers:
+            for observer in self.observers:
+                if isinstance(observer, RaceChecker):
+                    observer.next_load(volatile=volatile)
             self._look("load", pointers, mask, kind.itemsize)
         self.own.loaded(pointers, mask, kind.itemsize)
         values: Array = _native.load(pointers, mask, other, kind)
         return values
 
     def store(self, pointers: Array, values: Array, mask: Array, kind: Any) -> None:
-        self._pause()
+        self._pause(pointers, stores=True)
         require_aligned("store", pointers, mask, values.dtype.itemsize)
         if self.observers:
             self._look("store", pointers, mask, values.dtype.itemsize)
         if self.watch_lanes:
             _require_one_value_each(pointers, values, mask)
+        if self.mode == "execute":
+            self.own.storing(pointers, mask, values)
         self.own.stored(pointers, mask, values.dtype.itemsize)
         if self.mode == "suppress":
             return
@@ -81,7 +96,7 @@ class Memory:
         order: Any,
     ) -> Array:
         """Read-modify-write; `combine` instead of `operation` for bf16. Returns what was there."""
-        self._pause()
+        self._pause(pointers)
         require_aligned("atomic", pointers, mask, values.dtype.itemsize)
         exchange = operation is not None and operation == _native.RMW_OP.XCHG
         if self.observers:
@@ -116,11 +131,11 @@ class Memory:
         self, pointers: Array, expected: Array, values: Array, order: Any
     ) -> Array:
         """A real swap in every mode but `suppress`: locks must go on working."""
-        self._pause()
+        self._pause(pointers)
         mask = np.ones(pointers.shape, dtype=bool)
         require_aligned("atomic", pointers, mask, values.dtype.itemsize)
         if self.observers:
-            self._tell_of(order)
+            self._tell_of(order, swaps=True)
             self._look("atomic", pointers, mask, values.dtype.itemsize)
         self.own.updated(pointers, mask, values.dtype.itemsize)
         if self.mode == "suppress":
@@ -144,20 +159,23 @@ class Memory:
             self.lanes_meet = meet(pointers, mask)
         if self.lane_order is None or pointers.size == 1:
             return apply(pointers, values, mask)
-        return self.lane_order.apply(apply, pointers, values, mask, self._pause)
+        return self.lane_order.apply(apply, pointers, values, mask, lambda: self._pause(pointers))
 
-    def _pause(self) -> None:
+    def _pause(self, pointers: Array, *, stores: bool = False) -> None:
         if self.before_access is not None:
-            self.before_access()
+            self.before_access(int(pointers.flat[0]) if pointers.size else 0, stores=stores)
 
     def _is_dropped(self) -> bool:
         return bool(self.dropped_atomics) and line_now() in self.dropped_atomics
 
-    def _tell_of(self, order: Any, *, exchanges: bool = False) -> None:
+    def _tell_of(self, order: Any, *, exchanges: bool = False, swaps: bool = False) -> None:
         for observer in self.observers:
             if isinstance(observer, RaceChecker):
                 observer.next_atomic(
-                    acquires=order in ACQUIRING, releases=order in RELEASING, exchanges=exchanges
+                    acquires=order in ACQUIRING,
+                    releases=order in RELEASING,
+                    exchanges=exchanges,
+                    swaps=swaps,
                 )
 
     def _look(self, kind: AccessKind, pointers: Array, mask: Array, item_bytes: int) -> None:

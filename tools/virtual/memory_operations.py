@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from kernelagent.tools.virtual.barriers import Barriers
 from kernelagent.tools.virtual.launch import AccessKind
 from kernelagent.tools.virtual.source import FILE_NAME
 
@@ -186,9 +187,20 @@ class Threads:
     """Whether a barrier keeps all threads of a program; in a cluster of blocks it keeps those of one block."""
     copied: frozenset[int] = frozenset()
     """Lines whose loads are copies through a tensor descriptor, which see memory through a proxy of their own."""
+    ways: Mapping[tuple[AccessKind, int, tuple[int, ...]], frozenset[str]] = field(
+        default_factory=dict
+    )
+    """As `layouts`, but all that an access has, those too that spread a lane over several threads."""
+    barriers: Barriers = field(default_factory=Barriers)
+    """Those that stand in the code, the compiler's own among them."""
 
     @classmethod
-    def of(cls, operations: Iterable[MemoryOperation], num_ctas: int) -> Threads:
+    def of(
+        cls,
+        operations: Iterable[MemoryOperation],
+        num_ctas: int,
+        barriers: Barriers | None = None,
+    ) -> Threads:
         """Of a compiled kernel's."""
         found: dict[tuple[AccessKind, int, tuple[int, ...]], set[str]] = {}
         shared = set()
@@ -208,7 +220,10 @@ class Threads:
             for key, layouts in found.items()
             if len(layouts) == 1 and key not in shared
         }
-        return cls(plain, num_ctas == 1, frozenset(copied - otherwise))
+        ways = {key: frozenset(layouts) for key, layouts in found.items()}
+        return cls(
+            plain, num_ctas == 1, frozenset(copied - otherwise), ways, barriers or Barriers()
+        )
 
     def spread(self, kind: AccessKind, line: int | None, shape: tuple[int, ...]) -> str | None:
         """How the lanes of an access are spread over threads; None where that is not plain.
@@ -216,6 +231,14 @@ class Threads:
         Of two accesses with the same shape and the same spread, equal lanes are in the same thread.
         """
         return None if line is None else self.layouts.get((kind, line, _without_ones(shape)))
+
+    def ways_of(self, kind: AccessKind, line: int | None, shape: tuple[int, ...]) -> frozenset[str]:
+        """Each layout that such accesses of this line have; none where the compiled code names none."""
+        return (
+            frozenset()
+            if line is None
+            else self.ways.get((kind, line, _without_ones(shape)), frozenset())
+        )
 
 
 def _without_ones(shape: tuple[int, ...]) -> tuple[int, ...]:

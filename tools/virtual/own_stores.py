@@ -22,6 +22,7 @@ from kernelagent.tools.virtual.fetched_ahead import Ahead
 from kernelagent.tools.virtual.launch import AccessKind, MemoryFault
 from kernelagent.tools.virtual.memory_operations import Threads
 from kernelagent.tools.virtual.numerics import Array
+from kernelagent.tools.virtual.overwrites import Overwrites
 from kernelagent.tools.virtual.synchronising import line_now, lines_now
 
 
@@ -48,8 +49,7 @@ class OwnStores:
         """Lines of atomics whose value decides nothing."""
         self.ahead: Ahead = {}
         """Loads that are made rounds before they are used, with the lines of their loops."""
-        self.threads = Threads()
-        """Of the kernel that runs."""
+        self.overwrites = Overwrites()
         self._in_loops: list[tuple[frozenset[int], _Stored]] = []
         """Only where the compiled code makes loads of a pipelined loop ahead: every store of the running program,
         with its source line and the lines of its callers. Kept at a barrier, because a barrier does not stop such a
@@ -58,6 +58,15 @@ class OwnStores:
         """Every plain store of the running program, where it has loads that are copied through a descriptor."""
         self._since: list[_Stored] = []
         self._low, self._high = 1 << 64, 0
+
+    @property
+    def threads(self) -> Threads:
+        """Of the kernel that runs."""
+        return self.overwrites.threads
+
+    @threads.setter
+    def threads(self, threads: Threads) -> None:
+        self.overwrites.threads = threads
 
     def program_begins(self) -> None:
         """The next program, which has stored nothing yet."""
@@ -73,6 +82,7 @@ class OwnStores:
     def _forget(self) -> None:
         self._since.clear()
         self._low, self._high = 1 << 64, 0
+        self.overwrites.forget()
 
     def updated(self, pointers: Array, mask: Array, item_bytes: int) -> None:
         """By an atomic; where it is of one lane and its value decides anything, all threads wait for that."""
@@ -85,6 +95,11 @@ class OwnStores:
         """Before or after it happens."""
         self._keep("store", pointers, mask, item_bytes)
 
+    def storing(self, pointers: Array, mask: Array, values: Array) -> None:
+        """Before a store happens whose values stay; raises `MemoryFault` where its order with others is open."""
+        if self.watched:
+            self.overwrites.storing(line_now(), pointers, mask, values)
+
     def loaded(self, pointers: Array, mask: Array, item_bytes: int) -> None:
         """Raises `MemoryFault` where threads load what others stored, or what a loop has not stored yet."""
         if self._in_loops:
@@ -92,6 +107,8 @@ class OwnStores:
         if self._before_copies and line_now() in self.threads.copied:
             self._require_seen_by_copies(pointers, mask, item_bytes)
         self._checked("load", pointers, mask, item_bytes)
+        if self.watched:
+            self.overwrites.keep("load", line_now(), pointers, mask, item_bytes)
 
     def _keep(self, kind: AccessKind, pointers: Array, mask: Array, item_bytes: int) -> None:
         if not self.watched:
@@ -111,6 +128,7 @@ class OwnStores:
             self.threads.spread(kind, line_now(), pointers.shape),
         )
         self._since.append(one)
+        self.overwrites.keep(kind, line_now(), one.pointers, one.mask, item_bytes)
         if self.ahead:
             self._in_loops.append((frozenset(lines_now()), one))
         if self.threads.copied:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from triton._C.libtriton import interpreter as native
 
 from kernelagent.tools.virtual.launch import (
     AccessKind,
@@ -15,14 +14,17 @@ from kernelagent.tools.virtual.launch import (
     OperationKind,
     TensorArgument,
 )
+from kernelagent.tools.virtual.pieces import MANY, NOBODY, Addresses, Region, bytes_at
 from kernelagent.tools.virtual.synchronising import line_now
 
 Program = tuple[int, int, int]
-Addresses = NDArray[np.uint64]
-_NOBODY, _MANY = 0, -1
 _WEAK = (
     " (an atomic orders programs where one releases after it stored and the other acquires before it "
     "loads: sem='acq_rel' does both, 'relaxed' neither)"
+)
+_PLAIN = (
+    " (a plain load may give what was there at any time: where a value is waited for, wait for an atomic that "
+    "acquires what one of theirs released, and load behind it)"
 )
 FLAG_LANES = 32
 """Atomics of at most this many lanes are taken for flags, locks or tickets; wider ones carry data."""
@@ -42,46 +44,11 @@ class Touched:
     """Of atomics: whether what the program stored before is seen by who acquires there."""
 
 
-@dataclass
-class _Region:
-    """One storage: who stored, read and updated each piece last, as 1 + the program's place in the run."""
-
-    low: int
-    high: int
-    grain: int
-    """Bytes of a piece: the smallest element of the arguments in this storage."""
-    tensor: TensorArgument
-    writer: NDArray[np.int32] = field(init=False)
-    reader: NDArray[np.int32] = field(init=False)
-    updater: NDArray[np.int32] = field(init=False)
-    """Who updated it by an atomic."""
-
-    def __post_init__(self) -> None:
-        pieces = -(-(self.high - self.low) // self.grain)
-        self.writer = np.zeros(pieces, dtype=np.int32)
-        self.reader = np.zeros(pieces, dtype=np.int32)
-        self.updater = np.zeros(pieces, dtype=np.int32)
-
-    def marks(self, kind: AccessKind) -> NDArray[np.int32]:
-        """Who made accesses of this kind."""
-        return {"load": self.reader, "store": self.writer, "atomic": self.updater}[kind]
-
-    def holds(self, addresses: Addresses) -> bool:
-        return self.low <= int(addresses.min()) and int(addresses.max()) < self.high
-
-    def pieces(self, addresses: Addresses, item_bytes: int) -> NDArray[np.int64]:
-        first = (addresses - np.uint64(self.low)).astype(np.int64) // self.grain
-        if item_bytes <= self.grain:
-            return first
-        wide = np.arange(-(-item_bytes // self.grain))
-        return (first[:, None] + wide).ravel()
-
-
 @dataclass(frozen=True)
 class _Pending:
     """Bytes that another program accessed, as they were before the current store."""
 
-    region: _Region
+    region: Region
     addresses: Addresses
     before: NDArray[np.uint8]
     other: int
@@ -103,13 +70,16 @@ class RaceChecker:
         self._non_synchronizing = non_synchronizing_atomics
         self._launch: Launch | None = None
         self._programs: list[Program] = []
-        self._regions: list[_Region] = []
+        self._regions: list[Region] = []
         self._flags: dict[int, set[int]] = {}
         self._met: set[int] = set()
         self._acquires = self._releases = True
         self._weak = self._released = False
-        self._since: dict[int, list[tuple[_Region, NDArray[np.int64]]]] = {}
-        """By program, what it stored after it last released anything."""
+        self._volatile = self._swaps = False
+        self._since: dict[int, list[tuple[Region, NDArray[np.int64]]]] = {}
+        """By program, what it stored or updated after it last released anything."""
+        self._guesses: list[tuple[Region, NDArray[np.int64], int]] = []
+        """What the running program loaded of others' updates: right only where it goes into a compare-and-swap."""
         self._pending: list[_Pending] = []
         self.updated_by_several = False
         """Whether several programs updated one place by atomics."""
@@ -123,7 +93,7 @@ class RaceChecker:
             if tensor.storage_bytes:
                 by_storage.setdefault(tensor.storage_address, []).append(tensor)
         self._regions = [
-            _Region(
+            Region(
                 low,
                 low + max(item.storage_bytes for item in tensors),
                 min(item.item_bytes for item in tensors),
@@ -133,18 +103,30 @@ class RaceChecker:
         ]
         self._programs, self._flags, self._met, self._pending = [], {}, set(), []
         self._since, self._weak, self._released = {}, False, False
+        self._guesses = []
 
     def program_begins(self, program: Program) -> None:
         self._settle()
+        self._require_swapped()
         if not self._released:
             # Nobody meets it, so it does not matter when it stored.
             self._since.pop(len(self._programs), None)
         self._programs.append(program)
         self._met, self._released = set(), False
 
-    def next_atomic(self, *, acquires: bool, releases: bool, exchanges: bool = False) -> None:
-        """Said before `access` tells of an atomic; `exchanges`: whatever others added there is gone."""
+    def next_load(self, *, volatile: bool) -> None:
+        """Said before `access` tells of a load: one that is volatile may come at any time, and gives what is there."""
+        self._volatile = volatile
+
+    def next_atomic(
+        self, *, acquires: bool, releases: bool, exchanges: bool = False, swaps: bool = False
+    ) -> None:
+        """Said before `access` tells of an atomic; `exchanges`: whatever others added there is gone.
+
+        `swaps`: it compares what is there with what the program took it for.
+        """
         self.order_matters |= exchanges
+        self._swaps = swaps
         self._acquires, self._releases = acquires, releases
         self._weak |= not (acquires and releases)
 
@@ -166,11 +148,13 @@ class RaceChecker:
 
     def launch_ends(self, launch: Launch) -> None:
         self._settle()
+        self._require_swapped()
         self._regions = []
 
     def learn(self, programs: list[Program], touched: list[Touched]) -> None:
         """These programs have run without being watched; they disturbed nobody."""
         self._settle()
+        self._require_swapped()
         self._programs += programs
         for item in touched:
             self._learn_pieces(item)
@@ -201,9 +185,11 @@ class RaceChecker:
             )
             marks = region.marks(one.kind)
             before = marks[pieces]
-            alone = (low == high) & ((before == _NOBODY) | (before == low))
+            alone = (low == high) & ((before == NOBODY) | (before == low))
             self.updated_by_several |= one.kind == "atomic" and not alone.all()
-            marks[pieces] = np.where(alone, low, _MANY)
+            marks[pieces] = np.where(alone, low, MANY)
+            if one.kind == "load":
+                region.plain[pieces] = marks[pieces]
 
     def _learn_flags(self, one: Touched) -> None:
         lanes = np.bincount(one.program, one.length) // one.item_bytes
@@ -215,7 +201,7 @@ class RaceChecker:
                 self._flags.setdefault(address, set()).add(program)
 
     def _watch(
-        self, kind: AccessKind, region: _Region, addresses: Addresses, item_bytes: int
+        self, kind: AccessKind, region: Region, addresses: Addresses, item_bytes: int
     ) -> None:
         own = len(self._programs)
         pieces = region.pieces(addresses, item_bytes)
@@ -225,14 +211,17 @@ class RaceChecker:
             if foreign is not None:
                 does = "reads" if kind == "load" else "updates"
                 self._raise(region, does, int(writers[foreign][0]), int(foreign.sum()), "stored")
-            # Right or wrong, as loads before a compare-and-swap are: the judge tries other orders.
             across = region.marks("atomic" if kind == "load" else "load")[pieces]
             self.order_matters |= self._foreign(across, own) is not None
+            if kind == "load":
+                self._loaded(region, pieces, own)
+            else:
+                self._updating(region, pieces, own)
             marks = region.marks(kind)
             before = marks[pieces]
-            alone = (before == _NOBODY) | (before == own)
+            alone = (before == NOBODY) | (before == own)
             self.updated_by_several |= kind == "atomic" and not alone.all()
-            marks[pieces] = np.where(alone, own, _MANY)
+            marks[pieces] = np.where(alone, own, MANY)
             return
         if foreign is not None:
             self._expect_equal(region, pieces[foreign], int(writers[foreign][0]), "stored")
@@ -245,6 +234,36 @@ class RaceChecker:
         region.writer[pieces] = own
         self._since.setdefault(own, []).append((region, pieces))
 
+    def _loaded(self, region: Region, pieces: NDArray[np.int64], own: int) -> None:
+        """A plain load of what atomics of others change, which nothing orders, is a race, but as a guess."""
+        if self._volatile:
+            return
+        updaters = region.updater[pieces]
+        foreign = self._foreign(updaters, own, region, pieces)
+        if foreign is not None:
+            self._guesses.append((region, pieces[foreign], int(updaters[foreign][0])))
+        before = region.plain[pieces]
+        region.plain[pieces] = np.where((before == NOBODY) | (before == own), own, MANY)
+
+    def _updating(self, region: Region, pieces: NDArray[np.int64], own: int) -> None:
+        """What others loaded plainly may have been loaded after this as well."""
+        if self._swaps:
+            region.plain[pieces[region.plain[pieces] == own]] = NOBODY
+            self._guesses = [
+                (where, rest, other)
+                for where, guessed, other in self._guesses
+                if (rest := guessed[~np.isin(guessed, pieces)] if where is region else guessed).size
+            ]
+        readers = region.plain[pieces]
+        foreign = self._foreign(readers, own)
+        if foreign is not None:
+            self._expect_equal(region, pieces[foreign], int(readers[foreign][0]), "read")
+        self._since.setdefault(own, []).append((region, pieces))
+
+    def _require_swapped(self) -> None:
+        for region, pieces, other in self._guesses[:1]:
+            self._raise(region, "reads", other, pieces.size, "updated by atomics", _PLAIN)
+
     def _by_region(self, kind: AccessKind, addresses: Addresses, item_bytes: int) -> None:
         """One access that reaches into several storages, as a table of pointers makes it."""
         for region in self._regions:
@@ -256,7 +275,7 @@ class RaceChecker:
         self,
         marks: NDArray[np.int32],
         own: int,
-        region: _Region | None = None,
+        region: Region | None = None,
         pieces: NDArray[np.int64] | None = None,
     ) -> NDArray[np.bool_] | None:
         """Which marks are of programs that this one has not met; None when there are none.
@@ -266,7 +285,7 @@ class RaceChecker:
         """
         if not marks.any():
             return None
-        others = (marks != _NOBODY) & (marks != own)
+        others = (marks != NOBODY) & (marks != own)
         if self._met and others.any():
             known = others & np.isin(marks, list(self._met))
             others &= ~known
@@ -293,18 +312,18 @@ class RaceChecker:
             self._released = True
             self._since.pop(own, None)
         if self._met:
-            # From now on pieces that several programs accessed (_MANY) count as accessed by programs it has met.
+            # From now on pieces that several programs accessed (MANY) count as accessed by programs it has met.
             self._met.discard(own)
-            self._met.add(_MANY)
+            self._met.add(MANY)
 
     def _expect_equal(
-        self, region: _Region, pieces: NDArray[np.int64], other: int, did: str
+        self, region: Region, pieces: NDArray[np.int64], other: int, did: str
     ) -> None:
         """The store has not happened yet: look again when it has."""
         addresses = np.unique(pieces).astype(np.uint64) * np.uint64(region.grain)
         addresses = addresses + np.uint64(region.low)
         self._pending.append(
-            _Pending(region, addresses, _bytes_at(addresses, region.grain), other, did)
+            _Pending(region, addresses, bytes_at(addresses, region.grain), other, did)
         )
 
     def _settle(self) -> None:
@@ -312,35 +331,28 @@ class RaceChecker:
             return
         waiting, self._pending = self._pending, []
         for item in waiting:
-            changed = _bytes_at(item.addresses, item.region.grain) != item.before
+            changed = bytes_at(item.addresses, item.region.grain) != item.before
             if changed.any():
                 count = int(changed.any(axis=1).sum())
                 self._raise(item.region, "overwrites", item.other, count, item.did)
 
-    def _region(self, address: int) -> _Region | None:
+    def _region(self, address: int) -> Region | None:
         for region in self._regions:
             if region.low <= address < region.high:
                 return region
         return None
 
-    def _raise(self, region: _Region, does: str, other: int, count: int, did: str) -> None:
+    def _raise(
+        self, region: Region, does: str, other: int, count: int, did: str, why: str = ""
+    ) -> None:
         assert self._launch is not None
         this = self._programs[-1]
-        whose = "other programs" if other == _MANY else f"program {self._programs[other - 1]}"
-        programs = [list(this)] if other == _MANY else [list(self._programs[other - 1]), list(this)]
+        whose = "other programs" if other == MANY else f"program {self._programs[other - 1]}"
+        programs = [list(this)] if other == MANY else [list(self._programs[other - 1]), list(this)]
         raise MemoryFault(
             "data_race",
             f"`{self._launch.kernel}`: program {this} {does} {count} elements of "
             f"`{region.tensor.name}` that {whose} {did} in the same launch; programs run in no "
-            f"order: use atomics, separate the places, or split the work into two launches{_WEAK if self._weak else ''}",
+            f"order: use atomics, separate the places, or split the work into two launches{why or (_WEAK if self._weak else '')}",
             {"launch": self._launch.kernel, "argument": region.tensor.name, "programs": programs},
         )
-
-
-def _bytes_at(addresses: Addresses, size: int) -> NDArray[np.uint8]:
-    """`size` bytes from each address, all of them inside an argument's storage."""
-    where = (addresses[:, None] + np.arange(size, dtype=np.uint64)).ravel()
-    filler = np.zeros(where.shape, dtype=np.uint8)
-    held = native.load(where, np.ones(where.shape, dtype=bool), filler, np.dtype(np.uint8))
-    result: NDArray[np.uint8] = held.reshape(-1, size)
-    return result

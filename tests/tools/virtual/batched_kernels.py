@@ -189,6 +189,7 @@ def shapes(x, y, BLOCK: tl.constexpr):
     best, place = tl.max(square, 1, return_indices=True)
     tl.store(y + at, flipped + tl.reshape(tl.broadcast_to(sums, (BLOCK, 4)), (BLOCK * 4,)))
     where = pid * BLOCK * 4 + tl.arange(0, BLOCK)
+    tl.debug_barrier()
     tl.store(y + where, best + place + tl.argmin(square, 1) + tl.sum(v), mask=place > 0)
 
 

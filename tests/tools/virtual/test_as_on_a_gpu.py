@@ -137,7 +137,7 @@ def last_loads(x_ptr, total_ptr, o_ptr, N: tl.constexpr):
     pid = tl.program_id(0)
     tl.atomic_add(total_ptr, tl.sum(tl.load(x_ptr + pid * N + tl.arange(0, N)), 0))
     if pid == tl.num_programs(0) - 1:
-        tl.store(o_ptr, tl.load(total_ptr))
+        tl.store(o_ptr, tl.load(total_ptr, volatile=True))
 
 
 @triton.jit

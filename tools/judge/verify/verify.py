@@ -264,6 +264,7 @@ class Verifier:
         except Rejected as refused:
             if refused.reason.code in _OF_THE_PROCESS:
                 raise
+            self._forget_launches()
             if self.process.tuned:
                 self._right_without_tuning(trial, weights, asked, refused)
             if asked == USUAL:
@@ -286,6 +287,11 @@ class Verifier:
                 f"{asked.described}, where the reference answers the same: {refused.reason.message}",
                 {**refused.reason.detail, "surroundings": asked.described},
             ) from refused
+
+    def _forget_launches(self) -> None:
+        """Those of a call that was refused: a fault among them is not the next call's."""
+        if self.device == "virtual":
+            self.process.take_launches()
 
     def _right_without_tuning(
         self,
@@ -465,31 +471,44 @@ class Verifier:
         """Calls whose programs take turns at every access, as on a GPU: the answers must still be right.
 
         One order of a few programs may be the usual one: several are tried, where that is quick. Before them, the
-        lanes of each atomic come from the last to the first, which takes no longer than other calls do.
+        lanes of each atomic come from the last to the first, which takes no longer than other calls do. In every other
+        order programs begin in any order too, as far as they do not wait for those before them.
         """
         end = time.monotonic() + _IN_TURNS_S
+        scattered = False
         for number in range(1 + _ORDERS):
-            self._in_one_order(trial, weights, lanes_only=number == 0)
-            if time.monotonic() > end or "order_not_tried" in self.findings.disclosures:
+            scattered = not scattered and number > 0
+            tried = self._in_one_order(trial, weights, lanes_only=number == 0, scattered=scattered)
+            late = time.monotonic() > end and tried
+            if late or "order_not_tried" in self.findings.disclosures:
                 return
 
     def _in_one_order(
-        self, trial: Trial, weights: Mapping[str, torch.Tensor], *, lanes_only: bool
-    ) -> None:
+        self,
+        trial: Trial,
+        weights: Mapping[str, torch.Tensor],
+        *,
+        lanes_only: bool,
+        scattered: bool,
+    ) -> bool:
+        """Whether there is such an order."""
         if changes_state(trial, weights):
             self.process.use_weights(weights)
         order = {"kind": "turns", "secret": secrets.randbits(62), "lanes_only": lanes_only}
-        self.process.command_executor(order)
+        self.process.command_executor({**order, "scattered": scattered})
         try:
             self._call(trial)
         except Rejected as refused:
+            if refused.reason.detail.get("all_wait"):
+                self._forget_launches()
+                return False
             if refused.reason.code in ("timeout", "unverifiable", "out_of_memory"):
                 self.findings.disclose(
                     "order_not_tried",
                     f"programs order each other by atomics, and were tried in their usual order only: "
                     f"{refused}",
                 )
-                return
+                return True
             which = (
                 "the lanes of an atomic come from the first to the last; on a GPU they come in any order: "
                 if lanes_only
@@ -503,6 +522,7 @@ class Verifier:
             ) from refused
         finally:
             self.process.command_executor({"kind": "turns", "secret": None})
+        return True
 
 
 @contextmanager

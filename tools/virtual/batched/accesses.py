@@ -91,11 +91,17 @@ class Access:
     """How the lanes are spread over threads; None where that is not plain."""
     copied: bool = False
     """Of loads: whether they are copies through a tensor descriptor."""
+    line: int | None = None
+    """Of the candidate's source."""
 
     def same_threads(self, other: Access) -> bool:
         """Whether each thread of each program has the same bytes in both; False where that is not plain."""
         if self.spread is None or self.spread != other.spread:
             return False
+        return self.same_lanes(other)
+
+    def same_lanes(self, other: Access) -> bool:
+        """Whether each lane of each program has the same bytes in both; False where that is not plain."""
         if self.shape != other.shape or self.item_bytes != other.item_bytes:
             return False
         a, b = self.rows, other.rows

@@ -19,6 +19,7 @@ from kernelagent.tools.virtual.batched.counting import touches_of
 from kernelagent.tools.virtual.batched.language import BatchedLanguage
 from kernelagent.tools.virtual.batched.memory import MOST_RUNS
 from kernelagent.tools.virtual.batched.order import OrderWatch, Recorder
+from kernelagent.tools.virtual.batched.overwrites import require_stores_in_order
 from kernelagent.tools.virtual.bounds import BoundsChecker
 from kernelagent.tools.virtual.choices import Choices
 from kernelagent.tools.virtual.deadline import Clock, TimeIsUp
@@ -82,7 +83,8 @@ class BatchedInterpreter:
     def store_as(self, mode: StoreMode, *, one_value_each: bool) -> None:
         """What the next launches' stores do; whether lanes of one store may disagree."""
         self.reference.builder.memory.mode = self._language.builder.memory.mode = mode
-        self.reference.builder.memory.watch_lanes = one_value_each
+        for memory in (self.reference.builder.memory, self._language.builder.memory):
+            memory.watch_lanes = one_value_each
         self.reference.builder.memory.own.watched = one_value_each
 
     def leave(self) -> None:
@@ -309,6 +311,8 @@ class _Job:
                 kernel(**values)
             builder.count_chains(len(chunk))
             require_no_conflicts(memory.accesses)
+            if memory.watch_lanes and memory.mode == "execute":
+                require_stores_in_order(memory.accesses, memory.threads)
             for watch in self._orders:
                 watch.require_new_ground(memory.accesses)
         except (NotBatchable, TimeIsUp):

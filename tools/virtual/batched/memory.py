@@ -84,6 +84,8 @@ class BatchedMemory:
         self.mode: StoreMode = "execute"
         self.watch_bounds = False
         """Give up a chunk that reaches out of the launch's storages: the reference names the fault."""
+        self.watch_lanes = False
+        """Give up a chunk whose threads may come in another order than its lanes."""
         self.active: Array | None = None
         """Which programs of the chunk run just now, as booleans; None: all."""
         self.result_unused = False
@@ -293,6 +295,7 @@ class BatchedMemory:
             None if same else first_lanes,
             spread=self.threads.spread(kind, line, shape),
             copied=kind == "load" and line in self.threads.copied,
+            line=line,
         )
         self.accesses.append(access)
         self._runs += runs.start.size

@@ -23,6 +23,8 @@ class OrderWatch:
     checker: RaceChecker
     _stored: Territory = field(default_factory=Territory)
     _read: Territory = field(default_factory=Territory)
+    _updated: Territory = field(default_factory=Territory)
+    """By atomics."""
     _programs: list[Program] = field(default_factory=list)
     _waiting: list[Touched] = field(default_factory=list)
     _size: int = 0
@@ -34,8 +36,10 @@ class OrderWatch:
             runs = item.runs
             if self._stored.meets(runs.start, runs.end):
                 raise NotBatchable("programs meet what an earlier program stored")
-            if item.kind == "store" and self._read.meets(runs.start, runs.end):
+            if item.kind != "load" and self._read.meets(runs.start, runs.end):
                 raise NotBatchable("programs store what an earlier program read")
+            if item.kind != "atomic" and self._updated.meets(runs.start, runs.end):
+                raise NotBatchable("programs meet what an earlier program updated")
 
     def keep(self, programs: list[Program], accesses: list[Access]) -> None:
         """A chunk has been run."""
@@ -67,7 +71,8 @@ class OrderWatch:
             self._note(kind, Runs(start, start, end - start))
 
     def _note(self, kind: AccessKind, runs: Runs) -> None:
-        (self._stored if kind == "store" else self._read).add(runs.start, runs.end)
+        held = {"load": self._read, "store": self._stored, "atomic": self._updated}[kind]
+        held.add(runs.start, runs.end)
 
 
 class Recorder:

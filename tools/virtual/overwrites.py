@@ -1,0 +1,170 @@
+"""Within one program: a store over what other threads of it load or stored just before, with no barrier between.
+
+A load that stands before a store in the text is made before it by the same thread alone; of two stores of different
+threads either may come last. `tl.debug_barrier()` orders them, and so do the barriers that the compiler puts where
+threads exchange values (`barriers`). A store of what the place holds already changes nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from triton._C.libtriton import interpreter as native
+
+from kernelagent.tools.virtual.launch import AccessKind, MemoryFault
+from kernelagent.tools.virtual.memory_operations import Threads
+from kernelagent.tools.virtual.numerics import Array
+
+_DID: dict[AccessKind, str] = {
+    "load": "other threads of the same program load",
+    "store": "other threads of the same program store",
+    "atomic": "other threads of the same program update",
+}
+
+
+@dataclass(frozen=True)
+class _Earlier:
+    """One access: addresses of all its lanes, and which of them were switched on."""
+
+    kind: AccessKind
+    line: int | None
+    pointers: Array | None
+    """None: they follow each other from `low`."""
+    mask: Array | None
+    """None: all are switched on."""
+    shape: tuple[int, ...]
+    item_bytes: int
+    low: int
+    high: int
+
+    @property
+    def lanes(self) -> Array:
+        if self.pointers is not None:
+            return self.pointers
+        count = (self.high - self.low) // self.item_bytes
+        steps = np.arange(count, dtype=np.uint64) * np.uint64(self.item_bytes)
+        return (np.uint64(self.low) + steps).reshape(self.shape)
+
+
+@dataclass
+class _OfALine:
+    """Accesses of one kind on one line, and what they reach over together."""
+
+    every: list[_Earlier] = field(default_factory=list)
+    low: int = 1 << 64
+    high: int = 0
+
+
+class Overwrites:
+    """What the program that runs has loaded and stored since its last barrier."""
+
+    def __init__(self) -> None:
+        self.threads = Threads()
+        self._since: dict[tuple[AccessKind, int | None], _OfALine] = {}
+
+    def forget(self) -> None:
+        """All threads have waited for each other, or another program begins."""
+        self._since.clear()
+
+    def keep(
+        self, kind: AccessKind, line: int | None, pointers: Array, mask: Array, item_bytes: int
+    ) -> None:
+        """An access that happened; loads through a descriptor are waited for by all threads."""
+        if kind == "load" and line in self.threads.copied:
+            return
+        whole = bool(mask.all())
+        where = pointers if whole else pointers[np.broadcast_to(mask, pointers.shape)]
+        if not where.size:
+            return
+        low, high = int(where.min()), int(where.max()) + item_bytes
+        row = whole and high - low == where.size * item_bytes
+        row = row and bool((np.diff(pointers.ravel()) == np.uint64(item_bytes)).all())
+        known = self._since.setdefault((kind, line), _OfALine())
+        known.low, known.high = min(known.low, low), max(known.high, high)
+        known.every.append(
+            _Earlier(
+                kind,
+                line,
+                None if row else pointers,
+                None if whole else np.broadcast_to(mask, pointers.shape),
+                pointers.shape,
+                item_bytes,
+                low,
+                high,
+            )
+        )
+
+    def storing(self, line: int | None, pointers: Array, mask: Array, values: Array) -> None:
+        """Before a store happens; raises `MemoryFault` where its order with earlier accesses is open."""
+        if not self._since:
+            return
+        everywhere = np.broadcast_to(mask, pointers.shape)
+        where = pointers[everywhere]
+        if not where.size:
+            return
+        size = values.dtype.itemsize
+        low, high = int(where.min()), int(where.max()) + size
+        met = [
+            one
+            for known in self._since.values()
+            if known.low < high and low < known.high
+            for one in known.every
+            if one.low < high and low < one.high
+        ]
+        changing = everywhere & _differs(pointers, everywhere, values) if met else everywhere
+        if not met or not changing.any():
+            return
+        for one in met:
+            count = self._open(one, line, pointers, changing, size)
+            if count:
+                raise MemoryFault(
+                    "data_race",
+                    f"a store overwrites {count} elements that {_DID[one.kind]} before it in the text, with no "
+                    f"barrier between: the threads of a program run at different times, and either may come first; "
+                    f"put tl.debug_barrier() between the two, or store to other memory",
+                    {"lanes": count},
+                )
+
+    def _open(
+        self, one: _Earlier, line: int | None, pointers: Array, changing: Array, item_bytes: int
+    ) -> int:
+        """How many of the earlier access's lanes are of other threads and meet what is changed."""
+        lanes = one.lanes
+        on = np.ones(one.shape, dtype=bool) if one.mask is None else one.mask
+        starts = np.sort(pointers[changing])
+        barriers = self.threads.barriers
+        stores: tuple[AccessKind, int | None] = ("store", line)
+        first = (one.kind, one.line)
+        others = on
+        if one.shape == pointers.shape and one.item_bytes == item_bytes:
+            own = on & (lanes == pointers)
+            others = on & ~own
+            mine, its = (
+                self.threads.ways_of(kind, number, one.shape) for kind, number in (first, stores)
+            )
+            moved = bool(mine and its and mine.isdisjoint(its))
+            # The same lane in another thread: its value came there by an exchange, as far as it came from this load.
+            met = moved and _met(starts, item_bytes, lanes[own], one.item_bytes) > 0
+            if met and barriers.missing(first, stores, of_warps=False):
+                return _met(starts, item_bytes, lanes[on], one.item_bytes)
+        count = _met(starts, item_bytes, lanes[others], one.item_bytes)
+        return count if count and barriers.missing(first, stores) else 0
+
+
+def _met(starts: Array, item_bytes: int, where: Array, size: int) -> int:
+    """How many of the places of `size` bytes overlap one of `item_bytes` that begins at one of the sorted starts."""
+    if not where.size:
+        return 0
+    at = np.searchsorted(starts, where + np.uint64(size), side="left")
+    before = np.maximum(at, 1) - 1
+    return int(np.count_nonzero((at > 0) & (starts[before] + np.uint64(item_bytes) > where)))
+
+
+def _differs(pointers: Array, mask: Array, values: Array) -> Array:
+    """Where memory holds other bits than those that will be stored."""
+    what = np.ascontiguousarray(np.broadcast_to(values, pointers.shape))
+    held = native.load(np.ascontiguousarray(pointers), np.ascontiguousarray(mask), what, what.dtype)
+    unsigned = f"u{what.dtype.itemsize}"
+    result: Array = held.view(unsigned) != what.view(unsigned)
+    return result
