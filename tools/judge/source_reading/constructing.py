@@ -176,7 +176,8 @@ class _Places:
                 number
                 for number, name in self._constructors.items()
                 if (constructors or (name in self._without_bases and self.uses[name]))
-                and initialised <= result and self._is_within(name, result | {number})
+                and initialised <= result
+                and self._is_within(name, result | {number})
             }
             more |= {
                 number

@@ -76,7 +76,9 @@ def _is_made_again(node: ast.AST, parent: ast.AST | None, new: str | None) -> bo
 
 
 def _is_super(node: ast.expr) -> bool:
-    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "super"
+    return (
+        isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "super"
+    )
 
 
 def _within(node: ast.AST, scope: Scope, names: Names) -> list[tuple[ast.AST, Scope]]:

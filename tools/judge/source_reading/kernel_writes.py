@@ -75,7 +75,11 @@ def parameter_order(function: ast.FunctionDef | ast.AsyncFunctionDef, names: Nam
     static = any(
         isinstance(d, ast.Name) and d.id == "staticmethod" for d in function.decorator_list
     )
-    return plain[1:] if bound and (not static or (function.name == "forward" and own_context)) else plain
+    return (
+        plain[1:]
+        if bound and (not static or (function.name == "forward" and own_context))
+        else plain
+    )
 
 
 def _written(function: ast.FunctionDef, names: Names, known: Written) -> Iterator[str]:
@@ -141,7 +145,11 @@ class _Pointers:
     def _call_points(self, node: ast.Call) -> bool:
         called = node.func
         given = _given_to(node)
-        if isinstance(called, ast.Attribute) and called.attr in VIEWS and self._points(called.value):
+        if (
+            isinstance(called, ast.Attribute)
+            and called.attr in VIEWS
+            and self._points(called.value)
+        ):
             return True
         paths = self._names.paths(called, self._scope)
         last = {path.rpartition(".")[2] for path in paths}

@@ -7,9 +7,9 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from kernelagent.tools.judge.source_reading.classes import is_module
 from kernelagent.tools.judge.source_reading.constructing import times
 from kernelagent.tools.judge.source_reading.kernel_writes import VIEWS
-from kernelagent.tools.judge.source_reading.classes import is_module
 from kernelagent.tools.judge.source_reading.names import (
     Binding,
     Comprehension,
@@ -229,9 +229,8 @@ class Lifetimes:
 
     def _is_parameter(self, binding: Binding, scope: Scope) -> bool:
         """Whether it is made as a parameter or buffer, which is one only as an attribute of a module."""
-        return (
-            isinstance(binding, ast.Call)
-            and bool(self.names.paths(binding.func, scope) & _OF_MODULES)
+        return isinstance(binding, ast.Call) and bool(
+            self.names.paths(binding.func, scope) & _OF_MODULES
         )
 
     def _is_object(self, binding: Binding, scope: Scope, seen: frozenset[int]) -> bool:
@@ -293,9 +292,7 @@ class Lifetimes:
     def is_part_of_module(self, node: ast.expr, scope: Scope) -> bool:
         """Whether an object is a module of torch's, as far as its name shows: of no other class of the text's."""
         objects = [m for m in self.names.meanings(node, scope) if isinstance(m, Own)]
-        return all(
-            m.kind == "instance" and is_module(m.name, self.names) for m in objects
-        )
+        return all(m.kind == "instance" and is_module(m.name, self.names) for m in objects)
 
     def _all_fresh(self, name: str, home: Scope, seen: frozenset[int]) -> bool:
         bindings = home.bindings[name]

@@ -15,6 +15,7 @@ from kernelagent.tools.judge.source_reading.given_by_torch import (
     Contexts,
     makes_again,
 )
+from kernelagent.tools.judge.source_reading.kept_functions import KeptFunctions
 from kernelagent.tools.judge.source_reading.kernel_writes import handed, written_parameters
 from kernelagent.tools.judge.source_reading.kinds import Remark
 from kernelagent.tools.judge.source_reading.lifetimes import Lifetimes
@@ -29,6 +30,7 @@ from kernelagent.tools.judge.source_reading.names import (
 )
 from kernelagent.tools.judge.source_reading.plain import Plain
 from kernelagent.tools.judge.source_reading.remarks import Remarks
+from kernelagent.tools.judge.source_reading.shared import Shared
 
 _CHANGES_A_CONTAINER = frozenset(
     "append appendleft extend insert pop popitem popleft remove clear update setdefault add discard sort reverse "
@@ -54,6 +56,13 @@ MODULE_METHODS = frozenset(
 """What torch and its users call of a module, besides its constructor and its forward."""
 
 
+_MISSING_IN_REPLICAS = frozenset(
+    "parameters named_parameters buffers named_buffers modules named_modules children named_children state_dict "
+    "get_parameter get_buffer".split()
+)
+"""Methods of modules that answer with less in a replica, as `DataParallel` makes one for each GPU."""
+
+
 @dataclass(frozen=True)
 class _Where:
     scope: Scope
@@ -65,6 +74,7 @@ class _Where:
     """What a constructor calls the object it makes."""
     making: bool = False
     """In something that runs when a module is made, at whatever other times too."""
+    in_kernel: bool = False
     shown: ast.AST | None = None
     """The statement or expression that binds what is bound there."""
 
@@ -83,6 +93,10 @@ class State:
         """Every write that outlives its call, one for each line and kind."""
         self._contexts = Contexts(tree, self._names)
         self._made_again = makes_again(tree)
+        parents = {child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
+        self._shared = Shared(tree, self._names, self._lives, self._written, self._plain, parents)
+        for node, code in KeptFunctions(self._names, self._lives, self._plain, parents).found():
+            self._remarks.add(node, code)
         self._all(tree, _Where(self._names.scopes[tree]))
         yield from self._remarks
 
@@ -127,6 +141,8 @@ class State:
             case ast.Name() | ast.Attribute() | ast.Subscript() if is_bound(node):
                 self._bound(node, where)
                 self._all(node, where)
+            case ast.Name(ctx=ast.Load()):
+                self._use(node, where)
             case ast.Call():
                 self._call(node, where)
                 called = node.func
@@ -137,9 +153,23 @@ class State:
                 if where.later and self._changes(node.value, node.attr, where):
                     # A method that is not called there may be called by any name.
                     self._remarks.add(node, "keeps_state")
+                self._use(node, where)
                 self._all(node, where)
             case _:
                 self._all(node, where)
+
+    def _use(self, node: ast.Name | ast.Attribute, where: _Where) -> None:
+        """A name or an attribute whose value is asked for."""
+        if where.later and isinstance(node, ast.Attribute):
+            self._asks_for_parts(node.value, node.attr, node, where)
+        if where.in_kernel or not (where.later or (where.making and isinstance(node, ast.Name))):
+            return
+        if self._shared.misused(node, where.scope):
+            self._remarks.add(node, "keeps_state" if where.later else "shares_state")
+
+    def _asks_for_parts(self, base: ast.expr, name: str, shown: ast.AST, where: _Where) -> None:
+        if name in _MISSING_IN_REPLICAS and not self._names.paths(base, where.scope):
+            self._remarks.add(shown, "asks_where_it_runs")
 
     def _function(self, node: Function, where: _Where) -> None:
         scope = self._names.scopes[node]
@@ -156,9 +186,11 @@ class State:
         record = self._contexts.of(node, where.scope)
         first = node.args.args[0].arg if node.args.args else None
         made = where.scope.kind == "class" and node.name in CONSTRUCTORS
+        own = where.scope.bindings.get(node.name, ())
+        in_kernel = any(isinstance(b, Own) and b.kind == "kernel" for b in own)
         new = first if made and not self._made_again else None
         for statement in node.body:
-            self._visit(statement, _Where(scope, later, record, new, making))
+            self._visit(statement, _Where(scope, later, record, new, making, in_kernel))
 
     def _name(self, name: str, shown: ast.AST, where: _Where) -> None:
         """A name that gets a value, or loses it."""
@@ -227,6 +259,10 @@ class State:
             return
         name = written_out(node)
         if isinstance(called, ast.Attribute):
+            self._asks_for_parts(called.value, called.attr, node, where)
+        elif name is not None:
+            self._asks_for_parts(node.args[0], name, node, where)
+        if isinstance(called, ast.Attribute):
             changes = self._changes(called.value, called.attr, where)
         else:
             changes = name is not None and self._changes(node.args[0], name, where)
@@ -264,7 +300,8 @@ class State:
             if name in _CHANGES_A_CONTAINER or _is_in_place(name):
                 written += node.args[:1]
         return any(
-            self._outlives(part, where) and not self._lives.is_followed(part, where.scope) for part in written
+            self._outlives(part, where) and not self._lives.is_followed(part, where.scope)
+            for part in written
         )
 
     def _outlives(self, node: ast.expr, where: _Where) -> bool:
@@ -301,9 +338,7 @@ def _is_override(name: str, kind: str) -> bool:
         return name not in allowed | {"__doc__", "__slots__", "__match_args__", "__constants__"}
     if kind == "module":
         return name in MODULE_METHODS
-    return (
-        kind == "function" and name not in OF_A_FUNCTION and name in ("apply", "vjp", "metadata")
-    )
+    return kind == "function" and name not in OF_A_FUNCTION and name in ("apply", "vjp", "metadata")
 
 
 def _names_bound(node: ast.stmt) -> list[str]:
