@@ -1,31 +1,51 @@
 """Finds the conditions in a kernel's text, so that which way each comes out is noted.
 
-A condition is a comparison, or what `&`, `|`, `~`, `and`, `or` and `not` make of several. Data decide it
-where something that was loaded or a fraction is in it, places and sizes where not.
+A condition is a comparison, what `&`, `|`, `~`, `and`, `or` and `not` make of several, and whatever `if`, `while` and
+`tl.where` ask. Data decide it where something that was loaded or a fraction is in it, places and sizes where not.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType, ModuleType
+from typing import Any, TypeGuard
 
 from kernelagent.tools.virtual.loops import call
 
 _LOADS = frozenset({"load", "load_tensor_descriptor"})
 _ASSERTED = frozenset({"device_assert", "static_assert", "assume"})
+_KEEP_THEIR_SIZE = frozenset(
+    "load max min maximum minimum where abs sum dot broadcast_to expand_dims reshape trans permute view cast zeros full "
+    "float arange".split()
+)
+"""Functions and methods whose results are infinite, or no number, where what they are given is."""
+_WIDE = ("float32", "float64", "int32", "int64")
+_LARGE = 1e4
+_NO_NUMBERS = frozenset({"inf", "infinity", "nan"})
 _SHOWN = 60
 
 
-def mark(function: ast.FunctionDef, first_line: int) -> None:
-    """Put a call of `Logic.chosen` around each condition, in place; `first_line`: of the text, in its file."""
-    marker = _Marker(_loaded_names(function), first_line)
+def mark(
+    function: ast.FunctionDef, first_line: int, scope: Mapping[str, Any] = MappingProxyType({})
+) -> None:
+    """Put a call of `Logic.chosen` or `Logic.asked` around each condition, in place.
+
+    `first_line`: of the text, in its file; `scope`: what the names around the function stand for, as far as known.
+    """
+    marker = _Marker(function, first_line, scope)
     function.body = [marker.visit(statement) for statement in function.body]
 
 
 class _Marker(ast.NodeTransformer):
-    def __init__(self, loaded: frozenset[str], first_line: int) -> None:
-        self._loaded = loaded
+    def __init__(
+        self, function: ast.FunctionDef, first_line: int, scope: Mapping[str, Any]
+    ) -> None:
+        self._bound = list(_bound(function))
+        self._loaded = _loaded_names(self._bound)
         self._first_line = first_line
+        self._scope = scope
 
     def visit_Compare(self, node: ast.Compare) -> ast.AST:
         return self._marked(node)
@@ -42,27 +62,155 @@ class _Marker(ast.NodeTransformer):
         return self._marked(node) if _is_condition(node) else self.generic_visit(node)
 
     def visit_While(self, node: ast.While) -> ast.AST:
-        """What ends a loop comes out both ways, or the loop does not end."""
+        if not _waits(node):
+            node.test = self._asked(node.test)
         node.body = [self.visit(statement) for statement in node.body]
         return node
 
+    def visit_If(self, node: ast.If) -> ast.AST:
+        node.test = self._asked(node.test)
+        node.body = [self.visit(statement) for statement in node.body]
+        node.orelse = [self.visit(statement) for statement in node.orelse]
+        return node
+
+    def visit_IfExp(self, node: ast.IfExp) -> ast.AST:
+        node.test = self._asked(node.test)
+        node.body, node.orelse = self.visit(node.body), self.visit(node.orelse)
+        return node
+
     def visit_Assert(self, node: ast.Assert) -> ast.AST:
+        node.test = self._asserted(node.test)
         return node
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
-        return node if _name_of(node.func) in _ASSERTED else self.generic_visit(node)
+        if self._is_asserted(node.func):
+            if node.args and _name_of(node.func) not in ("static_assert", "assume"):
+                node.args[0] = self._asserted(node.args[0])
+            return node
+        if _name_of(node.func) != "where":
+            return self.generic_visit(node)
+        node.args = [
+            self.visit(part) if i else self._asked(part) for i, part in enumerate(node.args)
+        ]
+        for keyword in node.keywords:
+            asks = keyword.arg == "condition"
+            keyword.value = self._asked(keyword.value) if asks else self.visit(keyword.value)
+        return node
+
+    def _is_asserted(self, called: ast.expr) -> bool:
+        """Whether it is one of the language's, not a function of the text's of the same name."""
+        if isinstance(called, ast.Name):
+            value = self._scope.get(called.id)
+            module = str(getattr(value, "__module__", ""))
+            return getattr(value, "__name__", "") in _ASSERTED and module.startswith("triton.")
+        base = self._scope.get(called.value.id) if _is_of_name(called) else None
+        if base is not None and not isinstance(base, ModuleType):
+            return False
+        return isinstance(called, ast.Attribute) and called.attr in _ASSERTED
+
+    def _asked(self, node: ast.expr) -> ast.expr:
+        """What is asked whether it is true or not zero."""
+        known = self._is_truth(node, frozenset()) or self._is_of_infinity(node)
+        if known or not _has_data(node, self._loaded):
+            visited: ast.expr = self.visit(node)
+            return visited
+        return self._told("asked", self.visit(node), by_data=True)
+
+    def _asserted(self, node: ast.expr) -> ast.expr:
+        """What ends all that a program has on the GPU where it does not hold, in a kernel that is compiled so."""
+        return self._told("asserted", node, by_data=_has_data(node, self._loaded))
+
+    def _is_truth(self, node: ast.expr, seen: frozenset[str]) -> bool:
+        """Whether it is made of conditions, which are noted where they stand, and of what was loaded, as a mask is."""
+        match node:
+            case ast.Compare() | ast.BoolOp() | ast.UnaryOp(op=ast.Not()):
+                return True
+            case ast.UnaryOp(op=ast.Invert()):
+                return self._is_truth(node.operand, seen)
+            case ast.BinOp(op=ast.BitAnd() | ast.BitOr() | ast.BitXor()):
+                return all(self._is_truth(side, seen) for side in (node.left, node.right))
+            case ast.Subscript():
+                return self._is_truth(node.value, seen)
+            case ast.Name():
+                bound = [value for names, value in self._bound if node.id in names]
+                inner = seen | {node.id}
+                return node.id in seen or all(self._is_truth(value, inner) for value in bound)
+        return _is_loaded(node)
 
     def _marked(self, node: ast.expr) -> ast.AST:
         compared = [part for part in ast.walk(node) if isinstance(part, ast.Compare)]
-        if compared and all(map(_is_of_infinity, compared)):
+        if compared and all(map(self._is_of_infinity, compared)):
             # Infinities and NaN are inputs of their own, and what differs there is told by itself.
             return node
+        return self._told(
+            "chosen", node, by_data=_has_data(node, self._loaded) or _is_no_mask(node)
+        )
+
+    def _told(self, name: str, node: ast.expr, *, by_data: bool) -> ast.expr:
         line = node.lineno + self._first_line - 1
         text = ast.unparse(node)
         text = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
-        by_data = _has_data(node, self._loaded) or _is_no_mask(node)
         told = [ast.Constant(part) for part in (line, text, by_data)]
-        return ast.copy_location(call("chosen", [*told, node]), node)
+        return ast.copy_location(call(name, [*told, node]), node)
+
+    def _is_of_infinity(self, node: ast.expr) -> bool:
+        """Whether it comes out otherwise only where an input is infinite or no number, as far as the text shows."""
+        if isinstance(node, ast.Compare):
+            sides = [node.left, *node.comparators]
+            same = len({ast.dump(side) for side in sides}) == 1
+            return (same or any(map(_is_infinity, sides))) and all(map(self._stays_finite, sides))
+        asks = isinstance(node, ast.Call) and _name_of(node.func) in ("isnan", "isinf", "isfinited")
+        return asks and isinstance(node, ast.Call) and all(map(self._stays_finite, node.args))
+
+    def _stays_finite(self, node: ast.expr) -> bool:
+        """Whether no ordinary number is made infinite on the way there: by a large factor, a division, an exponential."""
+        waiting: list[ast.AST] = [node]
+        seen: set[str] = set()
+        while waiting:
+            part = waiting.pop()
+            if isinstance(part, ast.Name) and part.id not in seen:
+                seen.add(part.id)
+                waiting += [value for names, value in self._bound if part.id in names]
+            elif isinstance(part, ast.Call):
+                name = _name_of(part.func)
+                if name in ("load", "float"):
+                    continue
+                if name not in _KEEP_THEIR_SIZE and not _widens(part):
+                    return False
+            elif isinstance(part, ast.BinOp) and not self._is_moderate(part):
+                return False
+            waiting += ast.iter_child_nodes(part)
+        return True
+
+    def _is_moderate(self, node: ast.BinOp) -> bool:
+        left, right = (set(self._behind(side)) for side in (node.left, node.right))
+        if isinstance(node.op, ast.Add | ast.Sub):
+            # Doubled often enough, everything is infinite.
+            given = [names for names, value in self._bound if node in ast.walk(value)]
+            of_both = {_name_of(n) for n in left} & {_name_of(n) for n in right}
+            return ast.dump(node.left) != ast.dump(node.right) and not any(
+                names & of_both for names in given
+            )
+        if not isinstance(node.op, ast.Mult):
+            return not isinstance(node.op, ast.Div | ast.Pow)
+        constants = [n.value for n in left | right if isinstance(n, ast.Constant)]
+        of_data = [any(_has_data(n, self._loaded) for n in side) for side in (left, right)]
+        return not all(of_data) and not any(map(_is_large, constants))
+
+    def _behind(self, node: ast.expr) -> Iterator[ast.expr]:
+        """All expressions that one is made of, also by names; not those of addresses."""
+        waiting: list[ast.AST] = [node]
+        seen: set[str] = set()
+        while waiting:
+            part = waiting.pop()
+            if isinstance(part, ast.Call) and _name_of(part.func) in _LOADS:
+                continue
+            if isinstance(part, ast.expr):
+                yield part
+            if isinstance(part, ast.Name) and part.id not in seen:
+                seen.add(part.id)
+                waiting += [value for names, value in self._bound if part.id in names]
+            waiting += ast.iter_child_nodes(part)
 
 
 def _is_condition(node: ast.expr) -> bool:
@@ -76,20 +224,55 @@ def _is_condition(node: ast.expr) -> bool:
     return isinstance(node, ast.Compare | ast.BoolOp)
 
 
-def _is_of_infinity(node: ast.Compare) -> bool:
-    sides = [node.left, *node.comparators]
-    if len({ast.dump(side) for side in sides}) == 1:
+def _widens(node: ast.Call) -> bool:
+    """Whether it is made a number of at least the range of 32 bits, and its bits are not taken for another's."""
+    kinds = [part for part in node.args if ast.unparse(part).endswith(_WIDE)]
+    return _name_of(node.func) == "to" and len(kinds) == len(node.args) == 1 and not node.keywords
+
+
+def _is_of_name(node: ast.expr) -> TypeGuard[ast.Attribute]:
+    return isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)
+
+
+def _is_loaded(node: ast.expr) -> bool:
+    """Whether it is what lies at an address, in whatever type and shape."""
+    while isinstance(node, ast.Subscript):
+        node = node.value
+    if not isinstance(node, ast.Call):
+        return False
+    if _name_of(node.func) in _LOADS:
         return True
-    calls = [part for side in sides for part in ast.walk(side) if isinstance(part, ast.Call)]
-    return any(
-        _name_of(part.func) == "float" and any(isinstance(a, ast.Constant) for a in part.args)
-        for part in calls
-    )
+    method = isinstance(node.func, ast.Attribute) and node.func.attr == "to"
+    return method and isinstance(node.func, ast.Attribute) and _is_loaded(node.func.value)
 
 
-def _loaded_names(function: ast.FunctionDef) -> frozenset[str]:
+def _waits(node: ast.While) -> bool:
+    """Whether a loop only asks the same address again until another program has written there."""
+    test = node.test
+    only_asks = all(isinstance(statement, ast.Pass) for statement in node.body)
+    if not (only_asks and isinstance(test, ast.Compare) and isinstance(test.left, ast.Call)):
+        return False
+    name = _name_of(test.left.func)
+    return name in _LOADS or name.startswith("atomic_")
+
+
+def _is_infinity(node: ast.expr) -> bool:
+    for part in ast.walk(node):
+        if isinstance(part, ast.Call) and _name_of(part.func) == "float":
+            texts = [a.value for a in part.args if isinstance(a, ast.Constant)]
+            return any(str(text).strip("+- ").lower() in _NO_NUMBERS for text in texts)
+    return False
+
+
+def _is_large(value: object) -> bool:
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return False
+    size = abs(value)
+    return size >= _LARGE or (isinstance(value, float) and math.isinf(value))
+
+
+def _loaded_names(bound: list[tuple[set[str], ast.expr]]) -> frozenset[str]:
     """Variables that hold what was loaded, or what was computed of it, anywhere in the function."""
-    bound = list(_bound(function))
     loaded: set[str] = set()
     grown = True
     while grown:
@@ -104,12 +287,26 @@ def _loaded_names(function: ast.FunctionDef) -> frozenset[str]:
 def _bound(function: ast.FunctionDef) -> Iterator[tuple[set[str], ast.expr]]:
     for node in ast.walk(function):
         if isinstance(node, ast.Assign):
-            yield set().union(*map(_names_in, node.targets)), node.value
-        elif isinstance(node, ast.AugAssign | ast.AnnAssign | ast.NamedExpr):
+            for target in node.targets:
+                for part, value in _pairs(target, node.value):
+                    yield _names_in(part), value
+        elif isinstance(node, ast.AugAssign):
+            yield _names_in(node.target), ast.BinOp(node.target, node.op, node.value)
+        elif isinstance(node, ast.AnnAssign | ast.NamedExpr):
             if node.value is not None:
                 yield _names_in(node.target), node.value
         elif isinstance(node, ast.For):
             yield _names_in(node.target), node.iter
+
+
+def _pairs(target: ast.expr, value: ast.expr) -> Iterator[tuple[ast.expr, ast.expr]]:
+    """What `a, b = c, d` gives to what."""
+    row = ast.Tuple | ast.List
+    if isinstance(target, row) and isinstance(value, row) and len(target.elts) == len(value.elts):
+        for part, inner in zip(target.elts, value.elts, strict=True):
+            yield from _pairs(part, inner)
+    else:
+        yield target, value
 
 
 def _names_in(node: ast.AST) -> set[str]:

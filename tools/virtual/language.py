@@ -80,7 +80,7 @@ class Language:
         tree = kernel.parse()
         file, line = triton_versions.place_of(kernel)
         if not kernel.fn.__module__.startswith(_OF_TRITON):
-            conditions.mark(tree.body[0], line)
+            conditions.mark(tree.body[0], line, kernel.get_capture_scope())
         tree = stock.ASTTransformer().visit(tree)
         definition = tree.body[0]
         definition.decorator_list = []

@@ -130,6 +130,19 @@ class Logic:
             self.semantic.builder.chosen(Choice(line, text, by_data), value.handle.data)
         return value
 
+    def asked(self, line: int, text: str, by_data: bool, value: Any) -> Any:
+        """The same of a number that is asked whether it is not zero."""
+        if isinstance(value, tl.tensor):
+            data = value.handle.data != 0
+            self.semantic.builder.chosen(Choice(line, text, by_data), data)
+        return value
+
+    def asserted(self, line: int, text: str, by_data: bool, value: Any) -> Any:
+        """The same of what a kernel asserts, where its assertions are compiled in."""
+        if self.semantic.builder.options.debug:
+            return self.asked(line, text, by_data, value)
+        return value
+
     def again(self, test: Any) -> Any:
         """The condition of a `while`, asked for each of its rounds."""
         self.semantic.builder.step("round")

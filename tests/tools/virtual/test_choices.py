@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 
 import pytest
+import triton.language as tl
 
 from kernelagent.tools.judge.verify.untried_choices import UntriedChoices
 from kernelagent.tools.virtual.choices import FALSE, TRUE
@@ -29,7 +30,7 @@ def marked(statement: str) -> list[tuple[int, str, bool]]:
     return [
         tuple(ast.literal_eval(argument) for argument in call.args[:3])
         for call in calls
-        if isinstance(call.func, ast.Attribute) and call.func.attr == "chosen"
+        if isinstance(call.func, ast.Attribute) and call.func.attr in ("chosen", "asked")
     ]
 
 
@@ -45,6 +46,17 @@ def marked(statement: str) -> list[tuple[int, str, bool]]:
         ("y = x * (x > 4).to(tl.float32)", "x > 4", True),
         ("y = tl.where(~(x > 4)[None, :], 0, x)", "~(x > 4)[None, :]", True),
         ("tl.store(x_ptr + at, x, mask=x > 0)", "x > 0", True),
+        ("while x > 0: x = x - 1", "x > 0", True),
+        ("while x: x = x - 1", "x", True),
+        ("if scale.to(tl.int32): x = 0", "scale.to(tl.int32)", True),
+        ("y = tl.where(tl.minimum(scale, 1), 0, x)", "tl.minimum(scale, 1)", True),
+        ("y = assume(x > 3, 0, x)", "x > 3", True),
+        ("y = tl.where(scale * 1e38 == float('inf'), 0, x)", "scale * 1e+38 == float('inf')", True),
+        ("y = tl.where(x * x == float('inf'), 0, x)", "x * x == float('inf')", True),
+        ("y = tl.where(1 / x == float('inf'), 0, x)", "1 / x == float('inf')", True),
+        ("y = tl.where(tl.exp(x) == float('inf'), 0, x)", "tl.exp(x) == float('inf')", True),
+        ("y = tl.where(x == float('1.5'), 0, x)", "x == float('1.5')", True),
+        ("y = tl.where(tl.math.isnan(1 / x), 0, x)", "tl.math.isnan(1 / x)", True),
     ],
 )
 def test_a_condition_is_noted_once_and_whole(statement: str, text: str, by_data: bool) -> None:
@@ -56,14 +68,48 @@ def test_a_condition_is_noted_once_and_whole(statement: str, text: str, by_data:
     [
         "y = tl.where(x == float('-inf'), 0, x)",
         "y = tl.where(x != x, 0, x)",
+        "y = tl.where(tl.math.isnan(x), 0, x)",
+        "tl.assume(x > 0)",
         "tl.device_assert(x > 0)",
         "assert n > 0",
-        "while x > 0: x = x - 1",
+        "while tl.atomic_cas(flag_ptr, 0, 1) == 1: pass",
+        "if BLOCK: x = 0",
+        "y = tl.where(tl.load(flag_ptr), 0, x)",
         "y = x + 1",
     ],
 )
-def test_infinities_assertions_and_ends_of_loops_are_no_choices(statement: str) -> None:
+def test_infinities_assertions_and_waiting_are_no_choices(statement: str) -> None:
     assert marked(statement) == []
+
+
+def test_a_condition_of_a_condition_by_name_is_noted_where_it_is_computed() -> None:
+    assert marked("y = tl.where(left, 0, x)") == []
+    kernel = KERNEL.format(
+        "left = at < n\n    left = left & (x != scale)\n    y = tl.where(left, 0, x)"
+    )
+    function = ast.parse(kernel).body[0]
+    assert isinstance(function, ast.FunctionDef)
+    mark(function, 1)
+    assert "asked" not in ast.unparse(function)
+
+
+def test_an_assertion_is_a_choice_where_it_is_compiled_in() -> None:
+    tree = ast.parse(KERNEL.format("tl.device_assert(x > 0)"))
+    function = tree.body[0]
+    assert isinstance(function, ast.FunctionDef)
+    mark(function, 1)
+    assert "asserted(5, 'x > 0', True, x > 0)" in ast.unparse(function)
+
+
+def test_the_languages_own_assumption_is_known_by_what_its_name_stands_for() -> None:
+    def own(which: object) -> object:
+        return which
+
+    for scope, noted in (({"assume": own}, 1), ({"assume": tl.assume}, 0)):
+        function = ast.parse(KERNEL.format("y = assume(x > 3)")).body[0]
+        assert isinstance(function, ast.FunctionDef)
+        mark(function, 1, scope)
+        assert ast.unparse(function).count("chosen(5") == noted
 
 
 def told(*rows: list[object]) -> str | None:

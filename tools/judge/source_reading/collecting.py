@@ -69,6 +69,7 @@ class _Collector:
                 self._names.classes[node.name] = node
                 self._walk([*node.decorator_list, *node.bases, *node.keywords], scope)
                 inner = self._inner("class", node, scope)
+                self._declared(node.body, inner)
                 self._walk(node.body, inner)
             case ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp():
                 inner = self._inner("function", node, scope)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 from collections import defaultdict
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from kernelagent.tools.judge.source_reading.names import Function, written_out
 
@@ -23,11 +24,27 @@ LOADING = 0
 """The place outside of all functions."""
 
 
-def at_construction(tree: ast.Module) -> frozenset[int]:
-    """Identities of these functions."""
+@dataclass(frozen=True)
+class Times:
+    """When the functions of a text run, by their identities."""
+
+    at_construction: frozenset[int]
+    """Only while a module is made, or while the text is loaded."""
+    at_loading: frozenset[int]
+    """Only while the text is loaded."""
+    may_make: frozenset[int]
+    """While a module is made or the text is loaded, perhaps also at other times."""
+
+
+def times(tree: ast.Module) -> Times:
+    """Read from the whole text."""
     walk = _Places()
     walk.visit(tree, LOADING)
-    return frozenset(walk.result() - {LOADING})
+    return Times(
+        at_construction=frozenset(walk.result() - {LOADING}),
+        at_loading=frozenset(walk.result(constructors=False) - {LOADING}),
+        may_make=frozenset(walk.may_make() - {LOADING}),
+    )
 
 
 class _Places:
@@ -39,6 +56,8 @@ class _Places:
         self._functions: dict[int, Function] = {}
         self._constructors: dict[int, str] = {}
         """With the names of their classes."""
+        self._without_bases: set[str] = set()
+        """Classes that nobody but the text makes."""
         self._makers: dict[int, tuple[str, str]] = {}
         """Class methods: what they call their class there, and its name."""
         self._own_class = ""
@@ -54,6 +73,8 @@ class _Places:
                 self._function(child, inside)
             case ast.ClassDef():
                 outer, self._own_class = self._own_class, child.name
+                if not child.bases:
+                    self._without_bases.add(child.name)
                 self.visit(child, inside)
                 self._own_class = outer
                 for base in child.bases:
@@ -129,7 +150,23 @@ class _Places:
                 if not isinstance(getattr(node, "ctx", None), ast.Store | ast.Del):
                     self._handed_on.add(name)
 
-    def result(self) -> set[int]:
+    def may_make(self) -> set[int]:
+        """The functions that have a use outside of functions, in a constructor, or in one of themselves."""
+        result = {LOADING, *self._constructors}
+        grown = True
+        while grown:
+            more = {
+                number
+                for number, function in self._functions.items()
+                if isinstance(function, ast.FunctionDef)
+                and function.name not in _CALLED_BY_TORCH
+                and (self.uses[function.name] & result or function.name == _BY_THE_JUDGE)
+            }
+            grown = not more <= result
+            result |= more
+        return result
+
+    def result(self, *, constructors: bool = True) -> set[int]:
         """The functions all of whose uses are among them, or outside of functions."""
         result = {LOADING}
         initialised = self.uses["__init__"] - self._constructors.keys()
@@ -138,13 +175,16 @@ class _Places:
             more = {
                 number
                 for number, name in self._constructors.items()
-                if initialised <= result and self._is_within(name, result | {number})
+                if (constructors or (name in self._without_bases and self.uses[name]))
+                and initialised <= result
+                and self._is_within(name, result | {number})
             }
             more |= {
                 number
                 for number, function in self._functions.items()
                 if isinstance(function, ast.FunctionDef)
                 and self._is_ordinary(function)
+                and (constructors or self.uses[function.name])
                 and self._is_within(function.name, result | {number})
             }
             grown = not more <= result

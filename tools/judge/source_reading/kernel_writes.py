@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from kernelagent.tools.judge.source_reading.names import Imported, Names, Own, Scope
 
 VIEWS: frozenset[str] = frozenset(
     "view reshape t transpose permute squeeze unsqueeze flatten expand detach select narrow as_strided view_as contiguous to chunk split "
     "multiple_of max_contiguous max_constancy make_block_ptr make_tensor_descriptor advance broadcast broadcast_to cast "
-    "expand_dims unbind".split()
+    "expand_dims unbind atleast_1d atleast_2d broadcast_tensors as_tensor asarray real imag ravel movedim moveaxis swapaxes swapdims "
+    "diagonal float half double bfloat16 long int short bool type type_as cuda cpu tensor_split unfold view_as_real view_as_complex "
+    "conj positive expand_as reshape_as split_with_sizes unsafe_chunk meshgrid sum_to_size unflatten dropout from_tensor".split()
 )
 """Methods and functions whose result shares memory with what it is made of."""
 _STORES = frozenset({"store", "store_tensor_descriptor"})
+_LOADS = frozenset({"load", "load_tensor_descriptor"})
+"""What gives the contents of an address, and no other address."""
+_CALL_WHAT_THEY_ARE_GIVEN = frozenset(
+    {"inline_asm_elementwise", "map_elementwise", "reduce", "associative_scan"}
+)
 
 Written = Mapping[str, tuple[Sequence[str], frozenset[str]]]
 """By the name of a function: its parameters as a call gives them, and those it writes through."""
@@ -62,98 +69,152 @@ def parameter_order(function: ast.FunctionDef | ast.AsyncFunctionDef, names: Nam
     arguments = function.args
     plain = [a.arg for a in (*arguments.posonlyargs, *arguments.args)]
     outer = names.scopes[function].parent
-    # The object or the context comes with the call; a static forward has its context.
+    # The object or the context comes with the call; a static forward has its context, if nothing else makes it.
     bound = outer is not None and outer.kind == "class"
+    own_context = outer is not None and "setup_context" not in outer.bindings
     static = any(
         isinstance(d, ast.Name) and d.id == "staticmethod" for d in function.decorator_list
     )
-    return plain[1:] if bound and (not static or function.name == "forward") else plain
+    return (
+        plain[1:]
+        if bound and (not static or (function.name == "forward" and own_context))
+        else plain
+    )
 
 
 def _written(function: ast.FunctionDef, names: Names, known: Written) -> Iterator[str]:
-    scope = names.scopes[function]
+    pointers = _Pointers(function, names, known)
     every = [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]
-    for parameter in (a.arg for a in every):
-        aliases = _aliases(parameter, function, names, scope)
-        if any(_writes(node, aliases, names, scope, known) for node in ast.walk(function)):
-            yield parameter
+    yield from (a.arg for a in every if pointers.is_written(a.arg))
 
 
-def _aliases(parameter: str, function: ast.FunctionDef, names: Names, scope: Scope) -> set[str]:
-    result, grown = {parameter}, True
-    while grown:
-        grown = False
-        for node in ast.walk(function):
-            if isinstance(node, ast.Assign | ast.AugAssign) and _points(
-                node.value, result, names, scope
-            ):
-                bound = set(_bound(node))
-                grown = grown or not bound <= result
-                result |= bound
-    return result
+class _Pointers:
+    """Which expressions of one function are addresses made from a parameter, or share memory with it."""
+
+    def __init__(self, function: ast.FunctionDef, names: Names, known: Written) -> None:
+        self._names = names
+        self._known = known
+        self._scope = names.scopes[function]
+        self._nodes = list(ast.walk(function))
+        self._aliases: set[str] = set()
+        outer = self._scope.parent
+        self._in_kernel = outer is not None and any(
+            isinstance(b, Own) and b.kind == "kernel" for b in outer.bindings[function.name]
+        )
+
+    def is_written(self, parameter: str) -> bool:
+        """Whether the function writes through this parameter."""
+        self._aliases, grown = {parameter}, True
+        while grown:
+            grown = False
+            for node in self._nodes:
+                value, targets = _given(node)
+                if value is not None and self._points(value):
+                    bound = {name for target in targets for name in _bound(target)}
+                    grown = grown or not bound <= self._aliases
+                    self._aliases |= bound
+        return any(self._writes(node) for node in self._nodes)
+
+    def _any(self, nodes: Iterable[ast.expr]) -> bool:
+        return any(self._points(node) for node in nodes)
+
+    def _points(self, node: ast.expr) -> bool:
+        """Not for what lies at an address."""
+        self._names.spend()
+        match node:
+            case ast.Name():
+                return node.id in self._aliases
+            case ast.Call():
+                return self._call_points(node)
+            case ast.Attribute():
+                return node.attr in ("data", "T", "mT") and self._points(node.value)
+            case ast.Subscript() | ast.Starred() | ast.NamedExpr():
+                return self._points(node.value)
+            case ast.BinOp():
+                # An address may be a number on its way: `address * 1`.
+                moved = self._in_kernel or isinstance(node.op, ast.Add | ast.Sub)
+                return moved and self._any((node.left, node.right))
+            case ast.IfExp():
+                return self._any((node.body, node.orelse))
+            case ast.BoolOp():
+                return self._any(node.values)
+            case ast.Tuple() | ast.List():
+                return self._any(node.elts)
+        return False
+
+    def _call_points(self, node: ast.Call) -> bool:
+        called = node.func
+        given = _given_to(node)
+        if (
+            isinstance(called, ast.Attribute)
+            and called.attr in VIEWS
+            and self._points(called.value)
+        ):
+            return True
+        paths = self._names.paths(called, self._scope)
+        last = {path.rpartition(".")[2] for path in paths}
+        if self._in_kernel:
+            method = called.attr if isinstance(called, ast.Attribute) else ""
+            contents = (last or {method}) <= _LOADS
+            return not contents and self._any(given)
+        own = any(isinstance(m, Own) for m in self._names.meanings(called, self._scope))
+        return (own or bool(last & VIEWS)) and self._any(given)
+
+    def _writes(self, node: ast.AST) -> bool:
+        match node:
+            case ast.Call():
+                return self._call_writes(node)
+            case ast.Assign() | ast.AugAssign():
+                _, targets = _given(node)
+                return any(isinstance(t, ast.Subscript) and self._points(t.value) for t in targets)
+        return False
+
+    def _call_writes(self, node: ast.Call) -> bool:
+        called = node.func
+        if self._any(handed(node, self._names, self._scope, self._known)):
+            return True
+        meanings = self._names.meanings(called, self._scope)
+        last = {m.path.rpartition(".")[2] for m in meanings if isinstance(m, Imported)}
+        given = _given_to(node)
+        if isinstance(called, ast.Attribute):
+            last.add(called.attr)
+            given = [called.value, *given]
+        if any(name in _STORES or name.startswith("atomic_") for name in last):
+            return self._any(given)
+        if last & _CALL_WHAT_THEY_ARE_GIVEN and self._in_kernel:
+            return self._any(given)
+        if isinstance(called, ast.Attribute):
+            name = called.attr
+            return name.endswith("_") and not name.startswith("_") and self._points(called.value)
+        known = bool(last) or any(isinstance(m, Own) for m in meanings)
+        builtin = isinstance(called, ast.Name) and self._scope.home(called.id) is None
+        # A function out of a list, or one that the kernel is given, may store.
+        return self._in_kernel and not known and not builtin and self._any(given)
 
 
-def _bound(node: ast.Assign | ast.AugAssign) -> Iterator[str]:
+def _given_to(node: ast.Call) -> list[ast.expr]:
+    return [*node.args, *(keyword.value for keyword in node.keywords)]
+
+
+def _given(node: ast.AST) -> tuple[ast.expr | None, list[ast.expr]]:
+    """The value that a statement gives to something, and what it gives it to."""
+    match node:
+        case ast.Assign():
+            return node.value, node.targets
+        case ast.AugAssign() | ast.AnnAssign() | ast.NamedExpr():
+            return node.value, [node.target]
+        case ast.For() | ast.comprehension():
+            return node.iter, [node.target]
+    return None, []
+
+
+def _bound(target: ast.expr) -> Iterator[str]:
     """Names that get the value, or a part of it; `x[i] = y` gives x no new meaning."""
-    targets: list[ast.expr] = node.targets if isinstance(node, ast.Assign) else [node.target]
-    for target in targets:
-        parts = target.elts if isinstance(target, ast.Tuple | ast.List) else [target]
-        yield from (part.id for part in parts if isinstance(part, ast.Name))
-
-
-def _points(node: ast.AST, aliases: set[str], names: Names, scope: Scope) -> bool:
-    """Whether an expression is an address made from these, or shares memory with them; not what lies there."""
-    names.spend()
-    match node:
+    match target:
         case ast.Name():
-            return node.id in aliases
-        case ast.Call():
-            called = node.func
-            base = (
-                called.value if isinstance(called, ast.Attribute) and called.attr in VIEWS else None
-            )
-            if base is not None and _points(base, aliases, names, scope):
-                return True
-            meanings = names.meanings(called, scope)
-            shares = any(
-                isinstance(m, Own)
-                or (isinstance(m, Imported) and m.path.rpartition(".")[2] in VIEWS)
-                for m in meanings
-            )
-            return shares and any(_points(a, aliases, names, scope) for a in node.args)
-        case ast.Attribute():
-            return node.attr in ("data", "T", "mT") and _points(node.value, aliases, names, scope)
-        case ast.Subscript():
-            return _points(node.value, aliases, names, scope)
-        case ast.BinOp():
-            is_sum = isinstance(node.op, ast.Add | ast.Sub)
-            return is_sum and any(
-                _points(side, aliases, names, scope) for side in (node.left, node.right)
-            )
-        case ast.IfExp():
-            return any(_points(n, aliases, names, scope) for n in (node.body, node.orelse))
+            yield target.id
         case ast.Tuple() | ast.List():
-            return any(_points(n, aliases, names, scope) for n in node.elts)
-    return False
-
-
-def _writes(node: ast.AST, aliases: set[str], names: Names, scope: Scope, known: Written) -> bool:
-    def points(inner: ast.AST) -> bool:
-        return _points(inner, aliases, names, scope)
-
-    match node:
-        case ast.Call():
-            called = node.func
-            if isinstance(called, ast.Attribute):
-                name = called.attr
-                if name in _STORES or name.startswith("atomic_"):
-                    return any(points(n) for n in (called.value, *node.args[:1]))
-                if name.endswith("_") and not name.startswith("_") and points(called.value):
-                    return True
-            return any(points(a) for a in handed(node, names, scope, known))
-        case ast.Assign() | ast.AugAssign():
-            targets: list[ast.expr] = (
-                node.targets if isinstance(node, ast.Assign) else [node.target]
-            )
-            return any(isinstance(t, ast.Subscript) and points(t.value) for t in targets)
-    return False
+            for part in target.elts:
+                yield from _bound(part)
+        case ast.Starred():
+            yield from _bound(target.value)

@@ -11,6 +11,7 @@ Code = Literal[
     "asks_device_properties",
     "values_on_host",
     "keeps_state",
+    "shares_state",
     "acts_later",
     "overrides",
     "changes_others",
@@ -25,6 +26,7 @@ NOT_JUDGED: Mapping[Code, str] = {
     "overrides": "torch calls that when your program saves, loads, copies, moves or prints the module; what it does then was "
     "not judged",
     "keeps_state": "that stays from call to call; what it does after more calls, or other ones, than were made was not judged",
+    "shares_state": "that is shared by instances or copies of the module; what one does to another was not judged",
     "asks_where_it_runs": "the answer may be another in your program than while it was judged or estimated; what it does then was not "
     "judged",
     "reaches_outside": "that is not known to this reading as part of computing a result, or writes to your program's output; what it "

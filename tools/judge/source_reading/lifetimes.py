@@ -7,10 +7,12 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from kernelagent.tools.judge.source_reading.constructing import at_construction
+from kernelagent.tools.judge.source_reading.classes import is_module
+from kernelagent.tools.judge.source_reading.constructing import times
 from kernelagent.tools.judge.source_reading.kernel_writes import VIEWS
 from kernelagent.tools.judge.source_reading.names import (
     Binding,
+    Comprehension,
     Function,
     Imported,
     Kept,
@@ -26,16 +28,15 @@ _NUMBERS = frozenset("int float bool len max min sum round abs tuple str range".
 _PARTS = frozenset("get values items setdefault pop popitem popleft".split())
 """Methods that give what a container holds."""
 _RUN_THROUGH = frozenset("enumerate reversed iter".split())
-_FOLLOWED_MAKERS = frozenset(
+_OF_MODULES = frozenset(
     {
         "torch.nn.Parameter",
         "torch.nn.Buffer",
         "torch.nn.parameter.Parameter",
-        "math.sqrt",
-        "triton.cdiv",
-        "triton.next_power_of_2",
+        "torch.nn.parameter.Buffer",
     }
 )
+_FOLLOWED_MAKERS = _OF_MODULES | {"math.sqrt", "triton.cdiv", "triton.next_power_of_2"}
 _OF_BATCH_NORM = frozenset({"running_mean", "running_var", "num_batches_tracked"})
 """Buffers that torch's own layers register."""
 
@@ -47,6 +48,10 @@ class Lifetimes:
     names: Names
     at_construction: frozenset[int]
     """Identities of functions that run only while a module is made, or while the text is loaded."""
+    at_loading: frozenset[int]
+    """Those of them that run only while the text is loaded."""
+    may_make: frozenset[int]
+    """Identities of functions that may run then: what they make may stay."""
     never_runs: frozenset[int]
     """Identities of functions that nothing names, and of what runs only where the text is the program itself."""
     followed: frozenset[str]
@@ -136,6 +141,7 @@ class Lifetimes:
                 if home is not scope or home.kind != "function":
                     return (
                         home is not None
+                        and not self.may_stay(scope, home)
                         and _is_inside(scope, home)
                         and self._all_fresh(node.id, home, seen)
                     )
@@ -147,7 +153,11 @@ class Lifetimes:
             case ast.Subscript():
                 made = self.is_fresh(node.value, scope, seen)
                 return made and self._holds_fresh(node.value, scope, seen)
-            case ast.Attribute() | ast.Starred():
+            case ast.Attribute():
+                return self.is_fresh(node.value, scope, seen) and self._attribute_is_fresh(
+                    node.attr, seen
+                )
+            case ast.Starred():
                 return self.is_fresh(node.value, scope, seen)
             case ast.Call():
                 return self._call_is_fresh(node, scope, seen)
@@ -155,8 +165,15 @@ class Lifetimes:
                 return self.is_fresh(node.value, scope, seen)
         return not isinstance(node, ast.BoolOp)
 
+    def _attribute_is_fresh(self, name: str, seen: frozenset[int]) -> bool:
+        """Whether whatever the text gives an attribute of this name is made then; torch's own are part of their object."""
+        return all(
+            isinstance(b, ast.expr) and scope.kind != "class" and self.is_fresh(b, scope, seen)
+            for b, scope in self.names.attributes.get(name, ())
+        )
+
     def _holds_fresh(self, row: ast.expr, scope: Scope, seen: frozenset[int]) -> bool:
-        """Whether the elements of a row are fresh too, where it is written out."""
+        """Whether the elements of a row are fresh too, as far as it is written out what it holds."""
         if isinstance(row, ast.Name):
             home = scope.home(row.id)
             rows = [b for b in home.bindings[row.id] if isinstance(b, ast.expr)] if home else []
@@ -171,6 +188,15 @@ class Lifetimes:
                 parts = row.values
             case ast.BinOp():
                 return all(self._holds_fresh(n, scope, seen) for n in (row.left, row.right))
+            case ast.Starred():
+                return self._holds_fresh(row.value, scope, seen)
+            case ast.Call():
+                given = [*row.args, *(keyword.value for keyword in row.keywords)]
+                return all(
+                    self._holds_fresh(part, scope, seen)
+                    and (self.is_fresh(part, scope, seen) or not self.may_be_written(part, scope))
+                    for part in given
+                )
         return all(
             self.is_fresh(part, scope, seen) or not self.may_be_written(part, scope)
             for part in parts
@@ -181,7 +207,7 @@ class Lifetimes:
     ) -> bool:
         """Whether something that outlives a call is an object, as far as its bindings show; not a number or a shape."""
         self.names.spend()
-        if id(node) in seen or not self.outlives(node, scope) or self.is_followed(node):
+        if id(node) in seen or not self.outlives(node, scope) or self.is_followed(node, scope):
             return False
         seen = seen | {id(node)}
         while isinstance(node, ast.Subscript | ast.Starred):
@@ -194,7 +220,18 @@ class Lifetimes:
             bindings = [(b, home) for b in home.bindings[node.id]]
         else:
             return False
-        return any(self._is_object(b, s, seen) for b, s in bindings)
+        kept = isinstance(node, ast.Attribute)
+        return any(
+            (self._is_parameter(b, s) and not (kept and s.kind == "function"))
+            or self._is_object(b, s, seen)
+            for b, s in bindings
+        )
+
+    def _is_parameter(self, binding: Binding, scope: Scope) -> bool:
+        """Whether it is made as a parameter or buffer, which is one only as an attribute of a module."""
+        return isinstance(binding, ast.Call) and bool(
+            self.names.paths(binding.func, scope) & _OF_MODULES
+        )
 
     def _is_object(self, binding: Binding, scope: Scope, seen: frozenset[int]) -> bool:
         match binding:
@@ -222,10 +259,40 @@ class Lifetimes:
                 return self._is_object(binding.value, scope, seen)
         return False
 
-    def is_followed(self, node: ast.expr) -> bool:
-        """A registered buffer: what a call does to it is compared with the reference."""
-        attributes = [n.attr for n in ast.walk(node) if isinstance(n, ast.Attribute)]
-        return any(name in self.followed for name in attributes)
+    def may_stay(self, scope: Scope, home: Scope) -> bool:
+        """Whether a function within another may live on, with the names of the other, after it has returned."""
+        inner: Scope | None = scope
+        while inner is not None and isinstance(inner.node, Comprehension) and inner is not home:
+            inner = inner.parent
+        return inner is not home and id(home.node) in self.may_make
+
+    def is_followed(self, node: ast.expr, scope: Scope) -> bool:
+        """A registered buffer of the module: what a call does to it is compared with the reference."""
+        chain: ast.AST = node
+        named = False
+        while not isinstance(chain, ast.Name):
+            named = named or (isinstance(chain, ast.Attribute) and chain.attr in self.followed)
+            match chain:
+                case ast.Attribute() | ast.Subscript() | ast.Starred() | ast.NamedExpr():
+                    chain = chain.value
+                case ast.Call(func=ast.Attribute(value=value)):
+                    chain = value
+                case _:
+                    return False
+        if not named:
+            return False
+        home = scope.home(chain.id)
+        return (
+            home is not None
+            and home.kind == "function"
+            and self.is_part_of_module(chain, scope)
+            and not self.may_stay(scope, home)
+        )
+
+    def is_part_of_module(self, node: ast.expr, scope: Scope) -> bool:
+        """Whether an object is a module of torch's, as far as its name shows: of no other class of the text's."""
+        objects = [m for m in self.names.meanings(node, scope) if isinstance(m, Own)]
+        return all(m.kind == "instance" and is_module(m.name, self.names) for m in objects)
 
     def _all_fresh(self, name: str, home: Scope, seen: frozenset[int]) -> bool:
         bindings = home.bindings[name]
@@ -251,9 +318,12 @@ def lifetimes(tree: ast.Module, names: Names) -> Lifetimes:
     functions: dict[int, Function] = {}
     _references(tree, 0, callers, functions)
     followed = frozenset() if "register_buffer" in names.attributes else frozenset(_followed(tree))
+    when = times(tree)
     return Lifetimes(
         names,
-        at_construction=at_construction(tree),
+        at_construction=when.at_construction,
+        at_loading=when.at_loading,
+        may_make=when.may_make,
         never_runs=frozenset(_never_runs(tree, callers)),
         followed=followed | frozenset(_of_batch_norm(names)),
     )

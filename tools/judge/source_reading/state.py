@@ -7,11 +7,20 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from kernelagent.tools.judge.source_reading.allowed import ATTRIBUTES, DUNDERS
+from kernelagent.tools.judge.source_reading.bindings import bound_name, is_bound
+from kernelagent.tools.judge.source_reading.classes import is_module, kind_of
 from kernelagent.tools.judge.source_reading.constructing import CONSTRUCTORS
+from kernelagent.tools.judge.source_reading.given_by_torch import (
+    OF_A_FUNCTION,
+    Contexts,
+    makes_again,
+)
+from kernelagent.tools.judge.source_reading.kept_functions import KeptFunctions
 from kernelagent.tools.judge.source_reading.kernel_writes import handed, written_parameters
 from kernelagent.tools.judge.source_reading.kinds import Remark
 from kernelagent.tools.judge.source_reading.lifetimes import Lifetimes
 from kernelagent.tools.judge.source_reading.names import (
+    Comprehension,
     Function,
     Imported,
     Names,
@@ -19,14 +28,15 @@ from kernelagent.tools.judge.source_reading.names import (
     Scope,
     written_out,
 )
+from kernelagent.tools.judge.source_reading.plain import Plain
 from kernelagent.tools.judge.source_reading.remarks import Remarks
+from kernelagent.tools.judge.source_reading.shared import Shared
 
 _CHANGES_A_CONTAINER = frozenset(
     "append appendleft extend insert pop popitem popleft remove clear update setdefault add discard sort reverse "
     "__setitem__ __delitem__ difference_update intersection_update".split()
 )
 _DISPLAYS = ast.List | ast.Dict | ast.Set | ast.ListComp | ast.DictComp | ast.SetComp | ast.Tuple
-_OF_A_FUNCTION = frozenset({"forward", "backward", "setup_context", "jvp", "vmap"})
 _ITS_OWN = frozenset({"__init__", "forward", "training"})
 MODULE_METHODS = frozenset(
     """
@@ -46,6 +56,13 @@ MODULE_METHODS = frozenset(
 """What torch and its users call of a module, besides its constructor and its forward."""
 
 
+_MISSING_IN_REPLICAS = frozenset(
+    "parameters named_parameters buffers named_buffers modules named_modules children named_children state_dict "
+    "get_parameter get_buffer".split()
+)
+"""Methods of modules that answer with less in a replica, as `DataParallel` makes one for each GPU."""
+
+
 @dataclass(frozen=True)
 class _Where:
     scope: Scope
@@ -55,6 +72,11 @@ class _Where:
     """What an autograd function calls the record it keeps for its backward."""
     new: str | None = None
     """What a constructor calls the object it makes."""
+    making: bool = False
+    """In something that runs when a module is made, at whatever other times too."""
+    in_kernel: bool = False
+    shown: ast.AST | None = None
+    """The statement or expression that binds what is bound there."""
 
 
 class State:
@@ -65,9 +87,16 @@ class State:
         self._lives = lives
         self._remarks = Remarks(source)
         self._written = written_parameters(names)
+        self._plain = Plain(names, texts=True)
 
     def read(self, tree: ast.Module) -> Iterator[Remark]:
         """Every write that outlives its call, one for each line and kind."""
+        self._contexts = Contexts(tree, self._names)
+        self._made_again = makes_again(tree)
+        parents = {child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
+        self._shared = Shared(tree, self._names, self._lives, self._written, self._plain, parents)
+        for node, code in KeptFunctions(self._names, self._lives, self._plain, parents).found():
+            self._remarks.add(node, code)
         self._all(tree, _Where(self._names.scopes[tree]))
         yield from self._remarks
 
@@ -78,6 +107,9 @@ class State:
     def _visit(self, node: ast.AST, where: _Where) -> None:
         if id(node) in self._lives.never_runs:
             return
+        name = bound_name(node)
+        if name is not None:
+            self._name(name, node, where)
         match node:
             case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.Lambda():
                 self._function(node, where)
@@ -85,24 +117,32 @@ class State:
                 self._class(node)
                 self._all(node, replace(where, scope=self._names.scopes[node]))
             case ast.ListComp() | ast.SetComp() | ast.DictComp():
-                self._all(node, replace(where, scope=self._names.scopes[node]))
+                self._all(node, replace(where, scope=self._names.scopes[node], shown=node))
             case ast.GeneratorExp():
-                self._all(node, replace(where, scope=self._names.scopes[node], later=True))
-            case ast.Assign() | ast.Delete():
-                for target in node.targets:
-                    self._target(target, node, where)
-                self._all(node, where)
+                self._all(
+                    node, replace(where, scope=self._names.scopes[node], later=True, shown=node)
+                )
+            case ast.AnnAssign(value=None):
+                self._visit(node.annotation, where)
             case ast.AugAssign(target=ast.Name() as target):
-                self._target(target, node, where)
                 if where.later and self._grows(target, node.value, where):
                     self._remarks.add(node, "keeps_state")
+                self._all(node, replace(where, shown=node))
+            case (
+                ast.Assign()
+                | ast.AugAssign()
+                | ast.AnnAssign()
+                | ast.NamedExpr()
+                | ast.Delete()
+                | ast.For()
+                | ast.AsyncFor()
+            ):
+                self._all(node, replace(where, shown=node))
+            case ast.Name() | ast.Attribute() | ast.Subscript() if is_bound(node):
+                self._bound(node, where)
                 self._all(node, where)
-            case ast.AugAssign() | ast.AnnAssign() | ast.For() | ast.NamedExpr():
-                self._target(node.target, node, where)
-                self._all(node, where)
-            case ast.withitem() if node.optional_vars is not None:
-                self._target(node.optional_vars, node.optional_vars, where)
-                self._all(node, where)
+            case ast.Name(ctx=ast.Load()):
+                self._use(node, where)
             case ast.Call():
                 self._call(node, where)
                 called = node.func
@@ -113,38 +153,62 @@ class State:
                 if where.later and self._changes(node.value, node.attr, where):
                     # A method that is not called there may be called by any name.
                     self._remarks.add(node, "keeps_state")
+                self._use(node, where)
                 self._all(node, where)
             case _:
                 self._all(node, where)
 
+    def _use(self, node: ast.Name | ast.Attribute, where: _Where) -> None:
+        """A name or an attribute whose value is asked for."""
+        if where.later and isinstance(node, ast.Attribute):
+            self._asks_for_parts(node.value, node.attr, node, where)
+        if where.in_kernel or not (where.later or (where.making and isinstance(node, ast.Name))):
+            return
+        if self._shared.misused(node, where.scope):
+            self._remarks.add(node, "keeps_state" if where.later else "shares_state")
+
+    def _asks_for_parts(self, base: ast.expr, name: str, shown: ast.AST, where: _Where) -> None:
+        if name in _MISSING_IN_REPLICAS and not self._names.paths(base, where.scope):
+            self._remarks.add(shown, "asks_where_it_runs")
+
     def _function(self, node: Function, where: _Where) -> None:
         scope = self._names.scopes[node]
+        self._visit(node.args, where)
         if isinstance(node, ast.Lambda):
             self._visit(node.body, replace(where, scope=scope, later=True))
             return
+        for decorator in node.decorator_list:
+            self._visit(decorator, where)
         if where.scope.kind == "module" and node.name.startswith("__"):
             self._remarks.add(node, "overrides")
-        first = node.args.args[0].arg if node.args.args else None
-        record = first if _kind(where.scope.node, self._names) == "function" else None
         later = id(node) not in self._lives.at_construction
-        new = first if where.scope.kind == "class" and node.name in CONSTRUCTORS else None
+        making = id(node) not in self._lives.at_loading
+        record = self._contexts.of(node, where.scope)
+        first = node.args.args[0].arg if node.args.args else None
+        made = where.scope.kind == "class" and node.name in CONSTRUCTORS
+        own = where.scope.bindings.get(node.name, ())
+        in_kernel = any(isinstance(b, Own) and b.kind == "kernel" for b in own)
+        new = first if made and not self._made_again else None
         for statement in node.body:
-            self._visit(statement, _Where(scope, later, record, new))
+            self._visit(statement, _Where(scope, later, record, new, making, in_kernel))
 
-    def _target(self, target: ast.expr, shown: ast.AST, where: _Where) -> None:
+    def _name(self, name: str, shown: ast.AST, where: _Where) -> None:
+        """A name that gets a value, or loses it."""
+        scope = where.scope
+        while isinstance(scope.node, Comprehension) and name not in scope.bindings:
+            # What `:=` binds in a comprehension is bound in the function around it.
+            scope = scope.parent or scope
+        if name in scope.outer_names and (where.later or where.making):
+            self._remarks.add(shown, "keeps_state" if where.later else "shares_state")
+        special = scope.kind == "module" and name.startswith("__")
+        if special and name not in ("__all__", "__version__", "__author__"):
+            self._remarks.add(shown, "overrides")
+
+    def _bound(self, target: ast.Name | ast.Attribute | ast.Subscript, where: _Where) -> None:
+        shown = where.shown or target
         match target:
-            case ast.Tuple() | ast.List():
-                for part in target.elts:
-                    self._target(part, shown, where)
-            case ast.Starred():
-                self._target(target.value, shown, where)
             case ast.Name():
-                outer = where.scope.outer_names.get(target.id)
-                if outer is not None and where.later:
-                    self._remarks.add(shown, "keeps_state")
-                special = where.scope.kind == "module" and target.id.startswith("__")
-                if special and target.id not in ("__all__", "__version__", "__author__"):
-                    self._remarks.add(shown, "overrides")
+                self._name(target.id, shown, where)
             case ast.Attribute():
                 self._attribute(target.value, target.attr, shown, where)
             case ast.Subscript():
@@ -152,7 +216,7 @@ class State:
                 stays = where.later and self._outlives(base, where)
                 if self._names.paths(base, where.scope):
                     self._remarks.add(shown, "changes_others")
-                elif stays and not self._lives.is_followed(base):
+                elif stays and not self._lives.is_followed(base, where.scope):
                     self._remarks.add(shown, "keeps_state")
 
     def _attribute(self, base: ast.expr, name: str, shown: ast.AST, where: _Where) -> None:
@@ -168,15 +232,23 @@ class State:
         elif any(m.kind in ("function", "kernel") for m in objects) or name.startswith("__"):
             self._remarks.add(shown, "unreadable")
         elif objects:
-            module = any(_is_module(m.name, self._names) for m in objects)
+            module = any(is_module(m.name, self._names) for m in objects)
             if module and (name in MODULE_METHODS or name == "forward"):
                 self._remarks.add(shown, "overrides")
-            elif where.later and name not in self._lives.followed | {"training"} and not fresh:
+            elif where.later and not fresh and not self._is_followed(base, name, where):
                 self._remarks.add(shown, "keeps_state")
+            elif where.making and any(m.kind == "class" for m in objects):
+                self._remarks.add(shown, "shares_state")
         elif (where.later or name not in ATTRIBUTES | {"requires_grad"}) and not (
             fresh and name in ATTRIBUTES
         ):
             self._remarks.add(shown, "changes_others")
+
+    def _is_followed(self, base: ast.expr, name: str, where: _Where) -> bool:
+        """Whether an attribute of the module is one that the judge compares with the reference's."""
+        if name == "training":
+            return self._lives.is_part_of_module(base, where.scope)
+        return self._lives.is_followed(ast.Attribute(base, name, ast.Load()), where.scope)
 
     def _call(self, node: ast.Call, where: _Where) -> None:
         called = node.func
@@ -187,6 +259,10 @@ class State:
             return
         name = written_out(node)
         if isinstance(called, ast.Attribute):
+            self._asks_for_parts(called.value, called.attr, node, where)
+        elif name is not None:
+            self._asks_for_parts(node.args[0], name, node, where)
+        if isinstance(called, ast.Attribute):
             changes = self._changes(called.value, called.attr, where)
         else:
             changes = name is not None and self._changes(node.args[0], name, where)
@@ -194,7 +270,8 @@ class State:
             self._remarks.add(node, "keeps_state")
         for argument in handed(node, self._names, where.scope, self._written):
             written = self._lives.may_be_written(argument, where.scope)
-            if written and not self._is_of_new(argument, where):
+            plain = self._plain.holds(argument, where.scope)
+            if written and not plain and not self._is_of_new(argument, where):
                 self._remarks.add(argument, "keeps_state")
 
     def _changes(self, base: ast.expr, name: str, where: _Where) -> bool:
@@ -206,7 +283,7 @@ class State:
             stays = not fresh
         else:
             stays = _is_in_place(name) and self._outlives(base, where)
-        return stays and not self._lives.is_followed(base)
+        return stays and not self._lives.is_followed(base, where.scope)
 
     def _grows(self, target: ast.Name, value: ast.expr, where: _Where) -> bool:
         """Whether `target += value` changes what the name stands for, in place of giving the name another value."""
@@ -223,7 +300,8 @@ class State:
             if name in _CHANGES_A_CONTAINER or _is_in_place(name):
                 written += node.args[:1]
         return any(
-            self._outlives(part, where) and not self._lives.is_followed(part) for part in written
+            self._outlives(part, where) and not self._lives.is_followed(part, where.scope)
+            for part in written
         )
 
     def _outlives(self, node: ast.expr, where: _Where) -> bool:
@@ -243,11 +321,11 @@ class State:
     def _class(self, node: ast.ClassDef) -> None:
         if node.keywords:
             self._remarks.add(node.keywords[0].value, "unreadable")
-        kind = _kind(node, self._names)
+        kind = kind_of(node, self._names)
         if kind == "tensor":
             self._remarks.add(node.bases[0], "overrides")
         for part in node.body:
-            for name in _bound(part):
+            for name in _names_bound(part):
                 if name == "__del__":
                     self._remarks.add(part, "acts_later")
                 elif _is_override(name, kind):
@@ -260,12 +338,10 @@ def _is_override(name: str, kind: str) -> bool:
         return name not in allowed | {"__doc__", "__slots__", "__match_args__", "__constants__"}
     if kind == "module":
         return name in MODULE_METHODS
-    return (
-        kind == "function" and name not in _OF_A_FUNCTION and name in ("apply", "vjp", "metadata")
-    )
+    return kind == "function" and name not in OF_A_FUNCTION and name in ("apply", "vjp", "metadata")
 
 
-def _bound(node: ast.stmt) -> list[str]:
+def _names_bound(node: ast.stmt) -> list[str]:
     match node:
         case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
             return [node.name]
@@ -279,34 +355,8 @@ def _bound(node: ast.stmt) -> list[str]:
         name
         for child in ast.iter_child_nodes(node)
         if isinstance(child, ast.stmt)
-        for name in _bound(child)
+        for name in _names_bound(child)
     ]
-
-
-def _is_module(name: str, names: Names) -> bool:
-    node = names.classes.get(name)
-    return node is not None and _kind(node, names) == "module"
-
-
-def _kind(node: ast.AST, names: Names, left: int = 8) -> str:
-    """`module`, `function` (of autograd), `tensor` or `plain`; of what a class is made."""
-    if not isinstance(node, ast.ClassDef) or not left:
-        return "plain"
-    scope = names.scopes[node].parent
-    for base in node.bases:
-        for meaning in names.meanings(base, scope) if scope is not None else ():
-            path = meaning.path if isinstance(meaning, Imported) else ""
-            if path.endswith("autograd.Function") or path == "torch.autograd.function.Function":
-                return "function"
-            if path.startswith("torch.nn."):
-                return "module"
-            if path.startswith("torch"):
-                return "tensor"
-            if isinstance(meaning, Own) and meaning.name in names.classes:
-                inner = _kind(names.classes[meaning.name], names, left - 1)
-                if inner != "plain":
-                    return inner
-    return "plain"
 
 
 def _is_in_place(name: str) -> bool:
