@@ -18,13 +18,14 @@ from kernelagent.domain.errors import ProblemError
 from kernelagent.domain.evaluation import Disclosure
 from kernelagent.tools.judge.problem.input_domain import Tensors
 from kernelagent.tools.judge.problem.rounded_steps import RoundedSteps
+from kernelagent.tools.judge.problem.summed_terms import SummedTerms
 from kernelagent.tools.judge.verify.compare import MeasureNoise, leaves
 from kernelagent.tools.judge.verify.gate import output_unit, unit_roundoff
 from kernelagent.tools.judge.verify.regions import Noise, NoiseSources, region_norms
 from kernelagent.tools.judge.verify.slices import slice_norms
 
-LONG_SUM = 4096
-"""From this many terms on, a sequential float32 sum is clearly less exact than eager's blocked sum."""
+LONG_SUM = 32
+"""From this many terms of one sign on, a sequential float32 sum may err by more than the gate's four units."""
 _INSIDE = 4 * 2.0**-24
 """Error, relative to the row, of a float32 intermediate shared by the whole row; equal to the gate's floor."""
 _DRAWS = 8
@@ -131,13 +132,16 @@ def noise_on_demand(
     """What `compare.Expected.measure_noise` wants: measured at the first refusal, then remembered."""
     measured: dict[str, NoiseSources] = {}
     exact = dict(leaves(oracle64))
-    terms = longest_sum(tensors, oracle64)
+    terms = SummedTerms()
 
     def measure(name: str) -> NoiseSources:
         if not measured:
             measured.update(measure_noise(reference, tensors, oracle64, generator))
+            with contextlib.suppress(*_REFUSED), terms:
+                reference(tensors)
         right = torch.as_tensor(exact[name])
-        allowed = long_sum_noise(right, measured[name].inputs, tensors, terms)
+        most = max(terms.most, longest_sum(tensors, oracle64))
+        allowed = long_sum_noise(right, measured[name].inputs, tensors, most)
         return replace(measured[name], long_sum=allowed)
 
     return measure
