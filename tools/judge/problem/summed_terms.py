@@ -24,9 +24,7 @@ _TO_FEWER = frozenset(
 _ALONG = frozenset([_ATEN._softmax, _ATEN._log_softmax, _ATEN.cumsum, _ATEN.logcumsumexp])
 """Their second argument is the dimension that is added up."""
 _PRODUCTS = frozenset([_ATEN.mm, _ATEN.bmm, _ATEN.mv, _ATEN.addmm, _ATEN.baddbmm, _ATEN.addmv])
-_NORMALIZED = frozenset(
-    [_ATEN.native_layer_norm, _ATEN.native_group_norm, _ATEN.native_batch_norm]
-)
+_NORMALIZED = frozenset([_ATEN.native_layer_norm, _ATEN.native_group_norm, _ATEN.native_batch_norm])
 """Their second result is a mean for each sum."""
 
 

@@ -19,6 +19,7 @@ from kernelagent.tools.judge.verify.bias import slope_beyond
 from kernelagent.tools.judge.verify.exact import IndexRule, exact_difference
 from kernelagent.tools.judge.verify.gate import GateResult
 from kernelagent.tools.judge.verify.regions import NoiseSources, natural_rms
+from kernelagent.tools.judge.verify.shared_errors import shared_error
 from kernelagent.tools.judge.verify.single_elements import first_far_off
 from kernelagent.tools.judge.verify.slices import Wide, wide_slice
 from kernelagent.tools.torch_dtypes import name_of
@@ -269,6 +270,11 @@ def _judge_by_gate(
         )
         reason = Reason("wrong_output", message, {"output": name, "slope": slope})
         return _Judged(name, errors, reason, failure=None)
+    shared = shared_error(got, eager, oracle) if asks and expected.by_slices else None
+    if shared is not None:
+        message = f"{name} is {shared.message}"
+        detail = {"output": name, "dimension": shared.dim, "index": shared.at, "error": shared.size}
+        return _Judged(name, errors, Reason("wrong_output", message, detail))
     wide = _wide_slice(name, got, eager, oracle, expected) if asks else None
     if wide is not None:
         message = f"{name} is {wide.message}"

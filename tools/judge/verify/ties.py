@@ -159,9 +159,7 @@ def other_choices(oracle: Oracle, arguments: Arguments) -> OtherAnswers:
     return answers
 
 
-def _of_shape(
-    made: Sequence[torch.Tensor], number: int, choice: _Choice
-) -> torch.Tensor | None:
+def _of_shape(made: Sequence[torch.Tensor], number: int, choice: _Choice) -> torch.Tensor | None:
     fits = number < len(made) and made[number].shape == choice.indices.shape
     return made[number] if fits else None
 
