@@ -11,7 +11,7 @@ from kernelagent.tools.judge.problem.conditioning import (
     noise_on_demand,
     uneven_accuracy,
 )
-from kernelagent.tools.judge.verify.compare import Expected, compare
+from kernelagent.tools.judge.verify.compare import Expected, compare, scales_of
 from kernelagent.tools.judge.verify.gate import gate
 from kernelagent.tools.judge.verify.regions import Noise, NoiseSources
 
@@ -127,7 +127,24 @@ def test_only_long_sums_get_an_allowance_and_it_is_small():
     allowed = long_sum_noise(oracle, noise, tensors, 65536)
     assert allowed is not None
     assert float(allowed.rms[0]) < 1e-4 * 30000
-    assert long_sum_noise(oracle, noise, tensors, 512) is None
+    assert long_sum_noise(oracle, noise, tensors, 16) is None
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_softmax_that_adds_up_its_rows_number_by_number_is_within_the_bound(seed):
+    x = torch.randn(32, 512, generator=seeded(seed))
+    right = torch.softmax(x.double(), -1)
+    terms = torch.exp(x - x.amax(-1, keepdim=True))
+    below = torch.zeros(32)
+    for column in terms.T:
+        below += column
+    noise = noise_on_demand(
+        lambda t: torch.softmax(t["x"].double(), -1), {"x": x}, right, seeded(seed)
+    )
+    wanted = Expected(torch.softmax(x, -1), right, scales_of(right), measure_noise=noise)
+    for made, passes in ((terms, True), (terms * (1 + 1e-5), False)):
+        result = compare(made / below[:, None], wanted, input_set="default", probe="natural")
+        assert result.passed is passes
 
 
 def test_an_error_in_the_tail_alone_is_disclosed():

@@ -18,13 +18,14 @@ from kernelagent.domain.errors import ProblemError
 from kernelagent.domain.evaluation import Disclosure
 from kernelagent.tools.judge.problem.input_domain import Tensors
 from kernelagent.tools.judge.problem.rounded_steps import RoundedSteps
+from kernelagent.tools.judge.problem.summed_terms import SummedTerms
 from kernelagent.tools.judge.verify.compare import MeasureNoise, leaves
 from kernelagent.tools.judge.verify.gate import output_unit, unit_roundoff
 from kernelagent.tools.judge.verify.regions import Noise, NoiseSources, region_norms
 from kernelagent.tools.judge.verify.slices import slice_norms
 
-LONG_SUM = 4096
-"""From this many terms on, a sequential float32 sum is clearly less exact than eager's blocked sum."""
+LONG_SUM = 32
+"""From this many terms of one sign on, a sequential float32 sum may err by more than the gate's four units."""
 _INSIDE = 4 * 2.0**-24
 """Error, relative to the row, of a float32 intermediate shared by the whole row; equal to the gate's floor."""
 _DRAWS = 8
@@ -108,7 +109,8 @@ def long_sum_noise(
     The a-priori bound is `sqrt(n) * 2**-24 * sum|x_i|`. Independent roundings of the terms move the
     sum by `u * sum|x_i| / sqrt(n)`, which is what `noise` measured with the roundoff `u` of the
     inputs: hence `n` times that, in units of float32. Where terms cancel the bound is far above what
-    a sum really loses, so it is never more than `sqrt(n)` half ulps of the sum itself.
+    a sum really loses, so it is never more than `4 sqrt(n)` units of the sum itself: one is lost by terms
+    at random, three by a thousand terms of few values, which round to one side again and again.
     """
     if terms < LONG_SUM:
         return None
@@ -116,7 +118,7 @@ def long_sum_noise(
         (unit_roundoff(t.dtype) for t in tensors.values() if _floats(t)), default=2.0**-24
     )
     size = region_norms(oracle64, tuple(oracle64.shape))
-    bound, most = terms * 2.0**-24 / known_to, 2 * terms**0.5 * 2.0**-24
+    bound, most = terms * 2.0**-24 / known_to, 4 * terms**0.5 * 2.0**-24
     return Noise(
         (bound * noise.rms).minimum(most * size.rms), (bound * noise.max).minimum(most * size.max)
     )
@@ -131,13 +133,16 @@ def noise_on_demand(
     """What `compare.Expected.measure_noise` wants: measured at the first refusal, then remembered."""
     measured: dict[str, NoiseSources] = {}
     exact = dict(leaves(oracle64))
-    terms = longest_sum(tensors, oracle64)
+    terms = SummedTerms()
 
     def measure(name: str) -> NoiseSources:
         if not measured:
             measured.update(measure_noise(reference, tensors, oracle64, generator))
+            with contextlib.suppress(*_REFUSED), terms:
+                reference(tensors)
         right = torch.as_tensor(exact[name])
-        allowed = long_sum_noise(right, measured[name].inputs, tensors, terms)
+        most = max(terms.most, longest_sum(tensors, oracle64))
+        allowed = long_sum_noise(right, measured[name].inputs, tensors, most)
         return replace(measured[name], long_sum=allowed)
 
     return measure

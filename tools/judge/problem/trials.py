@@ -54,7 +54,7 @@ from kernelagent.tools.judge.problem.probes import (
 from kernelagent.tools.judge.problem.reached import reached
 from kernelagent.tools.judge.problem.rounds import Round, Trial, in_rounds
 from kernelagent.tools.judge.verify import compare
-from kernelagent.tools.judge.verify.ties import index_rule
+from kernelagent.tools.judge.verify.ties import index_rule, other_choices
 from kernelagent.tools.torch_dtypes import RANGE_OF_FLOAT32
 
 _SEEDS = 1 << 62
@@ -216,6 +216,7 @@ def trial_on(
         oracle64=expected.output64,
         natural_rms=natural_rms,
         index_ok=index_rule(oracle, arguments),
+        otherwise=other_choices(oracle, arguments),
         measure_noise=noise_on_demand(reference, tensors, expected.output64, generator),
         by_slices=probe == "natural",
     )

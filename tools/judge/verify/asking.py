@@ -8,12 +8,16 @@ from dataclasses import dataclass
 import torch
 
 from kernelagent.domain.errors import ProblemError
+from kernelagent.tools.judge.problem.conditioning import noise_on_demand
 from kernelagent.tools.judge.problem.context import JudgeContext
 from kernelagent.tools.judge.problem.inputs import InputSource
 from kernelagent.tools.judge.problem.load import Arguments
+from kernelagent.tools.judge.problem.probes import named_tensors
+from kernelagent.tools.judge.problem.trials import fresh_seed, reference_by_name, state_tensors
 from kernelagent.tools.judge.verify import compare
 from kernelagent.tools.judge.verify.candidate_process import CandidateProcess
 from kernelagent.tools.judge.verify.rejection import Rejected
+from kernelagent.tools.judge.verify.ties import index_rule, other_choices
 from kernelagent.tools.torch_dtypes import widened
 from kernelagent.tools.training_step import TrainingStep
 
@@ -67,7 +71,19 @@ def ask(
     for row in rows:
         if fault := row.get("fault"):
             return Asked(str(fault["code"]), str(fault["message"])[:300])
-    wanted = compare.Expected(expected.output, expected.output64, {})
+    wanted = compare.Expected(
+        expected.output,
+        expected.output64,
+        {},
+        index_ok=index_rule(oracle, arguments),
+        otherwise=other_choices(oracle, arguments),
+        measure_noise=noise_on_demand(
+            reference_by_name(oracle, arguments),
+            named_tensors(arguments) | state_tensors(oracle.weights),
+            expected.output64,
+            torch.Generator().manual_seed(fresh_seed()),
+        ),
+    )
     reason = compare.compare(answer.output, wanted, input_set=source.name, probe=probe).reason
     return Asked() if reason is None else Asked(reason.code, reason.message[:300])
 

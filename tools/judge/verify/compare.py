@@ -19,12 +19,15 @@ from kernelagent.tools.judge.verify.bias import slope_beyond
 from kernelagent.tools.judge.verify.exact import IndexRule, exact_difference
 from kernelagent.tools.judge.verify.gate import GateResult
 from kernelagent.tools.judge.verify.regions import NoiseSources, natural_rms
+from kernelagent.tools.judge.verify.shared_errors import shared_error
 from kernelagent.tools.judge.verify.single_elements import first_far_off
 from kernelagent.tools.judge.verify.slices import Wide, wide_slice
 from kernelagent.tools.torch_dtypes import name_of
 
 MeasureNoise = Callable[[str], NoiseSources]
 """Called with an output's name after the gate refused it."""
+OtherAnswers = Callable[[Any], Iterator[tuple[Any, Any]]]
+"""`(candidate's result) -> (eager, oracle64)`, each where the reference chooses otherwise among equal values."""
 _CONTAINERS = {list: "list", tuple: "tuple", dict: "dict"}
 _NO_ERROR = (0.0, 0.0, 0.0, 0.0)
 
@@ -42,6 +45,8 @@ class Expected:
     An output that is not named is its own scale.
     """
     index_ok: IndexRule | None = None
+    otherwise: OtherAnswers | None = None
+    """Asked where a result was refused: other answers that are as right, each as a whole."""
     measure_noise: MeasureNoise | None = None
     by_slices: bool = False
     """Whether columns far smaller than their neighbours are held to their own size."""
@@ -110,6 +115,25 @@ def compare(
     `devices` tells, by output name, the kind of device the candidate's tensor lived on before it
     was brought here; without it the tensors are taken as they lie.
     """
+    first = _compared(candidate, expected, input_set, probe, devices)
+    # Of a wrong form there are no cases.
+    if first.passed or not first.cases or expected.otherwise is None:
+        return first
+    for eager, oracle64 in expected.otherwise(candidate):
+        other = replace(expected, eager=eager, oracle64=oracle64)
+        again = _compared(candidate, other, input_set, probe, devices)
+        if again.passed:
+            return again
+    return first
+
+
+def _compared(
+    candidate: Any,
+    expected: Expected,
+    input_set: str,
+    probe: str,
+    devices: Mapping[str, str] | None,
+) -> Comparison:
     mismatch = _structure_mismatch(candidate, expected.eager, "output")
     if mismatch is not None:
         return Comparison((), Reason("wrong_structure", mismatch))
@@ -246,6 +270,11 @@ def _judge_by_gate(
         )
         reason = Reason("wrong_output", message, {"output": name, "slope": slope})
         return _Judged(name, errors, reason, failure=None)
+    shared = shared_error(got, eager, oracle) if asks and expected.by_slices else None
+    if shared is not None:
+        message = f"{name} is {shared.message}"
+        detail = {"output": name, "dimension": shared.dim, "index": shared.at, "error": shared.size}
+        return _Judged(name, errors, Reason("wrong_output", message, detail))
     wide = _wide_slice(name, got, eager, oracle, expected) if asks else None
     if wide is not None:
         message = f"{name} is {wide.message}"
