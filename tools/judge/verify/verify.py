@@ -143,7 +143,7 @@ class Verifier:
         self.process.use_weights(one.weights, how)
         self.findings.memory.keep_weights(one.weights)
         held = _Held()
-        with _told_how(how if one.weights else "load"):
+        with _told_how(how if one.weights else "load"), _told_when(one.forwards_before):
             self._all_of(one, held)
         for call, output in held.earlier:
             self._effects.still_the_same(call, output)
@@ -187,8 +187,9 @@ class Verifier:
             self._step(trial, one.weights, held, memory=memory)
             self.findings.called.add(trial.input_set)
             touched = changes_state(trial, one.weights)
-            if trial.then is not None:
-                self._step(trial.then, trial.expected.state, held)
+            while trial.then is not None:
+                state, trial = trial.expected.state, trial.then
+                self._step(trial, state, held)
 
     def _was_called(self, trial: Trial) -> bool:
         return trial.input_set in self.findings.called and not trial.hidden
@@ -519,6 +520,23 @@ def _told_how(how: Loading) -> Iterator[None]:
             f"{reason.message} (before this call the weights were replaced {CAME_IN[how]}; code that keeps a weight, or "
             f"anything computed from one, must compare the object, its data_ptr() and its _version before it uses that)",
             {**reason.detail, "loading": how},
+        ) from refused
+
+
+@contextmanager
+def _told_when(forwards: int) -> Iterator[None]:
+    """A refusal in a state that no call of the judging led to says after how many it would be reached."""
+    try:
+        yield
+    except Rejected as refused:
+        reason = refused.reason
+        if not forwards or reason.code not in _WRONG | {"state_not_updated"}:
+            raise
+        raise Rejected(
+            reason.code,
+            f"{reason.message} (in the state that about {forwards:,} forwards of your module lead to, or one of "
+            f"the next calls from there)",
+            {**reason.detail, "forwards_before": forwards},
         ) from refused
 
 
