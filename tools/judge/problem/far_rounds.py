@@ -2,31 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice
-from typing import Any
 
 import torch
 
 from kernelagent.tools.judge.problem.counted_on import FarOn, counted_on
 from kernelagent.tools.judge.problem.inputs import InputSource
+from kernelagent.tools.judge.problem.known_trials import known_trial
 from kernelagent.tools.judge.problem.literals import NONE, Literals
-from kernelagent.tools.judge.problem.load import Arguments
 from kernelagent.tools.judge.problem.oracle import Oracle
-from kernelagent.tools.judge.problem.planted import Lasting, lasting
-from kernelagent.tools.judge.problem.probes import REFUSALS, named_tensors, with_tensors
 from kernelagent.tools.judge.problem.rounds import Round, Trial, in_rounds
-from kernelagent.tools.judge.problem.trials import below_overflow, draw, fresh_seed, trial_on
-from kernelagent.tools.judge.verify import compare
+from kernelagent.tools.judge.problem.trials import draw, fresh_seed
 
 FAR_ON_IN_A_TURN, FAR_ON_AT_THE_END = 3, 16
 """States that are called from, at most, in a judging between turns and in the last one."""
 _CALLS = 4
 """One after another, so that two come before an edge and two from it on."""
 _DRAWS = 4
-_AS_THEY_ARE = nullcontext()
 
 
 @in_rounds
@@ -66,7 +60,7 @@ def _from(oracle: Oracle, source: InputSource, state: FarOn, *, constant: bool) 
     made: list[Trial] = []
     for _ in range(_CALLS):
         arguments = draw(source, constant=constant)
-        trial = _known(oracle, source, arguments, generator)
+        trial = known_trial(oracle, source.name, arguments, generator)
         if trial is None:
             break
         made.append(trial)
@@ -76,29 +70,3 @@ def _from(oracle: Oracle, source: InputSource, state: FarOn, *, constant: bool) 
         chained = replace(trial, then=chained)
     oracle.use_weights(state.weights)
     return chained
-
-
-def _known(
-    oracle: Oracle, source: InputSource, arguments: Arguments, generator: torch.Generator
-) -> Trial | None:
-    def at(tensors: Mapping[str, torch.Tensor]) -> Arguments:
-        args, kwargs = with_tensors(arguments, tensors)
-        return args, kwargs
-
-    def exact(
-        tensors: Mapping[str, torch.Tensor], /, steps: AbstractContextManager[Any] = _AS_THEY_ARE
-    ) -> Any:
-        with steps:
-            answer = oracle.in_float64_or_eager(at(tensors))
-        return below_overflow(answer)
-
-    tensors = named_tensors(arguments)
-    try:
-        scale = compare.scales_of(oracle.in_float64_or_eager(arguments))
-        found = lasting(tensors, generator, lambda t: oracle.eager(at(t)), exact, scale)
-        if not isinstance(found, Lasting):
-            return None
-        trial = trial_on(oracle, source.name, "natural", arguments, scale, generator)
-    except REFUSALS:
-        return None
-    return replace(trial, compared=replace(trial.compared, moved=found.moved))

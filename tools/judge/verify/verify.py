@@ -25,6 +25,7 @@ from kernelagent.tools.judge.verify.candidate_process import (
     CandidateProcess,
     only_waiting,
 )
+from kernelagent.tools.judge.verify.fed_back import DEEP, fed_back
 from kernelagent.tools.judge.verify.findings import Findings
 from kernelagent.tools.judge.verify.rejection import Rejected, compiled_by_torch
 from kernelagent.tools.judge.verify.right_answer import RightAnswer
@@ -150,6 +151,8 @@ class Verifier:
         if len(held.earlier) > 1:
             self._effects.nothing_lives_on(self.process.forget(), one.trials[0])
             self._effects.still_the_same(*held.earlier[-1])
+        if one.feeds_back:
+            self._feed_back(one)
         if one.repeats:
             self._repeat(one.trials[0], one.weights)
         if one.repeats and self.device == "virtual":
@@ -190,6 +193,29 @@ class Verifier:
             while trial.then is not None:
                 state, trial = trial.expected.state, trial.then
                 self._step(trial, state, held)
+
+    def _feed_back(self, one: Round) -> None:
+        """Call after call with results of the one before, as a stack of such modules does."""
+        some = [t for t in one.trials if t.probe == "natural" and not t.hidden]
+        trial: Trial | None = secrets.choice(some) if some else None
+        for depth in range(1 + DEEP):
+            if trial is None:
+                return
+            if changes_state(trial, one.weights):
+                self.process.use_weights(one.weights)
+            try:
+                answer = self._call(replace(trial, in_place=False))
+            except Rejected as refused:
+                if not depth or refused.reason.code not in _WRONG:
+                    raise
+                raise Rejected(
+                    refused.reason.code,
+                    f"{refused.reason.message} (it was given results of an earlier call of its own, as in a stack "
+                    f"of layers; the reference was given the same bits)",
+                    {**refused.reason.detail, "fed_back": depth},
+                ) from refused
+            if depth < DEEP:
+                trial = fed_back(self.oracle, trial, answer.output)
 
     def _was_called(self, trial: Trial) -> bool:
         return trial.input_set in self.findings.called and not trial.hidden
