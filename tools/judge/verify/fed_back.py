@@ -21,6 +21,7 @@ from kernelagent.tools.judge.problem.probes import named_tensors, with_tensors
 from kernelagent.tools.judge.problem.rounds import Trial
 from kernelagent.tools.judge.problem.trials import fresh_seed
 from kernelagent.tools.judge.verify import compare
+from kernelagent.tools.judge.verify.same import identical
 from kernelagent.tools.training_step import APART, GRADIENTS, Row, TrainingStep
 
 DEEP = 3
@@ -44,6 +45,28 @@ def fed_back(oracle: Oracle, trial: Trial, output: Any) -> Trial | None:
         return None
     made = known_trial(oracle.asking(step), trial.input_set, trial.arguments, generator)
     return None if made is None else replace(made, step=step)
+
+
+def one_for_two(oracle: Oracle, trial: Trial) -> Trial | None:
+    """The call with one tensor for two arguments of a form; None where there are no two, or it writes to them."""
+    if trial.step is not None or not identical(trial.arguments, trial.expected.arguments):
+        return None
+    by_form: dict[Any, list[str]] = {}
+    tensors = named_tensors(trial.arguments)
+    for name, tensor in tensors.items():
+        if tensor.dim() and tensor.numel() and observe(tensor).kind in ("real", "positive"):
+            form = tensor.shape, tensor.stride(), tensor.dtype, observe(tensor).nonnegative
+            by_form.setdefault(form, []).append(name)
+    several = [names for names in by_form.values() if len(names) > 1]
+    if not several:
+        return None
+    chance = random.SystemRandom()
+    names = chance.choice(several)
+    chosen = names if chance.randrange(2) else chance.sample(names, 2)
+    one = tensors[chance.choice(chosen)]
+    args, kwargs = with_tensors(trial.arguments, dict.fromkeys(chosen, one))
+    generator = torch.Generator().manual_seed(fresh_seed())
+    return known_trial(oracle, trial.input_set, (args, kwargs), generator)
 
 
 def _with_results(arguments: Arguments, output: Any) -> Arguments | None:

@@ -25,7 +25,7 @@ from kernelagent.tools.judge.verify.candidate_process import (
     CandidateProcess,
     only_waiting,
 )
-from kernelagent.tools.judge.verify.fed_back import DEEP, fed_back
+from kernelagent.tools.judge.verify.fed_back import DEEP, fed_back, one_for_two
 from kernelagent.tools.judge.verify.findings import Findings
 from kernelagent.tools.judge.verify.rejection import Rejected, compiled_by_torch
 from kernelagent.tools.judge.verify.right_answer import RightAnswer
@@ -51,6 +51,8 @@ _WRONG = frozenset({"insensitive", "stale_output", "wrong_output", "nonfinite"})
 """Codes of an answer that was compared: it may be one with earlier weights, or of other last bits."""
 
 
+_FOR_TWO = 2
+"""Calls of a round that are made again with one tensor for two arguments."""
 _ORDERS = 8
 _IN_TURNS_S = 2.0
 """Orders of programs that are tried, as far as they take no longer than this together."""
@@ -153,6 +155,7 @@ class Verifier:
             self._effects.still_the_same(*held.earlier[-1])
         if one.feeds_back:
             self._feed_back(one)
+            self._one_for_two(one)
         if one.repeats:
             self._repeat(one.trials[0], one.weights)
         if one.repeats and self.device == "virtual":
@@ -216,6 +219,25 @@ class Verifier:
                 ) from refused
             if depth < DEEP:
                 trial = fed_back(self.oracle, trial, answer.output)
+
+    def _one_for_two(self, one: Round) -> None:
+        """Calls with one and the same tensor for two arguments, as `add(x, x)` is."""
+        for trial in [t for t in one.trials if t.probe == "natural"][:_FOR_TWO]:
+            made = one_for_two(self.oracle, trial)
+            if made is None:
+                continue
+            if changes_state(made, one.weights):
+                self.process.use_weights(one.weights)
+            try:
+                self._call(made)
+            except Rejected as refused:
+                if refused.reason.code not in _WRONG:
+                    raise
+                raise Rejected(
+                    refused.reason.code,
+                    f"{refused.reason.message} (one tensor was given for two arguments)",
+                    {**refused.reason.detail, "one_for_two": True},
+                ) from refused
 
     def _was_called(self, trial: Trial) -> bool:
         return trial.input_set in self.findings.called and not trial.hidden
