@@ -55,7 +55,7 @@ class TrainingStep:
     """Another call between the forward and its backward: what is kept for it must not be lost."""
     flips: bool = False
     """The flag is the other one in the backward, as after a `model.eval()` in between."""
-    changes: Literal["inputs", "parameters", None] = None
+    changes: Literal["inputs", "parameters", "results", None] = None
     """What the program writes to between the forward and its backward."""
     only: int | None = None
     """Which of these tensors, by number; None: each."""
@@ -184,7 +184,7 @@ def _with_gradients(
         module(*others, **named)
     if step.flips and isinstance(module, torch.nn.Module):
         module.train(not step.training)
-    _change(step, arguments, parameters)
+    _change(step, arguments, parameters, output)
     result = tree_leaves(output)
     if watch is not None:
         watch.see_contexts(output)
@@ -196,15 +196,12 @@ def _with_gradients(
     return _answer(plain, reported, gradients, watch or _Watch())
 
 
-def _change(step: TrainingStep, arguments: Arguments, parameters: Leaves) -> None:
-    """Write to what the forward was given, as an optimizer's step or an operation in place does."""
+def _change(step: TrainingStep, arguments: Arguments, parameters: Leaves, output: Any) -> None:
+    """Write to what the forward was given or returned, as an optimizer's step or an operation in place does."""
     if step.changes is None:
         return
-    given = (
-        tree_leaves(arguments)
-        if step.changes == "inputs"
-        else tree_leaves(list(parameters.values()))
-    )
+    written = {"inputs": arguments, "parameters": list(parameters.values()), "results": output}
+    given = tree_leaves(written[step.changes])
     floating = [t for t in given if isinstance(t, torch.Tensor) and t.is_floating_point()]
     with torch.no_grad():
         for tensor in floating if step.only is None else floating[step.only : step.only + 1]:

@@ -39,6 +39,11 @@ from kernelagent.tools.judge.envelope import envelope
 from kernelagent.tools.judge.envelope.search import widen
 from kernelagent.tools.judge.harness import harness_sha256
 from kernelagent.tools.judge.problem.context import JudgeContext
+from kernelagent.tools.judge.problem.far_rounds import (
+    FAR_ON_AT_THE_END,
+    FAR_ON_IN_A_TURN,
+    far_rounds,
+)
 from kernelagent.tools.judge.problem.literals import literals_of
 from kernelagent.tools.judge.problem.rounds import Rounds
 from kernelagent.tools.judge.problem.training import (
@@ -317,6 +322,9 @@ class Judge:
         plan = PLAN_AT_THE_END if purpose == "certificate" else PLAN_OF_A_TURN
         drawn = rounds(*every, constant=constant, plan=plan, literals=literals)
         self._run(drawn, verifier)
+        most = FAR_ON_AT_THE_END if purpose == "certificate" else FAR_ON_IN_A_TURN
+        far = far_rounds(*every[:2], constant=constant, most=most, literals=literals)
+        self._run(far, verifier)
         tried, offered = findings.configuration, process.configurations
         if offered > tried:
             findings.disclose(

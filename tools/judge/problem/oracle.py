@@ -467,12 +467,17 @@ def _detached(arguments: Arguments) -> Arguments:
 
 def _cloned(arguments: Arguments) -> Arguments:
     """Fresh memory with the same strides, so that a reference that writes its inputs is seen."""
+    made: dict[int, torch.Tensor] = {}
 
     def clone(value: Any) -> Any:
         if not isinstance(value, torch.Tensor):
             return value
-        fresh = value.detach().clone(memory_format=torch.preserve_format)
-        return fresh.requires_grad_(value.requires_grad and value.is_floating_point())
+        # One tensor that is given twice stays one.
+        if id(value) not in made:
+            fresh = value.detach().clone(memory_format=torch.preserve_format)
+            fresh.requires_grad_(value.requires_grad and value.is_floating_point())
+            made[id(value)] = fresh
+        return made[id(value)]
 
     args, kwargs = tree_map(clone, arguments)
     return args, kwargs

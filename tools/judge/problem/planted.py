@@ -123,21 +123,44 @@ def planted(
         }
         if kind == "structures":
             tensors |= _related(tensors, natural, turn)
-        try:
-            given, right = eager(tensors), exact(tensors)
-            if max(share_nonfinite(given), share_nonfinite(right)) > nonfinite_share:
-                reason = "the reference's answer is not finite"
-                continue
-            moved = exact({name: _rounded(t, generator) for name, t in tensors.items()})
-            moved = _further(moved, exact(tensors, RoundedSteps(generator)), right)
-        except REFUSALS as error:
-            message = str(error).strip().splitlines() or [type(error).__name__]
-            reason = f"the reference refuses it: {message[-1]:.200}"
-            continue
-        if is_known(given, right, given, scales) and is_known(moved, right, given, scales):
-            return Planted(tensors, moved if elementwise else _by_the_widest(moved, right), freedom)
-        reason = "the reference's answer does not outlast its own rounding"
+        found = lasting(tensors, generator, eager, exact, scales, nonfinite_share)
+        if isinstance(found, Lasting):
+            moved = found.moved if elementwise else _by_the_widest(found.moved, found.right)
+            return Planted(tensors, moved, freedom)
+        reason = found
     return Dropped(kind, reason)
+
+
+@dataclass(frozen=True)
+class Lasting:
+    """The right answer, which rounding leaves alone, and how far it moves it."""
+
+    right: Any
+    moved: Any
+    """As for `Planted`, each element as far as it was moved itself."""
+
+
+def lasting(
+    tensors: Tensors,
+    generator: torch.Generator,
+    eager: Eager,
+    exact: Float64,
+    scales: Mapping[str, float],
+    nonfinite_share: float = 0.0,
+) -> Lasting | str:
+    """Whether the reference has an answer to these inputs that its own rounding leaves alone; else why not."""
+    try:
+        given, right = eager(tensors), exact(tensors)
+        if max(share_nonfinite(given), share_nonfinite(right)) > nonfinite_share:
+            return "the reference's answer is not finite"
+        moved = exact({name: _rounded(t, generator) for name, t in tensors.items()})
+        moved = _further(moved, exact(tensors, RoundedSteps(generator)), right)
+    except REFUSALS as error:
+        message = str(error).strip().splitlines() or [type(error).__name__]
+        return f"the reference refuses it: {message[-1]:.200}"
+    if is_known(given, right, given, scales) and is_known(moved, right, given, scales):
+        return Lasting(right, moved)
+    return "the reference's answer does not outlast its own rounding"
 
 
 def can_plant(kind: str, tensors: Tensors) -> bool:

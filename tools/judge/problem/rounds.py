@@ -60,6 +60,10 @@ class Round:
     kept_buffers: tuple[str, ...] = ()
     repeats: bool = False
     """One call is made twice more, to see whether its bits are the same."""
+    feeds_back: bool = False
+    """A call is followed by others whose inputs are results of the one before."""
+    forwards_before: int = 0
+    """So many would have led to its weights; nonzero where none of them were made."""
 
 
 class Rounds:

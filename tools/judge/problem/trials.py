@@ -78,6 +78,7 @@ Sequel = Literal["nudged", "nudged in place", "rearranged"]
 _SEQUELS_IN: dict[int, Sequel] = {0: "nudged", 1: "nudged in place", 3: "rearranged"}
 """The rounds in which one call is followed by another with nearly the same inputs, or the same in other places."""
 _PATTERNED = ("row_patterns", "structures")
+_FEEDS_BACK_IN = 1
 _HIDDEN_SIZES_IN = 1
 """The round of the plan that also tries dynamic dimensions at hidden sizes."""
 
@@ -162,7 +163,13 @@ def rounds(
         secrets.SystemRandom().shuffle(trials)
         if trials or dropped:
             yield Round(
-                weights, tuple(trials), tuple(dropped), tuple(refused), kept, repeats=number == 0
+                weights,
+                tuple(trials),
+                tuple(dropped),
+                tuple(refused),
+                kept,
+                repeats=number == 0,
+                feeds_back=number == _FEEDS_BACK_IN,
             )
 
 

@@ -34,6 +34,7 @@ from kernelagent.tools.training_step import TrainingStep
 _LIKELY_REFUSED = ("times30", "mean100", "spikes", "edges")
 _BROKEN: Mapping[Extreme, float] = {"nan": float("nan"), "infinity": float("inf")}
 _CHANGED_ALONE = 3
+_RAISED = ("runtime_error", "unverifiable", "crash")
 _MOST_WEIGHTS = 3
 """So many parameters are broken, each in a call of its own: a judging draws others than the one before."""
 
@@ -54,6 +55,7 @@ class BeyondInputs:
         if self.context.trains:
             self._overflowing_upstream(source)
             self._changed_before_the_backward(source)
+            self._changed_results(source)
 
     def _refused(self, source: InputSource) -> None:
         """Inputs for which a `raise` or `assert` of the module's own ends the call."""
@@ -157,6 +159,24 @@ class BeyondInputs:
                     f"`ctx.save_for_backward`, not its `.data`",
                 )
                 return
+
+    def _changed_results(self, source: InputSource) -> None:
+        """A residual that is added in place to a result: where your backward does not need it, this one must not."""
+        oracle = self.context.oracle
+        arguments = draw(source, constant=self.context.problem.constant_inputs)
+        oracle.use_weights(oracle.given_weights)
+        step = replace(single_step(oracle, arguments, self.generator), changes="results")
+        asked = ask(
+            self.context, self.process, source, arguments, "a result that is changed", step=step
+        )
+        # An error is what torch has for it.
+        if asked is not None and asked.wrong is not None and asked.code not in _RAISED:
+            self.findings.disclose(
+                "changes_not_noticed",
+                f"where a result is written to between the forward and its backward, which your module's gradients "
+                f"do not depend on, this one's are wrong without an error: {asked.wrong}; keep what the backward "
+                f"needs by `ctx.save_for_backward`, not its `.data`",
+            )
 
     def _changes(self, source: InputSource) -> Iterator[tuple[Arguments, TrainingStep]]:
         """All inputs, all parameters, and some alone: one that is kept rightly makes up for the others."""

@@ -25,6 +25,7 @@ from kernelagent.tools.judge.verify.candidate_process import (
     CandidateProcess,
     only_waiting,
 )
+from kernelagent.tools.judge.verify.fed_back import DEEP, fed_back, one_for_two
 from kernelagent.tools.judge.verify.findings import Findings
 from kernelagent.tools.judge.verify.rejection import Rejected, compiled_by_torch
 from kernelagent.tools.judge.verify.right_answer import RightAnswer
@@ -50,6 +51,8 @@ _WRONG = frozenset({"insensitive", "stale_output", "wrong_output", "nonfinite"})
 """Codes of an answer that was compared: it may be one with earlier weights, or of other last bits."""
 
 
+_FOR_TWO = 2
+"""Calls of a round that are made again with one tensor for two arguments."""
 _ORDERS = 8
 _IN_TURNS_S = 2.0
 """Orders of programs that are tried, as far as they take no longer than this together."""
@@ -143,13 +146,16 @@ class Verifier:
         self.process.use_weights(one.weights, how)
         self.findings.memory.keep_weights(one.weights)
         held = _Held()
-        with _told_how(how if one.weights else "load"):
+        with _told_how(how if one.weights else "load"), _told_when(one.forwards_before):
             self._all_of(one, held)
         for call, output in held.earlier:
             self._effects.still_the_same(call, output)
         if len(held.earlier) > 1:
             self._effects.nothing_lives_on(self.process.forget(), one.trials[0])
             self._effects.still_the_same(*held.earlier[-1])
+        if one.feeds_back:
+            self._feed_back(one)
+            self._one_for_two(one)
         if one.repeats:
             self._repeat(one.trials[0], one.weights)
         if one.repeats and self.device == "virtual":
@@ -187,8 +193,51 @@ class Verifier:
             self._step(trial, one.weights, held, memory=memory)
             self.findings.called.add(trial.input_set)
             touched = changes_state(trial, one.weights)
-            if trial.then is not None:
-                self._step(trial.then, trial.expected.state, held)
+            while trial.then is not None:
+                state, trial = trial.expected.state, trial.then
+                self._step(trial, state, held)
+
+    def _feed_back(self, one: Round) -> None:
+        """Call after call with results of the one before, as a stack of such modules does."""
+        some = [t for t in one.trials if t.probe == "natural" and not t.hidden]
+        trial: Trial | None = secrets.choice(some) if some else None
+        for depth in range(1 + DEEP):
+            if trial is None:
+                return
+            if changes_state(trial, one.weights):
+                self.process.use_weights(one.weights)
+            try:
+                answer = self._call(replace(trial, in_place=False))
+            except Rejected as refused:
+                if not depth or refused.reason.code not in _WRONG:
+                    raise
+                raise Rejected(
+                    refused.reason.code,
+                    f"{refused.reason.message} (it was given results of an earlier call of its own, as in a stack "
+                    f"of layers; the reference was given the same bits)",
+                    {**refused.reason.detail, "fed_back": depth},
+                ) from refused
+            if depth < DEEP:
+                trial = fed_back(self.oracle, trial, answer.output)
+
+    def _one_for_two(self, one: Round) -> None:
+        """Calls with one and the same tensor for two arguments, as `add(x, x)` is."""
+        for trial in [t for t in one.trials if t.probe == "natural"][:_FOR_TWO]:
+            made = one_for_two(self.oracle, trial)
+            if made is None:
+                continue
+            if changes_state(made, one.weights):
+                self.process.use_weights(one.weights)
+            try:
+                self._call(made)
+            except Rejected as refused:
+                if refused.reason.code not in _WRONG:
+                    raise
+                raise Rejected(
+                    refused.reason.code,
+                    f"{refused.reason.message} (one tensor was given for two arguments)",
+                    {**refused.reason.detail, "one_for_two": True},
+                ) from refused
 
     def _was_called(self, trial: Trial) -> bool:
         return trial.input_set in self.findings.called and not trial.hidden
@@ -539,6 +588,23 @@ def _told_how(how: Loading) -> Iterator[None]:
             f"{reason.message} (before this call the weights were replaced {CAME_IN[how]}; code that keeps a weight, or "
             f"anything computed from one, must compare the object, its data_ptr() and its _version before it uses that)",
             {**reason.detail, "loading": how},
+        ) from refused
+
+
+@contextmanager
+def _told_when(forwards: int) -> Iterator[None]:
+    """A refusal in a state that no call of the judging led to says after how many it would be reached."""
+    try:
+        yield
+    except Rejected as refused:
+        reason = refused.reason
+        if not forwards or reason.code not in _WRONG | {"state_not_updated"}:
+            raise
+        raise Rejected(
+            reason.code,
+            f"{reason.message} (in the state that about {forwards:,} forwards of your module lead to, or one of "
+            f"the next calls from there)",
+            {**reason.detail, "forwards_before": forwards},
         ) from refused
 
 
