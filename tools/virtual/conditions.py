@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import ast
 import math
+import re
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType, ModuleType
-from typing import Any, TypeGuard
+from typing import Any
+
+from triton.runtime import JITFunction
 
 from kernelagent.tools.virtual.loops import call
 
@@ -18,10 +21,12 @@ _LOADS = frozenset({"load", "load_tensor_descriptor"})
 _ASSERTED = frozenset({"device_assert", "static_assert", "assume"})
 _KEEP_THEIR_SIZE = frozenset(
     "load max min maximum minimum where abs sum dot broadcast_to expand_dims reshape trans permute view cast zeros full "
-    "float arange".split()
+    "float arange program_id".split()
 )
 """Functions and methods whose results are infinite, or no number, where what they are given is."""
 _WIDE = ("float32", "float64", "int32", "int64")
+_DEEPEST = 4
+"""Functions that call each other, which are followed."""
 _LARGE = 1e4
 _NO_NUMBERS = frozenset({"inf", "infinity", "nan"})
 _SHOWN = 60
@@ -43,7 +48,7 @@ class _Marker(ast.NodeTransformer):
         self, function: ast.FunctionDef, first_line: int, scope: Mapping[str, Any]
     ) -> None:
         self._bound = list(_bound(function))
-        self._loaded = _loaded_names(self._bound)
+        self._loaded = _loaded_names(self._bound, _that_load(scope))
         self._first_line = first_line
         self._scope = scope
 
@@ -103,10 +108,11 @@ class _Marker(ast.NodeTransformer):
             value = self._scope.get(called.id)
             module = str(getattr(value, "__module__", ""))
             return getattr(value, "__name__", "") in _ASSERTED and module.startswith("triton.")
-        base = self._scope.get(called.value.id) if _is_of_name(called) else None
-        if base is not None and not isinstance(base, ModuleType):
+        if not isinstance(called, ast.Attribute):
             return False
-        return isinstance(called, ast.Attribute) and called.attr in _ASSERTED
+        base = called.value
+        of = self._scope.get(base.id) if isinstance(base, ast.Name) else None
+        return called.attr in _ASSERTED and (of is None or isinstance(of, ModuleType))
 
     def _asked(self, node: ast.expr) -> ast.expr:
         """What is asked whether it is true or not zero."""
@@ -168,11 +174,13 @@ class _Marker(ast.NodeTransformer):
         seen: set[str] = set()
         while waiting:
             part = waiting.pop()
+            if isinstance(part, ast.Compare):
+                continue
             if isinstance(part, ast.Name) and part.id not in seen:
                 seen.add(part.id)
                 waiting += [value for names, value in self._bound if part.id in names]
             elif isinstance(part, ast.Call):
-                name = _name_of(part.func)
+                name = "" if self._calls_own(part) else _name_of(part.func)
                 if name in ("load", "float"):
                     continue
                 if name not in _KEEP_THEIR_SIZE and not _widens(part):
@@ -181,6 +189,10 @@ class _Marker(ast.NodeTransformer):
                 return False
             waiting += ast.iter_child_nodes(part)
         return True
+
+    def _calls_own(self, node: ast.Call) -> bool:
+        """Whether it calls a function of the text's own, whatever its name."""
+        return isinstance(node.func, ast.Name) and _is_own(self._scope.get(node.func.id))
 
     def _is_moderate(self, node: ast.BinOp) -> bool:
         left, right = (set(self._behind(side)) for side in (node.left, node.right))
@@ -203,7 +215,8 @@ class _Marker(ast.NodeTransformer):
         seen: set[str] = set()
         while waiting:
             part = waiting.pop()
-            if isinstance(part, ast.Call) and _name_of(part.func) in _LOADS:
+            loads = isinstance(part, ast.Call) and _name_of(part.func) in _LOADS
+            if loads:
                 continue
             if isinstance(part, ast.expr):
                 yield part
@@ -228,10 +241,6 @@ def _widens(node: ast.Call) -> bool:
     """Whether it is made a number of at least the range of 32 bits, and its bits are not taken for another's."""
     kinds = [part for part in node.args if ast.unparse(part).endswith(_WIDE)]
     return _name_of(node.func) == "to" and len(kinds) == len(node.args) == 1 and not node.keywords
-
-
-def _is_of_name(node: ast.expr) -> TypeGuard[ast.Attribute]:
-    return isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)
 
 
 def _is_loaded(node: ast.expr) -> bool:
@@ -271,9 +280,30 @@ def _is_large(value: object) -> bool:
     return size >= _LARGE or (isinstance(value, float) and math.isinf(value))
 
 
-def _loaded_names(bound: list[tuple[set[str], ast.expr]]) -> frozenset[str]:
-    """Variables that hold what was loaded, or what was computed of it, anywhere in the function."""
-    loaded: set[str] = set()
+def _that_load(scope: Mapping[str, Any]) -> frozenset[str]:
+    """The functions of the text's own, by their names in a kernel, whose text reads memory."""
+    return frozenset(name for name, value in scope.items() if _is_own(value) and _reads(value))
+
+
+def _reads(value: Any, left: int = _DEEPEST) -> bool:
+    words = set(re.findall(r"\w+", value.src))
+    if any(word in _LOADS or word.startswith("atomic_") for word in words):
+        return True
+    around = value.fn.__globals__
+    inner = (around[word] for word in words & around.keys() if word != value.__name__)
+    return left > 0 and any(_is_own(other) and _reads(other, left - 1) for other in inner)
+
+
+def _is_own(value: Any) -> bool:
+    """Whether it is a kernel's function that is not of Triton's."""
+    return isinstance(value, JITFunction) and not str(value.__module__).startswith("triton.")
+
+
+def _loaded_names(
+    bound: list[tuple[set[str], ast.expr]], that_load: frozenset[str]
+) -> frozenset[str]:
+    """Variables that hold what was loaded, or what was computed of it, anywhere in the function; what loads itself, too."""
+    loaded = set(that_load)
     grown = True
     while grown:
         grown = False

@@ -123,7 +123,9 @@ class Shared:
                         isinstance(b, Kept) and self._may_change(b.default, home.parent or home)
                         for b in bindings
                     )
-                return any(self._may_change(b, home) for b in bindings)
+                # The object of a method around a function: what the function holds is looked at where it is made.
+                own = [b for b in bindings if home.kind == "module" or not isinstance(b, Own)]
+                return any(self._may_change(b, home) for b in own)
             case ast.Attribute():
                 if self._names.paths(node.value, scope):
                     return False
@@ -342,7 +344,11 @@ class Shared:
         own = [m for m in meanings if isinstance(m, Own)]
         paths = self._names.paths(called, scope)
         if paths:
-            known = not own and all(map(only_answers, paths)) and not _changes(call)
+            keeps = any(
+                path.startswith("torch.nn.") and path.rpartition(".")[2][:1].isupper()
+                for path in paths
+            )
+            known = not own and not keeps and all(map(only_answers, paths)) and not _changes(call)
             shares = {path.rpartition(".")[2] for path in paths} & VIEWS
             return known and (not shares or self._is_read(call))
         if isinstance(called, ast.Attribute) and called.attr == "apply" and own:
