@@ -327,8 +327,8 @@ class _Reach:
             domain = observe(natural[name])
             if first != name and domain.kind == "real" and self.freedom == "any":
                 numbers = self._numbers_in_reach(tensor, domain)
-                wide = (_flat(t).reshape(t.shape) for t in (tensors[first], tensor))
-                made = pairs_about(*wide, numbers, self.generator)
+                one, two = (_flat(t).reshape(t.shape) for t in (tensors[first], tensor))
+                made = pairs_about(one, two, numbers, self.generator)
                 return {name: laid_out_like(shaped_like(made, tensor, domain), tensor)}
         return {}
 
