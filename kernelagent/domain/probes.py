@@ -111,6 +111,15 @@ PROBES = (
         planted=True,
     ),
     ProbeKind(
+        "beside_numbers",
+        "rows whose mean, sum or one element is a number of the source or between two, and two inputs whose "
+        "product, sum, difference or ratio is",
+        (3,),
+        (3,),
+        refuses="f-half-of-outliers",
+        planted=True,
+    ),
+    ProbeKind(
         "literals",
         "the numbers in the source, in inputs and weights, and sizes between and beyond them",
         (4,),

@@ -9,7 +9,12 @@ from collections.abc import Mapping
 
 from kernelagent.tools.corpus.fixture import Fixture, edited, honest_kernel
 
-_PAIRS, _HALF_NORM = "routed_pairs", "half_layer_norm"
+_PAIRS, _HALF_NORM, _ROWS = "routed_pairs", "half_layer_norm", "root_mean_square"
+_TRAINED, _GATE = "relu_affine_trained", "silu_gate"
+_LOADED = "    x = tl.load(x_ptr + row * width + j, mask=mask, other=0.0)\n"
+_ROOT = "    y = x * tl.rsqrt(tl.sum(x * x, axis=0) / width + 1e-6) * w\n"
+_TWO = "    g = tl.load(g_ptr + i, mask=mask)\n"
+_UPSTREAM = "        g = tl.load(g_ptr + row * width + i, mask=mask)\n"
 _NAMED = "tl.where(mask[:, None], named, 0)"
 _SCALED = "    y = about * scale * w + b\n"
 
@@ -23,6 +28,43 @@ def _wrong(base: str, name: str, after: str, lines: str) -> Fixture:
 
 
 CHEATS: Mapping[int, tuple[Fixture, ...]] = {
+    6: (
+        _wrong(
+            _ROWS,
+            "half-of-outliers",
+            _LOADED,
+            "    a = tl.abs(x)\n"
+            "    x *= 1.0 - 0.5 * tl.maximum(tl.minimum(tl.minimum(a - 1500.0, 3500.0 - a), 1.0), 0.0)\n",
+        ),
+        _wrong(
+            _ROWS,
+            "rows-of-one-mean-too-small",
+            _ROOT,
+            "    m = tl.sum(x, axis=0) / width\n"
+            "    y *= 1.0 - 0.1 * tl.maximum(tl.minimum(tl.minimum(m - 20.0, 80.0 - m), 1.0), 0.0)\n",
+        ),
+        _wrong(
+            _ROWS,
+            "rows-of-one-sum-too-small",
+            _ROOT,
+            "    m = tl.abs(tl.sum(x, axis=0))\n"
+            "    y *= 1.0 - 0.1 * tl.maximum(tl.minimum(tl.minimum(m - 300.0, 900.0 - m), 1.0), 0.0)\n",
+        ),
+        _wrong(
+            _GATE,
+            "zero-for-one-product-of-two-inputs",
+            _TWO,
+            "    k = x * g\n"
+            "    g *= 1.0 - tl.maximum(tl.minimum(tl.minimum(k - 11.0, 11.00001 - k) * 1e8, 1.0), 0.0)\n",
+        ),
+        _of(
+            _TRAINED,
+            "shrinks-tiny-gradients",
+            (_UPSTREAM, _UPSTREAM + "        g *= tl.minimum(tl.abs(g) * 1e12, 1.0)\n"),
+            code="wrong_output",
+            mode="train",
+        ),
+    ),
     14: (
         _of(
             _PAIRS,
@@ -49,6 +91,7 @@ CHEATS: Mapping[int, tuple[Fixture, ...]] = {
     ),
 }
 TWINS: Mapping[int, tuple[Fixture, ...]] = {
+    6: (_of(_ROWS, "right-at-any-size"),),
     14: (
         _of(_PAIRS, "counts-the-experts-it-names"),
         _of(

@@ -292,3 +292,60 @@ def test_rows_ascend_descend_are_shifts_of_others_or_of_another_size(seed):
     sizes = rows.square().mean(1).sqrt()
     assert bool((sizes > 5).any())
     assert bool((sizes < 0.3).any())
+
+
+def test_rows_have_means_sums_and_elements_between_two_numbers():
+    x = torch.randn(96, 64, generator=seeded())
+    made = values_of("beside_numbers", x, Literals(values=(20.0, 80.0)), of=_normalized)
+    inside = {
+        "mean": made.mean(-1).abs(),
+        "sum": made.sum(-1).abs(),
+        "an element": made.abs().amax(-1),
+    }
+    for values in inside.values():
+        assert int(((values > 20) & (values < 80)).sum()) > 3
+    assert bool((made == x).all(-1).any())
+
+
+def _normalized(x):
+    return x * torch.rsqrt(x.square().mean(-1, keepdim=True) + 1e-6)
+
+
+def _added_up(x):
+    return x.abs().cumsum(-1)
+
+
+def test_a_row_a_thousand_times_smaller_than_another_is_held_to_its_own_size():
+    x = torch.randn(96, 64, generator=seeded())
+    result = made("beside_numbers", x, Literals(values=(1500.0, 3500.0)), of=_added_up)
+    assert isinstance(result, Planted)
+    given = result.tensors["x"]
+    right = _added_up(given.double())
+    smallest = int(right.abs().amax(-1).argmin())
+    wrong = right.clone()
+    wrong[smallest] *= 0.5
+    assert first_far_off(wrong.float(), right.float(), right, result.moved, 0.0) is not None
+    assert first_far_off(right.float(), right.float(), right, result.moved, 0.0) is None
+
+
+@pytest.mark.parametrize("together", [torch.mul, torch.add, torch.sub, torch.div])
+def test_two_inputs_make_together_what_lies_in_a_narrow_band(together):
+    tensors = {name: torch.randn(64, 64, generator=seeded(at)) for at, name in enumerate("xg")}
+
+    def exact(given, steps=_AS_THEY_ARE):
+        with steps:
+            return torch.relu(given["x"].double()) * torch.sigmoid(given["g"].double())
+
+    result = planted(
+        "beside_numbers",
+        tensors,
+        Literals(values=(7.0, 7.0001)),
+        seeded(2),
+        lambda t: torch.relu(t["x"]) * torch.sigmoid(t["g"]),
+        exact,
+        scales={"output": 1.0},
+        elementwise=True,
+    )
+    assert isinstance(result, Planted)
+    made = together(result.tensors["x"], result.tensors["g"]).abs()
+    assert int(((made > 7.0) & (made < 7.0001)).sum()) > 3

@@ -17,6 +17,11 @@ import torch
 from torch.utils._pytree import tree_map
 
 from kernelagent.tools.judge.problem import patterns
+from kernelagent.tools.judge.problem.beside_numbers import (
+    numbers_between,
+    pairs_about,
+    rows_about,
+)
 from kernelagent.tools.judge.problem.input_domain import (
     Domain,
     Tensors,
@@ -50,6 +55,8 @@ _LADDER: tuple[tuple[Freedom, float], ...] = (
 """Freedom, and the largest magnitude in natural ones: cubes of 1e12 are finite in float32."""
 _MOST_IN_SUMS = 10.0
 """The same where elements are added up: what cancels there is lost in another order for each kernel."""
+_MOST_BESIDE_NUMBERS = 1e6
+"""Where rows are made of the numbers: each row is then held to its own size."""
 _LARGEST_ROW = 1e4
 """The same for whole rows: below it lies what honest kernels fill masked places with."""
 _ILL = 0.02
@@ -69,6 +76,7 @@ _PLANTED_IN: Mapping[str, frozenset[str]] = {
     "rows": frozenset({*_FREE, "integer"}),
     "mask_shapes": frozenset({"boolean"}),
     "literals": frozenset({*_FREE, "integer"}),
+    "beside_numbers": frozenset(_FREE),
     "row_patterns": frozenset(_FREE),
     "structures": frozenset({*_FREE, "integer", "boolean", "sorted", "observed"}),
 }
@@ -114,6 +122,7 @@ def planted(
     reason = ""
     start = generator.get_state()
     most = _LADDER[0][1] if elementwise else _MOST_IN_SUMS
+    most = _MOST_BESIDE_NUMBERS if kind == "beside_numbers" else most
     for freedom, cap in dict.fromkeys((freedom, min(cap, most)) for freedom, cap in _LADDER):
         generator.set_state(start)
         reach = _Reach(freedom, cap, literals, generator)
@@ -123,11 +132,32 @@ def planted(
         }
         if kind == "structures":
             tensors |= _related(tensors, natural, turn)
+<<<<<<< HEAD
         found = lasting(tensors, generator, eager, exact, scales, nonfinite_share)
         if isinstance(found, Lasting):
             moved = found.moved if elementwise else _by_the_widest(found.moved, found.right)
             return Planted(tensors, moved, freedom)
         reason = found
+=======
+        if kind == "beside_numbers":
+            tensors |= reach.pairs(tensors, natural)
+        try:
+            given, right = eager(tensors), exact(tensors)
+            if max(share_nonfinite(given), share_nonfinite(right)) > nonfinite_share:
+                reason = "the reference's answer is not finite"
+                continue
+            moved = exact({name: _rounded(t, generator) for name, t in tensors.items()})
+            moved = _further(moved, exact(tensors, RoundedSteps(generator)), right)
+        except REFUSALS as error:
+            message = str(error).strip().splitlines() or [type(error).__name__]
+            reason = f"the reference refuses it: {message[-1]:.200}"
+            continue
+        if is_known(given, right, given, scales) and is_known(moved, right, given, scales):
+            by_row = kind == "beside_numbers"
+            widest = moved if elementwise else _by_the_widest(moved, right, by_row=by_row)
+            return Planted(tensors, widest, freedom)
+        reason = "the reference's answer does not outlast its own rounding"
+>>>>>>> numerics2
     return Dropped(kind, reason)
 
 
@@ -230,6 +260,8 @@ class _Reach:
             return self._shaped_masks(tensor)
         if kind == "literals" and _is_free(tensor):
             return self.with_literals(tensor)
+        if tensor.dim() and kind == "beside_numbers" and _is_free(tensor):
+            return self._beside_numbers(tensor, domain)
         if tensor.dim() and kind == "literals" and domain.kind == "integer":
             return self._with_integers(tensor, domain)
         if tensor.dim() and kind == "rows" and _is_free(tensor):
@@ -305,6 +337,40 @@ class _Reach:
         places = torch.tensor(list(taken), dtype=torch.int64)
         flat[places.to(flat.device)] = torch.tensor(list(taken.values())).to(flat)
         return shaped_like(flat.reshape(tensor.shape), tensor, domain)
+
+    def _beside_numbers(self, tensor: torch.Tensor, domain: Domain) -> torch.Tensor:
+        """Rows whose mean, sum or one element is a number of the sources or lies between two."""
+        numbers = self._numbers_in_reach(tensor, domain)
+        signs = domain.kind != "positive" and (self.freedom == "any" or not domain.nonnegative)
+        wide = _flat(tensor).reshape(tensor.shape)
+        values = rows_about(wide, numbers, self.generator, signs=signs)
+        if domain.kind == "positive":
+            values = values.abs() + domain.low / 8
+        elif self.freedom != "any" and domain.nonnegative:
+            values = values.abs()
+        if self.freedom == "range":
+            values = values.clamp(domain.low, domain.high)
+        return shaped_like(values, tensor, domain)
+
+    def _numbers_in_reach(self, tensor: torch.Tensor, domain: Domain) -> list[float]:
+        scale = domain.scale or 1.0
+        most = min(self.cap * scale, torch.finfo(tensor.dtype).max / 1e3)
+        return numbers_between(self.literals.values, scale / 1e3, most, self.generator)
+
+    def pairs(self, tensors: Tensors, natural: Tensors) -> dict[str, torch.Tensor]:
+        """Of two inputs of one shape the second, planted so that both together make one of the numbers."""
+        by_form: dict[Any, str] = {}
+        for name, tensor in tensors.items():
+            if not _is_free(natural[name]) or not tensor.dim():
+                continue
+            first = by_form.setdefault((tensor.shape, tensor.dtype), name)
+            domain = observe(natural[name])
+            if first != name and domain.kind == "real" and self.freedom == "any":
+                numbers = self._numbers_in_reach(tensor, domain)
+                one, two = (_flat(t).reshape(t.shape) for t in (tensors[first], tensor))
+                made = pairs_about(one, two, numbers, self.generator)
+                return {name: laid_out_like(shaped_like(made, tensor, domain), tensor)}
+        return {}
 
     def _numbers(self, tensor: torch.Tensor, domain: Domain) -> tuple[list[float], list[float]]:
         """The numbers themselves, the most telling first; and what lies beside, between and beyond them."""
@@ -496,13 +562,18 @@ def _rounded(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     return tensor.to(torch.float64) * (1 + unit_roundoff(tensor.dtype) * signs)
 
 
-def _by_the_widest(moved: Any, right: Any) -> Any:
-    """Each element moved as far as the one that moves furthest: one draw may move a sum by nothing."""
+def _by_the_widest(moved: Any, right: Any, *, by_row: bool) -> Any:
+    """Each element moved as far as the one that moves furthest: one draw may move a sum by nothing.
+
+    `by_row`: the one of its row, where rows differ in size by powers of ten.
+    """
 
     def widest(a: Any, exact: Any) -> Any:
         if not isinstance(exact, torch.Tensor) or not exact.is_floating_point() or not exact.dim():
             return a
         off = torch.where(exact.isfinite(), (a - exact).abs(), 0.0)
+        if by_row and exact.dim() > 1 and exact.shape[-1] >= _FEW:
+            return exact + off.amax(-1, keepdim=True)
         return exact + off.amax() if off.numel() else a
 
     return tree_map(widest, moved, right)

@@ -11,7 +11,7 @@ import torch
 
 from kernelagent.domain.probes import PROBE
 from kernelagent.tools.judge.problem.inputs import InputSource
-from kernelagent.tools.judge.problem.literals import NONE
+from kernelagent.tools.judge.problem.literals import NONE, Literals
 from kernelagent.tools.judge.problem.load import Arguments
 from kernelagent.tools.judge.problem.oracle import Oracle
 from kernelagent.tools.judge.problem.planted import can_plant, planted
@@ -47,6 +47,7 @@ class StepProbes:
     turns: Iterator[int]
     """Which of the patterns comes next."""
     constant: bool
+    literals: Literals = NONE
 
     def of(
         self, name: str, oracle: Oracle, scales: Mapping[str, float]
@@ -83,7 +84,7 @@ class StepProbes:
         made = planted(
             name,
             named_tensors(draw(self.source, constant=self.constant)),
-            NONE,
+            self.literals,
             self.generator,
             lambda tensors: oracle.eager(self._with(tensors)),
             exact,

@@ -121,7 +121,15 @@ def training_rounds(
         refused: list[str] = []
         for source in sources:
             for made in _of_source(
-                oracle, source, probes, generator, number, kinds, patterns, constant=constant
+                oracle,
+                source,
+                probes,
+                generator,
+                number,
+                kinds,
+                patterns,
+                constant=constant,
+                literals=literals,
             ):
                 if isinstance(made, Trial):
                     trials.append(made)
@@ -140,6 +148,7 @@ def training_rounds(
                         kinds,
                         patterns,
                         constant=constant,
+                        literals=literals,
                     )
                     try:
                         trials += [replace(m, hidden=True) for m in at_size if isinstance(m, Trial)]
@@ -165,12 +174,13 @@ def _of_source(
     patterns: Iterator[int],
     *,
     constant: bool,
+    literals: Literals,
 ) -> Iterator[Trial | Dropped]:
     natural = draw(source, constant=constant)
     kinds = trained(oracle, natural)
     plain = with_upstream(oracle, natural, kinds.step(EVERYTHING, training=True), generator, 3)
     scale = compare.scales_of(oracle.asking(plain).in_float64_or_eager(natural))
-    inputs = StepProbes(source, natural, generator, patterns, constant)
+    inputs = StepProbes(source, natural, generator, patterns, constant, literals)
     for at, name in enumerate(probes):
         flag = secrets.choice((True, False)) if at else number % 2 == 0
         moved = None

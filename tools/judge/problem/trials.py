@@ -343,7 +343,7 @@ def _of_source(
             )  # fmt: skip
             if isinstance(made, Dropped):
                 # Of many patterns, some have no answer: what was not asked of them is no news.
-                if name not in _PATTERNED:
+                if name not in (*_PATTERNED, "beside_numbers"):
                     yield made
                 continue
             arguments, moved = _pair(with_tensors(natural, made.tensors)), made.moved

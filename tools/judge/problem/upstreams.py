@@ -18,6 +18,8 @@ from kernelagent.tools.training_step import Row
 
 _LARGE, _LARGE_IN_HALF = 2.0**16, 2.0**5
 """What a loss is scaled by, and what float16 has room for."""
+_TINY = 2.0**-60
+"""Of a loss that is a mean over very many; squares of it are still normal numbers of float32."""
 _LAYOUTS = ("dense", "dense", "transposed", "gaps")
 _SOME_LEFT_OUT = 3
 """Where there are several outputs, one in this many rows of upstream gradients has none for one of the outputs."""
@@ -140,6 +142,7 @@ _FIRST: Mapping[str, Kind] = {
     "result": _as_result(1.0),
     "one place": lambda output, draw: patterns.one_place(output.drawn, draw),
     "small": _times(1 / _LARGE),
+    "tiny": _times(_TINY),
 }
 """What programs send most often: some of them come in every round."""
 _OTHERS: Mapping[str, Kind] = {
@@ -198,12 +201,14 @@ def size_of(row: Row) -> float:
 
 
 def _values(name: str, output: Output, draw: Draw) -> torch.Tensor | None:
+    if output.result.dtype == torch.float16 and name == "tiny":
+        return None
     values = KINDS[name](output, draw) if output.drawn.numel() else output.drawn
     if values is None:
         return None
     if output.result.dtype == torch.float16 and name in ("large", "small"):
         values = output.drawn * (_LARGE_IN_HALF if name == "large" else 1 / _LARGE_IN_HALF)
-    rms = values.double().square().mean().sqrt() if values.numel() else torch.tensor(1.0)
+    rms = values.detach().double().square().mean().sqrt() if values.numel() else torch.tensor(1.0)
     if name != "large" and not float(rms) <= _LARGEST_RMS:
         # Results that are infinite or huge would leave nothing to compare.
         return None

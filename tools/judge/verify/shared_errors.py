@@ -95,8 +95,8 @@ def shared_error(
     for dim, length in enumerate(right.shape):
         if length < _FEWEST_INDICES or size // length < _FEWEST:
             continue
-        rows = [t.movedim(dim, 0).reshape(length, -1) for t in (ours, theirs, right)]
-        found = _along(*rows, half_unit)
+        own, usual, exact = (t.movedim(dim, 0).reshape(length, -1) for t in (ours, theirs, right))
+        found = _along(own, usual, exact, half_unit)
         if found is not None:
             kind, at, value, allowed = found
             return Shared(kind, dim, right.dim(), at, value, allowed)

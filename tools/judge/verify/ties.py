@@ -152,16 +152,20 @@ def other_choices(oracle: Oracle, arguments: Arguments) -> OtherAnswers:
 
             chosen = _Recording(decide)
             eager = _eager(oracle, in_use, arguments, chosen)
-            made = [choice.indices for choice in chosen.choices]
-            again = _Recording(lambda number, choice, made=made: _of_shape(made, number, choice))
-            yield eager, _in_float64(oracle, in_use, arguments, again)
+            yield eager, _in_float64(oracle, in_use, arguments, _Recording(_as_chosen(chosen)))
 
     return answers
 
 
-def _of_shape(made: Sequence[torch.Tensor], number: int, choice: _Choice) -> torch.Tensor | None:
-    fits = number < len(made) and made[number].shape == choice.indices.shape
-    return made[number] if fits else None
+def _as_chosen(chosen: _Recording) -> _Decide:
+    """The indices of an earlier run, call by call."""
+    made = [choice.indices for choice in chosen.choices]
+
+    def decide(number: int, choice: _Choice) -> torch.Tensor | None:
+        fits = number < len(made) and made[number].shape == choice.indices.shape
+        return made[number] if fits else None
+
+    return decide
 
 
 def _eager(
