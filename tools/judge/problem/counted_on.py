@@ -20,10 +20,10 @@ from kernelagent.tools.judge.problem.probes import REFUSALS
 from kernelagent.tools.tensors import tensors_of
 
 Weights = Mapping[str, torch.Tensor]
-_EDGES = (256, 1000, 1 << 15, 1 << 16, 1 << 24, 1 << 31, 1 << 32)
+_EDGES = (256, 1000, 1 << 15, 1 << 16, 1 << 24, 1 << 32)
 """Where narrower numbers end, and a round one."""
-_SURE = (1000, 1 << 24, 1 << 31)
-"""Those that come first."""
+_SURE = (1 << 31,)
+"""What comes first: what stands still, wraps or is capped anywhere below does it there too."""
 _BEFORE = 2
 """So many forwards before an edge calls begin."""
 _FIRST = 3
@@ -155,24 +155,25 @@ def _wanted(
     counting: _Counting, drawn: Sequence[Arguments], numbers: Sequence[int], chance: random.Random
 ) -> Iterator[tuple[int, int]]:
     """How many forwards, and how many of them the reference makes: up to places where something may change."""
-    for turn in dict.fromkeys(ring.turn for ring in counting.rings.values()):
-        yield turn + 1, _LEAD + 2
-        yield turn - _BEFORE, _LEAD
-        yield turn * chance.randint(*_TURNS) + chance.randrange(turn), _LEAD
-        yield turn * chance.randint(*_TURNS) - _BEFORE, _LEAD
+
+    def before(edges: Sequence[int]) -> list[tuple[int, int]]:
+        return [(counting.until(edge) - _BEFORE, _LEAD) for edge in edges]
+
+    turns = [*dict.fromkeys(ring.turn for ring in counting.rings.values())]
     sizes = [tensor.shape for tensor in (*counting.start.values(), *tensors_of(drawn[0]))]
     of_sizes = [n for shape in sizes for n in (*shape, math.prod(shape)) if n > _LEAST]
-    others = [n for n in _EDGES if n not in _SURE]
     beyond = [round(_LEAST * (_MOST / _LEAST) ** chance.random()) for _ in range(_DRAWN)]
-    edges = [
-        *chance.sample(_SURE, len(_SURE)),
-        *_some(chance, [n for n in numbers if n > _LEAST], _OF_THE_SOURCES),
-        *_some(chance, of_sizes, _OF_SIZES),
-        *beyond,
-        *chance.sample(others, len(others)),
+    wanted = [
+        *before(_SURE),
+        *((turn + 1, _LEAD + 2) for turn in turns),
+        *before(_some(chance, [n for n in numbers if n > _LEAST], _OF_THE_SOURCES)),
+        *((turn - _BEFORE, _LEAD) for turn in turns),
+        *before(chance.sample(_EDGES, len(_EDGES))),
+        *((t * chance.randint(*_TURNS) + chance.randrange(t), _LEAD) for t in turns),
+        *((t * chance.randint(*_TURNS) - _BEFORE, _LEAD) for t in turns),
+        *before([*_some(chance, of_sizes, _OF_SIZES), *beyond]),
     ]
-    for edge in dict.fromkeys(edges):
-        yield counting.until(edge) - _BEFORE, _LEAD
+    yield from dict.fromkeys(wanted)
 
 
 def _some(chance: random.Random, numbers: Sequence[int], most: int) -> list[int]:

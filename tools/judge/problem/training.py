@@ -159,9 +159,7 @@ def training_rounds(
         if not number:
             # Of several backwards of one step can be said what is wrong with all of them.
             trials.sort(key=lambda t: t.step is None or len(t.step.upstream) < 2)
-        yield Round(
-            weights, tuple(trials), tuple(dropped), tuple(refused), feeds_back=number == 0
-        )
+        yield Round(weights, tuple(trials), tuple(dropped), tuple(refused), feeds_back=number == 0)
 
 
 def _of_source(
