@@ -132,32 +132,15 @@ def planted(
         }
         if kind == "structures":
             tensors |= _related(tensors, natural, turn)
-<<<<<<< HEAD
-        found = lasting(tensors, generator, eager, exact, scales, nonfinite_share)
-        if isinstance(found, Lasting):
-            moved = found.moved if elementwise else _by_the_widest(found.moved, found.right)
-            return Planted(tensors, moved, freedom)
-        reason = found
-=======
         if kind == "beside_numbers":
             tensors |= reach.pairs(tensors, natural)
-        try:
-            given, right = eager(tensors), exact(tensors)
-            if max(share_nonfinite(given), share_nonfinite(right)) > nonfinite_share:
-                reason = "the reference's answer is not finite"
-                continue
-            moved = exact({name: _rounded(t, generator) for name, t in tensors.items()})
-            moved = _further(moved, exact(tensors, RoundedSteps(generator)), right)
-        except REFUSALS as error:
-            message = str(error).strip().splitlines() or [type(error).__name__]
-            reason = f"the reference refuses it: {message[-1]:.200}"
-            continue
-        if is_known(given, right, given, scales) and is_known(moved, right, given, scales):
+        found = lasting(tensors, generator, eager, exact, scales, nonfinite_share)
+        if isinstance(found, Lasting):
             by_row = kind == "beside_numbers"
+            moved, right = found.moved, found.right
             widest = moved if elementwise else _by_the_widest(moved, right, by_row=by_row)
             return Planted(tensors, widest, freedom)
-        reason = "the reference's answer does not outlast its own rounding"
->>>>>>> numerics2
+        reason = found
     return Dropped(kind, reason)
 
 
