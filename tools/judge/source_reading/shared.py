@@ -16,19 +16,15 @@ from kernelagent.tools.judge.source_reading.classes import is_module
 from kernelagent.tools.judge.source_reading.kernel_writes import VIEWS, Written, parameter_order
 from kernelagent.tools.judge.source_reading.lifetimes import Lifetimes
 from kernelagent.tools.judge.source_reading.names import (
-    Binding,
     Comprehension,
-    Imported,
-    Kept,
     Names,
     Own,
     Scope,
 )
+from kernelagent.tools.judge.source_reading.objects import Objects
 from kernelagent.tools.judge.source_reading.plain import Plain
 from kernelagent.tools.judge.source_reading.pure import METHODS_THAT_ONLY_ANSWER, only_answers
 
-_DISPLAYS = ast.List | ast.Tuple | ast.Set | ast.Dict
-_COMPREHENSIONS = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
 _ASK = frozenset(
     "len isinstance issubclass callable bool int float str repr format abs round any all sum hasattr range type id hash".split()
 )
@@ -39,23 +35,6 @@ _GIVE_PARTS = frozenset(
 _OF_NO_CONTAINER = frozenset(
     "shape dtype device ndim is_cuda is_cpu layout requires_grad itemsize nbytes is_sparse __name__".split()
 )
-_NO_OBJECTS = (
-    "triton.",
-    "math.",
-    "typing.",
-    "numbers.",
-    "enum.",
-    "__future__.",
-    "torch.device",
-    "torch.Size",
-    "torch.finfo",
-    "torch.iinfo",
-    "collections.namedtuple",
-    "numpy.",
-    "functools.wraps",
-    "contextlib.contextmanager",
-)
-"""What these make cannot be changed, or only by what is named anyway."""
 _CALLED_BY_TORCH = frozenset({"forward", "backward", "jvp", "setup_context", "__call__"})
 
 
@@ -72,7 +51,7 @@ class Shared:
         parents: Mapping[ast.AST, ast.AST],
     ) -> None:
         self._names = names
-        self._lives = lives
+        self._objects = Objects(names, lives, plain)
         self._written = written
         self._plain = plain
         self._parents = parents
@@ -82,7 +61,6 @@ class Shared:
         """Loads by name, also of attributes."""
         self._place(tree, names.scopes[tree])
         self._names_read: dict[tuple[Scope, str], bool] = {}
-        self._objects: dict[tuple[ast.expr, Scope], bool] = {}
 
     def _place(self, tree: ast.AST, outermost: Scope) -> None:
         waiting = [(tree, outermost)]
@@ -100,144 +78,7 @@ class Shared:
 
     def misused(self, node: ast.Name | ast.Attribute, scope: Scope) -> bool:
         """Whether something stands there that outlives the call, and is not only read there."""
-        return self._is_object(node, scope) and not self._is_read(node)
-
-    def _is_object(self, node: ast.expr, scope: Scope) -> bool:
-        place = node, scope
-        if place not in self._objects:
-            self._objects[place] = False
-            self._objects[place] = self._stays(node, scope)
-        return self._objects[place]
-
-    def _stays(self, node: ast.expr, scope: Scope) -> bool:
-        self._names.spend()
-        match node:
-            case ast.Name():
-                home = scope.home(node.id)
-                if home is None:
-                    return False
-                bindings = home.bindings[node.id]
-                if home.kind != "module" and not self._lives.may_stay(scope, home):
-                    # Its own, of this call; but a default is made once.
-                    return any(
-                        isinstance(b, Kept) and self._may_change(b.default, home.parent or home)
-                        for b in bindings
-                    )
-                # The object of a method around a function: what the function holds is looked at where it is made.
-                own = [b for b in bindings if home.kind == "module" or not isinstance(b, Own)]
-                return any(self._may_change(b, home) for b in own)
-            case ast.Attribute():
-                if self._names.paths(node.value, scope):
-                    return False
-                return any(
-                    self._is_kept(b, s) for b, s in self._names.attributes.get(node.attr, ())
-                )
-        return False
-
-    def _is_kept(self, binding: Binding, scope: Scope) -> bool:
-        """Whether an attribute is given an object that torch does not keep with the module."""
-        match binding:
-            case ast.Call():
-                paths = self._names.paths(binding.func, scope)
-                in_class = scope.kind == "class"
-                own = [m for m in self._names.meanings(binding.func, scope) if isinstance(m, Own)]
-                of_module = any(p.startswith("torch.nn.") for p in paths) or any(
-                    m.kind == "class" and is_module(m.name, self._names) for m in own
-                )
-                if of_module and not in_class:
-                    return False
-                makes = bool(paths) or any(m.kind == "class" for m in own)
-                return makes and self._may_change(binding, scope)
-            case ast.expr():
-                shown = isinstance(binding, _DISPLAYS | _COMPREHENSIONS)
-                refers = isinstance(binding, ast.Name | ast.Attribute | ast.Subscript)
-                if shown:
-                    return self._may_change(binding, scope)
-                return refers and self._is_object(_root(binding), scope)
-        return False
-
-    def _may_change(self, binding: Binding, scope: Scope) -> bool:
-        """Whether what a name is bound to may be an object, or hold one."""
-        match binding:
-            case Imported():
-                return False
-            case Own():
-                return binding.kind == "instance"
-            case ast.Constant() | ast.JoinedStr() | ast.Lambda() | ast.Compare():
-                return False
-            case (
-                ast.List()
-                | ast.Set()
-                | ast.Dict()
-                | ast.ListComp()
-                | ast.SetComp()
-                | ast.DictComp()
-            ):
-                return True
-            case ast.Tuple():
-                return any(self._may_change(part, scope) for part in binding.elts)
-            case ast.Call():
-                return self._call_may_change(binding, scope)
-            case ast.Name() | ast.Attribute() if self._meanings_are_fixed(binding, scope):
-                return False
-            case ast.expr():
-                return not self._plain.holds(binding, scope)
-            case Kept():
-                return self._may_change(binding.default, scope.parent or scope)
-        return scope.kind == "module"
-
-    def _call_may_change(self, node: ast.Call, scope: Scope) -> bool:
-        called: ast.expr = node
-        while isinstance(called, ast.Call):
-            called = called.func
-        paths = self._names.paths(called, scope)
-        if paths and all(path.startswith(_NO_OBJECTS) for path in paths):
-            return False
-        return not self._plain.holds(node, scope)
-
-    def _meanings_are_fixed(self, node: ast.expr, scope: Scope) -> bool:
-        """Whether a name is another one for something imported, or for a function, kernel or class."""
-        meanings = self._names.meanings(node, scope)
-        return bool(meanings) and all(
-            isinstance(m, Imported) or (isinstance(m, Own) and m.kind != "instance")
-            for m in meanings
-        )
-
-    def _is_flat(self, node: ast.expr, scope: Scope) -> bool:
-        """Whether no part of this is an object: a row of numbers, texts, functions or kernels, or a tensor's elements."""
-        match node:
-            case ast.Name():
-                home = scope.home(node.id)
-                bindings = home.bindings[node.id] if home is not None else []
-                return bool(bindings) and all(
-                    isinstance(b, ast.expr) and self._holds_no_object(b, home or scope)
-                    for b in bindings
-                )
-            case ast.Attribute():
-                given = self._names.attributes.get(node.attr, ())
-                return bool(given) and all(
-                    isinstance(b, ast.expr) and self._holds_no_object(b, s) for b, s in given
-                )
-        return self._holds_no_object(node, scope)
-
-    def _holds_no_object(self, node: ast.expr, scope: Scope) -> bool:
-        match node:
-            case ast.List() | ast.Tuple() | ast.Set():
-                parts = node.elts
-            case ast.Dict():
-                parts = node.values
-            case ast.ListComp() | ast.SetComp() | ast.GeneratorExp():
-                parts, scope = [node.elt], self._names.scopes[node]
-            case ast.DictComp():
-                parts, scope = [node.value], self._names.scopes[node]
-            case _:
-                return self._plain.holds(node, scope)
-        return all(self._holds_no_part(part, scope) for part in parts)
-
-    def _holds_no_part(self, node: ast.expr, scope: Scope) -> bool:
-        if isinstance(node, ast.Starred):
-            return self._is_flat(node.value, scope)
-        return not self._may_change(node, scope)
+        return self._objects.is_object(node, scope) and not self._is_read(node)
 
     def _is_read(self, node: ast.expr) -> bool:
         """Whether what stands there is only read, there and by whatever it is handed on to."""
@@ -253,7 +94,7 @@ class Shared:
                 if parent.slice is node:
                     return True
                 read = isinstance(parent.ctx, ast.Load)
-                return read and (self._is_flat(node, scope) or self._is_read(parent))
+                return read and (self._objects.is_flat(node, scope) or self._is_read(parent))
             case ast.Call():
                 if parent.func is node:
                     return self._may_be_called(node, scope)
@@ -265,14 +106,14 @@ class Shared:
             case ast.BinOp():
                 # Of tensors it is a new one; of rows, one with the same elements.
                 return (
-                    self._is_flat(node, scope)
-                    or not self._is_row(node, scope)
+                    self._objects.is_flat(node, scope)
+                    or not self._objects.is_row(node, scope)
                     or self._is_read(parent)
                 )
             case ast.IfExp():
                 return parent.test is node or self._is_read(parent)
             case ast.BoolOp() | ast.Starred() | ast.Tuple() | ast.List() | ast.Set() | ast.Dict():
-                flat = isinstance(parent, ast.Starred) and self._is_flat(node, scope)
+                flat = isinstance(parent, ast.Starred) and self._objects.is_flat(node, scope)
                 return flat or self._is_read(parent)
             case ast.NamedExpr():
                 return self._name_is_read(parent.target, scope) and self._is_read(parent)
@@ -283,7 +124,7 @@ class Shared:
             case ast.For() | ast.comprehension():
                 if parent.iter is not node:
                     return isinstance(parent, ast.comprehension)
-                if self._is_flat(node, scope):
+                if self._objects.is_flat(node, scope):
                     return True
                 inner = self._scopes[parent.target]
                 return self._target_is_read(parent.target, inner)
@@ -292,12 +133,6 @@ class Shared:
             case ast.AugAssign():
                 return parent.value is node and isinstance(parent.target, ast.Name)
         return False
-
-    def _is_row(self, node: ast.expr, scope: Scope) -> bool:
-        home = scope.home(node.id) if isinstance(node, ast.Name) else None
-        bindings = home.bindings[node.id] if isinstance(node, ast.Name) and home is not None else ()
-        rows = _DISPLAYS | _COMPREHENSIONS
-        return isinstance(node, rows) or any(isinstance(b, rows) for b in bindings)
 
     def _asked(self, node: ast.expr, parent: ast.Attribute, scope: Scope) -> bool:
         """An attribute of the object, or a method."""
@@ -313,7 +148,7 @@ class Shared:
             if name not in METHODS_THAT_ONLY_ANSWER or _changes(above):
                 return False
             shares = name in VIEWS or name in ("get", "values", "items", "copy", "index_select")
-            return not shares or self._is_flat(node, scope) or self._is_read(above)
+            return not shares or self._objects.is_flat(node, scope) or self._is_read(above)
         if own and self._has_own(node, scope):
             return False
         given = self._names.attributes.get(name, ())
@@ -338,7 +173,7 @@ class Shared:
         called = call.func.value if isinstance(call.func, ast.Subscript) else call.func
         if isinstance(called, ast.Name) and scope.home(called.id) is None:
             if called.id in _GIVE_PARTS:
-                return self._is_flat(node, scope) or self._is_read(call)
+                return self._objects.is_flat(node, scope) or self._is_read(call)
             return called.id in _ASK or called.id.endswith(("Error", "Warning"))
         meanings = self._names.meanings(called, scope)
         own = [m for m in meanings if isinstance(m, Own)]
@@ -445,9 +280,3 @@ class Shared:
 
 def _changes(call: ast.Call) -> bool:
     return any(k.arg in ("out", "inplace", None) for k in call.keywords)
-
-
-def _root(node: ast.expr) -> ast.expr:
-    while isinstance(node, ast.Subscript):
-        node = node.value
-    return node
