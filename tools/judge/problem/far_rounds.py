@@ -16,7 +16,7 @@ from kernelagent.tools.judge.problem.oracle import Oracle
 from kernelagent.tools.judge.problem.rounds import Round, Trial, in_rounds
 from kernelagent.tools.judge.problem.trials import draw, fresh_seed
 
-FAR_ON_IN_A_TURN, FAR_ON_AT_THE_END = 5, 20
+FAR_ON_IN_A_TURN, FAR_ON_AT_THE_END = 3, 20
 """States that are called from, at most, in a judging between turns and in the last one."""
 _CALLS = 4
 """One after another, so that two come before an edge and two from it on."""

@@ -28,6 +28,12 @@ DEEP = 3
 """So many calls follow the first, each with results of the one before."""
 
 
+def can_feed(trial: Trial) -> bool:
+    """Whether the call leaves what may fit: results, or gradients of all inputs."""
+    step = trial.step
+    return step is None or (bool(step.upstream) and step.inputs and not step.left_out)
+
+
 def fed_back(oracle: Oracle, trial: Trial, output: Any) -> Trial | None:
     """The next call of such a row; None where no result fits an input, or the reference has no answer.
 

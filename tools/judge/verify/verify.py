@@ -25,7 +25,7 @@ from kernelagent.tools.judge.verify.candidate_process import (
     CandidateProcess,
     only_waiting,
 )
-from kernelagent.tools.judge.verify.fed_back import DEEP, fed_back, one_for_two
+from kernelagent.tools.judge.verify.fed_back import DEEP, can_feed, fed_back, one_for_two
 from kernelagent.tools.judge.verify.findings import Findings
 from kernelagent.tools.judge.verify.rejection import Rejected, compiled_by_torch
 from kernelagent.tools.judge.verify.right_answer import RightAnswer
@@ -199,7 +199,7 @@ class Verifier:
 
     def _feed_back(self, one: Round) -> None:
         """Call after call with results of the one before, as a stack of such modules does."""
-        some = [t for t in one.trials if t.probe == "natural" and not t.hidden]
+        some = [t for t in one.trials if t.probe == "natural" and not t.hidden and can_feed(t)]
         trial: Trial | None = secrets.choice(some) if some else None
         for depth in range(1 + DEEP):
             if trial is None:
