@@ -57,10 +57,9 @@ MODULE_METHODS = frozenset(
 
 
 _MISSING_IN_REPLICAS = frozenset(
-    "parameters named_parameters buffers named_buffers modules named_modules children named_children state_dict "
-    "get_parameter get_buffer".split()
+    "parameters named_parameters buffers named_buffers modules named_modules children named_children state_dict".split()
 )
-"""Methods of modules that answer with less in a replica, as `DataParallel` makes one for each GPU."""
+"""Methods of modules that answer with less in a replica, as `DataParallel` makes one for each GPU; others raise there."""
 
 
 @dataclass(frozen=True)
