@@ -66,7 +66,7 @@ def _aliases(program: Program) -> dict[str, str]:
             continue
         value = step.statement.value
         if isinstance(value, ast.Call) and ast.unparse(value.func) == "reinterpret_tensor":
-            value = _viewed(value, buffers)
+            value = _viewed(value, buffers, own=_is_own(value))
         if isinstance(value, ast.Name):
             result[ast.unparse(step.statement.targets[0])] = value.id
     return result
@@ -253,9 +253,10 @@ class _Torch(ast.NodeTransformer):
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
         function = ast.unparse(node.func)
+        own = _is_own(node)
         self.generic_visit(node)
         if function == "reinterpret_tensor":
-            return _viewed(node, self._known)
+            return _viewed(node, self._known, own=own)
         if function == attention.OPERATOR:
             return attention.spelled_out(node)
         if function == CONVOLUTION:
@@ -270,7 +271,16 @@ def _is_one(keyword: ast.keyword) -> bool:
     return keyword.arg in {"alpha", "beta"} and ast.unparse(keyword.value) == "1"
 
 
-def _viewed(node: ast.Call, known: Whole) -> ast.expr:
+_OWN = re.compile(r"buf\d+")
+"""A tensor that the host code allocates: it begins where its memory does."""
+
+
+def _is_own(view: ast.Call) -> bool:
+    """Whether what is viewed is a buffer, by Inductor's name for it."""
+    return bool(view.args) and _OWN.fullmatch(ast.unparse(view.args[0])) is not None
+
+
+def _viewed(node: ast.Call, known: Whole, *, own: bool) -> ast.expr:
     tensor, shape, strides, offset = node.args
     size, step = (tuple(map(ast.unparse, elements(part))) for part in (shape, strides))
     name = ast.unparse(tensor)
@@ -286,7 +296,8 @@ def _viewed(node: ast.Call, known: Whole) -> ast.expr:
     arguments = [ast.unparse(part) for part in (tensor, shape, strides)]
     if ast.unparse(offset) != "0":
         # Counted from where the tensor begins, which may be inside of a larger one.
-        arguments.append(f"{name}.storage_offset() + {ast.unparse(offset)}")
+        begins = "" if own else f"{name}.storage_offset() + "
+        arguments.append(begins + ast.unparse(offset))
     return ast.parse(f"torch.as_strided({', '.join(arguments)})", mode="eval").body
 
 

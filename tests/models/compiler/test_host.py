@@ -19,3 +19,8 @@ def test_another_view_of_a_tensor_is_counted_from_where_it_begins(begins: int, o
     text = spelled(ast.parse(call, mode="eval").body, {"arg0_1": "x"})
     assert "torch.as_strided" in text
     assert torch.equal(eval(text), reinterpret_tensor(x, (3, 2, 3), (6, 3, 1), offset))
+
+
+def test_a_view_of_a_tensor_of_its_own_asks_for_no_offset() -> None:
+    call = ast.parse("reinterpret_tensor(buf3, (2, 3), (6, 1), 6)", mode="eval").body
+    assert spelled(call, {"buf3": "scratch"}) == "torch.as_strided(scratch, (2, 3), (6, 1), 6)"
