@@ -159,6 +159,19 @@ def test_a_field_that_is_read_by_its_name_or_another_is_compared(
     _goes(emitted, dropin)
 
 
+def test_another_settings_object_is_compared_field_by_field(tmp_path: Path) -> None:
+    part = Part(by_name).eval()
+    emitted = _emitted(part, tmp_path)
+    dropin = emitted.optimized(part)
+    _stays(emitted, dropin)
+    part.config = Config()
+    part.config.labels = ["a", "b"]
+    _stays(emitted, dropin)
+    part.config = Config()
+    part.config.scale = 3.0
+    _goes(emitted, dropin)
+
+
 @pytest.mark.parametrize("way", READ_AS_A_WHOLE)
 def test_where_code_may_read_any_field_each_is_compared(way: str, tmp_path: Path) -> None:
     part = Part(READ_AS_A_WHOLE[way]).eval()
