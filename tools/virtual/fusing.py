@@ -14,13 +14,12 @@ import triton.language as tl
 from triton.runtime import interpreter as stock
 
 from kernelagent.tools.virtual import numerics, triton_versions
+from kernelagent.tools.virtual.error_free import two_product
 from kernelagent.tools.virtual.numerics import Array
 
 Handle = Any
 _EXACT = "exact"
 """Where a handle keeps the parts whose sum is the product that it holds rounded."""
-_SPLITTER = 134217729.0
-"""2^27 + 1: halves the 53 bits of a double (Dekker 1971)."""
 _SHAPING = {
     "create_expand_dims": 0,
     "create_broadcast": 0,
@@ -84,19 +83,11 @@ def _wide(data: Array, kind: Any) -> Array:
 
 def _product(left: Array, right: Array, kind: Any) -> tuple[Array, ...]:
     left, right = _wide(left, kind), _wide(right, kind)
-    product = left * right
     if kind != tl.float64:
         # Of two numbers with 24 bits or fewer it is exact in 53.
-        return (product,)
-    a, b = _halves(left), _halves(right)
-    rest = ((a[0] * b[0] - product) + a[0] * b[1] + a[1] * b[0]) + a[1] * b[1]
+        return (left * right,)
+    product, rest = two_product(left, right)
     return product, np.where(np.isfinite(rest), rest, 0.0)
-
-
-def _halves(values: Array) -> tuple[Array, Array]:
-    large = _SPLITTER * values
-    high = large - (large - values)
-    return high, values - high
 
 
 def _held(parts: tuple[Array, ...], kind: Any, *, keep: bool = False) -> Handle:

@@ -14,31 +14,10 @@ from typing import Any
 import numpy as np
 import torch
 
+from kernelagent.tools.virtual.error_free import Numbers, Rounded, two_product, two_sum
+
 Function = Callable[..., torch.Tensor]
-Numbers = np.ndarray[Any, np.dtype[Any]]
-Rounded = tuple[Numbers, Numbers]
-"""The nearest numbers, and what has the sign of what they leave over."""
-_SPLITTER = 134217729.0
 _UNSIGNED = {np.dtype(np.int32): np.uint32, np.dtype(np.int64): np.uint64}
-
-
-def _two_sum(a: Numbers, b: Numbers) -> Rounded:
-    total = a + b
-    part = total - a
-    return total, (a - (total - part)) + (b - part)
-
-
-def _two_product(a: Numbers, b: Numbers) -> Rounded:
-    product = a * b
-    (high, low), (other_high, other_low) = _halves(a), _halves(b)
-    left = ((high * other_high - product) + high * other_low + low * other_high) + low * other_low
-    return product, left
-
-
-def _halves(x: Numbers) -> Rounded:
-    large = _SPLITTER * x
-    high = large - (large - x)
-    return high, x - high
 
 
 def _narrowed(total: Numbers, left: Numbers) -> Rounded:
@@ -53,36 +32,36 @@ def _narrowed(total: Numbers, left: Numbers) -> Rounded:
 
 def _added(a: Numbers, b: Numbers) -> Rounded:
     if a.dtype == np.float64:
-        return _two_sum(a, b)
-    return _narrowed(*_two_sum(a.astype(np.float64), b.astype(np.float64)))
+        return two_sum(a, b)
+    return _narrowed(*two_sum(a.astype(np.float64), b.astype(np.float64)))
 
 
 def _multiplied(a: Numbers, b: Numbers) -> Rounded:
     if a.dtype == np.float64:
-        return _two_product(a, b)
+        return two_product(a, b)
     product = a.astype(np.float64) * b.astype(np.float64)
     return _narrowed(product, np.zeros_like(product))
 
 
 def _divided(a: Numbers, b: Numbers) -> Rounded:
     quotient = a / b
-    product, left = _two_product(quotient.astype(np.float64), b.astype(np.float64))
+    product, left = two_product(quotient.astype(np.float64), b.astype(np.float64))
     return quotient, ((a - product) - left) * np.sign(b)
 
 
 def _root(x: Numbers) -> Rounded:
     root = np.sqrt(x)
-    square, left = _two_product(root.astype(np.float64), root.astype(np.float64))
+    square, left = two_product(root.astype(np.float64), root.astype(np.float64))
     return root, (x - square) - left
 
 
 def _fused(a: Numbers, b: Numbers, c: Numbers) -> Rounded:
-    product, left = _two_product(a.astype(np.float64), b.astype(np.float64))
-    total, rest = _two_sum(product, c.astype(np.float64))
+    product, left = two_product(a.astype(np.float64), b.astype(np.float64))
+    total, rest = two_sum(product, c.astype(np.float64))
     if a.dtype != np.float64:
         # A product of two fp32 numbers leaves nothing over.
         return _narrowed(total, rest)
-    near, last = _two_sum(total, rest + left)
+    near, last = two_sum(total, rest + left)
     return near, last
 
 
@@ -96,7 +75,7 @@ def _less(a: Numbers, b: Numbers) -> Rounded:
 
 def _from_integer(x: Numbers, kind: Any) -> Rounded:
     low = x & x.dtype.type(0xFFFFFFFF if x.itemsize == 8 else 0xFFFF)
-    total, left = _two_sum((x - low).astype(np.float64), low.astype(np.float64))
+    total, left = two_sum((x - low).astype(np.float64), low.astype(np.float64))
     return (total, left) if kind == np.float64 else _narrowed(total, left)
 
 
@@ -276,8 +255,8 @@ def _table() -> Iterator[tuple[str, Function]]:
         yield f"{sign}mul24", _numpy(_of_24_bits, unsigned=unsigned)
         yield f"{sign}hadd", _numpy(lambda a, b: _halved(a, b, 0), unsigned=unsigned)
         yield f"{sign}sad", _numpy(_distance, unsigned=unsigned)
-    for sign in ("", "ur"):
-        yield f"{sign or 'r'}hadd", _numpy(lambda a, b: _halved(a, b, 1), unsigned=bool(sign))
+    yield "rhadd", _numpy(lambda a, b: _halved(a, b, 1))
+    yield "urhadd", _numpy(lambda a, b: _halved(a, b, 1), unsigned=True)
     for long in ("", "ll"):
         yield f"popc{long}", _numpy(lambda x: _bits(x).sum(-1).astype(np.int32), unsigned=True)
         yield f"clz{long}", _numpy(_leading_zeros, unsigned=True)
