@@ -8,7 +8,7 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -574,38 +574,39 @@ class Verifier:
         return True
 
 
-@contextmanager
-def _told_how(how: Loading) -> Iterator[None]:
+def _told_how(how: Loading) -> AbstractContextManager[None]:
     """A refusal that may come from a stale copy of the weights says how the weights of this call were put in."""
-    try:
-        yield
-    except Rejected as refused:
-        reason = refused.reason
-        if how not in EXCHANGES or reason.code not in _WRONG:
-            raise
-        raise Rejected(
-            reason.code,
-            f"{reason.message} (before this call the weights were replaced {CAME_IN[how]}; code that keeps a weight, or "
-            f"anything computed from one, must compare the object, its data_ptr() and its _version before it uses that)",
-            {**reason.detail, "loading": how},
-        ) from refused
+    if how not in EXCHANGES:
+        return nullcontext()
+    words = (
+        f"before this call the weights were replaced {CAME_IN[how]}; code that keeps a weight, or "
+        f"anything computed from one, must compare the object, its data_ptr() and its _version before it uses that"
+    )
+    return _saying(words, {"loading": how}, of=_WRONG)
+
+
+def _told_when(forwards: int) -> AbstractContextManager[None]:
+    """A refusal in a state that no call of the judging led to says after how many it would be reached."""
+    if not forwards:
+        return nullcontext()
+    words = (
+        f"in the state that about {forwards:,} forwards of your module lead to, or one of "
+        f"the next calls from there"
+    )
+    return _saying(words, {"forwards_before": forwards}, of=_WRONG | {"state_not_updated"})
 
 
 @contextmanager
-def _told_when(forwards: int) -> Iterator[None]:
-    """A refusal in a state that no call of the judging led to says after how many it would be reached."""
+def _saying(words: str, detail: Mapping[str, Any], *, of: frozenset[str]) -> Iterator[None]:
+    """Refusals with one of these codes have the words behind their message."""
     try:
         yield
     except Rejected as refused:
         reason = refused.reason
-        if not forwards or reason.code not in _WRONG | {"state_not_updated"}:
+        if reason.code not in of:
             raise
-        raise Rejected(
-            reason.code,
-            f"{reason.message} (in the state that about {forwards:,} forwards of your module lead to, or one of "
-            f"the next calls from there)",
-            {**reason.detail, "forwards_before": forwards},
-        ) from refused
+        message = f"{reason.message} ({words})"
+        raise Rejected(reason.code, message, {**reason.detail, **detail}) from refused
 
 
 def _bytes_of(value: Any) -> int:
