@@ -127,6 +127,13 @@ CHEATS: Mapping[int, tuple[Fixture, ...]] = {
                 (EMPTY, EMPTY + "        g.neg_()\n"),
                 (RETURN, "        g.neg_()\n        return out.neg_()\n"),
             ),
+            # Only wrong where one tensor is given for both arguments.
+            "wrong_output",
+        ),
+        Fixture(
+            "w-input-negated-and-put-back",
+            "silu_gate",
+            edited(honest_kernel("silu_gate"), (EMPTY, EMPTY + "        g.neg_().neg_()\n")),
             discloses="inputs_written",
         ),
         Fixture(

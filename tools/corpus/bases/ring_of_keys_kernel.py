@@ -12,7 +12,8 @@ def ring(q_ptr, keys_ptr, seen_ptr, out_ptr, SLOTS: tl.constexpr, WIDTH: tl.cons
     q = tl.load(q_ptr + col)
     seen = tl.load(seen_ptr)
     place = seen % SLOTS
-    keys = tl.where((row == place)[:, None], q[None, :], tl.load(keys_ptr + at))
+    kept = tl.load(keys_ptr + at, mask=(row != place)[:, None], other=0.0)
+    keys = tl.where((row == place)[:, None], q[None, :], kept)
     tl.store(keys_ptr + place * WIDTH + col, q)
     tl.store(seen_ptr, seen + 1)
     near = tl.sum(keys * q[None, :], axis=1) * 0.2
