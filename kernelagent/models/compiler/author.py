@@ -20,8 +20,8 @@ from kernelagent.domain.evaluation import Evaluation
 from kernelagent.domain.problem import ProblemSpec
 from kernelagent.domain.serialization import from_data
 from kernelagent.models.compiler.capture import PolicyCannot, Smaller, TookTooLong
-from kernelagent.models.compiler.constructor import NO_SHAPES, Shapes
-from kernelagent.models.compiler.constructor_sizes import followed
+from kernelagent.models.compiler.constructor import NO_SHAPES, ORIGINAL, Shapes
+from kernelagent.models.compiler.constructor_sizes import followed, of_the_original
 from kernelagent.models.compiler.hollow_tensors import HollowTensors
 from kernelagent.models.compiler.open_sizes import Places
 from kernelagent.models.compiler.policy import Past, Policy
@@ -199,6 +199,8 @@ def _smaller_module(
     small = module_without_contents(fewer, scope)
     if small is None:
         raise PolicyCannot(problem.entry_point, "it cannot be built without contents")
+    if problem.constructor == "from_reference":
+        return small.eval(), of_the_original(module, small, ORIGINAL)
     with scope():
         given, less = problem.init_args(), fewer.init_args()
     return small.eval(), followed(module, small, given, less)

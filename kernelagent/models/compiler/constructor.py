@@ -12,6 +12,8 @@ import torch
 Shapes = Mapping[str, tuple[str, ...]]
 """By path, the text of each dimension of a parameter or a buffer."""
 NO_SHAPES: Shapes = MappingProxyType({})
+ORIGINAL = "shell"
+"""What the constructor calls the original, where `ModelNew` is made of it."""
 
 
 def signature(function: Any) -> list[str]:

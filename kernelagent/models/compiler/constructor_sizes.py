@@ -1,7 +1,8 @@
-"""How the sizes of a module's state follow from its constructor's arguments.
+"""How the sizes of a module's state follow from its constructor's arguments, or from the original itself.
 
 Known from two builds, at the user's sizes and at those that are executed: a dimension in which they
-differ is written as a formula of the constructor's whole numbers that holds for both.
+differ is written as a formula of the constructor's whole numbers that holds for both, or, where
+`ModelNew` is made of the original, as that dimension of the original's.
 """
 
 from __future__ import annotations
@@ -33,10 +34,37 @@ def followed(
     module: torch.nn.Module, smaller: torch.nn.Module, given: Arguments, less: Arguments
 ) -> Shapes:
     """The state's shapes that differ, as text; raises `PolicyCannot` where no formula is known."""
-    what = type(module).__name__
     numbers = list(_numbers(type(module), given, less))
+    return {
+        path: tuple(
+            str(full)
+            if full == few
+            else _formula(full, few, numbers, f"{type(module).__name__}.{path}")
+            for full, few in zip(shape, small, strict=True)
+        )
+        for path, shape, small in _differing(module, smaller)
+    }
+
+
+def of_the_original(module: torch.nn.Module, smaller: torch.nn.Module, original: str) -> Shapes:
+    """The state's shapes that differ, as text that reads them off the variable `original`."""
+    parameters = dict(module.named_parameters(remove_duplicate=False))
+    return {
+        path: tuple(
+            str(full)
+            if full == few
+            else f'{original}.get_{"parameter" if path in parameters else "buffer"}("{path}").shape[{dim}]'
+            for dim, (full, few) in enumerate(zip(shape, small, strict=True))
+        )
+        for path, shape, small in _differing(module, smaller)
+    }
+
+
+def _differing(
+    module: torch.nn.Module, smaller: torch.nn.Module
+) -> Iterator[tuple[str, torch.Size, torch.Size]]:
+    what = type(module).__name__
     small = dict(_state(smaller))
-    shapes: dict[str, tuple[str, ...]] = {}
     for path, tensor in _state(module):
         other = small.get(path)
         if other is None or other.dim() != tensor.dim():
@@ -49,11 +77,7 @@ def followed(
             raise PolicyCannot(
                 what, f"the values of {path} depend on sizes, and another size of it is executed"
             )
-        shapes[path] = tuple(
-            str(full) if full == few else _formula(full, few, numbers, f"{what}.{path}")
-            for full, few in zip(tensor.shape, other.shape, strict=True)
-        )
-    return shapes
+        yield path, tensor.shape, other.shape
 
 
 def _state(module: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:

@@ -16,6 +16,7 @@ from kernelagent.models.compiler.capture_step import Pair
 from kernelagent.models.compiler.choices import Alternative, Choice, Config, usual
 from kernelagent.models.compiler.constructor import (
     NO_SHAPES,
+    ORIGINAL,
     Shapes,
     arguments,
     signature,
@@ -151,6 +152,8 @@ class Writer:
         parameters = ["self"]
         if self._constructor == "init":
             parameters += signature(type(self._module).__init__)
+        elif self._state:
+            parameters.append(ORIGINAL)
         lines = [f"    def __init__({', '.join(parameters)}):", "        super().__init__()"]
         for line in state_lines(self._module, self._state):
             lines += textwrap.indent(folded(line), "        ").splitlines()
@@ -158,8 +161,8 @@ class Writer:
             lines += [
                 "",
                 "    @classmethod",
-                "    def from_reference(cls, shell):",
-                "        return cls()",
+                f"    def from_reference(cls, {ORIGINAL}):",
+                f"        return cls({ORIGINAL if self._state else ''})",
             ]
         return lines
 

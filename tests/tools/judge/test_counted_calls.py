@@ -81,6 +81,16 @@ def test_work_that_stays_behind_the_references_is_told():
     assert "grow by 1 from" in str(grows_less(REAL, full, ([_RELU], grown(8))))
 
 
+def test_a_fused_kernel_need_not_move_what_lies_between_operations() -> None:
+    full = CountedCall([row(grid=64, traffic=times(_MOVING, 8))], [])
+    executed = CountedCall([row()], [])
+    reference = [_RELU], grown(64)
+    assert "the reference's by 64" in str(grows_less(executed, full, reference))
+    assert grows_less(executed, full, reference, (2 * _MIB, 16 * _MIB)) is None
+    less = grows_less(executed, full, reference, (2 * _MIB, 40 * _MIB))
+    assert "those of inputs, weights and outputs by 20" in str(less)
+
+
 def test_products_in_tiles_larger_than_the_executed_sizes_need_not_grow_from_there():
     def product(flops: int) -> list[EagerRow]:
         return [replace(_RELU, name="mm", dot_flops=flops)]

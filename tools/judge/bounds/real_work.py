@@ -13,6 +13,7 @@ from kernelagent.tools.judge.bounds.counted_calls import (
     difference,
     grows_less,
 )
+from kernelagent.tools.judge.bounds.headroom import headroom_of
 from kernelagent.tools.judge.bounds.other_contents import on_other_contents
 from kernelagent.tools.judge.problem.context import JudgeContext
 from kernelagent.tools.judge.problem.inputs import InputSource, meta_twin
@@ -73,7 +74,8 @@ def counted_calls(context: JudgeContext, start: Start) -> dict[str, CountedCall]
             reference = executed_reference(context, source), reference_rows(context, source)
         except NEEDS_VALUES as error:
             raise NotCounted(reference_stops(source.name, error)) from error
-        why = grows_less(real[source.name], full[source.name], reference)
+        fewest = _fewest_bytes(context, source)
+        why = grows_less(real[source.name], full[source.name], reference, fewest)
         if why is not None:
             raise NotCounted(f"smaller sizes were executed (input set {source.name!r}), and {why}")
     return real | full
@@ -175,6 +177,16 @@ def _built_at_full_size(context: JudgeContext, process: CandidateProcess) -> Non
             f"smaller sizes were executed, and at the user's own the candidate cannot be built on "
             f"tensors without contents: {_line(refused)}"
         ) from refused
+
+
+def _fewest_bytes(context: JudgeContext, source: InputSource) -> tuple[int, int] | None:
+    """What any kernel must move at the executed and at the user's sizes; None where that is not known."""
+    if source.name not in context.headroom:
+        return None
+    args, kwargs = _hollow(context, source)
+    with context.judge_device.scope():
+        executed = headroom_of(context.oracle.module, args, kwargs, context.judge_device.ceilings)
+    return executed.fewest_bytes, context.headroom[source.name].fewest_bytes
 
 
 def _hollow(context: JudgeContext, source: InputSource) -> Arguments:
