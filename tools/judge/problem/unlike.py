@@ -7,7 +7,7 @@ it is told, as all that lies beyond the user's own inputs is (`variation`).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 import torch
@@ -41,6 +41,8 @@ class Unlike:
     """What was given instead."""
     name: str
     tensors: Mapping[str, torch.Tensor]
+    other: str = ""
+    """What `held` speaks of besides, as `{other}`."""
 
 
 def unlike(natural: Tensors, state: Tensors, generator: torch.Generator) -> Iterator[Unlike]:
@@ -48,23 +50,61 @@ def unlike(natural: Tensors, state: Tensors, generator: torch.Generator) -> Iter
 
     `state`: the weights and buffers.
     """
-    floating = [name for name, t in natural.items() if t.is_floating_point() and t.numel()]
-    for make in (_fractions, _signs, _sums, _single_numbers, _elements, _rows, _offsets):
-        for name in floating[:_MOST_TENSORS]:
-            for values, (word, held, tried) in make(
-                natural[name], observe(natural[name]), generator
-            ):
-                changed = laid_out_like(values.to(natural[name].dtype), natural[name])
-                yield Unlike(word, held, tried, name, {name: changed})
-    own = {name: natural[name] for name in floating}
+    names = _some_floating(natural, generator)
+    makers = (_fractions, _signs, _sums, _single_numbers, _elements, _rows, _offsets)
+    yield from _without(makers, natural, names, generator)
+    own = {name: t for name, t in natural.items() if t.is_floating_point() and t.numel()}
     kept = [n for n, t in state.items() if t.is_floating_point() and t.numel() > 1 and n not in own]
-    for name in floating[:_MOST_TENSORS]:
-        for other in [*[n for n in floating if n != name][:_MOST_OTHERS], *kept[:_MOST_OTHERS]]:
+    for name in names:
+        for other in [*[n for n in own if n != name][:_MOST_OTHERS], *kept[:_MOST_OTHERS]]:
             made_equal = _equal(natural[name], own.get(other, state.get(other)), generator)
             if made_equal is not None:
-                held, tried = f"has no element that equals one of {other}", "elements that do"
                 changed = laid_out_like(made_equal.to(natural[name].dtype), natural[name])
-                yield Unlike("equal", held, tried, name, {name: changed})
+                yield Unlike(
+                    "equal",
+                    "has no element that equals one of {other}",
+                    "elements that do",
+                    name,
+                    {name: changed},
+                    other,
+                )
+
+
+def unlike_weights(parameters: Tensors, generator: torch.Generator) -> Iterator[Unlike]:
+    """Parameters without a property that all of their draws have, as training may leave them; one in each.
+
+    Their sizes are other ones in the judged calls already.
+    """
+    names = _some_floating(parameters, generator)
+    yield from _without((_fractions, _signs, _sums), parameters, names, generator)
+
+
+def _some_floating(tensors: Tensors, generator: torch.Generator) -> list[str]:
+    """Names in a drawn order, so that none of many is always left out."""
+    names = [name for name, t in tensors.items() if t.is_floating_point() and t.numel()]
+    order = torch.randperm(len(names), generator=generator).tolist()
+    return [names[at] for at in order[:_MOST_TENSORS]]
+
+
+def _without(
+    makers: tuple[_Maker, ...], tensors: Tensors, names: list[str], generator: torch.Generator
+) -> Iterator[Unlike]:
+    for make in makers:
+        for name in names:
+            seen = observe(tensors[name])
+            for values, (word, held, tried) in make(tensors[name], seen, generator):
+                changed = laid_out_like(values.to(tensors[name].dtype), tensors[name])
+                yield Unlike(word, held, tried, name, {name: changed})
+
+
+def smaller_integers(
+    tensor: torch.Tensor, least: int, generator: torch.Generator
+) -> torch.Tensor | None:
+    """A quarter of them from `least` to below the smallest; None where none lie there."""
+    if tensor.dtype not in _INTEGERS or tensor.numel() == 0 or int(tensor.min()) <= least:
+        return None
+    drawn = torch.randint(least, int(tensor.min()), tensor.shape, generator=generator)
+    return _put_among(tensor, drawn, generator)
 
 
 def larger_integers(
@@ -77,16 +117,26 @@ def larger_integers(
     most = math.ceil(max(high, 1) * factor)
     if high < 0 or most > torch.iinfo(tensor.dtype).max:
         return None
+    # Each size as likely as any other, so that what lies just above the draws is tried in the same call.
+    octaves = math.log2((most + 1) / (high + 1)) * torch.rand(
+        tensor.shape, generator=generator, dtype=torch.float64
+    )
+    drawn = ((high + 1) * torch.exp2(octaves)).to(torch.int64).clamp(high + 1, most)
+    return _put_among(tensor, drawn, generator)
+
+
+def _put_among(
+    tensor: torch.Tensor, drawn: torch.Tensor, generator: torch.Generator
+) -> torch.Tensor:
     places = torch.rand(tensor.shape, generator=generator) < _SHARE
     places.view(-1)[int(torch.randint(tensor.numel(), (), generator=generator))] = True
-    drawn = torch.randint(high + 1, most + 1, tensor.shape, generator=generator).to(tensor.dtype)
-    return laid_out_like(
-        torch.where(places.to(tensor.device), drawn.to(tensor.device), tensor), tensor
-    )
+    values = torch.where(places.to(tensor.device), drawn.to(tensor), tensor)
+    return laid_out_like(values, tensor)
 
 
 _Words = tuple[str, str, str]
 _Made = Iterator[tuple[torch.Tensor, _Words]]
+_Maker = Callable[[torch.Tensor, Domain, torch.Generator], _Made]
 _OPEN = frozenset({"real", "positive", "observed"})
 """Kinds of which other values may be thought of; masks and fixed tables stay."""
 _SIZED = frozenset({"real", "positive"})
@@ -121,13 +171,18 @@ def _signs(tensor: torch.Tensor, seen: Domain, generator: torch.Generator) -> _M
 
 
 def _sums(tensor: torch.Tensor, seen: Domain, generator: torch.Generator) -> _Made:
-    if seen.kind != "simplex":
+    if seen.kind not in ("simplex", "log_simplex"):
         return
     values = _wide(tensor)
     shape = list(values.shape)
     shape[seen.simplex_dim] = 1
-    factors = torch.exp2(8 * torch.rand(shape, generator=generator) - 2).to(values.device)
-    yield values * factors, ("sums", "holds rows that sum to one", "rows that sum to 0.25 to 64")
+    octaves = _octaves(tensor, values)
+    places = 2 * torch.rand(shape, generator=generator) - 1
+    factors = torch.exp2(octaves * places).to(values.device)
+    sums = "sum to one" if seen.kind == "simplex" else "are logarithms of what sums to one"
+    tried = f"rows with sums up to {2**octaves:.0f} times as large or as small"
+    changed = values * factors if seen.kind == "simplex" else values + factors.log()
+    yield changed, ("sums", f"holds rows that {sums}", tried)
 
 
 def _single_numbers(tensor: torch.Tensor, seen: Domain, generator: torch.Generator) -> _Made:
@@ -200,7 +255,7 @@ def _equal(
     one: torch.Tensor, other: torch.Tensor | None, generator: torch.Generator
 ) -> torch.Tensor | None:
     """Elements of the other where it has them beside it, else from anywhere in it; none that `one` never reaches."""
-    if other is None or other.dtype != one.dtype or observe(one).kind not in _OPEN:
+    if other is None or other.dtype != one.dtype or observe(one).kind not in _SIZED:
         return None
     seen, values = observe(one), _wide(one)
     try:

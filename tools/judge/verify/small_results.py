@@ -1,4 +1,4 @@
-"""Results far below the largest, whose errors no budget of a whole tensor sees: are they there at all?
+"""Results far below the largest, whose errors no budget of a whole tensor sees: are they there at all? And the sign of zeros.
 
 A probability of a millionth beside one of a half is as nothing to a comparison of sums of squares, and everything to the
 logarithm that is taken of it. What is found is told, never a refusal.
@@ -30,6 +30,21 @@ def lost_results(answer: Any, eager: Any, right: Any) -> str | None:
         message = _lost(name, ours, usual, exact)
         if message is not None:
             return message
+    return None
+
+
+def zeros_of_other_sign(answer: Any, eager: Any, right: Any) -> str | None:
+    """A sentence where zeros have another sign than the reference's own, which its type does not decide; None as above."""
+    rows = zip(leaves(answer), leaves(eager), leaves(right), strict=True)
+    for (name, ours), (_, usual), (_, exact) in rows:
+        if not _floating(ours, usual, exact) or ours.shape != exact.shape:
+            continue
+        wide, signs = widened(usual), widened(usual).signbit()
+        known = (wide == 0) & (exact == 0) & (signs == exact.signbit())
+        other = known & (widened(ours) == 0) & (widened(ours).signbit() != signs)
+        count, of = int(other.sum()), int(known.sum())
+        if count >= max(_FEWEST, _SHARE * of):
+            return f"{100 * count / of:.0f}% of the zeros in {name}"
     return None
 
 

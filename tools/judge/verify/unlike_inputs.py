@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,13 @@ from kernelagent.tools.judge.problem.inputs import InputSource
 from kernelagent.tools.judge.problem.load import Arguments
 from kernelagent.tools.judge.problem.probes import named_tensors, share_nonfinite, with_tensors
 from kernelagent.tools.judge.problem.trials import draw
-from kernelagent.tools.judge.problem.unlike import larger_integers, unlike
+from kernelagent.tools.judge.problem.unlike import (
+    Unlike,
+    larger_integers,
+    smaller_integers,
+    unlike,
+    unlike_weights,
+)
 from kernelagent.tools.judge.verify.asking import NO_ANSWER, Asked, ask
 from kernelagent.tools.judge.verify.candidate_process import CandidateProcess
 from kernelagent.tools.judge.verify.compare import leaves
@@ -31,6 +37,10 @@ _FACTORS = (
 """Integers become so much larger, as long as the module takes them and answers in the same form."""
 _SECONDS = 4.0
 """For all of these calls together: where a call takes long, only the first of them are made."""
+_TOO_LONG = (
+    f"calls take so long that not all inputs without the properties of yours (such as one sign, whole numbers, or "
+    f"their magnitudes) were tried within {_SECONDS:.0f} seconds: of what was not, nothing is told"
+)
 _TIMEOUT = "timeout"
 _MOST_INTEGERS = 2
 """Inputs of integers that are tried."""
@@ -55,34 +65,57 @@ class UnlikeInputs:
         try:
             for source in self.context.sources:
                 self._about(source, until)
-        except _NoMore:
-            return
+        except _NoMore as end:
+            if str(end):
+                self.findings.disclose("properties_not_tried", str(end))
 
     def _about(self, source: InputSource, until: float) -> None:
-        told: set[str] = set()
         usual = share_nonfinite(self.context.oracle.eager(self._draw(source)))
         self._small(source)
-        state = self.context.oracle.given_weights
-        for item in unlike(named_tensors(self._draw(source)), state, self.generator):
-            if self.clock() > until:
-                raise _NoMore
-            if item.property in told:
-                continue
+        given = self.context.oracle.given_weights
+        told: set[str] = set()
+        for item in unlike(named_tensors(self._draw(source)), given, self.generator):
             arguments = _pair(with_tensors(self._draw(source), item.tensors))
-            if not self._answered(arguments, usual):
-                continue
-            asked = self._ask(source, arguments, item.property)
-            if asked is not None and asked.wrong is not None:
-                told.add(item.property)
-                self._tell(source, item.property, item.name, item.held, item.tried, asked)
-            self._tell_lost(asked)
-            _stop_after(asked)
+            if item.property not in told and self._answered(arguments, usual, until):
+                asked = self._ask(source, arguments, item.property)
+                self._note(source, item, asked, told)
         self._integers(source, usual, until)
+        self._weights(source, usual, until)
 
-    def _ask(self, source: InputSource, arguments: Arguments, probe: str) -> Asked | None:
+    def _weights(self, source: InputSource, usual: float, until: float) -> None:
+        oracle = self.context.oracle
+        given, told = oracle.given_weights, set[str]()
+        own = {n: given[n] for n, _ in oracle.module.named_parameters() if n in given}
+        for item in unlike_weights(own, self.generator):
+            weights = {**given, **item.tensors}
+            oracle.use_weights(weights)
+            arguments = self._draw(source)
+            try:
+                taken = item.property not in told and self._answered(arguments, usual, until)
+            finally:
+                oracle.use_weights(given)
+            if taken:
+                asked = self._ask(source, arguments, item.property, weights)
+                self._note(source, item, asked, told)
+
+    def _note(self, source: InputSource, item: Unlike, asked: Asked | None, told: set[str]) -> None:
+        if asked is not None and asked.wrong is not None:
+            told.add(item.property)
+            held = item.held.format(other=self._label(source, item.other))
+            self._tell(source, item.property, item.name, held, item.tried, asked)
+        self._tell_lost(asked)
+        _stop_after(asked)
+
+    def _ask(
+        self,
+        source: InputSource,
+        arguments: Arguments,
+        probe: str,
+        weights: Mapping[str, torch.Tensor] | None = None,
+    ) -> Asked | None:
         """A kernel may take a number that it is given for a count: that it then takes too long is told as well."""
         try:
-            return ask(self.context, self.process, source, arguments, probe)
+            return ask(self.context, self.process, source, arguments, probe, weights=weights)
         except Rejected as refused:
             if refused.reason.code != _TIMEOUT:
                 raise
@@ -90,6 +123,11 @@ class UnlikeInputs:
 
     def _small(self, source: InputSource) -> None:
         asked = self._ask(source, self._draw(source), "natural")
+        if asked is not None and asked.zeros is not None:
+            self.findings.disclose(
+                "zeros_of_other_sign",
+                f"{asked.zeros} have another sign than with your module; a quotient by them is the other infinity",
+            )
         self._tell_lost(asked)
         _stop_after(asked)
 
@@ -107,18 +145,35 @@ class UnlikeInputs:
         for name in [n for n, t in every if not t.is_floating_point()][:_MOST_INTEGERS]:
             taken = self._taken(source, name, usual)
             for factor in {*taken[-1:], *taken[len(taken) // 2 :][:1]}:
-                if self.clock() > until:
-                    raise _NoMore
                 arguments = self._larger(source, name, factor)
-                asked = (
-                    None if arguments is None else self._ask(source, arguments, "larger integers")
-                )
+                if arguments is None or not self._answered(arguments, usual, until):
+                    continue
+                asked = self._ask(source, arguments, "larger integers")
                 if asked is not None and asked.wrong is not None:
                     held = "holds no larger integers than your draws"
                     tried = "larger ones, which your module takes,"
                     self._tell(source, "larger_integers", name, held, tried, asked)
                     _stop_after(asked)
                     return
+            self._smaller(source, name, usual, until)
+
+    def _smaller(self, source: InputSource, name: str, usual: float, until: float) -> None:
+        """Down to zero, or to one where the module has no finite answer to that."""
+        for least in (0, 1):
+            natural = self._draw(source)
+            changed = smaller_integers(named_tensors(natural)[name], least, self.generator)
+            if changed is None:
+                return
+            arguments = _pair(with_tensors(natural, {name: changed}))
+            if not self._answered(arguments, usual, until):
+                continue
+            asked = self._ask(source, arguments, "smaller integers")
+            if asked is not None and asked.wrong is not None:
+                held = "holds no smaller integers than your draws"
+                tried = "smaller ones, which your module takes,"
+                self._tell(source, "smaller_integers", name, held, tried, asked)
+                _stop_after(asked)
+            return
 
     def _taken(self, source: InputSource, name: str, usual: float) -> list[float]:
         """By how much they may grow, smallest first."""
@@ -142,8 +197,10 @@ class UnlikeInputs:
         changed = larger_integers(named_tensors(natural)[name], factor, self.generator)
         return None if changed is None else _pair(with_tensors(natural, {name: changed}))
 
-    def _answered(self, arguments: Arguments, usual: float) -> bool:
-        """Whether the reference takes these, with no more that is NaN or infinite."""
+    def _answered(self, arguments: Arguments, usual: float, until: float) -> bool:
+        """Whether the reference takes these, with no more that is NaN or infinite, and there is time to ask."""
+        if self.clock() > until:
+            raise _NoMore(_TOO_LONG)
         try:
             return share_nonfinite(self.context.oracle.eager(arguments)) <= usual
         except NO_ANSWER:
@@ -152,13 +209,16 @@ class UnlikeInputs:
     def _tell(
         self, source: InputSource, word: str, name: str, held: str, tried: str, asked: Asked
     ) -> None:
-        reported = names_of_inputs(self.context.oracle.module, source.full)
-        label = next((own for own, place in reported.items() if place == name), name)
         self.findings.disclose(
             f"differs_on_{word}",
-            f"in your inputs and in every judged call {label} {held}; on {tried} the candidate's result "
+            f"in your inputs and in every judged call {self._label(source, name)} {held}; on {tried} the candidate's result "
             f"differs from your module's: {asked.wrong:.200}",
         )
+
+    def _label(self, source: InputSource, name: str) -> str:
+        """As the forward names an input; a weight has its own."""
+        reported = names_of_inputs(self.context.oracle.module, source.full)
+        return next((own for own, place in reported.items() if place == name), name)
 
     def _draw(self, source: InputSource) -> Arguments:
         return draw(source, constant=self.context.problem.constant_inputs)
