@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from kernelagent.domain.errors import UsageError
 from kernelagent.domain.history import History, TurnRequest
+from kernelagent.domain.model_options import COMPILER
 
 ENTRY_POINTS = "kernelagent.strategies"
 BUILT_IN = {
@@ -24,6 +25,8 @@ BUILT_IN = {
     "bandit": "kernelagent.strategies.bandit:Bandit",
     "auto": "kernelagent.strategies.auto:Auto",
 }
+_CHOOSES = frozenset({"bandit"})
+"""Those that learn by themselves which model pays: nobody opens for them."""
 
 
 class Strategy(Protocol):
@@ -40,14 +43,22 @@ class Strategy(Protocol):
 def load_strategy(
     name: str, models: Sequence[str], seed: int = 0, options: Mapping[str, str] | None = None
 ) -> Strategy:
-    """Import exactly the strategy asked for; raises `UsageError` for an unknown name or option."""
+    """Import exactly the strategy asked for; raises `UsageError` for an unknown name or option.
+
+    Beside other models the built-in policy only opens (`opening`), unless the strategy chooses among models.
+    """
     # Entry points are read only when needed: that opens the metadata of every installed package.
     known = BUILT_IN if name in BUILT_IN else _installed() | BUILT_IN
     if name not in known:
         raise UsageError(f"there is no strategy {name!r}; installed: {', '.join(sorted(known))}")
     module, _, attribute = known[name].partition(":")
     kind = getattr(importlib.import_module(module), attribute)
-    return build(kind, name, tuple(models), seed, options or {})
+    others = tuple(model for model in models if model != COMPILER)
+    if name in _CHOOSES or not others or len(others) == len(models):
+        return build(kind, name, tuple(models), seed, options or {})
+    from kernelagent.strategies.opening import Opening
+
+    return Opening(COMPILER, build(kind, name, others, seed, options or {}))
 
 
 def _installed() -> dict[str, str]:

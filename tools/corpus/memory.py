@@ -444,7 +444,7 @@ THREATS: tuple[Threat, ...] = (
                 (_RETURN, "        self.weight.data.mul_(1.0 + 2.0**-22)\n        return out\n"),
                 code="state_not_updated",
                 # After some calls the outputs are off as well.
-                also=("wrong_output",),
+                also=("wrong_output", "stale_output"),
             ),
             _of(
                 _RELU,

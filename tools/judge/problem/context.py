@@ -262,9 +262,7 @@ class JudgeContext:
     @property
     def construction(self) -> tuple[str, Any]:
         """How `ModelNew` is built, and of what."""
-        if self.problem.constructor == "from_reference":
-            return "from_reference", shell.describe(self.oracle.module)
-        return "init", self.problem.init_args()
+        return _construction(self.problem, self.oracle.module)
 
     def construct(self, process: CandidateProcess) -> list[Mapping[str, Any]]:
         """Build `ModelNew` as the reference is built; returns a row for each entry of its state."""
@@ -276,9 +274,10 @@ class JudgeContext:
     def construct_at_full_size(self, process: CandidateProcess) -> None:
         """Build `ModelNew` at the user's sizes without contents, where others are executed."""
         assert self.whole is not None
+        how, value = _construction(self.whole, self.module_at_full_size)
         process.construct(
-            "init",
-            self.whole.init_args(),
+            how,
+            value,
             training=self.training,
             keeps_random_state=self.keeps_random_state,
             empty=True,
@@ -318,6 +317,13 @@ class JudgeContext:
                 shapes = (f"{t.name}: {t.dtype}{list(t.shape)}" for t in item.executed)
                 return ", ".join(shapes)
         return None
+
+
+def _construction(problem: LoadedProblem, module: torch.nn.Module) -> tuple[str, Any]:
+    """`module`: the problem's at these sizes, which a candidate sees where the arguments cannot cross."""
+    if problem.constructor == "from_reference":
+        return "from_reference", shell.describe(module)
+    return "init", problem.init_args()
 
 
 def make_ready(

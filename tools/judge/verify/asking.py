@@ -17,6 +17,7 @@ from kernelagent.tools.judge.problem.trials import fresh_seed, reference_by_name
 from kernelagent.tools.judge.verify import compare
 from kernelagent.tools.judge.verify.candidate_process import CandidateProcess
 from kernelagent.tools.judge.verify.rejection import Rejected
+from kernelagent.tools.judge.verify.small_results import lost_results
 from kernelagent.tools.judge.verify.ties import index_rule, other_choices
 from kernelagent.tools.torch_dtypes import widened
 from kernelagent.tools.training_step import TrainingStep
@@ -33,6 +34,8 @@ class Asked:
     code: str | None = None
     wrong: str | None = None
     """None where the answers agree."""
+    lost: str | None = None
+    """What is wrong in results too small for that to show."""
 
 
 def ask(
@@ -85,7 +88,9 @@ def ask(
         ),
     )
     reason = compare.compare(answer.output, wanted, input_set=source.name, probe=probe).reason
-    return Asked() if reason is None else Asked(reason.code, reason.message[:300])
+    if reason is not None:
+        return Asked(reason.code, reason.message[:300])
+    return Asked(lost=lost_results(answer.output, expected.output, expected.output64))
 
 
 def answers(

@@ -34,6 +34,7 @@ from kernelagent.tools.judge.verify.beyond_inputs import BeyondInputs
 from kernelagent.tools.judge.verify.candidate_process import CandidateProcess
 from kernelagent.tools.judge.verify.findings import Findings
 from kernelagent.tools.judge.verify.rejection import Rejected
+from kernelagent.tools.judge.verify.unlike_inputs import UnlikeInputs
 
 Fixed = Mapping[tuple[str, str], str | None]
 """By input set and place: a digest of the values that every call had; None: they cannot be compared."""
@@ -78,6 +79,7 @@ def beyond(context: JudgeContext, process: CandidateProcess, findings: Findings)
                 f"{compared}",
             )
         _other_kinds(context, process, findings, source, generator, never)
+    UnlikeInputs(context, process, findings, generator).about_all()
     return fixed
 
 

@@ -1,0 +1,178 @@
+"""Calls with inputs that lack a property which all of the user's have: what is wrong there is told, nobody is refused."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from kernelagent.tools.judge.problem.context import JudgeContext
+from kernelagent.tools.judge.problem.dynamic import names_of_inputs
+from kernelagent.tools.judge.problem.inputs import InputSource
+from kernelagent.tools.judge.problem.load import Arguments
+from kernelagent.tools.judge.problem.probes import named_tensors, share_nonfinite, with_tensors
+from kernelagent.tools.judge.problem.trials import draw
+from kernelagent.tools.judge.problem.unlike import larger_integers, unlike
+from kernelagent.tools.judge.verify.asking import NO_ANSWER, Asked, ask
+from kernelagent.tools.judge.verify.candidate_process import CandidateProcess
+from kernelagent.tools.judge.verify.compare import leaves
+from kernelagent.tools.judge.verify.findings import Findings
+from kernelagent.tools.judge.verify.rejection import Rejected
+
+_FACTORS = (
+    1.1,
+    1.25,
+    1.5,
+    *(2.0**octaves for octaves in (1, 2, 3, 4, 6, 8, 11, 14, 17, 20, 24, 30)),
+)
+"""Integers become so much larger, as long as the module takes them and answers in the same form."""
+_SECONDS = 4.0
+"""For all of these calls together: where a call takes long, only the first of them are made."""
+_TIMEOUT = "timeout"
+_MOST_INTEGERS = 2
+"""Inputs of integers that are tried."""
+
+
+class _NoMore(Exception):
+    """The candidate's process has ended, or the time for these calls has."""
+
+
+@dataclass(frozen=True)
+class UnlikeInputs:
+    """What is asked with, for one candidate; the last that its process is asked."""
+
+    context: JudgeContext
+    process: CandidateProcess
+    findings: Findings
+    generator: torch.Generator
+    clock: Callable[[], float] = time.monotonic
+
+    def about_all(self) -> None:
+        until = self.clock() + _SECONDS
+        try:
+            for source in self.context.sources:
+                self._about(source, until)
+        except _NoMore:
+            return
+
+    def _about(self, source: InputSource, until: float) -> None:
+        told: set[str] = set()
+        usual = share_nonfinite(self.context.oracle.eager(self._draw(source)))
+        self._small(source)
+        state = self.context.oracle.given_weights
+        for item in unlike(named_tensors(self._draw(source)), state, self.generator):
+            if self.clock() > until:
+                raise _NoMore
+            if item.property in told:
+                continue
+            arguments = _pair(with_tensors(self._draw(source), item.tensors))
+            if not self._answered(arguments, usual):
+                continue
+            asked = self._ask(source, arguments, item.property)
+            if asked is not None and asked.wrong is not None:
+                told.add(item.property)
+                self._tell(source, item.property, item.name, item.held, item.tried, asked)
+            self._tell_lost(asked)
+            _stop_after(asked)
+        self._integers(source, usual, until)
+
+    def _ask(self, source: InputSource, arguments: Arguments, probe: str) -> Asked | None:
+        """A kernel may take a number that it is given for a count: that it then takes too long is told as well."""
+        try:
+            return ask(self.context, self.process, source, arguments, probe)
+        except Rejected as refused:
+            if refused.reason.code != _TIMEOUT:
+                raise
+            return Asked(_TIMEOUT, refused.reason.message[:300])
+
+    def _small(self, source: InputSource) -> None:
+        asked = self._ask(source, self._draw(source), "natural")
+        self._tell_lost(asked)
+        _stop_after(asked)
+
+    def _tell_lost(self, asked: Asked | None) -> None:
+        if asked is not None and asked.lost is not None:
+            self.findings.disclose(
+                "small_results_lost",
+                f"results that are small beside others are lost, within the error that the whole is allowed: {asked.lost}; "
+                f"a logarithm or a quotient of them is another than with your module",
+            )
+
+    def _integers(self, source: InputSource, usual: float, until: float) -> None:
+        """The largest that the module takes, and some in between."""
+        every = named_tensors(self._draw(source)).items()
+        for name in [n for n, t in every if not t.is_floating_point()][:_MOST_INTEGERS]:
+            taken = self._taken(source, name, usual)
+            for factor in {*taken[-1:], *taken[len(taken) // 2 :][:1]}:
+                if self.clock() > until:
+                    raise _NoMore
+                arguments = self._larger(source, name, factor)
+                asked = (
+                    None if arguments is None else self._ask(source, arguments, "larger integers")
+                )
+                if asked is not None and asked.wrong is not None:
+                    held = "holds no larger integers than your draws"
+                    tried = "larger ones, which your module takes,"
+                    self._tell(source, "larger_integers", name, held, tried, asked)
+                    _stop_after(asked)
+                    return
+
+    def _taken(self, source: InputSource, name: str, usual: float) -> list[float]:
+        """By how much they may grow, smallest first."""
+        form = _form(self.context.oracle.eager(self._draw(source)))
+        result: list[float] = []
+        for factor in _FACTORS:
+            arguments = self._larger(source, name, factor)
+            if arguments is None:
+                break
+            try:
+                answer = self.context.oracle.eager(arguments)
+            except NO_ANSWER:
+                break
+            if _form(answer) != form or share_nonfinite(answer) > usual:
+                break
+            result.append(factor)
+        return result
+
+    def _larger(self, source: InputSource, name: str, factor: float) -> Arguments | None:
+        natural = self._draw(source)
+        changed = larger_integers(named_tensors(natural)[name], factor, self.generator)
+        return None if changed is None else _pair(with_tensors(natural, {name: changed}))
+
+    def _answered(self, arguments: Arguments, usual: float) -> bool:
+        """Whether the reference takes these, with no more that is NaN or infinite."""
+        try:
+            return share_nonfinite(self.context.oracle.eager(arguments)) <= usual
+        except NO_ANSWER:
+            return False
+
+    def _tell(
+        self, source: InputSource, word: str, name: str, held: str, tried: str, asked: Asked
+    ) -> None:
+        reported = names_of_inputs(self.context.oracle.module, source.full)
+        label = next((own for own, place in reported.items() if place == name), name)
+        self.findings.disclose(
+            f"differs_on_{word}",
+            f"in your inputs and in every judged call {label} {held}; on {tried} the candidate's result "
+            f"differs from your module's: {asked.wrong:.200}",
+        )
+
+    def _draw(self, source: InputSource) -> Arguments:
+        return draw(source, constant=self.context.problem.constant_inputs)
+
+
+def _stop_after(asked: Asked | None) -> None:
+    if asked is not None and asked.code == _TIMEOUT:
+        raise _NoMore
+
+
+def _form(answer: Any) -> list[tuple[int, ...]]:
+    return [tuple(t.shape) for _, t in leaves(answer) if isinstance(t, torch.Tensor)]
+
+
+def _pair(value: Any) -> Arguments:
+    args, kwargs = value
+    return args, kwargs
