@@ -18,6 +18,7 @@ from kernelagent.tools.virtual.addresses import Pointee, translated
 from kernelagent.tools.virtual.choices import Choice, Choices
 from kernelagent.tools.virtual.dataflow import Dataflow
 from kernelagent.tools.virtual.divisions import Divisions
+from kernelagent.tools.virtual.function_costs import instructions_of
 from kernelagent.tools.virtual.fusing import carrying_products, fused
 from kernelagent.tools.virtual.hints import Hints
 from kernelagent.tools.virtual.launch import MemoryFault, OperationKind
@@ -42,10 +43,17 @@ _WIDENED = frozenset({tl.bfloat16, *numerics.FP8})
 
 _LONG_PRODUCT = 3
 """Instructions of a 64-bit integer product: three of 32 bits, the upper halves' product left out."""
+_HALVES = 2
+"""Instructions of any other operation on 64-bit integers: one for each half (`nvdisasm` shows two to six for sm_90)."""
 _SLOTS_OF_SINE = 3
 """Extra time slots of the special-function unit for one sine or cosine: about 30 floating point instructions where
 arguments are small (assumption; `nvdisasm` shows 120 for sm_90, those for large arguments included). Eight of them take as
 long as one special-function instruction, so that it needs about four slots: the first and three more."""
+_SLOTS_OF_LARGE_SINE = 12
+"""The same for an argument beyond `_LARGE`: more than 90 further instructions, a loop through local memory among them
+(`nvdisasm` shows 120 for sm_90 in all)."""
+_LARGE = 105615.0
+"""From here on sine and cosine reduce their argument by a product with 2/pi in 192 bits (`__nv_sinf`)."""
 _CONVERSIONS_AT_ONCE = 4
 """Of integers up to 32 bits to floats or back in the time of one to or from 64 bits: 64 and 16 a clock on 9.0 (CUDA C++
 Programming Guide, throughput of arithmetic instructions). Of 8.6, 8.9 and 12.0, which convert 64 bits slower, this is too fast."""
@@ -117,10 +125,17 @@ class RepairedBuilder(triton_versions.InterpreterBuilder):  # type: ignore[misc]
     def issued(self, data: Array, kind: Any) -> int:
         """How many lanes an operation takes: every thread repeats what is one number for the whole program.
 
-        Integers that are the same in all threads have a unit of their own.
+        Integers that are the same in all threads have a unit of their own; a block of fewer lanes than threads does not.
         """
-        lanes = self.lanes(data)
-        return max(lanes, self.threads * self.programs_running()) if kind.is_floating() else lanes
+        lanes, programs = self.lanes(data), self.programs_running()
+        one_number = lanes <= programs and not kind.is_floating()
+        return lanes if one_number else max(lanes, self.threads * programs)
+
+    def counted(self, kind: OperationKind, size: int, dtype: str) -> None:
+        """Count operations of the programs that run, of each of them as many."""
+        if self.count is not None:
+            self.count(kind, size, dtype)
+            self.flow.worked(kind, size / max(1, self.programs_running()), dtype)
 
     def running(self, data: Array) -> Array:
         """An array's values of the programs that run, as (programs, *shape)."""
@@ -198,11 +213,12 @@ class RepairedBuilder(triton_versions.InterpreterBuilder):  # type: ignore[misc]
         kind, left, right = lhs.dtype.scalar, lhs.data, rhs.data
         if self.count is not None:
             size = max(self.issued(left, kind), self.issued(right, kind))
-            long = op is np.multiply and kind.is_int() and kind.primitive_bitwidth == 64
-            times = _LONG_PRODUCT if long else 1
-            self.count("fp" if kind.is_floating() else "int", times * size, operand_name(kind))
+            long = kind.is_int() and kind.primitive_bitwidth == 64
+            times = (_LONG_PRODUCT if op is np.multiply else _HALVES) if long else 1
+            name = operand_name(kind)
+            self.counted("fp" if kind.is_floating() else "int", times * size, name)
             if op is np.divide or op is _remainder:
-                self.count("slot", size, operand_name(kind))
+                self.counted("slot", size, name)
         if self.fuses:
             result = fused(lhs, rhs, op)
             if result is not None:
@@ -255,7 +271,7 @@ class RepairedBuilder(triton_versions.InterpreterBuilder):  # type: ignore[misc]
             size = max(self.lanes(lhs.data), self.lanes(rhs.data))
             # No unit of its own does it for all threads: each of them repeats what is one number for the program.
             size = max(size, self.threads * self.programs_running())
-            self.count("int", self._divisions.instructions(lhs, rhs) * size, operand_name(kind))
+            self.counted("int", self._divisions.instructions(lhs, rhs) * size, operand_name(kind))
         result, zero = divide(lhs, rhs), rhs.data == 0
         if zero.any():
             result.data = np.where(zero, np.array(-1).astype(result.data.dtype), result.data)
@@ -299,9 +315,13 @@ class RepairedBuilder(triton_versions.InterpreterBuilder):  # type: ignore[misc]
         if self.count is not None:
             simple = op in (np.negative, np.abs, np.floor, np.ceil)
             size = self.issued(arg.data, kind)
-            self.count("fp" if simple else "special", size, operand_name(kind))
+            name = operand_name(kind)
+            self.counted("fp" if simple else "special", size, name)
             if op in (np.sin, np.cos):
-                self.count("slot", _SLOTS_OF_SINE * size, operand_name(kind))
+                large = self.running(np.abs(arg.data) > _LARGE)
+                share = float(large.mean()) if large.size else 0.0
+                slots = _SLOTS_OF_SINE + share * _SLOTS_OF_LARGE_SINE
+                self.counted("slot", round(slots * size), name)
         if kind == tl.bfloat16:
             return make(numerics.fp32_to_bf16(op(numerics.bf16_to_fp32(arg.data))), kind)
         return super().unary_op(arg, op)
@@ -309,7 +329,7 @@ class RepairedBuilder(triton_versions.InterpreterBuilder):  # type: ignore[misc]
     def ternary_op(self, lhs: Handle, rhs: Handle, other: Handle, op: Any) -> Handle:
         kind = other.dtype.scalar
         if self.count is not None:
-            self.count(
+            self.counted(
                 "fp" if kind.is_floating() else "int",
                 self.issued(other.data, kind),
                 operand_name(kind),
@@ -337,7 +357,7 @@ class RepairedBuilder(triton_versions.InterpreterBuilder):  # type: ignore[misc]
     def create_fma(self, x: Handle, y: Handle, z: Handle) -> Handle:
         kind = z.dtype.scalar
         if self.count is not None:
-            self.count("fp", 2 * self.issued(z.data, kind), operand_name(kind))
+            self.counted("fp", 2 * self.issued(z.data, kind), operand_name(kind))
         if kind == tl.bfloat16:
             a, b, c = (numerics.bf16_to_fp32(side.data).astype(np.float64) for side in (x, y, z))
             return make(numerics.fp32_to_bf16((a * b + c).astype(np.float32)), kind)
@@ -353,6 +373,9 @@ class RepairedBuilder(triton_versions.InterpreterBuilder):  # type: ignore[misc]
         self, library: str, path: str, symbol: str, args: list[Handle], ret: Any, pure: bool
     ) -> Handle:
         function, flushing = libdevice.function_for(symbol), libdevice.flushing_of(symbol)
+        if args and args[0].dtype.scalar == tl.float32:
+            size = max(self.issued(arg.data, tl.float32) for arg in args)
+            self.counted("fp", instructions_of(symbol) * size, "fp32")
         given = tuple(map(_flushed, args)) if flushing.arguments else tuple(args)
         result = self._through_torch(function, given, ret.scalar)
         return _flushed(result) if flushing.result else result
@@ -368,7 +391,8 @@ class RepairedBuilder(triton_versions.InterpreterBuilder):  # type: ignore[misc]
     ) -> Handle:
         if self.count is not None:
             given = args[0].dtype.scalar
-            self.count("special", self.issued(args[0].data, given), operand_name(args[0].dtype))
+            size = self.issued(args[0].data, given)
+            self.counted("special", size, operand_name(args[0].dtype))
         data = np.broadcast_arrays(*(arg.data for arg in args))
         shape, size = data[0].shape, data[0].size
         values = (
@@ -395,7 +419,7 @@ class RepairedBuilder(triton_versions.InterpreterBuilder):  # type: ignore[misc]
         return super().cast_impl(src, dst_type)
 
     def _count_conversion(self, src: Handle, destination: Any) -> None:
-        """Between integers and floats, and to and from fp64: the special units do it."""
+        """Between integers and floats, and to and from fp64: the special units do it; between others an instruction."""
         kinds = (src.dtype.scalar, destination)
         if self.count is None or not any(kind.is_floating() for kind in kinds):
             return
@@ -404,9 +428,11 @@ class RepairedBuilder(triton_versions.InterpreterBuilder):  # type: ignore[misc]
             # One number for the whole program: once in each warp, or before the loop.
             return
         if any(kind.primitive_bitwidth == 64 for kind in kinds):
-            self.count("slot", lanes, "fp32")
+            self.counted("slot", lanes, "fp32")
         elif any(kind.is_int() and kind.primitive_bitwidth > 1 for kind in kinds):
-            self.count("slot", -(-lanes // _CONVERSIONS_AT_ONCE), "fp32")
+            self.counted("slot", -(-lanes // _CONVERSIONS_AT_ONCE), "fp32")
+        elif all(kind.is_floating() for kind in kinds):
+            self.counted("fp", self.issued(src.data, tl.float32), "fp32")
 
     def create_bitcast(self, src: Handle, dst_type: Any) -> Handle:
         kind = src.dtype.scalar
@@ -476,7 +502,7 @@ class RepairedBuilder(triton_versions.InterpreterBuilder):  # type: ignore[misc]
         if self.count is not None:
             name = _dot_name(kind, input_precision)
             elements, cols = self.lanes(a.data), b.data.shape[-1]
-            self.count("dot", 2 * elements * cols, name)
+            self.counted("dot", 2 * elements * cols, name)
             if name in SPLITTING:
                 rows, inner = a.data.shape[-2:]
                 factors = elements + elements // rows * cols

@@ -326,8 +326,15 @@ def _one_after_another(
     heaviest = max(
         _EXCHANGE_CLOCKS * traffic.most_exchanges + per_round * traffic.most_rounds,
         traffic.longest_chain_clocks,
+        _work_of_one(traffic, machine),
     )
     return max(rounds * mean, heaviest) / ceilings.clock_hz
+
+
+def _work_of_one(traffic: TrafficFacts, machine: MachineFacts | None) -> float:
+    """Clocks that the arithmetic of the heaviest program takes, with a multiprocessor to itself."""
+    warps = _SCHEDULERS if machine is None else machine.num_warps
+    return traffic.most_work / (_WARP * min(_SCHEDULERS, warps))
 
 
 def _turns(traffic: TrafficFacts, machine: MachineFacts) -> float:

@@ -35,6 +35,11 @@ _DIVISION_BY_CONSTANT = 8
 _STEP = 16
 """Clocks of one instruction of the tensor cores, of 32 bytes of each row (assumption: half of what `mma` takes)."""
 _STEP_BYTES = 32
+_ISSUED = frozenset({"fp", "special", "slot"})
+"""What the arithmetic of one program is measured by; integers, which are mostly addresses, are left out."""
+_PLAIN, _OF_SPECIAL = 0.5, 8
+"""Clocks of a scheduler, each with 32 lanes: 128 plain operations a clock and multiprocessor, of which two may be one
+multiply-add, and 16 special ones."""
 _FREE = (
     "expand_dims", "broadcast", "splat", "unsplat", "reshape", "trans", "cat", "join", "split", "make_range",
     "get_", "bitcast", "ptr_to_int", "int_to_ptr", "int_cast", "make_tensor_descriptor", "make_block_ptr", "assume",
@@ -116,6 +121,17 @@ class Dataflow:
         if self.on:
             active = self._builder.active
             self._steps[kind] = self._steps.get(kind, 0) + (1 if active is None else active)
+
+    def worked(self, kind: str, lanes: float, dtype: str) -> None:
+        """Each of the programs that run now issues an operation for so many lanes."""
+        weight = _PLAIN if dtype != "fp64" else 0
+        weight = _OF_SPECIAL if weight and kind in ("special", "slot") else weight
+        if self.on and weight and kind in _ISSUED:
+            active = self._builder.active
+            more = weight * lanes
+            self._steps["work"] = self._steps.get("work", 0) + (
+                more if active is None else more * active
+            )
 
     def waits_for(self, *handles: Any) -> None:
         """A branch, or how often a loop runs, depends on these: nothing after them is begun ahead."""

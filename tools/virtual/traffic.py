@@ -96,6 +96,8 @@ class TrafficFacts:
     most_copies: int = 0
     most_rounds: int = 0
     most_exchanges: int = 0
+    most_work: int = 0
+    """Lanes times clocks of floating point operations, at least, of the program that has most of them; see `dataflow`."""
     special_slots: int = 0
     """What special operations and divisions of floats take of the special units beyond one turn each; fp64 excluded."""
     split_slots: int = 0
@@ -357,6 +359,7 @@ class _LaunchCount:
             most_copies=self.longest["copy"],
             most_rounds=self.longest["round"],
             most_exchanges=self.longest["exchange"],
+            most_work=self.longest["work"],
             special_slots=round(kinds["slot"] * scale),
             split_slots=round(kinds["split"] * scale),
         )
