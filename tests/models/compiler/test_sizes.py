@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -11,7 +12,8 @@ from torch import nn
 from kernelagent.domain.judge_settings import JudgeSettings
 from kernelagent.domain.problem import ProblemSpec
 from kernelagent.models.compiler.capture import PolicyCannot, Smaller
-from kernelagent.models.compiler.constructor_sizes import followed
+from kernelagent.models.compiler.constructor import ORIGINAL, state_lines
+from kernelagent.models.compiler.constructor_sizes import followed, of_the_original
 from kernelagent.models.compiler.policy import Policy
 from kernelagent.tools.judge.judge import Judge
 from kernelagent.tools.judge.problem.load import LoadedProblem, load_problem
@@ -129,3 +131,17 @@ def test_the_states_sizes_follow_from_the_constructors_arguments() -> None:
         "both.bias": ("4 * hidden",),
         "table": ("width // 2", "7"),
     }
+
+
+def test_made_of_the_original_they_are_read_off_it() -> None:
+    full, small = Rows(96, 40), Rows(48, 20)
+    shapes = of_the_original(full, small, ORIGINAL)
+    lines = "\n".join(f"    {line}" for line in state_lines(full, shapes))
+    namespace: dict[str, Any] = {"torch": torch, "nn": nn}
+    exec(f"def build(self, {ORIGINAL}):\n{lines}", namespace)
+    for original in (full, small):
+        made = nn.Module()
+        namespace["build"](made, original)
+        for name, parameter in original.named_parameters():
+            assert made.get_parameter(name).shape == parameter.shape
+    assert shapes["table"] == ('shell.get_parameter("table").shape[0]', "7")

@@ -5,8 +5,14 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernelagent.tools.judge.problem.unlike import Unlike, larger_integers, unlike
-from kernelagent.tools.judge.verify.small_results import lost_results
+from kernelagent.tools.judge.problem.unlike import (
+    Unlike,
+    larger_integers,
+    smaller_integers,
+    unlike,
+    unlike_weights,
+)
+from kernelagent.tools.judge.verify.small_results import lost_results, zeros_of_other_sign
 
 
 def seeded(seed: int = 0) -> torch.Generator:
@@ -96,3 +102,26 @@ def test_what_is_near_zero_by_cancellation_is_not_taken_for_lost() -> None:
     right = 1e-9 * torch.randn(400, generator=seeded(), dtype=torch.float64)
     usual = (right + 1e-8 * torch.randn(400, generator=seeded(1), dtype=torch.float64)).float()
     assert lost_results(torch.zeros(400), usual, right) is None
+
+
+def test_integers_go_down_to_the_least_that_is_asked_for() -> None:
+    ids = torch.randint(5, 100, (64,), generator=seeded())
+    fewer = smaller_integers(ids, 0, seeded())
+    assert fewer is not None
+    assert (int(fewer.min()) >= 0, int(fewer.min()) < 5) == (True, True)
+    assert smaller_integers(ids - 5, 0, seeded()) is None
+
+
+def test_weights_lose_what_all_of_their_draws_have() -> None:
+    ternary = torch.randint(-1, 2, (16, 8), generator=seeded()).float()
+    (item,) = unlike_weights({"weight": ternary}, seeded())
+    assert (item.property, item.name) == ("fractions", "weight")
+    assert not list(unlike_weights({"weight": torch.randn(16, 8, generator=seeded())}, seeded()))
+
+
+def test_zeros_of_another_sign_are_found() -> None:
+    right = torch.cat([torch.zeros(40), torch.ones(40)]).double()
+    assert zeros_of_other_sign(right.float(), right.float(), right) is None
+    told = zeros_of_other_sign(-right.float(), right.float(), right)
+    assert told is not None
+    assert "100% of the zeros" in told
