@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib.util
 import sys
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kernelagent.domain.candidate import Candidate
-from kernelagent.domain.config import resolve
+from kernelagent.domain.config import RunConfig, resolve
 from kernelagent.domain.errors import EnvironmentFault, UsageError
 from kernelagent.domain.evaluation import Evaluation, Interval
 from kernelagent.domain.problem import ProblemSpec
@@ -92,6 +93,14 @@ def _candidate(given: str | Path) -> Candidate:
 
 
 def _as_flags(options: Mapping[str, Any]) -> dict[str, Any]:
+    known = [field.name for field in fields(RunConfig)]
+    for name in options:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, 3)
+            also = f" (possible options: {', '.join(near)})" if near else ""
+            raise UsageError(
+                f"there is no option {name!r}{also}; `kernelagent optimize --help` has all"
+            )
     flags = dict(options)
     if isinstance(flags.get("model"), str):
         flags["model"] = (flags["model"],)

@@ -32,6 +32,8 @@ from kernelagent.storage.inbox import Commands, NoCommands
 from kernelagent.storage.secrets import Redactor
 from kernelagent.strategies import Strategy
 
+_UNJUDGED = 3
+"""So many candidates in a row that take too long to judge end the run: a policy would go on simplifying what is right."""
 Recall = Callable[[ProblemFacts, DeviceFacts, History, TurnRequest], tuple[Recalled, ...]]
 
 
@@ -40,6 +42,26 @@ def no_recall(
 ) -> tuple[Recalled, ...]:
     """A run without a memory."""
     return ()
+
+
+def too_slow_to_judge(turns: Sequence[Turn], since: int) -> str | None:
+    """Why more turns would only wait: the last few from `since` on ended at the judge's limit of time; None: they did not."""
+    last = [turn for turn in turns if turn.index >= since][-_UNJUDGED:]
+    if len(last) < _UNJUDGED or not all(_ran_out_of_time(turn) for turn in last):
+        return None
+    return (
+        f"the last {_UNJUDGED} candidates could not be judged within the time allowed, and nothing was found wrong with them: "
+        f"go on with --resume and a larger --judging-seconds, or begin again with smaller inputs"
+    )
+
+
+def _ran_out_of_time(turn: Turn) -> bool:
+    reason = None if turn.evaluation is None else turn.evaluation.reason
+    return (
+        reason is not None
+        and reason.code == "unverifiable"
+        and reason.detail.get("means") == "time"
+    )
 
 
 @dataclass
@@ -72,6 +94,7 @@ class Session:
 
     def __post_init__(self) -> None:
         self.state = LoopState.after(self.earlier, self.publish)
+        self._first_turn = self.history.next_index
         self.tools = None
         if self.tool_host is not None and self.config.tool_calls > 0:
             self.tools = Tools(
@@ -123,6 +146,8 @@ class Session:
             return why
         while True:
             if why := self._ending() or self._spent(self.clock() - began):
+                return why
+            if why := too_slow_to_judge(self.history.turns, since=self._first_turn):
                 return why
             wanted = self.strategy.next_turns(self.history)
             requests = self.state.steering.requests(wanted, self.history)

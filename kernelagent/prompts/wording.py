@@ -201,6 +201,10 @@ def steered_text(event: Steered) -> str:
     return did if event.refused is None else f"{did}: refused: {event.refused}"
 
 
+_WHY = 160
+"""Characters of why there is no estimate."""
+
+
 def summary(evaluation: Evaluation) -> str:
     """One line: verdict, and the number with its baseline, interval or label."""
     if evaluation.reason is not None:
@@ -235,7 +239,10 @@ def number(evaluation: Evaluation) -> str:
             f"not timed; estimate {e.candidate_us:.1f} µs, eager {e.eager_us:.1f} µs, on "
             f"{evaluation.device.name} (bound by {e.bound})"
         )
-    return "not timed, no estimate"
+    why = next((d.message for d in evaluation.disclosures if d.code == "not_estimated"), None)
+    return "not timed, no estimate" + (
+        f" ({shortened(why.removeprefix('no estimate: '), _WHY)})" if why else ""
+    )
 
 
 def outcome_text(outcome: str, winner: Evaluation | None, path: Path | None, why: str) -> str:

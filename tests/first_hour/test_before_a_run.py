@@ -9,7 +9,9 @@ from pathlib import Path
 from threading import Thread
 
 import pytest
+import torch
 
+import kernelagent
 from kernelagent.cli.main import main
 from kernelagent.domain.config import RunConfig
 from kernelagent.domain.errors import ModelError, ProblemError, UsageError
@@ -206,3 +208,8 @@ def test_a_model_that_stays_here_needs_no_key_and_no_address(here: Path) -> None
 def test_a_folder_that_cannot_be_written_is_said_before_the_work(here: Path) -> None:
     with pytest.raises(UsageError, match="cannot be written"):
         check_before_start(ProblemSpec(path="model.py"), RunConfig(out="/proc/optimized.py"))
+
+
+def test_a_misspelled_option_of_the_library_call_is_refused_with_the_right_one() -> None:
+    with pytest.raises(UsageError, match=r"no option 'turn'.*turns"):
+        kernelagent.optimize(torch.nn.LayerNorm(64), torch.randn(8, 64), turn=1)

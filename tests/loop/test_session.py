@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from kernelagent.domain.budget import Budget
+from kernelagent.domain.evaluation import Reason
 from kernelagent.domain.events import (
     Evaluated,
     Logged,
@@ -13,9 +15,10 @@ from kernelagent.domain.events import (
     RunStarted,
     TurnStarted,
 )
+from kernelagent.domain.history import Turn, TurnRequest
 from kernelagent.domain.problem import ProblemSpec
 from kernelagent.loop.loop_state import Earlier
-from kernelagent.loop.session import Session
+from kernelagent.loop.session import Session, too_slow_to_judge
 from kernelagent.storage.run_log import EventLog, RunFolder, read_events
 from kernelagent.storage.run_state import RunState, fold, to_continue
 from kernelagent.strategies.sequential import Sequential
@@ -157,3 +160,33 @@ def test_every_event_survives_its_line(folder: RunFolder) -> None:
     events = events_of(folder)
     assert [e.sequence for e in events] == list(range(len(events)))
     assert {type(e.event) for e in events} >= {TurnStarted, ReplyReceived, Evaluated}
+
+
+def test_a_machine_that_is_too_slow_to_judge_ends_the_run_with_what_to_do(
+    folder: RunFolder,
+) -> None:
+    late = replace(
+        rejected(),
+        verdict="error",
+        reason=Reason("unverifiable", "time limit reached", {"means": "time"}),
+    )
+    replies = [reply_with(n) for n in range(6)]
+    session = session_in(folder, Recorded([late] * 6), Scripted(replies))
+    why = session.run()
+    assert len(session.history.turns) == 3
+    assert "--judging-seconds" in why
+
+
+def test_one_verdict_in_between_lets_it_go_on() -> None:
+    late = replace(
+        rejected(),
+        verdict="error",
+        reason=Reason("unverifiable", "time limit reached", {"means": "time"}),
+    )
+    request = TurnRequest("write", "a")
+    turns = [
+        Turn(n, request, evaluation=e) for n, e in enumerate([late, late, rejected(), late, late])
+    ]
+    assert too_slow_to_judge(turns, since=0) is None
+    assert too_slow_to_judge([*turns, Turn(5, request, evaluation=late)], since=0) is not None
+    assert too_slow_to_judge([*turns, Turn(5, request, evaluation=late)], since=4) is None

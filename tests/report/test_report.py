@@ -13,11 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kernelagent.cli.schemas import schemas
-from kernelagent.domain.evaluation import Disclosure
+from kernelagent.domain.evaluation import Disclosure, Estimated
 from kernelagent.domain.events import RunFinished, WinnerMeasured
 from kernelagent.domain.probes import PROBE
 from kernelagent.domain.problem import ProblemSpec
+from kernelagent.domain.serialization import from_data
 from kernelagent.prompts.wording import outcome_text
+from kernelagent.report.contents import figures
 from kernelagent.report.evidence import ceilings
 from kernelagent.report.files import reports, write_for
 from kernelagent.report.markdown import line_of, plain_text
@@ -82,6 +84,22 @@ def test_the_record_is_of_its_schema(made):
 def test_both_texts_have_the_same_sections_in_the_same_order(made):
     assert tuple(headings(made["report.md"])) == SECTIONS
     assert tuple(re.findall("<h2>(.*?)</h2>", made["report.html"])) == SECTIONS
+
+
+def test_an_estimate_against_torch_compile_is_told_where_there_is_one():
+    low, value, high = 0.56, 0.86, 1.31
+    guess = {"value": value, "low": low, "high": high, "label": "estimate"}
+    winner = next(e.event for e in recorded() if isinstance(e.event, WinnerMeasured)).evaluation
+    estimate = replace(
+        winner.estimate,
+        compile=from_data(guess | {"value": 1.1}, Estimated),
+        speedup_compile=from_data(guess, Estimated),
+    )
+    (_, figure) = figures(replace(winner, estimate=estimate))
+    assert figure.number == "0.86× (estimate)"
+    assert "80 % interval 0.56 to 1.31; it may be as fast or faster" in figure.doubt
+    (_, none) = figures(replace(winner, estimate=replace(estimate, speedup_compile=None)))
+    assert (none.number, none.doubt) == ("no number", "neither timed nor estimated")
 
 
 def test_without_a_gpu_no_number_stands_without_the_word_estimate():

@@ -325,7 +325,16 @@ def nested(captured: Captured, texts: Sequence[str]) -> str:
         _Text(next(made)) if isinstance(leaf, torch.Tensor) else _Text(repr(leaf))
         for leaf in captured.outputs
     ]
-    return repr(tree_unflatten(leaves, captured.output_spec))
+    return repr(_plain(tree_unflatten(leaves, captured.output_spec)))
+
+
+def _plain(value: Any) -> Any:
+    """A class of the user's own, such as the result of a whole language model, as a container that needs no import."""
+    if isinstance(value, Mapping):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, tuple):
+        return tuple(_plain(item) for item in value)
+    return [_plain(item) for item in value] if isinstance(value, list) else value
 
 
 class _Text:

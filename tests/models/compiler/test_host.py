@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import ast
+from collections import OrderedDict, namedtuple
+from types import SimpleNamespace
 
 import pytest
 import torch
 from torch._C._dynamo.guards import _reinterpret_tensor as reinterpret_tensor
+from torch.utils._pytree import tree_flatten
 
-from kernelagent.models.compiler.host import spelled
+from kernelagent.models.compiler.host import nested, spelled
 
 
 @pytest.mark.parametrize("begins", [0, 4], ids=["alone", "inside of a larger tensor"])
@@ -24,3 +27,21 @@ def test_another_view_of_a_tensor_is_counted_from_where_it_begins(begins: int, o
 def test_a_view_of_a_tensor_of_its_own_asks_for_no_offset() -> None:
     call = ast.parse("reinterpret_tensor(buf3, (2, 3), (6, 1), 6)", mode="eval").body
     assert spelled(call, {"buf3": "scratch"}) == "torch.as_strided(scratch, (2, 3), (6, 1), 6)"
+
+
+Pair = namedtuple("Pair", ["loss", "logits"])
+
+
+@pytest.mark.parametrize(
+    ("result", "text"),
+    [
+        (OrderedDict(loss=torch.ones(1), logits=torch.ones(2)), "{'loss': a, 'logits': b}"),
+        (Pair(torch.ones(1), [torch.ones(2), None]), "(a, [b, None])"),
+    ],
+)
+def test_a_result_of_a_class_of_the_users_is_written_as_a_plain_container(
+    result: object, text: str
+) -> None:
+    outputs, spec = tree_flatten(result)
+    captured = SimpleNamespace(outputs=outputs, output_spec=spec)
+    assert nested(captured, ["a", "b"]) == text  # type: ignore[arg-type]
