@@ -391,3 +391,14 @@ def test_printing_in_kernels_is_named():
 def test_a_disclosure_quotes_no_characters_that_a_terminal_obeys():
     (remark,) = read("X = open('\x1b[2K\u202e')\n")
     assert remark.text == r"open('\x1b[2K\u202e')"
+
+
+def test_a_part_of_a_part_that_a_constructor_makes_is_its_own():
+    nested = "self.a = nn.Module(); self.a.b = nn.Module(); self.a.b.weight = nn.Parameter(torch.empty(4))"
+    assert codes(module("x = x * self.a.b.weight", init=nested)) == set()
+    for other in (
+        "self.a = nn; self.a.b = nn.Module()",
+        "self.a = nn.Module(); self.a.b = torch.relu",
+        "self.a = nn.Module(); self.a = nn.functional; self.a.b = nn.Module()",
+    ):
+        assert "changes_others" in codes(module("x = x * 2", init=other))

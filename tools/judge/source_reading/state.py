@@ -238,10 +238,35 @@ class State:
                 self._remarks.add(shown, "keeps_state")
             elif where.making and any(m.kind == "class" for m in objects):
                 self._remarks.add(shown, "shares_state")
-        elif (where.later or name not in ATTRIBUTES | {"requires_grad"}) and not (
-            fresh and name in ATTRIBUTES
+        elif (
+            (where.later or name not in ATTRIBUTES | {"requires_grad"})
+            and not (fresh and name in ATTRIBUTES)
+            and not self._nests_empty_parts(base, name, where)
         ):
             self._remarks.add(shown, "changes_others")
+
+    def _nests_empty_parts(self, base: ast.expr, name: str, where: _Where) -> bool:
+        """Whether a constructor gives an empty part of its own another: `self.a = nn.Module()`, then `self.a.b = nn.Module()`."""
+        first = base
+        while isinstance(first, ast.Attribute):
+            first = first.value
+        if where.later or not isinstance(first, ast.Name) or first.id != where.new:
+            return False
+        given = ast.unparse(base)
+        return all(self._are_empty(text, where) for text in (given, f"{given}.{name}"))
+
+    def _are_empty(self, text: str, where: _Where) -> bool:
+        values = [
+            node.value
+            for node in ast.walk(where.scope.node)
+            if isinstance(node, ast.Assign) and text in map(ast.unparse, node.targets)
+        ]
+        return bool(values) and all(
+            isinstance(value, ast.Call)
+            and not (value.args or value.keywords)
+            and self._names.paths(value.func, where.scope) == {"torch.nn.Module"}
+            for value in values
+        )
 
     def _is_followed(self, base: ast.expr, name: str, where: _Where) -> bool:
         """Whether an attribute of the module is one that the judge compares with the reference's."""

@@ -39,16 +39,22 @@ def convolution_of(step: Step) -> Call | None:
         stride, padding, dilation, transposed, added = map(ast.literal_eval, numbers)
     except ValueError:
         return None
+    # One number stands for all axes, as where `padding="valid"` was given.
+    axes = max(map(len, (stride, padding, dilation, added)))
+    stride, padding, dilation, added = (
+        tuple(given) * (axes if len(given) == 1 else 1)
+        for given in (stride, padding, dilation, added)
+    )
     return Call(
         ast.unparse(statement.targets[0]),
         x,
         weight,
         None if ast.unparse(bias) == "None" else bias,
-        tuple(stride),
-        tuple(padding),
-        tuple(dilation),
+        stride,
+        padding,
+        dilation,
         bool(transposed),
-        tuple(added),
+        added,
         groups,
     )
 
@@ -58,7 +64,7 @@ def result_shape(
 ) -> tuple[ast.expr, ...] | None:
     """The shape of the result; None where the window's size is no number."""
     window = window_of(weight)
-    if window is None or len(x) != len(weight):
+    if window is None or len(x) != len(weight) or len(window) != len(call.stride):
         return None
     channels = _product(weight[1], call.groups) if call.transposed else weight[0]
     sizes = [_size(call, axis, size, window[axis]) for axis, size in enumerate(x[2:])]

@@ -96,6 +96,7 @@ def draw(seed: int, *shape: int) -> torch.Tensor:
 ONE_KERNEL: dict[str, Callable[[], tuple[nn.Module, tuple[int, ...]]]] = {
     "bias and relu": lambda: (Then(nn.Conv2d(5, 7, 3, padding=1), relu), (2, 5, 9, 11)),
     "a stride": lambda: (Then(nn.Conv2d(5, 20, 3, stride=2, padding=1), relu), (2, 5, 17, 18)),
+    "no border, by its name": lambda: (Then(nn.Conv2d(3, 8, 4, stride=4, padding="valid"), relu), (2, 3, 16, 16)),
     "another stride and border along each axis": lambda: (Then(nn.Conv2d(3, 4, (5, 3), stride=(3, 2), padding=(2, 0)), relu), (1, 3, 19, 14)),
     "a dilation": lambda: (Then(nn.Conv2d(4, 6, 3, dilation=2, padding=2), relu), (2, 4, 9, 8)),
     "groups": lambda: (Then(nn.Conv2d(12, 18, 3, groups=3), relu), (2, 12, 8, 7)),
