@@ -5,6 +5,7 @@ Nothing is said about the part's gain before the whole model's answer was found 
 
 from __future__ import annotations
 
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -181,6 +182,10 @@ def put_back(part: ProblemSpec, config: RunConfig, result: RunResult) -> PartsRe
         raise ValueError("only a part of a model can be put back into it")
     settings = judge_settings(part.whole, config)
     done = _in_the_whole(settings, (part.submodule,), result)
+    if done.emitted is not None:
+        # Which parts are like it is asked anew: the run's own log knows of the part alone.
+        with tempfile.TemporaryDirectory() as name, WholeModelProcess(settings) as judge:
+            done = replace(done, alike=judge.capture(part.submodule, Path(name) / "part"))
     return PartsResult(part.whole.label, (done,), result.outcome == "interrupted")
 
 

@@ -149,6 +149,20 @@ def test_a_file_that_could_not_be_tried_in_the_whole_model_is_taken_away(tmp_pat
     assert (tmp_path / "module.py").exists()
 
 
+@pytest.mark.long
+def test_a_part_that_was_gone_on_with_names_the_parts_like_it(tmp_path: Path) -> None:
+    written = tmp_path / "m_blocks_0_norm_optimized.py"
+    for path in (written, tmp_path / "module.py"):
+        path.write_text(NORM, encoding="utf-8")
+    model = ProblemSpec(path=str(DECODER))
+    part = ProblemSpec(bundle="b", module="blocks_0_norm", submodule="blocks.0.norm", whole=model)
+    result = RunResult(tmp_path, "better", ExitStatus.OK, "done", None, written, RunState())
+    (done,) = put_back(part, RunConfig(device="virtual"), result).parts
+    assert done.whole is not None
+    assert done.whole.right, done.whole.why
+    assert "blocks.1.norm" in done.alike
+
+
 def test_the_parts_chosen_neither_hold_each_other_nor_repeat(whole: Whole) -> None:
     result = scan(whole)
     taken: list[ScanRow] = []
