@@ -149,6 +149,17 @@ def test_a_file_that_could_not_be_tried_in_the_whole_model_is_taken_away(tmp_pat
     assert (tmp_path / "module.py").exists()
 
 
+@pytest.mark.parametrize(
+    ("path", "meant"),
+    [("blocks.0.norn", "blocks.0.norm"), ("0.norm", "blocks.0.norm"), ("block.1", "blocks.1")],
+)
+def test_a_path_that_leads_nowhere_is_told_with_those_of_nearly_its_name(
+    whole: Whole, path: str, meant: str
+) -> None:
+    with pytest.raises(ProblemError, match=f"did you mean [^?]*{meant}"):
+        whole.submodule(path)
+
+
 @pytest.mark.long
 def test_a_part_that_was_gone_on_with_names_the_parts_like_it(tmp_path: Path) -> None:
     written = tmp_path / "m_blocks_0_norm_optimized.py"

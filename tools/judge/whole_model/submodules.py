@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import copy
+import difflib
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,6 +23,7 @@ from kernelagent.tools.judge.problem.load import Arguments, LoadedProblem, load_
 from kernelagent.tools.judge.problem.oracle import Oracle
 
 _MOST_SETS = 4
+_MOST_NEAR, _MOST_NAMED = 3, 20
 
 
 @dataclass
@@ -78,9 +80,10 @@ class Whole:
         try:
             result = self.module.get_submodule(path)
         except AttributeError as error:
-            known = ", ".join(n for n, _ in self.module.named_modules() if n)
-            there = f"there are: {known[:600]}" if known else "it has none: leave --submodule out"
-            raise ProblemError(f"the model has no submodule {path!r} ({error}); {there}") from error
+            known = [name for name, _ in self.module.named_modules() if name]
+            raise ProblemError(
+                f"the model has no submodule {path!r} ({error}); {_there(path, known)}"
+            ) from error
         if result is self.module:
             raise ProblemError("--submodule names a part of the model, not the whole")
         return result
@@ -114,6 +117,18 @@ class Whole:
         module = self.submodule(heard.path)
         state = {name: (str(t.dtype), tuple(t.shape)) for name, t in module.state_dict().items()}
         return f"{type(module).__qualname__} {state} {sorted(heard.arguments)} {module!r}"
+
+
+def _there(path: str, known: Sequence[str]) -> str:
+    """Which submodules there are: those of nearly this name first, never a name cut short."""
+    if not known:
+        return "it has none: leave --submodule out"
+    # A path that lacks its beginning, as of the model that this one wraps, is near too.
+    ends = [name for name in known if name.endswith(f".{path}")]
+    near = list(dict.fromkeys([*ends, *difflib.get_close_matches(path, known, _MOST_NEAR)]))
+    meant = f"did you mean {' or '.join(near[:_MOST_NEAR])}? " if near else ""
+    more = f" and {len(known) - _MOST_NAMED} more" if len(known) > _MOST_NAMED else ""
+    return f"{meant}there are: {', '.join(known[:_MOST_NAMED])}{more}"
 
 
 def _not_called(module: torch.nn.Module, path: str, called: Mapping[str, Heard]) -> str:
