@@ -329,7 +329,7 @@ def nested(captured: Captured, texts: Sequence[str]) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """A class of the user's own, such as the result of a whole language model, as a container that needs no import."""
+    """An ordered dictionary, or a tuple of torch's with names, as a container that needs no import."""
     if isinstance(value, Mapping):
         return {key: _plain(item) for key, item in value.items()}
     if isinstance(value, tuple):
