@@ -1,4 +1,4 @@
-"""Ten modules of other people's packages, before and after: `docs/gallery.md`.
+"""Modules of other people's packages, before and after: `docs/gallery.md`.
 
     python -m benchmarks.gallery [--only NAME...] [--turns N] [--anew]
 
@@ -136,12 +136,12 @@ def page(shown: Sequence[Shown], turns: int) -> str:
     return (
         "\n".join(
             [
-                "# Ten modules, before and after",
+                "# Modules before and after",
                 "",
                 f"Modules of `transformers` and `diffusers` at the sizes of models that people run, float32, the built-in policy, {turns} turns, no key.",
                 "Nothing here was measured on a GPU: every time is an *estimate* for the card named, in µs, with its 80 % interval",
                 "([how good estimates are](how-estimates-work.md)). Written by `python -m benchmarks.gallery`.",
-                f"{better} of {len(shown)} became faster beyond the doubt of the estimate; the others are shown as they came.",
+                f"{len(shown)} of {len(EXHIBITS)} have been run so far; {better} became faster beyond the doubt of the estimate; the others are shown as they came.",
                 "",
                 *table(columns, rows),
                 "",
