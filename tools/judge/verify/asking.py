@@ -12,7 +12,7 @@ from kernelagent.tools.judge.problem.conditioning import noise_on_demand
 from kernelagent.tools.judge.problem.context import JudgeContext
 from kernelagent.tools.judge.problem.inputs import InputSource
 from kernelagent.tools.judge.problem.load import Arguments
-from kernelagent.tools.judge.problem.probes import named_tensors
+from kernelagent.tools.judge.problem.probes import named_tensors, with_tensors
 from kernelagent.tools.judge.problem.trials import fresh_seed, reference_by_name, state_tensors
 from kernelagent.tools.judge.verify import compare
 from kernelagent.tools.judge.verify.candidate_process import CandidateProcess
@@ -94,6 +94,12 @@ def ask(
         return Asked(reason.code, reason.message[:300])
     three = answer.output, expected.output, expected.output64
     return Asked(lost=lost_results(*three), zeros=zeros_of_other_sign(*three))
+
+
+def with_changed(arguments: Arguments, tensors: Mapping[str, torch.Tensor]) -> Arguments:
+    """The arguments with these tensors in the places of their names."""
+    args, kwargs = with_tensors(arguments, tensors)
+    return args, kwargs
 
 
 def answers(

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Mapping
-from typing import Any
 
 import torch
 
@@ -19,7 +18,7 @@ from kernelagent.tools.judge.problem.input_domain import observe
 from kernelagent.tools.judge.problem.inputs import InputSource
 from kernelagent.tools.judge.problem.load import Arguments
 from kernelagent.tools.judge.problem.oracle import Oracle
-from kernelagent.tools.judge.problem.probes import named_tensors, share_nonfinite, with_tensors
+from kernelagent.tools.judge.problem.probes import named_tensors, share_nonfinite
 from kernelagent.tools.judge.problem.steps import single_step
 from kernelagent.tools.judge.problem.trials import draw, fresh_seed
 from kernelagent.tools.judge.problem.variation import (
@@ -29,7 +28,7 @@ from kernelagent.tools.judge.problem.variation import (
     with_extremes,
     with_integers_outside,
 )
-from kernelagent.tools.judge.verify.asking import Asked, ask
+from kernelagent.tools.judge.verify.asking import Asked, ask, with_changed
 from kernelagent.tools.judge.verify.beyond_inputs import BeyondInputs
 from kernelagent.tools.judge.verify.candidate_process import CandidateProcess
 from kernelagent.tools.judge.verify.findings import Findings
@@ -136,7 +135,7 @@ def _extremes(
         tensors = with_extremes(named_tensors(natural), kind, generator)
         if not tensors:
             return
-        arguments = _pair(with_tensors(natural, tensors))
+        arguments = with_changed(natural, tensors)
         if kind == "zero" and not _less_finite(context.oracle, arguments, natural):
             # The probes have zeros, wherever the right answer stays finite.
             continue
@@ -174,7 +173,7 @@ def _integers_outside(
         tensors = with_integers_outside(named_tensors(natural), number, generator)
         if not tensors:
             return
-        arguments = _pair(with_tensors(natural, tensors))
+        arguments = with_changed(natural, tensors)
         asked = ask(context, process, source, arguments, f"integers of {number}")
         if asked is None or asked.wrong is None:
             continue
@@ -204,7 +203,7 @@ def _with_other_values(
             return "no others could be thought of"
         if usual is None:
             usual = share_nonfinite(context.oracle.eager(natural))
-        arguments = _pair(with_tensors(natural, {name: other}))
+        arguments = with_changed(natural, {name: other})
         try:
             if share_nonfinite(context.oracle.eager(arguments)) > usual:
                 continue
@@ -235,8 +234,3 @@ def _argument(context: JudgeContext, source: InputSource, name: str) -> str:
     """As the forward names it."""
     reported = names_of_inputs(context.oracle.module, source.full)
     return next((own for own, place in reported.items() if place == name), name)
-
-
-def _pair(value: Any) -> Arguments:
-    args, kwargs = value
-    return args, kwargs

@@ -8,7 +8,7 @@ from __future__ import annotations
 import traceback
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from torch.utils._pytree import tree_leaves
@@ -17,7 +17,7 @@ from kernelagent.domain.errors import ProblemError
 from kernelagent.tools.judge.problem.context import JudgeContext
 from kernelagent.tools.judge.problem.inputs import InputSource
 from kernelagent.tools.judge.problem.load import Arguments
-from kernelagent.tools.judge.problem.probes import named_tensors, probe_inputs, with_tensors
+from kernelagent.tools.judge.problem.probes import named_tensors, probe_inputs
 from kernelagent.tools.judge.problem.steps import single_step
 from kernelagent.tools.judge.problem.trials import draw
 from kernelagent.tools.judge.problem.variation import (
@@ -26,7 +26,7 @@ from kernelagent.tools.judge.problem.variation import (
     with_empty_rows,
     with_extremes,
 )
-from kernelagent.tools.judge.verify.asking import answers, ask
+from kernelagent.tools.judge.verify.asking import answers, ask, with_changed
 from kernelagent.tools.judge.verify.candidate_process import CandidateProcess
 from kernelagent.tools.judge.verify.findings import Findings
 from kernelagent.tools.training_step import TrainingStep
@@ -75,12 +75,12 @@ class BeyondInputs:
         for name in _LIKELY_REFUSED:
             natural = draw(source, constant=constant)
             made = probe_inputs(name, named_tensors(natural), self.generator)
-            yield name, _pair(with_tensors(natural, made))
+            yield name, with_changed(natural, made)
         for kind, what in EXTREMES.items():
             natural = draw(source, constant=constant)
             tensors = with_extremes(named_tensors(natural), kind, self.generator)
             if tensors:
-                yield what, _pair(with_tensors(natural, tensors))
+                yield what, with_changed(natural, tensors)
 
     def _broken_weights(self, source: InputSource) -> None:
         """A weight that training has broken shows in the reference's answers, and must show in these."""
@@ -117,7 +117,7 @@ class BeyondInputs:
         tensors = with_empty_rows(named_tensors(natural), self.generator)
         if not tensors:
             return
-        arguments = _pair(with_tensors(natural, tensors))
+        arguments = with_changed(natural, tensors)
         asked = ask(self.context, self.process, source, arguments, "empty rows of masks")
         if asked is not None and asked.wrong is not None:
             self.findings.disclose(
@@ -221,8 +221,3 @@ def _refusal_of(context: JudgeContext, arguments: Arguments) -> str | None:
     except (RuntimeError, ValueError, ArithmeticError):
         return None
     return None
-
-
-def _pair(value: Any) -> Arguments:
-    args, kwargs = value
-    return args, kwargs

@@ -13,7 +13,7 @@ from kernelagent.tools.judge.problem.context import JudgeContext
 from kernelagent.tools.judge.problem.dynamic import names_of_inputs
 from kernelagent.tools.judge.problem.inputs import InputSource
 from kernelagent.tools.judge.problem.load import Arguments
-from kernelagent.tools.judge.problem.probes import named_tensors, share_nonfinite, with_tensors
+from kernelagent.tools.judge.problem.probes import named_tensors, share_nonfinite
 from kernelagent.tools.judge.problem.trials import draw
 from kernelagent.tools.judge.problem.unlike import (
     Unlike,
@@ -22,7 +22,7 @@ from kernelagent.tools.judge.problem.unlike import (
     unlike,
     unlike_weights,
 )
-from kernelagent.tools.judge.verify.asking import NO_ANSWER, Asked, ask
+from kernelagent.tools.judge.verify.asking import NO_ANSWER, Asked, ask, with_changed
 from kernelagent.tools.judge.verify.candidate_process import CandidateProcess
 from kernelagent.tools.judge.verify.compare import leaves
 from kernelagent.tools.judge.verify.findings import Findings
@@ -75,8 +75,10 @@ class UnlikeInputs:
         given = self.context.oracle.given_weights
         told: set[str] = set()
         for item in unlike(named_tensors(self._draw(source)), given, self.generator):
-            arguments = _pair(with_tensors(self._draw(source), item.tensors))
-            if item.property not in told and self._answered(arguments, usual, until):
+            if item.property in told:
+                continue
+            arguments = with_changed(self._draw(source), item.tensors)
+            if self._answered(arguments, usual, until):
                 asked = self._ask(source, arguments, item.property)
                 self._note(source, item, asked, told)
         self._integers(source, usual, until)
@@ -87,11 +89,13 @@ class UnlikeInputs:
         given, told = oracle.given_weights, set[str]()
         own = {n: given[n] for n, _ in oracle.module.named_parameters() if n in given}
         for item in unlike_weights(own, self.generator):
+            if item.property in told:
+                continue
             weights = {**given, **item.tensors}
             oracle.use_weights(weights)
             arguments = self._draw(source)
             try:
-                taken = item.property not in told and self._answered(arguments, usual, until)
+                taken = self._answered(arguments, usual, until)
             finally:
                 oracle.use_weights(given)
             if taken:
@@ -164,7 +168,7 @@ class UnlikeInputs:
             changed = smaller_integers(named_tensors(natural)[name], least, self.generator)
             if changed is None:
                 return
-            arguments = _pair(with_tensors(natural, {name: changed}))
+            arguments = with_changed(natural, {name: changed})
             if not self._answered(arguments, usual, until):
                 continue
             asked = self._ask(source, arguments, "smaller integers")
@@ -195,7 +199,7 @@ class UnlikeInputs:
     def _larger(self, source: InputSource, name: str, factor: float) -> Arguments | None:
         natural = self._draw(source)
         changed = larger_integers(named_tensors(natural)[name], factor, self.generator)
-        return None if changed is None else _pair(with_tensors(natural, {name: changed}))
+        return None if changed is None else with_changed(natural, {name: changed})
 
     def _answered(self, arguments: Arguments, usual: float, until: float) -> bool:
         """Whether the reference takes these, with no more that is NaN or infinite, and there is time to ask."""
@@ -231,8 +235,3 @@ def _stop_after(asked: Asked | None) -> None:
 
 def _form(answer: Any) -> list[tuple[int, ...]]:
     return [tuple(t.shape) for _, t in leaves(answer) if isinstance(t, torch.Tensor)]
-
-
-def _pair(value: Any) -> Arguments:
-    args, kwargs = value
-    return args, kwargs
