@@ -83,6 +83,7 @@ CHEATS: Mapping[int, tuple[Fixture, ...]] = {
             "a-ring-that-does-not-turn",
             (_PLACE, "tl.minimum(seen, SLOTS - 1)"),
             code="state_not_updated",
+            also=("wrong_output",),
         ),
         _of(
             _RING,
