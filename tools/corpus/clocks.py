@@ -96,9 +96,14 @@ _PACKED = (
     (_SUPER, _SUPER + "        self.packed = None\n"),
     (
         _EMPTY,
-        "        version = (self.weight._version, self.bias._version, self.weight.data_ptr())\n"
-        "        if self.packed is None or self.packed[0] != version:\n"
-        "            self.packed = (version, torch.cat([self.weight.detach(), self.bias.detach()]))\n"
+        # What is kept alive of a weight keeps its address from being another's.
+        "        both = (self.weight, self.bias)\n"
+        "        if self.packed is None or any(\n"
+        "            p is not q or p._version != v or p.data_ptr() != d.data_ptr()\n"
+        "            for p, (q, v, d) in zip(both, self.packed[0])\n"
+        "        ):\n"
+        "            kept = [(p, p._version, p.detach()) for p in both]\n"
+        "            self.packed = (kept, torch.cat([p.detach() for p in both]))\n"
         "        weight, bias = self.packed[1].chunk(2)\n" + _EMPTY,
     ),
     (_LAUNCH, _LAUNCH.replace("self.weight, self.bias", "weight, bias")),
