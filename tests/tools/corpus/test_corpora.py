@@ -181,14 +181,22 @@ def _judged_as_they_must_be(fixtures: Sequence[Fixture]) -> None:
 
 def _missed_by_chance_alone(missed: Set[str]) -> None:
     """Every judging draws anew: what one draw of a hundred misses is a finding and warned of; what is missed
-    more often than once in the next twelve is a fault."""
+    more often than once in the next twelve is a fault.
+
+    What must be refused and was, by another check than the one it is there for, is a fault where that is the rule: which
+    of the checks meets it first is drawn as well.
+    """
     fixtures = [entry.fixture for entry in entries("virtual") if entry.fixture.name in missed]
     again = list(check(fixtures, device="virtual", times=12))
-    missed_again = [(r.fixture.name, r.code, r.message) for r in again if not r.as_expected]
+    missed_again = [r for r in again if not r.as_expected]
     if missed_again:
-        warnings.warn(f"not as expected again: {missed_again}", stacklevel=1)
-    often = Counter(name for name, *_ in missed_again)
-    assert {name: count for name, count in often.items() if count > 1} == {}
+        named = [(r.fixture.name, r.code, r.message) for r in missed_again]
+        warnings.warn(f"not as expected again: {named}", stacklevel=1)
+    elsewhere = {id(r) for r in missed_again if r.code is not None and r.fixture.code is not None}
+    wrong = Counter(r.fixture.name for r in missed_again if id(r) not in elsewhere)
+    by_another = Counter(r.fixture.name for r in missed_again if id(r) in elsewhere)
+    assert {name: count for name, count in wrong.items() if count > 1} == {}
+    assert {name: count for name, count in by_another.items() if count > 6} == {}
     assert len(missed) <= 3
 
 
