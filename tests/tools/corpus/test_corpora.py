@@ -192,11 +192,11 @@ def _missed_by_chance_alone(missed: Set[str]) -> None:
     if missed_again:
         named = [(r.fixture.name, r.code, r.message) for r in missed_again]
         warnings.warn(f"not as expected again: {named}", stacklevel=1)
-    elsewhere = {id(r) for r in missed_again if r.code is not None and r.fixture.code is not None}
-    wrong = Counter(r.fixture.name for r in missed_again if id(r) not in elsewhere)
-    by_another = Counter(r.fixture.name for r in missed_again if id(r) in elsewhere)
-    assert {name: count for name, count in wrong.items() if count > 1} == {}
-    assert {name: count for name, count in by_another.items() if count > 6} == {}
+    by_another = [r for r in missed_again if r.code is not None and r.fixture.code is not None]
+    others = [r for r in missed_again if r.code is None or r.fixture.code is None]
+    for results, most in ((others, 1), (by_another, 6)):
+        counts = Counter(r.fixture.name for r in results)
+        assert {name: count for name, count in counts.items() if count > most} == {}
     assert len(missed) <= 3
 
 
