@@ -6,6 +6,7 @@ them a namedtuple is a tuple, and a Parameter a tensor.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +14,18 @@ from typing import Any
 import torch
 
 _PLAIN = (list, tuple, dict)
+
+
+def foreign_container(result: Any) -> str | None:
+    """The class of the first container in it, by its full name, that is neither Python's nor torch's."""
+    if not isinstance(result, Mapping | list | tuple):
+        return None
+    kind = type(result)
+    own = kind in (list, tuple, dict, OrderedDict) or kind.__module__.startswith("torch.")
+    if not own:
+        return f"{kind.__module__}.{kind.__qualname__}"
+    inside = result.values() if isinstance(result, Mapping) else result
+    return next((name for item in inside if (name := foreign_container(item))), None)
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,8 @@ from kernelagent.domain.config import RunConfig
 from kernelagent.domain.errors import EnvironmentFault, ExitStatus
 from kernelagent.domain.problem import ProblemSpec
 from kernelagent.domain.serialization import to_json
-from kernelagent.prompts.wording import outcome_text
+from kernelagent.prompts.last_screen import outcome_text
+from kernelagent.report.record import timing_command_of
 from kernelagent.storage.run_log import RunFolder, read_events
 from kernelagent.storage.run_state import fold
 from kernelagent.tui.conduct import Orders
@@ -107,7 +108,8 @@ def optimize(spec: ProblemSpec, config: RunConfig, folder: RunFolder | None) -> 
     if end is None:
         raise EnvironmentFault(f"the controller of {result.id} died: {controller.last_words()}")
     path = None if state.emitted is None else Path(state.emitted)
-    sys.stdout.write(outcome_text(end.outcome, state.winner, path, end.why))
+    again = "" if path is None else timing_command_of(state)
+    sys.stdout.write(outcome_text(state.winner, path, end.why, again))
     return ExitStatus(end.exit_status)
 
 

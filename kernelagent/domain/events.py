@@ -17,6 +17,7 @@ from kernelagent.domain.history import TurnRequest
 from kernelagent.domain.problem import NamesInFile, ProblemFacts, ProblemSpec
 from kernelagent.domain.serialization import Unread, from_data, from_json, to_data
 from kernelagent.domain.tool_calls import ToolCall, ToolResult
+from kernelagent.domain.whole_model import WholeModel
 
 SCHEMA = "kernelagent.event/1"
 Act = Literal["pause", "resume", "stop", "hint", "pin", "unpin", "ban", "unban", "budget", "emit"]
@@ -258,13 +259,20 @@ class ServerProgress:
 
 @dataclass(frozen=True)
 class RunFinished:
-    """Last event, also of an interrupted run."""
+    """Last event of the loop, also of an interrupted run."""
 
     outcome: Literal["better", "not_faster", "none", "interrupted", "failed"]
     exit_status: int
     why: str
     best_turn: int | None = None
     spent: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class WholeModelChecked:
+    """After `RunFinished`, of a run over a part of a model: the whole with the emitted module in it."""
+
+    whole: WholeModel
 
 
 Event: TypeAlias = (
@@ -289,6 +297,7 @@ Event: TypeAlias = (
     | Remarked
     | ServerProgress
     | RunFinished
+    | WholeModelChecked
 )
 
 

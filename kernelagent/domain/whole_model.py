@@ -32,6 +32,8 @@ class ScanRow:
     """Other submodules of the same class and shapes, for which the same kernels can be used."""
     cannot: str | None = None
     """Why it cannot be captured; None where it can."""
+    returns: str | None = None
+    """The class of its result where that is another package's, which a file that needs torch alone cannot make."""
 
 
 @dataclass(frozen=True)

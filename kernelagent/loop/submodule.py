@@ -20,7 +20,7 @@ from kernelagent.domain.errors import (
     ProblemError,
     UsageError,
 )
-from kernelagent.domain.events import Subscriber
+from kernelagent.domain.events import Subscriber, WholeModelChecked
 from kernelagent.domain.judge_settings import JudgeSettings
 from kernelagent.domain.problem import ProblemSpec
 from kernelagent.domain.serialization import to_data, to_json
@@ -28,6 +28,10 @@ from kernelagent.domain.whole_model import Scan, ScanRow, WholeModel
 from kernelagent.loop.run import RunResult
 from kernelagent.loop.run import optimize as run_optimize
 from kernelagent.loop.run_setup import judge_settings
+from kernelagent.prompts.last_screen import how_sure, where_verified, whole_model_lines
+from kernelagent.prompts.wording import number
+from kernelagent.report.files import write_reports
+from kernelagent.storage.run_log import EventLog, RunFolder
 from kernelagent.tools.judge_client import WholeModelProcess
 
 _MOST_PLACES = 8
@@ -47,6 +51,11 @@ class PartResult:
     whole: WholeModel | None = None
     alike: tuple[str, ...] = ()
     """Other parts of its class with the same shapes, where it was not put."""
+    number: str = ""
+    """Of the part alone: its time or the estimate, in words; empty where nothing was emitted, as the next two."""
+    how_sure: str = ""
+    where: str = ""
+    """The sizes that the kernels answer."""
 
 
 @dataclass(frozen=True)
@@ -75,12 +84,13 @@ def scanned(problem: ProblemSpec, config: RunConfig) -> Scan:
 def following(
     scan: Scan, taken: Sequence[ScanRow], failed: Sequence[ScanRow] = ()
 ) -> ScanRow | None:
-    """The part with most to gain outside those `taken`; it may lie inside a part that `failed`."""
+    """The part with most to gain outside those `taken`; it may lie inside a part that `failed`.
+
+    One whose result is of another package's class comes last: a written file, which needs torch alone, cannot make one.
+    """
     gone = {path for row in failed for path in (row.path, *row.alike)}
-    return next(
-        (r for r in scan.rows if _can(r) and r.path not in gone and not _overlaps(r.path, taken)),
-        None,
-    )
+    left = [r for r in scan.rows if _can(r) and r.path not in gone and not _overlaps(r.path, taken)]
+    return min(left, key=lambda row: row.returns is not None, default=None)
 
 
 def optimize_top(
@@ -203,11 +213,27 @@ def _in_the_whole(
         result.path.unlink(missing_ok=True)
         raise
     (result.run / "whole_model.json").write_bytes(to_json(to_data(whole)))
+    _log(RunFolder(result.run), whole)
     if not whole.right:
         # Correct alone but wrong in the whole model: delete the output file; the run's copy is kept.
         result.path.unlink()
         return PartResult(path, str(result.run), whole.why, None, whole)
-    return PartResult(path, str(result.run), result.why, str(result.path), whole)
+    part = PartResult(path, str(result.run), result.why, str(result.path), whole)
+    winner = result.winner
+    if winner is None:
+        return part
+    sizes = where_verified(winner.envelope)
+    return replace(part, number=number(winner), how_sure=how_sure(winner), where=sizes)
+
+
+def _log(folder: RunFolder, whole: WholeModel) -> None:
+    """The run's last event, and its reports with it."""
+    log = EventLog(folder)
+    try:
+        log.publish(WholeModelChecked(whole))
+    finally:
+        log.close()
+    write_reports(folder)
 
 
 def text_of(result: PartsResult) -> str:
@@ -219,10 +245,14 @@ def text_of(result: PartsResult) -> str:
             continue
         whole = part.whole
         name = Path(part.emitted).stem
+        right, time_ = whole_model_lines(whole)
         lines += [
             f"{part.path}: {part.emitted}",
-            f"  whole model: {whole.why}, {whole.calls} calls of the part",
-            f"  whole model's time: {_time(whole)}",
+            *([f"  the part: {part.number}"] if part.number else []),
+            *([f"  how sure: {part.how_sure}"] if part.how_sure else []),
+            *([f"  where: {part.where}"] if part.where else []),
+            f"  whole model: {right}",
+            f"  whole model's time: {time_}",
             "  put it back:",
             f"    from {name} import optimized",
             f"    for path in {list(whole.paths)}:",
@@ -234,15 +264,6 @@ def text_of(result: PartsResult) -> str:
                 f"not run with the file there): {', '.join(part.alike)}"
             )
     return "\n".join(lines) + "\n"
-
-
-def _time(whole: WholeModel) -> str:
-    if whole.before_us is None or whole.after_us is None:
-        return "not measured, so nothing is said about its gain"
-    return (
-        f"not timed; estimate {whole.before_us:.1f} µs before, {whole.after_us:.1f} µs after "
-        f"(estimates of whole models: docs/how-estimates-work.md says how far they can be trusted)"
-    )
 
 
 def _candidate_of(result: RunResult) -> Candidate:

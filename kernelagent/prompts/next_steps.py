@@ -23,21 +23,21 @@ class Step:
         return self.code if alone else f"{self.before}`{self.code}`{self.after}"
 
 
-def next_steps(winner: Evaluation, path: Path, submodule: str | None = None) -> tuple[Step, ...]:
+def next_steps(
+    winner: Evaluation, path: Path, again: str, submodule: str | None = None
+) -> tuple[Step, ...]:
     """How to use the file at `path`, and how to get its time where it has none.
 
-    `submodule`: its place in the whole model, where the run was about a part.
+    `again`: the command that judges the file again on the device that is there. `submodule`: its place in the whole
+    model, where the run was about a part.
     """
     first = f"from {path.stem} import optimized; "
     if submodule is None:
         steps = [Step(f"{first}model.part = optimized(model.part)")]
     else:
         put = f"model.set_submodule({submodule!r}, optimized(model.get_submodule({submodule!r})))"
-        after = ", if the whole model was found right with it, as the command's last lines say"
+        after = ", if the whole model was found right with it"
         steps = [Step(first + put, after=after)]
     if winner.timing is None:
-        again = f"kernelagent evaluate PROBLEM {path}"
-        if submodule is not None:
-            again = f"kernelagent recheck {path} MODEL"
         steps.append(Step(again, "where there is a GPU, ", " times it"))
     return tuple(steps)

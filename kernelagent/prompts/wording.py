@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
-from kernelagent.domain.evaluation import Evaluation
+from kernelagent.domain.evaluation import Estimate, Evaluation
 from kernelagent.domain.events import (
     BestChanged,
     CandidatesRanked,
@@ -29,10 +26,10 @@ from kernelagent.domain.events import (
     ToolCalled,
     TurnStarted,
     TurnVoid,
+    WholeModelChecked,
     WinnerMeasured,
 )
 from kernelagent.prompts.beginning import asked_line, problem_line
-from kernelagent.prompts.next_steps import next_steps
 from kernelagent.prompts.ranking import ranking_text
 from kernelagent.prompts.tool_answers import result_summary
 
@@ -135,6 +132,8 @@ def line_for(logged: Logged) -> str | None:
             return None
         case RunFinished() as e:
             return f"finished: {e.why}"
+        case WholeModelChecked() as e:
+            return f"in the whole model: {e.whole.why}"
         case _:
             return None
 
@@ -173,7 +172,7 @@ def doing_after(logged: Logged) -> str | None:
             return f"starting {e.model}"
         case WinnerMeasured() | ModuleEmitted():
             return "writing the module"
-        case RunFinished():
+        case RunFinished() | WholeModelChecked():
             return None
         case _:
             return "working"
@@ -236,7 +235,7 @@ def number(evaluation: Evaluation) -> str:
     if evaluation.estimate is not None:
         e = evaluation.estimate
         return (
-            f"not timed; estimate {e.candidate_us:.1f} µs, eager {e.eager_us:.1f} µs, on "
+            f"not timed; estimate {e.candidate_us:.1f} µs, eager {e.eager_us:.1f} µs{_compiled(e)}, on "
             f"{evaluation.device.name} (bound by {e.bound})"
         )
     why = next((d.message for d in evaluation.disclosures if d.code == "not_estimated"), None)
@@ -245,71 +244,10 @@ def number(evaluation: Evaluation) -> str:
     )
 
 
-def outcome_text(outcome: str, winner: Evaluation | None, path: Path | None, why: str) -> str:
-    """The last screen of a run: what was written and its number, how sure that is, and what is next."""
-    if path is None or winner is None:
-        return f"no better module: {why}\n"
-    kernels = ", ".join(dict.fromkeys(k.name for k in winner.kernels))
-    sets = "; ".join(
-        f"{s.name} {s.arguments}" + (f", executed at {s.executed}" if s.executed else "")
-        for s in winner.input_sets
-    )
-    word = "verified, not timed" if winner.timing is None else "verified and certified faster"
-    lines = [
-        f"{word}: {path}",
-        f"  what: {kernels}; {number(winner)}",
-        f"  how sure: {_how_sure(winner)}, on {sets}",
-        *([f"  where: {where}"] if (where := _where(winner.envelope)) else []),
-        *(
-            f"  {'next: ' if place == 0 else '      '}{step.text}"
-            for place, step in enumerate(next_steps(winner, path))
-        ),
-    ]
-    if winner.disclosures:
-        count = len(winner.disclosures)
-        lines.append(
-            f"  to know: {count} remark{'s' * (count > 1)}, in the file's header and the report"
-        )
-    return "\n".join(lines) + "\n"
-
-
-_SHAPES = 6
-
-
-def _where(envelope: Mapping[str, Any]) -> str:
-    """The sizes that the kernels answer; empty where nothing is known of that."""
-    shown = [
-        ", ".join(_shape(value["shape"]) for value in given if "shape" in value)
-        for item in envelope.get("input_sets", ())
-        if (given := [*item["args"], *item.get("kwargs", {}).values()])
-    ]
-    shown = [text for text in dict.fromkeys(shown) if text]
-    if not shown:
+def _compiled(estimate: Estimate) -> str:
+    """What torch.compile is estimated to take, and a warning where that may be as little."""
+    if estimate.compile is None:
         return ""
-    more = f" and {len(shown) - _SHAPES} more" if len(shown) > _SHAPES else ""
-    several = "; ".join(shown[:_SHAPES])
-    return f"the kernels answer inputs of {several}{more}; the original module answers all others"
-
-
-def _shape(sizes: Sequence[Any]) -> str:
-    """A size that may vary is one range, or `any`."""
-    return f"[{', '.join(_size(size) for size in sizes)}]"
-
-
-def _size(size: Any) -> str:
-    if not isinstance(size, Mapping):
-        return str(size)
-    step = f" by {size['multiple_of']}" if size.get("multiple_of", 1) > 1 else ""
-    return f"{size.get('min', 0)} to {size.get('max', 'any')}{step}"
-
-
-def _how_sure(winner: Evaluation) -> str:
-    result = winner.correctness
-    if result is None:
-        return summary(winner).partition(";")[0]
-    share = (
-        f", the worst error {result.error / result.budget:.0%} of its budget"
-        if result.budget
-        else ""
-    )
-    return f"{result.trials} trials against a float64 reference{share}"
+    ratio = estimate.speedup_compile
+    near = ", which may be as fast" if ratio is not None and ratio.low <= 1 else ""
+    return f", torch.compile {estimate.compile.value:.1f} µs{near}"

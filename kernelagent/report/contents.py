@@ -10,6 +10,7 @@ from kernelagent.domain.config import RunConfig
 from kernelagent.domain.evaluation import Evaluation, Interval
 from kernelagent.domain.events import Logged
 from kernelagent.domain.serialization import from_data
+from kernelagent.prompts.last_screen import whole_model_lines
 from kernelagent.prompts.next_steps import next_steps
 from kernelagent.report import evidence, limits, proof, story
 from kernelagent.report.document import (
@@ -27,7 +28,7 @@ from kernelagent.report.document import (
     Words,
     present,
 )
-from kernelagent.report.record import reproduce_command
+from kernelagent.report.record import reproduce_command, timing_command_of
 from kernelagent.report.reproduce import problem_word
 from kernelagent.storage.run_state import RunState
 
@@ -99,7 +100,16 @@ def _top(state: RunState, winner: Evaluation | None) -> tuple[Block, ...]:
             return ()
         message = f"Turn {best.index} was accepted in its turn, but nothing was emitted."
         return (Paragraph(message),)
-    return present(Figures(figures(winner)), _sets(winner), _next(state, winner))
+    return present(
+        Figures(figures(winner)), _sets(winner), _in_the_whole(state), _next(state, winner)
+    )
+
+
+def _in_the_whole(state: RunState) -> Paragraph | None:
+    if state.whole is None:
+        return None
+    right, time = whole_model_lines(state.whole)
+    return Paragraph((Strong("In the whole model:"), f" {right}. Its time: {time}."))
 
 
 def _next(state: RunState, winner: Evaluation) -> Paragraph | None:
@@ -108,7 +118,8 @@ def _next(state: RunState, winner: Evaluation) -> Paragraph | None:
         return None
     submodule = state.problem.submodule if state.problem is not None else None
     words: list[str | Mono | Strong] = [Strong("What to do next:"), " "]
-    for place, step in enumerate(next_steps(winner, Path(state.emitted), submodule)):
+    steps = next_steps(winner, Path(state.emitted), timing_command_of(state), submodule)
+    for place, step in enumerate(steps):
         words += ["; "] if place else []
         words += [step.before, Mono(step.code), step.after]
     return Paragraph((*(word for word in words if word), "."))

@@ -12,7 +12,7 @@ from kernelagent.domain.events import RunFinished
 from kernelagent.domain.history import Turn
 from kernelagent.domain.problem import ProblemFacts
 from kernelagent.domain.serialization import from_data, to_data
-from kernelagent.report.reproduce import recheck_command
+from kernelagent.report.reproduce import recheck_command, timing_command
 from kernelagent.storage.run_state import RunState
 
 
@@ -99,6 +99,13 @@ def _turn_row(turn: Turn) -> TurnRow:
         reward=turn.reward,
         seconds=sum(stage.seconds for stage in evaluation.stages) if evaluation else 0.0,
     )
+
+
+def timing_command_of(state: RunState) -> str:
+    """The command that times what a run wrote, on the device that it is typed on; raises `ValueError` if nothing was."""
+    if state.problem is None or state.emitted is None:
+        raise ValueError("a run that wrote no module has nothing to time")
+    return timing_command(state.problem, from_data(state.config, RunConfig), Path(state.emitted))
 
 
 def reproduce_command(state: RunState) -> str | None:

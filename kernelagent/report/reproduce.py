@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 
 from kernelagent.domain.config import RunConfig
@@ -28,6 +28,12 @@ def recheck_command(problem: ProblemSpec, config: RunConfig, module: Path) -> st
         if name in judged:
             words += option.typed(getattr(config, name))
     return shlex.join(words)
+
+
+def timing_command(problem: ProblemSpec, config: RunConfig, module: Path) -> str:
+    """The command that judges the emitted module again on the device that it is typed on."""
+    here = RunConfig()
+    return recheck_command(problem, replace(config, device=here.device, target=here.target), module)
 
 
 def problem_word(problem: ProblemSpec) -> str:

@@ -18,7 +18,7 @@ def scan_text(scan: Scan, next_command: str | None = None, most: int = 20) -> st
     lines = [f"{scan.model} on {scan.device.name}: {scan.total_us:.1f} µs a forward ({kind})"]
     rows = _folded(scan.rows)
     shown = rows[:most]
-    lines += _columns([_HEAD, *(_cells(row) for row in shown)], [row.cannot for row in shown])
+    lines += _columns([_HEAD, *(_cells(row) for row in shown)], [_remark(row) for row in shown])
     if len(rows) > most:
         lines.append(f"and {len(rows) - most} more; --json has all")
     lines.append(_LEGEND)
@@ -44,6 +44,12 @@ def _folded(rows: Sequence[ScanRow]) -> list[ScanRow]:
             result.append(row)
             gone |= {row.path, *row.alike}
     return result
+
+
+def _remark(row: ScanRow) -> str | None:
+    if row.cannot is not None or row.returns is None:
+        return row.cannot
+    return f"returns a {row.returns.rpartition('.')[2]}, so take a part inside it"
 
 
 def _cells(row: ScanRow) -> tuple[str, ...]:

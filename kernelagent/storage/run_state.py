@@ -8,6 +8,7 @@ from typing import Any
 
 from kernelagent.domain.budget import Spent
 from kernelagent.domain.candidate import Candidate, parse_reply
+from kernelagent.domain.errors import ExitStatus
 from kernelagent.domain.evaluation import DeviceFacts, Evaluation
 from kernelagent.domain.events import (
     CandidatesRanked,
@@ -27,11 +28,13 @@ from kernelagent.domain.events import (
     TurnDropped,
     TurnStarted,
     TurnVoid,
+    WholeModelChecked,
     WinnerMeasured,
 )
 from kernelagent.domain.history import History, Turn
 from kernelagent.domain.problem import ProblemFacts, ProblemSpec
 from kernelagent.domain.tool_blocks import calls_in
+from kernelagent.domain.whole_model import WholeModel
 from kernelagent.prompts.feedback import void_feedback
 from kernelagent.storage.steering import Steering
 
@@ -62,6 +65,8 @@ class RunState:
     ranked: dict[int, CandidatesRanked] = field(default_factory=dict)
     """By turn: how the files of a reply with several came out."""
     steering: Steering = field(default_factory=Steering)
+    whole: WholeModel | None = None
+    """The whole model with the emitted module in it, where the run was over a part of one."""
     finished: RunFinished | None = None
     """None: it is still going, was killed, or goes on after its end."""
     started_s: float = 0.0
@@ -146,8 +151,19 @@ class RunState:
                 return {"remarks": (*self.remarks, e.message)}
             case RunFinished() as e:
                 return {"finished": e}
+            case WholeModelChecked() as e:
+                return {"whole": e.whole} | self._after_the_whole(e.whole)
             case _:
                 return {}
+
+    def _after_the_whole(self, whole: WholeModel) -> dict[str, Any]:
+        """A module that is wrong in the whole model was taken away again."""
+        if whole.right or self.finished is None:
+            return {"finished": self.finished}
+        status = int(ExitStatus.NOT_FOUND)
+        why = f"wrong in the whole model: {whole.why}"
+        ended = replace(self.finished, outcome="none", exit_status=status, why=why)
+        return {"emitted": None, "finished": ended}
 
     def _with_turn(self, turn: Turn) -> dict[str, Any]:
         return {"history": self.history.with_turn(turn)}

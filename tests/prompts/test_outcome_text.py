@@ -6,10 +6,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from kernelagent.domain.evaluation import Correctness, Disclosure
-from kernelagent.prompts.wording import outcome_text
+from kernelagent.prompts.last_screen import outcome_text
 from tests.dropin.emitted import estimated, measured
 
 OUT = Path("norm_optimized.py")
+AGAIN = "kernelagent evaluate norm.py norm_optimized.py"
 
 
 def labels(text: str) -> list[str]:
@@ -17,27 +18,27 @@ def labels(text: str) -> list[str]:
 
 
 def test_what_how_sure_and_what_next_stand_in_this_order() -> None:
-    text = outcome_text("better", estimated(), OUT, "")
+    text = outcome_text(estimated(), OUT, "", AGAIN)
     assert labels(text)[:4] == ["what", "how sure", "where", "next"]
     assert "from norm_optimized import optimized; model.part = optimized(model.part)" in text
 
 
 def test_an_estimate_is_called_so_and_how_to_time_it_is_said() -> None:
-    assert "not timed; estimate" in outcome_text("better", estimated(), OUT, "")
-    assert "where there is a GPU" in outcome_text("better", estimated(), OUT, "")
-    assert "where there is a GPU" not in outcome_text("better", measured(), OUT, "")
+    assert "not timed; estimate" in outcome_text(estimated(), OUT, "", AGAIN)
+    assert "where there is a GPU" in outcome_text(estimated(), OUT, "", AGAIN)
+    assert "where there is a GPU" not in outcome_text(measured(), OUT, "", AGAIN)
 
 
 def test_remarks_are_counted_and_their_place_is_named() -> None:
     remark = Disclosure("envelope", "neighbouring inputs: " + "a long list; " * 20)
-    text = outcome_text("better", replace(estimated(), disclosures=(remark,)), OUT, "")
+    text = outcome_text(replace(estimated(), disclosures=(remark,)), OUT, "", AGAIN)
     assert "1 remark, in the file's header and the report" in text
     assert "a long list" not in text
 
 
 def test_how_near_the_answers_came_to_their_budget_is_said() -> None:
     result = Correctness(trials=18, cases=(), error=0.02, budget=0.1)
-    text = outcome_text("better", replace(estimated(), correctness=result), OUT, "")
+    text = outcome_text(replace(estimated(), correctness=result), OUT, "", AGAIN)
     assert "18 trials against a float64 reference, the worst error 20% of its budget" in text
 
 
@@ -46,10 +47,10 @@ def test_the_sizes_that_the_kernels_answer_are_said() -> None:
         return {"name": "s", "args": [{"dtype": "float32", "shape": list(shape)}]}
 
     sets = [of(4, 8), of(5, 8), of({"min": 1, "max": 64, "multiple_of": 8}, 8), of("any", 8)]
-    text = outcome_text("better", estimated(input_sets=sets), OUT, "")
+    text = outcome_text(estimated(input_sets=sets), OUT, "", AGAIN)
     assert (
         "  where: the kernels answer inputs of [4, 8]; [5, 8]; [1 to 64 by 8, 8]; [any, 8]; "
         "the original module answers all others\n"
     ) in text
-    many = outcome_text("better", estimated(input_sets=[of(n, 8) for n in range(1, 10)]), OUT, "")
+    many = outcome_text(estimated(input_sets=[of(n, 8) for n in range(1, 10)]), OUT, "", AGAIN)
     assert "[6, 8] and 3 more; the original" in many

@@ -18,12 +18,13 @@ from kernelagent.domain.events import RunFinished, WinnerMeasured
 from kernelagent.domain.probes import PROBE
 from kernelagent.domain.problem import ProblemSpec
 from kernelagent.domain.serialization import from_data
-from kernelagent.prompts.wording import outcome_text
+from kernelagent.prompts.last_screen import outcome_text
 from kernelagent.report.contents import figures
 from kernelagent.report.evidence import ceilings
 from kernelagent.report.files import reports, write_for
 from kernelagent.report.markdown import line_of, plain_text
 from kernelagent.report.progress import moments
+from kernelagent.report.record import timing_command_of
 from kernelagent.storage.run_log import RunFolder
 from kernelagent.storage.run_state import fold
 from tests.lanes import examples
@@ -148,9 +149,11 @@ def test_on_a_gpu_the_number_has_its_interval_and_both_baselines():
 def test_what_to_do_next_stands_at_the_top_in_the_words_of_the_terminal(made, events, name):
     top = made["report.md"].split("\n## ")[0]
     (line,) = (line for line in top.splitlines() if line.startswith("**What to do next:**"))
-    screen = outcome_text("better", fold(events).winner, Path(f"{name}.py"), "")
+    state = fold(events)
+    again_there = timing_command_of(state)
+    screen = outcome_text(state.winner, Path(f"{name}.py"), "", again_there)
     use = f"from {name} import optimized; model.part = optimized(model.part)"
-    again = f"where there is a GPU, `kernelagent evaluate PROBLEM {name}.py` times it"
+    again = f"where there is a GPU, `{again_there}` times it"
     assert f"next: {use}\n" in screen
     assert f"`{use}`" in line
     for text in (screen, line):

@@ -23,7 +23,8 @@ from kernelagent.loop.preflight.expectation import expectation
 from kernelagent.loop.preflight.problem_file import check_problem
 from kernelagent.models.kinds import stays_on_this_machine
 from kernelagent.prompts.beginning import limits_text
-from kernelagent.prompts.wording import number, outcome_text
+from kernelagent.prompts.last_screen import outcome_text
+from kernelagent.prompts.wording import number
 from kernelagent.storage.run_log import RunFolder, read_events, resume_with
 from kernelagent.storage.secrets import Redactor
 
@@ -54,6 +55,7 @@ def optimize(
     from kernelagent.loop.run import optimize as run_optimize
     from kernelagent.loop.submodule import put_back, text_of
     from kernelagent.report.record import result_record
+    from kernelagent.report.reproduce import timing_command
 
     if resume is not None and not quiet:
         sys.stderr.write(f"going on with run {resume}: its log is read, then the problem again\n")
@@ -80,7 +82,8 @@ def optimize(
     elif as_json:
         print_json(result_record(result.state, result.run))
     else:
-        sys.stdout.write(outcome_text(result.outcome, result.winner, result.path, result.why))
+        again = "" if result.path is None else timing_command(spec, config, result.path)
+        sys.stdout.write(outcome_text(result.winner, result.path, result.why, again))
         sys.stdout.write(f"report: {result.run / 'report.md'}, report.html beside it\n")
     if result.outcome == "interrupted" or stop_asked():
         sys.stderr.write(f"{resume_with(result.run)}\n")

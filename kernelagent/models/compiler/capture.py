@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import traceback
-from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -42,6 +41,7 @@ from kernelagent.models.compiler.symbols import (
     SymbolicTensors,
     sizes_as_variables,
 )
+from kernelagent.tools.result_form import foreign_container
 
 MOST_WRITTEN_OUT = 256
 """Values of a constant tensor that a reader still accepts in a source file."""
@@ -137,25 +137,15 @@ class Forward:
             leaves[at] = tensor
         given, named = tree_unflatten(leaves, self._nest)
         result = functional_call(self.module, weights, given, named)
-        _require_plain(result, type(self.module).__name__)
+        if foreign := foreign_container(result):
+            raise PolicyCannot(
+                type(self.module).__name__,
+                f"it returns a {foreign}, which the written file cannot make, because it needs torch alone; optimize a "
+                f"part inside of it, which returns tensors (`kernelagent scan`)",
+            )
         outputs, self.spec = tree_flatten(result)
         self.outputs = tuple(outputs)
         return [leaf for leaf in outputs if isinstance(leaf, torch.Tensor)]
-
-
-def _require_plain(result: Any, what: str) -> None:
-    """Raises `PolicyCannot` for a container of a class that the written file, which needs torch alone, has not."""
-    if isinstance(result, Mapping | list | tuple):
-        kind = type(result)
-        own = kind in (list, tuple, dict, OrderedDict) or kind.__module__.startswith("torch.")
-        if not own:
-            raise PolicyCannot(
-                what,
-                f"it returns a {kind.__module__}.{kind.__qualname__}, which the written file cannot make, because it "
-                f"needs torch alone; optimize a part inside of it, which returns tensors (`kernelagent scan`)",
-            )
-        for item in result.values() if isinstance(result, Mapping) else result:
-            _require_plain(item, what)
 
 
 def capture(

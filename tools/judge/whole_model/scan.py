@@ -118,6 +118,7 @@ def _row(
         bound_us=round(bound_us, 3) if bounded else None,
         gain_at_most=round(total_us / left, 3) if bounded else None,
         cannot=why_not(module, list(heard.arguments.values())),
+        returns=heard.returns,
     )
 
 

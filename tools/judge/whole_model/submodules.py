@@ -21,6 +21,7 @@ from kernelagent.tools.judge.problem.bundle import save_bundle
 from kernelagent.tools.judge.problem.devices import JudgeDevice, open_device
 from kernelagent.tools.judge.problem.load import Arguments, LoadedProblem, load_problem
 from kernelagent.tools.judge.problem.oracle import Oracle
+from kernelagent.tools.result_form import foreign_container
 
 _MOST_SETS = 4
 _MOST_NEAR, _MOST_NAMED = 3, 20
@@ -36,6 +37,8 @@ class Heard:
     """The first call of each form, by what the form looks like."""
     counts: dict[str, int] = field(default_factory=dict)
     """Calls by form."""
+    returns: str | None = None
+    """The class of its result where that is another package's container."""
 
 
 @dataclass(frozen=True)
@@ -68,11 +71,12 @@ class Whole:
         with self.device.scope():
             return _on(self.problem.input_sets()[name], self.device.torch_device)
 
-    def listen(self, arguments: Arguments) -> dict[str, Heard]:
-        """Run the whole once; what each submodule was called with, by path."""
+    def listen(self, *several: Arguments) -> dict[str, Heard]:
+        """Run the whole on each of these; what each submodule was called with, by path."""
         heard: dict[str, Heard] = {}
         with _ears(self.module, heard):
-            self.oracle.eager(arguments)
+            for arguments in several:
+                self.oracle.eager(arguments)
         return heard
 
     def submodule(self, path: str) -> torch.nn.Module:
@@ -89,13 +93,12 @@ class Whole:
         return result
 
     def capture(self, path: str, folder: Path) -> tuple[str, ...]:
-        """Save the submodule, its weights and the inputs it really got as a problem of its own.
+        """Save the submodule, its weights and the inputs it really got, from all input sets, as a problem of its own.
 
         Returns the paths of other parts like it.
         """
         module = self.submodule(path)
-        arguments = next(iter(self.inputs.values()))
-        called = self.listen(arguments)
+        called = self.listen(*self.inputs.values())
         heard = called.get(path)
         if heard is None:
             raise ProblemError(_not_called(module, path, called))
@@ -172,6 +175,7 @@ def _ears(module: torch.nn.Module, heard: dict[str, Heard]) -> Iterator[None]:
         names[id(part)] = path
         if path:
             handles.append(part.register_forward_pre_hook(_ear(path, heard), with_kwargs=True))
+            handles.append(part.register_forward_hook(_ear_of_results(path, heard)))
     try:
         yield
     finally:
@@ -187,6 +191,13 @@ def _ear(path: str, heard: dict[str, Heard]) -> Any:
         item.counts[form] = item.counts.get(form, 0) + 1
         if form not in item.arguments:
             item.arguments[form] = _detached((args, kwargs))
+
+    return hear
+
+
+def _ear_of_results(path: str, heard: dict[str, Heard]) -> Any:
+    def hear(module: torch.nn.Module, args: Any, result: Any) -> None:
+        heard[path].returns = foreign_container(result)
 
     return hear
 

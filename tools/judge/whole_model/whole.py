@@ -172,6 +172,7 @@ def captured(settings: JudgeSettings, path: str, folder: Path) -> tuple[str, ...
     """Save one submodule as a problem; the paths of parts like it. Raises `ProblemError`."""
     if settings.dynamic:
         raise ProblemError(
-            "--dynamic does not go with --submodule: its inputs are the captured ones"
+            "--dynamic does not go with --submodule: its inputs are those that the whole model gives it. Give the whole "
+            "model several input sets of the sizes you need: its get_inputs may return a dict of them by name"
         )
     return Whole.open(settings).capture(path, folder)
