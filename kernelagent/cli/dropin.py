@@ -56,8 +56,13 @@ def recheck(
 
 @takes("runs")
 def apply(
-    model: Annotated[str, typer.Argument(help="Your file, the one that was optimized.")],
     run: Annotated[str, typer.Option("--run", help="The run: an id or a folder.")],
+    model: Annotated[
+        str | None,
+        typer.Argument(
+            help="Your file, the one that was optimized.", show_default="as the run has it"
+        ),
+    ] = None,
     branch: Annotated[
         str | None, typer.Option(help="Where to commit.", show_default="kernelagent/<run>")
     ] = None,

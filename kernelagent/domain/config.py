@@ -119,9 +119,14 @@ def resolve(flags: Mapping[str, Any], config_file: Path | None = None) -> RunCon
     values = _from_file(config_file)
     values |= {key: value for key, value in flags.items() if value is not None}
     try:
-        return from_data(values, RunConfig)
+        config = from_data(values, RunConfig)
     except msgspec.ValidationError as error:
         raise why_unfit(error) from error
+    for name, option in options_of(RunConfig).items():
+        value, least = getattr(config, name), option.option.least
+        if least is not None and isinstance(value, int | float) and value < least:
+            raise UsageError(f"{option.flag}: {value:g} is less than {least:g}, the least it takes")
+    return config
 
 
 def why_unfit(error: msgspec.ValidationError) -> UsageError:

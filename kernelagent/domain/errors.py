@@ -53,6 +53,10 @@ class ModelError(KernelAgentError):
     exit_status = ExitStatus.ENVIRONMENT
 
 
+class BeyondThePolicy(ModelError):
+    """The built-in policy cannot rewrite this module: going on with the run would end the same way."""
+
+
 class PromptTooLong(ModelError):
     """The prompt does not fit into the model's window; with less of the history it may."""
 

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 
 from kernelagent.domain.errors import EnvironmentFault, UsageError
 from kernelagent.domain.parsing import parse
-from kernelagent.domain.problem import ProblemFacts
+from kernelagent.domain.problem import ProblemFacts, ProblemSpec
 from kernelagent.storage.output_file import is_ours, write_atomically
 from kernelagent.storage.run_log import RunFolder, read_events
-from kernelagent.storage.run_state import fold
+from kernelagent.storage.run_state import RunState, fold
 
 if TYPE_CHECKING:
     from git import Repo
@@ -32,27 +32,32 @@ class Applied:
     run: str
     branch: str | None = None
     commit: str | None = None
+    submodule: str | None = None
+    """The part of the model that it is for; None: the whole module."""
     schema: str = "kernelagent.applied/1"
 
 
 def apply(
-    model: Path, folder: RunFolder, *, branch: str | None, commit: bool, force: bool
+    given: Path | None, folder: RunFolder, *, branch: str | None, commit: bool, force: bool
 ) -> Applied:
-    """Write `<stem>_optimized.py` beside `model`, or commit it there on `branch`.
+    """Write `<stem>_optimized.py` beside the user's file, or commit it there on `branch`.
 
-    Raises `UsageError` where something of the user's would be lost or the run is about another file.
+    `given`: the user's file; None: the one that the run was about. Raises `UsageError` where something of the
+    user's would be lost or the run is about another file.
     """
+    state = fold(read_events(folder.log))
+    model = given or _file_of(state)
     if not model.is_file():
         raise UsageError(f"there is no file {model}")
     text = _module_of(folder)
     if not force:
-        _require_same_problem(model, folder)
-    target = model.with_name(f"{model.stem}_optimized.py")
+        _require_same_problem(model, state)
+    target = model.with_name(_name_beside(model, state))
     if not commit:
         if branch is not None:
             raise UsageError(f"--branch {branch} names where to commit; add --commit")
         write_atomically(target, text, force=force)
-        return Applied(str(target), folder.id)
+        return Applied(str(target), folder.id, submodule=_part_of(state))
     return _commit(_repository(model), model, target, text, branch, folder)
 
 
@@ -74,11 +79,47 @@ def _module_of(folder: RunFolder) -> str:
         ) from error
 
 
-def _require_same_problem(model: Path, folder: RunFolder) -> None:
-    facts = fold(read_events(folder.log)).facts
+def _file_of(state: RunState) -> Path:
+    """The user's file, or the model's whose part was optimized."""
+    problem = _whole_of(state)
+    if problem is None or problem.path is None:
+        named = "an unknown problem" if problem is None else problem.label
+        raise UsageError(
+            f"run {state.run} was about {named}, which is no file; name the file to put the module beside"
+        )
+    return Path(problem.path)
+
+
+def _whole_of(state: RunState) -> ProblemSpec | None:
+    return state.problem if state.problem is None else state.problem.whole or state.problem
+
+
+def _part_of(state: RunState) -> str | None:
+    return None if state.problem is None else state.problem.submodule
+
+
+def _name_beside(model: Path, state: RunState) -> str:
+    """Each part of a model has a file of its own, which `--out` names."""
+    out = state.config.get("out")
+    if _part_of(state) is not None and out is not None:
+        return Path(str(out)).name
+    return f"{model.stem}_optimized.py"
+
+
+def _require_same_problem(model: Path, state: RunState) -> None:
+    whole = _whole_of(state)
+    if _part_of(state) is not None and whole is not None and whole.path is not None:
+        # The certificate speaks of the part, whose class may be a library's; its guard compares the weights' names.
+        if Path(whole.path).resolve() != model.resolve():
+            raise UsageError(
+                f"run {state.run} was about {_part_of(state)} of {whole.path}, not about {model}; name that file, or "
+                f"insist with --force"
+            )
+        return
+    facts = state.facts
     if facts is None or not _is_about(facts, model.read_text(encoding="utf-8")):
         raise UsageError(
-            f"run {folder.id} was made for another text than {model} holds now, so its certificate "
+            f"run {state.run} was made for another text than {model} holds now, so its certificate "
             f"does not speak of this file; optimize it again, or insist with --force"
         )
 
@@ -129,7 +170,7 @@ def _commit(
         repo.git.update_ref(reference, made, _value_of(repo, reference) or "0" * len(made))
     except GitCommandError as error:
         raise EnvironmentFault(f"git refused the commit: {error.stderr.strip()}") from error
-    return Applied(inside, folder.id, name, made)
+    return Applied(inside, folder.id, name, made, _part_of(fold(read_events(folder.log))))
 
 
 def _require_clean(repo: Repo, model: str, target: str) -> None:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import difflib
 import importlib.util
 import sys
-import time
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,25 +14,29 @@ from kernelagent.domain.candidate import Candidate
 from kernelagent.domain.config import RunConfig, resolve
 from kernelagent.domain.errors import EnvironmentFault, UsageError
 from kernelagent.domain.evaluation import Evaluation, Interval
+from kernelagent.domain.options import options_of
 from kernelagent.domain.problem import ProblemSpec
+from kernelagent.domain.whole_model import WholeModel
 from kernelagent.loop.arguments import candidate_in, problem_spec
 from kernelagent.loop.emitted_candidate import read_without_drop_in
 from kernelagent.loop.exclusive_gpu import alone_on
 from kernelagent.loop.run import RunResult
 from kernelagent.loop.run import optimize as run_optimize
 from kernelagent.loop.run_setup import judge_settings
+from kernelagent.loop.submodule import bundle_folder, optimize_part
+from kernelagent.prompts.wording import number
 from kernelagent.tools.judge_client import JudgeProcess
 
 if TYPE_CHECKING:
     import torch
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Result:
-    """What `optimize` returns."""
+    """What `optimize` returns; the module that was given stays as it is."""
 
     module: torch.nn.Module
-    """The drop-in; the original object itself when nothing better was found."""
+    """The drop-in (of the part, with `submodule`); the original object itself when nothing better was found."""
     faster: bool | None
     """True or False where it was measured, None where nothing was timed."""
     speedup: Interval | None
@@ -45,27 +48,43 @@ class Result:
     report: Path
     """`report.md` of the run."""
     run: Path
+    """Its folder."""
+    why: str = ""
+    """Why the run ended, and why nothing was written where nothing was."""
+    whole: WholeModel | None = None
+    """With `submodule`: the whole model with the drop-in in it."""
+
+    def __repr__(self) -> str:
+        """What was written and its number, in a few lines."""
+        if self.path is None or self.evaluation is None:
+            return f"nothing better: {self.why}\nreport: {self.report}"
+        return f"{self.path}: {number(self.evaluation)}\nreport: {self.report}"
 
 
-def optimize(module: torch.nn.Module, example_inputs: Any, **options: Any) -> Result:
+def optimize(
+    module: torch.nn.Module, example_inputs: Any, *, submodule: str | None = None, **options: Any
+) -> Result:
     """Optimize a live, trained module on inputs like `example_inputs`.
 
     `example_inputs`: a tensor, a tuple of positional arguments, `{"args": ..., "kwargs": ...}`, or
-    a dict of several named input sets. `options` are those of `kernelagent optimize` with
-    underscores (`turns=5`, `device="virtual"`, `model="openai/gpt-5"`). Raises `KernelAgentError`.
+    a dict of several named input sets. `submodule`: the path of a part that is optimized instead, on what it gets
+    when the module is called with them; the whole must stay right with it. `options` are the flags of
+    `kernelagent optimize` with underscores (`turns=5`, `device="virtual"`, `train=True`, `model="openai/gpt-5"`).
+    Raises `KernelAgentError`.
     """
     from kernelagent.tools.judge.problem.bundle import save_bundle
 
     config = resolve(_as_flags(options))
     stem = type(module).__name__
-    bundle = Path(config.runs).parent / "bundles" / f"{time.strftime('%Y%m%d-%H%M%S')}-{stem}"
-    number = 0
-    while bundle.exists():
-        number += 1
-        bundle = bundle.with_name(f"{bundle.name}-{number}")
+    bundle = bundle_folder(Path(config.runs), stem)
     save_bundle(bundle, module, example_inputs)
-    result = run_optimize(ProblemSpec(bundle=str(bundle), module=stem), config)
-    return _result(module, result)
+    problem = ProblemSpec(bundle=str(bundle), module=stem)
+    if submodule is None:
+        return _result(module, run_optimize(problem, config))
+    part, result = optimize_part(problem, config, (submodule,))
+    there = None if part.emitted is None else Path(part.emitted)
+    made = replace(result, path=there, why=part.why)
+    return replace(_result(module.get_submodule(submodule), made), whole=part.whole)
 
 
 def evaluate(problem: str | ProblemSpec, candidate: str | Path, **options: Any) -> Evaluation:
@@ -94,14 +113,18 @@ def _candidate(given: str | Path) -> Candidate:
 
 def _as_flags(options: Mapping[str, Any]) -> dict[str, Any]:
     known = [field.name for field in fields(RunConfig)]
-    for name in options:
+    flags = dict(options)
+    for name, option in options_of(RunConfig).items():
+        short = option.option.shorthand
+        if short is not None and flags.pop(short[0], False):
+            flags[name] = short[0]
+    for name in flags:
         if name not in known:
             near = difflib.get_close_matches(name, known, 3)
             also = f" (possible options: {', '.join(near)})" if near else ""
             raise UsageError(
                 f"there is no option {name!r}{also}; `kernelagent optimize --help` has all"
             )
-    flags = dict(options)
     if isinstance(flags.get("model"), str):
         flags["model"] = (flags["model"],)
     if isinstance(flags.get("out"), Path):
@@ -121,6 +144,7 @@ def _result(module: torch.nn.Module, result: RunResult) -> Result:
         path=result.path,
         report=result.run / "report.md",
         run=result.run,
+        why=result.why,
     )
 
 

@@ -17,7 +17,13 @@ from types import MappingProxyType
 from typing import Literal
 
 from kernelagent.domain.config import RunConfig
-from kernelagent.domain.errors import EnvironmentFault, ExitStatus, KernelAgentError, UsageError
+from kernelagent.domain.errors import (
+    BeyondThePolicy,
+    EnvironmentFault,
+    ExitStatus,
+    KernelAgentError,
+    UsageError,
+)
 from kernelagent.domain.evaluation import Evaluation
 from kernelagent.domain.events import (
     ProblemDescribed,
@@ -122,7 +128,7 @@ def optimize(
         return run.go()
     except KernelAgentError as error:
         log.publish(RunFinished("failed", int(error.exit_status), str(error)))
-        if error.exit_status is ExitStatus.ENVIRONMENT:
+        if error.exit_status is ExitStatus.ENVIRONMENT and not isinstance(error, BeyondThePolicy):
             sys.stderr.write(f"{resume_with(folder.path)}\n")
         raise
     except KeyboardInterrupt:

@@ -28,7 +28,12 @@ from kernelagent.domain.whole_model import Scan, ScanRow, WholeModel
 from kernelagent.loop.run import RunResult
 from kernelagent.loop.run import optimize as run_optimize
 from kernelagent.loop.run_setup import judge_settings
-from kernelagent.prompts.last_screen import how_sure, where_verified, whole_model_lines
+from kernelagent.prompts.last_screen import (
+    how_sure,
+    putting_back,
+    where_verified,
+    whole_model_lines,
+)
 from kernelagent.prompts.wording import number
 from kernelagent.report.files import write_reports
 from kernelagent.storage.run_log import EventLog, RunFolder
@@ -159,6 +164,32 @@ def optimize_parts(
     return PartsResult(problem.label, tuple(done), stop_asked())
 
 
+def optimize_part(
+    problem: ProblemSpec, config: RunConfig, places: tuple[str, ...]
+) -> tuple[PartResult, RunResult]:
+    """One part, put at all its `places`, and the run that it came from."""
+    settings = judge_settings(problem, config)
+    part, config, alike = _captured(problem, config, places, settings)
+    result = run_optimize(part, config)
+    return replace(_in_the_whole(settings, places, result), alike=alike), result
+
+
+def _captured(
+    problem: ProblemSpec, config: RunConfig, places: tuple[str, ...], settings: JudgeSettings
+) -> tuple[ProblemSpec, RunConfig, tuple[str, ...]]:
+    """The part as a problem of its own, where its file goes, and the parts like it at no place of `places`."""
+    path = places[0]
+    word = path.replace(".", "_")
+    bundle = bundle_folder(Path(config.runs), word)
+    with WholeModelProcess(settings) as judge:
+        alike = judge.capture(path, bundle)
+    named = problem.module if problem.bundle is not None else None
+    stem = named or Path(problem.label.partition(":")[0]).stem
+    config = replace(config, out=config.out or f"{stem}_{word}_optimized.py")
+    part = ProblemSpec(bundle=str(bundle), module=word, submodule=path, whole=problem)
+    return part, config, tuple(other for other in alike if other not in places)
+
+
 def _one(
     problem: ProblemSpec,
     config: RunConfig,
@@ -166,23 +197,11 @@ def _one(
     subscribers: Sequence[Subscriber],
     stop_asked: Callable[[], bool],
 ) -> PartResult:
-    path = places[0]
-    word = path.replace(".", "_")
-    bundle = _bundle_folder(Path(config.runs), word)
     settings = judge_settings(problem, config)
-    with WholeModelProcess(settings) as judge:
-        alike = judge.capture(path, bundle)
-    alike = tuple(other for other in alike if other not in places)
+    part, config, alike = _captured(problem, config, places, settings)
     if stop_asked():
-        return PartResult(path, "", "stopped by the user before its first turn")
-    stem = Path(problem.label.partition(":")[0]).stem
-    config = replace(config, out=config.out or f"{stem}_{word}_optimized.py")
-    result = run_optimize(
-        ProblemSpec(bundle=str(bundle), module=word, submodule=path, whole=problem),
-        config,
-        subscribers=subscribers,
-        stop_asked=stop_asked,
-    )
+        return PartResult(places[0], "", "stopped by the user before its first turn")
+    result = run_optimize(part, config, subscribers=subscribers, stop_asked=stop_asked)
     return replace(_in_the_whole(settings, places, result), alike=alike)
 
 
@@ -244,7 +263,6 @@ def text_of(result: PartsResult) -> str:
             lines.append(f"{part.path}: no better module: {part.why}")
             continue
         whole = part.whole
-        name = Path(part.emitted).stem
         right, time_ = whole_model_lines(whole)
         lines += [
             f"{part.path}: {part.emitted}",
@@ -254,9 +272,7 @@ def text_of(result: PartsResult) -> str:
             f"  whole model: {right}",
             f"  whole model's time: {time_}",
             "  put it back:",
-            f"    from {name} import optimized",
-            f"    for path in {list(whole.paths)}:",
-            "        model.set_submodule(path, optimized(model.get_submodule(path)))",
+            *(f"  {line}" for line in putting_back(Path(part.emitted), whole.paths)),
         ]
         if part.alike:
             lines.append(
@@ -293,7 +309,8 @@ def _nested(one: str, other: str) -> bool:
     return one == other or one.startswith(f"{other}.") or other.startswith(f"{one}.")
 
 
-def _bundle_folder(runs: Path, word: str) -> Path:
+def bundle_folder(runs: Path, word: str) -> Path:
+    """A new folder beside the runs for a captured module."""
     folder = runs.parent / "bundles" / f"{time.strftime('%Y%m%d-%H%M%S')}-{word}"
     number = 0
     while folder.exists():

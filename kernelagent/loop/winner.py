@@ -115,7 +115,7 @@ class FinalStage:
             if fault is None:
                 return self._emit(turn, final, why)
             seen = self.config.force or not review(turn.candidate.source)
-            if kept is None and final.accepted and standing(final) == "not told apart" and seen:
+            if kept is None and final.accepted and _may_be_faster(final) and seen:
                 kept = turn, final
             shortfall = f"turn {turn.index}, judged again: {fault}"
             self.warn_once(shortfall)
@@ -192,6 +192,12 @@ class FinalStage:
         return emit_module(
             turn.candidate, self.judge.facts, winner, certificate, self.config.runtime
         )
+
+
+def _may_be_faster(final: Evaluation) -> bool:
+    """Not told apart from eager, and its own number is on the right side."""
+    ratio = ratio_interval(final)
+    return standing(final) == "not told apart" and (ratio is None or ratio.value >= 1)
 
 
 def _why_not(winner: Evaluation) -> str | None:

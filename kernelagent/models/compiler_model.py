@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import kernelagent
-from kernelagent.domain.errors import ModelError
+from kernelagent.domain.errors import BeyondThePolicy, ModelError
 from kernelagent.domain.history import Turn
 from kernelagent.domain.model_options import COMPILER
 from kernelagent.domain.serialization import to_data
@@ -64,7 +64,7 @@ class AuthorProcess:
                 f"above on stderr. Give a model with --model"
             ) from error
         if answer.kind == "cannot":
-            raise ModelError(str(answer.header["message"]))
+            raise BeyondThePolicy(str(answer.header["message"]))
         return answer
 
     def close(self) -> None:

@@ -88,6 +88,15 @@ def how_sure(winner: Evaluation) -> str:
     return f"{result.trials} trials against a float64 reference{share}"
 
 
+def putting_back(emitted: Path, places: Sequence[str]) -> tuple[str, ...]:
+    """The lines of Python that put an emitted part into a live model."""
+    return (
+        f"  from {emitted.stem} import optimized",
+        f"  for path in {list(places)}:",
+        "      model.set_submodule(path, optimized(model.get_submodule(path)))",
+    )
+
+
 def whole_model_lines(whole: WholeModel) -> tuple[str, str]:
     """Whether the whole model stayed right with the part in it, and what its time is said to be."""
     if whole.before_us is None or whole.after_us is None:

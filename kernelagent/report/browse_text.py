@@ -47,7 +47,11 @@ def runs_table(rows: Sequence[RunRow]) -> Table:
     table = Table(box=None, pad_edge=False)
     for heading in ("run", "problem", "strategy", "model", "turns", "best", "outcome", "size"):
         right = heading in {"turns", "size"}
-        table.add_column(heading, justify="right" if right else "left", overflow="fold")
+        # An id is there to be copied: it is never broken.
+        whole = heading == "run"
+        table.add_column(
+            heading, justify="right" if right else "left", overflow="fold", no_wrap=whole
+        )
     for row in rows:
         cells = (
             row.run,

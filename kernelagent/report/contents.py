@@ -29,17 +29,20 @@ from kernelagent.report.document import (
     present,
 )
 from kernelagent.report.record import reproduce_command, timing_command_of
-from kernelagent.report.reproduce import problem_word
+from kernelagent.report.reproduce import replay_command
 from kernelagent.storage.run_state import RunState
 
 
 def document(state: RunState, events: Sequence[Logged]) -> Document:
     """The whole report; `state` is the fold of `events`."""
     winner = state.winner if state.emitted is not None else None
+    # One that is not faster was verified like any winner, and is kept for `apply`.
+    kept = state.finished is not None and state.finished.outcome == "not_faster"
+    judged = state.winner if kept else winner
     sections = [
         Section("The problem", _problem(state)),
-        Section("What was verified, and how", _verified(state, winner)),
-        Section("What was not verified", limits.not_verified(state, winner)),
+        Section("What was verified, and how", _verified(state, judged)),
+        Section("What was not verified", limits.not_verified(state, judged)),
         Section("How to reproduce it", _reproduce(state)),
         *(_of_winner(state, winner) if winner is not None else ()),
         Section("History", story.history(state, events)),
@@ -272,11 +275,10 @@ def _reproduce(state: RunState) -> tuple[Block, ...]:
         )
     if state.problem is None:
         return ()
-    again = f"kernelagent optimize {problem_word(state.problem)} --model replay:{state.run}"
-    device = from_data(state.config, RunConfig).device if state.config else "auto"
+    again = replay_command(state.problem, from_data(state.config, RunConfig), state.run)
     return (
         Paragraph("This judges every reply of the run again, in the same order:"),
-        Code(f"$ {again} --device {device}", "console"),
+        Code(f"$ {again}", "console"),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Set
 from dataclasses import fields, replace
 from pathlib import Path
 
@@ -13,6 +14,9 @@ from kernelagent.domain.problem import ProblemSpec
 
 _OF_THIS_MACHINE = {"memory_limit", "min_speedup"}
 """What no verdict depends on, or `evaluate` does not take."""
+_JUDGED = frozenset(field.name for field in fields(JudgeSettings)) - _OF_THIS_MACHINE
+_SEARCHED = frozenset({"strategy", "set", "seed", "turns", "candidates", "tool_calls"})
+"""What decides how often a model is asked, and for what."""
 
 
 def recheck_command(problem: ProblemSpec, config: RunConfig, module: Path) -> str:
@@ -21,13 +25,32 @@ def recheck_command(problem: ProblemSpec, config: RunConfig, module: Path) -> st
         # Everything else stands in the file's certificate, and the part is captured again.
         return shlex.join(["kernelagent", "recheck", str(module), problem_word(problem.whole)])
     words = ["kernelagent", "evaluate", problem_word(problem), str(module)]
-    for name, option in options_of(ProblemSpec).items():
-        words += option.typed(getattr(problem, name))
-    judged = {field.name for field in fields(JudgeSettings)} - _OF_THIS_MACHINE
-    for name, option in options_of(RunConfig).items():
-        if name in judged:
-            words += option.typed(getattr(config, name))
-    return shlex.join(words)
+    return shlex.join([*words, *_names(problem), *_options(config, _JUDGED)])
+
+
+def replay_command(problem: ProblemSpec, config: RunConfig, run: str) -> str:
+    """The command that judges every reply of a run again, in the same order."""
+    asked = problem.whole or problem
+    words = ["kernelagent", "optimize", problem_word(asked)]
+    if problem.submodule is not None:
+        words += ["--submodule", problem.submodule]
+    words += ["--model", f"replay:{Path(config.runs) / run}"]
+    return shlex.join([*words, *_names(asked), *_options(config, _JUDGED | _SEARCHED)])
+
+
+def _names(problem: ProblemSpec) -> list[str]:
+    every = options_of(ProblemSpec).items()
+    return [word for name, option in every for word in option.typed(getattr(problem, name))]
+
+
+def _options(config: RunConfig, names: Set[str]) -> list[str]:
+    every = options_of(RunConfig).items()
+    return [
+        word
+        for name, option in every
+        if name in names
+        for word in option.typed(getattr(config, name))
+    ]
 
 
 def timing_command(problem: ProblemSpec, config: RunConfig, module: Path) -> str:
@@ -40,4 +63,11 @@ def problem_word(problem: ProblemSpec) -> str:
     """The problem as an argument of the command line."""
     if problem.import_name is not None:
         return f"{problem.import_name}:{problem.module}" if problem.module else problem.import_name
+    return problem.label
+
+
+def problem_text(problem: ProblemSpec) -> str:
+    """The problem for a reader: a part by its path in the model that the user named."""
+    if problem.whole is not None and problem.submodule is not None:
+        return f"{problem.submodule} of {problem.whole.label}"
     return problem.label

@@ -49,7 +49,7 @@ def _folded(rows: Sequence[ScanRow]) -> list[ScanRow]:
 def _remark(row: ScanRow) -> str | None:
     if row.cannot is not None or row.returns is None:
         return row.cannot
-    return f"returns a {row.returns.rpartition('.')[2]}, so take a part inside it"
+    return f"its result is of class {row.returns.rpartition('.')[2]}, so take a part inside it"
 
 
 def _cells(row: ScanRow) -> tuple[str, ...]:

@@ -175,3 +175,44 @@ def test_what_cannot_be_committed_is_said(tmp_path: Path, model: Path, run: RunF
     (run.path / "module.py").unlink()
     with pytest.raises(UsageError, match="wrote no module"):
         apply(model, run, branch=None, commit=False, force=False)
+
+
+def _run_over_a_part(tmp_path: Path, model: Path) -> RunFolder:
+    folder = RunFolder.create(tmp_path / "runs", "toy", now=time.time())
+    part = ProblemSpec(
+        bundle="bundle", module="norm", submodule="norm", whole=ProblemSpec(path=str(model))
+    )
+    log = EventLog(folder)
+    log.publish(RunStarted(folder.id, part, {"out": "toy_norm_optimized.py"}, {}))
+    log.publish(ProblemDescribed(facts_of(Block()), VIRTUAL, "none"))
+    log.close()
+    (folder.path / "module.py").write_text(text_for(), encoding="utf-8")
+    return folder
+
+
+def test_a_part_of_a_model_is_put_beside_the_models_file_under_its_own_name(tmp_path: Path) -> None:
+    model = tmp_path / "toy.py"
+    model.write_text("# its class is a library's: nothing of it stands here\n", encoding="utf-8")
+    run = _run_over_a_part(tmp_path, model)
+    for given in (None, model):
+        done = apply(given, run, branch=None, commit=False, force=False)
+        assert done.path == str(tmp_path / "toy_norm_optimized.py")
+        assert done.submodule == "norm"
+    assert (tmp_path / "toy_norm_optimized.py").read_text(encoding="utf-8") == text_for()
+
+
+def test_a_part_is_not_put_beside_another_models_file(tmp_path: Path) -> None:
+    model, other = tmp_path / "toy.py", tmp_path / "other.py"
+    for path in (model, other):
+        path.write_text("", encoding="utf-8")
+    with pytest.raises(UsageError, match=r"was about norm of .*toy\.py, not about .*other\.py"):
+        apply(other, _run_over_a_part(tmp_path, model), branch=None, commit=False, force=False)
+
+
+def test_a_live_modules_run_asks_beside_which_file_it_is_to_be_put(tmp_path: Path) -> None:
+    folder = RunFolder.create(tmp_path / "runs", "toy", now=time.time())
+    log = EventLog(folder)
+    log.publish(RunStarted(folder.id, ProblemSpec(bundle="bundle", module="Toy"), {}, {}))
+    log.close()
+    with pytest.raises(UsageError, match="name the file to put the module beside"):
+        apply(None, folder, branch=None, commit=False, force=False)

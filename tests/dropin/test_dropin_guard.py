@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import inspect
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
@@ -519,3 +520,8 @@ def test_the_answer_is_right_for_any_input_near_the_verified_one(
     torch.testing.assert_close(answer, block(x))
     torch.testing.assert_close(again, block(x))
     assert emitted.CALLS[0] - before == (2 if exact else 0)
+
+
+def test_the_forward_has_the_signature_of_the_original(emitted: ModuleType) -> None:
+    dropin = emitted.optimized(Block().eval())
+    assert inspect.signature(dropin.forward) == inspect.signature(Block().forward)

@@ -213,3 +213,17 @@ def test_a_folder_that_cannot_be_written_is_said_before_the_work(here: Path) -> 
 def test_a_misspelled_option_of_the_library_call_is_refused_with_the_right_one() -> None:
     with pytest.raises(UsageError, match=r"no option 'turn'.*turns"):
         kernelagent.optimize(torch.nn.LayerNorm(64), torch.randn(8, 64), turn=1)
+
+
+def test_the_library_call_refuses_the_numbers_that_the_command_refuses() -> None:
+    with pytest.raises(UsageError, match="--turns: 0 is less than 1"):
+        kernelagent.optimize(torch.nn.LayerNorm(64), torch.randn(8, 64), turns=0)
+
+
+def test_the_library_call_takes_the_commands_short_flags() -> None:
+    with pytest.raises(UsageError, match=r"no option 'trian'"):
+        kernelagent.optimize(torch.nn.LayerNorm(64), torch.randn(8, 64), trian=True, train=True)
+
+
+def test_the_package_names_what_it_offers() -> None:
+    assert {"optimize", "evaluate", "Result"} <= set(dir(kernelagent))

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+from kernelagent.domain.estimated import Estimated
 from kernelagent.domain.evaluation import Correctness, Disclosure
 from kernelagent.prompts.last_screen import outcome_text
+from kernelagent.prompts.wording import number
 from tests.dropin.emitted import estimated, measured
 
 OUT = Path("norm_optimized.py")
@@ -54,3 +56,30 @@ def test_the_sizes_that_the_kernels_answer_are_said() -> None:
     ) in text
     many = outcome_text(estimated(input_sets=[of(n, 8) for n in range(1, 10)]), OUT, "", AGAIN)
     assert "[6, 8] and 3 more; the original" in many
+
+
+def test_where_torch_compile_may_be_as_fast_the_last_screen_says_so() -> None:
+    eager, mine = Estimated.within(100.0, 0.8, 1.2), Estimated.within(40.0, 0.8, 1.2)
+    compiled = Estimated.within(45.0, 0.8, 1.2)
+    given = estimated()
+    assert given.estimate is not None
+    near = replace(
+        given.estimate,
+        candidate_us=40.0,
+        eager_us=100.0,
+        candidate=mine,
+        eager=eager,
+        compile=compiled,
+        speedup_compile=compiled.over(mine),
+    )
+    assert "torch.compile 45.0 µs, which may be as fast" in number(replace(given, estimate=near))
+    far = Estimated.within(200.0, 0.9, 1.1)
+    away = replace(near, compile=far, speedup_compile=far.over(mine))
+    text = number(replace(given, estimate=away))
+    assert "torch.compile 200.0 µs," in text
+    assert "as fast" not in text
+
+
+def test_the_command_that_times_it_is_whole() -> None:
+    assert AGAIN in outcome_text(estimated(), OUT, "", AGAIN)
+    assert "PROBLEM" not in outcome_text(estimated(), OUT, "", AGAIN)

@@ -13,18 +13,26 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kernelagent.cli.schemas import schemas
+from kernelagent.domain.config import RunConfig
 from kernelagent.domain.evaluation import Disclosure, Estimated
-from kernelagent.domain.events import RunFinished, WinnerMeasured
+from kernelagent.domain.events import (
+    ProblemDescribed,
+    RunFinished,
+    WholeModelChecked,
+    WinnerMeasured,
+)
 from kernelagent.domain.probes import PROBE
 from kernelagent.domain.problem import ProblemSpec
 from kernelagent.domain.serialization import from_data
+from kernelagent.domain.whole_model import WholeModel
 from kernelagent.prompts.last_screen import outcome_text
-from kernelagent.report.contents import figures
+from kernelagent.report.contents import document, figures
 from kernelagent.report.evidence import ceilings
 from kernelagent.report.files import reports, write_for
-from kernelagent.report.markdown import line_of, plain_text
+from kernelagent.report.markdown import as_markdown, line_of, plain_text
 from kernelagent.report.progress import moments
 from kernelagent.report.record import timing_command_of
+from kernelagent.report.reproduce import replay_command
 from kernelagent.storage.run_log import RunFolder
 from kernelagent.storage.run_state import fold
 from tests.lanes import examples
@@ -292,7 +300,7 @@ def test_one_command_reproduces_it():
         "$ kernelagent evaluate rms_norm_residual.py rms_norm_residual_optimized.py --device virtual"
     ]
     failed = section(EVERY["nothing better"]["report.md"], "How to reproduce it")
-    assert "--model replay:run-1 --device cuda" in failed
+    assert "--model replay:.kernelagent/runs/run-1 --device cuda" in failed
 
 
 def test_a_run_without_a_better_module_says_why_and_claims_no_verdict():
@@ -428,3 +436,30 @@ def long_run(turns: int):
         replace(e, event=replace(e.event, turn=turn)) for turn in range(4, turns) for e in block
     ]
     return [*log[:-3], *more, *log[-3:]]
+
+
+def test_replies_are_judged_again_as_they_were_with_gradients_and_in_their_model():
+    whole = ProblemSpec(path="model.py", init="config")
+    part = ProblemSpec(bundle="b/mlp", module="mlp", submodule="layers.0.mlp", whole=whole)
+    command = replay_command(part, RunConfig(mode="train", turns=2, device="virtual"), "run-7")
+    assert command == (
+        "kernelagent optimize model.py --submodule layers.0.mlp --model replay:.kernelagent/runs/run-7 --init config "
+        "--turns 2 --device virtual --mode train"
+    )
+
+
+def test_a_run_over_a_part_tells_of_the_whole_model_and_one_that_is_wrong_there_is_no_success():
+    begun = list(recorded())
+    device = next(e.event.device for e in begun if isinstance(e.event, ProblemDescribed))
+    right = WholeModel("m", ("norm",), True, "it stayed right on 3 inputs", 3, 3, device)
+    end = begun[-1]
+    told = fold([*begun, replace(end, event=WholeModelChecked(right))])
+    assert told.finished == fold(begun).finished
+    top = as_markdown(document(told, begun)).split("\n## ")[0]
+    assert "In the whole model:** it stayed right on 3 inputs" in top
+    wrong = replace(right, right=False, why="wrong_output: further than allowed")
+    state = fold([*begun, replace(end, event=WholeModelChecked(wrong))])
+    assert state.emitted is None
+    assert state.finished is not None
+    assert (state.finished.outcome, state.finished.exit_status) == ("none", 1)
+    assert "wrong in the whole model" in state.finished.why

@@ -49,7 +49,7 @@ def recheck(
 
 
 def apply(
-    model: str,
+    model: str | None,
     run: str,
     runs_folder: str | None,
     *,
@@ -60,13 +60,19 @@ def apply(
 ) -> ExitStatus:
     """`kernelagent apply`; 0 when the module is where it was asked for."""
     from kernelagent.dropin.apply import apply as put
+    from kernelagent.prompts.last_screen import putting_back
 
     folder = RunFolder.open(run, Path(resolve({"runs": runs_folder}).runs))
-    done = put(Path(model), folder, branch=branch, commit=commit, force=force)
+    given = None if model is None else Path(model)
+    done = put(given, folder, branch=branch, commit=commit, force=force)
     if as_json:
         print_json(done)
     elif done.commit is None:
         sys.stdout.write(f"written: {done.path}\n")
+        if done.submodule is not None:
+            sys.stdout.write(
+                "\n".join(("put it back:", *putting_back(Path(done.path), [done.submodule]))) + "\n"
+            )
     else:
         sys.stdout.write(
             f"committed: {done.path} on branch {done.branch} ({done.commit[:12]}); your checkout "

@@ -134,6 +134,10 @@ def _assembled(original: Any, fast: Any, described: Any, strides: Any) -> Any:
     members: dict[str, Any] = {"__slots__": (), "__module__": kind.__module__}
     if not hasattr(original, "original"):
         members["original"] = property(lambda self: self._dropin.original)
+    own: Any = _DropIn.forward
+    forward = type(own)(own.__code__, globals(), "forward", None, own.__closure__)
+    forward.__signature__ = _inspect.signature(kind.forward)  # For callers that count arguments.
+    members["forward"] = forward
     dropin = object.__new__(type(f"Optimized{kind.__name__}", (_DropIn, kind), members))
     object.__setattr__(dropin, "__dict__", vars(original))
     object.__setattr__(dropin, "_dropin", _Guard(original, fast, described, strides))
@@ -241,7 +245,7 @@ class _Guard:
             remedy = _REMEDIES.get(reason, "Optimize again with such a call among the inputs.")
             text = f"{type(self.original).__name__}: outside what was verified ({reason}): "
             text += f"{sentence}. The original forward runs instead. {remedy} "
-            text += "This reason is not reported again."
+            text += "This module does not report this reason again."
             _warnings.warn(text, OutsideEnvelopeWarning, stacklevel=5)
 
     # Dynamo asks these two while it makes a graph, and keeps the answer in it.
@@ -869,6 +873,7 @@ _FILLS = {getattr(torch.Tensor, name) for name in _FILLING}
 # end
 _REMEDIES = {
     "gradient": "Call it under torch.no_grad(), or verify it with --train.",
+    "device": "Move the model and its inputs there.",
     "mode": "Call .eval(), or verify it with --train.",
     "autocast": "Leave autocast for this call, or give the module the dtype itself.",
     "default dtype": "Set torch's back around the call, or set it in the file that is optimized.",

@@ -383,3 +383,67 @@ def get_inputs():
 def get_init_inputs():
     return []
 """
+
+
+OUTPUTS = """\
+import torch
+from collections import namedtuple
+from torch import nn
+
+Answer = namedtuple("Answer", "hidden")
+
+
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm = nn.LayerNorm(64)
+        self.act = nn.SiLU()
+
+    def forward(self, x):
+        return Answer(self.act(self.norm(x)))
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.block = Block()
+
+    def forward(self, x):
+        return self.block(x).hidden
+
+
+def get_inputs():
+    return {"short": [torch.randn(8, 64)], "long": [torch.randn(32, 64)]}
+
+
+def get_init_inputs():
+    return []
+"""
+
+
+@pytest.fixture
+def with_outputs(tmp_path: Path) -> JudgeSettings:
+    path = tmp_path / "outputs.py"
+    path.write_text(OUTPUTS, encoding="utf-8")
+    return JudgeSettings(ProblemSpec(path=str(path)), device="virtual")
+
+
+def test_what_no_written_file_can_return_is_named_and_not_proposed_first(
+    with_outputs: JudgeSettings,
+) -> None:
+    result = scan(Whole.open(with_outputs))
+    rows = {row.path: row for row in result.rows}
+    assert str(rows["block"].returns).endswith("Answer")
+    assert rows["block.norm"].returns is None
+    proposed = following(result, ())
+    assert proposed is not None
+    assert proposed.path != "block"
+    assert "its result is of class Answer, so take a part inside it" in scan_text(result)
+
+
+def test_a_part_is_captured_with_what_every_input_set_gives_it(
+    with_outputs: JudgeSettings, tmp_path: Path
+) -> None:
+    Whole.open(with_outputs).capture("block.norm", tmp_path / "part")
+    sets = load_bundle(tmp_path / "part").input_sets()
+    assert {tuple(args[0].shape) for args, _ in sets.values()} == {(8, 64), (32, 64)}

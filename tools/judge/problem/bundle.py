@@ -167,9 +167,8 @@ def _source_of(module: torch.nn.Module) -> str:
             seen[kind] = inspect.getsource(kind)
         except (OSError, TypeError):
             seen[kind] = f"# the source of {kind.__qualname__} is not available\n"
-    return "\n\n".join(reversed(seen.values())) + f"\n\n# the live module:\n# {module!r}".replace(
-        "\n", "\n# "
-    )
+    shown = "\n".join(f"# {line}" for line in repr(module).splitlines())
+    return "\n\n".join((*reversed(seen.values()), f"# the live module:\n{shown}"))
 
 
 def _refuse_unsupported(module: torch.nn.Module) -> None:

@@ -1,0 +1,46 @@
+"""The library call over a part of a live model: captured, judged, tried in the whole, handed back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+import kernelagent
+
+
+class _Block(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = nn.RMSNorm(256)
+        self.proj = nn.Linear(256, 256)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.proj(self.norm(x)) + x
+
+
+def test_a_part_of_a_live_model_is_optimized_on_what_it_gets_and_tried_in_the_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    model = nn.Sequential(_Block(), _Block()).eval()
+    result = kernelagent.optimize(
+        model, torch.randn(16, 256), submodule="1.norm", device="virtual", turns=1
+    )
+    assert result.path is not None, result.why
+    assert result.whole is not None
+    assert result.whole.right
+    assert result.whole.paths == ("1.norm",)
+    assert "estimate" in repr(result)
+    assert str(result.report) in repr(result)
+    assert len(repr(result)) < 400
+    # The live model stays as it is until the user puts the part into it.
+    assert type(model[1].norm) is nn.RMSNorm
+    x = torch.randn(16, 256)
+    with torch.no_grad(), pytest.warns(UserWarning, match="outside what was verified"):
+        before = model(x)
+        model.set_submodule("1.norm", result.module)
+        assert torch.equal(model(x), before)
+    assert "**In the whole model:**" in result.report.read_text(encoding="utf-8")
