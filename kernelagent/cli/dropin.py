@@ -150,7 +150,10 @@ def profile(
     raise typer.Exit(int(status))
 
 
-@takes("device", "target", "module", "inputs", "init")
+@takes(
+    *("device", "target", "module", "inputs", "init", "mode"),
+    words={"mode": "eval or train: whether the command it ends with asks for gradients; times are a forward's."},
+)
 def scan(
     model: Problem,
     config: Config = None,

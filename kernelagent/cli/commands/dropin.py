@@ -112,7 +112,7 @@ def _optimizing(model: str, spec: ProblemSpec, config: RunConfig, part: str) -> 
     for name, option in options_of(ProblemSpec).items():
         if name != "module" or ":" not in model:
             words += option.typed(getattr(spec, name))
-    for name in ("device", "target"):
+    for name in ("device", "target", "mode"):
         words += options_of(RunConfig)[name].typed(getattr(config, name))
     return shlex.join(words)
 

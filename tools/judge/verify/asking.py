@@ -12,7 +12,7 @@ from kernelagent.tools.judge.problem.conditioning import noise_on_demand
 from kernelagent.tools.judge.problem.context import JudgeContext
 from kernelagent.tools.judge.problem.inputs import InputSource
 from kernelagent.tools.judge.problem.load import Arguments
-from kernelagent.tools.judge.problem.probes import named_tensors, with_tensors
+from kernelagent.tools.judge.problem.probes import named_tensors, share_nonfinite, with_tensors
 from kernelagent.tools.judge.problem.trials import fresh_seed, reference_by_name, state_tensors
 from kernelagent.tools.judge.verify import compare
 from kernelagent.tools.judge.verify.candidate_process import CandidateProcess
@@ -49,17 +49,22 @@ def ask(
     *,
     weights: Mapping[str, torch.Tensor] | None = None,
     step: TrainingStep | None = None,
+    nonfinite: float = 1.0,
 ) -> Asked | None:
-    """None where the reference itself has no answer, or not the same one twice.
+    """None where the reference itself has no answer, not the same one twice, or more of it is NaN or infinite.
 
-    `weights`: other than the given ones; `step`: the call is a training step.
+    `weights`: other than the given ones; `step`: the call is a training step. `nonfinite`: the largest share of an
+    output that may be.
     """
     weights = context.oracle.given_weights if weights is None else weights
     oracle = context.oracle.beside()
     oracle.use_weights(weights)
     oracle = oracle if step is None else oracle.asking(step)
     try:
-        expected, again = oracle.expect(arguments), oracle.eager(arguments)
+        again = oracle.eager(arguments)
+        if share_nonfinite(again) > nonfinite:
+            return None
+        expected = oracle.expect(arguments)
     except NO_ANSWER:
         return None
     if not _same(expected.output, again):
@@ -91,9 +96,18 @@ def ask(
     )
     reason = compare.compare(answer.output, wanted, input_set=source.name, probe=probe).reason
     if reason is not None:
-        return Asked(reason.code, reason.message[:300])
+        return Asked(
+            reason.code, f"{reason.message[:300]}{_of_its_own(expected.output, expected.output64)}"
+        )
     three = answer.output, expected.output, expected.output64
     return Asked(lost=lost_results(*three), zeros=zeros_of_other_sign(*three))
+
+
+def _of_its_own(own: object, exact: object) -> str:
+    """What is expected is float64's answer; where the module's own is none, that must stand beside it."""
+    if share_nonfinite(own) <= share_nonfinite(exact):
+        return ""
+    return " (expected is the answer in float64; some of what your module answers in its own type is NaN or infinite)"
 
 
 def with_changed(arguments: Arguments, tensors: Mapping[str, torch.Tensor]) -> Arguments:

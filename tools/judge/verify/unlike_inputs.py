@@ -71,16 +71,15 @@ class UnlikeInputs:
 
     def _about(self, source: InputSource, until: float) -> None:
         usual = share_nonfinite(self.context.oracle.eager(self._draw(source)))
-        self._small(source)
+        self._small(source, until)
         given = self.context.oracle.given_weights
         told: set[str] = set()
         for item in unlike(named_tensors(self._draw(source)), given, self.generator):
             if item.property in told:
                 continue
             arguments = with_changed(self._draw(source), item.tensors)
-            if self._answered(arguments, usual, until):
-                asked = self._ask(source, arguments, item.property)
-                self._note(source, item, asked, told)
+            asked = self._ask(source, arguments, item.property, usual, until)
+            self._note(source, item, asked, told)
         self._integers(source, usual, until)
         self._weights(source, usual, until)
 
@@ -92,15 +91,9 @@ class UnlikeInputs:
             if item.property in told:
                 continue
             weights = {**given, **item.tensors}
-            oracle.use_weights(weights)
             arguments = self._draw(source)
-            try:
-                taken = self._answered(arguments, usual, until)
-            finally:
-                oracle.use_weights(given)
-            if taken:
-                asked = self._ask(source, arguments, item.property, weights)
-                self._note(source, item, asked, told)
+            asked = self._ask(source, arguments, item.property, usual, until, weights)
+            self._note(source, item, asked, told)
 
     def _note(self, source: InputSource, item: Unlike, asked: Asked | None, told: set[str]) -> None:
         if asked is not None and asked.wrong is not None:
@@ -115,18 +108,33 @@ class UnlikeInputs:
         source: InputSource,
         arguments: Arguments,
         probe: str,
+        usual: float,
+        until: float,
         weights: Mapping[str, torch.Tensor] | None = None,
     ) -> Asked | None:
-        """A kernel may take a number that it is given for a count: that it then takes too long is told as well."""
+        """None where the reference does not take these, or answers with more that is NaN or infinite than `usual`.
+
+        A kernel may take a number that it is given for a count: that it then takes too long is told as well.
+        """
+        if self.clock() > until:
+            raise _NoMore(_TOO_LONG)
         try:
-            return ask(self.context, self.process, source, arguments, probe, weights=weights)
+            return ask(
+                self.context,
+                self.process,
+                source,
+                arguments,
+                probe,
+                weights=weights,
+                nonfinite=usual,
+            )
         except Rejected as refused:
             if refused.reason.code != _TIMEOUT:
                 raise
             return Asked(_TIMEOUT, refused.reason.message[:300])
 
-    def _small(self, source: InputSource) -> None:
-        asked = self._ask(source, self._draw(source), "natural")
+    def _small(self, source: InputSource, until: float) -> None:
+        asked = self._ask(source, self._draw(source), "natural", 1.0, until)
         if asked is not None and asked.zeros is not None:
             self.findings.disclose(
                 "zeros_of_other_sign",
@@ -150,9 +158,9 @@ class UnlikeInputs:
             taken = self._taken(source, name, usual)
             for factor in {*taken[-1:], *taken[len(taken) // 2 :][:1]}:
                 arguments = self._larger(source, name, factor)
-                if arguments is None or not self._answered(arguments, usual, until):
+                if arguments is None:
                     continue
-                asked = self._ask(source, arguments, "larger integers")
+                asked = self._ask(source, arguments, "larger integers", usual, until)
                 if asked is not None and asked.wrong is not None:
                     held = "holds no larger integers than your draws"
                     tried = "larger ones, which your module takes,"
@@ -169,10 +177,10 @@ class UnlikeInputs:
             if changed is None:
                 return
             arguments = with_changed(natural, {name: changed})
-            if not self._answered(arguments, usual, until):
+            asked = self._ask(source, arguments, "smaller integers", usual, until)
+            if asked is None:
                 continue
-            asked = self._ask(source, arguments, "smaller integers")
-            if asked is not None and asked.wrong is not None:
+            if asked.wrong is not None:
                 held = "holds no smaller integers than your draws"
                 tried = "smaller ones, which your module takes,"
                 self._tell(source, "smaller_integers", name, held, tried, asked)
@@ -200,15 +208,6 @@ class UnlikeInputs:
         natural = self._draw(source)
         changed = larger_integers(named_tensors(natural)[name], factor, self.generator)
         return None if changed is None else with_changed(natural, {name: changed})
-
-    def _answered(self, arguments: Arguments, usual: float, until: float) -> bool:
-        """Whether the reference takes these, with no more that is NaN or infinite, and there is time to ask."""
-        if self.clock() > until:
-            raise _NoMore(_TOO_LONG)
-        try:
-            return share_nonfinite(self.context.oracle.eager(arguments)) <= usual
-        except NO_ANSWER:
-            return False
 
     def _tell(
         self, source: InputSource, word: str, name: str, held: str, tried: str, asked: Asked
