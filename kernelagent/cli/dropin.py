@@ -152,7 +152,9 @@ def profile(
 
 @takes(
     *("device", "target", "module", "inputs", "init", "mode"),
-    words={"mode": "eval or train: whether the command it ends with asks for gradients; times are a forward's."},
+    words={
+        "mode": "eval or train: whether the command it ends with asks for gradients; times are a forward's."
+    },
 )
 def scan(
     model: Problem,

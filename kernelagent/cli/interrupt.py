@@ -34,7 +34,9 @@ class StopOnInterrupt:
         self._times += 1
         if self._times > 1:
             raise KeyboardInterrupt
-        sys.stderr.write("\nstopping after this turn, which may take --judging-seconds; Ctrl-C again stops now, and the run can go on later\n")
+        sys.stderr.write(
+            "\nstopping after this turn, which may take --judging-seconds; Ctrl-C again stops now, and the run can go on later\n"
+        )
 
     def _hung_up(self, signum: int, frame: FrameType | None) -> None:
         self._times = max(self._times, 1)

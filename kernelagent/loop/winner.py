@@ -115,11 +115,12 @@ class FinalStage:
             if fault is None:
                 return self._emit(turn, final, why)
             seen = self.config.force or not review(turn.candidate.source)
-            if kept is None and final.accepted and _may_be_faster(final) and seen:
+            level = final.accepted and standing(final) == "not told apart"
+            if kept is None and level and _may_be_faster(final) and seen:
                 kept = turn, final
             shortfall = f"turn {turn.index}, judged again: {fault}"
             self.warn_once(shortfall)
-            if kept is not None and final.timing is None:
+            if level and final.timing is None:
                 # The others rank below it by the same estimate.
                 break
         status = ExitStatus.INTERRUPTED if interrupted else ExitStatus.NOT_FOUND
@@ -195,9 +196,9 @@ class FinalStage:
 
 
 def _may_be_faster(final: Evaluation) -> bool:
-    """Not told apart from eager, and its own number is on the right side."""
+    """Whether its own number is on the right side, however wide the interval."""
     ratio = ratio_interval(final)
-    return standing(final) == "not told apart" and (ratio is None or ratio.value >= 1)
+    return ratio is None or ratio.value >= 1
 
 
 def _why_not(winner: Evaluation) -> str | None:
