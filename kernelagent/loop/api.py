@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import importlib.util
+import logging
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
@@ -14,6 +15,7 @@ from kernelagent.domain.candidate import Candidate
 from kernelagent.domain.config import RunConfig, resolve
 from kernelagent.domain.errors import EnvironmentFault, UsageError
 from kernelagent.domain.evaluation import Evaluation, Interval
+from kernelagent.domain.events import Logged
 from kernelagent.domain.options import options_of
 from kernelagent.domain.problem import ProblemSpec
 from kernelagent.domain.whole_model import WholeModel
@@ -24,7 +26,7 @@ from kernelagent.loop.run import RunResult
 from kernelagent.loop.run import optimize as run_optimize
 from kernelagent.loop.run_setup import judge_settings
 from kernelagent.loop.submodule import bundle_folder, optimize_part
-from kernelagent.prompts.wording import number
+from kernelagent.prompts.wording import line_for, number
 from kernelagent.tools.judge_client import JudgeProcess
 
 if TYPE_CHECKING:
@@ -70,7 +72,7 @@ def optimize(
     a dict of several named input sets. `submodule`: the path of a part that is optimized instead, on what it gets
     when the module is called with them; the whole must stay right with it. `options` are the flags of
     `kernelagent optimize` with underscores (`turns=5`, `device="virtual"`, `train=True`, `model="openai/gpt-5"`).
-    Raises `KernelAgentError`.
+    What goes on is logged by the logger `kernelagent` at level INFO. Raises `KernelAgentError`.
     """
     from kernelagent.tools.judge.problem.bundle import save_bundle
 
@@ -80,11 +82,17 @@ def optimize(
     save_bundle(bundle, module, example_inputs)
     problem = ProblemSpec(bundle=str(bundle), module=stem)
     if submodule is None:
-        return _result(module, run_optimize(problem, config))
-    part, result = optimize_part(problem, config, (submodule,))
+        return _result(module, run_optimize(problem, config, subscribers=(_tell,)))
+    part, result = optimize_part(problem, config, (submodule,), subscribers=(_tell,))
     there = None if part.emitted is None else Path(part.emitted)
     made = replace(result, path=there, why=part.why)
     return replace(_result(module.get_submodule(submodule), made), whole=part.whole)
+
+
+def _tell(logged: Logged) -> None:
+    line = line_for(logged)
+    if line is not None:
+        logging.getLogger("kernelagent").info("%s", line)
 
 
 def evaluate(problem: str | ProblemSpec, candidate: str | Path, **options: Any) -> Evaluation:

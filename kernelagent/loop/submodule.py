@@ -128,7 +128,7 @@ def optimize_top(
             f"{row.share:.0%} of the time, at most {row.gain_at_most or 1.0:.2f}x for the whole"
         )
         try:
-            done.append(_one(problem, config, places, subscribers, stop_asked))
+            done.append(_one(problem, config, places, report, subscribers, stop_asked))
         except (ModelError, ProblemError) as error:
             fault = error
             report(f"{row.path} is left as it is: {error}")
@@ -150,6 +150,7 @@ def optimize_parts(
     config: RunConfig,
     groups: Sequence[tuple[str, ...]],
     *,
+    report: Callable[[str], None],
     subscribers: Sequence[Subscriber] = (),
     stop_asked: Callable[[], bool] = lambda: False,
 ) -> PartsResult:
@@ -160,17 +161,21 @@ def optimize_parts(
     for places in groups:
         if stop_asked():
             break
-        done.append(_one(problem, config, places, subscribers, stop_asked))
+        done.append(_one(problem, config, places, report, subscribers, stop_asked))
     return PartsResult(problem.label, tuple(done), stop_asked())
 
 
 def optimize_part(
-    problem: ProblemSpec, config: RunConfig, places: tuple[str, ...]
+    problem: ProblemSpec,
+    config: RunConfig,
+    places: tuple[str, ...],
+    *,
+    subscribers: Sequence[Subscriber] = (),
 ) -> tuple[PartResult, RunResult]:
     """One part, put at all its `places`, and the run that it came from."""
     settings = judge_settings(problem, config)
     part, config, alike = _captured(problem, config, places, settings)
-    result = run_optimize(part, config)
+    result = run_optimize(part, config, subscribers=subscribers)
     return replace(_in_the_whole(settings, places, result), alike=alike), result
 
 
@@ -194,6 +199,7 @@ def _one(
     problem: ProblemSpec,
     config: RunConfig,
     places: tuple[str, ...],
+    report: Callable[[str], None],
     subscribers: Sequence[Subscriber],
     stop_asked: Callable[[], bool],
 ) -> PartResult:
@@ -202,6 +208,8 @@ def _one(
     if stop_asked():
         return PartResult(places[0], "", "stopped by the user before its first turn")
     result = run_optimize(part, config, subscribers=subscribers, stop_asked=stop_asked)
+    if result.path is not None:
+        report("the whole model runs as it is, and with the part replaced")
     return replace(_in_the_whole(settings, places, result), alike=alike)
 
 

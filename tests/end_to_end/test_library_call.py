@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 
 import pytest
@@ -31,14 +32,16 @@ class _Block(nn.Module):
 
 
 def test_a_part_of_a_live_model_is_optimized_on_what_it_gets_and_tried_in_the_whole(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    caplog.set_level(logging.INFO, "kernelagent")
     model = nn.Sequential(_Block(), _Block()).eval()
     result = kernelagent.optimize(
         model, torch.randn(16, 256), submodule="1.norm", device="virtual", turns=1
     )
     assert result.path is not None, result.why
+    assert "turn 0: accepted" in caplog.text
     assert result.whole is not None
     assert result.whole.right
     assert result.whole.paths == ("1.norm",)

@@ -149,13 +149,17 @@ def optimize_parts(
     subscribers = () if quiet else (progress,)
     why = f"to see what {path} gets" if path is not None else "to find the parts with most to gain"
     report(f"{problem_line(spec, names_in_file)}\nthe whole model runs first, {why}")
-    watched: dict[str, Any] = {"subscribers": subscribers, "stop_asked": stop_asked}
+    watched: dict[str, Any] = {
+        "report": report,
+        "subscribers": subscribers,
+        "stop_asked": stop_asked,
+    }
     try:
         if path is not None:
             result = submodule.optimize_parts(spec, config, [(path,)], **watched)
         else:
             scan_ = submodule.scanned(spec, config)
-            result = submodule.optimize_top(spec, config, scan_, top or 1, report=report, **watched)
+            result = submodule.optimize_top(spec, config, scan_, top or 1, **watched)
     finally:
         progress.close()
     if as_json:
