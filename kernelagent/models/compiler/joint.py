@@ -142,7 +142,11 @@ def _require_pure(graph: GraphModule, forward: Forward, outputs: int) -> None:
             written = names.get(node.args[0], "a tensor")
             raise PolicyCannot(what, f"its forward writes to {written} while it is trained")
         if torch.Tag.nondeterministic_seeded in node.target.tags:
-            raise PolicyCannot(what, "its forward draws random numbers while it is trained")
+            raise PolicyCannot(
+                what,
+                "its forward draws random numbers while it is trained, as dropout and drop path do: set their probability "
+                "to 0, or take a part inside it without them (`kernelagent scan`)",
+            )
     given = {_memory(node) for node in placeholders}
     for result in _results(graph)[:outputs]:
         if result is not None and _memory(result) in given:
