@@ -28,6 +28,10 @@ class Reason:
             raise ValueError(f"unknown rejection code {self.code!r}")
 
 
+OUT_OF_TIME = "the time for it ran out before all were tried"
+"""The words of the disclosure `envelope` where that is so."""
+
+
 @dataclass(frozen=True)
 class Disclosure:
     """Something a careful reader of an acceptance wants to know."""

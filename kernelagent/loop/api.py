@@ -26,6 +26,7 @@ from kernelagent.loop.run import RunResult
 from kernelagent.loop.run import optimize as run_optimize
 from kernelagent.loop.run_setup import judge_settings
 from kernelagent.loop.submodule import bundle_folder, optimize_part
+from kernelagent.prompts.last_screen import not_all_tried, where_verified, whole_model_lines
 from kernelagent.prompts.wording import line_for, number
 from kernelagent.tools.judge_client import JudgeProcess
 
@@ -58,9 +59,13 @@ class Result:
 
     def __repr__(self) -> str:
         """What was written and its number, in a few lines."""
-        if self.path is None or self.evaluation is None:
-            return f"nothing better: {self.why}\nreport: {self.report}"
-        return f"{self.path}: {number(self.evaluation)}\nreport: {self.report}"
+        lines = [f"nothing better: {self.why}"]
+        if self.path is not None and self.evaluation is not None:
+            where = where_verified(self.evaluation.envelope) + not_all_tried(self.evaluation)
+            lines = [f"{self.path}: {number(self.evaluation)}", f"where: {where}"]
+        if self.whole is not None:
+            lines.append(f"whole model: {whole_model_lines(self.whole)[0]}")
+        return "\n".join((*lines, f"report: {self.report}"))
 
 
 def optimize(

@@ -72,7 +72,7 @@ def recheck(
     source = emitted.read_text(encoding="utf-8")
     whole = settings_for(record, problem, flags)
     with (
-        judged_part(whole, submodule or record.asked.submodule) as settings,
+        judged_part(whole, submodule or _part_in(record, problem)) as settings,
         JudgeProcess(settings) as judge,
         alone_on(judge.device, settings.device),
     ):
@@ -82,10 +82,15 @@ def recheck(
     return Recheck(verdict, why, record, evaluation, changes(record, evaluation))
 
 
+def _part_in(record: Certified, problem: ProblemSpec) -> str | None:
+    """The part to capture; a bundle is taken for the part itself, which a live model's run has kept."""
+    return None if problem.bundle is not None else record.asked.submodule
+
+
 @contextmanager
 def judged_part(settings: JudgeSettings, submodule: str | None) -> Iterator[JudgeSettings]:
     """For a file of a model's part: that part, captured again with the inputs it gets today."""
-    if submodule is None or settings.problem.bundle is not None:
+    if submodule is None:
         yield settings
         return
     with tempfile.TemporaryDirectory(prefix="kernelagent-recheck-") as folder:

@@ -20,6 +20,7 @@ from kernelagent.domain.errors import (
     ProblemError,
     UsageError,
 )
+from kernelagent.domain.evaluation import Evaluation
 from kernelagent.domain.events import Subscriber, WholeModelChecked
 from kernelagent.domain.judge_settings import JudgeSettings
 from kernelagent.domain.problem import ProblemSpec
@@ -30,6 +31,7 @@ from kernelagent.loop.run import optimize as run_optimize
 from kernelagent.loop.run_setup import judge_settings
 from kernelagent.prompts.last_screen import (
     how_sure,
+    not_all_tried,
     putting_back,
     where_verified,
     whole_model_lines,
@@ -249,8 +251,14 @@ def _in_the_whole(
     winner = result.winner
     if winner is None:
         return part
-    sizes = where_verified(winner.envelope)
-    return replace(part, number=number(winner), how_sure=how_sure(winner), where=sizes)
+    sizes = where_verified(winner.envelope) + not_all_tried(winner)
+    return replace(
+        part, number=number(winner) + _of_what(winner), how_sure=how_sure(winner), where=sizes
+    )
+
+
+def _of_what(winner: Evaluation) -> str:
+    return "; each time is of a forward with its backward" if winner.mode == "train" else ""
 
 
 def _log(folder: RunFolder, whole: WholeModel) -> None:

@@ -30,7 +30,6 @@ from kernelagent.storage.run_state import RunState
 
 Outcome = Literal["better", "not_faster", "none", "interrupted", "failed"]
 _TRIED_WINNERS = 3
-_NONE_ACCEPTED = "no candidate was accepted"
 
 
 @dataclass(frozen=True)
@@ -94,7 +93,7 @@ class FinalStage:
         only begun while half of it is left.
         """
         ranked = sorted((t for t in history.turns if t.accepted), key=lambda t: (-t.score, t.index))
-        shortfall = _NONE_ACCEPTED
+        shortfall = none_accepted = _none_accepted(history)
         kept: tuple[Turn, Evaluation] | None = None
         seconds = LAST_JUDGING * self.config.judging_seconds
         ends = self.clock() + seconds
@@ -103,7 +102,7 @@ class FinalStage:
                 continue
             if standing(turn.evaluation) == "slower":
                 # Judged again it is the same candidate: nothing would come of it.
-                if shortfall == _NONE_ACCEPTED:
+                if shortfall == none_accepted:
                     shortfall = f"turn {turn.index}: {why_not_faster(turn.evaluation)}"
                 continue
             left = ends - self.clock()
@@ -193,6 +192,16 @@ class FinalStage:
         return emit_module(
             turn.candidate, self.judge.facts, winner, certificate, self.config.runtime
         )
+
+
+def _none_accepted(history: History) -> str:
+    """Where the last candidate could not be judged, why: that says nothing against it."""
+    judged = [t.evaluation for t in history.turns if t.evaluation is not None]
+    if not judged or judged[-1].verdict != "error" or judged[-1].reason is None:
+        return "no candidate was accepted"
+    return (
+        f"no candidate was accepted, and the last could not be judged: {judged[-1].reason.message}"
+    )
 
 
 def _may_be_faster(final: Evaluation) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from kernelagent.domain.evaluation import Evaluation
+from kernelagent.domain.evaluation import OUT_OF_TIME, Evaluation
 from kernelagent.domain.whole_model import WholeModel
 from kernelagent.prompts.next_steps import next_steps
 from kernelagent.prompts.wording import number, summary
@@ -31,7 +31,11 @@ def outcome_text(
         f"{word}: {path}",
         f"  what: {kernels}; {number(winner)}",
         f"  how sure: {how_sure(winner)}, on {sets}",
-        *([f"  where: {where}"] if (where := where_verified(winner.envelope)) else []),
+        *(
+            [f"  where: {where}{not_all_tried(winner)}"]
+            if (where := where_verified(winner.envelope))
+            else []
+        ),
         *(
             f"  {'next: ' if place == 0 else '      '}{step.text}"
             for place, step in enumerate(next_steps(winner, path, again, submodule))
@@ -61,6 +65,12 @@ def where_verified(envelope: Mapping[str, Any]) -> str:
     more = f" and {len(shown) - _SHAPES} more" if len(shown) > _SHAPES else ""
     several = "; ".join(shown[:_SHAPES])
     return f"the kernels answer inputs of {several}{more}; the original module answers all others"
+
+
+def not_all_tried(winner: Evaluation) -> str:
+    """Where there was no time for all sizes near the given ones, how to give it; else empty."""
+    cut = any(d.code == "envelope" and OUT_OF_TIME in d.message for d in winner.disclosures)
+    return " (there was no time to try more sizes: --envelope-seconds gives it)" if cut else ""
 
 
 def _shape(sizes: Sequence[Any]) -> str:

@@ -24,19 +24,24 @@ class Step:
 
 
 def next_steps(
-    winner: Evaluation, path: Path, again: str, submodule: str | None = None
+    winner: Evaluation,
+    path: Path,
+    again: str,
+    submodule: str | None = None,
+    *,
+    checked: bool = False,
 ) -> tuple[Step, ...]:
     """How to use the file at `path`, and how to get its time where it has none.
 
     `again`: the command that judges the file again on the device that is there. `submodule`: its place in the whole
-    model, where the run was about a part.
+    model, where the run was about a part. `checked`: the whole was found right with it.
     """
     first = f"from {path.stem} import optimized; "
     if submodule is None:
         steps = [Step(f"{first}model.part = optimized(model.part)")]
     else:
         put = f"model.set_submodule({submodule!r}, optimized(model.get_submodule({submodule!r})))"
-        after = ", if the whole model was found right with it"
+        after = "" if checked else ", if the whole model was found right with it"
         steps = [Step(first + put, after=after)]
     if winner.timing is None:
         steps.append(Step(again, "where there is a GPU, ", " times it"))

@@ -249,5 +249,7 @@ def _compiled(estimate: Estimate) -> str:
     if estimate.compile is None:
         return ""
     ratio = estimate.speedup_compile
-    near = ", which may be as fast" if ratio is not None and ratio.low <= 1 else ""
+    near = ""
+    if ratio is not None and ratio.low <= 1:
+        near = " (as fast, or faster)" if ratio.value <= 1 else " (may be as fast)"
     return f", torch.compile {estimate.compile.value:.1f} µs{near}"

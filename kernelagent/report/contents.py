@@ -121,7 +121,10 @@ def _next(state: RunState, winner: Evaluation) -> Paragraph | None:
         return None
     submodule = state.problem.submodule if state.problem is not None else None
     words: list[str | Mono | Strong] = [Strong("What to do next:"), " "]
-    steps = next_steps(winner, Path(state.emitted), timing_command_of(state), submodule)
+    checked = state.whole is not None and state.whole.right
+    steps = next_steps(
+        winner, Path(state.emitted), timing_command_of(state), submodule, checked=checked
+    )
     for place, step in enumerate(steps):
         words += ["; "] if place else []
         words += [step.before, Mono(step.code), step.after]

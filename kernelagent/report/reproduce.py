@@ -22,8 +22,10 @@ _SEARCHED = frozenset({"strategy", "set", "seed", "turns", "candidates", "tool_c
 def recheck_command(problem: ProblemSpec, config: RunConfig, module: Path) -> str:
     """The command that gives the emitted module's verdict and number again."""
     if problem.whole is not None:
-        # Everything else stands in the file's certificate, and the part is captured again.
-        return shlex.join(["kernelagent", "recheck", str(module), problem_word(problem.whole)])
+        # Everything else stands in the file's certificate, and the part is captured again: but for one of a live model.
+        live = problem.whole.bundle is not None
+        where = problem_word(problem if live else problem.whole)
+        return shlex.join(["kernelagent", "recheck", str(module), where])
     words = ["kernelagent", "evaluate", problem_word(problem), str(module)]
     return shlex.join([*words, *_names(problem), *_options(config, _JUDGED)])
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -47,7 +49,8 @@ def test_a_part_of_a_live_model_is_optimized_on_what_it_gets_and_tried_in_the_wh
     assert result.whole.paths == ("1.norm",)
     assert "estimate" in repr(result)
     assert str(result.report) in repr(result)
-    assert len(repr(result)) < 400
+    assert "whole model: the whole model's answer stayed right" in repr(result)
+    assert len(repr(result)) < 800
     # The live model stays as it is until the user puts the part into it.
     assert type(model[1].norm) is _Norm
     x = torch.randn(16, 256)
@@ -57,3 +60,9 @@ def test_a_part_of_a_live_model_is_optimized_on_what_it_gets_and_tried_in_the_wh
     with torch.no_grad(), pytest.warns(UserWarning, match="outside what was verified"):
         assert torch.equal(model(x), before)
     assert "**In the whole model:**" in result.report.read_text(encoding="utf-8")
+
+    again = result.report.read_text(encoding="utf-8")
+    command = next(line for line in again.splitlines() if line.startswith("$ kernelagent recheck"))
+    words = [sys.executable, "-m", *command.removeprefix("$ ").split()]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout.partition(":")[0]) == (0, "it holds"), done.stderr

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
 
 from kernelagent.domain.candidate import Candidate
 from kernelagent.domain.config import RunConfig
-from kernelagent.domain.evaluation import Evaluation, Stage
+from kernelagent.domain.evaluation import Evaluation, Reason, Stage
 from kernelagent.domain.problem import ProblemSpec
 from kernelagent.loop.winner import Ending, FinalStage
 from kernelagent.storage.run_log import EventLog, RunFolder
@@ -117,3 +117,14 @@ def test_a_module_that_is_rather_slower_is_not_offered(tmp_path: Path) -> None:
     assert end.outcome == "none"
     assert "cannot be told apart" in end.why
     assert "on request" not in end.why
+
+
+def test_where_nothing_could_be_judged_the_last_words_say_why(tmp_path: Path) -> None:
+    late = replace(
+        rejected("unverifiable"),
+        verdict="error",
+        reason=Reason("unverifiable", "time limit reached"),
+    )
+    end = ended(tmp_path, SlowJudge(1), [late])
+    assert "the last could not be judged: time limit reached" in end.why
+    assert "could not be judged" not in ended(tmp_path / "other", SlowJudge(1), [rejected()]).why

@@ -32,7 +32,7 @@ from kernelagent.report.files import reports, write_for
 from kernelagent.report.markdown import as_markdown, line_of, plain_text
 from kernelagent.report.progress import moments
 from kernelagent.report.record import timing_command_of
-from kernelagent.report.reproduce import replay_command
+from kernelagent.report.reproduce import recheck_command, replay_command
 from kernelagent.storage.run_log import RunFolder
 from kernelagent.storage.run_state import fold
 from tests.lanes import examples
@@ -463,3 +463,10 @@ def test_a_run_over_a_part_tells_of_the_whole_model_and_one_that_is_wrong_there_
     assert state.finished is not None
     assert (state.finished.outcome, state.finished.exit_status) == ("none", 1)
     assert "wrong in the whole model" in state.finished.why
+
+
+def test_a_part_of_a_live_model_is_rechecked_against_the_copy_that_was_kept_of_it():
+    whole = ProblemSpec(bundle="b/Net", module="Net")
+    part = ProblemSpec(bundle="b/norm", module="norm", submodule="norm", whole=whole)
+    command = recheck_command(part, RunConfig(device="virtual"), Path("out.py"))
+    assert command == "kernelagent recheck out.py b/norm"

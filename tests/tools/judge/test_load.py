@@ -61,6 +61,18 @@ def test_several_named_input_sets(tmp_path: Path) -> None:
     assert sets["long"][1]["x"].shape == (9,)
 
 
+def test_a_named_input_set_may_be_a_dict_of_the_forwards_own_names(tmp_path: Path) -> None:
+    text = MODEL + (
+        "def get_inputs():\n"
+        "    return {'short': {'x': torch.ones(2)}, 'long': {'x': torch.ones(9)}}\n"
+    )
+    sets = load(tmp_path, text).input_sets()
+    assert {name: kwargs["x"].shape for name, (_, kwargs) in sets.items()} == {
+        "short": (2,),
+        "long": (9,),
+    }
+
+
 def test_the_only_module_needs_no_name(tmp_path: Path) -> None:
     assert load(tmp_path, MODEL.replace("Model", "Mine") + INPUTS).entry_point == "Mine"
 

@@ -7,10 +7,11 @@ admitted as it was run: these sizes, this type, nothing in between and nothing b
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from kernelagent.domain.evaluation import OUT_OF_TIME
 from kernelagent.tools.judge.envelope import envelope
 from kernelagent.tools.judge.envelope.neighbours import Neighbour, neighbours
 from kernelagent.tools.judge.problem.context import JudgeContext
@@ -50,7 +51,7 @@ class Widened:
             rows = (f"{name} ({code})" for name, code in self.refused.items())
             parts.append(f"refused, the original answers there: {_BETWEEN.join(rows)}")
         if self.out_of_time:
-            parts.append("the time for it ran out before all were tried")
+            parts.append(OUT_OF_TIME)
         return ". ".join(parts)
 
 
@@ -97,16 +98,25 @@ def widen(
     return result
 
 
-def _all(context: JudgeContext, closed: frozenset[str]) -> Any:
-    for source in context.sources:
-        if source.name in closed:
-            continue
-        yield from neighbours(
+def _all(context: JudgeContext, closed: frozenset[str]) -> Iterator[Neighbour]:
+    """One of each input set in turn: where time runs out, none of them has had all of it."""
+    left = [
+        neighbours(
             source,
             context.dynamic.get(source.name, ()),
             context.oracle,
             interpreted=context.device.kind == "virtual",
         )
+        for source in context.sources
+        if source.name not in closed
+    ]
+    while left:
+        for several in tuple(left):
+            item = next(several, None)
+            if item is None:
+                left.remove(several)
+            else:
+                yield item
 
 
 def _judge(context: JudgeContext, process: CandidateProcess, one: Neighbour) -> None:

@@ -273,7 +273,9 @@ def as_input_sets(
         if not made:
             raise ProblemError(f"{origin} returned an empty dict: there is no input set in it")
         return {
-            str(name): _as_arguments(value, f"input set {name!r} of {origin}")
+            str(name): ((), dict(value))
+            if isinstance(value, dict) and _is_one_call(value, keywords)
+            else _as_arguments(value, f"input set {name!r} of {origin}")
             for name, value in made.items()
         }
     return {"default": _as_arguments(made, origin)}

@@ -87,8 +87,20 @@ def require_trainable(oracle: Oracle, sources: Sequence[InputSource]) -> None:
                 raise ProblemError(
                     f"--train: in training mode the module does not give the same twice "
                     f"({spoken(where)}, set {source.name!r}), and randomness such as dropout "
-                    f"cannot be compared; set its probability to 0, or leave --train out"
+                    f"cannot be compared{_dropouts(oracle.module)}; set its probability to 0, take a part without it, or "
+                    f"leave --train out"
                 )
+
+
+def _dropouts(module: torch.nn.Module) -> str:
+    """Which parts drop something out, as far as they are torch's own."""
+    names = [
+        f"{name or 'it'} (p={part.p:g})"
+        for name, part in module.named_modules()
+        if isinstance(part, torch.nn.modules.dropout._DropoutNd) and part.p > 0
+    ]
+    more = f" and {len(names) - 4} more" if len(names) > 4 else ""
+    return f": {', '.join(names[:4])}{more}" if names else ""
 
 
 @in_rounds

@@ -30,8 +30,8 @@ def scan(whole: Whole) -> Scan:
     """One forward of the whole, then each submodule by itself on what it was called with."""
     ceilings = whole.device.ceilings
     clock = _Clock(whole, ceilings)
-    arguments = next(iter(whole.inputs.values()))
-    heard = whole.listen(arguments)
+    first, arguments = next(iter(whole.inputs.items()))
+    heard = whole.listen({first: arguments})
     total_us = clock.us(whole.module, arguments)
     rows = [_row(whole, item, clock, total_us, ceilings) for item in heard.values()]
     kept = sorted(

@@ -37,6 +37,8 @@ class Heard:
     """The first call of each form, by what the form looks like."""
     counts: dict[str, int] = field(default_factory=dict)
     """Calls by form."""
+    names: dict[str, str] = field(default_factory=dict)
+    """By form, the whole's input set in which it came first."""
     returns: str | None = None
     """The class of its result where that is another package's container."""
 
@@ -71,12 +73,15 @@ class Whole:
         with self.device.scope():
             return _on(self.problem.input_sets()[name], self.device.torch_device)
 
-    def listen(self, *several: Arguments) -> dict[str, Heard]:
-        """Run the whole on each of these; what each submodule was called with, by path."""
+    def listen(self, sets: Mapping[str, Arguments]) -> dict[str, Heard]:
+        """Run the whole on each of these input sets; what each submodule was called with, by path."""
         heard: dict[str, Heard] = {}
         with _ears(self.module, heard):
-            for arguments in several:
+            for name, arguments in sets.items():
                 self.oracle.eager(arguments)
+                for item in heard.values():
+                    for form in item.arguments:
+                        item.names.setdefault(form, name)
         return heard
 
     def submodule(self, path: str) -> torch.nn.Module:
@@ -98,18 +103,23 @@ class Whole:
         Returns the paths of other parts like it.
         """
         module = self.submodule(path)
-        called = self.listen(*self.inputs.values())
+        called = self.listen(self.inputs)
         heard = called.get(path)
         if heard is None:
             raise ProblemError(_not_called(module, path, called))
-        sets = list(heard.arguments.values())[:_MOST_SETS]
-        why = why_not(module, sets)
+        forms = list(heard.arguments)[:_MOST_SETS]
+        why = why_not(module, [heard.arguments[form] for form in forms])
         if why is not None:
             raise ProblemError(f"{path} cannot be optimized alone: {why}")
-        given = {
-            "default" if at == 0 else f"call{at}": {"args": args, "kwargs": kwargs}
-            for at, (args, kwargs) in enumerate(sets)
-        }
+        given = {}
+        for at, form in enumerate(forms):
+            args, kwargs = heard.arguments[form]
+            name = heard.names[form]
+            # A part may be called in several forms in one forward.
+            given[name if name not in given else f"{name}_call{at}"] = {
+                "args": args,
+                "kwargs": kwargs,
+            }
         _travel_by_value(module)
         save_bundle(folder, copy.deepcopy(module), given)
         family = self.family(heard)

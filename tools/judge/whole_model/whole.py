@@ -65,7 +65,7 @@ def verify_whole(
         model=whole.problem.name,
         paths=tuple(paths),
         right=right,
-        why=why or f"the whole model's answer stayed right on {trials} fresh inputs",
+        why=why or _right(trials, trains=settings.mode == "train"),
         trials=trials,
         calls=calls[0],
         device=whole.device.facts,
@@ -157,6 +157,11 @@ def _times(
     result = scan(whole)
     replaced = sum(row.device_us for row in result.rows if row.path in paths)
     return round(result.total_us, 3), round(result.total_us - replaced + replaced / ratio, 3)
+
+
+def _right(trials: int, *, trains: bool) -> str:
+    only = " (its outputs: no gradient was taken through the whole)" if trains else ""
+    return f"the whole model's answer stayed right on {trials} fresh inputs{only}"
 
 
 def _disclosures(whole: Whole, *, right: bool) -> tuple[str, ...]:
