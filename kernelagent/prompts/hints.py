@@ -117,7 +117,9 @@ def _idle(kernel: KernelFacts, multiprocessors: int | None) -> str | None:
     programs = programs_of(kernel)
     if programs is None or not multiprocessors or programs >= multiprocessors:
         return None
-    if (kernel.share_of_device_time or 0.0) < _HEAVY:
+    few = 1 - programs / multiprocessors < _WASTED
+    if few or kernel.bound == "launch" or (kernel.share_of_device_time or 0.0) < _HEAVY:
+        # More programs make no launch cheaper.
         return None
     return (
         f"{programs} programs on {multiprocessors} multiprocessors leave "

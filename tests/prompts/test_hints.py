@@ -192,3 +192,11 @@ def test_no_hint_leads_to_what_the_judge_refuses(
         assert set(re.findall(r'input_precision="(\w+)"', hint)) <= set(permitted)
         assert not REFUSED_OF_FP32.search(hint)
         assert not COMPUTED_ELSEWHERE.search(hint)
+
+
+def test_few_idle_multiprocessors_or_a_launch_that_binds_are_no_reason_to_split() -> None:
+    for kernel in (
+        replace(NORM, grid=(128, 1, 1)),
+        replace(NORM, grid=(16, 1, 1), bound="launch"),
+    ):
+        assert not any("idle" in hint for hint in hints_for(one(kernel)))
