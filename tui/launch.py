@@ -109,7 +109,8 @@ def optimize(spec: ProblemSpec, config: RunConfig, folder: RunFolder | None) -> 
         raise EnvironmentFault(f"the controller of {result.id} died: {controller.last_words()}")
     path = None if state.emitted is None else Path(state.emitted)
     again = "" if path is None else timing_command_of(state)
-    sys.stdout.write(outcome_text(state.winner, path, end.why, again))
+    part = None if state.problem is None else state.problem.submodule
+    sys.stdout.write(outcome_text(state.winner, path, end.why, again, part))
     return ExitStatus(end.exit_status)
 
 

@@ -61,8 +61,9 @@ class Result:
         """What was written and its number, in a few lines."""
         lines = [f"nothing better: {self.why}"]
         if self.path is not None and self.evaluation is not None:
-            where = where_verified(self.evaluation.envelope) + not_all_tried(self.evaluation)
-            lines = [f"{self.path}: {number(self.evaluation)}", f"where: {where}"]
+            lines = [f"{self.path}: {number(self.evaluation)}"]
+            if where := where_verified(self.evaluation.envelope):
+                lines.append(f"where: {where}{not_all_tried(self.evaluation)}")
         if self.whole is not None:
             lines.append(f"whole model: {whole_model_lines(self.whole)[0]}")
         return "\n".join((*lines, f"report: {self.report}"))

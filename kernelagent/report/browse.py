@@ -17,9 +17,9 @@ from kernelagent.domain.errors import UsageError
 from kernelagent.domain.evaluation import DeviceFacts, Estimate, Evaluation, Timing
 from kernelagent.domain.events import Logged, ReplyReceived, RunFinished
 from kernelagent.domain.history import Turn, TurnRequest
+from kernelagent.prompts.beginning import problem_line
 from kernelagent.prompts.wording import number, summary
 from kernelagent.report.outcome import Outcome, outcome_of
-from kernelagent.report.reproduce import problem_text
 from kernelagent.storage.git_history import hypothesis
 from kernelagent.storage.inbox import is_going_on
 from kernelagent.storage.run_log import RunFolder, events_in, whole_lines
@@ -184,7 +184,7 @@ def _row(folder: RunFolder, contents: LogContents, *, going_on: bool) -> RunRow:
     return RunRow(
         run=state.run or folder.id,
         folder=str(folder.path),
-        problem=problem_text(state.problem) if state.problem else "",
+        problem=problem_line(state.problem, None) if state.problem else "",
         strategy=str(state.config.get("strategy") or "default"),
         models=_models(state.config),
         turns=len(state.history.turns),

@@ -66,10 +66,3 @@ def problem_word(problem: ProblemSpec) -> str:
     if problem.import_name is not None:
         return f"{problem.import_name}:{problem.module}" if problem.module else problem.import_name
     return problem.label
-
-
-def problem_text(problem: ProblemSpec) -> str:
-    """The problem for a reader: a part by its path in the model that the user named."""
-    if problem.whole is not None and problem.submodule is not None:
-        return f"{problem.submodule} of {problem.whole.label}"
-    return problem.label
