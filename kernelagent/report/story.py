@@ -159,7 +159,7 @@ def _opened(turn: Turn, state: RunState) -> Folded:
     if idea:
         facts.append(("Hypothesis: ", idea))
     if result is not None:
-        facts.append(f"Reward {turn.reward:.3g}")
+        facts.append(f"Reward, for training a model on runs: {turn.reward:.3g}")
     if turn.candidate is not None:
         facts.append(("Candidate ", Mono(turn.candidate.id)))
     code = None if turn.candidate is None else Code(turn.candidate.source, "python")
