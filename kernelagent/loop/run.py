@@ -134,7 +134,8 @@ def optimize(
     except KeyboardInterrupt:
         sys.stderr.write(f"{resume_with(folder.path)}\n")
         log.publish(RunFinished("interrupted", int(ExitStatus.INTERRUPTED), "stopped by the user"))
-        raise
+        # The last line of a traceback, where this is called as a library.
+        raise KeyboardInterrupt(resume_with(folder.path)) from None
     finally:
         log.close()
         _report(folder)
