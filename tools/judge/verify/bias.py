@@ -50,9 +50,25 @@ def slope_beyond(
     enough = min(_CARRYING, _SHARE_CARRYING * right.numel())
     if float(carried.sum()) ** 2 < enough * float(carried.square().sum()):
         return None
+    unit = float(torch.finfo(eager.dtype).eps) / 4
+    slope = _unexplained(right, ours, theirs, unit)
+    if slope is None:
+        return None
+    others = torch.ones_like(carried, dtype=torch.bool)
+    others[int(carried.argmax())] = False
+    # One element whose sum happened to lose its digits is no slope of the rest.
+    alone = _unexplained(right[others], ours[others], theirs[others], unit) is None
+    return None if alone else slope
+
+
+def _unexplained(
+    right: torch.Tensor, ours: torch.Tensor, theirs: torch.Tensor, unit: float
+) -> float | None:
+    power = float(right.square().sum())
+    if power == 0.0:
+        return None
     slope, chance = _slope(ours - right, right, power)
     own, noise = _slope(theirs - right, right, power)
-    unit = float(torch.finfo(eager.dtype).eps) / 4
     # A candidate's own scatter excuses little, or noise would hide a factor; eager's is the problem's.
     scatter = min(_CHANCE * chance, max(4 * unit, _CHANCE * noise))
     return slope if abs(slope) > unit + _OWN * abs(own) + scatter else None
