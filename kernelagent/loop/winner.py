@@ -61,9 +61,10 @@ def why_not_faster(winner: Evaluation) -> str | None:
         return "there is no estimate, so nothing says that it is faster"
     ratio = ratio_interval(winner)
     assert ratio is not None
+    rather = ", which is rather slower" if ratio.value < 1 else ""
     return (
         f"its estimate cannot be told apart from the eager module's "
-        f"({ratio.value:.2f} of its speed, between {ratio.low:.2f} and {ratio.high:.2f})"
+        f"({ratio.value:.2f} of its speed{rather}, between {ratio.low:.2f} and {ratio.high:.2f})"
     )
 
 
@@ -115,7 +116,7 @@ class FinalStage:
                 return self._emit(turn, final, why)
             seen = self.config.force or not review(turn.candidate.source)
             level = final.accepted and standing(final) == "not told apart"
-            if kept is None and level and _may_be_faster(final) and seen:
+            if kept is None and level and seen:
                 kept = turn, final
             shortfall = f"turn {turn.index}, judged again: {fault}"
             self.warn_once(shortfall)
@@ -202,12 +203,6 @@ def _none_accepted(history: History) -> str:
     return (
         f"no candidate was accepted, and the last could not be judged: {judged[-1].reason.message}"
     )
-
-
-def _may_be_faster(final: Evaluation) -> bool:
-    """Whether its own number is on the right side, however wide the interval."""
-    ratio = ratio_interval(final)
-    return ratio is None or ratio.value >= 1
 
 
 def _why_not(winner: Evaluation) -> str | None:

@@ -110,13 +110,11 @@ def test_what_ranks_below_one_that_cannot_be_told_from_eager_is_not_judged_again
     assert judge.asked == [0]
 
 
-def test_a_module_that_is_rather_slower_is_not_offered(tmp_path: Path) -> None:
+def test_a_module_that_is_rather_slower_is_called_so(tmp_path: Path) -> None:
     judge = SlowJudge(1, verdict=accepted(0.95))
-    end = ended(tmp_path, judge, FASTER)
+    end = ended(tmp_path, judge, FASTER, interrupted=True)
     assert judge.asked == [0]
-    assert end.outcome == "none"
-    assert "cannot be told apart" in end.why
-    assert "on request" not in end.why
+    assert "0.95 of its speed, which is rather slower, between" in end.why
 
 
 def test_where_nothing_could_be_judged_the_last_words_say_why(tmp_path: Path) -> None:
