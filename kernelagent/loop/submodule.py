@@ -152,7 +152,7 @@ def optimize_parts(
     config: RunConfig,
     groups: Sequence[tuple[str, ...]],
     *,
-    report: Callable[[str], None],
+    report: Callable[[str], None] = lambda _: None,
     subscribers: Sequence[Subscriber] = (),
     stop_asked: Callable[[], bool] = lambda: False,
 ) -> PartsResult:
