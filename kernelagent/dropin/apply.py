@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -58,7 +58,8 @@ def apply(
             raise UsageError(f"--branch {branch} names where to commit; add --commit")
         write_atomically(target, text, force=force)
         return Applied(str(target), folder.id, submodule=_part_of(state))
-    return _commit(_repository(model), model, target, text, branch, folder)
+    done = _commit(_repository(model), model, target, text, branch, folder)
+    return replace(done, submodule=_part_of(state))
 
 
 def message(text: str) -> str:
@@ -170,7 +171,7 @@ def _commit(
         repo.git.update_ref(reference, made, _value_of(repo, reference) or "0" * len(made))
     except GitCommandError as error:
         raise EnvironmentFault(f"git refused the commit: {error.stderr.strip()}") from error
-    return Applied(inside, folder.id, name, made, _part_of(fold(read_events(folder.log))))
+    return Applied(inside, folder.id, name, made)
 
 
 def _require_clean(repo: Repo, model: str, target: str) -> None:

@@ -175,26 +175,55 @@ def optimize_part(
     subscribers: Sequence[Subscriber] = (),
 ) -> tuple[PartResult, RunResult]:
     """One part, put at all its `places`, and the run that it came from."""
-    settings = judge_settings(problem, config)
-    part, config, alike = _captured(problem, config, places, settings)
-    result = run_optimize(part, config, subscribers=subscribers)
-    return replace(_in_the_whole(settings, places, result), alike=alike), result
+    return _Captured.of(problem, config, places).optimized(subscribers=subscribers)
 
 
-def _captured(
-    problem: ProblemSpec, config: RunConfig, places: tuple[str, ...], settings: JudgeSettings
-) -> tuple[ProblemSpec, RunConfig, tuple[str, ...]]:
-    """The part as a problem of its own, where its file goes, and the parts like it at no place of `places`."""
-    path = places[0]
-    word = path.replace(".", "_")
-    bundle = bundle_folder(Path(config.runs), word)
-    with WholeModelProcess(settings) as judge:
-        alike = judge.capture(path, bundle)
-    named = problem.module if problem.bundle is not None else None
-    stem = named or Path(problem.label.partition(":")[0]).stem
-    config = replace(config, out=config.out or f"{stem}_{word}_optimized.py")
-    part = ProblemSpec(bundle=str(bundle), module=word, submodule=path, whole=problem)
-    return part, config, tuple(other for other in alike if other not in places)
+@dataclass(frozen=True)
+class _Captured:
+    """A part as a problem of its own."""
+
+    part: ProblemSpec
+    config: RunConfig
+    """With where its file goes."""
+    settings: JudgeSettings
+    """Of the whole model."""
+    places: tuple[str, ...]
+    alike: tuple[str, ...]
+    """Parts like it at no place of `places`."""
+
+    @classmethod
+    def of(cls, problem: ProblemSpec, config: RunConfig, places: tuple[str, ...]) -> _Captured:
+        path = places[0]
+        word = path.replace(".", "_")
+        bundle = bundle_folder(Path(config.runs), word)
+        settings = judge_settings(problem, config)
+        with WholeModelProcess(settings) as judge:
+            alike = judge.capture(path, bundle)
+        named = problem.module if problem.bundle is not None else None
+        stem = named or Path(problem.label.partition(":")[0]).stem
+        return cls(
+            ProblemSpec(bundle=str(bundle), module=word, submodule=path, whole=problem),
+            replace(config, out=config.out or f"{stem}_{word}_optimized.py"),
+            settings,
+            places,
+            tuple(other for other in alike if other not in places),
+        )
+
+    def optimized(
+        self,
+        *,
+        report: Callable[[str], None] = lambda _: None,
+        subscribers: Sequence[Subscriber] = (),
+        stop_asked: Callable[[], bool] = lambda: False,
+    ) -> tuple[PartResult, RunResult]:
+        """Its run, and what came of it in the whole model."""
+        result = run_optimize(
+            self.part, self.config, subscribers=subscribers, stop_asked=stop_asked
+        )
+        if result.path is not None:
+            report("the whole model runs as it is, and with the part replaced")
+        done = _in_the_whole(self.settings, self.places, result)
+        return replace(done, alike=self.alike), result
 
 
 def _one(
@@ -205,14 +234,10 @@ def _one(
     subscribers: Sequence[Subscriber],
     stop_asked: Callable[[], bool],
 ) -> PartResult:
-    settings = judge_settings(problem, config)
-    part, config, alike = _captured(problem, config, places, settings)
+    captured = _Captured.of(problem, config, places)
     if stop_asked():
         return PartResult(places[0], "", "stopped by the user before its first turn")
-    result = run_optimize(part, config, subscribers=subscribers, stop_asked=stop_asked)
-    if result.path is not None:
-        report("the whole model runs as it is, and with the part replaced")
-    return replace(_in_the_whole(settings, places, result), alike=alike)
+    return captured.optimized(report=report, subscribers=subscribers, stop_asked=stop_asked)[0]
 
 
 def put_back(part: ProblemSpec, config: RunConfig, result: RunResult) -> PartsResult:

@@ -130,17 +130,16 @@ class _DropIn(torch.nn.Module):
 
 
 def _assembled(original: Any, fast: Any, described: Any, strides: Any) -> Any:
-    kind = type(original)
-    members: dict[str, Any] = {"__slots__": (), "__module__": kind.__module__}
+    kind, own = type(original), vars(_DropIn)["forward"]
+    guard = _Guard(original, fast, described, strides)
+    forward = type(own)(own.__code__, globals(), "forward", None, own.__closure__)
+    forward.__signature__ = guard.signature  # For callers that count arguments.
+    members = {"__slots__": (), "__module__": kind.__module__, "forward": forward}
     if not hasattr(original, "original"):
         members["original"] = property(lambda self: self._dropin.original)
-    own: Any = _DropIn.forward
-    forward = type(own)(own.__code__, globals(), "forward", None, own.__closure__)
-    forward.__signature__ = _inspect.signature(kind.forward)  # For callers that count arguments.
-    members["forward"] = forward
     dropin = object.__new__(type(f"Optimized{kind.__name__}", (_DropIn, kind), members))
     object.__setattr__(dropin, "__dict__", vars(original))
-    object.__setattr__(dropin, "_dropin", _Guard(original, fast, described, strides))
+    object.__setattr__(dropin, "_dropin", guard)
     return dropin
 
 
