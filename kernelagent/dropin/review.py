@@ -73,9 +73,45 @@ def review(source: str) -> tuple[Finding, ...]:
         return (Finding(line, "the text does not parse", str(error)),)
     names = _imported(tree)
     result = set(_public_names(tree))
-    for node in ast.walk(tree):
-        result.update(_look_at(node, names))
+    for node, own in _with_own_names(tree, frozenset()):
+        # A parameter or a local variable called `input` is no built-in function.
+        if not (isinstance(node, ast.Name) and node.id in own and node.id not in _RUNS_TEXT):
+            result.update(_look_at(node, names))
     return tuple(sorted(result))
+
+
+def _with_own_names(node: ast.AST, own: frozenset[str]) -> Iterator[tuple[ast.AST, frozenset[str]]]:
+    """Each node, with the names that are bound by the functions around it."""
+    yield node, own
+    body: tuple[ast.AST, ...] = ()
+    inside = own
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+        body = tuple(node.body) if isinstance(node.body, list) else (node.body,)
+        given = (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)
+        bound = {a.arg for a in (*given, node.args.vararg, node.args.kwarg) if a is not None}
+        bound |= {name for part in body for name in _assigned(part)}
+        outside = {
+            n for part in body for g in ast.walk(part) if isinstance(g, ast.Global) for n in g.names
+        }
+        inside = (own | bound) - outside
+    for child in ast.iter_child_nodes(node):
+        # Defaults and decorators are read outside of the function.
+        yield from _with_own_names(child, inside if child in body else own)
+
+
+_SCOPES = (
+    *(ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef),
+    *(ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp),
+)
+
+
+def _assigned(node: ast.AST) -> Iterator[str]:
+    """Names that are assigned to in this very scope: local ones wherever it reads them."""
+    if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+        yield node.id
+    if not isinstance(node, _SCOPES):
+        for child in ast.iter_child_nodes(node):
+            yield from _assigned(child)
 
 
 def _look_at(node: ast.AST, names: dict[str, str]) -> Iterator[Finding]:

@@ -92,3 +92,28 @@ def test_words_in_strings_and_comments_are_no_findings() -> None:
 def test_findings_are_given_by_line() -> None:
     lines = [finding.line for finding in review("import sys\nx = 1\nimport os\neval('x')\n")]
     assert lines == [1, 3, 4]
+
+
+def test_a_parameter_or_variable_with_the_name_of_a_built_in_function_is_none() -> None:
+    for text in (
+        "def forward(self, input):\n    input = input * 2\n    return lambda: input\n",
+        "def kernel(x):\n    input = x + 1\n    return input * input\n",
+    ):
+        assert review(text) == ()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "def f(x):\n    return input(x)\n",
+        "def f(input=input):\n    return input\n",
+        "def f(input):\n    def g():\n        global input\n        return input\n    return g\n",
+        "def f(input):\n    return 1\n\n\ndef g():\n    return input()\n",
+        "def f(eval):\n    return eval\n",
+        "def f(x):\n    return [input for input in x], input\n",
+        "class A:\n    input = input\n",
+        "def f(x):\n    class A:\n        input = 1\n    return input\n",
+    ],
+)
+def test_a_built_in_function_is_found_beside_parameters_of_its_name(text: str) -> None:
+    assert review(text)
