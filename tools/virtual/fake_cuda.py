@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import functools
 import importlib
 import itertools
 import secrets
@@ -251,8 +252,8 @@ def pretending_cuda(target: str, *, rounds: bool = False) -> Iterator[None]:
         saved.append((owner, name, getattr(owner, name)))
         setattr(owner, name, value)
 
-    for name, value in _cuda_answers(target).items():
-        put(torch.cuda, name, _of_its_own(name, value))
+    for name, value in _answers(target):
+        put(torch.cuda, name, value)
     _patch_modules_and_generators(put)
     try:
         with _Claiming(rounds=rounds):
@@ -265,6 +266,13 @@ def pretending_cuda(target: str, *, rounds: bool = False) -> Iterator[None]:
 def with_dynamo_imported() -> None:
     """Import what must see torch's real functions; takes one to two seconds the first time."""
     importlib.import_module("torch._dynamo")
+
+
+@functools.cache
+def _answers(target: str) -> tuple[tuple[str, Any], ...]:
+    """Made once: the scope is entered for every call of the reference."""
+    answers = _cuda_answers(target)
+    return tuple((name, _of_its_own(name, value)) for name, value in answers.items())
 
 
 def _of_its_own(name: str, value: Any) -> Any:

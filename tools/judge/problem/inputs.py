@@ -138,8 +138,14 @@ def input_sources(
 
 
 def seed_everything(seed: int) -> None:
-    """The generators a user's input function may draw from."""
-    torch.manual_seed(seed)
+    """The generators a user's input function may draw from.
+
+    `torch.manual_seed` takes milliseconds where no device is initialised: for each kind of device it keeps the seed with a
+    stack trace until one is.
+    """
+    torch.default_generator.manual_seed(seed)
+    if torch.cuda.is_available():
+        torch.cuda.manual_seed_all(seed)
     random.seed(seed)
     np.random.seed(seed % (1 << 32))
 

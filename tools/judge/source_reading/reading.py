@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from dataclasses import replace
+from functools import lru_cache
 
 from kernelagent.domain.evaluation import Disclosure
 from kernelagent.domain.parsing import parse
@@ -68,6 +69,7 @@ def _gives_a_name(tree: ast.Module) -> bool:
     return False
 
 
+@lru_cache(maxsize=32)
 def disclosures(source: str) -> tuple[Disclosure, ...]:
     """One for each kind of remark: where, as written, and what was therefore not judged."""
     remarks = read(source)
