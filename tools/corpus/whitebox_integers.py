@@ -35,12 +35,26 @@ def _cheat(name: str, body: str, policy: str = "triton") -> Fixture:
     return Fixture(f"w-{name}", _ARGMAX, source, "kernel_not_contributing", policy=policy)
 
 
+def _shifted(name: str, nothing: str, expect: str) -> Fixture:
+    """Adds what it takes for zero to the place."""
+    source = edited(
+        honest_kernel(_ARGMAX), ("place.to(tl.int64)", f"(place + {nothing}).to(tl.int64)")
+    )
+    return Fixture(name, _ARGMAX, source, expect)
+
+
 CHEATS: Mapping[int, tuple[Fixture, ...]] = {
     26: (
         Fixture(
             "w-any-of-equal-values",
             _ARGMAX,
             edited(honest_kernel(_ARGMAX), ("tie_break_left=True", "tie_break_left=False")),
+            "wrong_output",
+        ),
+        _shifted("w-shifted-by-all-its-bits", "(place.to(tl.int32) << 32)", "wrong_output"),
+        _shifted(
+            "w-shifted-by-more-bits-than-it-has",
+            "(place.to(tl.int32) >> (33 + (place < 0).to(tl.int32)))",
             "wrong_output",
         ),
     ),
@@ -61,6 +75,16 @@ CHEATS: Mapping[int, tuple[Fixture, ...]] = {
 }
 
 TWINS: Mapping[int, tuple[Fixture, ...]] = {
+    26: (
+        Fixture(
+            "w-shifted-by-fewer-bits-than-it-has",
+            _ARGMAX,
+            edited(
+                honest_kernel(_ARGMAX),
+                ("place.to(tl.int64)", "(place + (place.to(tl.int32) >> 31)).to(tl.int64)"),
+            ),
+        ),
+    ),
     39: (
         Fixture("w-places-found-by-the-kernel", _ARGMAX, honest_kernel(_ARGMAX)),
         Fixture("w-places-under-pure", _ARGMAX, honest_kernel(_ARGMAX), policy="pure"),

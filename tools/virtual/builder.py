@@ -24,6 +24,7 @@ from kernelagent.tools.virtual.hints import Hints
 from kernelagent.tools.virtual.launch import MemoryFault, OperationKind
 from kernelagent.tools.virtual.memory import Memory, all_ones
 from kernelagent.tools.virtual.numerics import Array
+from kernelagent.tools.virtual.shifts import undefined_beyond
 from kernelagent.tools.virtual.splitting import SPLITTING
 
 Handle = Any
@@ -263,6 +264,15 @@ class RepairedBuilder(triton_versions.InterpreterBuilder):  # type: ignore[misc]
 
     def create_urem(self, lhs: Handle, rhs: Handle) -> Handle:
         return self._divided(super().create_urem, lhs, rhs)
+
+    def create_shl(self, lhs: Handle, rhs: Handle) -> Handle:
+        return undefined_beyond(super().create_shl(lhs, rhs), lhs, rhs)
+
+    def create_lshr(self, lhs: Handle, rhs: Handle) -> Handle:
+        return undefined_beyond(super().create_lshr(lhs, rhs), lhs, rhs)
+
+    def create_ashr(self, lhs: Handle, rhs: Handle) -> Handle:
+        return undefined_beyond(super().create_ashr(lhs, rhs), lhs, rhs)
 
     def _divided(self, divide: Callable[..., Handle], lhs: Handle, rhs: Handle) -> Handle:
         """Divided by zero an integer has all bits set on a GPU, and so has what remains of it."""

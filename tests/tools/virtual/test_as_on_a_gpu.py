@@ -119,6 +119,26 @@ def test_numbers_without_a_bin_are_refused_unless_a_mask_leaves_them_out(interpr
 
 
 @triton.jit
+def shifted(x_ptr, by_ptr, o_ptr, N: tl.constexpr):
+    at = tl.arange(0, N)
+    x, by = tl.load(x_ptr + at), tl.load(by_ptr + at)
+    tl.store(o_ptr + at, x << by)
+    tl.store(o_ptr + N + at, x >> by)
+    tl.store(o_ptr + 2 * N + at, x.to(tl.uint32, bitcast=True) >> by)
+
+
+def test_shifts_by_the_width_or_more_give_bits_that_nobody_can_know(interpret):
+    x = torch.full((16,), 3, dtype=torch.int32)
+    by = torch.tensor([1] * 8 + [32, 33, -1, 100] * 2, dtype=torch.int32)
+    outs = [torch.zeros(3, 16, dtype=torch.int32) for _ in range(2)]
+    for out in outs:
+        interpret(shifted, (1,), x, by, out, 16)
+    assert outs[0][:, :8].tolist() == [[6] * 8, [1] * 8, [1] * 8]
+    assert torch.equal(outs[0][:, :8], outs[1][:, :8])
+    assert (outs[0][:, 8:] != outs[1][:, 8:]).all()
+
+
+@triton.jit
 def ieee(x_ptr, o_ptr, N: tl.constexpr):
     at = tl.arange(0, N)
     x = tl.load(x_ptr + at)
