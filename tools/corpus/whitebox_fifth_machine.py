@@ -160,8 +160,21 @@ _IN_KERNEL = edited(
     ),
 )
 
+
+
+def _scratch_of(name: str, size: str, place: str) -> Fixture:
+    """A descriptor is written to memory that the file's own allocator hands out."""
+    source = edited(
+        _IN_KERNEL,
+        ("torch.empty(size, dtype=torch.int8, device=x.device)", f"torch.empty({size}, dtype=torch.int8{place})"),
+    )
+    return Fixture(f"w-{name}", "silu_gate", source, "out_of_bounds")
+
+
 CHEATS: Mapping[int, tuple[Fixture, ...]] = {
     26: (
+        _scratch_of("a-descriptor-in-memory-of-the-host", "size", ""),
+        _scratch_of("a-descriptor-in-half-its-memory", "size // 2", ", device=x.device"),
         _silu(
             "turns-a-block-over-in-place",
             _moved_twice("BLOCK - 1 - j", "BLOCK - 1 - j", ""),

@@ -308,7 +308,8 @@ class RemoteKernel:
         programs = math.prod(grid) * own.num_ctas
         allocate = _allocation._allocator
         allocate = allocate.get() if isinstance(allocate, ContextVar) else allocate
-        allocate(programs * own.global_scratch_size, own.global_scratch_align, 0)
+        size = programs * own.global_scratch_size
+        require_usable(allocate(size, own.global_scratch_align, 0), size)
 
     def launch_metadata(self, grid: Any, stream: Any, *args: Any) -> None:
         """There is no profiler to tell."""
@@ -328,6 +329,23 @@ class RemoteKernel:
     def __getitem__(self, grid: Sequence[int]) -> Callable[..., None]:
         sizes = (*grid, 1, 1)[:3]
         return lambda *args, **_: self._remote.launch(self._handle, sizes, args)
+
+
+def require_usable(buffer: Any, size: int) -> None:
+    """Raises `RuntimeError` for memory that a kernel could not write on a GPU: of the host, or too little."""
+    buffer.data_ptr()
+    if not isinstance(buffer, torch.Tensor):
+        return
+    held = buffer.numel() * buffer.element_size()
+    if HOST_TENSORS.holds(buffer):
+        fault = 'memory of the host, where a GPU cannot write: make it with device="cuda"'
+    elif held < size:
+        fault = f"{held} bytes of {size}"
+    else:
+        return
+    raise RuntimeError(
+        f"an illegal memory access was encountered: the allocator given to triton.set_allocator returned {fault}"
+    )
 
 
 class StorageTransfer:
