@@ -116,7 +116,7 @@ def told(*rows: list[object]) -> str | None:
     choices = UntriedChoices()
     for row in rows:
         choices.note([{"choices": [row]}])
-    return choices.sentence
+    return choices.sentence()
 
 
 def test_what_came_out_both_ways_in_any_two_calls_is_tried() -> None:
