@@ -31,6 +31,10 @@ _KEEP_THEIR_SIZE = frozenset(
 )
 """Functions and methods whose results are infinite, or no number, where what they are given is."""
 _WIDE = ("float32", "float64", "int32", "int64")
+_TAKEN_IN = frozenset({"join", "cat", "interleave"})
+"""Functions that put their operands beside others."""
+_GIVEN_BY_NAME = frozenset({"other", "val"})
+"""What a load leaves in lanes that its mask switches off, which a sum takes in with the rest; what an atomic adds."""
 _LARGE = 1e4
 _NO_NUMBERS = frozenset({"inf", "infinity", "nan"})
 
@@ -83,6 +87,11 @@ class _Marker(ast.NodeTransformer):
         node.body = [self.visit(statement) for statement in node.body]
         return node
 
+    def visit_For(self, node: ast.For) -> ast.AST:
+        if isinstance(node.iter, ast.Call):
+            node.iter.args = [self._or_zero(part) for part in node.iter.args]
+        return self.generic_visit(node)
+
     def visit_If(self, node: ast.If) -> ast.AST:
         node.test = self._asked(node.test)
         node.body = [self.visit(statement) for statement in node.body]
@@ -104,6 +113,7 @@ class _Marker(ast.NodeTransformer):
                 node.args[0] = self._asserted(node.args[0])
             return node
         if name_of(node.func) != "where":
+            self._take_in(node)
             return self.generic_visit(node)
         node.args = [
             self.visit(part) if i else self._asked(part) for i, part in enumerate(node.args)
@@ -112,6 +122,23 @@ class _Marker(ast.NodeTransformer):
             asks = keyword.arg == "condition"
             keyword.value = self._asked(keyword.value) if asks else self.visit(keyword.value)
         return node
+
+    def _take_in(self, node: ast.Call) -> None:
+        """Numbers that come into a result by no arithmetic: where they are always zero, nobody saw what they do."""
+        name = name_of(node.func)
+        atomic = name.startswith("atomic_")
+        if name in _TAKEN_IN or atomic or name in LOADS:
+            first = 0 if name in _TAKEN_IN else 1
+            node.args[first:] = [self._or_zero(part) for part in node.args[first:]]
+            for keyword in node.keywords:
+                if keyword.arg in _GIVEN_BY_NAME:
+                    keyword.value = self._or_zero(keyword.value)
+
+    def _or_zero(self, node: ast.expr) -> ast.expr:
+        """What is told only where it never is another number than zero."""
+        if isinstance(node, ast.Starred) or is_condition(node) or not has_data(node, self._loaded):
+            return node
+        return self._told("asked", node, by_data=False)
 
     def _is_asserted(self, called: ast.expr) -> bool:
         """Whether it is one of the language's, not a function of the text's of the same name."""
@@ -159,9 +186,7 @@ class _Marker(ast.NodeTransformer):
         if compared and all(map(self._is_of_infinity, compared)):
             # Infinities and NaN are inputs of their own, and what differs there is told by itself.
             return node
-        return self._told(
-            "chosen", node, by_data=has_data(node, self._loaded) or _is_no_mask(node)
-        )
+        return self._told("chosen", node, by_data=has_data(node, self._loaded) or _is_no_mask(node))
 
     def _told(self, name: str, node: ast.expr, *, by_data: bool) -> ast.expr:
         line = node.lineno + self._first_line - 1

@@ -28,6 +28,7 @@ _ZERO_STAYS = frozenset({"Mult", "Div", "FloorDiv", "LShift", "RShift"})
 """Whatever a zero is combined with by these: that it stays tells nothing of the other operand."""
 _BEGUN = "begun"
 """What a handle carries that no data have reached yet."""
+_THIRD = 2
 _OPERANDS = ("x", "y", "min", "max")
 Operand = tuple[str, float | None, bool]
 """Its text, its number where it is one in the text, and whether it may be a size."""
@@ -105,6 +106,24 @@ class Effects:
                 numbers = [operands[i][1] for i in others if operands[i][1] != 0]
                 number = None if None in numbers else numbers[0]
                 self._note(Choice(line, text, True, equals, number), result, values[place])
+        return result
+
+    def added(
+        self,
+        line: int,
+        text: str,
+        equals: str,
+        keyword: str,
+        function: Callable[..., Any],
+        *args: Any,
+        **named: Any,
+    ) -> Any:
+        """`tl.dot` and `tl.fma` with something that they add to."""
+        result = function(*args, **named)
+        if self.semantic.builder.choices is not None and isinstance(result, tl.tensor):
+            kept = named[keyword] if keyword in named else args[_THIRD]
+            if isinstance(kept, tl.tensor):
+                self._note(Choice(line, text, True, equals), result, kept)
         return result
 
     def _differed(self, choice: Choice) -> bool:

@@ -32,6 +32,10 @@ _SMALLER_OR_LARGER = frozenset({"minimum", "maximum", "fmin", "fmax", "clamp"})
 _OF_PYTHON = frozenset({"min", "max"})
 _OPERANDS = ("x", "y", "min", "max")
 """What Triton calls them, where they are given by name."""
+_ADD_PRODUCTS = {"fma": "z", "dot": "acc", "dot_scaled": "acc"}
+"""Functions that add a product to an operand, and what Triton calls that."""
+_THIRD = 2
+"""The place of that operand, but for `dot_scaled`, which has it by name only."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +88,8 @@ class Merges:
         name = self._known_as(node.func)
         if name == "where":
             return self._selection(node)
+        if name in _ADD_PRODUCTS:
+            return self._added(node, name)
         of_python = name in _OF_PYTHON and isinstance(node.func, ast.Name)
         if of_python or name in _SMALLER_OR_LARGER:
             return self._bounded(node)
@@ -121,6 +127,14 @@ class Merges:
             return None
         operands = tuple((shown(p), _number(p), self._is_size(p)) for p in parts)
         return _Found(node, "bounded", (*self._place(node), operands))
+
+    def _added(self, node: ast.Call, name: str) -> _Found | None:
+        kept = next((p.value for p in node.keywords if p.arg == _ADD_PRODUCTS[name]), None)
+        if kept is None and name != "dot_scaled" and len(node.args) > _THIRD:
+            kept = node.args[_THIRD]
+        if kept is None or not any(has_data(part, self._loaded) for part in node.args[:_THIRD]):
+            return None
+        return _Found(node, "added", (*self._place(node), shown(kept), _ADD_PRODUCTS[name]))
 
     def _of_data(self, condition: ast.expr) -> bool:
         return has_data(condition, self._loaded)
