@@ -158,7 +158,7 @@ class Effects:
         if not isinstance(value, tl.tensor):
             return _rounded(getattr(value, "value", value), result)
         kind, builder = value.dtype.scalar, self.semantic.builder
-        data = builder.running(value.handle.data)
+        data: Array = builder.running(value.handle.data)
         if kind in (tl.bfloat16, *numerics.FP8):
             data = numerics.to_fp32(data, kind)
         missing = builder.running(result.handle.data).ndim - data.ndim

@@ -21,13 +21,21 @@ Given = dict[int, tuple[JITFunction[Any], frozenset[str]]]
 
 
 def functions_that_load(scope: Mapping[str, Any]) -> frozenset[str]:
-    """The functions of the text's own, by their names in a kernel, whose text reads memory."""
-    return frozenset(name for name, value in scope.items() if is_own(value) and _reads(value))
+    """The functions that read memory, by their names in a kernel: the language's, and of the text's own."""
+    return frozenset(
+        name
+        for name, value in scope.items()
+        if (_reads(value) if is_own(value) else _loads(str(getattr(value, "__name__", ""))))
+    )
+
+
+def _loads(name: str) -> bool:
+    return name in LOADS or name.startswith("atomic_")
 
 
 def _reads(value: Any, left: int = _DEEPEST) -> bool:
     words = set(re.findall(r"\w+", value.src))
-    if any(word in LOADS or word.startswith("atomic_") for word in words):
+    if any(map(_loads, words)):
         return True
     around = value.fn.__globals__
     inner = (around[word] for word in words & around.keys() if word != value.__name__)
@@ -111,17 +119,17 @@ def _names_in(node: ast.AST) -> set[str]:
 
 
 def has_data(node: ast.AST, loaded: set[str] | frozenset[str]) -> bool:
+    """Whether something that was loaded is in an expression; `loaded`: names that hold it."""
     for part in ast.walk(node):
         if isinstance(part, ast.Name) and part.id in loaded:
             return True
-        if isinstance(part, ast.Call):
-            name = name_of(part.func)
-            if name in LOADS or name.startswith("atomic_"):
-                return True
+        if isinstance(part, ast.Call) and _loads(name_of(part.func)):
+            return True
     return False
 
 
 def name_of(called: ast.expr) -> str:
+    """The last name of what is called."""
     if isinstance(called, ast.Attribute):
         return called.attr
     return called.id if isinstance(called, ast.Name) else ""

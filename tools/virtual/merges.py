@@ -116,7 +116,7 @@ class Merges:
     def _selection(self, node: ast.Call) -> _Found | None:
         named = {part.arg: part.value for part in node.keywords}
         parts = [*node.args, *(named[n] for n in ("condition", "x", "y") if n in named)]
-        if len(parts) != 3 or not self._of_data(parts[0]):
+        if len(parts) != 3 or not has_data(parts[0], self._loaded):
             return None
         return _Found(node, "selected", (*self._place(node), shown(parts[1]), shown(parts[2])))
 
@@ -135,9 +135,6 @@ class Merges:
         if kept is None or not any(has_data(part, self._loaded) for part in node.args[:_THIRD]):
             return None
         return _Found(node, "added", (*self._place(node), shown(kept), _ADD_PRODUCTS[name]))
-
-    def _of_data(self, condition: ast.expr) -> bool:
-        return has_data(condition, self._loaded)
 
     def _is_size(self, node: ast.expr) -> bool:
         """Whether it may be a size or a number of places, as in `tl.minimum(index, n - 1)`."""
