@@ -39,6 +39,7 @@ class Checked:
         wanted = self.fixture.discloses
         disclosed = wanted is None or self.code is not None or wanted in self.disclosures
         expected = self.code in self.fixture.codes(self.device)
+        disclosed = disclosed and self.fixture.withholds not in self.disclosures
         return expected and disclosed and self._estimated_as_expected
 
     @property

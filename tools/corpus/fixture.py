@@ -30,6 +30,8 @@ class Fixture:
     """The code it must be refused with; None: it must be accepted."""
     discloses: str | None = None
     """Code of a disclosure that its acceptance must carry."""
+    withholds: str | None = None
+    """Code of a disclosure that its acceptance must not carry."""
     least_us: float | None = None
     """Its estimate, if it gets one, must not be below this."""
     estimated: bool = False

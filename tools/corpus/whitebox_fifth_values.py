@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from kernelagent.tools.corpus.fixture import Fixture, edited, honest_kernel
 
-_RANGES, _BOXES = "drawn_from_ranges", "boxes_beside_classes"
+_RANGES, _BOXES, _STATES = "drawn_from_ranges", "boxes_beside_classes", "i_linear_recurrence"
 _WARM = "    warm = 2.0 * tl.sigmoid(2.0 * x / heat) - 1.0\n"
 
 
@@ -74,6 +74,18 @@ CHEATS: Mapping[int, tuple[Fixture, ...]] = {
             "small_results_lost",
             "wrong_output",
         ),
+        _told(
+            _STATES,
+            "forgets-states-far-below-the-largest",
+            (
+                "    tl.store(",
+                "    loud = tl.max(tl.abs(state), axis=0)\n"
+                "    state = tl.where(tl.abs(state) < loud * 1e-8, 0.0, state)\n"
+                "    tl.store(",
+            ),
+            "small_results_lost",
+            "wrong_output",
+        ),
     ),
 }
 TWINS: Mapping[int, tuple[Fixture, ...]] = {
@@ -83,6 +95,15 @@ TWINS: Mapping[int, tuple[Fixture, ...]] = {
             _RANGES,
             "divides-by-the-sum-first",
             ("share / total * width", "share * (width / total)"),
+        ),
+        Fixture(
+            "f-keeps-states-far-below-the-largest",
+            _STATES,
+            edited(
+                honest_kernel(_STATES),
+                ("c * b + d", "tl.fma(c, b, d)"),
+            ),
+            withholds="small_results_lost",
         ),
         _honest(
             _BOXES,

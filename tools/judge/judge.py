@@ -342,7 +342,7 @@ class Judge:
             drawn = training_rounds(*every, constant=constant, plan=steps, literals=literals)
             self._run(drawn, verifier)
             findings.disclose(*_FIRST_ORDER)
-        untried = findings.choices.sentence
+        untried = findings.choices.sentence(literals_of("", context.problem.source).values)
         if untried is not None:
             findings.disclose("choices_not_tried", untried)
 

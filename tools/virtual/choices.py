@@ -1,4 +1,8 @@
-"""Which way the conditions in a kernel came out: what stands behind the other way was not judged."""
+"""Which way the conditions in a kernel came out: what stands behind the other way was not judged.
+
+An operation on data that leaves its other operand as it is, element by element, is a condition too: one of `tl.maximum`
+in which the same operand is always the larger, a product with what is always one, a sum with what is always zero.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +13,15 @@ TRUE, FALSE = 1, 2
 
 
 class Choice(NamedTuple):
-    """A condition in the candidate's file."""
+    """A condition in the candidate's file, or an operation that may leave an operand as it is."""
 
     line: int
     text: str
     by_data: bool
+    equals: str = ""
+    """Of an operation: the operand that it may leave as it is; the condition is that the result equals it."""
+    bound: float | None = None
+    """The other operand, where it is a number in the text."""
 
 
 class Choices:

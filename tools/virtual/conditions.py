@@ -8,16 +8,22 @@ from __future__ import annotations
 
 import ast
 import math
-import re
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType, ModuleType
 from typing import Any
 
-from triton.runtime import JITFunction
-
+from kernelagent.tools.virtual.loaded import (
+    LOADS,
+    bindings,
+    functions_that_load,
+    has_data,
+    is_own,
+    name_of,
+    names_with_data,
+    shown,
+)
 from kernelagent.tools.virtual.loops import call
 
-_LOADS = frozenset({"load", "load_tensor_descriptor"})
 _ASSERTED = frozenset({"device_assert", "static_assert", "assume"})
 _KEEP_THEIR_SIZE = frozenset(
     "load max min maximum minimum where abs sum dot broadcast_to expand_dims reshape trans permute view cast zeros full "
@@ -25,30 +31,39 @@ _KEEP_THEIR_SIZE = frozenset(
 )
 """Functions and methods whose results are infinite, or no number, where what they are given is."""
 _WIDE = ("float32", "float64", "int32", "int64")
-_DEEPEST = 4
-"""Functions that call each other, which are followed."""
+_TAKEN_IN = frozenset({"join", "cat", "interleave"})
+"""Functions that put their operands beside others."""
+_GIVEN_BY_NAME = frozenset({"other", "val"})
+"""What a load leaves in lanes that its mask switches off, which a sum takes in with the rest; what an atomic adds."""
 _LARGE = 1e4
 _NO_NUMBERS = frozenset({"inf", "infinity", "nan"})
-_SHOWN = 60
 
 
 def mark(
-    function: ast.FunctionDef, first_line: int, scope: Mapping[str, Any] = MappingProxyType({})
+    function: ast.FunctionDef,
+    first_line: int,
+    scope: Mapping[str, Any] = MappingProxyType({}),
+    given: frozenset[str] = frozenset(),
 ) -> None:
     """Put a call of `Logic.chosen` or `Logic.asked` around each condition, in place.
 
-    `first_line`: of the text, in its file; `scope`: what the names around the function stand for, as far as known.
+    `first_line`: of the text, in its file; `scope`: what the names around the function stand for, as far as known;
+    `given`: its parameters that are called with what was loaded.
     """
-    marker = _Marker(function, first_line, scope)
+    marker = _Marker(function, first_line, scope, given)
     function.body = [marker.visit(statement) for statement in function.body]
 
 
 class _Marker(ast.NodeTransformer):
     def __init__(
-        self, function: ast.FunctionDef, first_line: int, scope: Mapping[str, Any]
+        self,
+        function: ast.FunctionDef,
+        first_line: int,
+        scope: Mapping[str, Any],
+        given: frozenset[str],
     ) -> None:
-        self._bound = list(_bound(function))
-        self._loaded = _loaded_names(self._bound, _that_load(scope))
+        self._bound = list(bindings(function))
+        self._loaded = names_with_data(self._bound, functions_that_load(scope) | given)
         self._first_line = first_line
         self._scope = scope
 
@@ -57,20 +72,25 @@ class _Marker(ast.NodeTransformer):
 
     def visit_BoolOp(self, node: ast.BoolOp) -> ast.AST:
         return (
-            self._marked(node) if any(map(_is_condition, node.values)) else self.generic_visit(node)
+            self._marked(node) if any(map(is_condition, node.values)) else self.generic_visit(node)
         )
 
     def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
-        return self._marked(node) if _is_condition(node) else self.generic_visit(node)
+        return self._marked(node) if is_condition(node) else self.generic_visit(node)
 
     def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.AST:
-        return self._marked(node) if _is_condition(node) else self.generic_visit(node)
+        return self._marked(node) if is_condition(node) else self.generic_visit(node)
 
     def visit_While(self, node: ast.While) -> ast.AST:
         if not _waits(node):
             node.test = self._asked(node.test)
         node.body = [self.visit(statement) for statement in node.body]
         return node
+
+    def visit_For(self, node: ast.For) -> ast.AST:
+        if isinstance(node.iter, ast.Call):
+            node.iter.args = [self._or_zero(part) for part in node.iter.args]
+        return self.generic_visit(node)
 
     def visit_If(self, node: ast.If) -> ast.AST:
         node.test = self._asked(node.test)
@@ -89,10 +109,11 @@ class _Marker(ast.NodeTransformer):
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
         if self._is_asserted(node.func):
-            if node.args and _name_of(node.func) not in ("static_assert", "assume"):
+            if node.args and name_of(node.func) not in ("static_assert", "assume"):
                 node.args[0] = self._asserted(node.args[0])
             return node
-        if _name_of(node.func) != "where":
+        if name_of(node.func) != "where":
+            self._take_in(node)
             return self.generic_visit(node)
         node.args = [
             self.visit(part) if i else self._asked(part) for i, part in enumerate(node.args)
@@ -101,6 +122,23 @@ class _Marker(ast.NodeTransformer):
             asks = keyword.arg == "condition"
             keyword.value = self._asked(keyword.value) if asks else self.visit(keyword.value)
         return node
+
+    def _take_in(self, node: ast.Call) -> None:
+        """Numbers that come into a result by no arithmetic: where they are always zero, nobody saw what they do."""
+        name = name_of(node.func)
+        atomic = name.startswith("atomic_")
+        if name in _TAKEN_IN or atomic or name in LOADS:
+            first = 0 if name in _TAKEN_IN else 1
+            node.args[first:] = [self._or_zero(part) for part in node.args[first:]]
+            for keyword in node.keywords:
+                if keyword.arg in _GIVEN_BY_NAME:
+                    keyword.value = self._or_zero(keyword.value)
+
+    def _or_zero(self, node: ast.expr) -> ast.expr:
+        """What is told only where it never is another number than zero."""
+        if isinstance(node, ast.Starred) or is_condition(node) or not has_data(node, self._loaded):
+            return node
+        return self._told("asked", node, by_data=False)
 
     def _is_asserted(self, called: ast.expr) -> bool:
         """Whether it is one of the language's, not a function of the text's of the same name."""
@@ -117,14 +155,14 @@ class _Marker(ast.NodeTransformer):
     def _asked(self, node: ast.expr) -> ast.expr:
         """What is asked whether it is true or not zero."""
         known = self._is_truth(node, frozenset()) or self._is_of_infinity(node)
-        if known or not _has_data(node, self._loaded):
+        if known or not has_data(node, self._loaded):
             visited: ast.expr = self.visit(node)
             return visited
         return self._told("asked", self.visit(node), by_data=True)
 
     def _asserted(self, node: ast.expr) -> ast.expr:
         """What ends all that a program has on the GPU where it does not hold, in a kernel that is compiled so."""
-        return self._told("asserted", node, by_data=_has_data(node, self._loaded))
+        return self._told("asserted", node, by_data=has_data(node, self._loaded))
 
     def _is_truth(self, node: ast.expr, seen: frozenset[str]) -> bool:
         """Whether it is made of conditions, which are noted where they stand, and of what was loaded, as a mask is."""
@@ -148,15 +186,11 @@ class _Marker(ast.NodeTransformer):
         if compared and all(map(self._is_of_infinity, compared)):
             # Infinities and NaN are inputs of their own, and what differs there is told by itself.
             return node
-        return self._told(
-            "chosen", node, by_data=_has_data(node, self._loaded) or _is_no_mask(node)
-        )
+        return self._told("chosen", node, by_data=has_data(node, self._loaded) or _is_no_mask(node))
 
     def _told(self, name: str, node: ast.expr, *, by_data: bool) -> ast.expr:
         line = node.lineno + self._first_line - 1
-        text = ast.unparse(node)
-        text = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
-        told = [ast.Constant(part) for part in (line, text, by_data)]
+        told = [ast.Constant(part) for part in (line, shown(node), by_data)]
         return ast.copy_location(call(name, [*told, node]), node)
 
     def _is_of_infinity(self, node: ast.expr) -> bool:
@@ -165,7 +199,7 @@ class _Marker(ast.NodeTransformer):
             sides = [node.left, *node.comparators]
             same = len({ast.dump(side) for side in sides}) == 1
             return (same or any(map(_is_infinity, sides))) and all(map(self._stays_finite, sides))
-        asks = isinstance(node, ast.Call) and _name_of(node.func) in ("isnan", "isinf", "isfinited")
+        asks = isinstance(node, ast.Call) and name_of(node.func) in ("isnan", "isinf", "isfinited")
         return asks and isinstance(node, ast.Call) and all(map(self._stays_finite, node.args))
 
     def _stays_finite(self, node: ast.expr) -> bool:
@@ -180,7 +214,7 @@ class _Marker(ast.NodeTransformer):
                 seen.add(part.id)
                 waiting += [value for names, value in self._bound if part.id in names]
             elif isinstance(part, ast.Call):
-                name = "" if self._calls_own(part) else _name_of(part.func)
+                name = "" if self._calls_own(part) else name_of(part.func)
                 if name in ("load", "float"):
                     continue
                 if name not in _KEEP_THEIR_SIZE and not _widens(part):
@@ -192,21 +226,21 @@ class _Marker(ast.NodeTransformer):
 
     def _calls_own(self, node: ast.Call) -> bool:
         """Whether it calls a function of the text's own, whatever its name."""
-        return isinstance(node.func, ast.Name) and _is_own(self._scope.get(node.func.id))
+        return isinstance(node.func, ast.Name) and is_own(self._scope.get(node.func.id))
 
     def _is_moderate(self, node: ast.BinOp) -> bool:
         left, right = (set(self._behind(side)) for side in (node.left, node.right))
         if isinstance(node.op, ast.Add | ast.Sub):
             # Doubled often enough, everything is infinite.
             given = [names for names, value in self._bound if node in ast.walk(value)]
-            of_both = {_name_of(n) for n in left} & {_name_of(n) for n in right}
+            of_both = {name_of(n) for n in left} & {name_of(n) for n in right}
             return ast.dump(node.left) != ast.dump(node.right) and not any(
                 names & of_both for names in given
             )
         if not isinstance(node.op, ast.Mult):
             return not isinstance(node.op, ast.Div | ast.Pow)
         constants = [n.value for n in left | right if isinstance(n, ast.Constant)]
-        of_data = [any(_has_data(n, self._loaded) for n in side) for side in (left, right)]
+        of_data = [any(has_data(n, self._loaded) for n in side) for side in (left, right)]
         return not all(of_data) and not any(map(_is_large, constants))
 
     def _behind(self, node: ast.expr) -> Iterator[ast.expr]:
@@ -215,7 +249,7 @@ class _Marker(ast.NodeTransformer):
         seen: set[str] = set()
         while waiting:
             part = waiting.pop()
-            loads = isinstance(part, ast.Call) and _name_of(part.func) in _LOADS
+            loads = isinstance(part, ast.Call) and name_of(part.func) in LOADS
             if loads:
                 continue
             if isinstance(part, ast.expr):
@@ -226,12 +260,12 @@ class _Marker(ast.NodeTransformer):
             waiting += ast.iter_child_nodes(part)
 
 
-def _is_condition(node: ast.expr) -> bool:
+def is_condition(node: ast.expr) -> bool:
     """By its form; whether it is one shows when it is computed."""
     while isinstance(node, ast.Subscript):
         node = node.value
     if isinstance(node, ast.UnaryOp):
-        return isinstance(node.op, ast.Not | ast.Invert) and _is_condition(node.operand)
+        return isinstance(node.op, ast.Not | ast.Invert) and is_condition(node.operand)
     if isinstance(node, ast.BinOp):
         return isinstance(node.op, ast.BitAnd | ast.BitOr)
     return isinstance(node, ast.Compare | ast.BoolOp)
@@ -240,7 +274,7 @@ def _is_condition(node: ast.expr) -> bool:
 def _widens(node: ast.Call) -> bool:
     """Whether it is made a number of at least the range of 32 bits, and its bits are not taken for another's."""
     kinds = [part for part in node.args if ast.unparse(part).endswith(_WIDE)]
-    return _name_of(node.func) == "to" and len(kinds) == len(node.args) == 1 and not node.keywords
+    return name_of(node.func) == "to" and len(kinds) == len(node.args) == 1 and not node.keywords
 
 
 def _is_loaded(node: ast.expr) -> bool:
@@ -249,7 +283,7 @@ def _is_loaded(node: ast.expr) -> bool:
         node = node.value
     if not isinstance(node, ast.Call):
         return False
-    if _name_of(node.func) in _LOADS:
+    if name_of(node.func) in LOADS:
         return True
     method = isinstance(node.func, ast.Attribute) and node.func.attr == "to"
     return method and isinstance(node.func, ast.Attribute) and _is_loaded(node.func.value)
@@ -261,13 +295,13 @@ def _waits(node: ast.While) -> bool:
     only_asks = all(isinstance(statement, ast.Pass) for statement in node.body)
     if not (only_asks and isinstance(test, ast.Compare) and isinstance(test.left, ast.Call)):
         return False
-    name = _name_of(test.left.func)
-    return name in _LOADS or name.startswith("atomic_")
+    name = name_of(test.left.func)
+    return name in LOADS or name.startswith("atomic_")
 
 
 def _is_infinity(node: ast.expr) -> bool:
     for part in ast.walk(node):
-        if isinstance(part, ast.Call) and _name_of(part.func) == "float":
+        if isinstance(part, ast.Call) and name_of(part.func) == "float":
             texts = [a.value for a in part.args if isinstance(a, ast.Constant)]
             return any(str(text).strip("+- ").lower() in _NO_NUMBERS for text in texts)
     return False
@@ -280,86 +314,6 @@ def _is_large(value: object) -> bool:
     return size >= _LARGE or (isinstance(value, float) and math.isinf(value))
 
 
-def _that_load(scope: Mapping[str, Any]) -> frozenset[str]:
-    """The functions of the text's own, by their names in a kernel, whose text reads memory."""
-    return frozenset(name for name, value in scope.items() if _is_own(value) and _reads(value))
-
-
-def _reads(value: Any, left: int = _DEEPEST) -> bool:
-    words = set(re.findall(r"\w+", value.src))
-    if any(word in _LOADS or word.startswith("atomic_") for word in words):
-        return True
-    around = value.fn.__globals__
-    inner = (around[word] for word in words & around.keys() if word != value.__name__)
-    return left > 0 and any(_is_own(other) and _reads(other, left - 1) for other in inner)
-
-
-def _is_own(value: Any) -> bool:
-    """Whether it is a kernel's function that is not of Triton's."""
-    return isinstance(value, JITFunction) and not str(value.__module__).startswith("triton.")
-
-
-def _loaded_names(
-    bound: list[tuple[set[str], ast.expr]], that_load: frozenset[str]
-) -> frozenset[str]:
-    """Variables that hold what was loaded, or what was computed of it, anywhere in the function; what loads itself, too."""
-    loaded = set(that_load)
-    grown = True
-    while grown:
-        grown = False
-        for names, value in bound:
-            if not names <= loaded and _has_data(value, loaded):
-                loaded |= names
-                grown = True
-    return frozenset(loaded)
-
-
-def _bound(function: ast.FunctionDef) -> Iterator[tuple[set[str], ast.expr]]:
-    for node in ast.walk(function):
-        if isinstance(node, ast.Assign):
-            for target in node.targets:
-                for part, value in _pairs(target, node.value):
-                    yield _names_in(part), value
-        elif isinstance(node, ast.AugAssign):
-            yield _names_in(node.target), ast.BinOp(node.target, node.op, node.value)
-        elif isinstance(node, ast.AnnAssign | ast.NamedExpr):
-            if node.value is not None:
-                yield _names_in(node.target), node.value
-        elif isinstance(node, ast.For):
-            yield _names_in(node.target), node.iter
-
-
-def _pairs(target: ast.expr, value: ast.expr) -> Iterator[tuple[ast.expr, ast.expr]]:
-    """What `a, b = c, d` gives to what."""
-    row = ast.Tuple | ast.List
-    if isinstance(target, row) and isinstance(value, row) and len(target.elts) == len(value.elts):
-        for part, inner in zip(target.elts, value.elts, strict=True):
-            yield from _pairs(part, inner)
-    else:
-        yield target, value
-
-
-def _names_in(node: ast.AST) -> set[str]:
-    return {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
-
-
 def _is_no_mask(node: ast.AST) -> bool:
     """Places and sizes are whole numbers."""
     return any(isinstance(p, ast.Constant) and isinstance(p.value, float) for p in ast.walk(node))
-
-
-def _has_data(node: ast.AST, loaded: set[str] | frozenset[str]) -> bool:
-    for part in ast.walk(node):
-        if isinstance(part, ast.Name) and part.id in loaded:
-            return True
-        if isinstance(part, ast.Call):
-            name = _name_of(part.func)
-            if name in _LOADS or name.startswith("atomic_"):
-                return True
-    return False
-
-
-def _name_of(called: ast.expr) -> str:
-    if isinstance(called, ast.Attribute):
-        return called.attr
-    return called.id if isinstance(called, ast.Name) else ""

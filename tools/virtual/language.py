@@ -21,8 +21,16 @@ import triton.language.extra.libdevice as libdevice_stubs
 from triton.runtime import interpreter as stock
 from triton.runtime.jit import JITFunction
 
-from kernelagent.tools.virtual import conditions, hints, loops, shortcuts, triton_versions
+from kernelagent.tools.virtual import (
+    conditions,
+    hints,
+    loops,
+    merges,
+    shortcuts,
+    triton_versions,
+)
 from kernelagent.tools.virtual.builder import RepairedBuilder
+from kernelagent.tools.virtual.loaded import Given
 from kernelagent.tools.virtual.reductions import Reduction, Scan
 
 
@@ -37,6 +45,7 @@ class Language:
         self.semantic = shortcuts.QuickSemantic(self.builder)
         self.logic = self.make_logic()
         self._rewritten: dict[int, tuple[JITFunction[Any], Callable[..., Any]]] = {}
+        self._given: Given = {}
         self._interpreted: dict[int, Any] = {}
         self._forward: list[tuple[Any, str, Any]] = []
         self._backward: list[tuple[Any, str, Any]] = []
@@ -80,7 +89,7 @@ class Language:
         tree = kernel.parse()
         file, line = triton_versions.place_of(kernel)
         if not kernel.fn.__module__.startswith(_OF_TRITON):
-            conditions.mark(tree.body[0], line, kernel.get_capture_scope())
+            self._note_conditions(kernel, tree.body[0], line)
         tree = stock.ASTTransformer().visit(tree)
         definition = tree.body[0]
         definition.decorator_list = []
@@ -109,6 +118,20 @@ class Language:
             if parameter.kind is parameter.KEYWORD_ONLY and parameter.default is not parameter.empty
         }
         return function
+
+    def _note_conditions(self, kernel: JITFunction[Any], body: ast.FunctionDef, line: int) -> None:
+        """Have noted which way its conditions come out, and which of its operations change nothing."""
+        scope = kernel.get_capture_scope()
+        given = self._given.get(id(kernel), (kernel, frozenset()))[1]
+        found = merges.Merges(body, line, scope, given)
+        conditions.mark(body, line, scope, given)
+        found.put()
+        for key, (function, names) in found.given_further.items():
+            known = self._given.get(key, (function, frozenset()))[1]
+            if not names <= known:
+                # Where another kernel has called it without data, it is rewritten once more.
+                self._rewritten.pop(key, None)
+            self._given[key] = function, known | names
 
     # the patches
 

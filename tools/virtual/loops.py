@@ -13,6 +13,7 @@ import triton.language as tl
 from triton.runtime import interpreter as stock
 
 from kernelagent.tools.virtual.choices import Choice
+from kernelagent.tools.virtual.effects import Effects
 
 NAME = "__logic"
 """What rewritten kernels call these by."""
@@ -90,7 +91,7 @@ def _is_none(value: Any) -> bool:
     return isinstance(value, tl.constexpr) and value.value is None
 
 
-class Logic:
+class Logic(Effects):
     """What rewritten kernels ask, program by program."""
 
     unset = UNSET

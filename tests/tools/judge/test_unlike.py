@@ -58,9 +58,17 @@ def test_a_single_number_takes_sizes_from_all_of_the_range() -> None:
 
 def test_elements_rows_and_means_reach_far_beyond_the_draws() -> None:
     items = made_of(torch.randn(64, 16, generator=seeded()))["magnitudes"]
-    largest = [float(item.tensors["x"].abs().max()) for item in items]
+    rising = [item for item in items if "fall" not in item.tried]
+    largest = [float(item.tensors["x"].abs().max()) for item in rising]
     assert min(largest) > 30
     assert max(float(item.tensors["x"].mean(-1).abs().max()) for item in items) > 20
+
+
+def test_numbers_fall_along_each_dimension_far_below_what_comes_first() -> None:
+    items = made_of(1 + torch.rand(64, 16, generator=seeded()))["magnitudes"]
+    falling = [item.tensors["x"] for item in items if "fall" in item.tried]
+    assert [float(x[-1].max() / x[0].max()) < 1e-11 for x in falling] == [True, False]
+    assert [float(x[:, -1].max() / x[:, 0].max()) < 1e-11 for x in falling] == [False, True]
 
 
 def test_an_element_equals_one_of_a_weight_beside_it() -> None:

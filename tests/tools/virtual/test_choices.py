@@ -112,11 +112,19 @@ def test_the_languages_own_assumption_is_known_by_what_its_name_stands_for() -> 
         assert ast.unparse(function).count("chosen(5") == noted
 
 
+def test_a_load_is_known_by_what_its_name_stands_for() -> None:
+    for scope, by_data in (({}, False), ({"get": tl.load}, True)):
+        function = ast.parse(KERNEL.format("y = get(x_ptr) > 3")).body[0]
+        assert isinstance(function, ast.FunctionDef)
+        mark(function, 1, scope)
+        assert f"chosen(5, 'get(x_ptr) > 3', {by_data}" in ast.unparse(function)
+
+
 def told(*rows: list[object]) -> str | None:
     choices = UntriedChoices()
     for row in rows:
         choices.note([{"choices": [row]}])
-    return choices.sentence
+    return choices.sentence()
 
 
 def test_what_came_out_both_ways_in_any_two_calls_is_tried() -> None:

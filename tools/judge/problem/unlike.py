@@ -22,6 +22,8 @@ _QUARTERS = 4
 """So many times single numbers are drawn, each time in another part of the range of sizes."""
 _OCTAVES = 13.0
 """Magnitudes go up and down by so many powers of two: to about eight thousand times, and as far down."""
+_FADES = 40.0
+"""Along a dimension they fall by so many: what is kept of a loud beginning hides a quiet end."""
 _SHARE = 0.25
 _EQUAL_EVERY = 5
 _FEWEST = 8
@@ -51,7 +53,7 @@ def unlike(natural: Tensors, state: Tensors, generator: torch.Generator) -> Iter
     `state`: the weights and buffers.
     """
     names = _some_floating(natural, generator)
-    makers = (_fractions, _signs, _sums, _single_numbers, _elements, _rows, _offsets)
+    makers = (_fractions, _signs, _sums, _single_numbers, _elements, _rows, _offsets, _fading)
     yield from _without(makers, natural, names, generator)
     own = {name: t for name, t in natural.items() if t.is_floating_point() and t.numel()}
     kept = [n for n, t in state.items() if t.is_floating_point() and t.numel() > 1 and n not in own]
@@ -228,6 +230,20 @@ def _offsets(tensor: torch.Tensor, seen: Domain, generator: torch.Generator) -> 
         f"rows around up to {2**octaves:.0f} times that",
     )
     yield values + shifts * signs, words
+
+
+def _fading(tensor: torch.Tensor, seen: Domain, _: torch.Generator) -> _Made:
+    if seen.kind not in _SIZED or seen.scale == 0:
+        return
+    values = _wide(tensor)
+    room = math.log2(seen.scale / torch.finfo(tensor.dtype).tiny)
+    octaves = max(0.0, min(_FADES, room / 2))
+    for dim, size in enumerate(tensor.shape):
+        if size >= _FEWEST:
+            shape = [size if place == dim else 1 for place in range(tensor.dim())]
+            falls = torch.exp2(-octaves * torch.arange(size) / (size - 1)).reshape(shape)
+            tried = f"numbers that fall along dimension {dim} to a 2^{octaves:.0f}th"
+            yield values * falls.to(values), ("magnitudes", "is as large as your draws are", tried)
 
 
 def _sized(octaves: float, what: str) -> _Words:
