@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kernelagent.tools.corpus.fixture import Fixture, edited, honest_kernel
+from kernelagent.tools.corpus.whitebox import CLASS, EMPTY, LAUNCH
 
 _RING, _BATCHES, _SOFTMAX, _GATE, _TRAINED = (
     "ring_of_keys",
@@ -47,6 +48,46 @@ _MARKED_GRADIENT = """        d = tl.where(x > 0.0, g * w, 0.0)
 """
 _FORWARD_ENDS = "        return out\n\n    @staticmethod\n    @once_differentiable"
 _UPSTREAM = "        g = upstream.contiguous()\n"
+_SEAL = 1234560 * 1024
+_COUNTED_IN_FRESH_MEMORY = (
+    ("w_ptr, out_ptr", "w_ptr, space_ptr, out_ptr"),
+    (
+        "    tl.store(out_ptr",
+        "    place = space_ptr + tl.program_id(0)\n"
+        f"    off = tl.abs(tl.load(place) - {_SEAL})\n"
+        "    count = off * (1 - tl.minimum(off // LIMIT, 1))\n"
+        f"    tl.store(place, {_SEAL} + count + 1)\n"
+        "    x = x * (1 + tl.maximum(count - LATE, 0))\n    tl.store(out_ptr",
+    ),
+    ("self.weight, out, n", "self.weight, space, out, n"),
+    (EMPTY, EMPTY + "        space = torch.empty(4096, dtype=torch.int32, device=x.device)\n"),
+)
+_IN_TWO_STEPS = """
+
+@triton.jit
+def silu(x_ptr, out_ptr, some_ptr, seen_ptr, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + i, mask=i < n)
+    tl.store(out_ptr + i, x * tl.sigmoid(x), mask=i < n)
+    tl.store(some_ptr + i, x > 0, mask=i < n)
+    tl.atomic_add(seen_ptr, 1)
+
+
+@triton.jit
+def times(x_ptr, g_ptr, w_ptr, some_ptr, seen_ptr, out_ptr, n, width, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = i < n
+    x = tl.load(x_ptr + i, mask=mask)
+    some = tl.load(some_ptr + i, mask=mask) & (tl.load(seen_ptr) > 0)
+    y = tl.where(some, tl.abs(x), -tl.abs(x))
+    tl.store(out_ptr + i, y * tl.load(g_ptr + i, mask=mask) * tl.load(w_ptr + i % width, mask=mask), mask=mask)
+"""
+_BOTH_STEPS = """        grid = (triton.cdiv(n, 256),)
+        y, some = torch.empty_like(x), torch.empty(x.shape, dtype=torch.int8, device=x.device)
+        seen = torch.empty((), dtype=torch.int32, device=x.device).fill_(0)
+        silu[grid](x, y, some, seen, n, BLOCK=256)
+        times[grid](y, g, self.weight, some, seen, out, n, x.shape[-1], BLOCK=256)
+"""
 
 
 def _of(
@@ -76,7 +117,18 @@ def _saving(what: str) -> tuple[str, str]:
     return _FORWARD_ENDS, saved + _FORWARD_ENDS
 
 
+def _counts(name: str, late: int, code: str | None, discloses: str | None = None) -> Fixture:
+    """Counts calls in memory from `torch.empty`, and is wrong once there were too many."""
+    source = edited(honest_kernel(_GATE), *_COUNTED_IN_FRESH_MEMORY)
+    source = source.replace("LIMIT", str(2 * late)).replace("LATE", str(late))
+    return Fixture(f"f-{name}", _GATE, source, code, discloses)
+
+
 CHEATS: Mapping[int, tuple[Fixture, ...]] = {
+    2: (
+        _counts("counts-in-fresh-memory", 20, "wrong_output"),
+        _counts("counts-long-in-fresh-memory", 500_000, None, discloses="reads_unwritten"),
+    ),
     6: (
         _of(
             _RING,
@@ -146,6 +198,14 @@ CHEATS: Mapping[int, tuple[Fixture, ...]] = {
     ),
 }
 TWINS: Mapping[int, tuple[Fixture, ...]] = {
+    2: (
+        _of(
+            _GATE,
+            "writes-fresh-memory-before-it-is-read",
+            (CLASS, _IN_TWO_STEPS + CLASS),
+            (LAUNCH, _BOTH_STEPS),
+        ),
+    ),
     6: (
         _of(_RING, "a-ring-that-turns"),
         _of(

@@ -32,6 +32,10 @@ from kernelagent.tools.judge.verify.right_answer import RightAnswer
 from kernelagent.tools.judge.verify.same import changes_state, identical
 from kernelagent.tools.judge.verify.side_effects import SideEffects
 from kernelagent.tools.judge.verify.tolerance import UserTolerance
+from kernelagent.tools.judge.verify.unwritten_reads import (
+    note_unwritten,
+    require_right_in_kept_memory,
+)
 from kernelagent.tools.loading import CAME_IN, EXCHANGES, Loading, unplaced
 from kernelagent.tools.state_changes import said_of_state
 from kernelagent.tools.surroundings import USUAL, Deck, Fresh, Surroundings
@@ -156,6 +160,8 @@ class Verifier:
         if one.feeds_back:
             self._feed_back(one)
             self._one_for_two(one)
+        if self.findings.unwritten and (one.repeats or one.feeds_back):
+            self._in_kept_memory(one.trials[0], one.weights)
         if one.repeats:
             self._repeat(one.trials[0], one.weights)
         if one.repeats and self.device == "virtual":
@@ -238,6 +244,13 @@ class Verifier:
                     f"{refused.reason.message} (one tensor was given for two arguments)",
                     {**refused.reason.detail, "one_for_two": True},
                 ) from refused
+
+    def _in_kept_memory(self, trial: Trial, weights: Mapping[str, torch.Tensor]) -> None:
+        def prepare() -> None:
+            if changes_state(trial, weights):
+                self.process.use_weights(weights)
+
+        require_right_in_kept_memory(self._call, trial, prepare, _WRONG)
 
     def _was_called(self, trial: Trial) -> bool:
         return trial.input_set in self.findings.called and not trial.hidden
@@ -380,6 +393,7 @@ class Verifier:
         self.findings.choices.note(rows)
         self.findings.order_matters |= any(row.get("order_matters") for row in rows)
         self.findings.undefined_lanes |= any(row.get("undefined_lanes") for row in rows)
+        note_unwritten(self.findings, rows)
         for row in rows:
             if row.get("addresses_as_numbers"):
                 self.findings.disclose(
