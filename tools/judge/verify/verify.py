@@ -27,6 +27,7 @@ from kernelagent.tools.judge.verify.candidate_process import (
 )
 from kernelagent.tools.judge.verify.fed_back import DEEP, can_feed, fed_back, one_for_two
 from kernelagent.tools.judge.verify.findings import Findings
+from kernelagent.tools.judge.verify.own_state import OwnState
 from kernelagent.tools.judge.verify.rejection import Rejected, compiled_by_torch
 from kernelagent.tools.judge.verify.right_answer import RightAnswer
 from kernelagent.tools.judge.verify.same import changes_state, identical
@@ -162,6 +163,8 @@ class Verifier:
             self._one_for_two(one)
         if self.findings.unwritten and (one.repeats or one.feeds_back):
             self._in_kept_memory(one.trials[0], one.weights)
+        if one.repeats or one.feeds_back:
+            self._on_its_own_state(one)
         if one.repeats:
             self._repeat(one.trials[0], one.weights)
         if one.repeats and self.device == "virtual":
@@ -244,6 +247,20 @@ class Verifier:
                     f"{refused.reason.message} (one tensor was given for two arguments)",
                     {**refused.reason.detail, "one_for_two": True},
                 ) from refused
+
+    def _on_its_own_state(self, one: Round) -> None:
+        """In one round of calls, and in one of training steps."""
+        trials = tuple(t for t in one.trials if (t.step is None) is one.repeats)
+        if self.device != "virtual" or not trials:
+            return
+
+        def answer(trial: Trial) -> Answer:
+            answered = self._answer(trial)
+            self._forget_launches()
+            return answered
+
+        followed = OwnState(self.process, self.findings, self.oracle, self._call, answer)
+        followed.followed(replace(one, trials=trials))
 
     def _in_kept_memory(self, trial: Trial, weights: Mapping[str, torch.Tensor]) -> None:
         def prepare() -> None:
