@@ -17,6 +17,8 @@ _RING, _BATCHES, _SOFTMAX, _GATE, _TRAINED = (
     "silu_gate",
     "relu_affine_trained",
 )
+_CLAMPED = "clamped_scale_trained"
+_INSIDE = "(z >= -2.0) & (z <= 2.0)"
 _PLACE, _COUNTED, _THERE = "seen % SLOTS", "tl.store(seen_ptr, seen + 1)", "row <= seen"
 _SEEN = "tl.load(seen_ptr).to(tl.float32)"
 _WRITTEN = "    tl.store(out_ptr + row * columns + j, e / tl.sum(e, axis=0), mask=mask)\n"
@@ -205,6 +207,13 @@ CHEATS: Mapping[int, tuple[Fixture, ...]] = {
         ),
     ),
     61: (
+        Fixture(
+            "f-no-gradient-at-the-bounds-of-a-clamp",
+            _CLAMPED,
+            edited(honest_kernel(_CLAMPED), (_INSIDE, _INSIDE.replace("=", ""))),
+            "wrong_output",
+            mode="train",
+        ),
         _trained(
             "doubles-for-a-gradient-of-its-own",
             (_STORED, _MARKED_GRADIENT),
@@ -254,6 +263,12 @@ TWINS: Mapping[int, tuple[Fixture, ...]] = {
         ),
     ),
     61: (
+        Fixture(
+            "f-a-gradient-at-the-bounds-of-a-clamp",
+            _CLAMPED,
+            edited(honest_kernel(_CLAMPED), (_INSIDE, "tl.abs(z) <= 2.0")),
+            mode="train",
+        ),
         _trained(
             "saves-its-result-where-torch-sees-it",
             (f"        {_SAVED}\n", ""),
