@@ -67,8 +67,8 @@ class Fill:
 
 def noise(seed: int, kind: torch.dtype, size: int) -> Bytes:
     """Random bytes, the same ones for the same seed; those of booleans are 0 or 1."""
-    drawn = np.random.default_rng(seed).integers(0, 256, size, np.uint8)
-    return drawn & 1 if kind == torch.bool else drawn
+    most = 2 if kind == torch.bool else 256
+    return np.random.default_rng(seed).integers(0, most, size, np.uint8)
 
 
 class FreshMemory:
