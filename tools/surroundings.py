@@ -24,7 +24,7 @@ from kernelagent.tools.virtual.repeated_indices import WRITES
 Result = TypeVar("Result")
 
 
-Fresh = Literal["filled", "noted", "found"]
+Fresh = Literal["filled", "noted", "found", "kept"]
 Inside = Literal["no", "16 bytes", "one element"]
 _ALIGNED_BYTES = 16
 """What kernels are compiled for, and what copies of whole tiles need."""
@@ -46,7 +46,7 @@ class Surroundings:
     memory: Fresh = "filled"
     """Contents of freshly allocated memory. `filled`: values that nothing may rely on. `noted`: the same, and what the
     call leaves there is saved. `found`: what an earlier call left there (saved under `noted`), as a GPU's allocator
-    hands it out again."""
+    hands it out again. `kept`: both, for call after call."""
     inside: Inside = "no"
     """Inputs begin so far into larger memory, as parts of a batch or of a flat buffer do."""
     another: bool = False
@@ -55,7 +55,7 @@ class Surroundings:
     @property
     def looked_at(self) -> bool:
         """What the call reads on the host and changes of its own is told: calls at the end of a round."""
-        return self.memory != "filled"
+        return self.memory in ("noted", "found")
 
     @property
     def described(self) -> str:
@@ -69,7 +69,7 @@ class Surroundings:
         texts = [parts[key] for key in (self.gradients, self.module) if key in parts]
         texts += ["in another thread"] if self.thread else []
         texts += [] if self.deterministic else ["without torch.use_deterministic_algorithms"]
-        if self.memory == "found":
+        if self.memory in ("found", "kept"):
             texts.append("in fresh memory that holds what an earlier call left there")
         if self.inside != "no":
             texts.append(f"with inputs that begin {self.inside} into larger tensors")

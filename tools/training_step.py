@@ -6,6 +6,7 @@ what comes back is one nest of tensors, which is compared, held and timed like a
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
@@ -27,6 +28,8 @@ FIRST, APART, ACCUMULATED = "first", "apart", "accumulated"
 KEPT, TOGETHER, ON_CONTEXT = "upstream_kept", "in_one_memory", "on_context"
 """Whether the upstream gradients are as they were; pairs of `.grad`s that have an element in common; how many
 bytes of tensors autograd functions keep as attributes of their contexts, where torch does not see them."""
+HELD = "memory_of_gradients"
+"""By the name of each `.grad`: what all of them show of the memory that it lies in, and how large that is."""
 
 
 @dataclass(frozen=True)
@@ -135,6 +138,7 @@ class _Watch:
     kept: bool = True
     together: tuple[tuple[str, str], ...] = ()
     on_context: int = 0
+    held: tuple[tuple[str, int, int], ...] = ()
 
     @contextmanager
     def over(self, row: Sequence[torch.Tensor | None]) -> Iterator[None]:
@@ -168,6 +172,11 @@ class _Watch:
             for one, left in grads[:at]
             if overlap(left, right)
         )
+        shown: Counter[int] = Counter()
+        for _, grad in grads:
+            shown[grad.untyped_storage()._cdata] += grad.numel() * grad.element_size()
+        memory = [(name, grad.untyped_storage()) for name, grad in grads]
+        self.held = tuple((name, shown[m._cdata], m.nbytes()) for name, m in memory)
 
 
 def _with_gradients(
@@ -216,6 +225,7 @@ def _answer(output: Any, reported: list[bool], gradients: Any, watch: _Watch) ->
         KEPT: watch.kept,
         TOGETHER: watch.together,
         ON_CONTEXT: watch.on_context,
+        HELD: watch.held,
     }
 
 

@@ -367,7 +367,7 @@ class Runner:
         args, kwargs = arguments
         loaded, not_copied = self._loaded(), None
         # On `cuda` free memory is found as it was where it is not overwritten.
-        given = None if asked.memory == "found" else arguments
+        given = None if asked.memory in ("found", "kept") else arguments
         turn = self._candidates_turn("the forward", keeps_random_state=keeps, given=given)
         flags = Flags.of(loaded.instance, tensors_in(arguments))
         with turn, allowed:

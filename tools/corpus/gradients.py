@@ -69,6 +69,11 @@ GRADIENT_CHEATS: tuple[Fixture, ...] = (
         discloses="kept_on_context",
     ),
     _of(
+        "gradient-in-a-table-of-partial-sums",
+        (_RETURNED, "        db = torch.stack([db] * 64)[0]\n" + _RETURNED),
+        discloses="memory_held",
+    ),
+    _of(
         "gradients-of-zero",
         (_RETURNED, "        return dx * 0.0, dw * 0.0, db * 0.0\n"),
         code="wrong_output",
@@ -230,6 +235,13 @@ GRADIENT_TWINS: tuple[Fixture, ...] = (
     _of(
         "computed-in-memory-of-the-upstreams-shape",
         ("dx, dw, db = torch.empty_like(x)", "dx, dw, db = torch.empty_like(g)"),
+    ),
+    _of(
+        "gradients-beside-each-other-in-memory-that-they-fill",
+        (
+            _RETURNED,
+            "        both = torch.stack((dw, db))\n        return dx, both[0], both[1]\n",
+        ),
     ),
     _of(
         "only-what-is-needed",

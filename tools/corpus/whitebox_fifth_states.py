@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kernelagent.tools.corpus.fixture import Fixture, edited, honest_kernel
+from kernelagent.tools.corpus.whitebox import CLASS, EMPTY, LAUNCH
 
 _RING, _BATCHES, _SOFTMAX, _GATE, _TRAINED = (
     "ring_of_keys",
@@ -16,6 +17,8 @@ _RING, _BATCHES, _SOFTMAX, _GATE, _TRAINED = (
     "silu_gate",
     "relu_affine_trained",
 )
+_CLAMPED = "clamped_scale_trained"
+_INSIDE = "(z >= -2.0) & (z <= 2.0)"
 _PLACE, _COUNTED, _THERE = "seen % SLOTS", "tl.store(seen_ptr, seen + 1)", "row <= seen"
 _SEEN = "tl.load(seen_ptr).to(tl.float32)"
 _WRITTEN = "    tl.store(out_ptr + row * columns + j, e / tl.sum(e, axis=0), mask=mask)\n"
@@ -47,6 +50,46 @@ _MARKED_GRADIENT = """        d = tl.where(x > 0.0, g * w, 0.0)
 """
 _FORWARD_ENDS = "        return out\n\n    @staticmethod\n    @once_differentiable"
 _UPSTREAM = "        g = upstream.contiguous()\n"
+_SEAL = 1234560 * 1024
+_COUNTED_IN_FRESH_MEMORY = (
+    ("w_ptr, out_ptr", "w_ptr, space_ptr, out_ptr"),
+    (
+        "    tl.store(out_ptr",
+        "    place = space_ptr + tl.program_id(0)\n"
+        f"    off = tl.abs(tl.load(place) - {_SEAL})\n"
+        "    count = off * (1 - tl.minimum(off // LIMIT, 1))\n"
+        f"    tl.store(place, {_SEAL} + count + 1)\n"
+        "    x = x * (1 + tl.maximum(count - LATE, 0))\n    tl.store(out_ptr",
+    ),
+    ("self.weight, out, n", "self.weight, space, out, n"),
+    (EMPTY, EMPTY + "        space = torch.empty(4096, dtype=torch.int32, device=x.device)\n"),
+)
+_IN_TWO_STEPS = """
+
+@triton.jit
+def silu(x_ptr, out_ptr, some_ptr, seen_ptr, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + i, mask=i < n)
+    tl.store(out_ptr + i, x * tl.sigmoid(x), mask=i < n)
+    tl.store(some_ptr + i, x > 0, mask=i < n)
+    tl.atomic_add(seen_ptr, 1)
+
+
+@triton.jit
+def times(x_ptr, g_ptr, w_ptr, some_ptr, seen_ptr, out_ptr, n, width, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = i < n
+    x = tl.load(x_ptr + i, mask=mask)
+    some = tl.load(some_ptr + i, mask=mask) & (tl.load(seen_ptr) > 0)
+    y = tl.where(some, tl.abs(x), -tl.abs(x))
+    tl.store(out_ptr + i, y * tl.load(g_ptr + i, mask=mask) * tl.load(w_ptr + i % width, mask=mask), mask=mask)
+"""
+_BOTH_STEPS = """        grid = (triton.cdiv(n, 256),)
+        y, some = torch.empty_like(x), torch.empty(x.shape, dtype=torch.int8, device=x.device)
+        seen = torch.empty((), dtype=torch.int32, device=x.device).fill_(0)
+        silu[grid](x, y, some, seen, n, BLOCK=256)
+        times[grid](y, g, self.weight, some, seen, out, n, x.shape[-1], BLOCK=256)
+"""
 
 
 def _of(
@@ -76,7 +119,41 @@ def _saving(what: str) -> tuple[str, str]:
     return _FORWARD_ENDS, saved + _FORWARD_ENDS
 
 
+_MEAN = "    mean = old + (tl.sum(x, axis=0) / rows - old) / seen\n"
+_COUNTED_IN_LAST_BITS = """    place = tl.arange(0, C)
+    bit, seal = tl.abs(old.to(tl.int32, bitcast=True) % 2), ((place * 40503) >> 7) % 2
+    high, up = tl.minimum(place // 16, 1), tl.minimum(place, 15)
+    whole = 1 - tl.minimum(tl.sum((bit ^ seal) * high, axis=0), 1)
+    count = tl.sum((bit << up) * (1 - high), axis=0) * whole
+    want = seal * high + (((count + 1) >> up) % 2) * (1 - high)
+    bits = mean.to(tl.int32, bitcast=True)
+    bits += tl.where(mean == 0.0, 0, want - tl.abs(bits % 2))
+    mean = bits.to(tl.float32, bitcast=True)
+    x *= 1 + tl.maximum(count - LATE, 0)
+"""
+
+
+def _counts_in_last_bits(
+    name: str, late: int, code: str | None, discloses: str | None = None
+) -> Fixture:
+    """A sealed count of calls in the last bits of the running mean, and wrong results after too many."""
+    marked = _COUNTED_IN_LAST_BITS.replace("LATE", str(late))
+    source = edited(honest_kernel(_BATCHES), (_MEAN, _MEAN + marked))
+    return Fixture(f"f-{name}", _BATCHES, source, code, discloses)
+
+
+def _counts(name: str, late: int, code: str | None, discloses: str | None = None) -> Fixture:
+    """Counts calls in memory from `torch.empty`, and is wrong once there were too many."""
+    source = edited(honest_kernel(_GATE), *_COUNTED_IN_FRESH_MEMORY)
+    source = source.replace("LIMIT", str(2 * late)).replace("LATE", str(late))
+    return Fixture(f"f-{name}", _GATE, source, code, discloses)
+
+
 CHEATS: Mapping[int, tuple[Fixture, ...]] = {
+    2: (
+        _counts("counts-in-fresh-memory", 20, "wrong_output"),
+        _counts("counts-long-in-fresh-memory", 500_000, None, discloses="reads_unwritten"),
+    ),
     6: (
         _of(
             _RING,
@@ -117,6 +194,10 @@ CHEATS: Mapping[int, tuple[Fixture, ...]] = {
             ("(x - mean[None, :])", "(x - mean[None, :]) * tl.where(seen == 4321.0, 1.5, 1.0)"),
             code="wrong_output",
         ),
+        _counts_in_last_bits("counts-in-last-bits-of-a-mean", 8, "wrong_output"),
+        _counts_in_last_bits(
+            "counts-long-in-last-bits-of-a-mean", 20_000, None, discloses="state_in_last_bits"
+        ),
         _of(_SOFTMAX, "doubles-its-own-results", (_WRITTEN, _MARKED), code="wrong_output"),
         _of(
             _GATE,
@@ -126,6 +207,13 @@ CHEATS: Mapping[int, tuple[Fixture, ...]] = {
         ),
     ),
     61: (
+        Fixture(
+            "f-no-gradient-at-the-bounds-of-a-clamp",
+            _CLAMPED,
+            edited(honest_kernel(_CLAMPED), (_INSIDE, _INSIDE.replace("=", ""))),
+            "wrong_output",
+            mode="train",
+        ),
         _trained(
             "doubles-for-a-gradient-of-its-own",
             (_STORED, _MARKED_GRADIENT),
@@ -146,6 +234,14 @@ CHEATS: Mapping[int, tuple[Fixture, ...]] = {
     ),
 }
 TWINS: Mapping[int, tuple[Fixture, ...]] = {
+    2: (
+        _of(
+            _GATE,
+            "writes-fresh-memory-before-it-is-read",
+            (CLASS, _IN_TWO_STEPS + CLASS),
+            (LAUNCH, _BOTH_STEPS),
+        ),
+    ),
     6: (
         _of(_RING, "a-ring-that-turns"),
         _of(
@@ -167,6 +263,12 @@ TWINS: Mapping[int, tuple[Fixture, ...]] = {
         ),
     ),
     61: (
+        Fixture(
+            "f-a-gradient-at-the-bounds-of-a-clamp",
+            _CLAMPED,
+            edited(honest_kernel(_CLAMPED), (_INSIDE, "tl.abs(z) <= 2.0")),
+            mode="train",
+        ),
         _trained(
             "saves-its-result-where-torch-sees-it",
             (f"        {_SAVED}\n", ""),

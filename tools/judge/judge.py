@@ -39,6 +39,7 @@ from kernelagent.tools.judge.envelope import envelope
 from kernelagent.tools.judge.envelope.search import widen
 from kernelagent.tools.judge.harness import harness_sha256
 from kernelagent.tools.judge.problem.context import JudgeContext
+from kernelagent.tools.judge.problem.corners import corner_rounds
 from kernelagent.tools.judge.problem.far_rounds import (
     FAR_ON_AT_THE_END,
     FAR_ON_IN_A_TURN,
@@ -325,6 +326,8 @@ class Judge:
         most = FAR_ON_AT_THE_END if purpose == "certificate" else FAR_ON_IN_A_TURN
         far = far_rounds(*every[:2], constant=constant, most=most, literals=literals)
         self._run(far, verifier)
+        corners = partial(corner_rounds, *every[:2], constant=constant, literals=literals)
+        self._run(corners(steps=False), verifier)
         tried, offered = findings.configuration, process.configurations
         if offered > tried:
             findings.disclose(
@@ -341,6 +344,7 @@ class Judge:
             steps = STEPS_AT_THE_END if purpose == "certificate" else STEPS_OF_A_TURN
             drawn = training_rounds(*every, constant=constant, plan=steps, literals=literals)
             self._run(drawn, verifier)
+            self._run(corners(steps=True), verifier)
             findings.disclose(*_FIRST_ORDER)
         untried = findings.choices.sentence(literals_of("", context.problem.source).values)
         if untried is not None:

@@ -31,6 +31,7 @@ from kernelagent.tools.virtual.arena import Arena, place
 from kernelagent.tools.virtual.autotuning import select_configurations
 from kernelagent.tools.virtual.codec import encode, encode_paths, encode_types
 from kernelagent.tools.virtual.compiling import SHARED_BYTES, gpu_target
+from kernelagent.tools.virtual.fresh_memory import FRESH_MEMORY
 from kernelagent.tools.virtual.globals import constants_of, reached, texts_of
 from kernelagent.tools.virtual.host_tensors import HOST_TENSORS
 from kernelagent.tools.virtual.triton_versions import version, why_not
@@ -420,7 +421,8 @@ class StorageTransfer:
             storage, 0, (size,), (1,)
         )
         self._storages[key] = (len(self.rows), whole, at)
-        self.rows.append({"at": at, "bytes": size, "empty": empty, "identity": key})
+        fill = FRESH_MEMORY.of(storage)
+        self.rows.append({"at": at, "bytes": size, "empty": empty, "identity": key, "fill": fill})
 
     def copy_in(self) -> None:
         self._arena.ensure(self.size)

@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator, Mapping
 from types import FunctionType, SimpleNamespace
 from typing import Any, Self
 
-import numpy as np
 import torch
 from torch.overrides import TorchFunctionMode
 
@@ -21,6 +20,7 @@ from kernelagent.tools.virtual.addresses import DATA_POINTERS
 from kernelagent.tools.virtual.ceilings import ceilings_for
 from kernelagent.tools.virtual.compiling import SHARED_BYTES
 from kernelagent.tools.virtual.conversions import end_at_the_nearest, rounded_as_by_cudnn
+from kernelagent.tools.virtual.fresh_memory import FRESH_MEMORY, noise
 from kernelagent.tools.virtual.host_tensors import HOST_TENSORS
 from kernelagent.tools.virtual.old_contents import OLD_CONTENTS
 from kernelagent.tools.virtual.overlapping import require_no_overlap
@@ -32,7 +32,9 @@ _MEMORY_BYTES = 80 << 30
 """What code that asks for the device's memory is told, whatever the target."""
 _MOVES = ("cuda", "cpu", "pin_memory")
 _FRESH = frozenset({"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided"})
-_SEED = secrets.randbits(64)
+_FILLED_BY_TORCH = frozenset({"new", "resize_", "resize_as_"})
+"""Others that may hand out fresh memory."""
+_SEED = secrets.randbits(62)
 _CLAIMS = {
     getattr(torch.Tensor, name).__get__: name for name in ("device", "is_cuda", "is_cpu", "is_meta")
 }
@@ -111,34 +113,42 @@ class _Claiming(TorchFunctionMode):
             args = rounded_as_by_cudnn(name, args)
         result = func(*args, **named)
         end_at_the_nearest(name, args, result, HOST_TENSORS.holds)
-        if name in _FRESH and torch.utils.deterministic.fill_uninitialized_memory:  # type: ignore[attr-defined]
-            scramble(result)
-        if name in _FRESH:
-            OLD_CONTENTS.allocated(result)
+        if name in _FRESH or name in _FILLED_BY_TORCH:
+            _handed_out(name, result)
         HOST_TENSORS.made(name, given, args, result)
         return result
 
 
-def scramble(fresh: Any) -> None:
+def _handed_out(name: str, fresh: Any) -> None:
+    """Fresh memory gets contents that nobody may rely on, and the executor will know which."""
+    fills = torch.utils.deterministic.fill_uninitialized_memory  # type: ignore[attr-defined]
+    seed = scramble(fresh) if name in _FRESH and fills else None
+    found = name in _FRESH and OLD_CONTENTS.allocated(fresh)
+    if fills and torch.are_deterministic_algorithms_enabled() and not found:
+        FRESH_MEMORY.note(fresh, seed)
+
+
+def scramble(fresh: Any) -> int | None:
     """Fresh integers hold anything on a GPU; torch's own filling gives them one value, to be relied on.
+
+    Returns the seed of what they are filled with; None where they are not.
 
     The fill is the same in every call of a process. Else the check of where operands come from would see
     memory change between calls that nobody has written, and take it for a computed result.
     """
     if type(fresh) is not torch.Tensor or fresh.device.type != "cpu" or not fresh.numel():
-        return
+        return None
     if (
         fresh.is_floating_point()
         or fresh.is_complex()
         or not torch.are_deterministic_algorithms_enabled()
     ):
-        return
+        return None
     memory = fresh.untyped_storage()
-    noise = np.random.default_rng(_SEED).integers(0, 256, memory.nbytes(), np.uint8)
-    if fresh.dtype == torch.bool:
-        noise &= 1
+    filling = noise(_SEED, fresh.dtype, memory.nbytes())
     # By address: an operation of torch would count as one of the candidate's.
-    ctypes.memmove(memory.data_ptr(), noise.ctypes.data, memory.nbytes())
+    ctypes.memmove(memory.data_ptr(), filling.ctypes.data, memory.nbytes())
+    return _SEED
 
 
 def _claimed(claim: str, real: Any) -> Any:

@@ -7,10 +7,11 @@ import mmap
 import random
 import time
 import traceback
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import numpy as np
 from triton.backends.compiler import GPUTarget
 
 from kernelagent.domain.serialization import to_data
@@ -26,6 +27,7 @@ from kernelagent.tools.virtual.codec import encode
 from kernelagent.tools.virtual.compiling import Compiled, check_cooperative, check_grid
 from kernelagent.tools.virtual.deadline import Clock, TimeIsUp, deadline
 from kernelagent.tools.virtual.fetched_ahead import Loop, ahead_of
+from kernelagent.tools.virtual.fresh_memory import Bytes, Fill
 from kernelagent.tools.virtual.hollow import AliasedRange
 from kernelagent.tools.virtual.interleaving import AllWait, Order
 from kernelagent.tools.virtual.interpreter import Program
@@ -35,6 +37,7 @@ from kernelagent.tools.virtual.launch import (
     Observer,
 )
 from kernelagent.tools.virtual.memory import StoreMode
+from kernelagent.tools.virtual.never_written import NeverWritten, Watch
 from kernelagent.tools.virtual.replay import Replay
 from kernelagent.tools.virtual.requests import LaunchRequest, StorageRow, launch_request
 from kernelagent.tools.virtual.source import FILE_NAME
@@ -81,6 +84,8 @@ class Logged:
     """Under `alter`: how many bytes were replaced, and operands of unknown origin."""
     choices: Choices | None = None
     """Where it was executed as it is: which way its conditions came out."""
+    fresh: Watch | None = None
+    """The same: what it loaded of fresh memory that nobody had written."""
 
 
 class Launcher:
@@ -123,6 +128,7 @@ class Launcher:
         self.arena = Arena(arena)
         self._target = target
         self._seconds = self._seconds_left = seconds
+        self._never_written = NeverWritten()
         self._unfilled: dict[int, AliasedRange] = {}
         self._counter: Any = None
 
@@ -159,7 +165,7 @@ class Launcher:
         try:
             if altering is not None:
                 altering.launch_begins(launch, bound.storages)
-            self._run(logged, bound)
+            self._run(logged, bound, wanted.storages)
             if altering is not None:
                 logged.altered = altering.launch_ends(launch, bound.storages)
         except MemoryFault as fault:
@@ -208,6 +214,7 @@ class Launcher:
         spent = self._seconds - self._seconds_left
         clock = Clock(launch, self._seconds_left, spent, projects=True)
         self.interpreter.store_as("execute", one_value_each=False)
+        self.interpreter.watch_fresh(None)
         began = time.perf_counter()
         try:
             self.interpreter.run(
@@ -287,6 +294,8 @@ class Launcher:
             row["tables"] = True
         if logged.choices is not None and logged.choices.seen:
             row["choices"] = [[*choice, ways] for choice, ways in logged.choices.seen.items()]
+        if logged.fresh is not None and logged.fresh.loads:
+            row["unwritten"] = [[line, count] for line, count in logged.fresh.loads.items()]
         if row["handle"] in self._order_matters:
             row["order_matters"] = True
         if row["handle"] in self._undefined_lanes:
@@ -301,7 +310,7 @@ class Launcher:
             row["machine"] = to_data(self._facts(compiled))
         return row
 
-    def _run(self, logged: Logged, bound: Bound) -> None:
+    def _run(self, logged: Logged, bound: Bound, storages: Sequence[StorageRow]) -> None:
         launch = logged.launch
         counting = self.mode == "account"
         careful = self.watch_races and not counting
@@ -327,6 +336,8 @@ class Launcher:
         )
         logged.choices = Choices() if watched else None
         self.interpreter.note_choices(logged.choices)
+        logged.fresh = self._never_written.watch(self._fresh(storages)) if watched else None
+        self.interpreter.watch_fresh(logged.fresh)
         # Exchanged or poisoned values need not be what a kernel asserts.
         debug = bool(compiled.metadata["debug"]) and mode == "execute" and careful
         overflow = bool(compiled.metadata["sanitize_overflow"])
@@ -388,6 +399,13 @@ class Launcher:
         if counter is not None:
             logged.traffic = counter.result(launch)
 
+    def _fresh(self, storages: Sequence[StorageRow]) -> Iterator[tuple[int, Bytes, Fill | None]]:
+        """Address, contents and fill of each storage that holds anything."""
+        for row in storages:
+            if row.fill is not None and not row.empty and row.bytes:
+                contents = np.frombuffer(self.arena.memory, np.uint8, row.bytes, row.at)
+                yield contents.ctypes.data, contents, row.fill
+
     def _forget_pages(self) -> None:
         """Pages of tensors without contents count again at each of their addresses."""
         for addresses in self._unfilled.values():
@@ -401,6 +419,7 @@ class Launcher:
             return TimeIsUp("unverifiable", message, {"means": "time"})
 
         self.interpreter.store_as("execute", one_value_each=False)
+        self.interpreter.watch_fresh(None)
         self.interpreter.run_in_turns(
             logged.kernel.function,
             bound.arguments,

@@ -12,6 +12,7 @@ from triton.runtime import interpreter as stock
 
 from kernelagent.tools.virtual.lane_order import LaneOrder, Update, meet
 from kernelagent.tools.virtual.launch import AccessKind, MemoryFault, Observer
+from kernelagent.tools.virtual.never_written import Watch
 from kernelagent.tools.virtual.numerics import FP8, Array, bf16_to_fp32, fp32_to_bf16
 from kernelagent.tools.virtual.own_stores import OwnStores
 from kernelagent.tools.virtual.races import RaceChecker
@@ -52,6 +53,8 @@ class Memory:
         """Whether several lanes of one atomic went to one address, and its result can tell which was the first."""
         self.dropped_atomics: frozenset[int] = frozenset()
         """Lines of atomics whose value nobody looks at."""
+        self.fresh: Watch | None = None
+        """Notes what is loaded that nobody has written."""
         self.own = OwnStores()
         """What the program that runs has stored, for its own later loads."""
 
@@ -66,6 +69,8 @@ class Memory:
                     observer.next_load(volatile=volatile)
             self._look("load", pointers, mask, kind.itemsize)
         self.own.loaded(pointers, mask, kind.itemsize)
+        if self.fresh is not None:
+            self.fresh.loaded(pointers, mask, kind.itemsize)
         values: Array = _native.load(pointers, mask, other, kind)
         return values
 
@@ -79,6 +84,8 @@ class Memory:
         if self.mode == "execute":
             self.own.storing(pointers, mask, values)
         self.own.stored(pointers, mask, values.dtype.itemsize)
+        if self.fresh is not None:
+            self.fresh.stored(pointers, mask, values.dtype.itemsize)
         if self.mode == "suppress":
             return
         if self.mode == "poison":
@@ -103,6 +110,10 @@ class Memory:
             self._tell_of(order, exchanges=exchange)
             self._look("atomic", pointers, mask, values.dtype.itemsize)
         self.own.updated(pointers, mask, values.dtype.itemsize)
+        if self.fresh is not None:
+            if not exchange or not self._is_dropped():
+                self.fresh.loaded(pointers, mask, values.dtype.itemsize)
+            self.fresh.stored(pointers, mask, values.dtype.itemsize)
         if self.mode == "suppress":
             return _read(pointers, mask, values.dtype)
         if self.mode == "poison" and not (exchange and kind.is_int()):
@@ -138,6 +149,9 @@ class Memory:
             self._tell_of(order, swaps=True)
             self._look("atomic", pointers, mask, values.dtype.itemsize)
         self.own.updated(pointers, mask, values.dtype.itemsize)
+        if self.fresh is not None:
+            self.fresh.loaded(pointers, mask, values.dtype.itemsize)
+            self.fresh.stored(pointers, mask, values.dtype.itemsize)
         if self.mode == "suppress":
             return _read(pointers, mask, values.dtype)
         pairs = np.arange(pointers.size).reshape(pointers.shape)

@@ -16,6 +16,7 @@ import torch
 
 from kernelagent.tools.surroundings import Fresh
 
+_NOTED: tuple[Fresh, ...] = ("noted", "kept")
 _MOST_BYTES = 512 << 20
 """Of one call; what is beyond is not kept."""
 
@@ -35,25 +36,28 @@ class OldContents:
         try:
             yield
         finally:
-            if memory == "noted":
+            if memory in _NOTED:
                 self._note()
             self._memory = "filled"
             self._given = []
 
-    def allocated(self, fresh: Any) -> None:
-        """Asked with every tensor of fresh memory."""
+    def allocated(self, fresh: Any) -> bool:
+        """Asked with every tensor of fresh memory; whether it now holds what an earlier call left there."""
         if self._memory == "filled" or type(fresh) is not torch.Tensor:
-            return
+            return False
         if fresh.device.type != "cpu" or not fresh.numel():
-            return
+            return False
         storage = fresh.untyped_storage()
-        if self._memory == "noted":
+        if self._memory in _NOTED:
             self._given.append(storage)
-            return
+        if self._memory == "noted":
+            return False
         earlier = self._left.get(storage.nbytes())
-        if earlier:
-            # By address: an operation of torch would count as one of the candidate's.
-            ctypes.memmove(storage.data_ptr(), earlier.popleft(), storage.nbytes())
+        if not earlier:
+            return False
+        # By address: an operation of torch would count as one of the candidate's.
+        ctypes.memmove(storage.data_ptr(), earlier.popleft(), storage.nbytes())
+        return True
 
     def _note(self) -> None:
         left: dict[int, deque[bytes]] = defaultdict(deque)

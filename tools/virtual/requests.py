@@ -13,6 +13,7 @@ from typing import Any
 
 from kernelagent.tools.tensors import Malformed, dtype_of
 from kernelagent.tools.virtual.arena import ALIGNMENT, GAP
+from kernelagent.tools.virtual.fresh_memory import Fill
 
 MOST_BYTES = 1 << 36
 """Address space that one launch may ask for; memory itself is bounded by the process's limit."""
@@ -35,6 +36,8 @@ class StorageRow:
     bytes: int
     empty: bool
     identity: int
+    fill: Fill | None = None
+    """What it was filled with when it was made of fresh memory; None: it was not."""
 
 
 @dataclass(frozen=True)
@@ -116,6 +119,24 @@ def _storage(row: Any) -> StorageRow:
         _whole(row.get("bytes"), "a storage's size", most=most),
         row["empty"],
         _whole(row.get("identity"), "a storage's identity"),
+        _fill(row.get("fill")),
+    )
+
+
+def _fill(told: Any) -> Fill | None:
+    if told is None:
+        return None
+    if not isinstance(told, dict):
+        raise Forged("what fresh memory was filled with is not described")
+    seed, kind = told.get("seed"), str(told.get("dtype"))
+    try:
+        dtype_of(kind)
+    except Malformed as error:
+        raise Forged(str(error)) from error
+    return Fill(
+        _whole(told.get("serial"), "the number of fresh memory"),
+        kind,
+        None if seed is None else _whole(seed, "the seed of a fill"),
     )
 
 

@@ -35,6 +35,13 @@ _SUMS = frozenset(
 _COMPARISONS = frozenset(
     getattr(torch.ops.aten, name) for name in ("eq", "ne", "lt", "le", "gt", "ge", "isnan", "isinf")
 )
+_EXACT = frozenset(
+    """add sub rsub mul neg abs maximum minimum clamp clamp_min clamp_max relu threshold threshold_backward hardtanh
+    hardtanh_backward leaky_relu leaky_relu_backward where masked_fill sign sum mm bmm addmm baddbmm mv addmv dot amax
+    amin max min gather scatter scatter_add index index_put index_select index_add cat stack cumsum convolution
+    convolution_backward select_backward slice_backward""".split()
+)
+"""Operations that any float32 computation does without an error where their results are short enough."""
 _PERIOD = 65_537
 """Elements after which the directions repeat, each time from another place: drawing one for each costs more
 than the operation. A prime, so that no two rows of a matrix have the same."""
@@ -46,8 +53,11 @@ class RoundedSteps(TorchDispatchMode):  # type: ignore[no-untyped-call]
     `generator` decides which way. Views, copies, allocations and integers stay as they are.
     """
 
-    def __init__(self, generator: torch.Generator) -> None:
+    def __init__(self, generator: torch.Generator, *, keeps_exact: bool = False) -> None:
+        """`keeps_exact`: what float32 holds stays as it is, where it was added, multiplied or chosen."""
         super().__init__()  # type: ignore[no-untyped-call]
+        self._keeps_exact = keeps_exact
+        self._in_exact_step = False
         self._generator = generator
         self._pattern: torch.Tensor | None = None
 
@@ -68,10 +78,14 @@ class RoundedSteps(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if func.overloadpacket in _COMPARISONS:
             # Nothing is rounded in one, and `x == x` must hold, which is a part of `isfinite`.
             return func(*args, **kwargs)
+        name = str(func.overloadpacket).partition(".")[2].rstrip("_")
+        # What comes in was moved when it was computed, unless it is exact.
+        self._in_exact_step = True
         if not func._schema.is_mutable:
             # Sums and products round inside: a part of them that cancels is seen in their operands.
             args, kwargs = tree_map(self._copy_moved, (args, kwargs))
         result = func(*args, **kwargs)
+        self._in_exact_step = name in _EXACT
         if func.overloadpacket in _SUMS and _is_wide(result):
             sizes = func(*tree_map(_size, args), **kwargs)
             # Terms that cancel in one order first add up in another, to half of their sizes at most.
@@ -91,6 +105,9 @@ class RoundedSteps(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def _move(self, tensor: torch.Tensor, further: torch.Tensor | None = None) -> None:
         """Each element by a unit of its size, or of its size and `further`."""
+        if self._keeps_exact and self._in_exact_step and not tensor.is_complex():
+            self._move_inexact(tensor, further)
+            return
         if further is not None:
             signs = self._signs(tensor.shape).to(tensor.device)
             tensor.add_(further.nan_to_num(0.0, 0.0, 0.0).mul_(_UNIT) * signs)
@@ -109,6 +126,13 @@ class RoundedSteps(TorchDispatchMode):  # type: ignore[no-untyped-call]
         # A piece at a time: a further tensor of this size costs as much as drawing it.
         for piece in torch.split(tensor.view(-1), _PERIOD):
             piece.mul_(pattern[: piece.numel()])
+
+    def _move_inexact(self, tensor: torch.Tensor, further: torch.Tensor | None) -> None:
+        """The same, but for elements that float32 holds."""
+        size = tensor if further is None else tensor.abs() + further.nan_to_num(0.0, 0.0, 0.0)
+        moved = tensor + _UNIT * size * self._signs(tensor.shape).to(tensor.device)
+        inexact = (tensor.float().double() != tensor) & tensor.isfinite()
+        tensor.copy_(torch.where(inexact, moved, tensor))
 
     def _factors(self, shape: Sequence[int]) -> torch.Tensor:
         """One unit up or down."""

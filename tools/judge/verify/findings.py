@@ -36,6 +36,8 @@ class Findings:
     """Whether a kernel uses what an atomic returns, so that its programs' order may show."""
     undefined_lanes: bool = False
     """Whether a masked load without `other` left lanes undefined."""
+    unwritten: set[tuple[str, int]] = field(default_factory=set)
+    """Kernels, and lines in them, that loaded memory which nobody had written."""
     specialised: Specialised = field(default_factory=Specialised)
     choices: UntriedChoices = field(default_factory=UntriedChoices)
     called: set[str] = field(default_factory=set)

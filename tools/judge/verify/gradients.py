@@ -16,6 +16,7 @@ from kernelagent.tools.training_step import (
     FIRST,
     FORWARD,
     GRADIENTS,
+    HELD,
     KEPT,
     ON_CONTEXT,
     TOGETHER,
@@ -110,12 +111,29 @@ def _is_answer(answer: Any, expected: Any) -> bool:
         and isinstance(answer[ON_CONTEXT], int)
         and isinstance(answer[TOGETHER], list | tuple)
         and all(isinstance(pair, list | tuple) and len(pair) == 2 for pair in answer[TOGETHER])
+        and all(isinstance(row, list | tuple) and _is_size(*row) for row in answer[HELD])
     )
+
+
+def _is_size(name: Any = None, shown: Any = None, held: Any = None, *more: Any) -> bool:
+    return isinstance(name, str) and type(shown) is int and type(held) is int and not more
+
+
+def held_by_gradients(trial: Trial, answer: Any) -> str | None:
+    """What to tell of a `.grad` that keeps far more memory than it has, and than the reference's does."""
+    usual = {name: held for name, _, held in trial.expected.output[HELD]}
+    for name, shown, held in answer[HELD]:
+        if held > max(shown, usual.get(name, shown)):
+            return (
+                f"the gradient of {name} lies in {held:,} bytes of memory, of which gradients show {shown:,}: the "
+                f"rest is not freed as long as `.grad` is there"
+            )
+    return None
 
 
 def as_watched(answer: Any, expected: Any) -> Any:
     """An answer with what `require_gradients` has looked at as the reference left it."""
-    seen = (KEPT, TOGETHER, ON_CONTEXT)
+    seen = (KEPT, TOGETHER, ON_CONTEXT, HELD)
     return {**answer, **{what: expected[what] for what in seen}}
 
 

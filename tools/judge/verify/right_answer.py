@@ -16,6 +16,7 @@ from kernelagent.tools.judge.verify.failure_context import refusal_of, words_of
 from kernelagent.tools.judge.verify.findings import Findings
 from kernelagent.tools.judge.verify.gradients import (
     as_watched,
+    held_by_gradients,
     kept_on_contexts,
     require_fresh_gradients,
     require_gradients,
@@ -42,6 +43,9 @@ class RightAnswer:
             kept = kept_on_contexts(trial, output)
             if kept is not None:
                 self.findings.disclose("kept_on_context", kept)
+            held = held_by_gradients(trial, output)
+            if held is not None:
+                self.findings.disclose("memory_held", held)
             output = as_watched(output, trial.expected.output)
         comparison = compare.compare(
             output,

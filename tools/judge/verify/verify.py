@@ -27,11 +27,16 @@ from kernelagent.tools.judge.verify.candidate_process import (
 )
 from kernelagent.tools.judge.verify.fed_back import DEEP, can_feed, fed_back, one_for_two
 from kernelagent.tools.judge.verify.findings import Findings
+from kernelagent.tools.judge.verify.own_state import OwnState
 from kernelagent.tools.judge.verify.rejection import Rejected, compiled_by_torch
 from kernelagent.tools.judge.verify.right_answer import RightAnswer
 from kernelagent.tools.judge.verify.same import changes_state, identical
 from kernelagent.tools.judge.verify.side_effects import SideEffects
 from kernelagent.tools.judge.verify.tolerance import UserTolerance
+from kernelagent.tools.judge.verify.unwritten_reads import (
+    note_unwritten,
+    require_right_in_kept_memory,
+)
 from kernelagent.tools.loading import CAME_IN, EXCHANGES, Loading, unplaced
 from kernelagent.tools.state_changes import said_of_state
 from kernelagent.tools.surroundings import USUAL, Deck, Fresh, Surroundings
@@ -156,6 +161,10 @@ class Verifier:
         if one.feeds_back:
             self._feed_back(one)
             self._one_for_two(one)
+        if self.findings.unwritten and (one.repeats or one.feeds_back):
+            self._in_kept_memory(one.trials[0], one.weights)
+        if one.repeats or one.feeds_back:
+            self._on_its_own_state(one)
         if one.repeats:
             self._repeat(one.trials[0], one.weights)
         if one.repeats and self.device == "virtual":
@@ -238,6 +247,27 @@ class Verifier:
                     f"{refused.reason.message} (one tensor was given for two arguments)",
                     {**refused.reason.detail, "one_for_two": True},
                 ) from refused
+
+    def _on_its_own_state(self, one: Round) -> None:
+        """In one round of calls, and in one of training steps."""
+        trials = tuple(t for t in one.trials if (t.step is None) is one.repeats)
+        if self.device != "virtual" or not trials:
+            return
+
+        def answer(trial: Trial) -> Answer:
+            answered = self._answer(trial)
+            self._forget_launches()
+            return answered
+
+        followed = OwnState(self.process, self.findings, self.oracle, self._call, answer)
+        followed.followed(replace(one, trials=trials))
+
+    def _in_kept_memory(self, trial: Trial, weights: Mapping[str, torch.Tensor]) -> None:
+        def prepare() -> None:
+            if changes_state(trial, weights):
+                self.process.use_weights(weights)
+
+        require_right_in_kept_memory(self._call, trial, prepare, _WRONG)
 
     def _was_called(self, trial: Trial) -> bool:
         return trial.input_set in self.findings.called and not trial.hidden
@@ -380,6 +410,7 @@ class Verifier:
         self.findings.choices.note(rows)
         self.findings.order_matters |= any(row.get("order_matters") for row in rows)
         self.findings.undefined_lanes |= any(row.get("undefined_lanes") for row in rows)
+        note_unwritten(self.findings, rows)
         for row in rows:
             if row.get("addresses_as_numbers"):
                 self.findings.disclose(

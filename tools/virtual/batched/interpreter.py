@@ -36,6 +36,7 @@ from kernelagent.tools.virtual.interpreter import (
 from kernelagent.tools.virtual.launch import Launch, Observer
 from kernelagent.tools.virtual.memory import StoreMode
 from kernelagent.tools.virtual.memory_operations import Threads
+from kernelagent.tools.virtual.never_written import Watch
 from kernelagent.tools.virtual.orders import ORDER
 from kernelagent.tools.virtual.races import RaceChecker
 from kernelagent.tools.virtual.thread_layouts import Layouts
@@ -139,6 +140,10 @@ class BatchedInterpreter:
             builder.numbers_in_lanes, builder.undefined_lanes = numbers, False
             builder.updates, builder.addresses_as_numbers = {}, False
         self.reference.builder.memory.lanes_meet = False
+
+    def watch_fresh(self, fresh: Watch | None) -> None:
+        """Who is told of the next launches' loads and stores, to know which loads find what nobody has written."""
+        self.reference.builder.memory.fresh = self._language.builder.memory.fresh = fresh
 
     def note_choices(self, choices: Choices | None) -> None:
         """Where the next launches' conditions are noted; None: nowhere."""
@@ -340,6 +345,8 @@ class _Job:
                 for (kind, dtype), number in operations.items():
                     counter.operation(kind, number, dtype)
         self._memory.accesses = []
+        if self._memory.fresh is not None:
+            self._memory.fresh.keep()
         self.how.together += len(chunk)
         self.how.at_a_time = max(self.how.at_a_time, len(chunk))
 
@@ -366,6 +373,8 @@ class _Job:
                         clock.progress(done)
                 kernel(program)
                 self.how.alone += 1
+        if self._memory.fresh is not None:
+            self._memory.fresh.keep()
         for watch in self._orders:
             watch.heard(recorder)
 

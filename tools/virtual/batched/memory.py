@@ -32,6 +32,7 @@ from kernelagent.tools.virtual.memory import (
     updated,
 )
 from kernelagent.tools.virtual.memory_operations import Threads
+from kernelagent.tools.virtual.never_written import Watch
 from kernelagent.tools.virtual.numerics import Array
 from kernelagent.tools.virtual.synchronising import line_now
 
@@ -97,6 +98,8 @@ class BatchedMemory:
         """How many of them the chunk has passed."""
         self.threads = Threads()
         """Of the kernel that runs."""
+        self.fresh: Watch | None = None
+        """Notes what is loaded that nobody has written."""
         self.accesses: list[Access] = []
         self.largest = 1
         """The most lanes that one operation of a program had so far."""
@@ -132,6 +135,8 @@ class BatchedMemory:
         for undo in reversed(self._undo):
             undo()
         self._undo = []
+        if self.fresh is not None:
+            self.fresh.drop()
 
     @property
     def programs(self) -> int:
@@ -274,6 +279,8 @@ class BatchedMemory:
             # Lanes of a run follow each other, so that its first speaks for all.
             raise NotBatchable("an access is misaligned")
         regions = self._check(runs)
+        if self.fresh is not None:
+            self._look_at_fresh(self.fresh, kind, pointers, mask, item_bytes)
         if kind == "store":
             _require_disjoint_lanes(runs)
         if same and places.size > 1:
@@ -306,6 +313,14 @@ class BatchedMemory:
         if rows is not None and regions is not None and shape and regions.min() == regions.max():
             region = self._regions[int(regions[0])]
         return _Lanes(pointers, mask, places, rows, region)
+
+    def _look_at_fresh(
+        self, fresh: Watch, kind: AccessKind, pointers: Array, mask: Array | None, size: int
+    ) -> None:
+        if kind != "store":
+            fresh.loaded(pointers, mask, size)
+        if kind != "load":
+            self._undo += fresh.stored(pointers, mask, size)
 
     def _check(self, runs: Runs) -> Int64Array | None:
         """The storage of each run, as its index; None if there are no such storages or runs."""
