@@ -41,7 +41,7 @@ from kernelagent.models.compiler.host import (
     whole_tensors,
     without_unread_sizes,
 )
-from kernelagent.models.compiler.layout import folded
+from kernelagent.models.compiler.layout import WIDTH, folded
 from kernelagent.models.compiler.limits import COUNTABLE, limit_lines, raising
 from kernelagent.models.compiler.naming import (
     identifier,
@@ -160,8 +160,19 @@ class Writer:
         )
 
     def _class(self) -> str:
-        lines = ["class ModelNew(nn.Module):", *self._constructor_lines()]
+        lines = ["class ModelNew(nn.Module):", *self._about(), *self._constructor_lines()]
         return "\n".join(lines)
+
+    def _about(self) -> list[str]:
+        """The docstring."""
+        gradients = "with its backward" if self._functions else "forward only: it has no gradient"
+        return [
+            f'    """`{self._what}` in Triton, {gradients}.',
+            "",
+            f"    Blocks, warps and stages are chosen for {self._gpu.name}.",
+            '    """',
+            "",
+        ]
 
     def _constructor_lines(self) -> list[str]:
         parameters = ["self"]
@@ -343,6 +354,9 @@ class Writer:
         parameters += [f"{names[b]}: tl.constexpr" for b in plain.blocks]
         lines = ["@triton.jit", folded(f"def {name}({', '.join(parameters)}):")]
         lines += textwrap.indent(folded(body), "    ").splitlines()
+        given = dict(zip((p.arg for p in kernel.function.args.args), step.arguments, strict=False))
+        called = {ast.unparse(given[p]): names[p].removesuffix("_ptr") for p in tensors}
+        lines[2:2] = _docstring(kernel.expressions, called)
         self._kernels[name] = "\n".join(lines)
         self._by_text[key] = name
         first = usual(kernel, plain, dict(sizes))
@@ -416,6 +430,16 @@ def {COUNTABLE}(*elements):
 
 _UNINITIALISED = "# Uninitialised until the original's state_dict is loaded, whose keys these are."
 _EVAL_ONLY = "these kernels are for eval mode alone: call .eval()"
+
+
+def _docstring(expressions: Sequence[str], called: Mapping[str, str]) -> list[str]:
+    """What a kernel computes; `called`: the kernel's names for tensors by Inductor's."""
+    if not expressions:
+        return []
+    words = [re.sub(r"\w+", lambda m: called.get(m[0], m[0]), text) for text in expressions]
+    if len(words) == 1 and len(words[0]) < WIDTH - 12:
+        return [f'    """In PyTorch: {words[0]}."""']
+    return ['    """In PyTorch:', "", *(f"    {text}" for text in words), '    """']
 
 
 def _said(site: Site, *, wanted: bool) -> str:
