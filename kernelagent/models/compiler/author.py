@@ -22,6 +22,7 @@ from kernelagent.domain.serialization import from_data
 from kernelagent.models.compiler.capture import PolicyCannot, Smaller, TookTooLong
 from kernelagent.models.compiler.constructor import NO_SHAPES, ORIGINAL, Shapes
 from kernelagent.models.compiler.constructor_sizes import followed, of_the_original
+from kernelagent.models.compiler.fixed_arguments import Fixed, fixed_arguments
 from kernelagent.models.compiler.hollow_tensors import HollowTensors
 from kernelagent.models.compiler.open_sizes import Places
 from kernelagent.models.compiler.policy import Past, Policy
@@ -166,24 +167,36 @@ def policy_for(
         name: tree_map(lambda v: v.cpu() if hasattr(v, "cpu") else v, arguments)
         for name, arguments in sets.items()
     }
-    if not executed:
-        return Policy(
-            module,
-            problem.constructor,
-            on_cpu,
-            {},
-            dynamic,
-            target=target,
-            addresses=hollow,
-            train=train,
-        )
-    small, state = _smaller_module(problem, module, renamed, scope)
-    smaller = {
-        name: Smaller(small, *_of_shapes(on_cpu[name], shapes)) for name, shapes in executed.items()
-    }
+    small, state = module, NO_SHAPES
+    if executed:
+        small, state = _smaller_module(problem, module, renamed, scope)
     return Policy(
-        module, problem.constructor, on_cpu, smaller, dynamic, state, target, hollow, train
+        module,
+        problem.constructor,
+        on_cpu,
+        {name: Smaller(small, *_of_shapes(on_cpu[name], s)) for name, s in executed.items()},
+        dynamic,
+        state=state,
+        fixed=_fixed(problem, renamed if executed else {}, state, scope),
+        target=target,
+        addresses=hollow,
+        train=train,
     )
+
+
+def _fixed(
+    problem: LoadedProblem,
+    renamed: Mapping[int, int],
+    state: Shapes,
+    scope: Callable[[], AbstractContextManager[Any]],
+) -> list[Fixed]:
+    """What `ModelNew` must be constructed with, where it is constructed as the original is."""
+    if problem.constructor != "init":
+        return []
+    fewer = with_sizes(problem, Sizes(arguments=renamed)) if renamed else problem
+    with scope():
+        kind = type(problem.build())
+        return fixed_arguments(kind, problem.init_args(), fewer.init_args(), state)
 
 
 def _smaller_module(

@@ -34,7 +34,12 @@ from kernelagent.models.compiler.constants import (
 )
 from kernelagent.models.compiler.inductor_source import source_of
 from kernelagent.models.compiler.pooling import POOLED
-from kernelagent.models.compiler.symbolic_functions import AS_THEY_LIE, OPAQUE, SymbolicFunctions
+from kernelagent.models.compiler.symbolic_functions import (
+    AS_THEY_LIE,
+    OPAQUE,
+    SymbolicFunctions,
+    plain_strides,
+)
 from kernelagent.models.compiler.symbols import (
     SizeIsFixed,
     Sizes,
@@ -224,7 +229,8 @@ def compiled(
     """Inductor's file for a graph of these tensors; raises `PolicyCannot`."""
     _require_no_roots(graph)
     given = with_one_element(graph, tensors)
-    source = source_of(graph, given, persistent=persistent, target=target)
+    with plain_strides():
+        source = source_of(graph, given, persistent=persistent, target=target)
     if source is None:
         raise PolicyCannot("this module", "the compiler has nothing to compute in it")
     return source

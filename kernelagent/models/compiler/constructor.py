@@ -96,3 +96,21 @@ def tuple_of(parts: Sequence[str]) -> str:
 def _literal(tensor: torch.Tensor) -> str:
     """A small constant tensor, written out."""
     return f"torch.tensor({tensor.tolist()}, dtype={tensor.dtype})"
+
+
+def training_matters(module: torch.nn.Module) -> bool:
+    """Whether some part of it reads the flag for training, as dropout and a batch's statistics do."""
+    return any(_reads_the_flag(part) for part in module.modules())
+
+
+def _reads_the_flag(part: torch.nn.Module) -> bool:
+    match part:
+        case torch.nn.modules.dropout._DropoutNd(p=p):
+            return bool(p > 0)
+        case torch.nn.modules.batchnorm._NormBase(track_running_stats=tracked):
+            return bool(tracked)
+        case torch.nn.MultiheadAttention(dropout=dropout) | torch.nn.RNNBase(dropout=dropout):
+            return bool(dropout)
+    code = getattr(type(part).forward, "__code__", None)
+    own = not type(part).__module__.startswith("torch.")
+    return own and code is not None and "training" in code.co_names

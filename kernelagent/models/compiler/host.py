@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
@@ -12,6 +13,7 @@ import torch
 from torch.utils._pytree import tree_unflatten
 
 from kernelagent.models.compiler import attention
+from kernelagent.models.compiler.algebra import factored
 from kernelagent.models.compiler.capture import Captured, PolicyCannot, Value
 from kernelagent.models.compiler.constructor import tuple_of
 from kernelagent.models.compiler.naming import identifier, unique
@@ -21,6 +23,9 @@ from kernelagent.models.compiler.symbolic_functions import (
     CONVOLUTION,
     convolution_spelled_out,
 )
+
+CONTIGUOUS, AS_IT_LIES, IN_ORDER = "_contiguous", "_as_it_lies", "_require_contiguous"
+"""Functions of the file that check tensors."""
 
 
 def host_names(captured: Captured, program: Program) -> dict[str, str]:
@@ -90,7 +95,7 @@ def _size_names(captured: Captured, program: Program, hosts: Mapping[str, str]) 
         names[symbol] = unique(f"{name}_size_{axis}", {*hosts.values(), *names.values()})
     for step in program.steps:
         if isinstance(step, Size) and step.name not in names:
-            text = spelled(step.value, names)
+            text = factored(spelled(step.value, names))
             if step.name.endswith("numel"):
                 names[step.name] = f"({text})"
             else:
@@ -100,21 +105,24 @@ def _size_names(captured: Captured, program: Program, hosts: Mapping[str, str]) 
 
 
 def _origins(captured: Captured) -> dict[str, tuple[Value, int]]:
-    """Where each symbol is read from: an input before a parameter."""
+    """Where each symbol is read from: the module's own state before an input, which is checked against it."""
     origins: dict[str, tuple[Value, int]] = {}
     known = zip(captured.values, captured.sizes.shapes, strict=False)
-    for value, shape in sorted(known, key=lambda pair: pair[0].kind != "input"):
+    for value, shape in sorted(known, key=lambda pair: pair[0].kind == "input"):
         for axis, text in enumerate(shape):
             if text.isidentifier():
                 origins.setdefault(text, (value, axis))
     return origins
 
 
-def size_lines(captured: Captured, hosts: Mapping[str, str]) -> list[str]:
-    """Each variable size, read from the tensor that has it."""
+def size_lines(
+    captured: Captured, hosts: Mapping[str, str], of: Value | None = None, *, state: bool = False
+) -> list[str]:
+    """Each variable size, read from the tensor that has it; those `of` one alone, or of the module's state."""
     return [
         f"{hosts[symbol]} = {value.name if value.kind == 'input' else place(value)}.shape[{axis}]"
         for symbol, (value, axis) in _origins(captured).items()
+        if (value.kind != "input" if state else of is None or value is of)
     ]
 
 
@@ -144,31 +152,74 @@ def _attribute(path: str, kind: str) -> str:
 
 
 def input_lines(captured: Captured, hosts: Mapping[str, str]) -> list[str]:
-    """Each variable size, and a check of each input."""
-    return [*size_lines(captured, hosts), *checked_lines(captured, hosts, ("input",))]
+    """A check of each input, and each variable size: an input's own once it was seen to have that axis."""
+    lines = size_lines(captured, hosts, state=True)
+    origins = _origins(captured)
+    read = {symbol for symbol, (value, _) in origins.items() if value.kind != "input"}
+    later: list[_Checked] = []
+    for checked in _checks(captured, ("input",)):
+        own = {symbol for symbol, (value, _) in origins.items() if value is checked.value}
+        first = [size for size in checked.shape if size in own]
+        rest = {name for size in checked.shape if size not in own for name in _NAMES.findall(size)}
+        if checked.strides is None and len(first) == len(set(first)) and rest <= read:
+            lines.append(checked.line(hosts, own))
+        else:
+            later.append(checked)
+        lines += size_lines(captured, hosts, checked.value)
+        read |= own
+    lines += [checked.line(hosts) for checked in later]
+    # Moved to another memory format, weights of these ranks lie in another order.
+    weights = [
+        place(value)
+        for value in captured.values
+        if value.kind == "parameter" and value.tensor.dim() > 3 and value.tensor.is_contiguous()
+    ]
+    return [*lines, f"{IN_ORDER}({', '.join(weights)})"] if weights else lines
+
+
+_NAMES = re.compile(r"[A-Za-z_]\w*")
 
 
 def checked_lines(captured: Captured, hosts: Mapping[str, str], kinds: Sequence[str]) -> list[str]:
     """A check of each tensor of these kinds."""
-    lines = []
+    return [checked.line(hosts) for checked in _checks(captured, kinds)]
+
+
+@dataclass(frozen=True)
+class _Checked:
+    """A tensor that is checked before it is used."""
+
+    value: Value
+    shape: tuple[str, ...]
+    strides: tuple[str, ...] | None
+    """None where it is contiguous, or copied."""
+
+    def line(self, hosts: Mapping[str, str], unknown: Collection[str] = ()) -> str:
+        """The statement; `unknown`: sizes that may be any."""
+        # A tensor inside a container is checked under a name of its own.
+        shown = self.value.name.replace('"', "'")
+        sizes = ["None" if size in unknown else _host_size(size, hosts) for size in self.shape]
+        given = [f'"{shown}"', self.value.name, tuple_of(sizes), str(self.value.tensor.dtype)]
+        function = CONTIGUOUS
+        if self.strides is not None:
+            function = AS_IT_LIES
+            given.append(tuple_of([_host_size(step, hosts) for step in self.strides]))
+        return f"{local(self.value.name)} = {function}({', '.join(given)})"
+
+
+def _checks(captured: Captured, kinds: Sequence[str]) -> list[_Checked]:
     known = captured.sizes
     shapes = known.shapes or [tuple(map(str, v.tensor.shape)) for v in captured.values]
     steps = known.strides or [tuple(map(str, v.tensor.stride())) for v in captured.values]
-    for value, shape, stride in zip(captured.values, shapes, steps, strict=True):
-        if value.kind not in kinds:
-            continue
-        tensor = value.tensor
-        # A tensor inside a container is checked under a name of its own.
-        shown = value.name.replace('"', "'")
-        sizes, strides = (
-            tuple_of([spelled(ast.parse(text, mode="eval").body, hosts) for text in texts])
-            for texts in (shape, stride)
-        )
-        arguments = [f'"{shown}"', value.name, sizes, str(tensor.dtype)]
-        if not tensor.is_contiguous():
-            arguments.append(f"strides={strides}")
-        lines.append(f"{local(value.name)} = _checked({', '.join(arguments)})")
-    return lines
+    return [
+        _Checked(value, tuple(shape), None if value.tensor.is_contiguous() else tuple(stride))
+        for value, shape, stride in zip(captured.values, shapes, steps, strict=True)
+        if value.kind in kinds
+    ]
+
+
+def _host_size(text: str, hosts: Mapping[str, str]) -> str:
+    return spelled(ast.parse(text, mode="eval").body, hosts)
 
 
 def device_lines(captured: Captured) -> list[str]:
@@ -310,6 +361,19 @@ def spelled(value: ast.expr, hosts: Mapping[str, str], known: Whole = _NONE) -> 
     """A launch argument as the host code spells it."""
     copy = ast.parse(ast.unparse(value), mode="eval").body
     return ast.unparse(ast.fix_missing_locations(_Torch(hosts, known).visit(copy)))
+
+
+def without_unread_sizes(lines: Sequence[str], named: Collection[str], result: str) -> list[str]:
+    """Without the assignments of sizes that nothing reads, as where a template has taken over a launch."""
+    kept: list[str] = []
+    read = set(_NAMES.findall(result))
+    for line in reversed(lines):
+        target, equals, value = line.partition(" = ")
+        if equals and target in named and target not in read:
+            continue
+        read |= set(_NAMES.findall(value if equals and target in named else line))
+        kept.insert(0, line)
+    return kept
 
 
 def results(captured: Captured, program: Program, hosts: Mapping[str, str]) -> str:

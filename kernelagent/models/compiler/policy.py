@@ -20,6 +20,7 @@ from kernelagent.models.compiler.capture import (
 from kernelagent.models.compiler.capture_step import Pair, capture_step
 from kernelagent.models.compiler.choices import Choice
 from kernelagent.models.compiler.constructor import NO_SHAPES, Shapes
+from kernelagent.models.compiler.fixed_arguments import Fixed
 from kernelagent.models.compiler.open_sizes import Places, at_other_sizes, first_axes
 from kernelagent.models.compiler.tuning import (
     Attempt,
@@ -54,6 +55,8 @@ class Policy:
     """By name, the sizes that were declared to change; where none were, the program tries to leave some open."""
     state: Shapes = field(default_factory=lambda: NO_SHAPES)
     """Sizes of the module's state, by path, that its constructor's arguments decide."""
+    fixed: Sequence[Fixed] = ()
+    """The constructor's arguments that have to be what they are."""
     target: str = "sm_90"
     """The GPU whose estimates choose between templates and torch's libraries."""
     addresses: object = None
@@ -152,7 +155,15 @@ class Policy:
                 Call(name, self._captured(given, others[name], choice))
                 for name, given in self.input_sets.items()
             ]
-        writer = Writer(self.module, self.constructor, choice, self.state, self.target)
+        writer = Writer(
+            self.module,
+            self.constructor,
+            choice,
+            self.state,
+            self.target,
+            fixed=self.fixed,
+            train=self.train,
+        )
         return writer.write(self._calls[key])
 
     def _captured(

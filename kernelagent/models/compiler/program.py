@@ -5,10 +5,11 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kernelagent.models.compiler.capture import PolicyCannot
+from kernelagent.models.compiler.expressions import expressions_of
 from kernelagent.models.compiler.scans import operator_of
 
 _HOST_NOISE = ("assert_size_stride", "assert_alignment", "get_raw_stream")
@@ -30,6 +31,8 @@ class Kernel:
     """Grid axes, `x`, `xy` or `xyz`; `xy+` where what is too much for y goes on along z."""
     helpers: Mapping[str, ast.FunctionDef] = field(default_factory=dict)
     """Functions of two values that its scans combine by."""
+    expressions: tuple[str, ...] = ()
+    """What it computes in PyTorch's words, a line each, by Inductor's names for tensors."""
     across: bool = False
     """A reduction whose rows stand side by side in memory: neighbours are of different rows."""
 
@@ -90,10 +93,11 @@ def parse_program(source: str, what: str) -> Program:
     """Read the generated file; raises `PolicyCannot` naming the first thing it does not know."""
     tree = ast.parse(source)
     kernels = {}
+    expressions = expressions_of(source)
     for node in tree.body:
         made = _kernel_of(node, what)
         if made is not None:
-            kernels[made.name] = made
+            kernels[made.name] = replace(made, expressions=expressions.get(made.name, ()))
     call = next(
         (n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef) and n.name == "call"), None
     )

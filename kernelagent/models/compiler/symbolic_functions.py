@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import ast
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import torch
+from torch.fx.experimental.sym_node import SymNode
 from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
@@ -58,16 +60,40 @@ def convolution_spelled_out(call: ast.Call) -> ast.expr:
     return ast.parse(f"torch.convolution({given})", mode="eval").body
 
 
+@contextmanager
+def plain_strides() -> Iterator[None]:
+    """While a graph is traced and compiled, strides are products of sizes.
+
+    torch's own allow for axes without elements, as `max(1, width - 2)`: two spellings of one number, by which
+    a kernel's offsets are no longer recognised as those of neighbours in memory.
+    """
+    largest = SymNode.sym_max
+
+    def size_or_largest(one: SymNode, other: SymNode) -> SymNode:
+        if other.maybe_as_int() == 1:
+            return one
+        return other if one.maybe_as_int() == 1 else largest(one, other)
+
+    SymNode.sym_max = size_or_largest  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        SymNode.sym_max = largest  # type: ignore[method-assign]
+
+
 class SymbolicFunctions(TorchFunctionMode):
     """Entered while a module is traced with symbols for sizes."""
 
     def __enter__(self) -> Any:
+        self._plain = plain_strides()
+        self._plain.__enter__()
         self._root = math.sqrt
         math.sqrt = _root_of(self._root)
         return super().__enter__()  # type: ignore[no-untyped-call]
 
     def __exit__(self, *raised: Any) -> None:
         math.sqrt = self._root
+        self._plain.__exit__(*raised)
         super().__exit__(*raised)  # type: ignore[no-untyped-call]
 
     def __torch_function__(

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
-from sympy import Eq, false  # type: ignore[import-untyped]
+from sympy import Eq, Expr, Le, expand, factor, false, true  # type: ignore[import-untyped]
 from torch._dynamo.source import ConstantSource
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import (
@@ -20,6 +20,10 @@ from torch.fx.experimental.symbolic_shapes import (
     ShapeEnv,
     StatelessSymbolicContext,
 )
+from torch.utils._sympy.functions import Mod, PythonMod
+from torch.utils._sympy.printers import PythonPrinter
+
+Bounds = tuple[tuple[str, int], ...]
 
 
 class SizeIsFixed(Exception):
@@ -38,6 +42,10 @@ class Sizes:
     """Each symbol at the user's sizes."""
     small: Mapping[str, int] = field(default_factory=dict)
     """Each symbol at the sizes that are executed."""
+    most: tuple[tuple[str, int], ...] = ()
+    """What was assumed of other sizes: numbers, as Python text, and how large each may be."""
+    multiples: tuple[tuple[str, int], ...] = ()
+    """The same: numbers, and of what each must be a multiple."""
 
 
 class SymbolicTensors:
@@ -116,14 +124,38 @@ class SymbolicTensors:
                 shape.append(str(formula))
             shapes.append(tuple(shape))
         strides = tuple(tuple(map(self._text, t.stride())) for t in self.tensors)
-        return Sizes(tuple(shapes), strides, full, small)
+        return Sizes(tuple(shapes), strides, full, small, *self._assumed(full, small))
+
+    def _assumed(self, full: Mapping[str, int], small: Mapping[str, int]) -> tuple[Bounds, Bounds]:
+        """Upper bounds and divisors that tracing and compiling took for granted at the given sizes.
+
+        That two sizes are the same is in the shapes already, and that one is not another is no limit but a
+        branch not taken. What is not so at the sizes that are executed, the judge has seen to do no harm.
+        """
+        most: dict[str, int] = {}
+        multiples: dict[str, int] = {}
+        for guard in self._env.guards:
+            expr = self._env.replace(guard.expr)
+            if expr in (true, false) or any(_at(expr, known) != true for known in (full, small)):
+                continue
+            match expr:
+                case Le(lhs=lhs, rhs=rhs):
+                    offset, size = expand(lhs - rhs).as_coeff_Add()
+                    if offset.is_Integer and offset < 0 and size.free_symbols:
+                        text = _printed(factor(size))
+                        most[text] = min(-int(offset), most.get(text, -int(offset)))
+                case Eq(lhs=(Mod() | PythonMod()) as rest, rhs=rhs) if (
+                    rhs == 0 and rest.args[1].is_Integer
+                ):
+                    multiples[_printed(rest.args[0])] = int(rest.args[1])
+        return tuple(most.items()), tuple(multiples.items())
 
     def of(self, tensors: Sequence[torch.Tensor]) -> Sizes:
         """The same of other tensors of the program, once it is made."""
         settled = self.settled()
         shapes = tuple(tuple(map(self._text, t.shape)) for t in tensors)
         strides = tuple(tuple(map(self._text, t.stride())) for t in tensors)
-        return Sizes(shapes, strides, settled.full, settled.small)
+        return replace(settled, shapes=shapes, strides=strides)
 
     def at_the_users_sizes(self, tensor: torch.Tensor) -> torch.Tensor:
         """A tensor of the program without contents and without symbols."""
@@ -137,6 +169,15 @@ class SymbolicTensors:
         if isinstance(size, torch.SymInt):
             return str(self._env.replace(size.node.expr))
         return str(int(size))
+
+
+def _at(expr: Expr, known: Mapping[str, int]) -> Expr:
+    """What it is at these sizes."""
+    return expr.xreplace({s: known[str(s)] for s in expr.free_symbols if str(s) in known})
+
+
+def _printed(expr: Expr) -> str:
+    return str(PythonPrinter().doprint(expr))
 
 
 @contextmanager

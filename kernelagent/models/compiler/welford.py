@@ -60,7 +60,8 @@ def _whole(targets: tuple[str, str, str], given: Sequence[str]) -> list[str]:
     return [
         f"{weight} = tl.sum({weights}, {axis})",
         f"{total} = tl.sum({means} * {weights}, {axis})",
-        f"{mean} = {total} / {weight}",
+        # What is split into more parts than it has values leaves some without any.
+        f"{mean} = {total} / tl.maximum({weight}, 1.0)",
         f"{around} = {means} - {mean}[:, None]",
         f"{squares} = tl.sum({parts} + {weights} * {around} * {around}, {axis})",
     ]

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 import torch
 
+from kernelagent.models.compiler.algebra import factored
 from kernelagent.models.compiler.calls import Call, by_module, dispatch, variables_of
 from kernelagent.models.compiler.capture import Captured, PolicyCannot
 from kernelagent.models.compiler.capture_step import Pair
@@ -21,9 +22,14 @@ from kernelagent.models.compiler.constructor import (
     arguments,
     signature,
     state_lines,
+    training_matters,
     written_parameters,
 )
+from kernelagent.models.compiler.fixed_arguments import Fixed, refusal_lines
 from kernelagent.models.compiler.host import (
+    AS_IT_LIES,
+    CONTIGUOUS,
+    IN_ORDER,
     Whole,
     device_lines,
     empty,
@@ -33,8 +39,10 @@ from kernelagent.models.compiler.host import (
     spelled,
     torch_line,
     whole_tensors,
+    without_unread_sizes,
 )
-from kernelagent.models.compiler.layout import folded
+from kernelagent.models.compiler.layout import WIDTH, folded
+from kernelagent.models.compiler.limits import COUNTABLE, limit_lines, raising
 from kernelagent.models.compiler.naming import (
     identifier,
     kernel_name,
@@ -82,11 +90,17 @@ class Writer:
         choice: Choice,
         state: Shapes = NO_SHAPES,
         target: str = "sm_90",
+        *,
+        fixed: Sequence[Fixed] = (),
+        train: bool = False,
     ) -> None:
         """`state`: the sizes of the module's state that its constructor's arguments decide.
 
-        `target`: the GPU whose estimates choose between templates and torch's library.
+        `target`: the GPU whose estimates choose between templates and torch's library. `fixed`: what the
+        constructor must be given. `train`: whether the module is right in training mode, too.
         """
+        self._fixed = list(fixed)
+        self._refused = not train and training_matters(module)
         self._module = module
         self._state = state
         self._constructor = constructor
@@ -125,10 +139,11 @@ class Writer:
         ]
         if self._functions:
             head.append("from torch.autograd.function import once_differentiable")
+        made = [*methods, *self._functions.values()]
         parts = [
             "\n".join([*head, *extra]),
             *self._kernels.values(),
-            _CHECK,
+            *(text for name, text in _CHECKS.items() if any(f"{name}(" in m for m in made)),
             *self._functions.values(),
             "\n\n".join(
                 [self._class(), *(textwrap.indent(m, "    ") for m in [*forward, *methods])]
@@ -145,8 +160,19 @@ class Writer:
         )
 
     def _class(self) -> str:
-        lines = ["class ModelNew(nn.Module):", *self._constructor_lines()]
+        lines = ["class ModelNew(nn.Module):", *self._about(), *self._constructor_lines()]
         return "\n".join(lines)
+
+    def _about(self) -> list[str]:
+        """The docstring."""
+        gradients = "with its backward" if self._functions else "forward only: it has no gradient"
+        return [
+            f'    """`{self._what}` in Triton, {gradients}.',
+            "",
+            f"    Blocks, warps and stages are chosen for {self._gpu.name}.",
+            '    """',
+            "",
+        ]
 
     def _constructor_lines(self) -> list[str]:
         parameters = ["self"]
@@ -155,7 +181,10 @@ class Writer:
         elif self._state:
             parameters.append(ORIGINAL)
         lines = [f"    def __init__({', '.join(parameters)}):", "        super().__init__()"]
-        for line in state_lines(self._module, self._state):
+        state = state_lines(self._module, self._state)
+        if any("torch.empty(" in line for line in state):
+            state.insert(0, _UNINITIALISED)
+        for line in [*refusal_lines(self._fixed), *state]:
             lines += textwrap.indent(folded(line), "        ").splitlines()
         if self._constructor != "init":
             lines += [
@@ -179,6 +208,7 @@ class Writer:
         program = parse_program(captured.source, self._what)
         hosts = host_names(captured, program)
         return [
+            *(raising("self.training", _EVAL_ONLY) if self._refused else []),
             *input_lines(captured, hosts),
             *device_lines(captured),
             *self._computed(captured, program, hosts),
@@ -189,7 +219,7 @@ class Writer:
         self, captured: Captured, program: Program, hosts: Mapping[str, str], part: str = ""
     ) -> list[str]:
         """The steps of a program; `part`: which program of the candidate it is, where there are several."""
-        lines: list[str] = []
+        lines = limit_lines(captured, program, hosts)
         full, small = (
             sizes_of(program, symbols, self._what)
             for symbols in (captured.sizes.full, captured.sizes.small)
@@ -210,17 +240,15 @@ class Writer:
             elif isinstance(step, Allocate):
                 lines.append(f"{hosts[step.name]} = {empty(step, (full, small), hosts)}")
             elif isinstance(step, Size):
-                name, value = hosts[step.name], spelled(step.value, hosts)
+                name, value = hosts[step.name], factored(spelled(step.value, hosts))
                 if name.isidentifier() and name != value and step.name not in captured.sizes.full:
                     lines.append(f"{name} = {value}")
             elif isinstance(step, Launch):
-                launch = self._launch(
-                    program, step, hosts, full, grows=captured.grows, ending=ending
-                )
-                lines += launch
+                lines += self._launch(program, step, hosts, full, ending=ending)
             else:
                 lines += filter(None, [torch_line(step.statement, hosts, known)])
-        return lines
+        named = {hosts[step.name] for step in program.steps if isinstance(step, Size)}
+        return without_unread_sizes(lines, named, results(captured, program, hosts))
 
     def _steps(self, pairs: Mapping[bool, Pair], of: str) -> list[str]:
         """The body of a method that is trained: it calls a function of autograd, one for each flag."""
@@ -271,7 +299,6 @@ class Writer:
         hosts: Mapping[str, str],
         values: Mapping[str, int],
         *,
-        grows: bool,
         ending: str,
     ) -> list[str]:
         kernel = program.kernels[step.kernel]
@@ -291,7 +318,7 @@ class Writer:
         shown = {"num_warps": config.num_warps, "num_stages": config.num_stages}
         labels = _block_labels(kernel.kind, kernel.axes)
         blocks = {b: str(size) for b, size in config.blocks.items()}
-        if grows and kernel.kind == _HELD and not isinstance(given["r0_numel"], ast.Constant):
+        if kernel.kind == _HELD and not isinstance(given["r0_numel"], ast.Constant):
             # A block that holds a whole row, however long that is.
             blocks["R0_BLOCK"] = f"triton.next_power_of_2({texts['r0_numel']})"
         named = [f"{labels[b]}={size}" for b, size in blocks.items()]
@@ -327,6 +354,9 @@ class Writer:
         parameters += [f"{names[b]}: tl.constexpr" for b in plain.blocks]
         lines = ["@triton.jit", folded(f"def {name}({', '.join(parameters)}):")]
         lines += textwrap.indent(folded(body), "    ").splitlines()
+        given = dict(zip((p.arg for p in kernel.function.args.args), step.arguments, strict=False))
+        called = {ast.unparse(given[p]): names[p].removesuffix("_ptr") for p in tensors}
+        lines[2:2] = _docstring(kernel.expressions, called)
         self._kernels[name] = "\n".join(lines)
         self._by_text[key] = name
         first = usual(kernel, plain, dict(sizes))
@@ -363,17 +393,53 @@ class _FileNames:
         return self._writer._choice.configs.get(name)
 
 
-_CHECK = """\
-def _checked(name, tensor, shape, dtype, strides=None):
-    if tuple(tensor.shape) != shape or tensor.dtype != dtype:
+_CHECKS = {
+    CONTIGUOUS: f"""\
+def {CONTIGUOUS}(name, tensor, shape, dtype):
+    \"\"\"`tensor`, copied if it is not contiguous; raises on another dtype or shape (None: any size).\"\"\"
+    same = len(shape) == tensor.dim() and all(
+        size is None or size == has for size, has in zip(shape, tensor.shape)
+    )
+    if not same or tensor.dtype != dtype:
         raise ValueError(
-            f"{name} must be {dtype} of shape {shape}, not {tensor.dtype} of {tuple(tensor.shape)}"
+            f"{{name}} must be {{dtype}} of shape {{shape}}, not {{tensor.dtype}} of {{tuple(tensor.shape)}}"
         )
-    if strides is None:
-        return tensor.contiguous()
-    if tensor.stride() != strides:
-        raise ValueError(f"{name} must have the strides {strides}, not {tensor.stride()}")
-    return tensor"""
+    return tensor.contiguous()""",
+    AS_IT_LIES: f"""\
+def {AS_IT_LIES}(name, tensor, shape, dtype, strides):
+    \"\"\"`tensor` as it is; raises on another dtype, shape or strides.\"\"\"
+    if tuple(tensor.shape) != shape or tensor.dtype != dtype or tensor.stride() != strides:
+        raise ValueError(
+            f"{{name}} must be {{dtype}} of shape {{shape}} and strides {{strides}}, not "
+            f"{{tensor.dtype}} of {{tuple(tensor.shape)}} and {{tensor.stride()}}"
+        )
+    return tensor""",
+    IN_ORDER: f"""\
+def {IN_ORDER}(*weights):
+    \"\"\"The kernels read weights in this order.\"\"\"
+    if not all(weight.is_contiguous() for weight in weights):
+        raise ValueError("a weight is not contiguous: these kernels take no other memory format")""",
+    COUNTABLE: f"""\
+def {COUNTABLE}(*elements):
+    \"\"\"The kernels count elements in 32 bits.\"\"\"
+    if any(count >= 2**31 for count in elements):
+        raise ValueError(f"a tensor of {{max(elements)}} elements is too large for these kernels")""",
+}
+"""Functions of the file, by name."""
+
+
+_UNINITIALISED = "# Uninitialised until the original's state_dict is loaded, whose keys these are."
+_EVAL_ONLY = "these kernels are for eval mode alone: call .eval()"
+
+
+def _docstring(expressions: Sequence[str], called: Mapping[str, str]) -> list[str]:
+    """What a kernel computes; `called`: the kernel's names for tensors by Inductor's."""
+    if not expressions:
+        return []
+    words = [re.sub(r"\w+", lambda m: called.get(m[0], m[0]), text) for text in expressions]
+    if len(words) == 1 and len(words[0]) < WIDTH - 12:
+        return [f'    """In PyTorch: {words[0]}."""']
+    return ['    """In PyTorch:', "", *(f"    {text}" for text in words), '    """']
 
 
 def _said(site: Site, *, wanted: bool) -> str:

@@ -83,7 +83,7 @@ def test_an_open_size_is_another_one_at_all_its_places() -> None:
 def test_a_forward_that_decides_by_its_size_is_written_for_the_given_one() -> None:
     policy = Policy(OfAnEvenNumber(), "from_reference", {"default": ((X[0, :8],), {})})
     source = source_of(policy.reply([]))
-    assert '_checked("x", x, (8, 16)' in source
+    assert '_contiguous("x", x, (8, 16)' in source
     declared = Policy(
         OfAnEvenNumber(),
         "from_reference",
@@ -106,13 +106,13 @@ def test_several_input_sets_are_told_apart_by_the_sizes_that_are_fixed() -> None
     assert chosen.forward(X[0, :9].T) == chosen.forward(torch.randn(5, 9)) == "narrow"
     with pytest.raises(ValueError, match="not compiled for"):
         chosen.forward(X[0, :, :3])
-    assert "strides=(1, input_size_0)" in source
+    assert "torch.float32, (1, input_size_0))" in source
 
 
 def test_a_part_of_a_larger_tensor_is_taken_at_its_own_sizes() -> None:
     sets: dict[str, Any] = {"default": ((X[0, :, :9],), {})}
     source = source_of(Policy(nn.SiLU(), "from_reference", sets).reply([]))
-    assert '_checked("input", input, (12, 9), torch.float32, strides=(16, 1))' in source
+    assert '_as_it_lies("input", input, (12, 9), torch.float32, (16, 1))' in source
 
 
 @pytest.mark.parametrize(

@@ -208,10 +208,10 @@ def test_other_shapes_raise_instead_of_being_computed_wrongly() -> None:
     module, args = MODULES["pointwise chain"]()
     scope: dict[str, Any] = {}
     source = source_of(policy_for(module, args).reply([]))
-    checked = next(n for n in ast.parse(source).body if getattr(n, "name", "") == "_checked")
+    checked = next(n for n in ast.parse(source).body if getattr(n, "name", "") == "_contiguous")
     exec(compile(ast.Module([checked], []), "checked", "exec"), scope)
     with pytest.raises(ValueError, match="x must be"):
-        scope["_checked"]("x", torch.randn(3, 3), (7, 33), torch.float32)
+        scope["_contiguous"]("x", torch.randn(3, 3), (7, 33), torch.float32)
 
 
 class Breaks(nn.Module):

@@ -192,6 +192,6 @@ def test_tensors_without_dimensions_are_read_by_the_kernels_and_not_on_the_host(
     call = Call("default", capture(module, args, {}))
     source = Writer(module, "from_reference", Choice()).write([call]).source
     assert ".item()" not in source
-    assert '_checked("shift", shift, (), torch.float32)' in source
+    assert '_contiguous("shift", shift, (), torch.float32)' in source
     got = answer(interpreter, source, tmp_path, module, *args)
     torch.testing.assert_close(got, module(*args))

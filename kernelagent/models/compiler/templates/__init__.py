@@ -14,6 +14,7 @@ from typing import Protocol
 
 from kernelagent.models.compiler.capture import Captured
 from kernelagent.models.compiler.choices import Alternative, Config
+from kernelagent.models.compiler.limits import raising
 from kernelagent.models.compiler.program import Program
 from kernelagent.tools.virtual.ceilings import DeviceCeilings
 
@@ -49,6 +50,11 @@ class Printed:
     alternatives: Sequence[Alternative]
     """Other configurations, the most promising by estimate first."""
     uses_libdevice: bool
+
+
+def at_most(size: str, most: int) -> list[str]:
+    """Lines of the host that refuse a longer axis than a tile holds; none where its length is a number."""
+    return [] if size.isdigit() else raising(f"{size} > {most}", f"{size} may be {most} at most")
 
 
 class Namer(Protocol):

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from kernelagent.models.compiler.choices import Config
-from kernelagent.models.compiler.templates import Context, Namer, Printed, Site
+from kernelagent.models.compiler.templates import Context, Namer, Printed, Site, at_most
 from kernelagent.models.compiler.templates.attention_pricing import library_us, ranked
 from kernelagent.models.compiler.templates.attention_source import LOG2_E, Source
 from kernelagent.models.compiler.templates.attentions import Attention, attentions
@@ -157,7 +157,9 @@ class AttentionSite:
         given += [f"{block}={size}" for block, size in chosen.blocks.items()]
         given += [f"num_warps={chosen.num_warps}", f"num_stages={chosen.num_stages}"]
         grid = f"triton.cdiv({queries}, {chosen.blocks['BLOCK_M']}), {_factor(batch)} * {_factor(heads)}"
-        return [f"{name}[({grid})]({', '.join(given)})"]
+        tiles = ((dims, "BLOCK_D"), (value_dims, "BLOCK_E"))
+        limits = [line for size, block in tiles for line in at_most(size, chosen.blocks[block])]
+        return [*dict.fromkeys(limits), f"{name}[({grid})]({', '.join(given)})"]
 
     def _scale(self, namer: Namer, dims: str, power: str) -> str:
         """For powers of two with the logarithm of e in it."""

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from kernelagent.models.compiler.naming import kernel_name, label, unique
-from kernelagent.models.compiler.templates import Context, Namer, Printed, Site
+from kernelagent.models.compiler.templates import Context, Namer, Printed, Site, at_most
 from kernelagent.models.compiler.templates.epilogue import Epilogue, epilogue_of
 from kernelagent.models.compiler.templates.layouts import Layouts
 from kernelagent.models.compiler.templates.pricing import (
@@ -152,11 +152,13 @@ class ProductSite:
         name = namer.kernel(plan.identity(self.first.config), wanted)
         config = namer.chosen(name) or self.first.config
         alternatives = offered(self.priced, self.first, config, name)
-        kernels, launch = parts_source(plan, name, config, namer, self._grid_sizes(namer))
+        sizes = self._grid_sizes(namer)
+        kernels, launch = parts_source(plan, name, config, namer, sizes)
+        held = None if end is None else end.held
         return Printed(
             name,
             kernels,
-            launch,
+            [*(at_most(sizes["n_cols"], held) if held else []), *launch],
             config,
             KIND,
             alternatives,

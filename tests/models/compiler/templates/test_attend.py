@@ -323,7 +323,7 @@ def test_the_root_of_the_head_s_size_follows_it(
     module, full = Scaled(48, root), torch.randn(2, 33, 48)
     captured = capture(module, (full,), {}, smaller=smaller(root))
     result = Writer(module, "from_reference", TAKEN).write([Call("default", captured)])
-    assert "(x_size_2 // 3) ** -0.5" in result.source
+    assert "(qkv_weight_size_1 // 3) ** -0.5" in result.source
     agrees(interpreter, tmp_path, module, result.source, full)
 
 
