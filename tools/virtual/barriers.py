@@ -69,12 +69,18 @@ class Barriers:
         True where the code has no such accesses. `of_warps`: only barriers between warps count; else also what the
         lanes of a warp exchange.
         """
-        steps = self._steps
-        starts = [at for at, step in enumerate(steps) if (step.kind, step.line) == first]
-        ends = {at for at, step in enumerate(steps) if (step.kind, step.line) == then}
+        starts, ends = self._places(first), set(self._places(then))
         if not starts or not ends:
             return True
         return any(self._leads(at, ends, alike=first == then, of_warps=of_warps) for at in starts)
+
+    def _places(self, access: tuple[AccessKind, int | None]) -> list[int]:
+        """Where the code has it; an atomic that adds nothing is made a load, one that only replaces a store."""
+        kind, line = access
+        found = [at for at, step in enumerate(self._steps) if (step.kind, step.line) == access]
+        if not found and kind == "atomic" and line is not None:
+            return [at for at, step in enumerate(self._steps) if step.kind and step.line == line]
+        return found
 
     def _leads(self, start: int, ends: set[int], *, alike: bool, of_warps: bool) -> bool:
         steps, seen, waiting = self._steps, set[int](), [start + 1]

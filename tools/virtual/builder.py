@@ -690,11 +690,16 @@ def _split(values: Array) -> tuple[Array, Array]:
     return high, numerics.round_to_bf16(values - high)
 
 
+def exchanged(_: Array, new: Array) -> Array:
+    """Of what is there and what comes, the latter."""
+    return new
+
+
 BF16_ATOMICS: dict[Any, Callable[[Array, Array], Array]] = {
     _ir.ATOMIC_OP.FADD: np.add,
     _ir.ATOMIC_OP.MAX: np.fmax,
     _ir.ATOMIC_OP.MIN: np.fmin,
-    _ir.ATOMIC_OP.XCHG: lambda _, new: new,
+    _ir.ATOMIC_OP.XCHG: exchanged,
 }
 
 

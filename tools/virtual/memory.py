@@ -16,6 +16,7 @@ from kernelagent.tools.virtual.numerics import FP8, Array, bf16_to_fp32, fp32_to
 from kernelagent.tools.virtual.own_stores import OwnStores
 from kernelagent.tools.virtual.races import RaceChecker
 from kernelagent.tools.virtual.synchronising import line_now
+from kernelagent.tools.virtual.updates import Atomic, swap_of, update_of
 
 _native = stock._interpreter
 StoreMode = Literal["execute", "poison", "suppress"]
@@ -102,7 +103,8 @@ class Memory:
         if self.observers:
             self._tell_of(order, exchanges=exchange)
             self._look("atomic", pointers, mask, values.dtype.itemsize)
-        self.own.updated(pointers, mask, values.dtype.itemsize)
+        if self.mode != "execute":
+            self.own.updated(pointers, mask, values.dtype.itemsize)
         if self.mode == "suppress":
             return _read(pointers, mask, values.dtype)
         if self.mode == "poison" and not (exchange and kind.is_int()):
@@ -117,9 +119,13 @@ class Memory:
                 return bf16_atomic(where, what, use, combine)
             return updated(operation, where, what, use, order)
 
-        return self._lane_after_lane(
-            apply, pointers, values, mask, shown=exchange or not self._is_dropped()
-        )
+        before = self._before(pointers, mask, values.dtype)
+        dropped = self._is_dropped()
+        old = self._lane_after_lane(apply, pointers, values, mask, shown=exchange or not dropped)
+        if before is not None:
+            done = update_of(combine or operation, values, mask, dropped=dropped)
+            self._updated(pointers, mask, before, done)
+        return old
 
     def own_only(self, pointers: Array, mask: Array, item_bytes: int) -> None:
         """An atomic that is one within its program only: to others a load and a store."""
@@ -137,9 +143,11 @@ class Memory:
         if self.observers:
             self._tell_of(order, swaps=True)
             self._look("atomic", pointers, mask, values.dtype.itemsize)
-        self.own.updated(pointers, mask, values.dtype.itemsize)
+        if self.mode != "execute":
+            self.own.updated(pointers, mask, values.dtype.itemsize)
         if self.mode == "suppress":
             return _read(pointers, mask, values.dtype)
+        before = self._before(pointers, mask, values.dtype)
         pairs = np.arange(pointers.size).reshape(pointers.shape)
         old, new = (np.broadcast_to(part, pointers.shape).ravel() for part in (expected, values))
 
@@ -149,7 +157,21 @@ class Memory:
             )
             return found
 
-        return self._lane_after_lane(apply, pointers, pairs, mask, shown=True)
+        result = self._lane_after_lane(apply, pointers, pairs, mask, shown=True)
+        if before is not None:
+            self._updated(pointers, mask, before, swap_of(np.asarray(expected), values))
+        return result
+
+    def _before(self, pointers: Array, mask: Array, kind: Any) -> Array | None:
+        """What an atomic finds, where it is of interest what it changes."""
+        wanted = self.own.watched and self.mode == "execute"
+        return _read(pointers, mask, kind) if wanted else None
+
+    def _updated(self, pointers: Array, mask: Array, before: Array, done: Atomic) -> None:
+        unsigned = f"u{before.dtype.itemsize}"
+        after = _read(pointers, mask, before.dtype)
+        changed = np.asarray(after.view(unsigned) != before.view(unsigned))
+        self.own.updated(pointers, mask, before.dtype.itemsize, done, changed)
 
     def _lane_after_lane(
         self, apply: Update, pointers: Array, values: Array, mask: Array, *, shown: bool

@@ -1,13 +1,17 @@
-"""Within one program: a store over what other threads of it load or stored just before, with no barrier between.
+"""Within one program: a store or an atomic over what other threads of it access just before, with no barrier between.
 
 A load that stands before a store in the text is made before it by the same thread alone; of two stores of different
 threads either may come last. `tl.debug_barrier()` orders them, and so do the barriers that the compiler puts where
 threads exchange values (`barriers`). A store of what the place holds already changes nothing.
+
+Atomics are no exception: that nothing comes between their load and their store does not order them among each other
+(`updates` has the ones that may come in any order). Triton 3.9 puts a barrier before each that releases and after each
+that acquires, so that those with `sem="relaxed"` are left (seen in the PTX for sm_90).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from triton._C.libtriton import interpreter as native
@@ -15,6 +19,7 @@ from triton._C.libtriton import interpreter as native
 from kernelagent.tools.virtual.launch import AccessKind, MemoryFault
 from kernelagent.tools.virtual.memory_operations import Threads
 from kernelagent.tools.virtual.numerics import Array
+from kernelagent.tools.virtual.updates import Atomic
 
 _DID: dict[AccessKind, str] = {
     "load": "other threads of the same program load",
@@ -37,6 +42,10 @@ class _Earlier:
     item_bytes: int
     low: int
     high: int
+    update: Atomic | None = None
+    """Of an atomic: what it does."""
+    changed: Array | None = None
+    """Of an atomic: where memory was another afterwards."""
 
     @property
     def lanes(self) -> Array:
@@ -68,7 +77,14 @@ class Overwrites:
         self._since.clear()
 
     def keep(
-        self, kind: AccessKind, line: int | None, pointers: Array, mask: Array, item_bytes: int
+        self,
+        kind: AccessKind,
+        line: int | None,
+        pointers: Array,
+        mask: Array,
+        item_bytes: int,
+        update: Atomic | None = None,
+        changed: Array | None = None,
     ) -> None:
         """An access that happened; loads through a descriptor are waited for by all threads."""
         if kind == "load" and line in self.threads.copied:
@@ -92,6 +108,8 @@ class Overwrites:
                 item_bytes,
                 low,
                 high,
+                update,
+                changed,
             )
         )
 
@@ -104,19 +122,12 @@ class Overwrites:
         if not where.size:
             return
         size = values.dtype.itemsize
-        low, high = int(where.min()), int(where.max()) + size
-        met = [
-            one
-            for known in self._since.values()
-            if known.low < high and low < known.high
-            for one in known.every
-            if one.low < high and low < one.high
-        ]
+        met = self._near(where, size)
         changing = everywhere & _differs(pointers, everywhere, values) if met else everywhere
         if not met or not changing.any():
             return
         for one in met:
-            count = self._open(one, line, pointers, changing, size)
+            count = self._open(one, ("store", line), pointers, changing, size)
             if count:
                 raise MemoryFault(
                     "data_race",
@@ -126,30 +137,82 @@ class Overwrites:
                     {"lanes": count},
                 )
 
+    def updated(
+        self,
+        line: int | None,
+        pointers: Array,
+        mask: Array,
+        item_bytes: int,
+        update: Atomic,
+        changed: Array,
+    ) -> None:
+        """After an atomic; raises `MemoryFault` where its order with earlier loads and atomics is open, and shows.
+
+        Of two that change nothing the order is nobody's business. What others stored before, `own_stores` looks at.
+        """
+        everywhere = np.broadcast_to(mask, pointers.shape)
+        for one in self._near(pointers[everywhere], item_bytes):
+            if one.kind == "store" or (
+                one.update is not None and one.update.may_change_places_with(update)
+            ):
+                continue
+            now: tuple[AccessKind, int | None] = ("atomic", line)
+            count = self._open(one, now, pointers, changed, item_bytes)
+            if not count and one.changed is not None and one.changed.any():
+                earlier = replace(one, mask=one.changed)
+                count = self._open(earlier, now, pointers, everywhere, item_bytes)
+            if count:
+                raise MemoryFault(
+                    "data_race",
+                    f"an atomic updates {count} elements that {_DID[one.kind]} before it in the text, with no "
+                    f"barrier between: the threads of a program run at different times, and either may come first; "
+                    f"put tl.debug_barrier() between the two",
+                    {"lanes": count},
+                )
+
+    def _near(self, where: Array, item_bytes: int) -> list[_Earlier]:
+        """Earlier accesses that may meet these places."""
+        if not self._since or not where.size:
+            return []
+        low, high = int(where.min()), int(where.max()) + item_bytes
+        return [
+            one
+            for known in self._since.values()
+            if known.low < high and low < known.high
+            for one in known.every
+            if one.low < high and low < one.high
+        ]
+
     def _open(
-        self, one: _Earlier, line: int | None, pointers: Array, changing: Array, item_bytes: int
+        self,
+        one: _Earlier,
+        then: tuple[AccessKind, int | None],
+        pointers: Array,
+        changing: Array,
+        item_bytes: int,
     ) -> int:
         """How many of the earlier access's lanes are of other threads and meet what is changed."""
+        if not changing.any():
+            return 0
         lanes = one.lanes
         on = np.ones(one.shape, dtype=bool) if one.mask is None else one.mask
         starts = np.sort(pointers[changing])
         barriers = self.threads.barriers
-        stores: tuple[AccessKind, int | None] = ("store", line)
         first = (one.kind, one.line)
         others = on
         if one.shape == pointers.shape and one.item_bytes == item_bytes:
             own = on & (lanes == pointers)
             others = on & ~own
             mine, its = (
-                self.threads.ways_of(kind, number, one.shape) for kind, number in (first, stores)
+                self.threads.ways_of(kind, number, one.shape) for kind, number in (first, then)
             )
             moved = bool(mine and its and mine.isdisjoint(its))
             # The same lane in another thread: its value came there by an exchange, as far as it came from this load.
             met = moved and _met(starts, item_bytes, lanes[own], one.item_bytes) > 0
-            if met and barriers.missing(first, stores, of_warps=False):
+            if met and barriers.missing(first, then, of_warps=False):
                 return _met(starts, item_bytes, lanes[on], one.item_bytes)
         count = _met(starts, item_bytes, lanes[others], one.item_bytes)
-        return count if count and barriers.missing(first, stores) else 0
+        return count if count and barriers.missing(first, then) else 0
 
 
 def _met(starts: Array, item_bytes: int, where: Array, size: int) -> int:

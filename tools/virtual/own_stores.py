@@ -24,6 +24,7 @@ from kernelagent.tools.virtual.memory_operations import Threads
 from kernelagent.tools.virtual.numerics import Array
 from kernelagent.tools.virtual.overwrites import Overwrites
 from kernelagent.tools.virtual.synchronising import line_now, lines_now
+from kernelagent.tools.virtual.updates import Atomic
 
 
 @dataclass(frozen=True)
@@ -84,10 +85,22 @@ class OwnStores:
         self._low, self._high = 1 << 64, 0
         self.overwrites.forget()
 
-    def updated(self, pointers: Array, mask: Array, item_bytes: int) -> None:
-        """By an atomic; where it is of one lane and its value decides anything, all threads wait for that."""
+    def updated(
+        self,
+        pointers: Array,
+        mask: Array,
+        item_bytes: int,
+        update: Atomic | None = None,
+        changed: Array | None = None,
+    ) -> None:
+        """By an atomic; where it is of one lane and its value decides anything, all threads wait for that.
+
+        `update` and `changed`: what it did and where, unless it was kept from doing it.
+        """
         self._checked("atomic", pointers, mask, item_bytes)
-        self._keep("atomic", pointers, mask, item_bytes)
+        if self.watched and update is not None and changed is not None:
+            self.overwrites.updated(line_now(), pointers, mask, item_bytes, update, changed)
+        self._keep("atomic", pointers, mask, item_bytes, update, changed)
         if self._since and pointers.size == 1 and line_now() not in self.non_synchronizing_atomics:
             self.barrier()
 
@@ -110,7 +123,15 @@ class OwnStores:
         if self.watched:
             self.overwrites.keep("load", line_now(), pointers, mask, item_bytes)
 
-    def _keep(self, kind: AccessKind, pointers: Array, mask: Array, item_bytes: int) -> None:
+    def _keep(
+        self,
+        kind: AccessKind,
+        pointers: Array,
+        mask: Array,
+        item_bytes: int,
+        update: Atomic | None = None,
+        changed: Array | None = None,
+    ) -> None:
         if not self.watched:
             return
         everywhere = np.broadcast_to(mask, pointers.shape)
@@ -128,7 +149,8 @@ class OwnStores:
             self.threads.spread(kind, line_now(), pointers.shape),
         )
         self._since.append(one)
-        self.overwrites.keep(kind, line_now(), one.pointers, one.mask, item_bytes)
+        line = line_now()
+        self.overwrites.keep(kind, line, one.pointers, one.mask, item_bytes, update, changed)
         if self.ahead:
             self._in_loops.append((frozenset(lines_now()), one))
         if self.threads.copied:
@@ -136,7 +158,7 @@ class OwnStores:
         self._low, self._high = min(self._low, low), max(self._high, high)
 
     def _checked(self, kind: AccessKind, pointers: Array, mask: Array, item_bytes: int) -> None:
-        """Atomics may update what other atomics have."""
+        """Of atomics among each other `overwrites` knows."""
         if not self._since or not self.watched:
             return
         everywhere = np.broadcast_to(mask, pointers.shape)

@@ -44,6 +44,13 @@ def test_a_barrier_counts_where_every_way_passes_it(code, missing):
     assert Barriers(HEAD + code).missing(LOAD, STORE) is missing
 
 
+@pytest.mark.parametrize("between", ["", OF_A_SUM], ids=["nothing between", "a barrier"])
+def test_an_atomic_that_adds_nothing_is_a_load_in_the_code(between):
+    reads = "\t.loc\t1 6 9\n\tld.global.gpu.acquire.b32 %r2, [%rd1];\n"
+    code = Barriers(HEAD + LOADS + between + reads)
+    assert code.missing(LOAD, ("atomic", 6)) is (not between)
+
+
 def test_what_lanes_of_a_warp_exchange_orders_a_program_of_one_warp():
     assert not Barriers(HEAD + LOADS + EXCHANGE + STORES, num_warps=1).missing(LOAD, STORE)
     assert not Barriers(HEAD + LOADS + EXCHANGE + STORES).missing(LOAD, STORE, of_warps=False)

@@ -34,6 +34,7 @@ from kernelagent.tools.virtual.memory import (
 from kernelagent.tools.virtual.memory_operations import Threads
 from kernelagent.tools.virtual.numerics import Array
 from kernelagent.tools.virtual.synchronising import line_now
+from kernelagent.tools.virtual.updates import update_of
 
 _native = stock._interpreter
 _RMW = _native.RMW_OP
@@ -215,9 +216,10 @@ class BatchedMemory:
         elif unused and kind.is_int() and operation in _ORDER_FREE:
             like = 2 + _ORDER_FREE.index(operation)
         lanes = self._lanes("atomic", pointers, mask, values.dtype.itemsize, order_free=like)
-        self.accesses[-1] = replace(self.accesses[-1], releases=order in RELEASING)
         where, keep = np.ascontiguousarray(lanes.pointers), lanes.full_mask
         what = np.ascontiguousarray(self._of_running(values, where.shape))
+        done = update_of(combine or operation, what, keep, dropped=unused)
+        self.accesses[-1] = replace(self.accesses[-1], releases=order in RELEASING, update=done)
         if self.mode == "suppress":
             old: Array = _native.load(where, keep, np.zeros_like(what), what.dtype)
             return self._of_all(old, lanes.places)
