@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from kernelagent.tools.corpus import (
     whitebox,
     whitebox_binding,
+    whitebox_copies,
     whitebox_costs,
     whitebox_fifth_inputs,
     whitebox_fifth_machine,
@@ -46,6 +47,7 @@ def _together(parts: Iterable[ByThreat]) -> dict[int, tuple[Fixture, ...]]:
 _PARTS = (
     whitebox,
     whitebox_binding,
+    whitebox_copies,
     whitebox_costs,
     whitebox_fifth_machine,
     whitebox_fifth_inputs,

@@ -53,33 +53,40 @@ class Memory:
         """Whether several lanes of one atomic went to one address, and its result can tell which was the first."""
         self.dropped_atomics: frozenset[int] = frozenset()
         """Lines of atomics whose value nobody looks at."""
+        self.through_descriptor = False
+        """Whether the load or store under way is one through a tensor descriptor."""
         self.own = OwnStores()
         """What the program that runs has stored, for its own later loads."""
 
     def load(
         self, pointers: Array, mask: Array, other: Array, kind: Any, *, volatile: bool = False
     ) -> Array:
+        copied = self.through_descriptor and line_now() in self.own.threads.copied
         self._pause(pointers)
         require_aligned("load", pointers, mask, kind.itemsize)
         if self.observers:
             for observer in self.observers:
                 if isinstance(observer, RaceChecker):
-                    observer.next_load(volatile=volatile)
+                    observer.next_load(volatile=volatile, copied=copied)
             self._look("load", pointers, mask, kind.itemsize)
-        self.own.loaded(pointers, mask, kind.itemsize)
+        self.own.loaded(pointers, mask, kind.itemsize, copied=copied)
         values: Array = _native.load(pointers, mask, other, kind)
         return values
 
     def store(self, pointers: Array, values: Array, mask: Array, kind: Any) -> None:
+        in_bulk = self.through_descriptor and line_now() in self.own.threads.in_bulk
         self._pause(pointers, stores=True)
         require_aligned("store", pointers, mask, values.dtype.itemsize)
         if self.observers:
+            for observer in self.observers:
+                if isinstance(observer, RaceChecker):
+                    observer.next_store(in_bulk=in_bulk)
             self._look("store", pointers, mask, values.dtype.itemsize)
         if self.watch_lanes:
             _require_one_value_each(pointers, values, mask)
         if self.mode == "execute":
-            self.own.storing(pointers, mask, values)
-        self.own.stored(pointers, mask, values.dtype.itemsize)
+            self.own.storing(pointers, mask, values, in_bulk=in_bulk)
+        self.own.stored(pointers, mask, values.dtype.itemsize, in_bulk=in_bulk)
         if self.mode == "suppress":
             return
         if self.mode == "poison":

@@ -86,9 +86,7 @@ class Overwrites:
         update: Atomic | None = None,
         changed: Array | None = None,
     ) -> None:
-        """An access that happened; loads through a descriptor are waited for by all threads."""
-        if kind == "load" and line in self.threads.copied:
-            return
+        """An access that happened; not a load through a descriptor, which all threads wait for."""
         whole = bool(mask.all())
         where = pointers if whole else pointers[np.broadcast_to(mask, pointers.shape)]
         if not where.size:
@@ -122,11 +120,11 @@ class Overwrites:
         if not where.size:
             return
         size = values.dtype.itemsize
-        met = self._near(where, size)
-        changing = everywhere & _differs(pointers, everywhere, values) if met else everywhere
-        if not met or not changing.any():
+        near = self._near(where, size)
+        changing = everywhere & differs(pointers, everywhere, values) if near else everywhere
+        if not near or not changing.any():
             return
-        for one in met:
+        for one in near:
             count = self._open(one, ("store", line), pointers, changing, size)
             if count:
                 raise MemoryFault(
@@ -208,14 +206,14 @@ class Overwrites:
             )
             moved = bool(mine and its and mine.isdisjoint(its))
             # The same lane in another thread: its value came there by an exchange, as far as it came from this load.
-            met = moved and _met(starts, item_bytes, lanes[own], one.item_bytes) > 0
-            if met and barriers.missing(first, then, of_warps=False):
-                return _met(starts, item_bytes, lanes[on], one.item_bytes)
-        count = _met(starts, item_bytes, lanes[others], one.item_bytes)
+            through = moved and met(starts, item_bytes, lanes[own], one.item_bytes) > 0
+            if through and barriers.missing(first, then, of_warps=False):
+                return met(starts, item_bytes, lanes[on], one.item_bytes)
+        count = met(starts, item_bytes, lanes[others], one.item_bytes)
         return count if count and barriers.missing(first, then) else 0
 
 
-def _met(starts: Array, item_bytes: int, where: Array, size: int) -> int:
+def met(starts: Array, item_bytes: int, where: Array, size: int) -> int:
     """How many of the places of `size` bytes overlap one of `item_bytes` that begins at one of the sorted starts."""
     if not where.size:
         return 0
@@ -224,7 +222,7 @@ def _met(starts: Array, item_bytes: int, where: Array, size: int) -> int:
     return int(np.count_nonzero((at > 0) & (starts[before] + np.uint64(item_bytes) > where)))
 
 
-def _differs(pointers: Array, mask: Array, values: Array) -> Array:
+def differs(pointers: Array, mask: Array, values: Array) -> Array:
     """Where memory holds other bits than those that will be stored."""
     what = np.ascontiguousarray(np.broadcast_to(values, pointers.shape))
     held = native.load(np.ascontiguousarray(pointers), np.ascontiguousarray(mask), what, what.dtype)

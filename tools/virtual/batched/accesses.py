@@ -92,6 +92,8 @@ class Access:
     """How the lanes are spread over threads; None where that is not plain."""
     copied: bool = False
     """Of loads: whether they are copies through a tensor descriptor."""
+    in_bulk: bool = False
+    """Of stores: the same."""
     line: int | None = None
     """Of the candidate's source."""
     update: Atomic | None = None

@@ -96,6 +96,8 @@ class BatchedMemory:
         self.in_while_loop = 0
         self.barriers = 0
         """How many of them the chunk has passed."""
+        self.through_descriptor = False
+        """Whether the load or store under way is one through a tensor descriptor."""
         self.threads = Threads()
         """Of the kernel that runs."""
         self.accesses: list[Access] = []
@@ -282,7 +284,7 @@ class BatchedMemory:
             runs = runs.for_each_of(places)
         # Its starts as the runs have them: those of `rows` are a view that would keep all pointers alive.
         kept = None if rows is None else replace(rows, start=starts.reshape(rows.start.shape))
-        line = line_now()
+        line, through = line_now(), self.through_descriptor
         access = Access(
             kind,
             len(self.accesses),
@@ -296,7 +298,8 @@ class BatchedMemory:
             kept,
             None if same else first_lanes,
             spread=self.threads.spread(kind, line, shape),
-            copied=kind == "load" and line in self.threads.copied,
+            copied=through and kind == "load" and line in self.threads.copied,
+            in_bulk=through and kind == "store" and line in self.threads.in_bulk,
             line=line,
         )
         self.accesses.append(access)

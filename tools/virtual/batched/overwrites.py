@@ -38,6 +38,30 @@ def require_changes_in_order(accesses: list[Access], threads: Threads) -> None:
                 raise NotBatchable("a program changes what other threads of its own may access")
 
 
+def require_copies_in_order(accesses: list[Access], threads: Threads) -> None:
+    """Raises `NotBatchable` where a program may meet a store through a descriptor that has not ended.
+
+    Or where such a store meets what the program wrote by pointers before. Loads through descriptors are compared with
+    all stores elsewhere (`conflicts`).
+    """
+    some = [item for item in accesses if item.runs.start.size]
+    if not any(item.in_bulk for item in some):
+        return
+    low = np.array([int(item.runs.start.min()) for item in some])
+    high = np.array([int(item.runs.end.max()) for item in some])
+    known: dict[int, _Sorted] = {}
+    for at, later in enumerate(some):
+        for number in np.flatnonzero((low[:at] < high[at]) & (high[:at] > low[at])).tolist():
+            if _copied_besides(some[number], later, threads) and _meet(some[number], later, known):
+                raise NotBatchable("a program meets what a copy of its own may be writing")
+
+
+def _copied_besides(earlier: Access, later: Access, threads: Threads) -> bool:
+    if earlier.in_bulk:
+        return threads.barriers.under_way(earlier.line, (later.kind, later.line))
+    return later.in_bulk and earlier.kind != "load"
+
+
 def _in_any_order(earlier: Access, change: Access) -> bool:
     """Atomics that may change places; of one on what was stored before, `conflicts` knows."""
     if change.update is None:
