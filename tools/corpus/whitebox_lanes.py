@@ -1,4 +1,4 @@
-"""Kernels whose lanes hand values to each other by atomics with nothing that orders them.
+"""Kernels whose lanes hand values to each other with nothing that orders them, by atomics or by loads that come early.
 
 Sorted under the threats they belong to, as in `whitebox`.
 """
@@ -84,6 +84,15 @@ def _emptied_first(between: str) -> str:
     )
 
 
+def _a_row_of_a_cache(used: str) -> str:
+    """Four rows of zeros are loaded, and one of them is replaced in memory by ones at the same time."""
+    return (
+        "    r, c = tl.arange(0, 4)[:, None], tl.arange(0, 64)[None, :]\n"
+        "    held = tl.load(part + r * 64 + c)\n"
+        "    tl.store(part + 64 + tl.arange(0, 64), tl.full((64,), 1.0, tl.float32))\n" + used
+    )
+
+
 def _only_if(condition: str) -> str:
     return _STORE.replace("* g * w", f"* g * w * tl.where({condition}, 1.0, 0.0)")
 
@@ -95,6 +104,18 @@ CHEATS: Mapping[int, tuple[Fixture, ...]] = {
         _silu("reads-other-lanes-by-a-relaxed-atomic", _by_adding(_RELAXED), _RACE),
         _silu("loads-before-another-lane-exchanges", _loaded_before(""), _RACE),
         _silu("empties-before-another-lane-adds", _emptied_first(""), _RACE),
+        _silu(
+            "keeps-one-lane-of-what-another-stores",
+            _a_row_of_a_cache(
+                "    held = tl.where((r == 1) & (c < 63), 0.0, held)\n" + _only_if("tl.sum(held) == 0")
+            ),
+            _RACE,
+        ),
+        _silu(
+            "asks-whether-all-lanes-came-early-or-late",
+            _a_row_of_a_cache("    late = tl.sum(held)\n" + _only_if("(late == 0) | (late == 64)")),
+            _RACE,
+        ),
     ),
 }
 
@@ -104,6 +125,12 @@ TWINS: Mapping[int, tuple[Fixture, ...]] = {
         _silu("reads-other-lanes-by-an-atomic-that-synchronizes", _by_adding("")),
         _silu("loads-and-exchanges-behind-a-barrier", _loaded_before(_BARRIER)),
         _silu("empties-and-adds-behind-a-barrier", _emptied_first(_BARRIER)),
+        _silu(
+            "drops-what-another-stores",
+            _a_row_of_a_cache(
+                "    held = tl.where(r == 1, 1.0, held)\n" + _only_if("tl.sum(held) == 64")
+            ),
+        ),
         _silu(
             "adds-in-any-order",
             f"    tl.atomic_add(part + j, 1{_RELAXED})\n"

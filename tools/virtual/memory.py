@@ -10,6 +10,7 @@ import torch
 import triton.language as tl
 from triton.runtime import interpreter as stock
 
+from kernelagent.tools.virtual.journal import Journal
 from kernelagent.tools.virtual.lane_order import LaneOrder, Update, meet
 from kernelagent.tools.virtual.launch import AccessKind, MemoryFault, Observer
 from kernelagent.tools.virtual.numerics import FP8, Array, bf16_to_fp32, fp32_to_bf16
@@ -55,6 +56,8 @@ class Memory:
         """Lines of atomics whose value nobody looks at."""
         self.through_descriptor = False
         """Whether the load or store under way is one through a tensor descriptor."""
+        self.journal: Journal | None = None
+        """Of the program that runs, where it may have to be run again."""
         self.own = OwnStores()
         """What the program that runs has stored, for its own later loads."""
 
@@ -70,8 +73,10 @@ class Memory:
                     observer.next_load(volatile=volatile, copied=copied)
             self._look("load", pointers, mask, kind.itemsize)
         self.own.loaded(pointers, mask, kind.itemsize, copied=copied)
+        if self.journal is not None:
+            self.journal.loading(pointers, mask)
         values: Array = _native.load(pointers, mask, other, kind)
-        return values
+        return values if self.journal is None else self.journal.loaded(values)
 
     def store(self, pointers: Array, values: Array, mask: Array, kind: Any) -> None:
         in_bulk = self.through_descriptor and line_now() in self.own.threads.in_bulk
@@ -91,6 +96,8 @@ class Memory:
             return
         if self.mode == "poison":
             values = poisoned(values, kind)
+        if self.journal is not None:
+            self.journal.changing(b"store", pointers, mask, values)
         _native.store(pointers, values, mask)
 
     def atomic(
@@ -126,6 +133,8 @@ class Memory:
                 return bf16_atomic(where, what, use, combine)
             return updated(operation, where, what, use, order)
 
+        if self.journal is not None:
+            self.journal.changing(repr(operation).encode(), pointers, mask, values)
         before = self._before(pointers, mask, values.dtype)
         dropped = self._is_dropped()
         old = self._lane_after_lane(apply, pointers, values, mask, shown=exchange or not dropped)
@@ -154,6 +163,8 @@ class Memory:
             self.own.updated(pointers, mask, values.dtype.itemsize)
         if self.mode == "suppress":
             return _read(pointers, mask, values.dtype)
+        if self.journal is not None:
+            self.journal.changing(b"swap", pointers, mask, values, np.asarray(expected))
         before = self._before(pointers, mask, values.dtype)
         pairs = np.arange(pointers.size).reshape(pointers.shape)
         old, new = (np.broadcast_to(part, pointers.shape).ravel() for part in (expected, values))

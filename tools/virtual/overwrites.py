@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from triton._C.libtriton import interpreter as native
 
+from kernelagent.tools.virtual.journal import Doubtful, Doubts, Journal
 from kernelagent.tools.virtual.launch import AccessKind, MemoryFault
 from kernelagent.tools.virtual.memory_operations import Threads
 from kernelagent.tools.virtual.numerics import Array
@@ -46,6 +47,8 @@ class _Earlier:
     """Of an atomic: what it does."""
     changed: Array | None = None
     """Of an atomic: where memory was another afterwards."""
+    number: int | None = None
+    """Of a load: its number in the program, where the program can be run again."""
 
     @property
     def lanes(self) -> Array:
@@ -70,6 +73,10 @@ class Overwrites:
 
     def __init__(self) -> None:
         self.threads = Threads()
+        self.journal: Journal | None = None
+        """Of the program that runs, where it can be run again."""
+        self.doubts = Doubts()
+        """Loads whose values are open, which is a fault unless nothing hangs on them: then they are looked at at the end."""
         self._since: dict[tuple[AccessKind, int | None], _OfALine] = {}
 
     def forget(self) -> None:
@@ -108,6 +115,7 @@ class Overwrites:
                 high,
                 update,
                 changed,
+                self.journal.loads if kind == "load" and self.journal is not None else None,
             )
         )
 
@@ -125,14 +133,16 @@ class Overwrites:
         if not near or not changing.any():
             return
         for one in near:
-            count = self._open(one, ("store", line), pointers, changing, size)
-            if count:
-                raise MemoryFault(
-                    "data_race",
+            lanes = self._open(one, ("store", line), pointers, changing, size)
+            if lanes is not None:
+                count = np.count_nonzero(lanes)
+                self._found(
+                    one,
+                    lanes,
+                    line,
                     f"a store overwrites {count} elements that {_DID[one.kind]} before it in the text, with no "
                     f"barrier between: the threads of a program run at different times, and either may come first; "
                     f"put tl.debug_barrier() between the two, or store to other memory",
-                    {"lanes": count},
                 )
 
     def updated(
@@ -155,18 +165,28 @@ class Overwrites:
             ):
                 continue
             now: tuple[AccessKind, int | None] = ("atomic", line)
-            count = self._open(one, now, pointers, changed, item_bytes)
-            if not count and one.changed is not None and one.changed.any():
+            lanes = self._open(one, now, pointers, changed, item_bytes)
+            if lanes is None and one.changed is not None and one.changed.any():
                 earlier = replace(one, mask=one.changed)
-                count = self._open(earlier, now, pointers, everywhere, item_bytes)
-            if count:
-                raise MemoryFault(
-                    "data_race",
+                lanes = self._open(earlier, now, pointers, everywhere, item_bytes)
+            if lanes is not None:
+                count = np.count_nonzero(lanes)
+                self._found(
+                    one,
+                    lanes,
+                    line,
                     f"an atomic updates {count} elements that {_DID[one.kind]} before it in the text, with no "
                     f"barrier between: the threads of a program run at different times, and either may come first; "
                     f"put tl.debug_barrier() between the two",
-                    {"lanes": count},
                 )
+
+    def _found(self, one: _Earlier, lanes: Array, line: int | None, message: str) -> None:
+        """Raises; of a load whose value may not matter, it is kept in mind."""
+        where = {} if line is None else {"line": line}
+        fault = MemoryFault("data_race", message, {"lanes": int(lanes.sum()), **where})
+        if one.number is None:
+            raise fault
+        self.doubts.note(one.number, Doubtful(one.lanes, lanes, one.item_bytes), fault)
 
     def _near(self, where: Array, item_bytes: int) -> list[_Earlier]:
         """Earlier accesses that may meet these places."""
@@ -188,10 +208,10 @@ class Overwrites:
         pointers: Array,
         changing: Array,
         item_bytes: int,
-    ) -> int:
-        """How many of the earlier access's lanes are of other threads and meet what is changed."""
+    ) -> Array | None:
+        """Which of the earlier access's lanes are of other threads and meet what is changed; None: none."""
         if not changing.any():
-            return 0
+            return None
         lanes = one.lanes
         on = np.ones(one.shape, dtype=bool) if one.mask is None else one.mask
         starts = np.sort(pointers[changing])
@@ -208,18 +228,22 @@ class Overwrites:
             # The same lane in another thread: its value came there by an exchange, as far as it came from this load.
             through = moved and met(starts, item_bytes, lanes[own], one.item_bytes) > 0
             if through and barriers.missing(first, then, of_warps=False):
-                return met(starts, item_bytes, lanes[on], one.item_bytes)
-        count = met(starts, item_bytes, lanes[others], one.item_bytes)
-        return count if count and barriers.missing(first, then) else 0
+                return on & meeting(starts, item_bytes, lanes, one.item_bytes)
+        reached = others & meeting(starts, item_bytes, lanes, one.item_bytes)
+        return reached if reached.any() and barriers.missing(first, then) else None
 
 
 def met(starts: Array, item_bytes: int, where: Array, size: int) -> int:
     """How many of the places of `size` bytes overlap one of `item_bytes` that begins at one of the sorted starts."""
-    if not where.size:
-        return 0
+    return int(np.count_nonzero(meeting(starts, item_bytes, where, size))) if where.size else 0
+
+
+def meeting(starts: Array, item_bytes: int, where: Array, size: int) -> Array:
+    """Which they are."""
     at = np.searchsorted(starts, where + np.uint64(size), side="left")
     before = np.maximum(at, 1) - 1
-    return int(np.count_nonzero((at > 0) & (starts[before] + np.uint64(item_bytes) > where)))
+    result: Array = (at > 0) & (starts[before] + np.uint64(item_bytes) > where)
+    return result
 
 
 def differs(pointers: Array, mask: Array, values: Array) -> Array:
