@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from kernelagent.tools.corpus import (
     whitebox,
     whitebox_binding,
+    whitebox_copies,
     whitebox_costs,
     whitebox_fifth_inputs,
     whitebox_fifth_machine,
@@ -17,6 +18,7 @@ from kernelagent.tools.corpus import (
     whitebox_inputs,
     whitebox_integers,
     whitebox_kept,
+    whitebox_lanes,
     whitebox_left,
     whitebox_machine,
     whitebox_memory,
@@ -46,6 +48,7 @@ def _together(parts: Iterable[ByThreat]) -> dict[int, tuple[Fixture, ...]]:
 _PARTS = (
     whitebox,
     whitebox_binding,
+    whitebox_copies,
     whitebox_costs,
     whitebox_fifth_machine,
     whitebox_fifth_inputs,
@@ -56,6 +59,7 @@ _PARTS = (
     whitebox_inputs,
     whitebox_integers,
     whitebox_kept,
+    whitebox_lanes,
     whitebox_left,
     whitebox_machine,
     whitebox_memory,

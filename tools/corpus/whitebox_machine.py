@@ -170,7 +170,7 @@ def _through_a_descriptor(name: str, loaded: str, code: str | None = None) -> Fi
             "    tl.store(out_ptr + at, squashed, mask=inside)\n"
             "    tl.debug_barrier()\n"
             f"    squashed = {loaded}\n"
-            "    out_desc.store([i, j], squashed * y_desc.load([i, j]))\n",
+            "    tl.store(out_ptr + at, squashed * y_desc.load([i, j]), mask=inside)\n",
         ),
         code=code,
     )

@@ -23,12 +23,14 @@ _JUMP = re.compile(r"^\s*(@!?%\w+\s+)?bra(?:\.uni)?\s+(\$[\w$]+)")
 _END = re.compile(r"^\s*(?:ret|exit|trap)\b")
 _TABLE = re.compile(r"\bbrx\.idx\b")
 _ACCESS = re.compile(
-    r"\b(?:(ld\.(?:\w+\.)*global|cp\.async\.c[ag]\.)|(st\.(?:\w+\.)*global|cp\.async\.bulk\.(?:tensor\.\dd\.)?global)|((?:atom|red)\.(?:\w+\.)*global))"
+    r"\b(?:(ld\.(?:\w+\.)*global|cp\.async\.c[ag]\.)|(st\.(?:\w+\.)*global|cp\.async\.bulk\.(?:tensor\.\dd\.)?(?:tile::\w+\.)?global)|((?:atom|red)\.(?:\w+\.)*global))"
 )
 _ACCESSES: tuple[AccessKind, ...] = ("load", "store", "atomic")
 _BEGINS, _ENDS = "// begin inline asm", "// end inline asm"
 _OF_A_BLOCK = re.compile(r"\b(?:bar|barrier)(?:\.cta)?\.(?:sync|red)\b|\bbarrier\.cluster\.wait\b")
 _OF_A_CLUSTER = re.compile(r"\bbarrier\.cluster\.wait\b")
+_COPIES_OUT = re.compile(r"\bcp\.async\.bulk\.(?:tensor\.\dd\.)?(?:tile::\w+\.)?global\b")
+_COPIED = re.compile(r"\bcp\.async\.bulk\.wait_group\s+0\b")
 _OF_A_WARP = re.compile(r"\b(?:shfl|vote|match|redux)\.sync\b|\bbar\.warp\.sync\b")
 
 
@@ -39,6 +41,10 @@ class _Step:
     kind: AccessKind | None = None
     line: int | None = None
     """Of the candidate's source, where it is an access."""
+    copies: bool = False
+    """Whether it is a store that goes on beside the program."""
+    copied: bool = False
+    """Whether the program waits here for the end of all such stores."""
     waits: bool = False
     """Whether all threads of the program wait for each other here."""
     waits_in_warp: bool = False
@@ -69,15 +75,37 @@ class Barriers:
         True where the code has no such accesses. `of_warps`: only barriers between warps count; else also what the
         lanes of a warp exchange.
         """
-        steps = self._steps
-        starts = [at for at, step in enumerate(steps) if (step.kind, step.line) == first]
-        ends = {at for at, step in enumerate(steps) if (step.kind, step.line) == then}
+        starts, ends = self._places(first), set(self._places(then))
         if not starts or not ends:
             return True
         return any(self._leads(at, ends, alike=first == then, of_warps=of_warps) for at in starts)
 
+    def _places(self, access: tuple[AccessKind, int | None]) -> list[int]:
+        """Where the code has it; an atomic that adds nothing is made a load, one that only replaces a store."""
+        kind, line = access
+        found = [at for at, step in enumerate(self._steps) if (step.kind, step.line) == access]
+        if not found and kind == "atomic" and line is not None:
+            return [at for at, step in enumerate(self._steps) if step.kind and step.line == line]
+        return found
+
+    def under_way(self, line: int | None, then: tuple[AccessKind, int | None]) -> bool:
+        """Whether a copy that a descriptor's store on this line begins may not have ended at a later access.
+
+        That is where some way leads there on which the program does not wait for its end, with a barrier behind.
+        True where the code has no such accesses.
+        """
+        steps, ends = self._steps, set(self._places(then))
+        starts = [at for at, step in enumerate(steps) if step.copies and step.line == line]
+        if not starts or not ends:
+            return True
+        alike = ("store", line) == then
+        return any(self._leads(at, ends, alike=alike, of_warps=True) for at in starts)
+
     def _leads(self, start: int, ends: set[int], *, alike: bool, of_warps: bool) -> bool:
-        steps, seen, waiting = self._steps, set[int](), [start + 1]
+        steps = self._steps
+        seen = set[tuple[int, bool]]()
+        # Of a copy also whether it has ended there, without which no barrier counts.
+        waiting = [(start + 1, not steps[start].copies)]
         # One access of a block is several instructions in a row, which need no barrier between them.
         own = set[int]()
         if alike:
@@ -89,22 +117,24 @@ class Barriers:
                 own.add(at)
                 at += 1
         while waiting:
-            at = waiting.pop()
-            if at in seen or at >= len(steps):
+            at, ended = waiting.pop()
+            if (at, ended) in seen or at >= len(steps):
                 continue
-            seen.add(at)
+            seen.add((at, ended))
             step = steps[at]
             if at in ends and at not in own:
                 return True
-            if step.waits or (step.waits_in_warp and (not of_warps or self.num_warps == 1)):
+            ended = ended or step.copied
+            waits = step.waits or (step.waits_in_warp and (not of_warps or self.num_warps == 1))
+            if ended and waits:
                 continue
             if step.target is not None:
-                waiting.append(self._labels.get(step.target, len(steps)))
+                waiting.append((self._labels.get(step.target, len(steps)), ended))
             if step.anywhere:
-                waiting += self._labels.values()
+                waiting += [(there, ended) for there in self._labels.values()]
             if step.goes_on:
-                waiting.append(at + 1)
-        return alike and start in seen
+                waiting.append((at + 1, ended))
+        return alike and any(at == start for at, _ in seen)
 
     @cached_property
     def _steps(self) -> tuple[_Step, ...]:
@@ -129,9 +159,11 @@ class Barriers:
                 yield _Step(waits=True)
             elif _OF_A_WARP.search(code):
                 yield _Step(waits_in_warp=True)
+            elif _COPIED.search(code):
+                yield _Step(copied=True)
             elif access := _ACCESS.search(code):
                 kind = next(k for k, part in zip(_ACCESSES, access.groups(), strict=True) if part)
-                yield _Step(kind=kind, line=line)
+                yield _Step(kind=kind, line=line, copies=bool(_COPIES_OUT.search(code)))
 
 
 def _placed(ptx: str) -> Iterator[tuple[int | None, str]]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -547,7 +548,21 @@ class RepairedBuilder(triton_versions.InterpreterBuilder):  # type: ignore[misc]
 
     def create_descriptor_load(self, desc: Any, indices: list[Handle], *policy: Any) -> Handle:
         self.note_copy(desc)
-        return super().create_descriptor_load(desc, indices, *policy)
+        with self.through_descriptor():
+            return super().create_descriptor_load(desc, indices, *policy)
+
+    def create_descriptor_store(self, desc: Any, value: Handle, indices: list[Handle]) -> None:
+        with self.through_descriptor():
+            super().create_descriptor_store(desc, value, indices)
+
+    @contextlib.contextmanager
+    def through_descriptor(self) -> Iterator[None]:
+        """Loads and stores inside are made through a tensor descriptor."""
+        self.memory.through_descriptor = True
+        try:
+            yield
+        finally:
+            self.memory.through_descriptor = False
 
     def note_copy(self, desc: Any) -> None:
         """Count a load through a descriptor, which is what a bulk copy is made for."""
@@ -700,11 +715,16 @@ def _split(values: Array) -> tuple[Array, Array]:
     return high, numerics.round_to_bf16(values - high)
 
 
+def exchanged(_: Array, new: Array) -> Array:
+    """Of what is there and what comes, the latter."""
+    return new
+
+
 BF16_ATOMICS: dict[Any, Callable[[Array, Array], Array]] = {
     _ir.ATOMIC_OP.FADD: np.add,
     _ir.ATOMIC_OP.MAX: np.fmax,
     _ir.ATOMIC_OP.MIN: np.fmin,
-    _ir.ATOMIC_OP.XCHG: lambda _, new: new,
+    _ir.ATOMIC_OP.XCHG: exchanged,
 }
 
 

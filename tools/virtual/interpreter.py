@@ -18,6 +18,7 @@ from triton.runtime.jit import JITFunction
 
 from kernelagent.tools.virtual import numerics, triton_versions
 from kernelagent.tools.virtual.builder import RepairedBuilder
+from kernelagent.tools.virtual.journal import Doubts, Journal
 from kernelagent.tools.virtual.language import Language
 from kernelagent.tools.virtual.launch import Launch, Observer
 
@@ -103,10 +104,38 @@ class Interpreter:
                 for observer in self._observers:
                     observer.program_begins(program)
                 self.builder.flow.begins()
-                kernel(**values)
-                self.builder.count_chains(1)
+                with self._kept() as journal:
+                    kernel(**values)
+                    self.builder.count_chains(1)
+                    doubts = self.builder.memory.own.overwrites.doubts
+                    if journal is not None and doubts.fault is not None:
+                        with self._unwatched():
+                            journal.require_unused(doubts, lambda: kernel(**values))
 
             yield run
+
+    @contextlib.contextmanager
+    def _kept(self) -> Iterator[Journal | None]:
+        """What the program inside does, where it is watched and may have to be run again."""
+        memory = self.builder.memory
+        watched = memory.own.watched and memory.mode == "execute"
+        memory.journal = memory.own.overwrites.journal = Journal() if watched else None
+        memory.own.overwrites.doubts = Doubts()
+        try:
+            yield memory.journal
+        finally:
+            memory.journal = memory.own.overwrites.journal = None
+
+    @contextlib.contextmanager
+    def _unwatched(self) -> Iterator[None]:
+        """Nobody hears of what a program does inside."""
+        builder, memory = self.builder, self.builder.memory
+        kept = builder.count, builder.choices, memory.observers, memory.own.watched
+        builder.count, builder.choices, memory.observers, memory.own.watched = None, None, (), False
+        try:
+            yield
+        finally:
+            builder.count, builder.choices, memory.observers, memory.own.watched = kept
 
     @contextlib.contextmanager
     def prepared_together(

@@ -359,7 +359,8 @@ class Launcher:
         if self.watch_races and self.mode != "account":
             from kernelagent.tools.virtual.races import RaceChecker
 
-            races = RaceChecker(self.non_synchronizing_atomics)
+            barriers = logged.kernel.compiled.threads.barriers
+            races = RaceChecker(self.non_synchronizing_atomics, barriers)
             observers.append(races)
         counter = self._traffic_counter(share) if self.count_traffic else None
         if counter is not None:

@@ -10,6 +10,7 @@ import torch
 import triton.language as tl
 from triton.runtime import interpreter as stock
 
+from kernelagent.tools.virtual.journal import Journal
 from kernelagent.tools.virtual.lane_order import LaneOrder, Update, meet
 from kernelagent.tools.virtual.launch import AccessKind, MemoryFault, Observer
 from kernelagent.tools.virtual.never_written import Watch
@@ -17,6 +18,7 @@ from kernelagent.tools.virtual.numerics import FP8, Array, bf16_to_fp32, fp32_to
 from kernelagent.tools.virtual.own_stores import OwnStores
 from kernelagent.tools.virtual.races import RaceChecker
 from kernelagent.tools.virtual.synchronising import line_now
+from kernelagent.tools.virtual.updates import Atomic, swap_of, update_of
 
 _native = stock._interpreter
 StoreMode = Literal["execute", "poison", "suppress"]
@@ -55,41 +57,54 @@ class Memory:
         """Lines of atomics whose value nobody looks at."""
         self.fresh: Watch | None = None
         """Notes what is loaded that nobody has written."""
+        self.through_descriptor = False
+        """Whether the load or store under way is one through a tensor descriptor."""
+        self.journal: Journal | None = None
+        """Of the program that runs, where it may have to be run again."""
         self.own = OwnStores()
         """What the program that runs has stored, for its own later loads."""
 
     def load(
         self, pointers: Array, mask: Array, other: Array, kind: Any, *, volatile: bool = False
     ) -> Array:
+        copied = self.through_descriptor and line_now() in self.own.threads.copied
         self._pause(pointers)
         require_aligned("load", pointers, mask, kind.itemsize)
         if self.observers:
             for observer in self.observers:
                 if isinstance(observer, RaceChecker):
-                    observer.next_load(volatile=volatile)
+                    observer.next_load(volatile=volatile, copied=copied)
             self._look("load", pointers, mask, kind.itemsize)
-        self.own.loaded(pointers, mask, kind.itemsize)
+        self.own.loaded(pointers, mask, kind.itemsize, copied=copied)
         if self.fresh is not None:
             self.fresh.loaded(pointers, mask, kind.itemsize)
+        if self.journal is not None:
+            self.journal.loading(pointers, mask)
         values: Array = _native.load(pointers, mask, other, kind)
-        return values
+        return values if self.journal is None else self.journal.loaded(values)
 
     def store(self, pointers: Array, values: Array, mask: Array, kind: Any) -> None:
+        in_bulk = self.through_descriptor and line_now() in self.own.threads.in_bulk
         self._pause(pointers, stores=True)
         require_aligned("store", pointers, mask, values.dtype.itemsize)
         if self.observers:
+            for observer in self.observers:
+                if isinstance(observer, RaceChecker):
+                    observer.next_store(in_bulk=in_bulk)
             self._look("store", pointers, mask, values.dtype.itemsize)
         if self.watch_lanes:
             _require_one_value_each(pointers, values, mask)
         if self.mode == "execute":
-            self.own.storing(pointers, mask, values)
-        self.own.stored(pointers, mask, values.dtype.itemsize)
+            self.own.storing(pointers, mask, values, in_bulk=in_bulk)
+        self.own.stored(pointers, mask, values.dtype.itemsize, in_bulk=in_bulk)
         if self.fresh is not None:
             self.fresh.stored(pointers, mask, values.dtype.itemsize)
         if self.mode == "suppress":
             return
         if self.mode == "poison":
             values = poisoned(values, kind)
+        if self.journal is not None:
+            self.journal.changing(b"store", pointers, mask, values)
         _native.store(pointers, values, mask)
 
     def atomic(
@@ -109,7 +124,8 @@ class Memory:
         if self.observers:
             self._tell_of(order, exchanges=exchange)
             self._look("atomic", pointers, mask, values.dtype.itemsize)
-        self.own.updated(pointers, mask, values.dtype.itemsize)
+        if self.mode != "execute":
+            self.own.updated(pointers, mask, values.dtype.itemsize)
         if self.fresh is not None:
             if not exchange or not self._is_dropped():
                 self.fresh.loaded(pointers, mask, values.dtype.itemsize)
@@ -128,9 +144,15 @@ class Memory:
                 return bf16_atomic(where, what, use, combine)
             return updated(operation, where, what, use, order)
 
-        return self._lane_after_lane(
-            apply, pointers, values, mask, shown=exchange or not self._is_dropped()
-        )
+        if self.journal is not None:
+            self.journal.changing(repr(operation).encode(), pointers, mask, values)
+        before = self._before(pointers, mask, values.dtype)
+        dropped = self._is_dropped()
+        old = self._lane_after_lane(apply, pointers, values, mask, shown=exchange or not dropped)
+        if before is not None:
+            done = update_of(combine or operation, values, mask, dropped=dropped)
+            self._updated(pointers, mask, before, done)
+        return old
 
     def own_only(self, pointers: Array, mask: Array, item_bytes: int) -> None:
         """An atomic that is one within its program only: to others a load and a store."""
@@ -148,12 +170,16 @@ class Memory:
         if self.observers:
             self._tell_of(order, swaps=True)
             self._look("atomic", pointers, mask, values.dtype.itemsize)
-        self.own.updated(pointers, mask, values.dtype.itemsize)
+        if self.mode != "execute":
+            self.own.updated(pointers, mask, values.dtype.itemsize)
         if self.fresh is not None:
             self.fresh.loaded(pointers, mask, values.dtype.itemsize)
             self.fresh.stored(pointers, mask, values.dtype.itemsize)
         if self.mode == "suppress":
             return _read(pointers, mask, values.dtype)
+        if self.journal is not None:
+            self.journal.changing(b"swap", pointers, mask, values, np.asarray(expected))
+        before = self._before(pointers, mask, values.dtype)
         pairs = np.arange(pointers.size).reshape(pointers.shape)
         old, new = (np.broadcast_to(part, pointers.shape).ravel() for part in (expected, values))
 
@@ -163,7 +189,21 @@ class Memory:
             )
             return found
 
-        return self._lane_after_lane(apply, pointers, pairs, mask, shown=True)
+        result = self._lane_after_lane(apply, pointers, pairs, mask, shown=True)
+        if before is not None:
+            self._updated(pointers, mask, before, swap_of(np.asarray(expected), values))
+        return result
+
+    def _before(self, pointers: Array, mask: Array, kind: Any) -> Array | None:
+        """What an atomic finds, where it is of interest what it changes."""
+        wanted = self.own.watched and self.mode == "execute"
+        return _read(pointers, mask, kind) if wanted else None
+
+    def _updated(self, pointers: Array, mask: Array, before: Array, done: Atomic) -> None:
+        unsigned = f"u{before.dtype.itemsize}"
+        after = _read(pointers, mask, before.dtype)
+        changed = np.asarray(after.view(unsigned) != before.view(unsigned))
+        self.own.updated(pointers, mask, before.dtype.itemsize, done, changed)
 
     def _lane_after_lane(
         self, apply: Update, pointers: Array, values: Array, mask: Array, *, shown: bool

@@ -30,7 +30,9 @@ _OPERATION = re.compile(
     r"tt\.call)\b"
 )
 _COPIES = ("async_copy_global_to_local", "async_tma_copy_global_to_local", "async_tma_gather")
-_IN_BULK = ("async_tma_copy_global_to_local", "async_tma_gather")
+_IN_BULK = (
+    "async_tma_copy_global_to_local", "async_tma_gather", "async_tma_copy_local_to_global", "async_tma_scatter",
+)  # fmt: skip
 _LOADS = ("tt.load", "tt.descriptor_load", "tt.descriptor_gather", *_COPIES)
 _SPECIALISED = "ttg.warp_specialize"
 _NUMBERS = re.compile(r"\d+")
@@ -186,7 +188,9 @@ class Threads:
     barriers_for_all: bool = True
     """Whether a barrier keeps all threads of a program; in a cluster of blocks it keeps those of one block."""
     copied: frozenset[int] = frozenset()
-    """Lines whose loads are copies through a tensor descriptor, which see memory through a proxy of their own."""
+    """Lines where loads through a tensor descriptor are copies, which see memory through a proxy of their own."""
+    in_bulk: frozenset[int] = frozenset()
+    """Lines where stores through one are such copies; on targets without them both are loads and stores as others."""
     ways: Mapping[tuple[AccessKind, int, tuple[int, ...]], frozenset[str]] = field(
         default_factory=dict
     )
@@ -204,12 +208,12 @@ class Threads:
         """Of a compiled kernel's."""
         found: dict[tuple[AccessKind, int, tuple[int, ...]], set[str]] = {}
         shared = set()
-        copied, otherwise = set[int](), set[int]()
+        copied, in_bulk = set[int](), set[int]()
         for one in operations:
             if not one.lines:
                 continue
-            if one.kind == "load":
-                (copied if one.name in _IN_BULK else otherwise).add(one.lines[0])
+            if one.name in _IN_BULK:
+                (copied if one.kind == "load" else in_bulk).add(one.lines[0])
             key = one.kind, one.lines[0], _without_ones(one.shape)
             found.setdefault(key, set()).add(one.layout)
             # Of several threads with one lane all load, and always the same one stores.
@@ -222,7 +226,12 @@ class Threads:
         }
         ways = {key: frozenset(layouts) for key, layouts in found.items()}
         return cls(
-            plain, num_ctas == 1, frozenset(copied - otherwise), ways, barriers or Barriers()
+            plain,
+            num_ctas == 1,
+            frozenset(copied),
+            frozenset(in_bulk),
+            ways,
+            barriers or Barriers(),
         )
 
     def spread(self, kind: AccessKind, line: int | None, shape: tuple[int, ...]) -> str | None:

@@ -18,12 +18,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from kernelagent.tools.virtual.bulk_stores import BulkStores
 from kernelagent.tools.virtual.fetched_ahead import Ahead
 from kernelagent.tools.virtual.launch import AccessKind, MemoryFault
 from kernelagent.tools.virtual.memory_operations import Threads
 from kernelagent.tools.virtual.numerics import Array
 from kernelagent.tools.virtual.overwrites import Overwrites
 from kernelagent.tools.virtual.synchronising import line_now, lines_now
+from kernelagent.tools.virtual.updates import Atomic
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,7 @@ class OwnStores:
         self.ahead: Ahead = {}
         """Loads that are made rounds before they are used, with the lines of their loops."""
         self.overwrites = Overwrites()
+        self.bulk = BulkStores()
         self._in_loops: list[tuple[frozenset[int], _Stored]] = []
         """Only where the compiled code makes loads of a pipelined loop ahead: every store of the running program,
         with its source line and the lines of its callers. Kept at a barrier, because a barrier does not stop such a
@@ -66,13 +69,14 @@ class OwnStores:
 
     @threads.setter
     def threads(self, threads: Threads) -> None:
-        self.overwrites.threads = threads
+        self.overwrites.threads = self.bulk.threads = threads
 
     def program_begins(self) -> None:
         """The next program, which has stored nothing yet."""
         self._forget()
         self._in_loops.clear()
         self._before_copies.clear()
+        self.bulk.program_begins()
 
     def barrier(self) -> None:
         """All threads wait for each other, unless the program has several blocks."""
@@ -84,33 +88,65 @@ class OwnStores:
         self._low, self._high = 1 << 64, 0
         self.overwrites.forget()
 
-    def updated(self, pointers: Array, mask: Array, item_bytes: int) -> None:
-        """By an atomic; where it is of one lane and its value decides anything, all threads wait for that."""
+    def updated(
+        self,
+        pointers: Array,
+        mask: Array,
+        item_bytes: int,
+        update: Atomic | None = None,
+        changed: Array | None = None,
+    ) -> None:
+        """By an atomic; where it is of one lane and its value decides anything, all threads wait for that.
+
+        `update` and `changed`: what it did and where, unless it was kept from doing it.
+        """
         self._checked("atomic", pointers, mask, item_bytes)
-        self._keep("atomic", pointers, mask, item_bytes)
+        if self.watched:
+            self.bulk.accessed("atomic", line_now(), pointers, mask, item_bytes)
+        if self.watched and update is not None and changed is not None:
+            self.overwrites.updated(line_now(), pointers, mask, item_bytes, update, changed)
+        self._keep("atomic", pointers, mask, item_bytes, update, changed)
         if self._since and pointers.size == 1 and line_now() not in self.non_synchronizing_atomics:
             self.barrier()
 
-    def stored(self, pointers: Array, mask: Array, item_bytes: int) -> None:
-        """Before or after it happens."""
-        self._keep("store", pointers, mask, item_bytes)
+    def stored(
+        self, pointers: Array, mask: Array, item_bytes: int, *, in_bulk: bool = False
+    ) -> None:
+        """Before or after it happens; `in_bulk`: as a copy through a descriptor."""
+        self._keep("store", pointers, mask, item_bytes, in_bulk=in_bulk)
 
-    def storing(self, pointers: Array, mask: Array, values: Array) -> None:
+    def storing(
+        self, pointers: Array, mask: Array, values: Array, *, in_bulk: bool = False
+    ) -> None:
         """Before a store happens whose values stay; raises `MemoryFault` where its order with others is open."""
         if self.watched:
             self.overwrites.storing(line_now(), pointers, mask, values)
+            self.bulk.storing(line_now(), pointers, mask, values, in_bulk=in_bulk)
 
-    def loaded(self, pointers: Array, mask: Array, item_bytes: int) -> None:
+    def loaded(
+        self, pointers: Array, mask: Array, item_bytes: int, *, copied: bool = False
+    ) -> None:
         """Raises `MemoryFault` where threads load what others stored, or what a loop has not stored yet."""
         if self._in_loops:
             self._require_stored_in_time(pointers, mask, item_bytes)
-        if self._before_copies and line_now() in self.threads.copied:
+        if copied and self._before_copies:
             self._require_seen_by_copies(pointers, mask, item_bytes)
         self._checked("load", pointers, mask, item_bytes)
-        if self.watched:
+        if self.watched and not copied:
+            self.bulk.accessed("load", line_now(), pointers, mask, item_bytes)
             self.overwrites.keep("load", line_now(), pointers, mask, item_bytes)
 
-    def _keep(self, kind: AccessKind, pointers: Array, mask: Array, item_bytes: int) -> None:
+    def _keep(
+        self,
+        kind: AccessKind,
+        pointers: Array,
+        mask: Array,
+        item_bytes: int,
+        update: Atomic | None = None,
+        changed: Array | None = None,
+        *,
+        in_bulk: bool = False,
+    ) -> None:
         if not self.watched:
             return
         everywhere = np.broadcast_to(mask, pointers.shape)
@@ -128,7 +164,9 @@ class OwnStores:
             self.threads.spread(kind, line_now(), pointers.shape),
         )
         self._since.append(one)
-        self.overwrites.keep(kind, line_now(), one.pointers, one.mask, item_bytes)
+        line = line_now()
+        self.overwrites.keep(kind, line, one.pointers, one.mask, item_bytes, update, changed)
+        self.bulk.wrote(line, one.pointers, one.mask, item_bytes, in_bulk=in_bulk)
         if self.ahead:
             self._in_loops.append((frozenset(lines_now()), one))
         if self.threads.copied:
@@ -136,7 +174,7 @@ class OwnStores:
         self._low, self._high = min(self._low, low), max(self._high, high)
 
     def _checked(self, kind: AccessKind, pointers: Array, mask: Array, item_bytes: int) -> None:
-        """Atomics may update what other atomics have."""
+        """Of atomics among each other `overwrites` knows."""
         if not self._since or not self.watched:
             return
         everywhere = np.broadcast_to(mask, pointers.shape)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from kernelagent.tools.virtual.barriers import Barriers
 from kernelagent.tools.virtual.launch import (
     AccessKind,
     Launch,
@@ -16,6 +17,7 @@ from kernelagent.tools.virtual.launch import (
 )
 from kernelagent.tools.virtual.pieces import MANY, NOBODY, Addresses, Region, bytes_at
 from kernelagent.tools.virtual.synchronising import line_now
+from kernelagent.tools.virtual.unreleased import Touched, Unreleased
 
 Program = tuple[int, int, int]
 _WEAK = (
@@ -26,22 +28,16 @@ _PLAIN = (
     " (a plain load may give what was there at any time: where a value is waited for, wait for an atomic that "
     "acquires what one of theirs released, and load behind it)"
 )
+_PROXY = (
+    " (a tensor descriptor loads through a proxy of memory of its own, before which Triton puts no fence: no atomic and no "
+    "barrier lets it see what other programs of the launch wrote; load that with tl.load)"
+)
+_UNDER_WAY = (
+    " (a store through a tensor descriptor is a copy that goes on beside the program, in a loop until the loop ends: an "
+    "atomic in the loop does not release it; use tl.store, or the atomic behind the loop)"
+)
 FLAG_LANES = 32
 """Atomics of at most this many lanes are taken for flags, locks or tickets; wider ones carry data."""
-
-
-@dataclass(frozen=True)
-class Touched:
-    """Accesses of programs that did not conflict, as ranges of `length` bytes."""
-
-    kind: AccessKind
-    program: NDArray[np.int64]
-    """1 + the program's place in the run, ascending."""
-    start: NDArray[np.int64]
-    length: NDArray[np.int64]
-    item_bytes: int
-    releases: bool = True
-    """Of atomics: whether what the program stored before is seen by who acquires there."""
 
 
 @dataclass(frozen=True)
@@ -65,9 +61,17 @@ class RaceChecker:
 
     ignores_operations = True
 
-    def __init__(self, non_synchronizing_atomics: frozenset[int] = frozenset()) -> None:
-        """`non_synchronizing_atomics`: lines of those whose value decides nothing: nobody waits for them."""
+    def __init__(
+        self,
+        non_synchronizing_atomics: frozenset[int] = frozenset(),
+        barriers: Barriers | None = None,
+    ) -> None:
+        """`non_synchronizing_atomics`: lines of those whose value decides nothing: nobody waits for them.
+
+        `barriers`: those of the kernel's code, which tells whether a store's copy has ended.
+        """
         self._non_synchronizing = non_synchronizing_atomics
+        self._unreleased = Unreleased(barriers or Barriers())
         self._launch: Launch | None = None
         self._programs: list[Program] = []
         self._regions: list[Region] = []
@@ -75,9 +79,7 @@ class RaceChecker:
         self._met: set[int] = set()
         self._acquires = self._releases = True
         self._weak = self._released = False
-        self._volatile = self._swaps = False
-        self._since: dict[int, list[tuple[Region, NDArray[np.int64]]]] = {}
-        """By program, what it stored or updated after it last released anything."""
+        self._volatile = self._swaps = self._copied = self._in_bulk = False
         self._guesses: list[tuple[Region, NDArray[np.int64], int]] = []
         """What the running program loaded of others' updates: right only where it goes into a compare-and-swap."""
         self._pending: list[_Pending] = []
@@ -102,7 +104,8 @@ class RaceChecker:
             for low, tensors in by_storage.items()
         ]
         self._programs, self._flags, self._met, self._pending = [], {}, set(), []
-        self._since, self._weak, self._released = {}, False, False
+        self._weak = self._released = False
+        self._unreleased.launch_begins()
         self._guesses = []
 
     def program_begins(self, program: Program) -> None:
@@ -110,13 +113,20 @@ class RaceChecker:
         self._require_swapped()
         if not self._released:
             # Nobody meets it, so it does not matter when it stored.
-            self._since.pop(len(self._programs), None)
+            self._unreleased.forget(len(self._programs))
         self._programs.append(program)
         self._met, self._released = set(), False
 
-    def next_load(self, *, volatile: bool) -> None:
-        """Said before `access` tells of a load: one that is volatile may come at any time, and gives what is there."""
-        self._volatile = volatile
+    def next_load(self, *, volatile: bool, copied: bool = False) -> None:
+        """Said before `access` tells of a load: one that is volatile may come at any time, and gives what is there.
+
+        `copied`: it is a copy through a tensor descriptor.
+        """
+        self._volatile, self._copied = volatile, copied
+
+    def next_store(self, *, in_bulk: bool) -> None:
+        """Said before `access` tells of a store; `in_bulk`: it is a copy through a tensor descriptor."""
+        self._in_bulk = in_bulk
 
     def next_atomic(
         self, *, acquires: bool, releases: bool, exchanges: bool = False, swaps: bool = False
@@ -142,6 +152,7 @@ class RaceChecker:
         if kind == "atomic":
             # After the check: an atomic orders only later accesses, not itself.
             self._meet(addresses)
+        self._copied = self._in_bulk = False
 
     def operation(self, kind: OperationKind, count: int, dtype: str) -> None:
         """Arithmetic disturbs nobody."""
@@ -150,6 +161,12 @@ class RaceChecker:
         self._settle()
         self._require_swapped()
         self._regions = []
+
+    def _hint(self) -> str:
+        """What may have been meant to order the programs, and does not."""
+        if self._unreleased.copies_under_way:
+            return _UNDER_WAY
+        return _WEAK if self._weak else ""
 
     def learn(self, programs: list[Program], touched: list[Touched]) -> None:
         """These programs have run without being watched; they disturbed nobody."""
@@ -160,6 +177,7 @@ class RaceChecker:
             self._learn_pieces(item)
             if item.kind == "atomic" and item.releases:
                 self._learn_flags(item)
+        self._unreleased.learn(touched, self._regions, len(self._programs), FLAG_LANES)
 
     def _learn_pieces(self, one: Touched) -> None:
         for region in self._regions:
@@ -232,10 +250,21 @@ class RaceChecker:
                 did = "read or updated"
                 self._expect_equal(region, pieces[foreign], int(marks[foreign][0]), did)
         region.writer[pieces] = own
-        self._since.setdefault(own, []).append((region, pieces))
+        line = line_now() if self._in_bulk else None
+        self._unreleased.keep(own, region, pieces, line, in_bulk=self._in_bulk)
+
+    def _require_unwritten(self, region: Region, pieces: NDArray[np.int64], own: int) -> None:
+        """A copy through a descriptor sees nothing that others wrote by pointers in this launch."""
+        for marks, did in ((region.writer, "stored"), (region.updater, "updated by atomics")):
+            others = (marks[pieces] != NOBODY) & (marks[pieces] != own)
+            if others.any():
+                other = int(marks[pieces][others][0])
+                self._raise(region, "reads", other, int(others.sum()), did, _PROXY)
 
     def _loaded(self, region: Region, pieces: NDArray[np.int64], own: int) -> None:
         """A plain load of what atomics of others change, which nothing orders, is a race, but as a guess."""
+        if self._copied:
+            self._require_unwritten(region, pieces, own)
         if self._volatile:
             return
         updaters = region.updater[pieces]
@@ -258,7 +287,7 @@ class RaceChecker:
         foreign = self._foreign(readers, own)
         if foreign is not None:
             self._expect_equal(region, pieces[foreign], int(readers[foreign][0]), "read")
-        self._since.setdefault(own, []).append((region, pieces))
+        self._unreleased.keep(own, region, pieces)
 
     def _require_swapped(self) -> None:
         for region, pieces, other in self._guesses[:1]:
@@ -291,9 +320,8 @@ class RaceChecker:
             others &= ~known
             if region is not None and pieces is not None and known.any():
                 for program in np.unique(marks[known]).tolist():
-                    for where, late in self._since.get(program, ()):
-                        if where is region:
-                            others |= known & (marks == program) & np.isin(pieces, late)
+                    late = self._unreleased.among(program, region, pieces)
+                    others |= known & (marks == program) & late
         return others if others.any() else None
 
     def _meet(self, addresses: Addresses) -> None:
@@ -310,7 +338,7 @@ class RaceChecker:
                 visitors.add(own)
         if self._releases:
             self._released = True
-            self._since.pop(own, None)
+            self._unreleased.release(own, line_now())
         if self._met:
             # From now on pieces that several programs accessed (MANY) count as accessed by programs it has met.
             self._met.discard(own)
@@ -353,6 +381,6 @@ class RaceChecker:
             "data_race",
             f"`{self._launch.kernel}`: program {this} {does} {count} elements of "
             f"`{region.tensor.name}` that {whose} {did} in the same launch; programs run in no "
-            f"order: use atomics, separate the places, or split the work into two launches{why or (_WEAK if self._weak else '')}",
+            f"order: use atomics, separate the places, or split the work into two launches{why or self._hint()}",
             {"launch": self._launch.kernel, "argument": region.tensor.name, "programs": programs},
         )

@@ -44,6 +44,13 @@ def test_a_barrier_counts_where_every_way_passes_it(code, missing):
     assert Barriers(HEAD + code).missing(LOAD, STORE) is missing
 
 
+@pytest.mark.parametrize("between", ["", OF_A_SUM], ids=["nothing between", "a barrier"])
+def test_an_atomic_that_adds_nothing_is_a_load_in_the_code(between):
+    reads = "\t.loc\t1 6 9\n\tld.global.gpu.acquire.b32 %r2, [%rd1];\n"
+    code = Barriers(HEAD + LOADS + between + reads)
+    assert code.missing(LOAD, ("atomic", 6)) is (not between)
+
+
 def test_what_lanes_of_a_warp_exchange_orders_a_program_of_one_warp():
     assert not Barriers(HEAD + LOADS + EXCHANGE + STORES, num_warps=1).missing(LOAD, STORE)
     assert not Barriers(HEAD + LOADS + EXCHANGE + STORES).missing(LOAD, STORE, of_warps=False)
@@ -69,3 +76,28 @@ def test_a_piece_of_assembly_stands_where_its_first_line_does():
     )
     assert not Barriers(HEAD + piece + OF_A_SUM + STORES).missing(LOAD, STORE)
     assert Barriers(HEAD + piece + STORES).missing(LOAD, STORE)
+
+
+COPIES = "\t.loc\t1 6 9\n\t@%p4 cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%rd10, {%r10, %r12}], [%r11];\n"
+ENDS = "\tcp.async.bulk.wait_group \t0;\n"
+MAY_BE_READ = "\tcp.async.bulk.wait_group.read \t0;\n"
+
+
+@pytest.mark.parametrize(
+    ("code", "under_way"),
+    [
+        (COPIES + ENDS + OF_A_SUM + LOADS, False),
+        (COPIES + OF_A_SUM + LOADS, True),
+        (COPIES + MAY_BE_READ + OF_A_SUM + LOADS, True),
+        (COPIES + OF_A_SUM + ENDS + LOADS, True),
+        (BEGIN + LOADS + MAY_BE_READ + COPIES + BACK + ENDS + OF_A_SUM, True),
+        (BEGIN + COPIES + BACK + ENDS + OF_A_SUM + LOADS, False),
+        (LOADS, True),
+    ],
+    ids=[
+        "waited for", "a barrier alone", "read out only", "no barrier behind", "in the next round", "behind the loop",
+        "no such copy",
+    ],
+)  # fmt: skip
+def test_a_copy_has_ended_behind_a_wait_for_its_end_and_a_barrier(code, under_way):
+    assert Barriers(HEAD + code).under_way(6, LOAD) is under_way

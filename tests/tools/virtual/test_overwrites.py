@@ -97,10 +97,3 @@ def test_a_lane_may_be_in_another_thread_where_it_stores(seen, memory, barriers,
 def test_a_barrier_of_the_compilers_own_orders_them(seen, memory):
     seen.threads = Threads(barriers=BARRIER_BETWEEN)
     stores(seen, memory, (3, 2, 1, 0), (9, 9, 9, 9))
-
-
-def test_copies_through_a_descriptor_are_waited_for_by_all(memory):
-    overwrites = Overwrites()
-    overwrites.threads = Threads(copied=frozenset({LOADS}))
-    overwrites.keep("load", LOADS, lanes(memory, 0, 1), everywhere(2), 4)
-    stores(overwrites, memory, (1, 0), (9, 9))

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from kernelagent.tools.virtual.launch import AccessKind
 from kernelagent.tools.virtual.numerics import Array
+from kernelagent.tools.virtual.updates import Atomic
 
 Int64Array = NDArray[np.int64]
 
@@ -91,8 +92,12 @@ class Access:
     """How the lanes are spread over threads; None where that is not plain."""
     copied: bool = False
     """Of loads: whether they are copies through a tensor descriptor."""
+    in_bulk: bool = False
+    """Of stores: the same."""
     line: int | None = None
     """Of the candidate's source."""
+    update: Atomic | None = None
+    """Of atomics: what it does."""
 
     def same_threads(self, other: Access) -> bool:
         """Whether each thread of each program has the same bytes in both; False where that is not plain."""

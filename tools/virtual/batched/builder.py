@@ -211,7 +211,8 @@ class BatchedBuilder(RepairedBuilder):
         pointers, mask = desc.pointers(indices)
         nan = desc.padding == _PADDING.PAD_NAN
         other = np.full((1,) * pointers.ndim, math.nan if nan else 0, dtype=kind)
-        values = self.memory.load(pointers, mask, other, kind)
+        with self.through_descriptor():
+            values = self.memory.load(pointers, mask, other, kind)
         if desc.round_f32_to_tf32 and element == tl.float32:
             values = stock._round_f32_to_tf32(values)
         return make(values, element)
@@ -220,7 +221,8 @@ class BatchedBuilder(RepairedBuilder):
         self, desc: Descriptor, value: Handle, indices: list[Handle]
     ) -> None:
         pointers, mask = desc.pointers(indices)
-        self.memory.store(pointers, value.data, mask, desc.base.get_element_ty())
+        with self.through_descriptor():
+            self.memory.store(pointers, value.data, mask, desc.base.get_element_ty())
 
     def create_descriptor_gather(self, *_: Any) -> Handle:
         raise NotBatchable("a descriptor's gather is interpreted row by row", always=True)

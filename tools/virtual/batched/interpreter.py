@@ -19,7 +19,10 @@ from kernelagent.tools.virtual.batched.counting import touches_of
 from kernelagent.tools.virtual.batched.language import BatchedLanguage
 from kernelagent.tools.virtual.batched.memory import MOST_RUNS
 from kernelagent.tools.virtual.batched.order import OrderWatch, Recorder
-from kernelagent.tools.virtual.batched.overwrites import require_stores_in_order
+from kernelagent.tools.virtual.batched.overwrites import (
+    require_changes_in_order,
+    require_copies_in_order,
+)
 from kernelagent.tools.virtual.bounds import BoundsChecker
 from kernelagent.tools.virtual.choices import Choices
 from kernelagent.tools.virtual.deadline import Clock, TimeIsUp
@@ -317,7 +320,8 @@ class _Job:
             builder.count_chains(len(chunk))
             require_no_conflicts(memory.accesses)
             if memory.watch_lanes and memory.mode == "execute":
-                require_stores_in_order(memory.accesses, memory.threads)
+                require_changes_in_order(memory.accesses, memory.threads)
+                require_copies_in_order(memory.accesses, memory.threads)
             for watch in self._orders:
                 watch.require_new_ground(memory.accesses)
         except (NotBatchable, TimeIsUp):

@@ -35,6 +35,7 @@ from kernelagent.tools.virtual.memory_operations import Threads
 from kernelagent.tools.virtual.never_written import Watch
 from kernelagent.tools.virtual.numerics import Array
 from kernelagent.tools.virtual.synchronising import line_now
+from kernelagent.tools.virtual.updates import update_of
 
 _native = stock._interpreter
 _RMW = _native.RMW_OP
@@ -96,6 +97,8 @@ class BatchedMemory:
         self.in_while_loop = 0
         self.barriers = 0
         """How many of them the chunk has passed."""
+        self.through_descriptor = False
+        """Whether the load or store under way is one through a tensor descriptor."""
         self.threads = Threads()
         """Of the kernel that runs."""
         self.fresh: Watch | None = None
@@ -220,9 +223,10 @@ class BatchedMemory:
         elif unused and kind.is_int() and operation in _ORDER_FREE:
             like = 2 + _ORDER_FREE.index(operation)
         lanes = self._lanes("atomic", pointers, mask, values.dtype.itemsize, order_free=like)
-        self.accesses[-1] = replace(self.accesses[-1], releases=order in RELEASING)
         where, keep = np.ascontiguousarray(lanes.pointers), lanes.full_mask
         what = np.ascontiguousarray(self._of_running(values, where.shape))
+        done = update_of(combine or operation, what, keep, dropped=unused)
+        self.accesses[-1] = replace(self.accesses[-1], releases=order in RELEASING, update=done)
         if self.mode == "suppress":
             old: Array = _native.load(where, keep, np.zeros_like(what), what.dtype)
             return self._of_all(old, lanes.places)
@@ -287,7 +291,7 @@ class BatchedMemory:
             runs = runs.for_each_of(places)
         # Its starts as the runs have them: those of `rows` are a view that would keep all pointers alive.
         kept = None if rows is None else replace(rows, start=starts.reshape(rows.start.shape))
-        line = line_now()
+        line, through = line_now(), self.through_descriptor
         access = Access(
             kind,
             len(self.accesses),
@@ -301,7 +305,8 @@ class BatchedMemory:
             kept,
             None if same else first_lanes,
             spread=self.threads.spread(kind, line, shape),
-            copied=kind == "load" and line in self.threads.copied,
+            copied=through and kind == "load" and line in self.threads.copied,
+            in_bulk=through and kind == "store" and line in self.threads.in_bulk,
             line=line,
         )
         self.accesses.append(access)

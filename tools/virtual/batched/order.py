@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from kernelagent.tools.virtual.batched.accesses import Access, NotBatchable, Runs
 from kernelagent.tools.virtual.batched.conflicts import Territory
 from kernelagent.tools.virtual.launch import AccessKind, Launch, OperationKind
-from kernelagent.tools.virtual.races import RaceChecker, Touched
+from kernelagent.tools.virtual.races import RaceChecker
+from kernelagent.tools.virtual.unreleased import Touched
 
 Program = tuple[int, int, int]
 _HELD_BYTES = 1 << 26
@@ -50,7 +51,14 @@ class OrderWatch:
             self._note(item.kind, item.runs)
             own = before + 1 + item.runs.program
             touched = Touched(
-                item.kind, own, item.runs.start, item.runs.length, item.item_bytes, item.releases
+                item.kind,
+                own,
+                item.runs.start,
+                item.runs.length,
+                item.item_bytes,
+                item.releases,
+                item.line,
+                item.in_bulk,
             )
             self._waiting.append(touched)
             self._size += 3 * own.nbytes
