@@ -20,7 +20,7 @@ from kernelagent.tools.virtual.choices import Choice, Choices
 from kernelagent.tools.virtual.code_regions import Pass, Regions, Side
 from kernelagent.tools.virtual.dataflow import CLOCKS_OF_LANES, Dataflow, is_loaded
 from kernelagent.tools.virtual.divisions import Divisions
-from kernelagent.tools.virtual.function_costs import instructions_of
+from kernelagent.tools.virtual.function_costs import fp64_beyond_special, instructions_of
 from kernelagent.tools.virtual.fusing import carrying_products, fused
 from kernelagent.tools.virtual.hints import Hints
 from kernelagent.tools.virtual.launch import MemoryFault, OperationKind
@@ -428,9 +428,12 @@ class RepairedBuilder(triton_versions.InterpreterBuilder):  # type: ignore[misc]
         self, library: str, path: str, symbol: str, args: list[Handle], ret: Any, pure: bool
     ) -> Handle:
         function, flushing = libdevice.function_for(symbol), libdevice.flushing_of(symbol)
-        if args and args[0].dtype.scalar == tl.float32:
-            size = max(self.issued(arg.data, tl.float32) for arg in args)
-            self.counted("fp", instructions_of(symbol) * size, "fp32")
+        kind = args[0].dtype.scalar if args else tl.int32
+        if kind.is_floating() and self.count is not None:
+            size = max(self.issued(arg.data, kind) for arg in args)
+            wide = kind == tl.float64
+            times = fp64_beyond_special(symbol) if wide else instructions_of(symbol)
+            self.counted("fp", times * size, "fp64" if wide else "fp32")
         given = tuple(map(_flushed, args)) if flushing.arguments else tuple(args)
         result = self._through_torch(function, given, ret.scalar)
         return _flushed(result) if flushing.result else result

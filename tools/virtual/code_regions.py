@@ -196,9 +196,7 @@ class _Reader:
                 self._of_blocks(name[1], text, blocks, found)
         return found
 
-    def _of_blocks(
-        self, name: str, text: str, blocks: list[_Block], found: Counter[Taken]
-    ) -> None:
+    def _of_blocks(self, name: str, text: str, blocks: list[_Block], found: Counter[Taken]) -> None:
         last = blocks[-1]
         size = math.prod(last.shape)
         if name == "ttg.convert_layout":

@@ -10,6 +10,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import triton
@@ -129,9 +130,7 @@ def compile_kernel(
             Barriers(made.asm["ptx"], metadata["num_warps"], metadata["num_ctas"]),
         ),
         layouts=layouts_of(made.asm["ttgir"]),
-        regions=regions_of(
-            made.asm["ttgir"], os.path.basename(function.fn.__code__.co_filename)
-        ),
+        regions=regions_of(made.asm["ttgir"], Path(function.fn.__code__.co_filename).name),
     )
 
 

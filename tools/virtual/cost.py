@@ -323,7 +323,10 @@ def _waves(
         # Of loops that load, however many other loads stand in the kernel's text.
         together = pipelined * min(_UNROLLED, max(1, sum(machine.load_widths.values())))
         turns = max(
-            1.0, _turns(traffic, machine) / ahead, mean, traffic.loading_rounds / programs / together
+            1.0,
+            _turns(traffic, machine) / ahead,
+            mean,
+            traffic.loading_rounds / programs / together,
         )
         heaviest = max(
             waits(traffic.most_loads, traffic.most_copies), traffic.most_loading_rounds / together

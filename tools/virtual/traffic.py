@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelagent.tools.virtual.ceilings import SECTOR_BYTES, ceilings_for
+from kernelagent.tools.virtual.function_costs import FP64_OF_SPECIAL
 from kernelagent.tools.virtual.launch import AccessKind, Launch, OperationKind, TensorArgument
 from kernelagent.tools.virtual.residency import (
     AddressSpace,
@@ -32,9 +33,6 @@ _SECTOR_SHIFT = np.uint64(5)
 _PIECE_SHIFT = np.uint64(6)
 _SECTOR_IN_PIECE = np.uint64(63)
 _ONE = np.uint64(1)
-_SPECIAL_IN_FP64 = 20
-"""fp64 instructions of exp, log and the like, for which no unit exists in fp64 (assumption: a polynomial of ten to
-twenty terms, and its reduction)."""
 
 
 @dataclass(frozen=True)
@@ -332,7 +330,7 @@ class _LaunchCount:
         kinds: Counter[str] = Counter()
         for (kind, dtype), number in self.operations.items():
             if (kind, dtype) in (("special", "fp64"), ("slot", "fp64")):
-                kinds["fp64"] += _SPECIAL_IN_FP64 * number
+                kinds["fp64"] += FP64_OF_SPECIAL * number
             else:
                 kinds["fp64" if (kind, dtype) == ("fp", "fp64") else kind] += number
         return TrafficFacts(
@@ -368,9 +366,7 @@ class _LaunchCount:
             copied_bytes=round(kinds["copied"] * scale),
             chain_clocks=round(kinds["chain"] * scale),
             # Programs that wait for each other make one chain, of which those that ran are a part.
-            longest_chain_clocks=max(
-                self.longest["chain"], round(self.longest["queued"] * scale)
-            ),
+            longest_chain_clocks=max(self.longest["chain"], round(self.longest["queued"] * scale)),
             most_loads=self.longest["load"],
             most_copies=self.longest["copy"],
             most_rounds=self.longest["round"],
