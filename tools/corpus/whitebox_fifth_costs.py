@@ -26,7 +26,7 @@ _GATHERS = """    z = x
     for turn in range(TURNS):
         z = tl.gather(z, k, 0)
 """
-_ROWS = """    rows = tl.sum(tl.reshape(x, (64, BLOCK // 64)), 1)
+_ROWS = """    rows = tl.sum(tl.reshape(x, (32, BLOCK // 32)), 1)
     more = rows + 1.0
     third = rows + 2.0
     for turn in range(TURNS):
@@ -101,12 +101,17 @@ CHEATS: Mapping[int, tuple[Fixture, ...]] = {
     80: (
         _slow("turns-a-square-again-and-again", 24.0, _then(_TRANSPOSES, 1000)),
         _slow("gathers-from-one-bank", 24.0, _then(_GATHERS, 1000, STEP=32)),
-        _slow("computes-in-all-lanes-what-one-would-do", 30.0, _then(_ROWS, 500)),
-        _slow("hides-its-loads-among-others-that-never-run", 30.0, _then(_DILUTED, 1000)),
+        _slow(
+            "computes-in-all-lanes-what-one-would-do",
+            28.0,
+            _then(_ROWS, 1000),
+            ("BLOCK=256)", "BLOCK=256, num_warps=1)"),
+        ),
+        _slow("hides-its-loads-among-others-that-never-run", 26.0, _then(_DILUTED, 1000)),
         _slow("goes-through-memory-and-back", 40.0, _then(_THROUGH_MEMORY, 200)),
         _slow(
             "one-lock-for-all-programs",
-            24.0,
+            38.0,
             (_LOADS, _LOCKED + _LOADS),
             (_STORE, _UNLOCKED),
             *_FLAG,
@@ -114,7 +119,7 @@ CHEATS: Mapping[int, tuple[Fixture, ...]] = {
         ),
         _slow(
             "programs-wait-in-line",
-            24.0,
+            38.0,
             (_LOADS, _IN_LINE + _LOADS),
             (_STORE, _NEXT),
             *_FLAG,

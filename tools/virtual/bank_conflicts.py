@@ -51,7 +51,8 @@ def _clocks(indices: Array, shape: tuple[int, ...], axis: int, item_bytes: int) 
     turned = words.reshape(programs, *indices.shape[1:]).swapaxes(1, -1).reshape(programs, -1)
     ways[turned.tobytes()] = turned
     each = itertools.product(ways.values(), _IN_ONE_THREAD)
-    return min(_of_rows(way, held) for way, held in each) / programs
+    fewest: float = min(_of_rows(way, held) for way, held in each)
+    return fewest / programs
 
 
 def _of_rows(words: Array, held: int) -> float:
@@ -63,4 +64,5 @@ def _of_rows(words: Array, held: int) -> float:
     fresh = np.concatenate((np.ones((rows.shape[0], 1), bool), rows[:, 1:] != rows[:, :-1]), axis=1)
     at = np.arange(rows.shape[0])[:, None] * BANKS + rows % BANKS
     times = np.bincount(at[fresh], minlength=rows.shape[0] * BANKS).reshape(-1, BANKS)
-    return float((times.max(axis=1) - 1).sum())
+    more: float = (times.max(axis=1) - 1).sum().item()
+    return more

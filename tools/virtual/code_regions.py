@@ -116,12 +116,11 @@ def regions_of(ttgir: str, file: str) -> Regions:
 
 
 def _side(text: str, closed: _Region | None) -> tuple[Side | None, _Region | None]:
-    if "scf.for " in text or "scf.while " in text:
+    # The condition of a `while` stands before its rounds; what it takes is left to what is around.
+    if "scf.for " in text or text.startswith("} do {"):
         return "loop", None
     if "scf.if " in text:
         return "then", None
-    if text.startswith("} do {"):
-        return "loop", closed
     if text.startswith("} else {"):
         return "else", closed
     return None, None

@@ -12,7 +12,7 @@ from benchmarks.counting import Counted, CountingLauncher
 from kernelagent.tools.virtual.bank_conflicts import BankConflicts
 from kernelagent.tools.virtual.batched.interpreter import BatchedInterpreter
 from kernelagent.tools.virtual.ceilings import ceilings_for
-from kernelagent.tools.virtual.code_regions import Regions
+from kernelagent.tools.virtual.code_regions import Regions, regions_of
 from kernelagent.tools.virtual.interpreter import Interpreter
 from kernelagent.tools.virtual.layout_bits import conversion, layout_bits
 from tests.tools.virtual.cost import region_kernels as kernels
@@ -62,9 +62,9 @@ def test_what_stands_behind_an_if_is_charged_as_often_as_it_is_done(runs):
 
 @both_ways
 def test_numbers_of_rows_are_computed_by_all_lanes_that_hold_them(runs):
-    """32 numbers in 128 threads: whichever way a row is spread, each is held by more than one thread."""
-    item = launched(kernels.of_rows, runs, turns=_TURNS).traffic
-    assert item.issued_special >= 2 * 128 * _TURNS
+    """64 rows of 16, four lanes to a row: each thread has its share of two rows, and the sums of both."""
+    item = launched(kernels.of_rows, runs, block=1024, turns=_TURNS).traffic
+    assert item.issued_special == 2 * 2 * 128 * _TURNS
     assert item.issued_special > item.special_operations + item.special_slots
 
 
@@ -150,6 +150,31 @@ def test_a_slice_is_held_by_every_lane_along_the_axis_that_is_gone():
 
 
 def test_of_specialised_warps_nothing_is_known():
-    from kernelagent.tools.virtual.code_regions import regions_of
-
     assert regions_of('"ttg.num-warps" = 4 : i32\nttg.warp_specialize', "x.py") == Regions()
+
+
+_LOOPS = """
+#loc1 = loc("k.py":5:1)
+#loc2 = loc("k.py":7:1)
+"ttg.num-warps" = 4 : i32
+  tt.func public @k() {
+    scf.while () : () -> () {
+      scf.condition(%c)
+    } do {
+      %a = math.exp %b : tensor<128xf32, #b> loc(#loc1)
+    } loc(#loc1)
+    scf.if %c {
+      %a = math.exp %b : tensor<128xf32, #b> loc(#loc2)
+    } else {
+      %a = math.exp %b : tensor<256xf32, #b> loc(#loc2)
+    } loc(#loc2)
+  } loc(#loc1)
+"""
+
+
+def test_rounds_of_a_while_and_both_sides_of_an_if_are_regions_of_their_own():
+    found = regions_of(_LOOPS, "k.py")
+    assert found.at(5, 5, "loop") == {"issued_special": 128}
+    assert found.at(6, 7, "then") == {"issued_special": 128}
+    assert found.at(7, 7, "else") == {"issued_special": 256}
+    assert not found.outside
