@@ -52,7 +52,7 @@ def _clocks(indices: Array, shape: tuple[int, ...], axis: int, item_bytes: int) 
     ways[turned.tobytes()] = turned
     each = itertools.product(ways.values(), _IN_ONE_THREAD)
     fewest: float = min(_of_rows(way, held) for way, held in each)
-    return fewest / programs
+    return fewest / int(programs)
 
 
 def _of_rows(words: Array, held: int) -> float:

@@ -76,6 +76,8 @@ _SINKS = (
     "atomic_",
 )
 """What others see of a program: a value that leads to none of it was not needed."""
+_SHOWN = ("store", "masked_store", "atomic_")
+"""What other programs may wait for."""
 
 
 class Dataflow:
@@ -191,12 +193,15 @@ class Dataflow:
         free, sink = what.startswith(_FREE), what.startswith(_SINKS)
         latency = 0 if free else _LATENCY.get(what, _JOINED)
         loads = latency == _L2 and not what.startswith("atomic_")
+        shown = what.startswith(_SHOWN)
 
         def followed(*args: Any, **kwargs: Any) -> Any:
             given = _handles((*args, *kwargs.values()))
             begin = self._begin(given)
             made = inner(*args, **kwargs)
-            released = self._meet_others(what, args, given, begin)
+            released = 0.0
+            if shown or self._changed:
+                released = self._meet_others(what, args, given, begin)
             if sink:
                 self._path = self._of_running(begin, self._path)
             after = latency
@@ -224,7 +229,7 @@ class Dataflow:
         if self._builder.active is not None or np.ndim(begin) or not given:
             return 0.0
         released = max(map(_released, given)) if self._changed else 0.0
-        changes = what.startswith(("atomic_", "store", "masked_store"))
+        changes = what.startswith(_SHOWN)
         volatile = what in ("load", "masked_load") and bool(args[-1])
         if not (changes or volatile) or given[0].data.size > _FLAGS:
             return released
