@@ -74,6 +74,7 @@ class CountingLauncher:
             {"num_warps": num_warps},
             gpu_target(self._target),
         )
+        self._interpreter.run_as_compiled(made.regions)
         return facts_of_cubin(made.cubin, made.metadata, self._target)
 
     def _sample(self, launch: Launch) -> list[tuple[int, int, int]] | None:

@@ -8,6 +8,7 @@ from kernelagent.report.charts.series import with_prefix
 BOUNDS = {
     "dram": "DRAM bandwidth",
     "l2": "L2 bandwidth",
+    "shared": "shared memory",
     "dot": "matrix products",
     "math": "matrix products",
     "fp": "floating point operations",

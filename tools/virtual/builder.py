@@ -16,10 +16,12 @@ from triton.runtime import interpreter as stock
 
 from kernelagent.tools.virtual import libdevice, numerics, triton_versions
 from kernelagent.tools.virtual.addresses import Pointee, translated
+from kernelagent.tools.virtual.bank_conflicts import BankConflicts
 from kernelagent.tools.virtual.choices import Choice, Choices
-from kernelagent.tools.virtual.dataflow import Dataflow
+from kernelagent.tools.virtual.code_regions import Pass, Regions, Side
+from kernelagent.tools.virtual.dataflow import CLOCKS_OF_LANES, Dataflow, is_loaded
 from kernelagent.tools.virtual.divisions import Divisions
-from kernelagent.tools.virtual.function_costs import instructions_of
+from kernelagent.tools.virtual.function_costs import fp64_beyond_special, instructions_of
 from kernelagent.tools.virtual.fusing import carrying_products, fused
 from kernelagent.tools.virtual.hints import Hints
 from kernelagent.tools.virtual.launch import MemoryFault, OperationKind
@@ -101,9 +103,13 @@ class RepairedBuilder(triton_versions.InterpreterBuilder):  # type: ignore[misc]
         """Whether a product that is added to something is rounded with the sum only, as in a machine's `fma`."""
         self.choices: Choices | None = None
         """Where conditions are noted; None: nowhere."""
+        self.regions = Regions()
+        """What passes through the compiled kernel's parts take."""
+        self._regions_met: dict[tuple[int, int, Side], Pass] = {}
         self.flow = Dataflow(self)
         """When each value can be there; followed where operations are counted."""
         self._divisions = Divisions()
+        self._conflicts = BankConflicts()
         self.updates: dict[str, tuple[int, int]] = {}
         """By kind of atomic operation: the lowest and the highest address that it changed."""
 
@@ -167,6 +173,44 @@ class RepairedBuilder(triton_versions.InterpreterBuilder):  # type: ignore[misc]
         """Which of the programs that are interpreted together run now; None: all."""
         return None
 
+    def run_as_compiled(self, regions: Regions) -> None:
+        """What the code of the next launches takes."""
+        self.regions, self._regions_met = regions, {}
+        self.flow.launch_begins()
+
+    def goes_round_by(self, *handles: Handle) -> None:
+        """How often a loop runs depends on these."""
+        self.flow.waits_for(*handles)
+        if self.count is not None and is_loaded(*handles):
+            self.count("by_values", self.programs_running(), "")
+
+    def begins(self) -> None:
+        """Some programs begin, together."""
+        self.flow.begins()
+        self._take(self.regions.outside)
+
+    def passed(self, first: int, last: int, side: Side) -> None:
+        """The programs that run now begin a part of the kernel's text."""
+        if self.count is None:
+            return
+        place = first, last, side
+        taken = self._regions_met.get(place)
+        if taken is None:
+            taken = self._regions_met[place] = self.regions.at(first, last, side)
+        if taken:
+            self._take(taken)
+
+    def _take(self, taken: Pass) -> None:
+        if self.count is None:
+            return
+        programs, issued = self.programs_running(), 0.0
+        for kind, number in taken.items():
+            self.count(kind, number * programs, "")
+            issued += CLOCKS_OF_LANES.get(kind, 0) * number
+            self.flow.stepped(kind, number)
+        if issued:
+            self.flow.stepped("issued", issued)
+
     def count_chains(self, programs: int) -> None:
         """Some programs have ended: count what they had to do one after another."""
         if self.count is not None:
@@ -209,6 +253,7 @@ class RepairedBuilder(triton_versions.InterpreterBuilder):  # type: ignore[misc]
 
     def create_barrier(self) -> None:
         self.step("exchange")
+        self.flow.meets_barrier()
         self.memory.own.barrier()
 
     def binary_op(self, lhs: Handle, rhs: Handle, op: Any) -> Handle:
@@ -301,8 +346,18 @@ class RepairedBuilder(triton_versions.InterpreterBuilder):  # type: ignore[misc]
 
     def create_gather(self, src: Handle, indices: Handle, axis: int) -> Handle:
         self.require_inside(src, indices, axis)
-        self.step("exchange")
+        self.gathers(indices.data[None], src, axis)
         return super().create_gather(src, indices, axis)
+
+    def gathers(self, indices: Array, src: Handle, axis: int) -> None:
+        """Count a gather; `indices`: (programs, *shape), `axis`: of that shape."""
+        self.step("exchange")
+        if self.count is None or not self.regions.gathers_in_shared:
+            return
+        shape = src.data.shape[src.data.ndim + 1 - indices.ndim :]
+        clocks = round(self._conflicts.clocks(indices, shape, axis, src.data.itemsize))
+        self.count("shared", clocks * self.programs_running(), "")
+        self.flow.stepped("shared", clocks)
 
     def require_bins(self, data: Handle, bins: int, mask: Handle | None) -> None:
         """Raises `MemoryFault` for numbers without a bin, of the programs that run."""
@@ -384,9 +439,12 @@ class RepairedBuilder(triton_versions.InterpreterBuilder):  # type: ignore[misc]
         self, library: str, path: str, symbol: str, args: list[Handle], ret: Any, pure: bool
     ) -> Handle:
         function, flushing = libdevice.function_for(symbol), libdevice.flushing_of(symbol)
-        if args and args[0].dtype.scalar == tl.float32:
-            size = max(self.issued(arg.data, tl.float32) for arg in args)
-            self.counted("fp", instructions_of(symbol) * size, "fp32")
+        kind = args[0].dtype.scalar if args else tl.int32
+        if kind.is_floating() and self.count is not None:
+            size = max(self.issued(arg.data, kind) for arg in args)
+            wide = kind == tl.float64
+            times = fp64_beyond_special(symbol) if wide else instructions_of(symbol)
+            self.counted("fp", times * size, "fp64" if wide else "fp32")
         given = tuple(map(_flushed, args)) if flushing.arguments else tuple(args)
         result = self._through_torch(function, given, ret.scalar)
         return _flushed(result) if flushing.result else result

@@ -10,6 +10,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import triton
@@ -22,6 +23,7 @@ from triton.runtime.jit import JITFunction
 
 from kernelagent.domain.errors import UsageError
 from kernelagent.tools.virtual.barriers import Barriers
+from kernelagent.tools.virtual.code_regions import Regions, regions_of
 from kernelagent.tools.virtual.hints import NAMES
 from kernelagent.tools.virtual.memory_operations import Lines, Threads, memory_operations
 from kernelagent.tools.virtual.thread_layouts import Layouts, layouts_of
@@ -76,6 +78,8 @@ class Compiled:
     threads: Threads = field(default_factory=Threads)
     layouts: Layouts = field(default_factory=Layouts)
     """How its threads share out the blocks that it reduces."""
+    regions: Regions = field(default_factory=Regions)
+    """What passes through its parts take."""
 
 
 def gpu_target(target: str) -> GPUTarget:
@@ -126,6 +130,7 @@ def compile_kernel(
             Barriers(made.asm["ptx"], metadata["num_warps"], metadata["num_ctas"]),
         ),
         layouts=layouts_of(made.asm["ttgir"]),
+        regions=regions_of(made.asm["ttgir"], Path(function.fn.__code__.co_filename).name),
     )
 
 

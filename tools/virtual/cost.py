@@ -19,7 +19,7 @@ from kernelagent.tools.virtual.eager import EagerRow
 from kernelagent.tools.virtual.sass import MachineFacts
 from kernelagent.tools.virtual.traffic import TrafficFacts
 
-Bound = Literal["dram", "l2", "dot", "fp", "special", "atomics", "launch"]
+Bound = Literal["dram", "l2", "shared", "dot", "fp", "special", "atomics", "launch"]
 _WARP = 32
 _SPILLED_BYTES = 4
 _SPILL_SLOTS = 4.0
@@ -41,6 +41,8 @@ _DEPENDENT_CLOCKS = 4
 """From an arithmetic instruction to one that needs its result (CUDA C++ Programming Guide, multiprocessor level)."""
 _EXCHANGE_CLOCKS = 3 * _DEPENDENT_CLOCKS
 """At least, of what the compiler makes of an exchange between threads: a store, a barrier and a load, in turn."""
+_UNROLLED = 16
+"""Rounds of a loop whose loads are waited for together, at most: what the compiler unrolls (assumption; ptxas mostly 4)."""
 _UNKNOWN_RESIDENT = 8
 """Programs per multiprocessor when no machine code is at hand (assumption)."""
 
@@ -94,6 +96,7 @@ def estimate_launch(
     )
     l2_per_s = min(ceilings.l2_bytes_per_s, active * ceilings.sm_l2_bytes_per_s)
     stalled = _stalled_by_spills(machine) / _issuing(traffic, machine, ceilings)
+    in_turn = _one_after_another(traffic, machine, ceilings)
     estimate = _longest(
         {
             "dram": traffic.dram_bytes / dram_per_s,
@@ -101,12 +104,15 @@ def estimate_launch(
             "dot": stalled * _dot_seconds(traffic, machine, ceilings) / balance,
             "fp": stalled
             * (
-                _fp_seconds(traffic.fp_operations, traffic.fp64_operations, ceilings)
+                _fp_seconds(
+                    max(traffic.fp_operations, traffic.issued_fp), traffic.fp64_operations, ceilings
+                )
                 + _int_seconds(traffic, ceilings)
             )
             / balance,
+            "shared": traffic.shared_clocks / (ceilings.sms * ceilings.clock_hz) / balance,
             "special": stalled
-            * (traffic.special_operations + traffic.special_slots)
+            * max(traffic.special_operations + traffic.special_slots, traffic.issued_special)
             / ceilings.special_per_s
             / balance,
             "atomics": max(
@@ -116,10 +122,12 @@ def estimate_launch(
             "launch": max(
                 ceilings.launch_us * 1e-6,
                 _waves(traffic, machine, ceilings, stages),
-                _one_after_another(traffic, machine, ceilings),
+                in_turn,
             ),
         },
         ceilings,
+        # One trip to memory and what is done with it is in the cost of a launch.
+        in_turn=max(0.0, in_turn - 1e-6 * ceilings.program_us),
     )
     return replace(estimate, us=estimate.us + _not_hidden(estimate, machine, stages))
 
@@ -266,11 +274,15 @@ def _estimate_operation(row: EagerRow, ceilings: DeviceCeilings) -> LaunchEstima
     )
 
 
-def _longest(seconds: dict[Bound, float], ceilings: DeviceCeilings) -> LaunchEstimate:
+def _longest(
+    seconds: dict[Bound, float], ceilings: DeviceCeilings, in_turn: float = 0.0
+) -> LaunchEstimate:
+    """`in_turn`: seconds of what a program does one after another, beside what other resources take."""
     parts: dict[Bound, float] = {name: 1e6 * part for name, part in seconds.items()}
     bound = max(parts, key=lambda name: parts[name])
     # Rounds of programs run beside the rest; the overhead comes before it.
     beside = [part for name, part in parts.items() if name != "launch"]
+    beside.append(1e6 * in_turn)
     if parts["launch"] > ceilings.launch_us:
         beside.append(parts["launch"])
     return LaunchEstimate(us=ceilings.launch_us + max(beside), bound=bound, parts_us=parts)
@@ -308,8 +320,17 @@ def _waves(
             return max((loads - copies) / places / ahead, copied / pipelined)
 
         mean = waits(traffic.loads / programs, traffic.copies / programs)
-        turns = max(1.0, _turns(traffic, machine) / ahead, mean)
-        heaviest = waits(traffic.most_loads, traffic.most_copies)
+        # Of loops that load, however many other loads stand in the kernel's text.
+        together = pipelined * min(_UNROLLED, max(1, sum(machine.load_widths.values())))
+        turns = max(
+            1.0,
+            _turns(traffic, machine) / ahead,
+            mean,
+            traffic.loading_rounds / programs / together,
+        )
+        heaviest = max(
+            waits(traffic.most_loads, traffic.most_copies), traffic.most_loading_rounds / together
+        )
     return max(rounds * turns, heaviest) * ceilings.program_us * 1e-6
 
 
@@ -321,10 +342,14 @@ def _one_after_another(
     resident = _UNKNOWN_RESIDENT if machine is None else max(1, machine.resident_programs)
     rounds = -(-traffic.programs // (ceilings.sms * resident))
     per_round = _DEPENDENT_CLOCKS if machine is None or machine.loops else 0
-    clocks = _EXCHANGE_CLOCKS * traffic.exchanges + per_round * traffic.rounds
+    clocks = (
+        _EXCHANGE_CLOCKS * traffic.exchanges + per_round * traffic.rounds + traffic.shared_clocks
+    )
     mean = max(clocks, traffic.chain_clocks) / max(1, traffic.programs)
     heaviest = max(
-        _EXCHANGE_CLOCKS * traffic.most_exchanges + per_round * traffic.most_rounds,
+        _EXCHANGE_CLOCKS * traffic.most_exchanges
+        + per_round * traffic.most_rounds
+        + traffic.most_shared_clocks,
         traffic.longest_chain_clocks,
         _work_of_one(traffic, machine),
     )
@@ -360,7 +385,8 @@ def _issuing(
 
 def _int_seconds(traffic: TrafficFacts, ceilings: DeviceCeilings) -> float:
     """Of integer operations beyond what addresses take."""
-    beyond = max(0, traffic.int_operations - _ADDRESSING * traffic.lanes)
+    operations = max(traffic.int_operations, traffic.issued_int)
+    beyond = max(0, operations - _ADDRESSING * traffic.lanes)
     return 2 * beyond / (_INTEGER_SHARE * ceilings.fp32_flops_per_s)
 
 

@@ -16,7 +16,9 @@ from kernelagent.tools.virtual.numerics import Array
 
 Ready = Any
 """Clocks since a program began: one number for all programs, or an array with one each."""
-_READY, _KNOWN = "ready", "known"
+_READY, _KNOWN, _LOADED, _RELEASED = "ready", "known", "loaded", "released"
+_FLAGS = 64
+"""Places of one access at most that other programs may wait for."""
 _JOINED = 2
 """Clocks of a simple operation: half of the four from an instruction to one that needs its result (CUDA C++
 Programming Guide, multiprocessor level), as the compiler makes one instruction of a product and a sum, or of two sums."""
@@ -40,6 +42,8 @@ _ISSUED = frozenset({"fp", "special", "slot"})
 _PLAIN, _OF_SPECIAL = 0.5, 8
 """Clocks of a scheduler, each with 32 lanes: 128 plain operations a clock and multiprocessor, of which two may be one
 multiply-add, and 16 special ones."""
+CLOCKS_OF_LANES = {"issued_fp": _PLAIN, "issued_special": _OF_SPECIAL}
+"""The same of what the compiled code has."""
 _FREE = (
     "expand_dims", "broadcast", "splat", "unsplat", "reshape", "trans", "cat", "join", "split", "make_range",
     "get_", "bitcast", "ptr_to_int", "int_to_ptr", "int_cast", "make_tensor_descriptor", "make_block_ptr", "assume",
@@ -72,6 +76,8 @@ _SINKS = (
     "atomic_",
 )
 """What others see of a program: a value that leads to none of it was not needed."""
+_SHOWN = ("store", "masked_store", "atomic_")
+"""What other programs may wait for."""
 
 
 class Dataflow:
@@ -84,6 +90,14 @@ class Dataflow:
         """When the branch under way was decided."""
         self._path: Ready = 0.0
         self._steps: dict[str, Ready] = {}
+        self._changed: dict[int, float] = {}
+        """By address, when programs of this launch that run one by one changed it last, had all begun together."""
+        self._queued = False
+        """Whether the program under way has waited for another."""
+
+    def launch_begins(self) -> None:
+        """No program has changed anything yet."""
+        self._changed = {}
 
     def attach(self) -> None:
         """Put itself before the builder's operations."""
@@ -109,18 +123,22 @@ class Dataflow:
         """Some programs begin, together."""
         self._floor = self._path = 0.0
         self._steps = {}
+        self._queued = False
 
     def ends(self, programs: int) -> tuple[int, dict[str, int]]:
         """Clocks of the chains of all programs together, and the most that one program had: of them, and of each step."""
         each = np.broadcast_to(self._path, (programs,))
         most = {kind: int(np.max(number)) for kind, number in self._steps.items()}
+        if self._queued:
+            most["queued"] = int(each.max())
         return int(each.sum()), {"chain": int(each.max()), **most}
 
-    def stepped(self, kind: str) -> None:
-        """The programs that run now do one more step of this kind."""
+    def stepped(self, kind: str, number: float = 1) -> None:
+        """The programs that run now do so many more steps of this kind."""
         if self.on:
             active = self._builder.active
-            self._steps[kind] = self._steps.get(kind, 0) + (1 if active is None else active)
+            more = number if active is None else number * active
+            self._steps[kind] = self._steps.get(kind, 0) + more
 
     def worked(self, kind: str, lanes: float, dtype: str) -> None:
         """Each of the programs that run now issues an operation for so many lanes."""
@@ -139,31 +157,51 @@ class Dataflow:
             self._floor = self._of_running(self._begin(handles), self._floor)
             self._path = _later(self._path, self._floor)
 
+    def waits_for_others(self, *tests: Any) -> None:
+        """A `while` goes on until this holds: if it is of what other programs change, they came before."""
+        released = max(map(_released, tests), default=0.0) if self.on else 0.0
+        if released:
+            self._queued = True
+            self._floor = _later(self._floor, released + _L2)
+            self._path = _later(self._path, self._floor)
+
+    def meets_barrier(self) -> None:
+        """No thread goes on before all have come so far: what was stored before was computed."""
+        if self.on:
+            self._floor = self._of_running(self._path, self._floor)
+
     def exchanged(self, given: Any, made: Any) -> None:
         """Threads formed `made` of what each of them had."""
         if self.on:
-            _set(made, self._begin(_handles(given)) + _SHARED, known=False)
+            held = _handles(given)
+            _set(made, self._begin(held) + _SHARED, known=False, loaded=is_loaded(*held))
 
     def same(self, given: Any, made: Any) -> None:
         """`made` is `given` in another shape."""
         if self.on:
-            _set([made], _ready(given), known=False)
+            _set([made], _ready(given), known=False, loaded=is_loaded(given))
 
     def select(self, where: Array, new: Any, old: Any, made: Any) -> None:
         """`made` is `new` for the programs `where` and `old` for the others."""
         if self.on:
             left, right = _ready(new), _ready(old)
             same = np.ndim(left) == np.ndim(right) == 0 and left == right
-            _set([made], left if same else np.where(where, left, right), known=False)
+            ready = left if same else np.where(where, left, right)
+            _set([made], ready, known=False, loaded=is_loaded(new, old))
 
     def _followed(self, what: str, inner: Callable[..., Any]) -> Callable[..., Any]:
         free, sink = what.startswith(_FREE), what.startswith(_SINKS)
         latency = 0 if free else _LATENCY.get(what, _JOINED)
+        loads = latency == _L2 and not what.startswith("atomic_")
+        shown = what.startswith(_SHOWN)
 
         def followed(*args: Any, **kwargs: Any) -> Any:
             given = _handles((*args, *kwargs.values()))
             begin = self._begin(given)
             made = inner(*args, **kwargs)
+            released = 0.0
+            if shown or self._changed:
+                released = self._meet_others(what, args, given, begin)
             if sink:
                 self._path = self._of_running(begin, self._path)
             after = latency
@@ -173,10 +211,34 @@ class Dataflow:
                 after = _product_clocks(args[0])
             known = bool(given) and latency != _L2 and all(map(is_known, given))
             fresh = [item for item in _handles((made,)) if not any(item is one for one in given)]
-            _set(fresh, begin + after, known=known)
+            _set(fresh, begin + after, known=known, loaded=loads or is_loaded(*given))
+            if released:
+                for item in fresh:
+                    item.attr[_RELEASED] = released
+            if released and what == "atomic_poll":
+                self.waits_for_others(*fresh)
             return made
 
         return followed
+
+    def _meet_others(self, what: str, args: Any, given: list[Any], begin: Ready) -> float:
+        """When other programs had changed what this operation's result comes from; notes what it changes itself.
+
+        Of programs that run one by one, and of few places: those are what others wait for.
+        """
+        if self._builder.active is not None or np.ndim(begin) or not given:
+            return 0.0
+        released = max(map(_released, given)) if self._changed else 0.0
+        changes = what.startswith(_SHOWN)
+        volatile = what in ("load", "masked_load") and bool(args[-1])
+        if not (changes or volatile) or given[0].data.size > _FLAGS:
+            return released
+        for address in np.unique(given[0].data).tolist():
+            before = self._changed.get(address, 0.0)
+            released = max(released, before)
+            if changes:
+                self._changed[address] = max(before, float(begin))
+        return released
 
     def _begin(self, handles: Any) -> Ready:
         """When all of these are there."""
@@ -190,6 +252,15 @@ class Dataflow:
         active = self._builder.active
         later = _later(new, old)
         return later if active is None else np.where(active, later, old)
+
+
+def is_loaded(*handles: Any) -> bool:
+    """Whether one of these follows from what was loaded, as far as its values are followed."""
+    return any(handle.attr.get(_LOADED, False) for handle in handles)
+
+
+def _released(handle: Any) -> float:
+    return float(handle.attr.get(_RELEASED, 0.0))
 
 
 def is_known(handle: Any) -> bool:
@@ -220,10 +291,11 @@ def _ready(handle: Any) -> Ready:
     return handle.attr.get(_READY, 0.0)
 
 
-def _set(made: Any, ready: Ready, *, known: bool) -> None:
+def _set(made: Any, ready: Ready, *, known: bool, loaded: bool) -> None:
     for item in _handles(made):
         item.attr[_READY] = ready
         item.attr[_KNOWN] = known
+        item.attr[_LOADED] = loaded
 
 
 def _later(left: Ready, right: Ready) -> Ready:

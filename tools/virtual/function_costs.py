@@ -1,50 +1,30 @@
-"""How many instructions a function of libdevice is, at least: the shortest way through its machine code.
-
-Counted in what `nvdisasm` shows for sm_90 of a kernel that calls it once for each element (triton 3.9), branches taken as
-is shortest, so that special cases (large arguments, numbers that are none) do not count. What is not listed is fewer
-than four instructions.
-"""
+"""How many instructions a function of libdevice is, at least: `libdevice_costs.toml`, as `benchmarks/libdevice_costs.py`
+counted them in machine code."""
 
 from __future__ import annotations
 
+import functools
+import tomllib
 from collections.abc import Mapping
+from pathlib import Path
 
-_BY_COUNT: Mapping[int, str] = {
-    5: "fast_tanf llround",
-    6: "rsqrt_rn",
-    7: "div_rd div_ru div_rz nextafter pow",
-    9: "exp exp10 fmod j0 logb",
-    10: "atan2 div_rn rcp_rd rcp_rn rcp_ru rcp_rz sqrt_rn",
-    11: "ilogb sqrt_ru",
-    12: "asinh cbrt sinh sqrt_rd sqrt_rz",
-    14: "rcbrt rhypot",
-    15: "j1",
-    16: "hypot tanh",
-    17: "erfinv remainder",
-    18: "cyl_bessel_i0 y0",
-    19: "atan cosh cyl_bessel_i1 y1",
-    20: "erfcinv erfcx sinpi",
-    21: "cospi",
-    22: "rnorm3d",
-    23: "acos normcdfinv",
-    24: "asin log1p tan",
-    25: "expm1 lgamma log norm3d",
-    26: "log10 sin",
-    27: "log2",
-    28: "cos erf tgamma",
-    33: "acosh",
-    36: "atanh",
-    47: "erfc",
-    62: "normcdf",
-}
-_COUNTS = {name: count for count, names in _BY_COUNT.items() for name in names.split()}
-_FEW = 1
+FP64_OF_SPECIAL = 20
+"""fp64 instructions of exp, log and the like, for which no unit exists in fp64 (assumption: a polynomial of ten to
+twenty terms, and its reduction)."""
+_FILE = Path(__file__).with_name("libdevice_costs.toml")
 
 
 def instructions_of(symbol: str) -> int:
-    """Of `__nv_lgammaf` and the like, for one element in fp32."""
-    name = symbol.removeprefix("__nv_")
-    for spelling in (name, name.removesuffix("f")):
-        if spelling in _COUNTS:
-            return _COUNTS[spelling]
-    return _FEW
+    """Of `__nv_lgammaf` and the like, for one element."""
+    return _table().get(symbol, {}).get("all", 1)
+
+
+def fp64_beyond_special(symbol: str) -> int:
+    """Instructions in fp64 beyond those that every special function is charged with."""
+    return max(0, _table().get(symbol, {}).get("fp64", 0) - FP64_OF_SPECIAL)
+
+
+@functools.cache
+def _table() -> Mapping[str, Mapping[str, int]]:
+    table: Mapping[str, Mapping[str, int]] = tomllib.loads(_FILE.read_text(encoding="utf-8"))
+    return table

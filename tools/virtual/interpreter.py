@@ -18,6 +18,7 @@ from triton.runtime.jit import JITFunction
 
 from kernelagent.tools.virtual import numerics, triton_versions
 from kernelagent.tools.virtual.builder import RepairedBuilder
+from kernelagent.tools.virtual.code_regions import Regions
 from kernelagent.tools.virtual.journal import Doubts, Journal
 from kernelagent.tools.virtual.language import Language
 from kernelagent.tools.virtual.launch import Launch, Observer
@@ -103,7 +104,7 @@ class Interpreter:
                 self.builder.memory.own.program_begins()
                 for observer in self._observers:
                     observer.program_begins(program)
-                self.builder.flow.begins()
+                self.builder.begins()
                 with self._kept() as journal:
                     kernel(**values)
                     self.builder.count_chains(1)
@@ -153,6 +154,10 @@ class Interpreter:
                     kernel(**values)
 
             yield run
+
+    def run_as_compiled(self, regions: Regions) -> None:
+        """What the compiled code of the next launches takes."""
+        self.builder.run_as_compiled(regions)
 
     def leave(self) -> None:
         """Nothing is left to put back: `run` does that itself, and compiling may follow at once."""

@@ -88,14 +88,15 @@ class Language:
     def _rewrite(self, kernel: JITFunction[Any]) -> Callable[..., Any]:
         tree = kernel.parse()
         file, line = triton_versions.place_of(kernel)
-        if not kernel.fn.__module__.startswith(_OF_TRITON):
+        own = not kernel.fn.__module__.startswith(_OF_TRITON)
+        if own:
             self._note_conditions(kernel, tree.body[0], line)
         tree = stock.ASTTransformer().visit(tree)
         definition = tree.body[0]
         definition.decorator_list = []
         _strip_signature(definition)
         body = ast.Module(definition.body, [])
-        loops.LogicRewriter().generic_visit(body)
+        loops.LogicRewriter(line if own else None).generic_visit(body)
         definition.body = body.body
         self.rewrite_control(definition)
         ast.fix_missing_locations(tree)
@@ -104,8 +105,8 @@ class Language:
             name: self._interpreted.get(id(value), value)
             for name, value in kernel.get_capture_scope().items()
         }
-        own = self.logic.scope().items()
-        scope |= {name: value for name, value in own if name not in scope}
+        known = self.logic.scope().items()
+        scope |= {name: value for name, value in known if name not in scope}
         scope |= triton_versions.names_in_rewritten_code(self.semantic)
         scope[loops.NAME] = self.logic
         exec(compile(tree, file, "exec"), scope)

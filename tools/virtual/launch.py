@@ -13,7 +13,8 @@ from kernelagent.tools.virtual.addresses import Pointee
 
 AccessKind = Literal["load", "store", "atomic"]
 OperationKind = Literal[
-    "fp", "int", "special", "slot", "dot", "split", "load", "copy", "copied", "round", "exchange", "chain", "longest"
+    "fp", "int", "special", "slot", "dot", "split", "load", "copy", "copied", "round", "exchange", "chain", "longest",
+    "issued_fp", "issued_int", "issued_special", "shared", "loading", "by_values",
 ]  # fmt: skip
 """What is counted of a launch, each kind by operand type:
 
@@ -25,6 +26,9 @@ OperationKind = Literal[
 - `round`: one iteration of a loop by one program.
 - `exchange`: one point where the threads of a program wait for each other's values.
 - `chain`: length of a program's longest chain of dependent operations, in clocks, summed over programs.
+- `issued_fp`, `issued_int`, `issued_special`: the same operations as the compiled code has them, each lane that repeats
+  one included; `shared`: clocks of shared memory; `loading`: rounds of loops that load (see `code_regions`).
+- `by_values`: one loop that a program came to and whose rounds are as many as loaded values say.
 - `longest`: the largest count that one program had; the argument `dtype` then names the kind that was counted.
 """
 

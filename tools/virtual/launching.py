@@ -327,6 +327,7 @@ class Launcher:
         self.interpreter.fetch_ahead(
             ahead_of(logged.kernel.compiled.ahead, self.loops) if watched else {}
         )
+        self.interpreter.run_as_compiled(logged.kernel.compiled.regions)
         self.interpreter.fill_lanes(numbers=self.numbers_in_lanes)
         compiled, otherwise = logged.kernel.compiled, self.order is not None
         self.interpreter.round_as(

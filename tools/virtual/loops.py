@@ -13,6 +13,7 @@ import triton.language as tl
 from triton.runtime import interpreter as stock
 
 from kernelagent.tools.virtual.choices import Choice
+from kernelagent.tools.virtual.code_regions import Side
 from kernelagent.tools.virtual.effects import Effects
 
 NAME = "__logic"
@@ -106,7 +107,7 @@ class Logic(Effects):
             yield from kind(*arguments, **options)
             return
         parts, dtype = bounds_of(self.semantic, *arguments, **options)
-        self.semantic.builder.flow.waits_for(*self.bounds_held(arguments, options))
+        self.semantic.builder.goes_round_by(*self.bounds_held(arguments, options))
         width = stock._get_np_dtype(dtype)
         for value in builtins.range(*(int(item.reshape(-1)[0]) for item in parts)):
             self.semantic.builder.step("round")
@@ -147,7 +148,14 @@ class Logic(Effects):
     def again(self, test: Any) -> Any:
         """The condition of a `while`, asked for each of its rounds."""
         self.semantic.builder.step("round")
+        if isinstance(test, tl.tensor):
+            self.semantic.builder.goes_round_by(test.handle)
+            self.semantic.builder.flow.waits_for_others(test.handle)
         return test
+
+    def passed(self, first: int, last: int, side: Side) -> None:
+        """The programs that run begin a loop's round, or one side of an `if`, whose head has these lines."""
+        self.semantic.builder.passed(first, last, side)
 
     def scope(self) -> dict[str, Any]:
         """Python's functions that the compiler knows as Triton's."""
@@ -199,10 +207,30 @@ class Logic(Effects):
 
 
 class LogicRewriter(ast.NodeTransformer):
-    """Puts calls of `Logic` into a kernel's text."""
+    """Puts calls of `Logic` into a kernel's text; `line`: of the `def` in its file, None for Triton's own functions."""
+
+    def __init__(self, line: int | None = None) -> None:
+        self._before = None if line is None else line - 1
+
+    def _noted(self, node: ast.For | ast.While | ast.If, side: Side) -> None:
+        """That one side of the statement was begun."""
+        statements = node.orelse if side == "else" else node.body
+        if self._before is None or not statements:
+            return
+        last = max(node.lineno, node.body[0].lineno - 1)
+        lines: list[ast.expr] = [ast.Constant(n + self._before) for n in (node.lineno, last)]
+        note = ast.Expr(call("passed", [*lines, ast.Constant(side)]))
+        statements.insert(0, ast.copy_location(note, statements[0]))
+
+    def visit_If(self, node: ast.If) -> ast.AST:
+        self.generic_visit(node)
+        self._noted(node, "then")
+        self._noted(node, "else")
+        return node
 
     def visit_For(self, node: ast.For) -> ast.AST | list[ast.AST]:
         self.generic_visit(node)
+        self._noted(node, "loop")
         if not isinstance(node.iter, ast.Call):
             return node
         kind = node.iter.func
@@ -214,6 +242,7 @@ class LogicRewriter(ast.NodeTransformer):
 
     def visit_While(self, node: ast.While) -> ast.AST:
         self.generic_visit(node)
+        self._noted(node, "loop")
         node.test = ast.copy_location(call("again", [node.test]), node.test)
         return node
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from kernelagent.tools.virtual.barriers import Barriers
@@ -105,6 +105,17 @@ class MemoryOperations:
         return any(self.specialised or loop in one.loops for one in stores)
 
 
+def named_layouts(ttgir: str) -> Mapping[str, str]:
+    """What each name of a layout stands for."""
+    return dict(_ATTRIBUTE.findall(ttgir))
+
+
+def places_of(ttgir: str, file: str) -> Callable[[str], Lines]:
+    """The lines of a location by its name, in the file whose name ends so, innermost first."""
+    places = dict(_NAMED.findall(ttgir))
+    return lambda name: _lines(name, places, file)
+
+
 def memory_operations(ttgir: str) -> MemoryOperations:
     """Read from the text, an operation on each line."""
     places = dict(_NAMED.findall(ttgir))
@@ -135,16 +146,16 @@ def memory_operations(ttgir: str) -> MemoryOperations:
     return MemoryOperations(tuple(every), loops, _SPECIALISED in ttgir)
 
 
-def _lines(name: str, places: Mapping[str, str]) -> Lines:
+def _lines(name: str, places: Mapping[str, str], file: str = FILE_NAME) -> Lines:
     """Of `loc("name"(#loc3))` and `callsite(#loc3 at #loc4)` the lines in the candidate's file, innermost first."""
     text = places.get(name, "")
     place = _PLACE.match(text)
     if place:
-        return (int(place[2]),) if place[1].endswith(FILE_NAME) else ()
+        return (int(place[2]),) if place[1].endswith(file) else ()
     inner = [one for one in _LOCATION.findall(text) if one != name]
     if not text.startswith("callsite"):
         inner = inner[:1]
-    return tuple(line for one in inner for line in _lines(one, places))
+    return tuple(line for one in inner for line in _lines(one, places, file))
 
 
 def _block(text: str, layouts: Mapping[str, str]) -> tuple[tuple[int, ...], str]:

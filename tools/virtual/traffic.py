@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelagent.tools.virtual.ceilings import SECTOR_BYTES, ceilings_for
+from kernelagent.tools.virtual.function_costs import FP64_OF_SPECIAL
 from kernelagent.tools.virtual.launch import AccessKind, Launch, OperationKind, TensorArgument
 from kernelagent.tools.virtual.residency import (
     AddressSpace,
@@ -32,9 +33,6 @@ _SECTOR_SHIFT = np.uint64(5)
 _PIECE_SHIFT = np.uint64(6)
 _SECTOR_IN_PIECE = np.uint64(63)
 _ONE = np.uint64(1)
-_SPECIAL_IN_FP64 = 20
-"""fp64 instructions of exp, log and the like, for which no unit exists in fp64 (assumption: a polynomial of ten to
-twenty terms, and its reduction)."""
 
 
 @dataclass(frozen=True)
@@ -100,6 +98,19 @@ class TrafficFacts:
     """Lanes times clocks of floating point operations, at least, of the program that has most of them; see `dataflow`."""
     special_slots: int = 0
     """What special operations and divisions of floats take of the special units beyond one turn each; fp64 excluded."""
+    issued_fp: int = 0
+    """`fp_operations` as the compiled code has them, those that several lanes repeat included; the next two likewise."""
+    issued_int: int = 0
+    issued_special: int = 0
+    shared_clocks: int = 0
+    """Of a multiprocessor's shared memory and shuffles, at least, for changes of layout, gathers and the like."""
+    most_shared_clocks: int = 0
+    """The same, of the program that has most of it among those that ran."""
+    loading_rounds: int = 0
+    """Rounds of loops that load something."""
+    most_loading_rounds: int = 0
+    loops_by_values: int = 0
+    """How often programs came to a loop whose rounds are as many as loaded values say."""
     split_slots: int = 0
     """Lanes' instructions that split fp32 factors for tensor cores and mend the sums, see `splitting`."""
 
@@ -319,7 +330,7 @@ class _LaunchCount:
         kinds: Counter[str] = Counter()
         for (kind, dtype), number in self.operations.items():
             if (kind, dtype) in (("special", "fp64"), ("slot", "fp64")):
-                kinds["fp64"] += _SPECIAL_IN_FP64 * number
+                kinds["fp64"] += FP64_OF_SPECIAL * number
             else:
                 kinds["fp64" if (kind, dtype) == ("fp", "fp64") else kind] += number
         return TrafficFacts(
@@ -354,12 +365,21 @@ class _LaunchCount:
             copies=round(kinds["copy"] * scale),
             copied_bytes=round(kinds["copied"] * scale),
             chain_clocks=round(kinds["chain"] * scale),
-            longest_chain_clocks=self.longest["chain"],
+            # Programs that wait for each other make one chain, of which those that ran are a part.
+            longest_chain_clocks=max(self.longest["chain"], round(self.longest["queued"] * scale)),
             most_loads=self.longest["load"],
             most_copies=self.longest["copy"],
             most_rounds=self.longest["round"],
             most_exchanges=self.longest["exchange"],
-            most_work=self.longest["work"],
+            most_work=max(self.longest["work"], self.longest["issued"]),
+            issued_fp=round(kinds["issued_fp"] * scale),
+            issued_int=round(kinds["issued_int"] * scale),
+            issued_special=round(kinds["issued_special"] * scale),
+            shared_clocks=round(kinds["shared"] * scale),
+            most_shared_clocks=self.longest["shared"],
+            loading_rounds=round(kinds["loading"] * scale),
+            most_loading_rounds=self.longest["loading"],
+            loops_by_values=round(kinds["by_values"] * scale),
             special_slots=round(kinds["slot"] * scale),
             split_slots=round(kinds["split"] * scale),
         )

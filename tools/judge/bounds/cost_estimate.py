@@ -123,6 +123,7 @@ def account(
         natural = costs_of(context, source, call.launches, rows, ceilings, without_effect)
         smaller += _slower_where_less(source.name, call.smaller, natural, ceilings)
         dearest = natural
+        contents += _by_values(source.name, call.launches)
         for other in call.dearer:
             same = len(other.launches) == len(call.launches)
             idle_there = without_effect if same else frozenset[int]()
@@ -187,6 +188,19 @@ def _slower_where_less(
 def _by_contents(name: str, where: str, natural: CountedCosts, other: CountedCosts) -> str:
     us, less = other.estimate.candidate_us, natural.estimate.candidate_us
     return f"{where}, an estimate of {us:.3g} us instead of {less:.3g} (input set {name!r})"
+
+
+def _by_values(name: str, launches: Launches) -> list[str]:
+    """In words, the kernels with a loop that goes on for as long as loaded values say, whatever was drawn for them."""
+    kernels = [
+        str(row["kernel"])
+        for row in launches
+        if from_data(row["traffic"], TrafficFacts).loops_by_values
+    ]
+    return [
+        f"loaded values say how many rounds a loop of `{kernel}` has (input set {name!r})"
+        for kernel in dict.fromkeys(kernels)
+    ]
 
 
 def _costs_by_contents(found: Sequence[str]) -> tuple[Disclosure, ...]:

@@ -51,6 +51,7 @@ class BatchedBuilder(RepairedBuilder):
         if self.memory.active is not None:
             raise NotBatchable("a barrier that some programs do not reach", always=True)
         self.step("exchange")
+        self.flow.meets_barrier()
         # In a cluster it keeps the threads of one block only.
         self.memory.barriers += self.memory.threads.barriers_for_all
 
@@ -98,7 +99,7 @@ class BatchedBuilder(RepairedBuilder):
 
     def create_gather(self, src: Handle, indices: Handle, axis: int) -> Handle:
         self.require_inside(src, indices, 1 + axis % (src.data.ndim - 1))
-        self.step("exchange")
+        self.gathers(indices.data, src, axis % (src.data.ndim - 1))
         data, at = together(src.data, indices.data)
         axis = 1 + axis % (data.ndim - 1)
         return make(np.take_along_axis(data, at, axis=axis), src.dtype.scalar)

@@ -199,7 +199,7 @@ class Loop(_Rests):
             return
         parts, dtype = bounds_of(self._control.semantic, *self._arguments, **self._options)
         held = self._control.bounds_held(self._arguments, self._options)
-        self._control.builder.flow.waits_for(*held)
+        self._control.builder.goes_round_by(*held)
         start, stop, step = (np.asarray(item, dtype=np.int64) for item in parts)
         if max(item.size for item in (start, stop, step)) == 1:
             for value in range(int(start[0]), int(stop[0]), int(step[0])):

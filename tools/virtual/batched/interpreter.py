@@ -25,6 +25,7 @@ from kernelagent.tools.virtual.batched.overwrites import (
 )
 from kernelagent.tools.virtual.bounds import BoundsChecker
 from kernelagent.tools.virtual.choices import Choices
+from kernelagent.tools.virtual.code_regions import Regions
 from kernelagent.tools.virtual.deadline import Clock, TimeIsUp
 from kernelagent.tools.virtual.fetched_ahead import Ahead
 from kernelagent.tools.virtual.interleaving import Order, run_in_turns
@@ -132,6 +133,11 @@ class BatchedInterpreter:
         """Which threads have the lanes of the next launches' accesses."""
         self.reference.builder.memory.own.threads = threads
         self._language.builder.memory.threads = threads
+
+    def run_as_compiled(self, regions: Regions) -> None:
+        """What the compiled code of the next launches takes."""
+        for builder in (self.reference.builder, self._language.builder):
+            builder.run_as_compiled(regions)
 
     def fetch_ahead(self, ahead: Ahead) -> None:
         """Which loads of the next launches are made rounds ahead, among stores of their loop."""
@@ -310,7 +316,7 @@ class _Job:
         memory.chunk_begins(len(chunk))
         if self._traffic:
             builder.flow.attach()
-        builder.flow.begins()
+        builder.begins()
         try:
             with self._language.active():
                 kernel = self._language.function(self._function)

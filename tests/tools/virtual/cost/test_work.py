@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from benchmarks.counting import Counted, CountingLauncher
+from benchmarks.libdevice_costs import functions, measured
 from kernelagent.tools.virtual.batched.interpreter import BatchedInterpreter
 from kernelagent.tools.virtual.ceilings import ceilings_for
 from kernelagent.tools.virtual.function_costs import instructions_of
@@ -74,3 +75,10 @@ def test_the_arithmetic_of_one_program_among_idle_ones_is_waited_for(runs):
     item = counted(kernels.one_of_many, runs, block=2048, programs=(64,), turns=turns)
     assert item.traffic.most_work == turns * 2048
     assert item.estimate.us > H200.launch_us + 0.99e6 * 16 * turns / H200.clock_hz
+
+
+def test_the_table_of_functions_is_what_their_machine_code_says(tmp_path):
+    wanted = "__nv_lgammaf"
+    function = next(one for one in functions() if one.symbol == wanted)
+    found = sum(measured(function, tmp_path).values())
+    assert found == pytest.approx(instructions_of(wanted), rel=0.5)
