@@ -24,7 +24,7 @@ import torch
 from kernelagent.domain.problem import ProblemSpec
 from kernelagent.tools.estimates.cached import cold_shares
 from kernelagent.tools.estimates.fusing import compiled
-from kernelagent.tools.estimates.library import on_tensor_cores, root
+from kernelagent.tools.estimates.library import on_tensor_cores, root, together, waits
 from kernelagent.tools.estimates.modules import operations_of
 from kernelagent.tools.estimates.operations import Operation
 from kernelagent.tools.estimates.term import Term
@@ -57,15 +57,19 @@ LIKE = {
 }  # fmt: skip
 """Whose constants a GPU uses that nobody measured: the same or the nearest architecture."""
 PRIORS = {
-    "pointwise": 0.1, "copy": 0.2, "matmul": 0.25, "matmul.bytes": 0.2, "conv": 0.5,
-    "conv.bytes": 0.5, "depthwise": 0.7, "norm": 0.2, "softmax": 0.2, "reduction": 0.15,
-    "scan": 0.3, "pool": 0.7, "pool.bytes": 0.2, "attention": 0.7, "recurrent": 1.0,
+    "pointwise": 0.1, "pointwise.mapped": 0.2, "matmul": 0.25, "matmul.bytes": 0.2, "conv": 0.5,
+    "conv.bytes": 0.15, "conv.transposed.zeros": 1.0,
+    "conv.transposed": 0.5, "conv.transposed.deep": 1.0, "conv.out.narrow": 1.0, "conv.in.narrow": 1.0,
+    "depthwise": 0.0, "norm": 0.2, "softmax": 0.2, "reduction": 0.15,
+    "scan": 0.1, "pool": 0.0, "pool.bytes": 0.1, "attention": 0.7, "recurrent": 1.0,
     "matvec": 0.2, "fused": 0.15, "matmul.starved": 0.7, "conv.starved": 0.7,
     "matmul.uneven": 0.7, "conv.uneven": 0.7,
 }  # fmt: skip
 """Logarithm of how much longer than at the ceiling; 0 for what is not named."""
 SOFT = 0.15
 """Errors of the logarithm above this count linearly."""
+RARE = 5
+"""A constant that fewer problems than this tell of stays near its prior."""
 FOLDS = 5
 WAYS = ("eager", "compiled")
 
@@ -208,11 +212,18 @@ class Fit:
         for name in self._names:
             start.append(self._known.get(name, PRIORS.get(name, 0.0)))
             weight = 0.5 if "." in name else 0.1
+            if self._problems_with(name) < RARE:
+                weight = 4.0
             if name.startswith("gpu."):
                 general = name.rpartition(".")[2] in ("bytes", "math", "tensor_cores")
                 weight = 1.0 if general else 6.0
             ridge.append(8 * weight if name in self._known else weight)
         return torch.tensor(start, dtype=torch.float64), torch.tensor(ridge, dtype=torch.float64)
+
+    def _problems_with(self, name: str) -> int:
+        at = self._names[name]
+        rows = ((self._by[0][:, at] != 0) | (self._by[1][:, at] != 0)).nonzero().flatten()
+        return len({self.samples[int(self._sample[row])].key for row in rows})
 
     def parts(self, weights: torch.Tensor, host: torch.Tensor) -> tuple[torch.Tensor, ...]:
         """Time of each term; of each sample on the device, on the host, and in all."""
@@ -235,7 +246,11 @@ class Fit:
         weights = self._start.clone().requires_grad_(True)
         host = self._host_start.clone().requires_grad_(True)
         search = torch.optim.LBFGS(
-            [weights, host], max_iter=150, history_size=20, line_search_fn="strong_wolfe"
+            [weights, host],
+            max_iter=200,
+            max_eval=400,
+            history_size=20,
+            line_search_fn="strong_wolfe",
         )
 
         def loss() -> torch.Tensor:
@@ -294,7 +309,8 @@ def _with_gpu(term: Term, gpu: str) -> tuple[dict[str, float], dict[str, float]]
     moved, computed = ({k: v for k, v in by.items() if v} for by in (term.bytes_by, term.math_by))
     if gpu != BASE:
         for side, features in (("bytes", moved), ("math", computed)):
-            features[f"gpu.{gpu}.{side}"] = 1.0
+            if side == "bytes" or not waits(term):
+                features[f"gpu.{gpu}.{side}"] = 1.0
             features[f"gpu.{gpu}.{root(term.family)}"] = 1.0
         if on_tensor_cores(term):
             computed[f"gpu.{gpu}.tensor_cores"] = 1.0
@@ -331,8 +347,7 @@ def spreads_of(fit: Fit, held: torch.Tensor, way: str) -> dict[str, float]:
 
 def _combined(shares: Mapping[str, float], spreads: Mapping[str, float], way: str) -> float:
     overall = spreads[f"{way}.all"]
-    squares = sum((v * spreads.get(f"{way}.{f}", overall)) ** 2 for f, v in shares.items())
-    return max(0.03, math.sqrt(squares))
+    return max(0.03, together([v * spreads.get(f"{way}.{f}", overall) for f, v in shares.items()]))
 
 
 def _as_toml(held: Mapping[str, tuple[Fit, torch.Tensor]], measured: str) -> str:
