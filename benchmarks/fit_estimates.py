@@ -24,7 +24,13 @@ import torch
 from kernelagent.domain.problem import ProblemSpec
 from kernelagent.tools.estimates.cached import cold_shares
 from kernelagent.tools.estimates.fusing import compiled
-from kernelagent.tools.estimates.library import on_tensor_cores, root, together, waits
+from kernelagent.tools.estimates.library import (
+    least_offset,
+    on_tensor_cores,
+    root,
+    together,
+    waits,
+)
 from kernelagent.tools.estimates.modules import operations_of
 from kernelagent.tools.estimates.operations import Operation
 from kernelagent.tools.estimates.term import Term
@@ -181,6 +187,7 @@ class Fit:
                 for name, value in features.items():
                     matrix[row, self._names[name]] = value
         self._sample = torch.tensor([at for at, _, _ in rows])
+        self._least = torch.tensor([least_offset(t) for _, t, _ in rows], dtype=torch.float64)
         self._families = [term.family for _, term, _ in rows]
         self._bytes, self._math, self._kernels, self._steps = (
             torch.tensor(column, dtype=torch.float64)
@@ -228,7 +235,8 @@ class Fit:
     def parts(self, weights: torch.Tensor, host: torch.Tensor) -> tuple[torch.Tensor, ...]:
         """Time of each term; of each sample on the device, on the host, and in all."""
         moved = self._bytes * torch.exp((self._by[0] @ weights).clamp(-3, 7))
-        computed = self._math * torch.exp((self._by[1] @ weights).clamp(-3, 7))
+        offsets = torch.maximum(self._by[1] @ weights, self._least)
+        computed = self._math * torch.exp(offsets.clamp(max=7))
         values, count = torch.exp(host), len(self._sets)
         steps = values[2 * count + self._set[self._sample]] * self._steps
         terms = (moved**3 + computed**3 + 1e-9) ** (1 / 3) + self._kernels * values[-1] + steps

@@ -22,7 +22,7 @@ def matmul(op: Operation, site: Site) -> list[Term]:
     short = min(m, n)
     if short < 8 and batch == 1:
         by = {"matvec": 1.0}
-        return [Term("matmul", site.bytes_us(op.bytes), bytes_by=by)]
+        return [Term("matmul.small", site.bytes_us(op.bytes), bytes_by=by)]
     tiles = batch * math.ceil(m / 128) * math.ceil(n / 128)
     math_by = {
         "matmul": 1.0,
@@ -35,7 +35,7 @@ def matmul(op: Operation, site: Site) -> list[Term]:
     bytes_by = {"matmul.bytes": 1.0, "matmul.bytes.narrow": log_of(64 / short)}
     return [
         Term(
-            "matmul",
+            "matmul" if tiles >= 2 * site.gpu.sms else "matmul.small",
             site.bytes_us(op.bytes),
             site.dot_us(op.flops, kind),
             bytes_by,

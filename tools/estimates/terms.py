@@ -39,7 +39,8 @@ def terms_of_step(step: Group | Call, gpu: DeviceCeilings) -> list[Term]:
     if step.operation.kind != "convolution":
         return made
     facts = step.operation.facts
-    term, around = made[0], []
+    term = made[0]
+    around: list[Term] = []
     if not step.channels_last:
         around = turned(step.operation, site)
     else:
@@ -127,7 +128,7 @@ def _normalised(op: Operation, site: Site) -> list[Term]:
             Term("norm", site.bytes_us(2 * size, cold), waits, {**by, "norm.apply": 1.0}, waiting),
         ]
     threads = 512 if length >= 512 else 32
-    waits = site.waits_us(rows, threads, math.ceil(length / threads)) if kind == "group_norm" else 0
+    waits = site.waits_us(rows, threads, math.ceil(length / threads)) if kind == "group_norm" else 0.0
     apply = {"pointwise": 1.0, "pointwise.mapped": 1.0}
     return [
         Term("norm", site.bytes_us(size), waits, by, waiting, kernels=2),
