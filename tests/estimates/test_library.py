@@ -73,6 +73,74 @@ def test_layer_norm_over_few_long_rows_is_far_from_the_bandwidth() -> None:
     assert H100.eager(few).us.value > 3 * H100.eager(many).us.value
 
 
+def test_an_operand_that_is_broadcast_costs_an_elementwise_kernel_its_wide_loads() -> None:
+    x = meta(1 << 13, 1 << 13)
+    same = operations(Calling(torch.div), x, x)
+    spread = operations(Calling(torch.div), x, meta(1 << 13, 1))
+    # A third of the bytes are gone, and less than a third of the time.
+    saved = H100.eager(spread).us.value / H100.eager(same).us.value
+    assert 2 / 3 < saved < 1
+
+
+def test_a_mask_of_another_type_is_cast_element_by_element() -> None:
+    x = meta(1 << 13, 1 << 13)
+    mask = meta(1 << 13, 1 << 13, dtype=torch.bool)
+    product = operations(Calling(torch.mul), x, mask)
+    chosen = operations(Calling(lambda x, m: torch.where(m, x, x)), x, mask)
+    assert product[0].facts["mapped"] == 1.0
+    assert chosen[0].facts["mapped"] == 0.0
+
+
+def test_a_batch_norm_over_few_channels_waits_for_its_loads() -> None:
+    few = operations(nn.BatchNorm2d(16), meta(64, 16, 512, 512))
+    many = operations(nn.BatchNorm2d(1024), meta(64, 1024, 64, 64))
+    assert H100.eager(few).us.value > 2 * H100.eager(many).us.value
+    assert H100.eager(few).bound == "dram"
+
+
+def test_a_running_sum_along_long_rows_is_slower_than_its_bytes() -> None:
+    x = meta(1 << 15, 1 << 15)
+    scan = operations(Calling(lambda x: torch.cumsum(x, 1)), x)
+    copy = operations(Calling(lambda x: x * 2), x)
+    assert H100.eager(scan).us.value > 1.3 * H100.eager(copy).us.value
+
+
+def test_a_softmax_whose_rows_at_work_stay_in_the_cache_reads_memory_once() -> None:
+    total = 1 << 30
+    short, long = (
+        operations(Calling(lambda x: F.softmax(x, -1)), meta(total // length, length))
+        for length in (1 << 14, 1 << 20)
+    )
+    assert H100.eager(long).us.value > 1.3 * H100.eager(short).us.value
+
+
+def test_a_window_of_one_element_needs_no_copies_with_channels_last() -> None:
+    x = meta(16, 64, 512, 512)
+    one, three = (operations(nn.Conv2d(64, 64, n, padding=n // 2, bias=False), x) for n in (1, 3))
+    moved = sum(o.moved_bytes for o in (*one[0].reads, *one[0].writes))
+    pass_us = 1e6 * moved / H100.gpu.dram_bytes_per_s
+    assert H100.eager(one).us.value < 2 * pass_us < H100.eager(three).us.value
+
+
+def test_kernels_for_dilated_windows_multiply_the_zeros_between_strided_inputs() -> None:
+    x = meta(16, 64, 64, 128)
+    plain, dilated = (
+        operations(nn.ConvTranspose2d(64, 64, 3, stride=4, dilation=d, bias=False), x)
+        for d in (1, 2)
+    )
+    assert plain[0].flops == dilated[0].flops
+    assert H100.eager(dilated).us.value > 1.5 * H100.eager(plain).us.value
+
+
+def test_attention_with_heads_wider_than_registers_keeps_its_sums_in_memory() -> None:
+    def attend(heads: int, head: int) -> float:
+        x = meta(32, heads, 512, head, dtype=torch.float16)
+        work = operations(Calling(lambda q: F.scaled_dot_product_attention(q, q, q)), x)
+        return H100.eager(work).us.value
+
+    assert attend(32, 1024) > 2 * attend(256, 128)
+
+
 def test_a_recurrent_layer_is_one_call_whose_steps_wait_for_each_other() -> None:
     short = operations(nn.LSTM(128, 256, 6, batch_first=True), meta(10, 64, 128))
     long = operations(nn.LSTM(128, 256, 6, batch_first=True), meta(10, 512, 128))

@@ -29,7 +29,9 @@ _FILE = Path(__file__).parent / "library.toml"
 _LAUNCHES = Path(__file__).with_name("launches.toml")
 _SHARPNESS, _HOST_SHARPNESS = 3.0, 4.0
 """Exponents p of the p-norm that combines two overlapping times; the fit assumes the same values."""
-_MOST = 7.0
+_LEAST, _MOST = -3.0, 7.0
+_SHARED = 0.5
+"""Share of the variance that the errors of two families have in common: clock, machine, versions (assumption)."""
 
 
 @dataclass(frozen=True)
@@ -156,11 +158,12 @@ class Library:
         features = term.bytes_by if side == "bytes" else term.math_by
         total = sum(known.get(name, 0.0) * value for name, value in features.items())
         prefix = f"gpu.{self.like}."
-        total += known.get(prefix + side, 0.0)
+        if side == "bytes" or not waits(term):
+            total += known.get(prefix + side, 0.0)
         total += known.get(prefix + root(term.family), 0.0)
         if side == "math" and on_tensor_cores(term):
             total += known.get(prefix + "tensor_cores", 0.0)
-        return min(max(total, -3.0), _MOST)
+        return min(max(total, least_offset(term) if side == "math" else _LEAST), _MOST)
 
     def _bound(self, term: Term, way: Way) -> Bound:
         moved = term.bytes_us * math.exp(self._offset(term, "bytes", way))
@@ -168,7 +171,7 @@ class Library:
         overhead = term.kernels * self.constants["kernel_us"] + term.steps * self.host["step_us"]
         if max(moved, computed) < overhead:
             return "launch"
-        if moved >= computed:
+        if moved >= computed or waits(term):
             return "dram"
         return "dot" if on_tensor_cores(term) else "fp"
 
@@ -178,8 +181,8 @@ class Library:
             by_family[part.family] = by_family.get(part.family, 0.0) + part.us
         shares = {name: on_device * us / device for name, us in by_family.items()} if device else {}
         shares["host"] = 1.0 - sum(shares.values())
-        squares = sum((share * self._family_spread(f, way)) ** 2 for f, share in shares.items())
-        return max(0.03, math.sqrt(squares) * self._widening(way))
+        widths = [share * self._family_spread(f, way) for f, share in shares.items()]
+        return max(0.03, together(widths) * self._widening(way))
 
     def _family_spread(self, family: str, way: Way) -> float:
         return self.spreads.get(f"{way}.{family}", self.spreads[f"{way}.all"])
@@ -210,6 +213,12 @@ def by_operation(parts: Sequence[Priced]) -> tuple[profile.Operation, ...]:
     return tuple(sorted(rows, key=lambda row: -row.us))
 
 
+def together(widths: Sequence[float]) -> float:
+    """Half-width of a sum whose parts are this uncertain, each already weighed by its share."""
+    apart = sum(width**2 for width in widths)
+    return math.sqrt(_SHARED * sum(widths) ** 2 + (1 - _SHARED) * apart)
+
+
 def root(family: str) -> str:
     """The part of a family's name that a GPU has a constant for."""
     return family.partition(".")[0]
@@ -217,7 +226,18 @@ def root(family: str) -> str:
 
 def on_tensor_cores(term: Term) -> bool:
     """Whether the term's products run on tensor cores."""
-    return not {"conv.fp32", "matmul.fp32", "depthwise", "pool"} & term.math_by.keys()
+    products = {"conv", "matmul", "attention", "recurrent"} & term.math_by.keys()
+    return bool(products) and not {"conv.fp32", "matmul.fp32"} & term.math_by.keys()
+
+
+def least_offset(term: Term) -> float:
+    """A plain product is never faster than the peak; a convolution may be, by multiplying less."""
+    return 0.0 if "matmul" in term.math_by else _LEAST
+
+
+def waits(term: Term) -> bool:
+    """Whether its second time is that of loads one after another, not of operations."""
+    return "waits" in term.math_by
 
 
 def launches_of(operations: Sequence[Operation], later_share: float) -> float:

@@ -93,6 +93,9 @@ _RESAMPLINGS = frozenset(
     reflection_pad1d reflection_pad2d reflection_pad3d replication_pad2d replication_pad3d
     constant_pad_nd pixel_shuffle pixel_unshuffle im2col col2im""".split()
 )
+_REORDERING = frozenset("flip roll".split())
+_OF_TWO_TYPES = frozenset("where masked_fill masked_fill_".split())
+"""Written for a mask beside their values: nothing is cast."""
 _LOSSES = frozenset(
     """mse_loss smooth_l1_loss huber_loss binary_cross_entropy soft_margin_loss
     multi_margin_loss multilabel_margin_loss_forward""".split()
@@ -149,11 +152,28 @@ def describe(
     if reader is not None and first is not None:
         facts = reader(name, args, kwargs, out)
     if first is not None and kind in _LAID_OUT:
-        facts = {**facts, **_layout(tensors, out)}
+        facts = {**facts, **_layout(name, tensors, out)}
     return Operation(name, kind, dtype, tuple(reads), tuple(writes), flops, facts)
 
 
-def _layout(tensors: Sequence[torch.Tensor], out: Sequence[torch.Tensor]) -> dict[str, float]:
+def _mapped(name: str, tensors: Sequence[torch.Tensor], out: Sequence[torch.Tensor]) -> bool:
+    """Whether operands lie differently, or are of several types: then torch's elementwise kernel takes
+    one element at a time, at an address that it works out, where it otherwise takes four."""
+    if not tensors or not out:
+        return False
+    differ = any(_lies(t) != _lies(out[0]) for t in tensors)
+    cast = len({t.dtype for t in tensors}) > 1 and name not in _OF_TWO_TYPES
+    return differ or cast
+
+
+def _lies(tensor: torch.Tensor) -> list[tuple[int, int]]:
+    """Sizes and strides, without dimensions of one element, which lie nowhere."""
+    return [(n, s) for n, s in zip(tensor.shape, tensor.stride(), strict=True) if n > 1]
+
+
+def _layout(
+    name: str, tensors: Sequence[torch.Tensor], out: Sequence[torch.Tensor]
+) -> dict[str, float]:
     """Whether a big operand is read across its rows, so that neighbours in the result lie apart."""
     size = max((t.numel() for t in [*tensors, *out]), default=1)
     strided = any(
@@ -163,6 +183,7 @@ def _layout(tensors: Sequence[torch.Tensor], out: Sequence[torch.Tensor]) -> dic
     dense = bool(tensors) and tensors[0].is_contiguous()
     return {
         "strided": float(strided),
+        "mapped": float(name in _REORDERING or _mapped(name, tensors, out)),
         "channels_last": float(_channels_last(tensors) and not dense),
     }
 

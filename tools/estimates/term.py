@@ -10,6 +10,8 @@ from kernelagent.tools.estimates.operations import Operand
 from kernelagent.tools.virtual.ceilings import DeviceCeilings
 
 Features = Mapping[str, float]
+_WAIT_US = 0.5
+"""From one load to the next: latency of DRAM under load, and what the block does in between (assumption)."""
 
 
 @dataclass(frozen=True)
@@ -21,6 +23,7 @@ class Term:
     bytes_us: float = 0.0
     """At peak bandwidth, before the constants."""
     math_us: float = 0.0
+    """Operations at the peak rate, or, where `math_by` has `waits`, loads one after another."""
     bytes_by: Features = field(default_factory=dict)
     math_by: Features = field(default_factory=dict)
     steps: float = 0.0
@@ -46,6 +49,11 @@ class Site:
 
     def dot_us(self, flops: float, kind: str) -> float:
         return 1e6 * flops / self.gpu.dot_rate(kind)
+
+    def waits_us(self, blocks: float, threads: int, loads: float) -> float:
+        """Time of blocks that load one piece after another and work on each before the next load."""
+        at_once = self.gpu.sms * min(self.gpu.blocks_per_sm, self.gpu.threads_per_sm // threads)
+        return math.ceil(blocks / at_once) * (1 + loads) * _WAIT_US
 
     def starved(self, blocks: float, each: float = 1.0) -> float:
         """How few blocks there are for the multiprocessors: 0 where there are enough."""

@@ -7,14 +7,21 @@ which kernel adds a bias) stands here; how much of a ceiling they reach is fitte
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from kernelagent.tools.estimates.fusing import Call, Group
 from kernelagent.tools.estimates.operations import Operation
-from kernelagent.tools.estimates.products import convolution, matmul
+from kernelagent.tools.estimates.products import convolution, matmul, turned
 from kernelagent.tools.estimates.term import Site, Term, bytes_of, log_of
 from kernelagent.tools.virtual.ceilings import DeviceCeilings
+
+_POOL_START, _POOL_ADD, _POOL_COMPARE = 100.0, 15.0, 30.0
+"""Instructions of a pooling thread (assumption): three divisions of its number; for each element of the
+window an address, a load, a sum, or a comparison that keeps value and place and looks for NaN."""
+_WIDEST_HEAD = 128
+"""Of attention whose sums stay in registers."""
 
 
 def terms_of(operation: Operation, gpu: DeviceCeilings, cold_share: float = 1.0) -> list[Term]:
@@ -28,12 +35,15 @@ def terms_of_step(step: Group | Call, gpu: DeviceCeilings) -> list[Term]:
     site = Site(gpu, 1.0)
     if isinstance(step, Group):
         return [_fused(step, site)]
-    made = terms_of(step.operation, gpu)[:1]
+    made = terms_of(step.operation, gpu)
     if step.operation.kind != "convolution":
         return made
     facts = step.operation.facts
     term = made[0]
-    if step.channels_last:
+    around: list[Term] = []
+    if not step.channels_last:
+        around = turned(step.operation, site)
+    else:
         extra = {
             "compiled.flat": 1.0,
             "compiled.flat.depthwise": float(term.family == "depthwise"),
@@ -44,10 +54,10 @@ def terms_of_step(step: Group | Call, gpu: DeviceCeilings) -> list[Term]:
         by = {**term.bytes_by, **extra}
         term = replace(term, bytes_by=by, math_by={**term.math_by, **extra})
     moved = 2 * (facts["in_bytes"] * step.moved_in + facts["out_bytes"] * step.moved_out)
-    if not moved:
-        return [term]
-    by = {"fused": 1.0, "compiled.layout": 1.0}
-    return [term, Term("fused", site.bytes_us(moved), bytes_by=by)]
+    if moved:
+        by = {"fused": 1.0, "compiled.layout": 1.0}
+        around.append(Term("fused", site.bytes_us(moved), bytes_by=by))
+    return [term, *around]
 
 
 def _fused(group: Group, site: Site) -> Term:
@@ -56,27 +66,28 @@ def _fused(group: Group, site: Site) -> Term:
     by = {
         "fused": 1.0,
         "fused.reduction": float(group.reduces),
-        "fused.starved": site.starved(group.rows, 2.0) if group.reduces else 0.0,
         "fused.strided": float(group.strided),
         "fused.scan": float(group.scan),
-        "fused.long": log_of(group.length / 8192) if group.reduces else 0.0,
     }
     return Term("fused", site.bytes_us(size), bytes_by=by)
 
 
 def _pointwise(op: Operation, site: Site) -> list[Term]:
-    features = {"pointwise": 1.0, "pointwise.strided": op.facts.get("strided", 0.0)}
-    return [Term("pointwise", site.bytes_us(op.bytes), bytes_by=features)]
+    return [Term("pointwise", site.bytes_us(op.bytes), bytes_by=_elementwise(op))]
+
+
+def _elementwise(op: Operation) -> dict[str, float]:
+    return {
+        "pointwise": 1.0,
+        "pointwise.mapped": op.facts.get("mapped", 0.0),
+        "pointwise.strided": op.facts.get("strided", 0.0),
+    }
 
 
 def _copy(op: Operation, site: Site) -> list[Term]:
-    features = {
-        "copy": 1.0,
-        "copy.strided": op.facts.get("strided", 0.0),
-        "copy.cat": float(op.name == "cat"),
-        "copy.flip": float(op.name == "flip"),
-    }
-    return [Term("pointwise", site.bytes_us(op.bytes), bytes_by=features)]
+    # The kernel of `cat` knows that its operands lie one after another.
+    by = {"pointwise": 1.0} if op.name == "cat" else _elementwise(op)
+    return [Term("pointwise", site.bytes_us(op.bytes), bytes_by=by)]
 
 
 def _random(op: Operation, site: Site) -> list[Term]:
@@ -94,57 +105,62 @@ def _normalised(op: Operation, site: Site) -> list[Term]:
     size, rows, length = facts["size"], facts["rows"], facts["length"]
     if not facts["training"]:
         return [Term("pointwise", site.bytes_us(2 * size), bytes_by={"pointwise": 1.0})]
-    row_bytes = 4 * length
     kind = op.kind
     by = {
         "norm": 1.0,
         f"norm.{kind}": 1.0,
-        "norm.starved": site.starved(rows, 2.0),
-        f"norm.{kind}.starved": site.starved(rows, 2.0),
-        f"norm.{kind}.long": log_of(length / 65536),
-        f"norm.{kind}.short": log_of(1024 / length),
-        "norm.per_sample": facts.get("per_sample", 0.0),
         "norm.small_plane": log_of(256 / facts.get("plane", 256.0)),
     }
-    # Moments first, then the values again: from DRAM where a row does not stay in the cache.
-    again = 1.0 if row_bytes * min(rows, 2 * site.gpu.sms) > site.gpu.l2_bytes / 2 else 0.0
+    waiting = {"waits": 1.0, f"waits.{kind}": 1.0}
+    # Moments first, then the values again: from DRAM where the rows at work do not stay in the cache.
+    again = 1.0 if 4 * length * min(rows, 2 * site.gpu.sms) > site.gpu.l2_bytes / 2 else 0.0
     if kind == "layer_norm":
-        return [Term("norm", site.bytes_us((2 + again) * size), bytes_by=by)]
-    first = Term("norm", site.bytes_us(size), bytes_by=by, kernels=2)
+        # A block of 128 threads for each row; a thread takes four elements at once, in both passes,
+        # and adds up across warps twice.
+        waits = site.waits_us(rows, 128, 2 * math.ceil(length / 512) + 2)
+        return [Term("norm", site.bytes_us((2 + again) * size), waits, by, waiting)]
     cold = site.cold_share if 2 * size < site.gpu.l2_bytes else 1.0
-    second = Term(
-        "norm", site.bytes_us(2 * size, cold), bytes_by={"pointwise": 1.0, "norm.apply": 1.0}
-    )
-    return [first, second]
+    if kind == "batch_norm" and facts.get("dims", 4) > 2:
+        # cuDNN's training kernel: a block of 512 threads for each channel, in both passes.
+        waits = site.waits_us(rows, 512, math.ceil(length / 2048))
+        return [
+            Term("norm", site.bytes_us(size), waits, by, waiting),
+            Term("norm", site.bytes_us(2 * size, cold), waits, {**by, "norm.apply": 1.0}, waiting),
+        ]
+    threads = 512 if length >= 512 else 32
+    waits = site.waits_us(rows, threads, math.ceil(length / threads)) if kind == "group_norm" else 0.0
+    apply = {"pointwise": 1.0, "pointwise.mapped": 1.0}
+    return [
+        Term("norm", site.bytes_us(size), waits, by, waiting, kernels=2),
+        Term("norm", site.bytes_us(2 * size, cold), bytes_by=apply),
+    ]
 
 
 def _softmax(op: Operation, site: Site) -> list[Term]:
     facts = op.facts
     size, length = max(bytes_of(op.reads), bytes_of(op.writes)), facts["length"]
     inner = float(facts["inner"] > 1)
-    # Longer rows than shared memory holds are read three times: maximum, sum, result.
-    reads = 1.0 if length * 4 <= 48 * 1024 and not inner else 3.0
+    # Rows that shared memory does not hold are read three times: maximum, sum, result; again from
+    # DRAM where those at work do not stay in the cache either.
+    again = 0.0 if length * 4 <= 48 * 1024 and not inner else 2.0
+    strip = min(1024.0, facts["inner"])
+    at_work = 4 * length * strip * 2 * site.gpu.sms
+    lost = float(at_work > site.gpu.l2_bytes)
     by = {
         "softmax": 1.0,
         "softmax.inner": inner,
-        "softmax.inner.long": inner * log_of(length / 64),
-        "softmax.starved": site.starved(facts["rows"], 1.0),
-        "softmax.block": float(reads > 1 and not inner),
     }
-    return [Term("softmax", site.bytes_us((reads + 1) * size), bytes_by=by)]
+    moved = site.bytes_us(2 * size) + site.bytes_us(again * size, lost)
+    if inner or length <= 1024:
+        return [Term("softmax", moved, bytes_by=by)]
+    # A block of 1024 threads for each row, four elements at once; it adds up across threads twice.
+    loads = (1 + again) * math.ceil(length / 4096) + 2
+    waiting = {"waits": 1.0, "waits.softmax": 1.0}
+    return [Term("softmax", moved, site.waits_us(facts["rows"], 1024, loads), by, waiting)]
 
 
 def _reduction(op: Operation, site: Site) -> list[Term]:
-    facts = op.facts
-    inner = float(facts["inner"] > 1)
-    by = {
-        "reduction": 1.0,
-        "reduction.inner": inner,
-        "reduction.indices": facts["indices"],
-        "reduction.norm": float("norm" in op.name),
-        "reduction.short": log_of(128 / facts["length"]) * (1 - inner),
-        "reduction.strided": op.facts.get("strided", 0.0),
-    }
+    by = {"reduction": 1.0}
     if op.name != "logsumexp":
         return [Term("reduction", site.bytes_us(op.bytes), bytes_by=by)]
     size = bytes_of(op.reads)
@@ -156,14 +172,22 @@ def _reduction(op: Operation, site: Site) -> list[Term]:
 
 def _scan(op: Operation, site: Site) -> list[Term]:
     facts = op.facts
-    by = {
-        "scan": 1.0,
-        "scan.inner": float(facts["inner"] > 1),
-        "scan.starved": site.starved(facts["rows"], 2.0),
-        "scan.long": log_of(facts["length"] / 4096),
-        "scan.masked": float(op.dtype == "bool"),
-    }
-    return [Term("scan", site.bytes_us(op.bytes), bytes_by=by)]
+    rows, length = facts["rows"], facts["length"]
+    by = {"scan": 1.0}
+    if facts["inner"] > 1:
+        return [Term("scan", site.bytes_us(op.bytes), bytes_by=by)]
+    # A block of 512 threads takes several rows at once, each in pieces of two elements a thread:
+    # it loads a piece, adds it up in as many steps as the piece has doublings, stores it.
+    wide = math.ceil(math.log2(max(2.0, length))), math.ceil(math.log2(max(2.0, rows)))
+    doublings = min(9, max(4, (9 + wide[0] - wide[1]) // 2))
+    side_by_side = 2 ** (9 - doublings)
+    pieces = math.ceil(length / 2 ** (doublings + 1))
+    waits = site.waits_us(rows / side_by_side, 512, pieces * (1 + (doublings + 1) / 8))
+    waiting = {"waits": 1.0, "waits.scan": 1.0}
+    return [
+        Term("scan", site.bytes_us(op.bytes), bytes_by=by),
+        Term("scan", math_us=waits, math_by=waiting, kernels=0),
+    ]
 
 
 def _sorted(op: Operation, site: Site) -> list[Term]:
@@ -174,25 +198,13 @@ def _sorted(op: Operation, site: Site) -> list[Term]:
 
 def _pooled(op: Operation, site: Site) -> list[Term]:
     facts = op.facts
-    wide = {
-        "pool": 1.0,
-        "pool.indices": facts["indices"],
-        "pool.deep": float(facts["dims"] == 3),
-        "pool.adaptive": facts["adaptive"],
-        "pool.reuse": log_of(facts["reuse"]),
-        "pool.flat": facts["flat"],
-    }
     if facts["adaptive"] or facts["window"] * facts["results"] <= facts["results"]:
         by = {"reduction": 1.0, "pool.adaptive": 1.0}
         return [Term("pool", site.bytes_us(op.bytes), bytes_by=by)]
-    work = 4.0 * facts["window"] * facts["results"]
-    by = {
-        "pool.bytes": 1.0,
-        "pool.bytes.deep": float(facts["dims"] == 3),
-        "pool.bytes.flat": facts["flat"],
-        "pool.bytes.reuse": log_of(facts["reuse"]),
-        "pool.bytes.indices": facts["indices"],
-    }
+    # One thread for each result: it divides its number into places, then tests and reads the window.
+    read = _POOL_COMPARE if facts["indices"] else _POOL_ADD
+    work = 2 * facts["results"] * (_POOL_START + read * facts["window"])
+    wide, by = {"pool": 1.0}, {"pool.bytes": 1.0}
     return [Term("pool", site.bytes_us(op.bytes), site.fp32_us(work), by, wide)]
 
 
@@ -203,17 +215,23 @@ def _attention(op: Operation, site: Site) -> list[Term]:
     by = {
         "attention": 1.0,
         "attention.fp32": float(wide),
-        "attention.head": log_of(facts["head"] / 64),
     }
-    return [
-        Term(
-            "attention",
-            site.bytes_us(op.bytes),
-            site.dot_us(op.flops, kind),
-            {"attention.bytes": 1.0},
-            {**by, "attention.masked": facts["masked"]},
-        )
-    ]
+    main = Term(
+        "attention",
+        site.bytes_us(op.bytes),
+        site.dot_us(op.flops, kind),
+        {"attention.bytes": 1.0},
+        {**by, "attention.masked": facts["masked"]},
+    )
+    if facts["head"] <= _WIDEST_HEAD:
+        return [main]
+    # The sums no longer fit in registers: they are read and written in fp32 for every 64 keys.
+    sums = 4.0 * facts["heads"] * facts["queries"] * facts["head"]
+    again = 2 * sums * math.ceil(facts["keys"] / 64)
+    spilled = Term(
+        "attention", site.bytes_us(again, 0.0), bytes_by={"attention.bytes": 1.0}, kernels=0
+    )
+    return [main, spilled]
 
 
 def _recurrent(op: Operation, site: Site) -> list[Term]:
@@ -245,8 +263,9 @@ def _loss(op: Operation, site: Site) -> list[Term]:
 
 def _nll(op: Operation, site: Site) -> list[Term]:
     rows = op.reads[1].elements if len(op.reads) > 1 else 1
-    # One block adds up the picked values of all rows.
-    return [Term("reduction", site.bytes_us(rows * 40.0), bytes_by={"nll": 1.0})]
+    # One block adds up all rows; a thread loads a target, then the value that it picks.
+    waits = site.waits_us(1, 1024, 2 * math.ceil(rows / 1024))
+    return [Term("reduction", math_us=waits, math_by={"waits": 1.0, "waits.nll": 1.0})]
 
 
 def _indexed(op: Operation, site: Site) -> list[Term]:
