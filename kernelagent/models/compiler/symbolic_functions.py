@@ -74,7 +74,7 @@ def plain_strides() -> Iterator[None]:
             return one
         return other if one.maybe_as_int() == 1 else largest(one, other)
 
-    SymNode.sym_max = size_or_largest  # type: ignore[method-assign]
+    SymNode.sym_max = size_or_largest  # type: ignore[assignment, method-assign]
     try:
         yield
     finally:

@@ -7,6 +7,7 @@ tiles are too few for the GPU, parts of the inner dimension that a second kernel
 from __future__ import annotations
 
 import ast
+import re
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -27,6 +28,8 @@ _RESERVED = frozenset(
 _SUMMED = 1024
 """Elements of a tile of the kernel that adds up parts."""
 _TO_FLOAT = ".to(tl.float32)"
+_PRODUCT = re.compile(r"\b(?:addmm|baddbmm|mm|bmm|mv|dot)(?:_default)?(?:_\d+)?\b")
+"""What an ending calls the product."""
 
 
 @dataclass(frozen=True)
@@ -88,9 +91,26 @@ class Source:
             return {name: self._kernel(name, config)}
         return {name: self._kernel(name, config), f"{name}_sum": self._sum(f"{name}_sum")}
 
+    def _about(self, *, split: bool) -> list[str]:
+        """The docstring: in PyTorch's words, what follows the product, too."""
+        transposed = ".T" if self.strides["right"].cols == "n_inner" else ""
+        text = f"{self.names['left']} @ {self.names['right']}{transposed}"
+        if split:
+            return [f'"""Parts of {text}, which are still to be added."""']
+        if "addend" in self.names:
+            text += f" + {self.names['addend']}"
+        if self.end is None or not self.end.kernel.expressions:
+            return [f'"""In PyTorch: {text}."""']
+        called = {ast.unparse(node): self.names[p] for p, node in self.end.tensors.items()}
+        lines = [
+            _PRODUCT.sub("product", re.sub(r"\w+", lambda m: called.get(m[0], m[0]), line))
+            for line in self.end.kernel.expressions
+        ]
+        return ['"""In PyTorch:', "", f"product = {text}", *lines, '"""']
+
     def _kernel(self, name: str, config: Config) -> str:
         split = config.blocks["SPLIT_K"] > 1
-        body = [*self._place(), *self._loop(config, split=split)]
+        body = [*self._about(split=split), *self._place(), *self._loop(config, split=split)]
         body += self._parts("tl.store", "product") if split else self._finish()
         parameters = [f"{self.names[role]}_ptr" for role in ("left", "right")]
         parameters += ["parts_ptr"] if split else self.end_pointers()
@@ -168,7 +188,7 @@ class Source:
         if self._grouped:
             return [
                 *lines,
-                "# Tiles go down a group of rows before they go across: L2 still has what they share.",
+                "# Programs walk GROUP_M tiles down, then one across: neighbours in time share factors in L2.",
                 "group = program // (GROUP_M * tiles_n)",
                 "first = group * GROUP_M",
                 "height = tl.minimum(tiles_m - first, GROUP_M)",
