@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from time import thread_time as _worked
 from types import FrameType
-from typing import Any
 
 _OF_A_STRETCH_S = 2e-6
 _BEFORE_TORCH_S = 5e-6

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import mmap
 import random
+import secrets
 import time
 import traceback
 from collections.abc import Mapping
@@ -110,6 +111,8 @@ class Launcher:
         """Whether the lanes that a load leaves undefined hold numbers; zeros otherwise."""
         self.order: str | None = None
         """Not None: sums have this order (`orders.Order.name`), and products are fused with the sums they go into."""
+        self.errs = secrets.randbits(32)
+        """The key of errors in what a GPU approximates, where sums have another order or operations are counted."""
         self._order_matters: set[int] = set()
         self._undefined_lanes: set[int] = set()
         self._float_sums: set[int] = set()
@@ -324,6 +327,8 @@ class Launcher:
             self.order,
             compiled.layouts,
             fuses=otherwise and bool(compiled.metadata["enable_fp_fusion"]),
+            # What is counted is compared with nothing, and decides perhaps how much is done.
+            errs=self.errs if otherwise or counting else None,
         )
         logged.choices = Choices() if watched else None
         self.interpreter.note_choices(logged.choices)

@@ -484,7 +484,7 @@ class Verifier:
             )
 
     def _rounded_otherwise(self, trial: Trial, weights: Mapping[str, torch.Tensor]) -> None:
-        """Calls whose last bits are others, as on a GPU: products fused with sums, sums in another order.
+        """Calls whose last bits are others, as on a GPU: products fused, sums in another order, quotients approximate.
 
         In that of the compiled kernel's own threads in any case; in others, drawn ones among them, where that is quick.
         """
@@ -509,8 +509,9 @@ class Verifier:
                 return
             raise Rejected(
                 refused.reason.code,
-                f"right only while products are rounded before they are added and sums have one order, which "
-                f"another GPU or compiler does otherwise: {refused.reason.message}",
+                f"right only while products are rounded before they are added, sums have one order and quotients, "
+                f"roots and exponentials are exact in their last place, which a GPU does otherwise (tl.div_rn and "
+                f"tl.sqrt_rn are exact): {refused.reason.message}",
                 {**refused.reason.detail, "rounding": "otherwise"},
             ) from refused
         finally:
