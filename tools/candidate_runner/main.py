@@ -299,7 +299,8 @@ class Runner:
         tuning: AbstractContextManager[set[str]] = contextlib.nullcontext(set())
         if self._device != "cuda":
             tuning = self._take_configuration(int(frame.header["configuration"]))
-        if frame.header["in_place"]:
+        # In the memory of another call they would begin where that one's begin.
+        if frame.header["in_place"] and asked.inside == "no":
             args, kwargs = self._in_the_same_memory((args, kwargs))
         versions = versions_of((args, kwargs))
         whole = partial(self._forward, (args, kwargs), step, asked, allowed, keeps, work)

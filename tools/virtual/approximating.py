@@ -36,8 +36,8 @@ _TOP_TWO = np.uint32(30)
 
 def approximating(builder: Any) -> Any:
     """A class of builders whose operations err by a last place where they have a key (`approximates`)."""
-    ways = {name: values for name in _APPROXIMATED}
-    for name, way in {"create_fdiv": quotients, "create_sqrt": roots, **ways}.items():
+    ways: dict[str, Callable[..., Array]] = dict.fromkeys(_APPROXIMATED, values)
+    for name, way in [("create_fdiv", quotients), ("create_sqrt", roots), *ways.items()]:
         setattr(builder, name, _erring(getattr(builder, name), way))
     extern = builder.create_extern_elementwise
 
@@ -107,7 +107,8 @@ def _moved(
         more &= ~downwards
     # The bits of a float without its sign count its last places.
     step = more.astype(np.int32) - less.astype(np.int32)
-    return (_bits(exact).view(np.int32) + step).view(np.float32)
+    result: Array = (_bits(exact).view(np.int32) + step).view(np.float32)
+    return result
 
 
 def _bits(numbers: Array) -> Array:

@@ -18,7 +18,7 @@ import triton.language as tl
 from kernelagent.tools.virtual.numerics import Array
 
 Handle = Any
-CANONICAL = {
+CANONICAL: dict[Any, Any] = {
     tl.float32: np.uint32(0x7FFFFFFF).view(np.float32),
     tl.float16: np.uint16(0x7FFF).view(np.float16),
 }
@@ -34,7 +34,8 @@ def canonical(data: Array, kind: Any) -> Array:
     nan = CANONICAL.get(kind)
     if nan is None or not has_nan(data):
         return data
-    return np.where(np.isnan(data), nan, data)
+    result: Array = np.where(np.isnan(data), nan, data)
+    return result
 
 
 def has_nan(data: Array) -> bool:

@@ -34,7 +34,7 @@ from kernelagent.tools.judge.verify.side_effects import SideEffects
 from kernelagent.tools.judge.verify.tolerance import UserTolerance
 from kernelagent.tools.loading import CAME_IN, EXCHANGES, Loading, unplaced
 from kernelagent.tools.state_changes import said_of_state
-from kernelagent.tools.surroundings import USUAL, Deck, Fresh, Surroundings
+from kernelagent.tools.surroundings import PLACES, USUAL, Deck, Fresh, Surroundings
 
 _HELD_BYTES = 128 << 20
 """Calls of a round that are looked at again at its end; half of what the runner keeps."""
@@ -162,6 +162,8 @@ class Verifier:
             self._rounded_otherwise(one.trials[0], one.weights)
         if one.repeats and self.findings.order_matters and self.device == "virtual":
             self._in_turns(one.trials[0], one.weights)
+        if one.repeats and "addresses_as_numbers" in self.findings.disclosures:
+            self._at_other_addresses(one.trials[0], one.weights)
         if not any(changes_state(trial, one.weights) for trial in one.trials):
             self._effects.weights_untouched(one.weights, how)
         at = [trial.input_set for trial in one.trials if trial.hidden]
@@ -516,6 +518,13 @@ class Verifier:
             ) from refused
         finally:
             self.process.command_executor({"kind": "rounding", "order": None})
+
+    def _at_other_addresses(self, trial: Trial, weights: Mapping[str, torch.Tensor]) -> None:
+        """Natural inputs at each kind of address: what a kernel makes of addresses may be zero on a probe of zeros."""
+        for asked in PLACES:
+            if changes_state(trial, weights):
+                self.process.use_weights(weights)
+            self._call_in(replace(trial, in_place=False), weights, asked)
 
     def _in_turns(self, trial: Trial, weights: Mapping[str, torch.Tensor]) -> None:
         """Calls whose programs take turns at every access, as on a GPU: the answers must still be right.
