@@ -73,7 +73,7 @@ def _begins_at(tensor: torch.Tensor) -> int:
     """In bytes; of a tensor without elements or strides the beginning of its memory."""
     if tensor.layout != torch.strided or not tensor.numel():
         return 0
-    return tensor.storage_offset() * tensor.element_size()
+    return int(tensor.storage_offset()) * tensor.element_size()
 
 
 def _called(value: Any) -> str:

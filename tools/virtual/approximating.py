@@ -37,7 +37,8 @@ _TOP_TWO = np.uint32(30)
 def approximating(builder: Any) -> Any:
     """A class of builders whose operations err by a last place where they have a key (`approximates`)."""
     ways: dict[str, Callable[..., Array]] = dict.fromkeys(_APPROXIMATED, values)
-    for name, way in [("create_fdiv", quotients), ("create_sqrt", roots), *ways.items()]:
+    ways |= {"create_fdiv": quotients, "create_sqrt": roots}
+    for name, way in ways.items():
         setattr(builder, name, _erring(getattr(builder, name), way))
     extern = builder.create_extern_elementwise
 

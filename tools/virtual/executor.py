@@ -112,7 +112,7 @@ class Executor:
             case "rounding":
                 order = request["order"]
                 self._launcher.order = None if order is None else str(order)
-                self._launcher.errs = secrets.randbits(32)
+                self._launcher.errs = secrets.randbits(32) if request["errs"] else None
             case "lanes":
                 self._launcher.numbers_in_lanes = bool(request["numbers"])
             case "observe":

@@ -159,7 +159,9 @@ class Verifier:
         if one.repeats:
             self._repeat(one.trials[0], one.weights)
         if one.repeats and self.device == "virtual":
-            self._rounded_otherwise(one.trials[0], one.weights)
+            # Probes hold numbers that meet an edge exactly, which may go either way once a quotient is not exact.
+            natural = [trial for trial in one.trials if trial.probe == "natural"]
+            self._rounded_otherwise((natural or one.trials)[0], one.weights)
         if one.repeats and self.findings.order_matters and self.device == "virtual":
             self._in_turns(one.trials[0], one.weights)
         if one.repeats and "addresses_as_numbers" in self.findings.disclosures:
@@ -500,7 +502,8 @@ class Verifier:
     def _in_order(self, order: str, trial: Trial, weights: Mapping[str, torch.Tensor]) -> None:
         if changes_state(trial, weights):
             self.process.use_weights(weights)
-        self.process.command_executor({"kind": "rounding", "order": order})
+        errs = trial.probe == "natural"
+        self.process.command_executor({"kind": "rounding", "order": order, "errs": errs})
         try:
             self._call(trial)
         except Rejected as refused:
@@ -517,7 +520,7 @@ class Verifier:
                 {**refused.reason.detail, "rounding": "otherwise"},
             ) from refused
         finally:
-            self.process.command_executor({"kind": "rounding", "order": None})
+            self.process.command_executor({"kind": "rounding", "order": None, "errs": False})
 
     def _at_other_addresses(self, trial: Trial, weights: Mapping[str, torch.Tensor]) -> None:
         """Natural inputs at each kind of address: what a kernel makes of addresses may be zero on a probe of zeros."""
