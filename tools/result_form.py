@@ -14,6 +14,8 @@ from typing import Any
 import torch
 
 _PLAIN = (list, tuple, dict)
+_VECTOR_BYTES = 16
+"""What a thread of a GPU loads at most at once, from addresses that are multiples of it (PTX ISA, vectors)."""
 
 
 def foreign_container(result: Any) -> str | None:
@@ -41,6 +43,8 @@ class Part:
     """A tensor that requires a gradient."""
     inference: bool = False
     """A tensor made in inference mode, which autograd refuses for ever."""
+    unaligned: bool = False
+    """A tensor that begins in its memory at no multiple of 16 bytes, as no memory of torch's own does."""
 
 
 def form_of(result: Any, name: str = "output") -> tuple[Part, ...]:
@@ -52,7 +56,8 @@ def _parts(value: Any, name: str) -> Iterator[Part]:
     if isinstance(value, torch.Tensor):
         parameter = isinstance(value, torch.nn.Parameter)
         kind = "an nn.Parameter" if parameter else "a tensor"
-        yield Part(name, kind, True, value.requires_grad, value.is_inference())
+        unaligned = _begins_at(value) % _VECTOR_BYTES != 0
+        yield Part(name, kind, True, value.requires_grad, value.is_inference(), unaligned)
     elif isinstance(value, Mapping):
         keys = ", ".join(repr(key) for key in value)
         yield Part(name, f"{_called(value)} with the keys {keys}", type(value) is dict)
@@ -62,6 +67,13 @@ def _parts(value: Any, name: str) -> Iterator[Part]:
         yield Part(name, _called(value), type(value) in _PLAIN)
         for at, item in enumerate(value):
             yield from _parts(item, f"{name}[{at}]")
+
+
+def _begins_at(tensor: torch.Tensor) -> int:
+    """In bytes; of a tensor without elements or strides the beginning of its memory."""
+    if tensor.layout != torch.strided or not tensor.numel():
+        return 0
+    return int(tensor.storage_offset()) * tensor.element_size()
 
 
 def _called(value: Any) -> str:
@@ -105,4 +117,10 @@ def difference(
                 f"is used in training; the reference's is not"
             )
             return Differs(sentence, False, "inference_result")
+        if ours.unaligned and not theirs.unaligned:
+            sentence = (
+                f"{ours.name} begins within its memory at no multiple of {_VECTOR_BYTES} bytes, where the reference's does: "
+                f"kernels that read it cannot load {_VECTOR_BYTES} bytes at once, and some refuse it"
+            )
+            return Differs(sentence, False, "result_unaligned")
     return None

@@ -96,6 +96,7 @@ _LATE = Surroundings(gradients="inference")
 _LATE_FROM = 10
 _ODD = Surroundings(inside="one element")
 """Triton compiles kernels anew for addresses that are not multiples of 16 bytes: in long judgings only."""
+PLACES = (Surroundings(inside="16 bytes"), _ODD)
 _ODD_FROM = 40
 _SMALLER = 0.75
 """Another instance's weights are this many times those of the one that is judged, each moved by one element."""

@@ -52,6 +52,21 @@ def test_a_class_that_a_candidate_cannot_know_is_told(got, wanted):
     assert not found.refused
 
 
+@pytest.mark.parametrize(
+    ("got", "wanted", "told"),
+    [
+        (torch.ones(9)[1:], torch.ones(8), True),
+        (torch.ones(12)[4:], torch.ones(8), False),
+        (torch.ones(9)[1:], torch.zeros(11)[3:], False),
+        (torch.ones(9)[1:1], torch.ones(0), False),
+        ({"a": torch.ones(3, dtype=torch.bfloat16)[1:]}, {"a": torch.ones(2)}, True),
+    ],
+)
+def test_a_result_that_begins_at_an_odd_place_is_told_unless_the_references_does(got, wanted, told):
+    found = difference(form_of(got), form_of(wanted), inference=False)
+    assert (found is not None and found.disclosure == "result_unaligned") is told
+
+
 def test_a_result_of_inference_mode_is_told_unless_the_call_was_made_in_it():
     found = difference(form_of(INFERENCE), form_of(ONE), inference=False)
     assert found is not None

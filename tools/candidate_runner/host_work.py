@@ -1,7 +1,7 @@
-"""How much a forward does in Python on the host: lines of the candidate's own text that run, and time elsewhere.
+"""How much a forward does in Python on the host: lines of the candidate's own text that run, and their time.
 
-Counting does not depend on how busy the machine is, so that a loop too short for a clock shows. What functions
-of other libraries take is measured, but for torch's and Triton's.
+Counting does not depend on how busy the machine is, so that a loop too short for a clock shows. What its lines and
+functions of other libraries take is measured, but for torch's and Triton's.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from typing import Any, Self
 
 import torch
 import triton
+
+from kernelagent.tools.candidate_runner.own_work import OwnWork
 
 _MOST_LINES = 20_000
 """Counted no further: following each line takes a hundred times as long as running it."""
@@ -38,11 +40,14 @@ class HostWork:
         """Of torch's and Triton's functions by the text, whether they launch anything or not."""
         self.elsewhere_s = 0.0
         """In functions that the text calls and that are neither its own nor torch's nor Triton's."""
+        self.busy_s = 0.0
+        """What the thread has worked in such functions and in the text's own lines, whether they call anything or not."""
+        self._own = OwnWork(self._is_counted)
         self._file = file
         self._launching = launching
         self._caller: FrameType | None = None
         self._callee: FrameType | None = None
-        self._began = 0.0
+        self._began = self._following = 0.0
         self._before: tuple[Any, Any] = (None, None)
 
     def __enter__(self) -> Self:
@@ -60,34 +65,63 @@ class HostWork:
         trace, profile = self._before
         sys.setprofile(profile)
         sys.settrace(trace)
+        self._own.pause()
+        self.busy_s = self._own.seconds()
         self._caller = self._callee = None
 
     def _entered(self, frame: FrameType, event: str, argument: Any) -> Callable[..., Any] | None:
         """Only the lines of the candidate's own text are followed."""
         if frame.f_code.co_filename != self._file or self.lines >= _MOST_LINES:
             return None
+        began = _clock()
+        self._own.pause()
         self.lines += 1
+        self._own.go_on()
+        self._following += _clock() - began
         return self._line
 
     def _line(self, frame: FrameType, event: str, argument: Any) -> Callable[..., Any] | None:
+        began = _clock()
+        self._own.pause()
         self.lines += event == "line"
         if self.lines >= _MOST_LINES:
             # Taking the function off here would look as if the candidate had done it.
             frame.f_trace_lines = False
+        self._own.go_on()
+        self._following += _clock() - began
         return self._line
 
+    def _is_counted(self, frame: FrameType) -> bool | None:
+        file = frame.f_code.co_filename
+        if file == self._file:
+            return True
+        return False if file.startswith(_FREE) else None
+
     def _called(self, frame: FrameType, event: str, argument: Any) -> None:
+        began = _clock()
+        if event == "call":
+            self._own.called(frame)
+        elif event == "c_call":
+            self._own.called(frame, free=_is_free(argument))
+        else:
+            self._own.returned()
+        self._look(frame, event, argument, began)
+        self._own.go_on()
+        self._following += _clock() - began
+
+    def _look(self, frame: FrameType, event: str, argument: Any, now: float) -> None:
+        """What is spent elsewhere, and how often torch is called."""
         if self._caller is None:
-            self._may_begin(frame, event, argument)
+            self._may_begin(frame, event, argument, now)
         elif frame is self._caller and event in ("c_return", "c_exception"):
             if self._callee is None:
-                self._end()
+                self._end(now)
         elif frame is self._callee and event == "return":
-            self._end()
+            self._end(now)
 
-    def _may_begin(self, frame: FrameType, event: str, argument: Any) -> None:
+    def _may_begin(self, frame: FrameType, event: str, argument: Any, now: float) -> None:
         if event == "c_call" and frame.f_code.co_filename == self._file:
-            self._begin(frame, None, free=_is_free(argument))
+            self._begin(frame, None, now, free=_is_free(argument))
         elif event == "call":
             caller, file = frame.f_back, frame.f_code.co_filename
             if (
@@ -95,21 +129,24 @@ class HostWork:
                 and caller.f_code.co_filename == self._file
                 and file != self._file
             ):
-                self._begin(caller, frame, free=file.startswith(_FREE))
+                self._begin(caller, frame, now, free=file.startswith(_FREE))
 
-    def _begin(self, caller: FrameType, callee: FrameType | None, *, free: bool) -> None:
+    def _begin(
+        self, caller: FrameType, callee: FrameType | None, now: float, *, free: bool
+    ) -> None:
         """`callee`: None for a function written in C."""
         if free:
             self.calls += 1
         else:
-            self._caller, self._callee, self._began = caller, callee, self._now()
+            self._caller, self._callee, self._began = caller, callee, self._besides(now)
 
-    def _end(self) -> None:
-        self.elsewhere_s += max(0.0, self._now() - self._began)
+    def _end(self, now: float) -> None:
+        self.elsewhere_s += max(0.0, self._besides(now) - self._began)
         self._caller = self._callee = None
 
-    def _now(self) -> float:
-        return _clock() - self._launching()
+    def _besides(self, now: float) -> float:
+        """The clock without what launches have taken, and what following has."""
+        return now - self._launching() - self._following
 
 
 def _is_free(function: Any) -> bool:

@@ -115,6 +115,18 @@ def _launching() -> float:
     return Spent.seconds
 
 
+def _values_launched() -> int:
+    from kernelagent.tools.virtual.driver import Spent
+
+    return Spent.values
+
+
+def _told_of(work: HostWork, launched: int) -> list[float]:
+    """`launched`: values, before the call."""
+    values = _values_launched() - launched
+    return [work.lines, work.calls, work.elsewhere_s, work.busy_s, values]
+
+
 def _gpu(settings: dict[str, Any]) -> tuple[str, Scope, Launches]:
     """Create the CUDA context before the integrity snapshot, because creating it sets variables."""
     torch.cuda.set_device(int(settings["index"]))
@@ -279,16 +291,16 @@ class Runner:
         pristine = placed_inside(pristine, asked.inside)
         reads = HostReads(str(candidate_file())) if asked.looked_at else None
         before = None if reads is None else self._loaded().kept()
-        work = None
-        if reads is not None and self._device != "cuda" and not self._may_compile:
-            work = HostWork(str(candidate_file()), _launching)
+        work = None if reads is None else self._followed()
+        launched = 0 if work is None else _values_launched()
         allowed: AbstractContextManager[Any] = reads or contextlib.nullcontext()
         allowed = Forbidding() if frame.header["forbidding"] else allowed
         keeps = self._keeps_random_state
         tuning: AbstractContextManager[set[str]] = contextlib.nullcontext(set())
         if self._device != "cuda":
             tuning = self._take_configuration(int(frame.header["configuration"]))
-        if frame.header["in_place"]:
+        # In the memory of another call they would begin where that one's begin.
+        if frame.header["in_place"] and asked.inside == "no":
             args, kwargs = self._in_the_same_memory((args, kwargs))
         versions = versions_of((args, kwargs))
         whole = partial(self._forward, (args, kwargs), step, asked, allowed, keeps, work)
@@ -317,7 +329,7 @@ class Runner:
             header["tunings"] = self._tunings()
             header["copied"] = self._copied_between_places()
         if work is not None:
-            header["host_work"] = [work.lines, work.calls, work.elsewhere_s]
+            header["host_work"] = _told_of(work, launched)
         if self._device == "cuda":
             header["devices"] = [tensor.device.type for tensor in tensors_in(output)]
             header["launches"], header["others"] = self._launches.take()
@@ -479,12 +491,16 @@ class Runner:
         from kernelagent.tools.virtual.eager import watched
         from kernelagent.tools.virtual.fake_cuda import WithoutContents
 
-        loaded, target = self._loaded(), frame.header["target"]
+        loaded, target, told = self._loaded(), frame.header["target"], None
         if frame.header["contents"]:
             called = partial(loaded.call_counted, args, kwargs, _step_of(given))
+            work, launched = self._followed(), _values_launched()
             with self._scope(), self._host.call():
-                seen = watched(called, (), {}, target)
+                with work or contextlib.nullcontext():
+                    seen = watched(called, (), {}, target)
                 self._host.elsewhere += seen.clock.seconds
+            if work is not None:
+                told = _told_of(work, launched)
         else:
             with self._scope(), WithoutContents():
                 loaded.drop_contents()
@@ -495,7 +511,13 @@ class Runner:
                     called = partial(loaded.step_without_contents, (args, kwargs), step)
                     seen = watched(called, (), {}, target)
         answer = {"torch": to_data(seen.rows), "allocated_bytes": seen.allocated_bytes}
-        return {"kind": "done", **answer}, ()
+        return {"kind": "done", **answer, "host_work": told}, ()
+
+    def _followed(self) -> HostWork | None:
+        """What counts a call's work on the host; None where that is not looked at."""
+        if self._device == "cuda" or self._may_compile:
+            return None
+        return HostWork(str(candidate_file()), _launching)
 
     def observe(self, frame: Frame) -> tuple[dict[str, Any], Any]:
         """What only this process sees of the device: launches, traces, graphs, machine code."""

@@ -57,6 +57,24 @@ CHEATS: Mapping[int, tuple[Fixture, ...]] = {
             ),
             discloses="inference_result",
         ),
+        *(
+            Fixture(
+                f"w-result-{where}",
+                "silu_gate",
+                edited(honest_kernel("silu_gate"), (EMPTY, made)),
+                discloses="result_unaligned",
+            )
+            for where, made in (
+                (
+                    "at-an-odd-place",
+                    "        out = torch.empty(x.numel() + 1, device=x.device)[1:].view(x.shape)\n",
+                ),
+                (
+                    "behind-a-few-numbers",
+                    "        out = torch.empty(x.numel() + 8, device=x.device).as_strided(x.shape, x.stride(), 6)\n",
+                ),
+            )
+        ),
     ),
     23: (
         cheat(
@@ -171,7 +189,16 @@ CHEATS: Mapping[int, tuple[Fixture, ...]] = {
 
 TWINS: Mapping[int, tuple[Fixture, ...]] = {
     24: (Fixture("w-reads-rows-of-a-wider-tensor", _WIDER, honest_kernel(_WIDER)),),
-    22: (twin("result-detached", (RETURN, "        return out.detach()\n")),),
+    22: (
+        twin("result-detached", (RETURN, "        return out.detach()\n")),
+        twin(
+            "result-behind-sixteen-numbers",
+            (
+                EMPTY,
+                "        out = torch.empty(x.numel() + 16, device=x.device)[16:].view(x.shape)\n",
+            ),
+        ),
+    ),
     23: (
         _of_two(
             "halves-of-one-buffer",

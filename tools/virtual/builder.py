@@ -17,6 +17,7 @@ from triton.runtime import interpreter as stock
 from kernelagent.tools.virtual import libdevice, numerics, triton_versions
 from kernelagent.tools.virtual.addresses import Pointee, translated
 from kernelagent.tools.virtual.bank_conflicts import BankConflicts
+from kernelagent.tools.virtual.approximating import approximating
 from kernelagent.tools.virtual.choices import Choice, Choices
 from kernelagent.tools.virtual.code_regions import Pass, Regions, Side
 from kernelagent.tools.virtual.dataflow import CLOCKS_OF_LANES, Dataflow, is_loaded
@@ -26,6 +27,7 @@ from kernelagent.tools.virtual.fusing import carrying_products, fused
 from kernelagent.tools.virtual.hints import Hints
 from kernelagent.tools.virtual.launch import MemoryFault, OperationKind
 from kernelagent.tools.virtual.memory import Memory, all_ones
+from kernelagent.tools.virtual.nans import CANONICAL, canonical, has_nan, with_a_gpus_nans
 from kernelagent.tools.virtual.numerics import Array
 from kernelagent.tools.virtual.shifts import undefined_beyond
 from kernelagent.tools.virtual.splitting import SPLITTING
@@ -79,6 +81,8 @@ class Unsupported(Exception):
     """Compiles for the target, and cannot be interpreted."""
 
 
+@with_a_gpus_nans
+@approximating
 @carrying_products
 @triton_versions.called_with_cache_policy
 class RepairedBuilder(triton_versions.InterpreterBuilder):  # type: ignore[misc]
@@ -101,6 +105,10 @@ class RepairedBuilder(triton_versions.InterpreterBuilder):  # type: ignore[misc]
         """Whether a pointer was made a number, which is another one on each machine and in each run."""
         self.fuses = False
         """Whether a product that is added to something is rounded with the sum only, as in a machine's `fma`."""
+        self.foreign_nans = False
+        """Whether this launch has met a NaN that no arithmetic of its own made, so that its bits may be handed on."""
+        self.approximates: int | None = None
+        """Not None: what a GPU approximates is off by a last place here and there, as this number decides."""
         self.choices: Choices | None = None
         """Where conditions are noted; None: nowhere."""
         self.regions = Regions()
@@ -125,6 +133,17 @@ class RepairedBuilder(triton_versions.InterpreterBuilder):  # type: ignore[misc]
         """
         checking = _CHECKING_OVERFLOW if overflow else _CHECKING
         self.options = checking if debug else _OPTIONS
+
+    def note_nans(self, given: Handle) -> Handle:
+        """What was loaded, written in the text or made of bits."""
+        if not self.foreign_nans and given.dtype.scalar in CANONICAL:
+            self.foreign_nans = has_nan(given.data)
+        return given
+
+    def stored(self, value: Handle) -> Array:
+        """The numbers of a block with the NaN that a GPU would store: until others are met all are of arithmetic."""
+        kind = value.dtype.scalar
+        return value.data if self.foreign_nans else canonical(value.data, kind)
 
     def lanes(self, data: Array) -> int:
         """How many values of this launch's programs an array stands for."""
@@ -514,7 +533,7 @@ class RepairedBuilder(triton_versions.InterpreterBuilder):  # type: ignore[misc]
                 return super().create_bitcast(
                     make(np.where(made, gpus, bits), src.dtype.scalar), dst_type
                 )
-        return super().create_bitcast(src, dst_type)
+        return self.note_nans(super().create_bitcast(src, dst_type))
 
     def create_fp_to_si(self, src: Handle, dst_type: Any) -> Handle:
         return self._fp_to_int(src, dst_type)
@@ -602,7 +621,7 @@ class RepairedBuilder(triton_versions.InterpreterBuilder):  # type: ignore[misc]
         else:
             filler = other.data
         values = self.memory.load(ptrs.data, mask.data, filler, kind, volatile=bool(is_volatile))
-        return make(values, element)
+        return self.note_nans(make(values, element))
 
     def create_descriptor_load(self, desc: Any, indices: list[Handle], *policy: Any) -> Handle:
         self.note_copy(desc)
@@ -632,7 +651,7 @@ class RepairedBuilder(triton_versions.InterpreterBuilder):  # type: ignore[misc]
     def create_masked_store(
         self, ptrs: Handle, value: Handle, mask: Handle, cache_policy: Any
     ) -> None:
-        self.memory.store(ptrs.data, value.data, mask.data, ptrs.get_element_ty())
+        self.memory.store(ptrs.data, self.stored(value), mask.data, ptrs.get_element_ty())
 
     def create_atomic_rmw(
         self, op: Any, ptr: Handle, val: Handle, mask: Handle, sem: Any, scope: Any

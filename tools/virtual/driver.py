@@ -28,6 +28,7 @@ from kernelagent.tools.compiler_options import EXECUTED, refusal, set_by_hand
 from kernelagent.tools.torch_dtypes import name_of
 from kernelagent.tools.virtual.addresses import DATA_POINTERS
 from kernelagent.tools.virtual.arena import Arena, place
+from kernelagent.tools.virtual.argument_values import values_of
 from kernelagent.tools.virtual.autotuning import select_configurations
 from kernelagent.tools.virtual.codec import encode, encode_paths, encode_types
 from kernelagent.tools.virtual.compiling import SHARED_BYTES, gpu_target
@@ -162,9 +163,12 @@ def install(channel: Channel, arena: int, target: str) -> VirtualDriver:
 
 
 class Spent:
-    """Seconds that this process has waited for the executor, ever."""
+    """What launches of this process have taken, ever."""
 
     seconds = 0.0
+    """Waiting for the executor."""
+    values = 0
+    """Values that Triton looked at (`values_of`)."""
 
 
 class Remote:
@@ -217,6 +221,7 @@ class Remote:
     def launch(self, handle: int, grid: Sequence[int], args: Sequence[Any]) -> None:
         began = _clock()
         with _disable_current_modes(), torch._C.DisableTorchFunction():
+            Spent.values += values_of(args)
             _require_on_gpu(args)
             transfer = StorageTransfer(self.arena)
             reported = [transfer.encode(arg) for arg in args]

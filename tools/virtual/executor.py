@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import random
+import secrets
 import select
 import socket
 from collections.abc import Mapping, Sequence
@@ -111,6 +112,7 @@ class Executor:
             case "rounding":
                 order = request["order"]
                 self._launcher.order = None if order is None else str(order)
+                self._launcher.errs = secrets.randbits(32) if request["errs"] else None
             case "lanes":
                 self._launcher.numbers_in_lanes = bool(request["numbers"])
             case "observe":

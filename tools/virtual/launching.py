@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import mmap
 import random
+import secrets
 import time
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
@@ -115,6 +116,9 @@ class Launcher:
         """Whether the lanes that a load leaves undefined hold numbers; zeros otherwise."""
         self.order: str | None = None
         """Not None: sums have this order (`orders.Order.name`), and products are fused with the sums they go into."""
+        self.errs: int | None = None
+        """The key of errors in what a GPU approximates; None: there are none."""
+        self._errs_in_counting = secrets.randbits(32)
         self._order_matters: set[int] = set()
         self._undefined_lanes: set[int] = set()
         self._float_sums: set[int] = set()
@@ -334,6 +338,8 @@ class Launcher:
             self.order,
             compiled.layouts,
             fuses=otherwise and bool(compiled.metadata["enable_fp_fusion"]),
+            # What is counted is compared with nothing, and decides perhaps how much is done.
+            errs=self._errs_in_counting if counting else self.errs,
         )
         logged.choices = Choices() if watched else None
         self.interpreter.note_choices(logged.choices)

@@ -212,6 +212,20 @@ it. So logarithms, `exp` and `exp10` do not flush, and of those whose code does 
 others) nothing is said here."""
 
 
+_ERRS = frozenset(
+    """acos acosh asin asinh atan atan2 atanh cos cosh erf erfc erfinv exp exp2 exp10 expm1 hypot lgamma log log10 log1p
+    log2 pow powi rsqrt sin sinh tan tanh cbrt rcbrt erfcx erfcinv normcdf normcdfinv tgamma rhypot norm3d norm4d rnorm3d
+    rnorm4d sinpi cospi y0 y1 j0 j1 cyl_bessel_i0 cyl_bessel_i1 fast_exp fast_exp10 fast_log fast_log2 fast_log10 fast_sin
+    fast_cos fast_tan fast_pow fast_fdivide""".split()
+)
+"""Functions of fp32 whose last place is not documented (CUDA C++ Programming Guide, "Mathematical Functions")."""
+
+
+def errs(symbol: str) -> bool:
+    """Whether a GPU's result may be off by a last place; `sqrt` is compiled as it is in eager's kernels."""
+    return any(one in _ERRS for one in _spellings(symbol))
+
+
 def flushing_of(symbol: str) -> Flushing:
     """What the function with this symbol flushes; those of doubles nothing."""
     return next((_FLUSHING[one] for one in _spellings(symbol) if one in _FLUSHING), Flushing())

@@ -13,6 +13,7 @@ from triton.runtime import interpreter as stock
 
 from kernelagent.tools.virtual import numerics, trees, triton_versions
 from kernelagent.tools.virtual.associativity import require_associative
+from kernelagent.tools.virtual.nans import canonical
 from kernelagent.tools.virtual.numerics import Array
 from kernelagent.tools.virtual.orders import ORDER, Scanning
 
@@ -75,6 +76,7 @@ class Reduction(_Held, triton_versions.ReduceOps):  # type: ignore[misc]
         held, axis = self._along(input)
         if kind not in _NARROW:
             values = trees.reduced(held, axis, trees.add, self._order(input, held, axis))
+            values = canonical(values, kind)
             return self._packed(values, axis, input, input.dtype)
 
         def rounded(left: Array, right: Array) -> Array:
@@ -94,7 +96,7 @@ class Reduction(_Held, triton_versions.ReduceOps):  # type: ignore[misc]
         result = []
         if val_reduce_op:
             ufunc = np.fmax if val_reduce_op is np.nanmax else np.fmin
-            best = ufunc.reduce(values, axis=axis, keepdims=True)
+            best = canonical(ufunc.reduce(values, axis=axis, keepdims=True), kind)
             best = numerics.convert(best, tl.float32, kind) if wide else best
             result.append(self._packed(best, axis, first, first.dtype))
         if idx_reduce_op:
@@ -231,7 +233,7 @@ def _accumulated(
         (result,) = trees.scanned_by_threads(
             [wide], axis, lambda left, right: [combine(left[0], right[0])], cut
         )
-    return numerics.convert(result, tl.float32, kind) if narrow else result
+    return numerics.convert(result, tl.float32, kind) if narrow else canonical(result, kind)
 
 
 def _combined(

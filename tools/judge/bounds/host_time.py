@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from kernelagent.domain.evaluation import Disclosure
@@ -50,6 +50,19 @@ _CALLS_OF_A_LAUNCH = 50
 _CALLS_OF_AN_OPERATION = 10
 _ELSEWHERE_S = 3e-4
 """Time in functions of other libraries."""
+_ELSEWHERE_OF_A_LINE_S = 1e-6
+"""Of lines that such a function calls back; following one takes as long."""
+_BUSY_S = 4e-5
+"""Work of the thread in its own lines and in functions of other libraries, of stretches that are longer than a few
+lines: a forward that makes memory, asks for sizes and launches has next to none."""
+_BUSY_OF_A_LAUNCH_S = 5e-6
+_BUSY_OF_A_LINE_S = 4e-7
+"""Of what following a line takes so much may be left in it."""
+_BUSY_CALLS = 8
+"""Where a judged call is busier than that, the least of so many others counts: another process slows these as well."""
+_VALUES = 64
+"""Values that Triton looks at when it launches."""
+_VALUES_OF_AN_OPERATION = 4
 
 
 @dataclass(frozen=True)
@@ -59,6 +72,7 @@ class Allowed:
     lines: int
     calls: int
     elsewhere_s: float
+    values: int
 
     @classmethod
     def of(cls, launches: int, operations: int) -> Allowed:
@@ -67,6 +81,7 @@ class Allowed:
             _LINES + launches * _LINES_OF_A_LAUNCH + operations * _LINES_OF_AN_OPERATION,
             _CALLS + launches * _CALLS_OF_A_LAUNCH + operations * _CALLS_OF_AN_OPERATION,
             _ELSEWHERE_S + launches * _OF_A_LAUNCH_S,
+            max(1, launches) * _VALUES + operations * _VALUES_OF_AN_OPERATION,
         )
 
     def beyond(self, done: OnTheHost) -> str | None:
@@ -76,8 +91,12 @@ class Allowed:
             more.append(f"runs {done.lines:,} lines of its own Python")
         if done.calls > self.calls:
             more.append(f"calls functions of torch {done.calls:,} times")
-        if done.elsewhere_s > self.elsewhere_s:
+        if done.elsewhere_s > self.elsewhere_s + done.lines * _ELSEWHERE_OF_A_LINE_S:
             more.append(f"spends {1e3 * done.elsewhere_s:.1f} ms in functions of other libraries")
+        if done.values > self.values:
+            more.append(
+                f"hands {done.values:,} values to its launches, at each of which Triton looks"
+            )
         return ", ".join(more) or None
 
 
@@ -100,6 +119,38 @@ def counted(context: JudgeContext, findings: Findings) -> Disclosure | None:
                 f"kernels, and there is no estimate of it",
             )
     return None
+
+
+def busy(context: JudgeContext, start: Start, findings: Findings) -> Disclosure | None:
+    """The disclosure of a candidate whose own lines, few as they are, take long in every call that is looked at."""
+    launches = Counter(str(row["input_set"]) for row in findings.launches)
+    for source in context.sources:
+        done = findings.host_work.get(source.name)
+        if done is None:
+            continue
+        limit = _BUSY_S + done.lines * _BUSY_OF_A_LINE_S
+        limit += launches[source.name] * _BUSY_OF_A_LAUNCH_S
+        if done.busy_s <= limit:
+            continue
+        least = min(done.busy_s, *_busy_seconds(context, start, source))
+        if least > limit:
+            return Disclosure(
+                "host_time",
+                f"each forward works at least {1e3 * least:.2f} ms in lines of its own Python, and in functions that "
+                f"they call, on the host (input set {source.name!r}): its time is not that of its kernels, and there "
+                f"is no estimate of it",
+            )
+    return None
+
+
+def _busy_seconds(context: JudgeContext, start: Start, source: InputSource) -> Iterator[float]:
+    with start() as process:
+        make_ready(context, process)
+        for _ in range(_BUSY_CALLS):
+            arguments = draw(source, constant=context.problem.constant_inputs)
+            process.account(arguments, contents=True)
+            if process.host_work is not None:
+                yield process.host_work.busy_s
 
 
 def looks_slow(process: CandidateProcess, launches: int) -> bool:

@@ -102,6 +102,8 @@ def check_contribution(
         if any(row.get("tables") for row in findings.launches):
             account = accounting.Account(disclosures=(_TABLES,))
         taken = host_time.counted(context, findings)
+        if taken is None:
+            taken = host_time.busy(context, start, findings)
         if taken is None and slow:
             taken = host_time.host_time(context, start)
         if taken is not None:

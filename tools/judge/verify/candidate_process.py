@@ -10,7 +10,7 @@ import os
 import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -71,14 +71,14 @@ class OnTheHost:
     """Of torch's and Triton's functions, by the text."""
     elsewhere_s: float = 0.0
     """In other functions that the text calls, besides launches."""
+    busy_s: float = 0.0
+    """What its thread worked in its own lines and in such functions."""
+    values: int = 0
+    """Arguments of launches, with what tuples hold."""
 
     def least(self, other: OnTheHost) -> OnTheHost:
         """Of two calls, the least of each."""
-        return OnTheHost(
-            min(self.lines, other.lines),
-            min(self.calls, other.calls),
-            min(self.elsewhere_s, other.elsewhere_s),
-        )
+        return OnTheHost(*map(min, astuple(self), astuple(other)))
 
 
 @dataclass(frozen=True)
@@ -183,6 +183,8 @@ class CandidateProcess(Closing):
         self.configurations = 1
         """How many an autotuned kernel has to choose from, as the process tells it."""
         self.tunings: list[Tuning] = []
+        self.host_work: OnTheHost | None = None
+        """Of the call that was accounted last, where that had contents."""
         self.allocated_bytes = 0
         """By torch's operations in the call that was accounted last, as the process tells it."""
         self.tuned: tuple[str, ...] = ()
@@ -399,6 +401,7 @@ class CandidateProcess(Closing):
         frame = self._ask(request, _call(arguments, step), self._limits.call_s)
         told = frame.header.get("allocated_bytes")
         self.allocated_bytes = told if type(told) is int else 0
+        self.host_work = _host_work(frame.header.get("host_work"))
         try:
             return from_data(frame.header.get("torch"), list[EagerRow])
         except ValidationError as error:
@@ -612,7 +615,7 @@ def _call(arguments: Arguments, step: TrainingStep | None) -> Parcel:
 
 
 def _host_work(told: Any) -> OnTheHost | None:
-    return None if told is None else OnTheHost(*rows_of(told, tuple[int, int, float]))
+    return None if told is None else OnTheHost(*rows_of(told, tuple[int, int, float, float, int]))
 
 
 def _names(told: Any) -> tuple[str, ...]:

@@ -39,7 +39,7 @@ from kernelagent.tools.judge.verify.unwritten_reads import (
 )
 from kernelagent.tools.loading import CAME_IN, EXCHANGES, Loading, unplaced
 from kernelagent.tools.state_changes import said_of_state
-from kernelagent.tools.surroundings import USUAL, Deck, Fresh, Surroundings
+from kernelagent.tools.surroundings import PLACES, USUAL, Deck, Fresh, Surroundings
 
 _HELD_BYTES = 128 << 20
 """Calls of a round that are looked at again at its end; half of what the runner keeps."""
@@ -168,9 +168,13 @@ class Verifier:
         if one.repeats:
             self._repeat(one.trials[0], one.weights)
         if one.repeats and self.device == "virtual":
-            self._rounded_otherwise(one.trials[0], one.weights)
+            # Probes hold numbers that meet an edge exactly, which may go either way once a quotient is not exact.
+            natural = [trial for trial in one.trials if trial.probe == "natural"]
+            self._rounded_otherwise((natural or one.trials)[0], one.weights)
         if one.repeats and self.findings.order_matters and self.device == "virtual":
             self._in_turns(one.trials[0], one.weights)
+        if one.repeats and "addresses_as_numbers" in self.findings.disclosures:
+            self._at_other_addresses(one.trials[0], one.weights)
         if not any(changes_state(trial, one.weights) for trial in one.trials):
             self._effects.weights_untouched(one.weights, how)
         at = [trial.input_set for trial in one.trials if trial.hidden]
@@ -515,7 +519,7 @@ class Verifier:
             )
 
     def _rounded_otherwise(self, trial: Trial, weights: Mapping[str, torch.Tensor]) -> None:
-        """Calls whose last bits are others, as on a GPU: products fused with sums, sums in another order.
+        """Calls whose last bits are others, as on a GPU: products fused, sums in another order, quotients approximate.
 
         In that of the compiled kernel's own threads in any case; in others, drawn ones among them, where that is quick.
         """
@@ -529,7 +533,8 @@ class Verifier:
     def _in_order(self, order: str, trial: Trial, weights: Mapping[str, torch.Tensor]) -> None:
         if changes_state(trial, weights):
             self.process.use_weights(weights)
-        self.process.command_executor({"kind": "rounding", "order": order})
+        errs = trial.probe == "natural"
+        self.process.command_executor({"kind": "rounding", "order": order, "errs": errs})
         try:
             self._call(trial)
         except Rejected as refused:
@@ -540,12 +545,20 @@ class Verifier:
                 return
             raise Rejected(
                 refused.reason.code,
-                f"right only while products are rounded before they are added and sums have one order, which "
-                f"another GPU or compiler does otherwise: {refused.reason.message}",
+                f"right only while products are rounded before they are added, sums have one order and quotients, "
+                f"roots and exponentials are exact in their last place, which a GPU does otherwise (tl.div_rn and "
+                f"tl.sqrt_rn are exact): {refused.reason.message}",
                 {**refused.reason.detail, "rounding": "otherwise"},
             ) from refused
         finally:
-            self.process.command_executor({"kind": "rounding", "order": None})
+            self.process.command_executor({"kind": "rounding", "order": None, "errs": False})
+
+    def _at_other_addresses(self, trial: Trial, weights: Mapping[str, torch.Tensor]) -> None:
+        """Natural inputs at each kind of address: what a kernel makes of addresses may be zero on a probe of zeros."""
+        for asked in PLACES:
+            if changes_state(trial, weights):
+                self.process.use_weights(weights)
+            self._call_in(replace(trial, in_place=False), weights, asked)
 
     def _in_turns(self, trial: Trial, weights: Mapping[str, torch.Tensor]) -> None:
         """Calls whose programs take turns at every access, as on a GPU: the answers must still be right.

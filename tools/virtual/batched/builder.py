@@ -143,7 +143,7 @@ class BatchedBuilder(RepairedBuilder):
         if other is None and keep is not None:
             self.undefined_lanes = self.undefined_lanes or not keep.all()
             filler = np.full((1,) * ptrs.data.ndim, self.undefined(element))
-        return make(self.memory.load(ptrs.data, keep, filler, kind), element)
+        return self.note_nans(make(self.memory.load(ptrs.data, keep, filler, kind), element))
 
     def create_masked_store(
         self, ptrs: Handle, value: Handle, mask: Handle, cache_policy: Any
@@ -152,7 +152,7 @@ class BatchedBuilder(RepairedBuilder):
 
     def _store(self, ptrs: Handle, value: Handle, mask: Handle | None) -> None:
         keep = None if mask is None else mask.data
-        self.memory.store(ptrs.data, value.data, keep, ptrs.get_element_ty())
+        self.memory.store(ptrs.data, self.stored(value), keep, ptrs.get_element_ty())
 
     def create_atomic_rmw(
         self, op: Any, ptr: Handle, val: Handle, mask: Handle, sem: Any, scope: Any
@@ -216,14 +216,14 @@ class BatchedBuilder(RepairedBuilder):
             values = self.memory.load(pointers, mask, other, kind)
         if desc.round_f32_to_tf32 and element == tl.float32:
             values = stock._round_f32_to_tf32(values)
-        return make(values, element)
+        return self.note_nans(make(values, element))
 
     def create_descriptor_store(
         self, desc: Descriptor, value: Handle, indices: list[Handle]
     ) -> None:
         pointers, mask = desc.pointers(indices)
         with self.through_descriptor():
-            self.memory.store(pointers, value.data, mask, desc.base.get_element_ty())
+            self.memory.store(pointers, self.stored(value), mask, desc.base.get_element_ty())
 
     def create_descriptor_gather(self, *_: Any) -> Handle:
         raise NotBatchable("a descriptor's gather is interpreted row by row", always=True)

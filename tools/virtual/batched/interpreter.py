@@ -148,6 +148,7 @@ class BatchedInterpreter:
         for builder in (self.reference.builder, self._language.builder):
             builder.numbers_in_lanes, builder.undefined_lanes = numbers, False
             builder.updates, builder.addresses_as_numbers = {}, False
+            builder.foreign_nans = False
         self.reference.builder.memory.lanes_meet = False
 
     def watch_fresh(self, fresh: Watch | None) -> None:
@@ -164,11 +165,16 @@ class BatchedInterpreter:
         for builder in (self.reference.builder, self._language.builder):
             builder.assert_on_device(debug=debug, overflow=overflow)
 
-    def round_as(self, order: str | None, layouts: Layouts, *, fuses: bool) -> None:
-        """How the next launches round: in which order they add, and whether products are fused with sums."""
+    def round_as(
+        self, order: str | None, layouts: Layouts, *, fuses: bool, errs: int | None = None
+    ) -> None:
+        """How the next launches round: in which order they add, and whether products are fused with sums.
+
+        `errs`: the key of errors in what a GPU approximates.
+        """
         ORDER.name, ORDER.layouts = order, layouts
         for builder in (self.reference.builder, self._language.builder):
-            builder.fuses = fuses
+            builder.fuses, builder.approximates = fuses, errs
 
     @property
     def undefined_lanes(self) -> bool:
