@@ -16,8 +16,8 @@ from triton.runtime import interpreter as stock
 
 from kernelagent.tools.virtual import libdevice, numerics, triton_versions
 from kernelagent.tools.virtual.addresses import Pointee, translated
-from kernelagent.tools.virtual.bank_conflicts import BankConflicts
 from kernelagent.tools.virtual.approximating import approximating
+from kernelagent.tools.virtual.bank_conflicts import BankConflicts
 from kernelagent.tools.virtual.choices import Choice, Choices
 from kernelagent.tools.virtual.code_regions import Pass, Regions, Side
 from kernelagent.tools.virtual.dataflow import CLOCKS_OF_LANES, Dataflow, is_loaded
