@@ -161,12 +161,14 @@ _IN_KERNEL = edited(
 )
 
 
-
 def _scratch_of(name: str, size: str, place: str) -> Fixture:
     """A descriptor is written to memory that the file's own allocator hands out."""
     source = edited(
         _IN_KERNEL,
-        ("torch.empty(size, dtype=torch.int8, device=x.device)", f"torch.empty({size}, dtype=torch.int8{place})"),
+        (
+            "torch.empty(size, dtype=torch.int8, device=x.device)",
+            f"torch.empty({size}, dtype=torch.int8{place})",
+        ),
     )
     return Fixture(f"w-{name}", "silu_gate", source, "out_of_bounds")
 

@@ -107,7 +107,8 @@ CHEATS: Mapping[int, tuple[Fixture, ...]] = {
         _silu(
             "keeps-one-lane-of-what-another-stores",
             _a_row_of_a_cache(
-                "    held = tl.where((r == 1) & (c < 63), 0.0, held)\n" + _only_if("tl.sum(held) == 0")
+                "    held = tl.where((r == 1) & (c < 63), 0.0, held)\n"
+                + _only_if("tl.sum(held) == 0")
             ),
             _RACE,
         ),
