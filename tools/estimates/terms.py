@@ -128,7 +128,9 @@ def _normalised(op: Operation, site: Site) -> list[Term]:
             Term("norm", site.bytes_us(2 * size, cold), waits, {**by, "norm.apply": 1.0}, waiting),
         ]
     threads = 512 if length >= 512 else 32
-    waits = site.waits_us(rows, threads, math.ceil(length / threads)) if kind == "group_norm" else 0.0
+    waits = (
+        site.waits_us(rows, threads, math.ceil(length / threads)) if kind == "group_norm" else 0.0
+    )
     apply = {"pointwise": 1.0, "pointwise.mapped": 1.0}
     return [
         Term("norm", site.bytes_us(size), waits, by, waiting, kernels=2),
