@@ -27,7 +27,7 @@ from kernelagent.tools.virtual.fusing import carrying_products, fused
 from kernelagent.tools.virtual.hints import Hints
 from kernelagent.tools.virtual.launch import MemoryFault, OperationKind
 from kernelagent.tools.virtual.memory import Memory, all_ones
-from kernelagent.tools.virtual.nans import CANONICAL, canonical, has_nan, with_a_gpus_nans
+from kernelagent.tools.virtual.nans import canonical, has_nan, has_one_nan, with_a_gpus_nans
 from kernelagent.tools.virtual.numerics import Array
 from kernelagent.tools.virtual.shifts import undefined_beyond
 from kernelagent.tools.virtual.splitting import SPLITTING
@@ -136,7 +136,7 @@ class RepairedBuilder(triton_versions.InterpreterBuilder):  # type: ignore[misc]
 
     def note_nans(self, given: Handle) -> Handle:
         """What was loaded, written in the text or made of bits."""
-        if not self.foreign_nans and given.dtype.scalar in CANONICAL:
+        if not self.foreign_nans and has_one_nan(given.dtype.scalar):
             self.foreign_nans = has_nan(given.data)
         return given
 
