@@ -139,7 +139,7 @@ def _counts_in_last_bits(
     """A sealed count of calls in the last bits of the running mean, and wrong results after too many."""
     marked = _COUNTED_IN_LAST_BITS.replace("LATE", str(late))
     source = edited(honest_kernel(_BATCHES), (_MEAN, _MEAN + marked))
-    return Fixture(f"f-{name}", _BATCHES, source, code, discloses)
+    return Fixture(f"f-{name}", _BATCHES, source, code, discloses, also=("state_not_updated",))
 
 
 def _counts(name: str, late: int, code: str | None, discloses: str | None = None) -> Fixture:

@@ -396,7 +396,7 @@ class _FileNames:
 _CHECKS = {
     CONTIGUOUS: f"""\
 def {CONTIGUOUS}(name, tensor, shape, dtype):
-    \"\"\"`tensor`, copied if it is not contiguous; raises on another dtype or shape (None: any size).\"\"\"
+    \"\"\"`tensor`, copied if not contiguous; raises on another dtype or shape (None: any size).\"\"\"
     same = len(shape) == tensor.dim() and all(
         size is None or size == has for size, has in zip(shape, tensor.shape)
     )

@@ -111,7 +111,7 @@ def _trial(
     if not is_known(eager, right, eager, scales) or not is_known(moved, right, eager, scales):
         return None
     trial = trial_on(asked, input_set, _PROBE, arguments, scales, generator)
-    widest = tree_map(_by_the_widest, moved, right)
+    widest = tree_map(_by_the_widest, moved, right, eager)
     return replace(trial, step=step, compared=replace(trial.compared, moved=widest))
 
 
@@ -121,11 +121,17 @@ def _step(oracle: Oracle, arguments: Arguments, generator: torch.Generator) -> T
     return replace(with_upstream(oracle, arguments, begun, generator, 1), watched=True)
 
 
-def _by_the_widest(moved: Any, right: Any) -> Any:
-    """Each element moved as far as the one that moves furthest: one draw may move a sum by nothing."""
+def _by_the_widest(moved: Any, right: Any, eager: Any) -> Any:
+    """Each element moved as far as the one that moves furthest: one draw may move a sum by nothing.
+
+    In 16 bits at least by a rounding of the largest: a sum may be kept in parts of this type, which cancel.
+    """
     if not isinstance(right, torch.Tensor) or not right.is_floating_point() or not right.numel():
         return moved
-    return right + (moved - right).abs().amax()
+    furthest = (moved - right).abs().amax()
+    if eager.element_size() <= 2:
+        furthest = furthest.maximum(torch.finfo(eager.dtype).eps * right.abs().amax())
+    return right + furthest
 
 
 def _is_free(tensor: torch.Tensor) -> bool:
