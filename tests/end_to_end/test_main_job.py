@@ -39,7 +39,8 @@ class Model(nn.Module):
         self.weight = nn.Parameter(torch.randn(width))
 
     def forward(self, x):
-        return torch.relu(x) * self.weight
+        y = torch.relu(x)
+        return y * self.weight + y
 
 
 def get_inputs():
@@ -63,7 +64,8 @@ def relu_scale(x_ptr, w_ptr, out_ptr, n, width, BLOCK: tl.constexpr):
     mask = i < n
     x = tl.load(x_ptr + i, mask=mask)
     w = tl.load(w_ptr + i % width, mask=mask)
-    tl.store(out_ptr + i, tl.maximum(x, 0.0) * w, mask=mask)
+    y = tl.maximum(x, 0.0)
+    tl.store(out_ptr + i, y * w + y, mask=mask)
 
 
 class ModelNew(nn.Module):

@@ -363,10 +363,12 @@ def spelled(value: ast.expr, hosts: Mapping[str, str], known: Whole = _NONE) -> 
     return ast.unparse(ast.fix_missing_locations(_Torch(hosts, known).visit(copy)))
 
 
-def without_unread_sizes(lines: Sequence[str], named: Collection[str], result: str) -> list[str]:
+def without_unread_sizes(
+    lines: Sequence[str], named: Collection[str], returned: Sequence[str]
+) -> list[str]:
     """Without the assignments of sizes that nothing reads, as where a template has taken over a launch."""
     kept: list[str] = []
-    read = set(_NAMES.findall(result))
+    read = {name for text in returned for name in _NAMES.findall(text)}
     for line in reversed(lines):
         target, equals, value = line.partition(" = ")
         if equals and target in named and target not in read:

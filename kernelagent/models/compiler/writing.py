@@ -248,7 +248,8 @@ class Writer:
             else:
                 lines += filter(None, [torch_line(step.statement, hosts, known)])
         named = {hosts[step.name] for step in program.steps if isinstance(step, Size)}
-        return without_unread_sizes(lines, named, results(captured, program, hosts))
+        returned = [spelled(result, hosts, known) for result in program.results]
+        return without_unread_sizes(lines, named, returned)
 
     def _steps(self, pairs: Mapping[bool, Pair], of: str) -> list[str]:
         """The body of a method that is trained: it calls a function of autograd, one for each flag."""
@@ -439,7 +440,16 @@ def _docstring(expressions: Sequence[str], called: Mapping[str, str]) -> list[st
     words = [re.sub(r"\w+", lambda m: called.get(m[0], m[0]), text) for text in expressions]
     if len(words) == 1 and len(words[0]) < WIDTH - 12:
         return [f'    """In PyTorch: {words[0]}."""']
-    return ['    """In PyTorch:', "", *(f"    {text}" for text in words), '    """']
+    folds = [
+        textwrap.wrap(text, WIDTH - 4, subsequent_indent="    ", break_long_words=False)
+        for text in words
+    ]
+    return [
+        '    """In PyTorch:',
+        "",
+        *(f"    {line}" for fold in folds for line in fold),
+        '    """',
+    ]
 
 
 def _said(site: Site, *, wanted: bool) -> str:
