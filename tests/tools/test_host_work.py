@@ -107,7 +107,7 @@ def test_what_torch_does_is_not_the_texts_own_work(work):
     done = [worked(LITTLE[work]) for _ in range(5)]
     assert done[0].lines < 10
     assert done[0].elsewhere_s < 1e-3
-    assert min(one.busy_s for one in done) < 4e-5
+    assert min(one.busy_s for one in done) < 1e-4
 
 
 def test_following_the_text_is_none_of_its_work():

@@ -672,6 +672,9 @@ class RepairedBuilder(triton_versions.InterpreterBuilder):  # type: ignore[misc]
         self, ptr: Handle, cmp: Handle, val: Handle, sem: Any, scope: Any
     ) -> Handle:
         order = self.ir_sem_to_interpreter_sem[sem]
+        if scope == _ir.MEM_SYNC_SCOPE.CTA:
+            everywhere = np.ones(ptr.data.shape, dtype=bool)
+            self.memory.own_only(ptr.data, everywhere, val.data.dtype.itemsize)
         old = self.memory.compare_and_swap(ptr.data, cmp.data, val.data, order)
         return make(old, cmp.dtype.scalar)
 

@@ -181,7 +181,7 @@ def test_what_it_writes_can_be_read_and_has_nothing_to_tell(name: str) -> None:
     (function, *_) = [n for n in ast.parse(source).body if "Function" in getattr(n, "name", "")]
     for word in ("buf0", "primals", "tangents", "tmp0", "xindex", "reinterpret", "alias", ".item("):
         assert word not in source
-    assert max(map(len, source.splitlines())) < 110
+    assert [line for line in source.splitlines() if len(line) >= 120] == []
     assert "save_for_backward" in ast.unparse(function)
 
 

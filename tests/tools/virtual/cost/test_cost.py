@@ -202,9 +202,8 @@ def test_a_torch_operation_and_a_launch_that_do_the_same_cost_the_device_the_sam
     )
     eager = estimate_eager([row], H200)
     ours = whole_forward([estimate_launch(launch, GOOD, H200)], [], H200)
-    # What is left of a difference is the host, which starts a launch sooner than an operation.
+    # What is left of a difference is the host, where a launch is about as much work as an operation.
     assert eager.us == pytest.approx(ours.us, rel=1e-2)
-    assert ours.us < eager.us
 
 
 def test_a_forward_is_bound_by_what_takes_most_of_its_time():
