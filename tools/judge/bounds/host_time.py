@@ -52,7 +52,7 @@ _ELSEWHERE_S = 3e-4
 """Time in functions of other libraries."""
 _ELSEWHERE_OF_A_LINE_S = 1e-6
 """Of lines that such a function calls back; following one takes as long."""
-_BUSY_S = 1e-4
+_BUSY_S = 6e-5
 """Work of the thread in its own lines and in functions of other libraries, of stretches that are longer than a few
 lines: a forward that makes memory, asks for sizes and launches has next to none."""
 _BUSY_OF_A_LAUNCH_S = 5e-6
