@@ -73,10 +73,13 @@ def test_the_better_variant_is_estimated_clearly_faster(
 
 
 def test_one_fused_kernel_costs_what_the_same_torch_operation_costs():
-    """softmax is one kernel in eager as well; what it was measured to take decides how near it is."""
+    """softmax is one kernel in eager as well; how far it stays behind is within both intervals."""
     operation = next(op for op in OPERATIONS if op.name.startswith("softmax"))
     result = estimates(operation)
-    assert 1.0 < result["eager"].us / result["fused"].us < 1.5
+    eager, fused = result["eager"], result["fused"]
+    assert 1.0 < eager.us / fused.us < 2.0
+    assert eager.interval and fused.interval
+    assert eager.interval.low < fused.interval.high
 
 
 def counted(kernel, grid, most, num_warps=4, **arguments) -> CountingLauncher:
