@@ -19,10 +19,10 @@ import triton
 from benchmarks.cost_cases import OPERATIONS, Operation
 from benchmarks.counting import CountingLauncher
 from kernelagent.domain.errors import EnvironmentFault
-from kernelagent.tools.virtual.ceilings import DeviceCeilings, ceilings_for
-from kernelagent.tools.virtual.cost import ForwardEstimate, estimate_eager, total
-from kernelagent.tools.virtual.eager import eager_rows
-from kernelagent.tools.virtual.interpreter import Interpreter
+from kernelagent.tools.virtual.cost.ceilings import DeviceCeilings, ceilings_for
+from kernelagent.tools.virtual.cost.cost import ForwardEstimate, estimate_eager, total
+from kernelagent.tools.virtual.cost.eager import eager_rows
+from kernelagent.tools.virtual.interpreter.interpreter import Interpreter
 
 RESULT = Path(__file__).parent / "results" / "calibrate.md"
 _NO_GPU = "no GPU: predicted only. Nothing in this table was measured."

@@ -8,12 +8,12 @@ from typing import Any
 import torch
 from triton.runtime.jit import JITFunction
 
-from kernelagent.tools.virtual.compiling import compile_kernel, gpu_target
-from kernelagent.tools.virtual.cost import LaunchEstimate, estimate_launch
-from kernelagent.tools.virtual.interpreter import Interpreter
-from kernelagent.tools.virtual.launch import Launch, Observer, TensorArgument
-from kernelagent.tools.virtual.sass import MachineFacts, facts_of_cubin
-from kernelagent.tools.virtual.traffic import TrafficCounter, TrafficFacts
+from kernelagent.tools.virtual.compiled.compiling import compile_kernel, gpu_target
+from kernelagent.tools.virtual.compiled.sass import MachineFacts, facts_of_cubin
+from kernelagent.tools.virtual.cost.cost import LaunchEstimate, estimate_launch
+from kernelagent.tools.virtual.cost.traffic import TrafficCounter, TrafficFacts
+from kernelagent.tools.virtual.executor.launch import Launch, Observer, TensorArgument
+from kernelagent.tools.virtual.interpreter.interpreter import Interpreter
 
 _RUN = 64
 _SPELLINGS = {

@@ -18,14 +18,14 @@ from pathlib import Path
 import kernelagent
 from benchmarks.model_blocks_list import BLOCKS
 from kernelagent.domain.candidate import Candidate
-from kernelagent.domain.config import RunConfig
+from kernelagent.domain.configuration.config import RunConfig
 from kernelagent.domain.events import WinnerMeasured
 from kernelagent.domain.problem import ProblemSpec
 from kernelagent.dropin.emit import Certificate, emit_module
 from kernelagent.dropin.runtime_package import Runtime
 from kernelagent.loop.run import optimize
-from kernelagent.report.browse import contents_of
 from kernelagent.report.reproduce import recheck_command
+from kernelagent.report.terminal.browse import contents_of
 from kernelagent.storage.run_log import LOG, read_events
 
 ROOT = Path(__file__).resolve().parents[1]

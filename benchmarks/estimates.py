@@ -267,7 +267,7 @@ def _estimate(path: Path, target: str) -> str:
     from kernelagent.domain.problem import ProblemSpec
     from kernelagent.tools.estimates.library import library_for
     from kernelagent.tools.estimates.main import estimates_of
-    from kernelagent.tools.virtual.ceilings import ceilings_for
+    from kernelagent.tools.virtual.cost.ceilings import ceilings_for
 
     try:
         result, _ = estimates_of(ProblemSpec(path=str(path)), library_for(ceilings_for(target)))

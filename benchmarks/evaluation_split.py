@@ -19,8 +19,8 @@ from statistics import median
 
 from benchmarks.turn_latency import CASSETTE, ROOT, candidate_at
 from kernelagent.domain.candidate import Candidate
+from kernelagent.domain.configuration.judge_settings import JudgeSettings
 from kernelagent.domain.evaluation import Evaluation
-from kernelagent.domain.judge_settings import JudgeSettings
 from kernelagent.domain.problem import ProblemSpec
 from kernelagent.tools.judge_client import JudgeProcess
 

@@ -20,9 +20,9 @@ from itertools import zip_longest
 from pathlib import Path
 
 from kernelagent.domain.candidate import Candidate
-from kernelagent.domain.judge_settings import JudgeSettings
+from kernelagent.domain.configuration.judge_settings import JudgeSettings
 from kernelagent.domain.problem import ProblemSpec
-from kernelagent.loop.exclusive_gpu import Judges
+from kernelagent.loop.queries.exclusive_gpu import Judges
 from kernelagent.loop.run import HERE
 from kernelagent.loop.turn_outcome import Evaluator
 from kernelagent.tools.corpus.fixture import honest_kernel, problem_path

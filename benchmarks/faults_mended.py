@@ -23,10 +23,10 @@ from pathlib import Path
 from benchmarks.fault_classes import CLASSES, ToMend, to_mend
 from benchmarks.faults import KERNELS
 from kernelagent.domain.candidate import Candidate
+from kernelagent.domain.configuration.judge_settings import JudgeSettings
 from kernelagent.domain.evaluation import Evaluation
-from kernelagent.domain.judge_settings import JudgeSettings
 from kernelagent.domain.problem import ProblemSpec
-from kernelagent.loop.exclusive_gpu import Judges
+from kernelagent.loop.queries.exclusive_gpu import Judges
 from kernelagent.loop.run import HERE
 from kernelagent.prompts.feedback import feedback_for
 from kernelagent.tools.corpus.fixture import problem_path

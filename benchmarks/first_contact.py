@@ -71,7 +71,7 @@ MENDS = (
     Mend(
         "2",
         "`file` is not among the programs that Triton starts",
-        "tools/candidate_runner/watch.py",
+        "tools/candidate_runner/integrity/watch.py",
         'nvdisasm file"',
         'nvdisasm"',
         f"{_CUDA}/test_on_a_gpu_machine.py::test_the_programs_that_triton_starts_are_no_offence",
@@ -143,7 +143,7 @@ MENDS = (
     Mend(
         "10",
         "what torch.compile replaces at its first use is not replaced beforehand",
-        "tools/candidate_runner/integrity.py",
+        "tools/candidate_runner/integrity/integrity.py",
         "    install_generation_tagging_init()\n",
         "    _ = install_generation_tagging_init\n",
         f"{_ON_CUDA}::test_torch_compile_is_no_offence_where_the_policy_permits_it",

@@ -35,7 +35,7 @@ from kernelagent.tools.estimates.modules import operations_of
 from kernelagent.tools.estimates.operations import Operation
 from kernelagent.tools.estimates.term import Term
 from kernelagent.tools.estimates.terms import terms_of, terms_of_step
-from kernelagent.tools.virtual.ceilings import ceilings_for
+from kernelagent.tools.virtual.cost.ceilings import ceilings_for
 
 GPUS = {
     "H100_Modal": "h100",

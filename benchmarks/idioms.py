@@ -13,7 +13,7 @@ from pathlib import Path
 from kernelagent.domain.errors import KernelAgentError
 from kernelagent.tools.corpus.check import Checked, check
 from kernelagent.tools.corpus.fixture import Fixture
-from kernelagent.tools.corpus.idioms import IDIOMS
+from kernelagent.tools.corpus.honest.idioms import IDIOMS
 
 _RESULT = Path(__file__).parent / "results" / "idioms.md"
 

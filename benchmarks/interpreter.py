@@ -180,10 +180,10 @@ def together(kernel: Any, grid: tuple[int, ...], named: dict[str, Any]) -> Any:
     import torch
 
     from kernelagent.tools.virtual.batched.interpreter import BatchedInterpreter
-    from kernelagent.tools.virtual.bounds import BoundsChecker
-    from kernelagent.tools.virtual.launch import Launch, TensorArgument
-    from kernelagent.tools.virtual.races import RaceChecker
-    from kernelagent.tools.virtual.traffic import TrafficCounter
+    from kernelagent.tools.virtual.cost.traffic import TrafficCounter
+    from kernelagent.tools.virtual.executor.launch import Launch, TensorArgument
+    from kernelagent.tools.virtual.races.bounds import BoundsChecker
+    from kernelagent.tools.virtual.races.races import RaceChecker
 
     tensors = tuple(
         TensorArgument(

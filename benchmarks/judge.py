@@ -19,12 +19,12 @@ from statistics import median
 from benchmarks.turn_latency import ROOT, rms_norm_candidate
 from kernelagent.cli.self_test import Proof, run_self_test
 from kernelagent.domain.candidate import Candidate
-from kernelagent.domain.judge_settings import JudgeSettings
+from kernelagent.domain.configuration.judge_settings import JudgeSettings
 from kernelagent.domain.problem import ProblemSpec
 from kernelagent.tools.corpus.catalogue import threats
 from kernelagent.tools.corpus.check import check
 from kernelagent.tools.corpus.fixture import honest_kernel, problem_path
-from kernelagent.tools.corpus.honest import HONEST
+from kernelagent.tools.corpus.honest.honest import HONEST
 from kernelagent.tools.judge_client import JudgeProcess
 from kernelagent.tools.sandbox.confinement import Confinement
 from kernelagent.tools.sandbox.spawn import ForkServer

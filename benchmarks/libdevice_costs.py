@@ -1,4 +1,4 @@
-"""How many instructions each function of libdevice is, from its machine code: writes `tools/virtual/libdevice_costs.toml`.
+"""How many instructions each function of libdevice is, from its machine code: writes `tools/virtual/cost/libdevice_costs.toml`.
 
     python -m benchmarks.libdevice_costs
 
@@ -24,8 +24,8 @@ import triton
 from triton.compiler import ASTSource
 from triton.language.extra.cuda import libdevice
 
-from kernelagent.tools.virtual.compiling import gpu_target
-from kernelagent.tools.virtual.sass import disassembled
+from kernelagent.tools.virtual.compiled.compiling import gpu_target
+from kernelagent.tools.virtual.compiled.sass import disassembled
 
 TARGET = "sm_90"
 TABLE = Path(__file__).parents[1] / "tools" / "virtual" / "libdevice_costs.toml"

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from kernelagent.domain.budget import Budget
+from kernelagent.domain.configuration.budget import Budget
 from kernelagent.domain.evaluation import DeviceFacts
 from kernelagent.domain.events import Evaluated, Logged, TurnStarted
 from kernelagent.domain.history import History, Recalled, TurnRequest

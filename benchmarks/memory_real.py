@@ -16,10 +16,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from kernelagent.domain.config import RunConfig
+from kernelagent.domain.configuration.config import RunConfig
 from kernelagent.domain.history import History, Turn
 from kernelagent.domain.problem import ProblemSpec
-from kernelagent.domain.rejection_codes import TEACHING
+from kernelagent.domain.tables.rejection_codes import TEACHING
 from kernelagent.loop.attached_lessons import learn
 from kernelagent.loop.run import optimize
 from kernelagent.storage.lessons.facts import fact_of

@@ -22,7 +22,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from benchmarks.model_blocks_list import BLOCKS, Block
-from kernelagent.domain.config import RunConfig
+from kernelagent.domain.configuration.config import RunConfig
 from kernelagent.domain.errors import KernelAgentError
 from kernelagent.domain.events import Evaluated, RunFinished
 from kernelagent.domain.problem import ProblemSpec

@@ -19,8 +19,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 
-from kernelagent.domain.budget import Budget  # noqa: E402
 from kernelagent.domain.candidate import Candidate  # noqa: E402
+from kernelagent.domain.configuration.budget import Budget  # noqa: E402
 from kernelagent.domain.errors import KernelAgentError  # noqa: E402
 from kernelagent.domain.evaluation import Evaluation  # noqa: E402
 from kernelagent.domain.events import Remarked, ReplyReceived, TurnVoid  # noqa: E402

@@ -25,19 +25,19 @@ from torch.utils._pytree import tree_map
 
 from benchmarks.opinfo_subjects import REFUSED, Form, Subject, line_of, subjects
 from kernelagent.domain.errors import ProblemError
-from kernelagent.tools.judge.problem.inputs import InputSource
+from kernelagent.tools.calls.torch_dtypes import HALVES
+from kernelagent.tools.calls.training_step import take
 from kernelagent.tools.judge.problem.load import Arguments, LoadedProblem
-from kernelagent.tools.judge.problem.oracle import Oracle
-from kernelagent.tools.judge.problem.rounds import Round, Trial
-from kernelagent.tools.judge.problem.training import require_trainable, training_rounds
-from kernelagent.tools.judge.problem.trials import rounds
-from kernelagent.tools.judge.verify import compare
+from kernelagent.tools.judge.problem.reference.oracle import Oracle
+from kernelagent.tools.judge.problem.steps.training import require_trainable, training_rounds
+from kernelagent.tools.judge.problem.trials.inputs import InputSource
+from kernelagent.tools.judge.problem.trials.rounds import Round, Trial
+from kernelagent.tools.judge.problem.trials.trials import rounds
 from kernelagent.tools.judge.verify.candidate_process import Answer
+from kernelagent.tools.judge.verify.compare import compare
+from kernelagent.tools.judge.verify.compare.right_answer import RightAnswer
 from kernelagent.tools.judge.verify.findings import Findings
 from kernelagent.tools.judge.verify.rejection import Rejected
-from kernelagent.tools.judge.verify.right_answer import RightAnswer
-from kernelagent.tools.torch_dtypes import HALVES
-from kernelagent.tools.training_step import take
 
 _RESULTS = Path(__file__).parent / "results"
 

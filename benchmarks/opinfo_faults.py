@@ -24,12 +24,12 @@ from torch.utils._pytree import tree_leaves, tree_map
 from benchmarks.opinfo import answer_to, calls_of, opened
 from benchmarks.opinfo_subjects import REFUSED, Form, Subject, subjects
 from kernelagent.domain.errors import ProblemError
-from kernelagent.tools.judge.problem.rounds import Round, Trial
+from kernelagent.tools.calls.same_values import same_values
+from kernelagent.tools.judge.problem.trials.rounds import Round, Trial
 from kernelagent.tools.judge.verify.candidate_process import Answer
+from kernelagent.tools.judge.verify.compare.right_answer import RightAnswer
 from kernelagent.tools.judge.verify.findings import Findings
 from kernelagent.tools.judge.verify.rejection import Rejected
-from kernelagent.tools.judge.verify.right_answer import RightAnswer
-from kernelagent.tools.same_values import same_values
 
 _RESULTS = Path(__file__).parent / "results"
 Change = Callable[[torch.Tensor], torch.Tensor]

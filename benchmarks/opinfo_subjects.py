@@ -13,8 +13,8 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten
 
+from kernelagent.tools.calls.torch_dtypes import HALVES
 from kernelagent.tools.judge.problem.load import Arguments
-from kernelagent.tools.torch_dtypes import HALVES
 
 _LARGEST = 1 << 16
 REFUSED = (RuntimeError, ValueError, TypeError, NotImplementedError)

@@ -20,8 +20,8 @@ from pathlib import Path
 from benchmarks.others_cases import CASES, DEFINED, Case
 from benchmarks.others_extract import Extraction, NotExtractedError
 from kernelagent.domain.candidate import Candidate
+from kernelagent.domain.configuration.judge_settings import JudgeSettings
 from kernelagent.domain.errors import KernelAgentError
-from kernelagent.domain.judge_settings import JudgeSettings
 from kernelagent.domain.problem import ProblemSpec
 from kernelagent.tools.judge_client import JudgeProcess
 

@@ -19,16 +19,16 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import NoReturn
 
+from kernelagent.domain.configuration.judge_settings import bytes_of
 from kernelagent.domain.errors import KernelAgentError
-from kernelagent.domain.judge_settings import bytes_of
 from kernelagent.domain.problem import ProblemSpec
 from kernelagent.models.compiler.author import policy_for
-from kernelagent.models.compiler.capture import PolicyCannot
-from kernelagent.models.compiler.writing import Written
+from kernelagent.models.compiler.capturing.capture import PolicyCannot
+from kernelagent.models.compiler.module.writing import Written
+from kernelagent.tools.calls.tensors import tensors_of
 from kernelagent.tools.judge.problem.load import load_problem
 from kernelagent.tools.judge.problem.memory_plan import plan
-from kernelagent.tools.tensors import tensors_of
-from kernelagent.tools.virtual.fake_cuda import pretending_cuda, with_dynamo_imported
+from kernelagent.tools.virtual.device.fake_cuda import pretending_cuda, with_dynamo_imported
 
 _ESTIMATES = re.compile(r"\(estimate: (\d+) µs; torch's library: (\d+) µs\)")
 _MOST_SHOWN = 4

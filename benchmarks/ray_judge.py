@@ -23,7 +23,7 @@ from queue import SimpleQueue
 from threading import Lock
 
 from kernelagent.domain.candidate import Candidate
-from kernelagent.domain.judge_settings import JudgeSettings
+from kernelagent.domain.configuration.judge_settings import JudgeSettings
 from kernelagent.domain.problem import ProblemSpec
 from kernelagent.suite.ray.cluster import Cluster
 from kernelagent.tools.judge_client import JudgeProcess

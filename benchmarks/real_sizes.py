@@ -33,8 +33,8 @@ import sys, time
 from kernelagent.domain.problem import ProblemSpec
 from kernelagent.tools.judge.problem.load import load_problem
 from kernelagent.tools.judge.problem.memory_plan import plan
-from kernelagent.domain.judge_settings import bytes_of
-from kernelagent.tools.virtual.fake_cuda import pretending_cuda
+from kernelagent.domain.configuration.judge_settings import bytes_of
+from kernelagent.tools.virtual.device.fake_cuda import pretending_cuda
 began = time.process_time()
 scope = lambda: pretending_cuda("sm_90")
 with scope():

@@ -18,10 +18,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from kernelagent.domain.candidate import Candidate, parse_reply
+from kernelagent.domain.configuration.judge_settings import JudgeSettings
 from kernelagent.domain.evaluation import Evaluation
-from kernelagent.domain.judge_settings import JudgeSettings
 from kernelagent.domain.problem import ProblemSpec
-from kernelagent.loop.exclusive_gpu import Judges
+from kernelagent.loop.queries.exclusive_gpu import Judges
 from kernelagent.loop.run import HERE
 from kernelagent.prompts.feedback import feedback_for
 from kernelagent.storage.cassette import recording

@@ -26,9 +26,9 @@ from typing import Any
 
 import torch
 
-from kernelagent.domain.config import RunConfig
+from kernelagent.domain.configuration.config import RunConfig
 from kernelagent.domain.problem import ProblemSpec
-from kernelagent.loop.imported import judged
+from kernelagent.loop.emitted.imported import judged
 
 _HERE = Path(__file__).parent
 _ROUNDS = tuple(_HERE / "rounds" / f"{name}.jsonl" for name in ("third", "second", "guards"))

@@ -27,8 +27,8 @@ from functools import cache
 from pathlib import Path
 
 from kernelagent.domain.candidate import Candidate
+from kernelagent.domain.configuration.judge_settings import JudgeSettings
 from kernelagent.domain.errors import KernelAgentError
-from kernelagent.domain.judge_settings import JudgeSettings
 from kernelagent.domain.problem import ProblemSpec
 from kernelagent.tools.judge_client import JudgeProcess
 

@@ -15,8 +15,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from kernelagent.report.browse import contents_of
 from kernelagent.report.files import reports
+from kernelagent.report.terminal.browse import contents_of
 from kernelagent.storage.run_log import LOG
 
 RECORDED = Path(__file__).parents[1] / "tests" / "report" / "rms_norm_residual.events.jsonl"

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import torch
 
-from kernelagent.domain.config import RunConfig
+from kernelagent.domain.configuration.config import RunConfig
 from kernelagent.domain.evaluation import Evaluation
 from kernelagent.domain.problem import ProblemSpec
 from kernelagent.domain.rewards import reward

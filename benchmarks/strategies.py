@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from kernelagent.domain.budget import Budget
+from kernelagent.domain.configuration.budget import Budget
 from kernelagent.domain.events import Evaluated
 from kernelagent.strategies import BUILT_IN
 from kernelagent.suite.compare.curve import svg

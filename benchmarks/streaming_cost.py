@@ -22,8 +22,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 
-from kernelagent.domain.budget import Budget  # noqa: E402
 from kernelagent.domain.candidate import Candidate  # noqa: E402
+from kernelagent.domain.configuration.budget import Budget  # noqa: E402
 from kernelagent.domain.evaluation import Evaluation  # noqa: E402
 from kernelagent.domain.events import ReplyProgressed  # noqa: E402
 from kernelagent.loop.session import Session  # noqa: E402

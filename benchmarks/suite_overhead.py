@@ -17,7 +17,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from kernelagent.domain.config import RunConfig, resolve
+from kernelagent.domain.configuration.config import RunConfig, resolve
 from kernelagent.domain.serialization import from_data
 from kernelagent.suite.log import SuiteFolder, started
 from kernelagent.suite.problems import find_problems

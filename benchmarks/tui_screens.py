@@ -16,7 +16,7 @@ from textual.pilot import Pilot
 from textual.screen import Screen
 
 from benchmarks.tui_runs import made_run
-from kernelagent.domain.config import RunConfig
+from kernelagent.domain.configuration.config import RunConfig
 from kernelagent.storage.run_log import RunFolder
 from kernelagent.tui.app import KernelAgentApp
 from kernelagent.tui.run_screen import RunScreen

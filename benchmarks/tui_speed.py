@@ -25,7 +25,7 @@ from kernelagent.domain.history import TurnRequest
 from kernelagent.storage.run_log import EventLog, RunFolder, read_events
 from kernelagent.tui.app import KernelAgentApp
 from kernelagent.tui.run_screen import RunScreen
-from kernelagent.tui.turn_tree import TurnTree
+from kernelagent.tui.turns.turn_tree import TurnTree
 
 TURNS = 1000
 TOKENS_PER_S = 200

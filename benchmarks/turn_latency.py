@@ -14,7 +14,7 @@ from pathlib import Path
 from statistics import median
 
 from kernelagent.domain.candidate import Candidate, parse_reply
-from kernelagent.domain.judge_settings import JudgeSettings
+from kernelagent.domain.configuration.judge_settings import JudgeSettings
 from kernelagent.domain.problem import ProblemSpec
 from kernelagent.models.replay import ReplayModel
 from kernelagent.prompts.feedback import feedback_for

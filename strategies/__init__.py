@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from importlib.metadata import entry_points
 from typing import Any, Protocol
 
+from kernelagent.domain.configuration.model_options import COMPILER
 from kernelagent.domain.errors import UsageError
 from kernelagent.domain.history import History, TurnRequest
-from kernelagent.domain.model_options import COMPILER
 
 ENTRY_POINTS = "kernelagent.strategies"
 BUILT_IN = {

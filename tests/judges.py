@@ -10,10 +10,10 @@ from typing import Any
 import torch
 
 from kernelagent.domain.candidate import Candidate
+from kernelagent.domain.configuration.judge_settings import JudgeSettings
 from kernelagent.domain.evaluation import Evaluation, Stage
-from kernelagent.domain.judge_settings import JudgeSettings
 from kernelagent.domain.problem import Mode, ProblemSpec
-from kernelagent.domain.tool_calls import ToolCall, ToolResult
+from kernelagent.domain.replies.tool_calls import ToolCall, ToolResult
 from kernelagent.tools.judge.judge import Judge
 from kernelagent.tools.judge.problem.bundle import save_bundle
 from kernelagent.tools.sandbox.spawn import ForkServer

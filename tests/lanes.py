@@ -19,7 +19,7 @@ TOGETHER = (
         "tests/tools/judge/timing/",
         "tests/tools/cuda/profile/test_observed_process.py",
     ),
-    ("tests/tools/judge/test_training.py", "tests/tools/judge/test_widening.py"),
+    ("tests/tools/judge/problem/test_training.py", "tests/tools/judge/envelope/test_widening.py"),
     ("tests/models/compiler/",),
     (
         "tests/models/test_litellm_model.py",
@@ -38,7 +38,7 @@ FIRST = (
     "tests/first_hour/test_model_blocks.py",
     "tests/tools/judge/test_verdicts.py",
     "tests/models/compiler/",
-    "tests/tools/judge/test_training.py",
+    "tests/tools/judge/problem/test_training.py",
     "tests/tools/sandbox/",
     "tests/end_to_end/",
     "tests/tools/virtual/cost/test_ordering.py",

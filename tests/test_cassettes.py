@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kernelagent.domain.candidate import Candidate, parse_reply
-from kernelagent.domain.config import RunConfig
+from kernelagent.domain.configuration.config import RunConfig
 from kernelagent.domain.errors import ExitStatus
 from kernelagent.domain.problem import ProblemSpec
 from kernelagent.loop.run import RunResult, optimize

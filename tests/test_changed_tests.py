@@ -22,11 +22,11 @@ def changed_tests() -> ModuleType:
 @pytest.mark.parametrize(
     ("changed", "tests"),
     [
-        ("kernelagent/loop/query.py", "tests/loop/test_query.py"),
+        ("kernelagent/loop/queries/query.py", "tests/loop/queries/test_query.py"),
         ("kernelagent/loop/run.py", "tests/loop"),
-        ("tools/judge/verify/gate.py", "tests/tools/judge"),
+        ("tools/judge/verify/compare/gate.py", "tests/tools/judge"),
         ("strategies/tree.py", "tests/strategies"),
-        ("tests/loop/test_query.py", "tests/loop/test_query.py"),
+        ("tests/loop/queries/test_query.py", "tests/loop/queries/test_query.py"),
         ("tests/tui/drawn_screens.py", "tests/tui"),
         ("docs/guide.md", "tests/docs"),
         ("LICENSE", None),

@@ -16,7 +16,7 @@ from benchmarks.real_writer import ARMS, CASSETTES, RESULTS, kept
 from benchmarks.real_writer_problems import PROBLEMS
 from benchmarks.real_writer_table import Row, page
 from kernelagent.domain.candidate import Candidate, parse_reply
-from kernelagent.domain.judge_settings import JudgeSettings
+from kernelagent.domain.configuration.judge_settings import JudgeSettings
 from kernelagent.domain.problem import ProblemSpec
 from kernelagent.storage.cassette import recording
 from kernelagent.tools.judge_client import JudgeProcess

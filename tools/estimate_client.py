@@ -12,9 +12,9 @@ import msgspec
 
 import kernelagent
 from kernelagent.domain import errors
+from kernelagent.domain.configuration.judge_settings import JudgeSettings
 from kernelagent.domain.errors import EnvironmentFault, KernelAgentError
 from kernelagent.domain.evaluation import DeviceFacts
-from kernelagent.domain.judge_settings import JudgeSettings
 from kernelagent.domain.profile import ModuleEstimate, ReferenceProfile
 from kernelagent.domain.serialization import from_data, to_data
 from kernelagent.tools.versions import require_supported

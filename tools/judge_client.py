@@ -17,13 +17,13 @@ import msgspec
 import kernelagent
 from kernelagent.domain import errors
 from kernelagent.domain.candidate import Candidate
+from kernelagent.domain.configuration.judge_settings import JudgeSettings
 from kernelagent.domain.errors import EnvironmentFault, KernelAgentError
 from kernelagent.domain.evaluation import DeviceFacts, Evaluation, Stage
-from kernelagent.domain.judge_settings import JudgeSettings
 from kernelagent.domain.problem import ProblemFacts
 from kernelagent.domain.profile import ReferenceProfile
+from kernelagent.domain.replies.tool_calls import ToolCall, ToolResult
 from kernelagent.domain.serialization import from_data, to_data
-from kernelagent.domain.tool_calls import ToolCall, ToolResult
 from kernelagent.domain.whole_model import Scan, WholeModel
 from kernelagent.tools.closing import Closing
 from kernelagent.tools.versions import require_supported

@@ -10,12 +10,12 @@ from textual.app import App, SystemCommand
 from textual.binding import Binding, BindingType
 from textual.screen import Screen
 
-from kernelagent.domain.config import RunConfig
+from kernelagent.domain.configuration.config import RunConfig
 from kernelagent.domain.errors import UsageError
 from kernelagent.storage.run_log import RunFolder
 from kernelagent.tui.run_screen import RunScreen
 from kernelagent.tui.start_screen import StartScreen
-from kernelagent.tui.turn_tree import TurnTree
+from kernelagent.tui.turns.turn_tree import TurnTree
 
 _RUN_COMMANDS = (
     ("Pause or resume", "The run waits between two steps", "pause"),

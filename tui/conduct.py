@@ -10,7 +10,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from kernelagent.domain.config import RunConfig
+from kernelagent.domain.configuration.config import RunConfig
 from kernelagent.domain.errors import ExitStatus, KernelAgentError
 from kernelagent.domain.events import Logged
 from kernelagent.domain.problem import ProblemSpec

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import IO
 
 import kernelagent
-from kernelagent.domain.config import RunConfig
+from kernelagent.domain.configuration.config import RunConfig
 from kernelagent.domain.errors import EnvironmentFault, ExitStatus
 from kernelagent.domain.problem import ProblemSpec
 from kernelagent.domain.serialization import to_json

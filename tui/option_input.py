@@ -10,9 +10,9 @@ from typing import Any
 from textual.suggester import SuggestFromList
 from textual.widgets import Input
 
-from kernelagent.domain.config import RunConfig
+from kernelagent.domain.configuration.config import RunConfig
+from kernelagent.domain.configuration.options import OptionField, options_of
 from kernelagent.domain.errors import UsageError
-from kernelagent.domain.options import OptionField, options_of
 
 FORM = ("model", "turns")
 """The options that the form asks for; the others are the configuration's."""

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 
 from rich.text import Text
 
-from kernelagent.domain.budget import RUN_LIMITS, Budget
-from kernelagent.domain.config import RunConfig
+from kernelagent.domain.configuration.budget import RUN_LIMITS, Budget
+from kernelagent.domain.configuration.config import RunConfig
 from kernelagent.domain.errors import UsageError
 from kernelagent.domain.evaluation import Evaluation
 from kernelagent.domain.serialization import from_data

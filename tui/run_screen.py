@@ -16,20 +16,20 @@ from textual.screen import Screen
 from textual.widgets import Digits, Footer, Static
 
 from kernelagent.cli.commands.runs import command_of
-from kernelagent.domain.budget import Budget
+from kernelagent.domain.configuration.budget import Budget
 from kernelagent.domain.errors import UsageError
 from kernelagent.prompts.wording import steered_text
 from kernelagent.storage.inbox import is_going_on, send
 from kernelagent.storage.run_log import RunFolder
 from kernelagent.tui import panels
-from kernelagent.tui.compare_screen import CompareScreen
 from kernelagent.tui.curve import curve
 from kernelagent.tui.dialogs import AskText, Confirm, Words, keys_text
 from kernelagent.tui.follow import Follower
 from kernelagent.tui.lines import Lines
-from kernelagent.tui.tree_rows import tree_rows
-from kernelagent.tui.turn_screen import TurnScreen
-from kernelagent.tui.turn_tree import TurnTree
+from kernelagent.tui.turns.compare_screen import CompareScreen
+from kernelagent.tui.turns.tree_rows import tree_rows
+from kernelagent.tui.turns.turn_screen import TurnScreen
+from kernelagent.tui.turns.turn_tree import TurnTree
 from kernelagent.tui.view import AXES, View
 
 POLL_S = 0.1

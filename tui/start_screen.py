@@ -18,12 +18,12 @@ from textual.suggester import SuggestFromList
 from textual.widgets import Button, DataTable, DirectoryTree, Footer, Input, Label, Static
 from textual.worker import get_current_worker
 
-from kernelagent.domain.budget import DEFAULT_TURNS
-from kernelagent.domain.config import RunConfig
+from kernelagent.domain.configuration.budget import DEFAULT_TURNS
+from kernelagent.domain.configuration.config import RunConfig
 from kernelagent.domain.errors import UsageError
 from kernelagent.loop.arguments import problem_spec
 from kernelagent.models.kinds import needs_no_endpoint
-from kernelagent.report import browse
+from kernelagent.report.terminal import browse
 from kernelagent.storage.run_log import RunFolder
 from kernelagent.tui.conduct import Orders
 from kernelagent.tui.dialogs import Confirm, Words, keys_text

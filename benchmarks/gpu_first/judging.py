@@ -9,7 +9,7 @@ from benchmarks.gpu_first.record import Record
 from benchmarks.gpu_first.sizes import EXAMPLES
 from benchmarks.turn_latency import rms_norm_candidate
 from kernelagent.domain.candidate import Candidate
-from kernelagent.domain.judge_settings import JudgeSettings
+from kernelagent.domain.configuration.judge_settings import JudgeSettings
 from kernelagent.domain.problem import ProblemSpec
 from kernelagent.tools.corpus.catalogue import entries
 from kernelagent.tools.corpus.check import check

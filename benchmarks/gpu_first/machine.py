@@ -80,7 +80,7 @@ def ceilings(record: Record, options: Options) -> str:
         return f"doctor ended with {doctor.shown}; no ceilings were measured"
     from kernelagent.tools.cuda.ceilings import known_or_measured
     from kernelagent.tools.judge.problem.devices import gpu_facts
-    from kernelagent.tools.virtual.data_sheets import ceilings_of
+    from kernelagent.tools.virtual.cost.data_sheets import ceilings_of
 
     facts = gpu_facts(0)
     promised, listed = ceilings_of(facts.name, facts.target)

@@ -76,8 +76,8 @@ def against_itself(record: Record, options: Options) -> str:
 
 def _compared(record: Record, size: str, problem: Path, candidate: Path) -> list[str]:
     from kernelagent.domain.candidate import Candidate
+    from kernelagent.domain.configuration.judge_settings import JudgeSettings
     from kernelagent.domain.errors import EnvironmentFault
-    from kernelagent.domain.judge_settings import JudgeSettings
     from kernelagent.domain.problem import ProblemSpec
     from kernelagent.tools.judge_client import JudgeProcess
 

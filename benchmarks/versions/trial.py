@@ -18,15 +18,15 @@ import triton
 
 from benchmarks.gpu_first.sizes import WORDS
 from kernelagent.domain.candidate import Candidate, parse_reply
+from kernelagent.domain.configuration.judge_settings import JudgeSettings
 from kernelagent.domain.errors import EnvironmentFault, KernelAgentError
-from kernelagent.domain.judge_settings import JudgeSettings
 from kernelagent.domain.problem import ProblemSpec
 from kernelagent.loop.arguments import problem_spec
-from kernelagent.models.compiler.capture import PolicyCannot
+from kernelagent.models.compiler.capturing.capture import PolicyCannot
 from kernelagent.models.compiler.policy import Policy
 from kernelagent.tools.judge.problem.load import load_problem
 from kernelagent.tools.judge_client import JudgeProcess
-from kernelagent.tools.virtual.fake_cuda import pretending_cuda
+from kernelagent.tools.virtual.device.fake_cuda import pretending_cuda
 
 _TARGET = "sm_90"
 

@@ -10,19 +10,19 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Event, Thread
 
-from kernelagent.domain.config import RunConfig
+from kernelagent.domain.configuration.config import RunConfig
 from kernelagent.domain.errors import ExitStatus, KernelAgentError, UsageError
 from kernelagent.domain.events import Logged, RunStarted, StageFinished, Subscriber
 from kernelagent.domain.problem import ProblemSpec
-from kernelagent.domain.tool_calls import ToolCall
-from kernelagent.loop.exclusive_gpu import Judges
+from kernelagent.domain.replies.tool_calls import ToolCall
+from kernelagent.loop.queries.exclusive_gpu import Judges
 from kernelagent.loop.run import HERE, RunResult, optimize
 from kernelagent.models.agent_model import AgentModel, as_reply
 from kernelagent.models.kinds import MCP
 from kernelagent.prompts import as_markdown
 from kernelagent.prompts.wording import summary
-from kernelagent.report.browse import run_view, turn_view
 from kernelagent.report.files import reports
+from kernelagent.report.terminal.browse import run_view, turn_view
 from kernelagent.storage.run_log import RunFolder, read_events
 
 

@@ -41,7 +41,7 @@ def mcp(
     Example: kernelagent mcp examples/swiglu.py --turns 8
     """
     from kernelagent.cli.commands import agents as commands_agents
-    from kernelagent.cli.interrupt import StopOnInterrupt
+    from kernelagent.cli.terminal.interrupt import StopOnInterrupt
 
     stop = StopOnInterrupt()
     raise typer.Exit(

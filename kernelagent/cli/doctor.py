@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import kernelagent
+from kernelagent.domain.configuration.model_options import VllmOptions
 from kernelagent.domain.errors import EnvironmentFault, ModelError
-from kernelagent.domain.model_options import VllmOptions
 from kernelagent.models.vllm.options import require_vllm
 from kernelagent.storage.secrets import is_secret_name
 from kernelagent.tools.versions import RANGES, why_not
@@ -32,7 +32,7 @@ sys.path.insert(0, sys.argv[1])
 import torch, triton
 from kernelagent.tools.sandbox.confinement import probe
 from kernelagent.tools.judge.machine_check import closed_gpu
-from kernelagent.tools.virtual.driver import supported
+from kernelagent.tools.virtual.device.driver import supported
 cuda = torch.cuda.is_available()
 report = probe()
 def ceilings():

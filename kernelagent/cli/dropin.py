@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from kernelagent.cli.options import NAMES, AsJson, Config, Options, Problem, takes
-from kernelagent.domain.options import PROBLEM
+from kernelagent.domain.configuration.options import PROBLEM
 
 
 def add_dropin_commands(app: typer.Typer) -> None:

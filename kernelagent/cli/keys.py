@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from kernelagent.cli.completion import among
+from kernelagent.cli.terminal.completion import among
 from kernelagent.domain.errors import EnvironmentFault, UsageError
 
 keyring = typer.Typer(

@@ -10,8 +10,6 @@ import typer
 import kernelagent
 from kernelagent.cli.agents import agents
 from kernelagent.cli.dropin import add_dropin_commands
-from kernelagent.cli.help import say_plainly
-from kernelagent.cli.interrupt import StopOnInterrupt
 from kernelagent.cli.keys import keyring
 from kernelagent.cli.memory import memories
 from kernelagent.cli.options import (
@@ -28,10 +26,12 @@ from kernelagent.cli.options import (
     switch,
     takes,
 )
-from kernelagent.cli.order import put_in_order
 from kernelagent.cli.suites import suites
+from kernelagent.cli.terminal.help import say_plainly
+from kernelagent.cli.terminal.interrupt import StopOnInterrupt
+from kernelagent.cli.terminal.order import put_in_order
+from kernelagent.domain.configuration.options import PROBLEM, SCREEN
 from kernelagent.domain.errors import ExitStatus, KernelAgentError, UsageError
-from kernelagent.domain.options import PROBLEM, SCREEN
 
 if TYPE_CHECKING:
     from kernelagent.tools.corpus.catalogue import Extent
@@ -279,7 +279,7 @@ def tui_(
 
     Example: kernelagent tui examples/swiglu.py
     """
-    from kernelagent.domain.config import resolve
+    from kernelagent.domain.configuration.config import resolve
     from kernelagent.tui.launch import watch
 
     raise typer.Exit(int(watch(target, resolve(options.flags, config))))

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from kernelagent.cli.agent_run import AgentRun, Finished, Submitted, error_text
 from kernelagent.domain.errors import EnvironmentFault, KernelAgentError
-from kernelagent.domain.tool_calls import ToolCall
-from kernelagent.domain.tool_registry import TOOLS, Tool
+from kernelagent.domain.replies.tool_calls import ToolCall
+from kernelagent.domain.replies.tool_registry import TOOLS, Tool
 
 if TYPE_CHECKING:
     from mcp.server import MCPServer

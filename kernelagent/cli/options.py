@@ -15,11 +15,11 @@ from typing import Annotated, Any, get_args, get_origin, get_type_hints
 import typer
 from typer.models import OptionInfo
 
-from kernelagent.cli.completion import among, runs
-from kernelagent.domain.config import RunConfig
+from kernelagent.cli.terminal.completion import among, runs
+from kernelagent.domain.configuration.config import RunConfig
+from kernelagent.domain.configuration.judge_settings import JudgeSettings
+from kernelagent.domain.configuration.options import GROUPS, SCREEN, SEARCH, OptionField, options_of
 from kernelagent.domain.errors import UsageError
-from kernelagent.domain.judge_settings import JudgeSettings
-from kernelagent.domain.options import GROUPS, SCREEN, SEARCH, OptionField, options_of
 from kernelagent.domain.problem import ProblemSpec
 
 RUN = options_of(RunConfig)

@@ -15,10 +15,10 @@ from kernelagent.domain.events import KINDS, SCHEMA
 from kernelagent.domain.profile import Profile
 from kernelagent.domain.whole_model import Scan, WholeModel
 from kernelagent.dropin.apply import Applied
-from kernelagent.loop.recheck import Recheck
+from kernelagent.loop.emitted.recheck import Recheck
 from kernelagent.loop.submodule import PartsResult
-from kernelagent.report.browse import DiffView, RunsView, RunView, TurnView
 from kernelagent.report.record import Report
+from kernelagent.report.terminal.browse import DiffView, RunsView, RunView, TurnView
 from kernelagent.storage.lessons.lesson import Lesson
 from kernelagent.storage.lessons.library import LearntView, LessonsView
 from kernelagent.suite.compare.study import CompareView

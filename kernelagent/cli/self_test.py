@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kernelagent.domain.judge_settings import SandboxChoice
+from kernelagent.domain.configuration.judge_settings import SandboxChoice
 from kernelagent.tools.corpus.catalogue import COUNT, Entry, Extent, entries, not_here
 from kernelagent.tools.corpus.check import Checked, check
 from kernelagent.tools.corpus.fixture import Fixture

@@ -7,12 +7,12 @@ from typing import Annotated
 
 import typer
 
-from kernelagent.cli.completion import among
-from kernelagent.cli.interrupt import StopOnInterrupt
 from kernelagent.cli.options import AsJson, Config, Options, takes
-from kernelagent.domain.budget import RUN_LIMITS
+from kernelagent.cli.terminal.completion import among
+from kernelagent.cli.terminal.interrupt import StopOnInterrupt
+from kernelagent.domain.configuration.budget import RUN_LIMITS
 from kernelagent.domain.errors import UsageError
-from kernelagent.domain.export_formats import NAMES, format_called, formats_help
+from kernelagent.domain.tables.export_formats import NAMES, format_called, formats_help
 
 suites = typer.Typer()
 

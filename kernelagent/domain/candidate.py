@@ -6,9 +6,9 @@ import hashlib
 import re
 from dataclasses import dataclass
 
-from kernelagent.domain.fences import Block, blocks_in, without_thinking
-from kernelagent.domain.parsing import parse
-from kernelagent.domain.tool_registry import TOOLS
+from kernelagent.domain.replies.fences import Block, blocks_in, without_thinking
+from kernelagent.domain.replies.parsing import parse
+from kernelagent.domain.replies.tool_registry import TOOLS
 
 ENTRY_POINT = "ModelNew"
 _DEFINES = re.compile(rf"^class\s+{ENTRY_POINT}\b", re.MULTILINE)

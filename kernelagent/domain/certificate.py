@@ -14,8 +14,8 @@ import msgspec
 
 from kernelagent.domain.errors import UsageError
 from kernelagent.domain.evaluation import Baseline, DeviceFacts, Evaluation, Hashes, Interval
-from kernelagent.domain.parsing import parse
 from kernelagent.domain.problem import Mode
+from kernelagent.domain.replies.parsing import parse
 from kernelagent.domain.serialization import from_data, to_data
 
 NAME = "CERTIFICATE"

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from kernelagent.domain.estimated import Estimated
-from kernelagent.domain.rejection_codes import CODES
+from kernelagent.domain.tables.rejection_codes import CODES
 
 Verdict = Literal["accepted", "rejected", "error"]
 Baseline = Literal["eager", "compile", "best"]

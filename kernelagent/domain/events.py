@@ -15,8 +15,8 @@ from typing import Any, Literal, TypeAlias, get_args
 from kernelagent.domain.evaluation import DeviceFacts, Evaluation, Stage
 from kernelagent.domain.history import TurnRequest
 from kernelagent.domain.problem import NamesInFile, ProblemFacts, ProblemSpec
+from kernelagent.domain.replies.tool_calls import ToolCall, ToolResult
 from kernelagent.domain.serialization import Unread, from_data, from_json, to_data
-from kernelagent.domain.tool_calls import ToolCall, ToolResult
 from kernelagent.domain.whole_model import WholeModel
 
 SCHEMA = "kernelagent.event/1"

@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
+from kernelagent.domain.configuration.options import PROBLEM, Option
 from kernelagent.domain.estimated import Estimated
-from kernelagent.domain.options import PROBLEM, Option
 from kernelagent.domain.profile import Operation
 
 Mode = Literal["eval", "train"]

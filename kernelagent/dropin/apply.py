@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kernelagent.domain.errors import EnvironmentFault, UsageError
-from kernelagent.domain.parsing import parse
 from kernelagent.domain.problem import ProblemFacts, ProblemSpec
+from kernelagent.domain.replies.parsing import parse
 from kernelagent.storage.output_file import is_ours, write_atomically
 from kernelagent.storage.run_log import RunFolder, read_events
 from kernelagent.storage.run_state import RunState, fold

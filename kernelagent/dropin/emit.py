@@ -36,8 +36,8 @@ from kernelagent.domain import certificate as certificates
 from kernelagent.domain.candidate import ENTRY_POINT, Candidate
 from kernelagent.domain.errors import UsageError
 from kernelagent.domain.evaluation import Evaluation
-from kernelagent.domain.parsing import parse, parse_expression
 from kernelagent.domain.problem import ProblemFacts
+from kernelagent.domain.replies.parsing import parse, parse_expression
 from kernelagent.dropin.header import Certificate, header
 from kernelagent.dropin.parts import blocks_for, dropin_text
 from kernelagent.dropin.review import Finding, bound_names, review

@@ -18,7 +18,7 @@ from pathlib import Path
 from kernelagent.domain.candidate import ENTRY_POINT
 from kernelagent.domain.certificate import Certified
 from kernelagent.domain.errors import UsageError
-from kernelagent.domain.parsing import parse
+from kernelagent.domain.replies.parsing import parse
 from kernelagent.dropin.emit import EmittedFile
 
 BUILT = "build/torch-cuda"

@@ -7,7 +7,7 @@ from typing import Any
 
 from kernelagent.domain import certificate as certificates
 from kernelagent.domain.errors import UsageError
-from kernelagent.domain.parsing import parse
+from kernelagent.domain.replies.parsing import parse
 from kernelagent.dropin.emit import PARTS_APART, SECTION_BEGINS, data_text, drop_in_around
 
 _ENVELOPE = "ENVELOPE_VERIFIED"

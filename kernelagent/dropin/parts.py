@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from kernelagent.domain.candidate import ENTRY_POINT
-from kernelagent.domain.parsing import parse
+from kernelagent.domain.replies.parsing import parse
 
 TEMPLATE = Path(__file__).parent / "template" / "dropin.py"
 BLOCKS = frozenset(

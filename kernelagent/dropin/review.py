@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from kernelagent.domain.parsing import parse
+from kernelagent.domain.replies.parsing import parse
 
 ALLOWED_IMPORTS = (
     "torch",

@@ -12,16 +12,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kernelagent.domain.candidate import Candidate
-from kernelagent.domain.config import RunConfig, resolve
+from kernelagent.domain.configuration.config import RunConfig, resolve
+from kernelagent.domain.configuration.options import options_of
 from kernelagent.domain.errors import EnvironmentFault, UsageError
 from kernelagent.domain.evaluation import Evaluation, Interval
 from kernelagent.domain.events import Logged
-from kernelagent.domain.options import options_of
 from kernelagent.domain.problem import ProblemSpec
 from kernelagent.domain.whole_model import WholeModel
 from kernelagent.loop.arguments import candidate_in, problem_spec
-from kernelagent.loop.emitted_candidate import read_without_drop_in
-from kernelagent.loop.exclusive_gpu import alone_on
+from kernelagent.loop.emitted.emitted_candidate import read_without_drop_in
+from kernelagent.loop.queries.exclusive_gpu import alone_on
 from kernelagent.loop.run import RunResult
 from kernelagent.loop.run import optimize as run_optimize
 from kernelagent.loop.run_setup import judge_settings

@@ -10,9 +10,9 @@ from threading import BoundedSemaphore
 from kernelagent.domain.errors import ModelError
 from kernelagent.domain.events import ModelExhausted, TurnDropped
 from kernelagent.domain.history import Turn
-from kernelagent.loop.concurrent_queries import ConcurrentQuery
 from kernelagent.loop.loop_state import LoopState
-from kernelagent.loop.query import QueryRunner
+from kernelagent.loop.queries.concurrent_queries import ConcurrentQuery
+from kernelagent.loop.queries.query import QueryRunner
 from kernelagent.models import Concurrent, Exhausted, Model, ModelQuery, NotAnswered
 
 Step = ModelQuery | Turn

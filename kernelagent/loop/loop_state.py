@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from threading import RLock
 
-from kernelagent.domain.budget import Budget, Spent
+from kernelagent.domain.configuration.budget import Budget, Spent
 from kernelagent.domain.events import Event, RunResumed
 from kernelagent.domain.history import History, Message
 from kernelagent.storage.run_state import RunState, Unfinished, to_continue

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field, replace
 from kernelagent.domain.candidate import Candidate
 from kernelagent.domain.evaluation import Reason
 from kernelagent.domain.events import CandidatesRanked, Event, RankedCandidate
-from kernelagent.domain.tool_calls import ToolCall, ToolResult
-from kernelagent.domain.tool_registry import BENCH, CHECK
-from kernelagent.loop.tools import ToolHost
+from kernelagent.domain.replies.tool_calls import ToolCall, ToolResult
+from kernelagent.domain.replies.tool_registry import BENCH, CHECK
+from kernelagent.loop.queries.tools import ToolHost
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Literal
 
-from kernelagent.domain.config import RunConfig
+from kernelagent.domain.configuration.config import RunConfig
+from kernelagent.domain.configuration.judge_settings import JudgeSettings
 from kernelagent.domain.errors import (
     BeyondThePolicy,
     EnvironmentFault,
@@ -34,13 +35,18 @@ from kernelagent.domain.events import (
     Subscriber,
 )
 from kernelagent.domain.history import History
-from kernelagent.domain.judge_settings import JudgeSettings
 from kernelagent.domain.problem import NamesInFile, ProblemSpec
 from kernelagent.domain.serialization import to_data
 from kernelagent.loop.attached_lessons import Attached
-from kernelagent.loop.exclusive_gpu import ExclusiveGpuJudge, Judge, Judges, OpenedJudge, Say
 from kernelagent.loop.loop_state import Earlier
 from kernelagent.loop.preflight import check_before_start, check_reachable
+from kernelagent.loop.queries.exclusive_gpu import (
+    ExclusiveGpuJudge,
+    Judge,
+    Judges,
+    OpenedJudge,
+    Say,
+)
 from kernelagent.loop.run_setup import (
     default_strategy,
     judge_settings,

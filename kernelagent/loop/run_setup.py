@@ -12,8 +12,8 @@ import msgspec
 
 import kernelagent
 from kernelagent.domain.certificate import Asked
-from kernelagent.domain.config import RunConfig, why_unfit
-from kernelagent.domain.judge_settings import JudgeSettings
+from kernelagent.domain.configuration.config import RunConfig, why_unfit
+from kernelagent.domain.configuration.judge_settings import JudgeSettings
 from kernelagent.domain.problem import ProblemSpec
 from kernelagent.domain.serialization import from_data, to_data
 from kernelagent.models.kinds import needs_no_endpoint

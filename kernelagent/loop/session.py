@@ -11,19 +11,19 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from time import sleep
 
-from kernelagent.domain.budget import Budget, Spent, why_spent
 from kernelagent.domain.candidate import Candidate
-from kernelagent.domain.config import RunConfig
+from kernelagent.domain.configuration.budget import Budget, Spent, why_spent
+from kernelagent.domain.configuration.config import RunConfig
 from kernelagent.domain.evaluation import DeviceFacts
 from kernelagent.domain.events import Event
 from kernelagent.domain.history import History, Message, Recalled, Turn, TurnRequest
 from kernelagent.domain.problem import ProblemFacts
-from kernelagent.loop.affordable import affordable
 from kernelagent.loop.batch import Batch, number_of
 from kernelagent.loop.loop_state import Earlier, LoopState
-from kernelagent.loop.query import QueryRunner
+from kernelagent.loop.queries.affordable import affordable
+from kernelagent.loop.queries.query import QueryRunner
+from kernelagent.loop.queries.tools import ToolBudget, ToolHost, Tools
 from kernelagent.loop.ranking import Ranker
-from kernelagent.loop.tools import ToolBudget, ToolHost, Tools
 from kernelagent.loop.turn_outcome import Evaluator, TurnFinisher
 from kernelagent.loop.unfinished_turns import UnfinishedTurns
 from kernelagent.loop.user_control import UserControl

@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kernelagent.domain.candidate import Candidate
-from kernelagent.domain.config import RunConfig
+from kernelagent.domain.configuration.config import RunConfig
+from kernelagent.domain.configuration.judge_settings import JudgeSettings
 from kernelagent.domain.errors import (
     ExitStatus,
     KernelAgentError,
@@ -22,7 +23,6 @@ from kernelagent.domain.errors import (
 )
 from kernelagent.domain.evaluation import Evaluation
 from kernelagent.domain.events import Subscriber, WholeModelChecked
-from kernelagent.domain.judge_settings import JudgeSettings
 from kernelagent.domain.problem import ProblemSpec
 from kernelagent.domain.serialization import to_data, to_json
 from kernelagent.domain.whole_model import Scan, ScanRow, WholeModel

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from kernelagent.domain.budget import CHARACTERS_PER_TOKEN
 from kernelagent.domain.candidate import Candidate, NoCandidate, parse_candidates
-from kernelagent.domain.config import RunConfig
+from kernelagent.domain.configuration.budget import CHARACTERS_PER_TOKEN
+from kernelagent.domain.configuration.config import RunConfig
 from kernelagent.domain.evaluation import Evaluation, Stage
 from kernelagent.domain.events import BestChanged, Evaluated, ReplyReceived, TurnVoid, stage_event
 from kernelagent.domain.history import Turn

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from kernelagent.domain.events import Remarked, TurnDropped
 from kernelagent.domain.history import Message, Turn
 from kernelagent.loop.loop_state import LoopState
-from kernelagent.loop.query import QueryRunner
+from kernelagent.loop.queries.query import QueryRunner
 from kernelagent.models import ModelQuery
 from kernelagent.prompts import prompt_hash
 from kernelagent.storage.run_state import Unfinished

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
-from kernelagent.domain.budget import Budget
+from kernelagent.domain.configuration.budget import Budget
 from kernelagent.domain.events import Remarked
 from kernelagent.loop.loop_state import LoopState
 from kernelagent.models.kinds import why_unheard

@@ -13,15 +13,15 @@ from typing import Literal
 import kernelagent
 from kernelagent.domain.better import ratio_interval, standing
 from kernelagent.domain.candidate import Candidate
-from kernelagent.domain.config import RunConfig
+from kernelagent.domain.configuration.config import RunConfig
+from kernelagent.domain.configuration.judge_settings import LAST_JUDGING
 from kernelagent.domain.errors import EnvironmentFault, ExitStatus
 from kernelagent.domain.evaluation import Evaluation, Stage
 from kernelagent.domain.events import ModuleEmitted, WinnerMeasured, stage_event
 from kernelagent.domain.history import History, Turn
-from kernelagent.domain.judge_settings import LAST_JUDGING
 from kernelagent.domain.problem import ProblemSpec
 from kernelagent.dropin.emit import Certificate, emit_module, review
-from kernelagent.loop.exclusive_gpu import Judge, OpenedJudge
+from kernelagent.loop.queries.exclusive_gpu import Judge, OpenedJudge
 from kernelagent.loop.run_setup import asked_of
 from kernelagent.report.reproduce import recheck_command
 from kernelagent.storage.output_file import write_atomically

@@ -10,13 +10,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, Protocol, runtime_checkable
 
-from kernelagent.domain.budget import Cost
+from kernelagent.domain.configuration.budget import Cost
+from kernelagent.domain.configuration.model_options import VllmOptions
 from kernelagent.domain.events import Event
 from kernelagent.domain.history import History, Message, TurnRequest
-from kernelagent.domain.model_options import VllmOptions
 from kernelagent.domain.problem import ProblemFacts, ProblemSpec
-from kernelagent.domain.tool_calls import ToolAnswer, ToolCall, ToolRound
-from kernelagent.domain.tool_registry import Tool
+from kernelagent.domain.replies.tool_calls import ToolAnswer, ToolCall, ToolRound
+from kernelagent.domain.replies.tool_registry import Tool
 from kernelagent.storage.secrets import Redactor
 from kernelagent.tools.gpu_lock import Gpu
 

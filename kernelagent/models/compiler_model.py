@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import kernelagent
+from kernelagent.domain.configuration.model_options import COMPILER
 from kernelagent.domain.errors import BeyondThePolicy, ModelError
 from kernelagent.domain.history import Turn
-from kernelagent.domain.model_options import COMPILER
 from kernelagent.domain.serialization import to_data
 from kernelagent.models import Exhausted, Model, ModelQuery, ModelSettings, Reply
 from kernelagent.tools.wire import ChannelClosed, ChannelTimeout, Frame, pair

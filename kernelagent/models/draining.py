@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from threading import Condition
 from typing import Protocol, runtime_checkable
 
-from kernelagent.domain.budget import Cost
+from kernelagent.domain.configuration.budget import Cost
 from kernelagent.domain.events import Event, Remarked
 from kernelagent.domain.history import Message
 from kernelagent.models import (

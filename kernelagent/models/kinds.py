@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
+from kernelagent.domain.configuration.model_options import COMPILER
 from kernelagent.domain.errors import UsageError
-from kernelagent.domain.model_options import COMPILER
 from kernelagent.models import Begun, Model, ModelSettings
 from kernelagent.storage.secrets import MARK
 

@@ -14,7 +14,7 @@ from functools import cached_property
 from threading import Lock
 from typing import Any
 
-from kernelagent.domain.budget import Cost
+from kernelagent.domain.configuration.budget import Cost
 from kernelagent.domain.errors import FunctionsRefused, ModelError, PromptTooLong
 from kernelagent.domain.history import Message
 from kernelagent.models import Calling, Exhausted, Finish, ModelQuery, Reply, in_words, room_in

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kernelagent.domain.tool_calls import Assembly
-from kernelagent.prompts.probed import fault_lines
+from kernelagent.domain.replies.tool_calls import Assembly
+from kernelagent.prompts.tools.probed import fault_lines
 
 _LINES = 40
 

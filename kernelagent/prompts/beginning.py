@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from kernelagent.domain.budget import RUN_LIMITS, Budget, BudgetOptions
-from kernelagent.domain.model_options import COMPILER
+from kernelagent.domain.configuration.budget import RUN_LIMITS, Budget, BudgetOptions
+from kernelagent.domain.configuration.model_options import COMPILER
 from kernelagent.domain.problem import NamesInFile, ProblemSpec
 
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kernelagent.domain.dtypes import half_ulp
 from kernelagent.domain.evaluation import DeviceFacts
 from kernelagent.domain.problem import ProblemFacts, ReferenceEstimate, TensorFacts, Tolerance
 from kernelagent.domain.profile import Operation
+from kernelagent.domain.tables.dtypes import half_ulp
 from kernelagent.prompts.feedback import size
 
 _OPERATIONS = 6

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import jinja2
 
+from kernelagent.domain.configuration.model_options import STYLES
 from kernelagent.domain.evaluation import DeviceFacts, Evaluation
 from kernelagent.domain.history import History, Message, Turn, TurnRequest
-from kernelagent.domain.model_options import STYLES
 from kernelagent.domain.problem import ProblemFacts
+from kernelagent.domain.replies.tool_registry import Tool
 from kernelagent.domain.serialization import to_data
-from kernelagent.domain.tool_registry import Tool
 from kernelagent.prompts.costs import (
     device_lines,
     executed_lines,

@@ -9,8 +9,8 @@ from functools import lru_cache
 
 from kernelagent.domain.candidate import Candidate
 from kernelagent.domain.history import History, Turn
-from kernelagent.domain.parsing import parse
-from kernelagent.domain.rejection_codes import TEACHING
+from kernelagent.domain.replies.parsing import parse
+from kernelagent.domain.tables.rejection_codes import TEACHING
 
 REPEATED = "repeated"
 """Prefix of the reason of a void turn whose program was tried before; a documented rejection code."""

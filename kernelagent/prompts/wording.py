@@ -31,7 +31,7 @@ from kernelagent.domain.events import (
 )
 from kernelagent.prompts.beginning import asked_line, problem_line
 from kernelagent.prompts.ranking import ranking_text
-from kernelagent.prompts.tool_answers import result_summary
+from kernelagent.prompts.tools.tool_answers import result_summary
 
 
 @dataclass

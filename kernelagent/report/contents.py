@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from kernelagent.domain.better import ratio_interval
-from kernelagent.domain.config import RunConfig
+from kernelagent.domain.configuration.config import RunConfig
 from kernelagent.domain.evaluation import Evaluation, Interval
 from kernelagent.domain.events import Logged
 from kernelagent.domain.serialization import from_data

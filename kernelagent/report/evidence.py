@@ -23,7 +23,7 @@ from kernelagent.report.document import (
 )
 from kernelagent.report.headroom import BOUNDS
 from kernelagent.storage.run_state import RunState
-from kernelagent.tools.virtual.data_sheets import ceilings_of, row_near
+from kernelagent.tools.virtual.cost.data_sheets import ceilings_of, row_near
 
 _NO_PRODUCTS = (
     "A kernel without matrix products has the DRAM's bandwidth as its roof; here is the share of it "

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from kernelagent.domain.better import better, ratio_interval, standing
-from kernelagent.domain.budget import Spent
+from kernelagent.domain.configuration.budget import Spent
 from kernelagent.domain.evaluation import Evaluation
 from kernelagent.domain.events import Evaluated, Logged, TurnVoid
 from kernelagent.report.charts.series import Point, Series

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from kernelagent.domain.evaluation import Case, Evaluation
-from kernelagent.domain.probes import LIKE_EXAMPLES, NATURAL, PROBES
+from kernelagent.domain.tables.probes import LIKE_EXAMPLES, NATURAL, PROBES
 from kernelagent.report.document import Block, Bullets, Mono, Paragraph, Table, Words, present
 from kernelagent.storage.run_state import RunState
 

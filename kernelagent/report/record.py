@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from kernelagent.domain.config import RunConfig
+from kernelagent.domain.configuration.config import RunConfig
 from kernelagent.domain.evaluation import DeviceFacts, Estimate, Evaluation, Reason, Timing
 from kernelagent.domain.events import RunFinished
 from kernelagent.domain.history import Turn

@@ -7,9 +7,9 @@ from collections.abc import Set
 from dataclasses import fields, replace
 from pathlib import Path
 
-from kernelagent.domain.config import RunConfig
-from kernelagent.domain.judge_settings import JudgeSettings
-from kernelagent.domain.options import options_of
+from kernelagent.domain.configuration.config import RunConfig
+from kernelagent.domain.configuration.judge_settings import JudgeSettings
+from kernelagent.domain.configuration.options import options_of
 from kernelagent.domain.problem import ProblemSpec
 
 _OF_THIS_MACHINE = {"memory_limit", "min_speedup"}

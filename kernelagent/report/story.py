@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kernelagent.domain.budget import spent_text
+from kernelagent.domain.configuration.budget import spent_text
 from kernelagent.domain.events import Logged, ToolCalled
 from kernelagent.domain.history import Turn
 from kernelagent.prompts.wording import shortened, tool_line

@@ -15,8 +15,8 @@ from typing import Any
 from kernelagent.domain.errors import ModelError
 from kernelagent.domain.events import Evaluated, ReplyReceived, ToolCalled, TurnStarted, TurnVoid
 from kernelagent.domain.history import Message
+from kernelagent.domain.replies.tool_calls import ToolCall
 from kernelagent.domain.serialization import from_data, from_json, to_data
-from kernelagent.domain.tool_calls import ToolCall
 from kernelagent.storage.run_log import LOG, RunFolder, read_events
 
 SCHEMA = "kernelagent.cassette/1"

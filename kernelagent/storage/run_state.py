@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from kernelagent.domain.budget import Spent
 from kernelagent.domain.candidate import Candidate, parse_reply
+from kernelagent.domain.configuration.budget import Spent
 from kernelagent.domain.errors import ExitStatus
 from kernelagent.domain.evaluation import DeviceFacts, Evaluation
 from kernelagent.domain.events import (
@@ -33,7 +33,7 @@ from kernelagent.domain.events import (
 )
 from kernelagent.domain.history import History, Turn
 from kernelagent.domain.problem import ProblemFacts, ProblemSpec
-from kernelagent.domain.tool_blocks import calls_in
+from kernelagent.domain.replies.tool_blocks import calls_in
 from kernelagent.domain.whole_model import WholeModel
 from kernelagent.prompts.feedback import void_feedback
 from kernelagent.storage.steering import Steering

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Literal
 
-from kernelagent.domain.budget import RUN_LIMITS, Budget
+from kernelagent.domain.configuration.budget import RUN_LIMITS, Budget
 from kernelagent.domain.events import Act, Event, RunFinished, RunResumed, Steered, TurnStarted
 from kernelagent.domain.history import History, RequestKind, Turn, TurnRequest
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from kernelagent.domain.config import RunConfig
+from kernelagent.domain.configuration.config import RunConfig
 from kernelagent.domain.serialization import from_data
 from kernelagent.suite.log import ClusterChanged, ClusterJoined, SuiteFolder, SuiteLog, started
 from kernelagent.suite.ray.cluster import Cluster

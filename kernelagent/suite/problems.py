@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kernelagent.domain.errors import UsageError
-from kernelagent.domain.parsing import parse
 from kernelagent.domain.problem import ProblemSpec
+from kernelagent.domain.replies.parsing import parse
 
 _LEVEL = re.compile(r"^l(?:evel)?[ _-]?(\d+)$", re.IGNORECASE)
 _NUMBER = re.compile(r"(\d+)")

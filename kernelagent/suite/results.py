@@ -10,8 +10,8 @@ from typing import Literal
 from kernelagent.domain.evaluation import DeviceFacts, Evaluation
 from kernelagent.domain.events import Evaluated, Logged, RunFinished, WinnerMeasured
 from kernelagent.domain.history import Turn
-from kernelagent.report.browse import LogContents, contents_of
 from kernelagent.report.record import reproduce_command
+from kernelagent.report.terminal.browse import LogContents, contents_of
 from kernelagent.storage.run_state import RunState
 from kernelagent.suite.log import ProblemEnded, SuiteFolder, read_suite, started
 from kernelagent.suite.problems import SuiteProblem

@@ -9,12 +9,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
-from kernelagent.domain.budget import Spent
-from kernelagent.domain.config import RunConfig
+from kernelagent.domain.configuration.budget import Spent
+from kernelagent.domain.configuration.config import RunConfig
 from kernelagent.domain.errors import ExitStatus, KernelAgentError
 from kernelagent.domain.events import Logged, RunFinished, Subscriber
 from kernelagent.domain.serialization import from_data, to_data
-from kernelagent.loop.exclusive_gpu import Judges
+from kernelagent.loop.queries.exclusive_gpu import Judges
 from kernelagent.loop.run import HERE, optimize
 from kernelagent.loop.run_setup import default_strategy, versions
 from kernelagent.storage.run_log import LOG, RunFolder, read_events

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from threading import Condition
 
-from kernelagent.domain.budget import Budget, Spent
+from kernelagent.domain.configuration.budget import Budget, Spent
 from kernelagent.domain.errors import UsageError
 
 _LOOK_AGAIN_S = 0.5

@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 from threading import Lock, RLock
 from typing import Any, NamedTuple, Protocol
 
-from kernelagent.domain.budget import Budget
 from kernelagent.domain.candidate import Candidate
-from kernelagent.domain.config import RunConfig
+from kernelagent.domain.configuration.budget import Budget
+from kernelagent.domain.configuration.config import RunConfig
 from kernelagent.domain.errors import UsageError
 from kernelagent.domain.evaluation import DeviceFacts, Evaluation, Stage
 from kernelagent.domain.events import Event

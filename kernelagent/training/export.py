@@ -15,12 +15,12 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from kernelagent.domain.evaluation import DeviceFacts
-from kernelagent.domain.export_formats import format_called
 from kernelagent.domain.history import History, Message, Turn
 from kernelagent.domain.serialization import to_data
+from kernelagent.domain.tables.export_formats import format_called
 from kernelagent.prompts import render_prompt
 from kernelagent.prompts.repeats import normal_form
-from kernelagent.report.browse import contents_of
+from kernelagent.report.terminal.browse import contents_of
 from kernelagent.storage.run_log import RunFolder
 from kernelagent.storage.run_state import RunState
 from kernelagent.storage.scrubbing import Scrubber

@@ -12,9 +12,9 @@ from typer.testing import CliRunner
 
 from kernelagent.cli.main import app
 from kernelagent.cli.options import NAMES, RUN, Options, takes
-from kernelagent.domain.config import RunConfig
+from kernelagent.domain.configuration.config import RunConfig
+from kernelagent.domain.configuration.options import OptionField, options_of
 from kernelagent.domain.errors import UsageError
-from kernelagent.domain.options import OptionField, options_of
 from kernelagent.domain.problem import ProblemSpec
 from kernelagent.report.reproduce import recheck_command
 

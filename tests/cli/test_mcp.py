@@ -15,10 +15,10 @@ from mcp import ClientSession, StdioServerParameters, stdio_client
 
 from kernelagent.cli.agent_run import AgentRun
 from kernelagent.cli.mcp_server import server_for
-from kernelagent.domain.config import RunConfig
+from kernelagent.domain.configuration.config import RunConfig
 from kernelagent.domain.events import Evaluated, ModuleEmitted, RunFinished, RunStarted, TurnStarted
 from kernelagent.domain.problem import ProblemSpec
-from kernelagent.domain.tool_registry import TOOLS
+from kernelagent.domain.replies.tool_registry import TOOLS
 from kernelagent.prompts import prompts_version
 from kernelagent.storage.cassette import recording
 from kernelagent.storage.run_log import read_events

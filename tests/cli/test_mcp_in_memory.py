@@ -18,7 +18,7 @@ from mcp import Client
 from kernelagent.cli.agent_run import AgentRun
 from kernelagent.cli.mcp_server import INSTRUCTIONS, OPTIMIZE, RESOURCES, server_for
 from kernelagent.domain.candidate import Candidate
-from kernelagent.domain.config import RunConfig
+from kernelagent.domain.configuration.config import RunConfig
 from kernelagent.domain.evaluation import Evaluation, Stage
 from kernelagent.domain.problem import ProblemSpec
 from tests.evaluations import DEVICE, FACTS, Recorded, accepted, rejected

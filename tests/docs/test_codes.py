@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 from kernelagent.domain.errors import ExitStatus
-from kernelagent.domain.rejection_codes import page_rows
+from kernelagent.domain.tables.rejection_codes import page_rows
 from kernelagent.tools.sandbox import mechanisms
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -67,7 +67,9 @@ def test_every_tier_that_can_be_missing_has_a_row():
 
 
 def test_every_code_of_a_rejection_has_a_row():
-    assert page_rows() in PAGE, "print kernelagent.domain.rejection_codes.page_rows() into the page"
+    assert page_rows() in PAGE, (
+        "print kernelagent.domain.tables.rejection_codes.page_rows() into the page"
+    )
 
 
 def test_every_exit_status_has_a_row():

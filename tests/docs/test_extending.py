@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kernelagent.domain.budget import Budget
+from kernelagent.domain.configuration.budget import Budget
 from kernelagent.domain.errors import ModelError, UsageError
 from kernelagent.domain.history import History, TurnRequest
 from kernelagent.loop.session import Session

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from kernelagent.tools.judge.verify.beyond import digest_of
+from kernelagent.tools.judge.verify.beyond.beyond import digest_of
 from tests.dropin.emitted import X, facts_of, imported, text_for, warnings_as_errors
 
 MASKED = """\

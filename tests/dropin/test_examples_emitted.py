@@ -26,14 +26,14 @@ import torch
 from torch.utils._pytree import tree_leaves, tree_map
 
 from kernelagent.domain.candidate import Candidate
-from kernelagent.domain.config import RunConfig
+from kernelagent.domain.configuration.config import RunConfig
+from kernelagent.domain.configuration.judge_settings import JudgeSettings
 from kernelagent.domain.errors import ProblemError
-from kernelagent.domain.judge_settings import JudgeSettings
 from kernelagent.domain.problem import ProblemSpec
 from kernelagent.loop.run import optimize
 from kernelagent.tools.judge.problem.context import JudgeContext
-from kernelagent.tools.judge.verify import compare
 from kernelagent.tools.judge.verify.candidate_process import CandidateProcess
+from kernelagent.tools.judge.verify.compare import compare
 from kernelagent.tools.judge.verify.limits import Limits
 from kernelagent.tools.sandbox.spawn import ForkServer
 from tests.dropin.emitted import imported

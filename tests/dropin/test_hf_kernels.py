@@ -137,7 +137,7 @@ def test_kernelize_maps_the_layer_and_the_kernels_answer(tmp_path: Path) -> None
 
 
 def test_the_exported_text_is_what_import_reads_back(tmp_path: Path) -> None:
-    from kernelagent.loop.imported import source_in
+    from kernelagent.loop.emitted.imported import source_in
 
     exported(tmp_path / "toy")
     source = source_in(tmp_path / "toy", None)

@@ -12,7 +12,7 @@ from kernelagent.domain.candidate import Candidate
 from kernelagent.domain.evaluation import Disclosure
 from kernelagent.dropin.emit import SECTION_BEGINS, emit_module
 from kernelagent.dropin.own_text import without_drop_in
-from kernelagent.loop.emitted_candidate import read_without_drop_in
+from kernelagent.loop.emitted.emitted_candidate import read_without_drop_in
 from kernelagent.tools.judge.source_reading.reading import disclosures
 from tests.dropin.emitted import CANDIDATE, CERTIFICATE, Block, estimated, facts_of
 

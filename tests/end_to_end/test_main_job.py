@@ -18,7 +18,7 @@ import torch
 
 from kernelagent.cli.main import main
 from kernelagent.cli.schemas import schemas
-from kernelagent.domain.judge_settings import JudgeSettings
+from kernelagent.domain.configuration.judge_settings import JudgeSettings
 from kernelagent.domain.problem import ProblemSpec
 from kernelagent.storage.run_log import read_events
 from kernelagent.storage.run_state import fold

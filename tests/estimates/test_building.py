@@ -12,7 +12,7 @@ from kernelagent.domain.problem import ProblemSpec
 from kernelagent.tools.estimates.library import library_for
 from kernelagent.tools.estimates.main import estimates_of
 from kernelagent.tools.estimates.modules import operations_of
-from kernelagent.tools.virtual.ceilings import ceilings_for
+from kernelagent.tools.virtual.cost.ceilings import ceilings_for
 
 HUGE = """
 import torch

@@ -17,7 +17,7 @@ from kernelagent.tools.estimates.least import least_of
 from kernelagent.tools.estimates.library import Library, library_for
 from kernelagent.tools.estimates.modules import traced
 from kernelagent.tools.estimates.operations import Operation
-from kernelagent.tools.virtual.ceilings import ceilings_for, gpus
+from kernelagent.tools.virtual.cost.ceilings import ceilings_for, gpus
 from tests.lanes import examples
 
 H100 = library_for(ceilings_for("h100"))

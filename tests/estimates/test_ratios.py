@@ -8,7 +8,7 @@ import pytest
 
 from kernelagent.tools.estimates.library import library_for
 from kernelagent.tools.estimates.ratios import kind_of, ratio
-from kernelagent.tools.virtual.ceilings import ceilings_for
+from kernelagent.tools.virtual.cost.ceilings import ceilings_for
 
 
 def test_a_ratio_has_an_interval_as_wide_on_both_sides() -> None:

@@ -13,7 +13,7 @@ import torch
 
 import kernelagent
 from kernelagent.cli.main import main
-from kernelagent.domain.config import RunConfig
+from kernelagent.domain.configuration.config import RunConfig
 from kernelagent.domain.errors import ModelError, ProblemError, UsageError
 from kernelagent.domain.problem import ProblemSpec
 from kernelagent.loop.preflight import check_before_start, check_reachable

@@ -13,21 +13,21 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from kernelagent.cli import completion as cli_words
-from kernelagent.cli.console import Progress
-from kernelagent.cli.interrupt import StopOnInterrupt
 from kernelagent.cli.main import app, main
-from kernelagent.cli.order import GROUPS
-from kernelagent.domain.config import STRATEGIES, RunConfig
+from kernelagent.cli.terminal import completion as cli_words
+from kernelagent.cli.terminal.console import Progress
+from kernelagent.cli.terminal.interrupt import StopOnInterrupt
+from kernelagent.cli.terminal.order import GROUPS
+from kernelagent.domain.configuration.config import STRATEGIES, RunConfig
+from kernelagent.domain.configuration.judge_settings import GPUS, TARGETS
 from kernelagent.domain.events import Event, Logged, RunStarted, TurnStarted, TurnVoid
 from kernelagent.domain.history import TurnRequest
-from kernelagent.domain.judge_settings import GPUS, TARGETS
 from kernelagent.domain.problem import ProblemSpec
 from kernelagent.loop.preflight.expectation import expectation
 from kernelagent.prompts.wording import Pace
 from kernelagent.storage.run_log import resume_with
 from kernelagent.strategies import BUILT_IN
-from kernelagent.tools.virtual.ceilings import ceilings_for, gpus
+from kernelagent.tools.virtual.cost.ceilings import ceilings_for, gpus
 
 
 def shown(capsys: pytest.CaptureFixture[str], *words: str) -> str:

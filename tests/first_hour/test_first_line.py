@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from kernelagent.cli.console import Progress
-from kernelagent.domain.config import RunConfig
+from kernelagent.cli.terminal.console import Progress
+from kernelagent.domain.configuration.config import RunConfig
+from kernelagent.domain.configuration.judge_settings import JudgeSettings
 from kernelagent.domain.errors import EnvironmentFault
 from kernelagent.domain.events import Logged, RunStarted, from_line, to_line
-from kernelagent.domain.judge_settings import JudgeSettings
 from kernelagent.domain.problem import NamesInFile, ProblemSpec
-from kernelagent.loop.exclusive_gpu import OpenedJudge, Say
 from kernelagent.loop.preflight.problem_file import check_problem
+from kernelagent.loop.queries.exclusive_gpu import OpenedJudge, Say
 from kernelagent.loop.run import optimize
 from kernelagent.prompts.wording import line_for
 from kernelagent.tui.view import View

@@ -10,14 +10,14 @@ import torch
 from torch import nn
 
 from kernelagent.domain.problem import ProblemSpec
-from kernelagent.models.compiler.calls import Call
-from kernelagent.models.compiler.capture import capture
+from kernelagent.models.compiler.capturing.capture import capture
 from kernelagent.models.compiler.choices import Choice
-from kernelagent.models.compiler.writing import Writer
+from kernelagent.models.compiler.module.writing import Writer
+from kernelagent.models.compiler.program.calls import Call
+from kernelagent.tools.calls.tensors import open_parcel, parcel
 from kernelagent.tools.candidate_runner import shell
 from kernelagent.tools.judge.problem.load import load_problem
-from kernelagent.tools.tensors import open_parcel, parcel
-from kernelagent.tools.virtual.fake_cuda import pretending_cuda
+from kernelagent.tools.virtual.device.fake_cuda import pretending_cuda
 
 WITH_CONFIG = """
 from dataclasses import dataclass

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kernelagent.domain.judge_settings import JudgeSettings
+from kernelagent.domain.configuration.judge_settings import JudgeSettings
 from kernelagent.domain.problem import ProblemSpec
 from kernelagent.tools.judge.judge import Judge
 

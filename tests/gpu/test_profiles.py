@@ -10,8 +10,8 @@ import pytest
 from benchmarks.turn_latency import rms_norm_candidate
 from kernelagent.cli.doctor import examine
 from kernelagent.domain.candidate import Candidate
+from kernelagent.domain.configuration.judge_settings import JudgeSettings
 from kernelagent.domain.evaluation import Evaluation
-from kernelagent.domain.judge_settings import JudgeSettings
 from kernelagent.domain.problem import ProblemSpec
 from kernelagent.tools.cuda.counters import find_ncu
 from kernelagent.tools.judge_client import JudgeProcess

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from kernelagent.domain.budget import Budget, Spent
 from kernelagent.domain.candidate import Candidate
-from kernelagent.domain.config import RunConfig
+from kernelagent.domain.configuration.budget import Budget, Spent
+from kernelagent.domain.configuration.config import RunConfig
 from kernelagent.domain.evaluation import Estimate, Reason
 from kernelagent.domain.events import (
     CandidatesRanked,
@@ -24,7 +24,7 @@ from kernelagent.domain.events import (
     to_line,
 )
 from kernelagent.domain.problem import ProblemSpec
-from kernelagent.domain.tool_calls import Checked, ToolCall, ToolResult
+from kernelagent.domain.replies.tool_calls import Checked, ToolCall, ToolResult
 from kernelagent.loop.loop_state import Earlier
 from kernelagent.loop.ranking import Ranker
 from kernelagent.loop.run import optimize
@@ -38,7 +38,7 @@ from kernelagent.storage.run_state import fold
 from kernelagent.strategies.sequential import Sequential
 from tests.evaluations import DEVICE, FACTS, Recorded, Scripted, accepted, rejected
 from tests.judges import JudgesHere
-from tests.loop.test_tools import ROOT, codes
+from tests.loop.queries.test_tools import ROOT, codes
 
 SLOW, FAST, BROKEN = (Candidate(f"# {name}\n") for name in ("slow", "fast", "broken"))
 MICROSECONDS = {SLOW.source: 20.0, FAST.source: 5.0}

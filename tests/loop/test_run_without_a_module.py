@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from kernelagent.domain.candidate import Candidate
-from kernelagent.domain.config import RunConfig
+from kernelagent.domain.configuration.config import RunConfig
+from kernelagent.domain.configuration.judge_settings import JudgeSettings
 from kernelagent.domain.errors import ExitStatus
 from kernelagent.domain.evaluation import Evaluation, Stage
-from kernelagent.domain.judge_settings import JudgeSettings
 from kernelagent.domain.problem import ProblemSpec
 from kernelagent.loop.run import optimize
 from tests.evaluations import DEVICE, FACTS, Recorded, Scripted, rejected, reply_with

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kernelagent.domain.budget import Budget
+from kernelagent.domain.configuration.budget import Budget
 from kernelagent.domain.evaluation import Reason
 from kernelagent.domain.events import (
     Evaluated,

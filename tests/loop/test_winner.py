@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kernelagent.domain.candidate import Candidate
-from kernelagent.domain.config import RunConfig
+from kernelagent.domain.configuration.config import RunConfig
 from kernelagent.domain.evaluation import Evaluation, Reason, Stage
 from kernelagent.domain.problem import ProblemSpec
 from kernelagent.loop.winner import Ending, FinalStage

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kernelagent.domain.budget import Budget
+from kernelagent.domain.configuration.budget import Budget
 from kernelagent.domain.errors import ModelError
 from kernelagent.domain.events import (
     Event,

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from kernelagent.domain.evaluation import HeadroomFacts
 from kernelagent.prompts.feedback import headroom_sentence
 from kernelagent.tools.judge.bounds.headroom import Headroom, facts_of, headroom_of
-from kernelagent.tools.virtual.ceilings import ceilings_for
+from kernelagent.tools.virtual.cost.ceilings import ceilings_for
 
 H200 = ceilings_for("sm_90")
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kernelagent.domain.evaluation import DeviceFacts, Evaluation, HeadroomFacts, KernelFacts
-from kernelagent.models.compiler.templates.pricing import precisions
+from kernelagent.models.compiler.templates.matmul.pricing import precisions
 from kernelagent.prompts.feedback import feedback_for
 from kernelagent.prompts.hints import hints_for
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kernelagent.domain.config import RunConfig
+from kernelagent.domain.configuration.config import RunConfig
 from kernelagent.domain.errors import UsageError
 from kernelagent.domain.events import TurnStarted
 from kernelagent.domain.history import History, TurnRequest

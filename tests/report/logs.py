@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
-from kernelagent.domain.config import RunConfig
+from kernelagent.domain.configuration.config import RunConfig
 from kernelagent.domain.evaluation import (
     Case,
     Correctness,
@@ -38,7 +38,7 @@ from kernelagent.domain.events import (
 from kernelagent.domain.history import TurnRequest
 from kernelagent.domain.problem import InputSet, ProblemFacts, ProblemSpec, Remark, TensorFacts
 from kernelagent.domain.serialization import to_data
-from kernelagent.report.browse import contents_of
+from kernelagent.report.terminal.browse import contents_of
 
 RECORDED = Path(__file__).parent / "rms_norm_residual.events.jsonl"
 GPU = DeviceFacts("cuda", "NVIDIA H200", "sm_90", "2.13.0", "3.9.0", driver="580.1")

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kernelagent.cli.schemas import schemas
-from kernelagent.domain.config import RunConfig
+from kernelagent.domain.configuration.config import RunConfig
 from kernelagent.domain.evaluation import Disclosure, Estimated
 from kernelagent.domain.events import (
     ProblemDescribed,
@@ -21,9 +21,9 @@ from kernelagent.domain.events import (
     WholeModelChecked,
     WinnerMeasured,
 )
-from kernelagent.domain.probes import PROBE
 from kernelagent.domain.problem import ProblemSpec
 from kernelagent.domain.serialization import from_data
+from kernelagent.domain.tables.probes import PROBE
 from kernelagent.domain.whole_model import WholeModel
 from kernelagent.prompts.last_screen import outcome_text
 from kernelagent.report.contents import document, figures

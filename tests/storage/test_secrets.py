@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 
-from kernelagent.loop.live_text import LiveText
+from kernelagent.loop.queries.live_text import LiveText
 from kernelagent.storage.secrets import MARK, Redactor, is_secret_name, redactor_for, split_login
 
 KEY = "sk-abc-0123456789"

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kernelagent.cli.commands.runs import command_of, steer
-from kernelagent.domain.budget import Budget
+from kernelagent.domain.configuration.budget import Budget
 from kernelagent.domain.errors import UsageError
 from kernelagent.domain.events import (
     ProblemDescribed,

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernelagent.domain.budget import Budget
+from kernelagent.domain.configuration.budget import Budget
 from kernelagent.domain.errors import UsageError
 from kernelagent.domain.history import History, TurnRequest
 from kernelagent.loop.session import Session

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
+from kernelagent.domain.configuration.model_options import COMPILER
 from kernelagent.domain.history import History, Turn, TurnRequest
-from kernelagent.domain.model_options import COMPILER
 from kernelagent.strategies import BUILT_IN, load_strategy
 from tests.strategies.histories import Outcome, accepted, finished, rejected
 

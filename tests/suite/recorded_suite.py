@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from kernelagent.domain.config import RunConfig
+from kernelagent.domain.configuration.config import RunConfig
 from kernelagent.domain.events import Logged, Subscriber
 from kernelagent.domain.problem import ProblemSpec
 from kernelagent.domain.serialization import to_data

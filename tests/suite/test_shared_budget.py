@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kernelagent.cli.main import main
-from kernelagent.domain.budget import Budget, Spent
-from kernelagent.domain.config import RunConfig, resolve
+from kernelagent.domain.configuration.budget import Budget, Spent
+from kernelagent.domain.configuration.config import RunConfig, resolve
 from kernelagent.domain.errors import UsageError
 from kernelagent.domain.events import ReplyReceived, RunFinished, RunStarted, TurnStarted, TurnVoid
 from kernelagent.domain.history import TurnRequest

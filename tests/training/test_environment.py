@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from kernelagent.domain.budget import Budget
 from kernelagent.domain.candidate import Candidate
-from kernelagent.domain.config import RunConfig
+from kernelagent.domain.configuration.budget import Budget
+from kernelagent.domain.configuration.config import RunConfig
 from kernelagent.domain.errors import UsageError
 from kernelagent.domain.evaluation import Evaluation, Stage
 from kernelagent.domain.events import StageFinished

@@ -19,9 +19,9 @@ from kernelagent.domain.events import (
     TurnVoid,
     to_line,
 )
-from kernelagent.domain.export_formats import EXPORT_FORMATS
 from kernelagent.domain.history import TurnRequest
 from kernelagent.domain.problem import ProblemSpec
+from kernelagent.domain.tables.export_formats import EXPORT_FORMATS
 from kernelagent.prompts import prompt_hash
 from kernelagent.storage.run_log import RunFolder, read_events
 from kernelagent.storage.scrubbing import Scrubber

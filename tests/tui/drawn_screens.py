@@ -27,7 +27,7 @@ if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from benchmarks.tui_runs import made_run
-from kernelagent.domain.config import RunConfig
+from kernelagent.domain.configuration.config import RunConfig
 from kernelagent.tui.app import KernelAgentApp
 from kernelagent.tui.run_screen import RunScreen
 from kernelagent.tui.start_screen import StartScreen

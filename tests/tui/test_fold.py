@@ -15,7 +15,7 @@ from kernelagent.tui.curve import curve
 from kernelagent.tui.follow import Follower
 from kernelagent.tui.panels import best_text, large_number, now_text, spend_text
 from kernelagent.tui.panels import limits_of as limits
-from kernelagent.tui.tree_rows import tree_rows
+from kernelagent.tui.turns.tree_rows import tree_rows
 from kernelagent.tui.view import AXES, View
 
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from kernelagent.domain.config import RunConfig
+from kernelagent.domain.configuration.config import RunConfig
+from kernelagent.domain.configuration.options import options_of
 from kernelagent.domain.errors import UsageError
-from kernelagent.domain.options import options_of
 from kernelagent.tui.option_input import FORM, value_of
 
 

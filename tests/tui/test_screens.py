@@ -13,21 +13,21 @@ from textual.widget import Widget
 from textual.widgets import DataTable, Digits, Input, TabbedContent
 
 from benchmarks.tui_runs import made_run
-from kernelagent.domain.config import RunConfig
+from kernelagent.domain.configuration.config import RunConfig
 from kernelagent.domain.errors import UsageError
 from kernelagent.domain.events import ToolCalled, TurnStarted
 from kernelagent.domain.history import TurnRequest
-from kernelagent.domain.tool_calls import ToolCall, ToolResult
+from kernelagent.domain.replies.tool_calls import ToolCall, ToolResult
 from kernelagent.storage.inbox import Inbox
 from kernelagent.storage.run_log import LOCK, EventLog, RunFolder
 from kernelagent.storage.steering import Command
 from kernelagent.tui.app import KernelAgentApp, start_at
-from kernelagent.tui.compare_screen import CompareScreen
 from kernelagent.tui.dialogs import Words
 from kernelagent.tui.run_screen import RunScreen
 from kernelagent.tui.start_screen import StartScreen
-from kernelagent.tui.turn_screen import TurnScreen
-from kernelagent.tui.turn_tree import TurnTree
+from kernelagent.tui.turns.compare_screen import CompareScreen
+from kernelagent.tui.turns.turn_screen import TurnScreen
+from kernelagent.tui.turns.turn_tree import TurnTree
 
 SMALLEST = (80, 24)
 

@@ -13,8 +13,8 @@ from typing import Any
 
 import torch
 
+from kernelagent.tools.calls.tensors import open_parcel, parcel
 from kernelagent.tools.candidate_runner.candidate import LoadedCandidate
-from kernelagent.tools.tensors import open_parcel, parcel
 
 _STEADY = 3
 _HEADER, _PAYLOAD = "forward.json", "forward.bin"

@@ -16,19 +16,19 @@ import torch
 from torch.utils._pytree import tree_leaves
 
 from kernelagent.domain.candidate import ENTRY_POINT
-from kernelagent.tools.candidate_runner.kept_elsewhere import words_of
-from kernelagent.tools.candidate_runner.kept_state import Walked, walk
-from kernelagent.tools.candidate_runner.shell import shell_from
-from kernelagent.tools.loading import NOWHERE, Loading, Memory, put_in, state_of, unplaced
-from kernelagent.tools.parameter_rows import rows_of
-from kernelagent.tools.surroundings import (
+from kernelagent.tools.calls.loading import NOWHERE, Loading, Memory, put_in, state_of, unplaced
+from kernelagent.tools.calls.parameter_rows import rows_of
+from kernelagent.tools.calls.surroundings import (
     USUAL,
     Surroundings,
     as_asked,
     forward_in,
     suitable_others,
 )
-from kernelagent.tools.training_step import FORWARD, TrainingStep, take
+from kernelagent.tools.calls.training_step import FORWARD, TrainingStep, take
+from kernelagent.tools.candidate_runner.kept.kept_elsewhere import words_of
+from kernelagent.tools.candidate_runner.kept.kept_state import Walked, walk
+from kernelagent.tools.candidate_runner.shell import shell_from
 
 NAME = "candidate"
 """What the candidate is imported as."""

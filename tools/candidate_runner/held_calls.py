@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from kernelagent.tools.same_values import same_values
+from kernelagent.tools.calls.same_values import same_values
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,19 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from kernelagent.domain.serialization import from_data, to_data
+from kernelagent.tools.calls.loading import is_free, memory_left_by
+from kernelagent.tools.calls.memory_sharing import Watched, sharing_of
+from kernelagent.tools.calls.result_form import form_of
+from kernelagent.tools.calls.same_values import same_values
+from kernelagent.tools.calls.surroundings import (
+    Surroundings,
+    in_its_thread,
+    other_weights,
+    placed_inside,
+    settings_of,
+)
+from kernelagent.tools.calls.tensors import NotPortable, dtype_of, open_parcel, parcel
+from kernelagent.tools.calls.training_step import TrainingStep
 from kernelagent.tools.candidate_runner.candidate import (
     CandidateFailure,
     LoadedCandidate,
@@ -33,11 +46,13 @@ from kernelagent.tools.candidate_runner.held_calls import (
     tensors_in,
     versions_of,
 )
-from kernelagent.tools.candidate_runner.host_reads import HostReads
-from kernelagent.tools.candidate_runner.host_time import HostTime
-from kernelagent.tools.candidate_runner.host_work import HostWork
-from kernelagent.tools.candidate_runner.integrity import Integrity, let_torch_compile
-from kernelagent.tools.candidate_runner.kept_state import changed as changed_ways
+from kernelagent.tools.candidate_runner.host.host_reads import HostReads
+from kernelagent.tools.candidate_runner.host.host_time import HostTime
+from kernelagent.tools.candidate_runner.host.host_work import HostWork
+from kernelagent.tools.candidate_runner.integrity.integrity import Integrity, let_torch_compile
+from kernelagent.tools.candidate_runner.integrity.watch import Watch
+from kernelagent.tools.candidate_runner.integrity.whole_interpreter import WholeInterpreter
+from kernelagent.tools.candidate_runner.kept.kept_state import changed as changed_ways
 from kernelagent.tools.candidate_runner.launches import Launches, watch_launches
 from kernelagent.tools.candidate_runner.unwritten import (
     CachedGpuMemory,
@@ -45,21 +60,6 @@ from kernelagent.tools.candidate_runner.unwritten import (
     is_noise,
     keeps_free_blocks,
 )
-from kernelagent.tools.candidate_runner.watch import Watch
-from kernelagent.tools.candidate_runner.whole_interpreter import WholeInterpreter
-from kernelagent.tools.loading import is_free, memory_left_by
-from kernelagent.tools.memory_sharing import Watched, sharing_of
-from kernelagent.tools.result_form import form_of
-from kernelagent.tools.same_values import same_values
-from kernelagent.tools.surroundings import (
-    Surroundings,
-    in_its_thread,
-    other_weights,
-    placed_inside,
-    settings_of,
-)
-from kernelagent.tools.tensors import NotPortable, dtype_of, open_parcel, parcel
-from kernelagent.tools.training_step import TrainingStep
 from kernelagent.tools.wire import Channel, ChannelClosed, Frame
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def _remote_executor() -> Any:
     """The line to the executor, taken before a candidate could put another in its place."""
     import triton
 
-    from kernelagent.tools.virtual.driver import VirtualDriver
+    from kernelagent.tools.virtual.device.driver import VirtualDriver
 
     driver = triton.runtime.driver._active
     return driver.remote if isinstance(driver, VirtualDriver) else None
@@ -110,13 +110,13 @@ Scope = Callable[[], AbstractContextManager[Any]]
 
 
 def _launching() -> float:
-    from kernelagent.tools.virtual.driver import Spent
+    from kernelagent.tools.virtual.device.driver import Spent
 
     return Spent.seconds
 
 
 def _values_launched() -> int:
-    from kernelagent.tools.virtual.driver import Spent
+    from kernelagent.tools.virtual.device.driver import Spent
 
     return Spent.values
 
@@ -137,8 +137,8 @@ def _gpu(settings: dict[str, Any]) -> tuple[str, Scope, Launches]:
 
 
 def _virtual(settings: dict[str, Any], fds: list[int]) -> tuple[str, Scope]:
-    from kernelagent.tools.virtual import driver
-    from kernelagent.tools.virtual import fake_cuda as cuda_names
+    from kernelagent.tools.virtual.device import driver
+    from kernelagent.tools.virtual.device import fake_cuda as cuda_names
 
     target = str(settings["target"])
     driver.install(Channel(socket.socket(fileno=fds[1])), fds[2], target)
@@ -338,7 +338,7 @@ class Runner:
     def _memory_of(self, asked: Surroundings) -> AbstractContextManager[None]:
         if self._device == "cuda":
             return contextlib.nullcontext()
-        from kernelagent.tools.virtual.old_contents import OLD_CONTENTS
+        from kernelagent.tools.virtual.device.old_contents import OLD_CONTENTS
 
         return OLD_CONTENTS.of_a_call(asked.memory)
 
@@ -346,20 +346,20 @@ class Runner:
         """In it tensors are told apart that would lie on the host and on the GPU."""
         if self._device == "cuda":
             return contextlib.nullcontext()
-        from kernelagent.tools.virtual.host_tensors import HOST_TENSORS
+        from kernelagent.tools.virtual.device.host_tensors import HOST_TENSORS
 
         return HOST_TENSORS.watching()
 
     def _gone_to_the_gpu(self, module: torch.nn.Module) -> None:
         if self._device != "cuda":
-            from kernelagent.tools.virtual.host_tensors import HOST_TENSORS
+            from kernelagent.tools.virtual.device.host_tensors import HOST_TENSORS
 
             with torch._C.DisableTorchFunction():
                 HOST_TENSORS.placed(module)
 
     def _copied_between_places(self) -> list[str]:
         """By which of torch's functions the last call has copied between the host and the GPU."""
-        from kernelagent.tools.virtual.host_tensors import HOST_TENSORS
+        from kernelagent.tools.virtual.device.host_tensors import HOST_TENSORS
 
         return HOST_TENSORS.copied
 
@@ -402,7 +402,7 @@ class Runner:
 
     def _take_configuration(self, number: int) -> AbstractContextManager[set[str]]:
         """The call happens within what it returns, which holds the kernels that were tuned in it."""
-        from kernelagent.tools.virtual.autotuning import CHOICE
+        from kernelagent.tools.virtual.device.autotuning import CHOICE
 
         CHOICE.take(number)
         return CHOICE.tuning()
@@ -415,7 +415,7 @@ class Runner:
         return max(autotuned.values(), default=1)
 
     def _tunings(self) -> list[dict[str, Any]]:
-        from kernelagent.tools.virtual.autotuning import CHOICE
+        from kernelagent.tools.virtual.device.autotuning import CHOICE
 
         return CHOICE.tunings()
 
@@ -437,7 +437,7 @@ class Runner:
 
     def replay(self, frame: Frame) -> tuple[dict[str, Any], Any]:
         """An ordinary forward, each step of which the executor does on other values as well."""
-        from kernelagent.tools.virtual.mirroring import Mirroring
+        from kernelagent.tools.virtual.provenance.mirroring import Mirroring
 
         (args, kwargs), _ = self._opened(frame)
         mirroring = Mirroring(self._remote)
@@ -488,8 +488,8 @@ class Runner:
     def account(self, frame: Frame) -> tuple[dict[str, Any], Any]:
         """Run once and count torch's operations, unless `contents` on tensors that hold nothing."""
         (args, kwargs), given = open_parcel(frame.header["parcel"], frame.payload)
-        from kernelagent.tools.virtual.eager import watched
-        from kernelagent.tools.virtual.fake_cuda import WithoutContents
+        from kernelagent.tools.virtual.cost.eager import watched
+        from kernelagent.tools.virtual.device.fake_cuda import WithoutContents
 
         loaded, target, told = self._loaded(), frame.header["target"], None
         if frame.header["contents"]:

@@ -17,8 +17,8 @@ import torch
 from kernelagent.domain.serialization import to_data
 from kernelagent.tools.candidate_runner.launches import Launches
 from kernelagent.tools.candidate_runner.replaying import replayed
-from kernelagent.tools.virtual.data_sheets import row_near
-from kernelagent.tools.virtual.sass import facts_of_cubin
+from kernelagent.tools.virtual.compiled.sass import facts_of_cubin
+from kernelagent.tools.virtual.cost.data_sheets import row_near
 from kernelagent.tools.wire import Frame
 
 _STEADY = 3

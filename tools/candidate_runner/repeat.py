@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 
+from kernelagent.tools.calls.training_step import Prepared, TrainingStep
 from kernelagent.tools.cuda.chain import digest, pair_at, picked
-from kernelagent.tools.training_step import Prepared, TrainingStep
 
 _WARM_UP = 3
 

@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 import torch
 from torch.utils._pytree import tree_leaves
 
-from kernelagent.tools.tensors import NotPortable, pack
+from kernelagent.tools.calls.tensors import NotPortable, pack
 
 _INTERNAL = frozenset(vars(torch.nn.Module())) | {"training"}
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from kernelagent.tools.corpus import borrowed, clocks, memory, tampering, values
+from kernelagent.tools.corpus.entries import borrowed, clocks, memory, tampering, values
 from kernelagent.tools.corpus.fixture import Fixture, Threat
-from kernelagent.tools.corpus.honest import HONEST
+from kernelagent.tools.corpus.honest.honest import HONEST
 from kernelagent.tools.corpus.hostile import ATTACKS, LIKENESSES
 
 Kind = Literal["cheat", "twin", "honest"]

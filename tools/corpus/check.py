@@ -12,8 +12,8 @@ from itertools import groupby
 from queue import SimpleQueue
 
 from kernelagent.domain.candidate import Candidate
+from kernelagent.domain.configuration.judge_settings import JudgeSettings, SandboxChoice
 from kernelagent.domain.evaluation import Evaluation
-from kernelagent.domain.judge_settings import JudgeSettings, SandboxChoice
 from kernelagent.domain.problem import Mode, ProblemSpec
 from kernelagent.tools.corpus.fixture import Fixture, problem_path
 from kernelagent.tools.judge_client import JudgeProcess

@@ -17,10 +17,10 @@ import torch
 
 from kernelagent.domain.problem import ProblemSpec
 from kernelagent.domain.serialization import from_data
+from kernelagent.tools.calls.tensors import open_parcel, parcel
+from kernelagent.tools.calls.training_step import TrainingStep
 from kernelagent.tools.candidate_runner.repeat import Repeated
 from kernelagent.tools.judge.problem.load import load_problem
-from kernelagent.tools.tensors import open_parcel, parcel
-from kernelagent.tools.training_step import TrainingStep
 from kernelagent.tools.wire import Channel, ChannelClosed, Frame
 
 _MAX_FRAME = 1 << 40
@@ -88,6 +88,6 @@ def _answer(
 def _scope(device: str, target: str) -> AbstractContextManager[Any]:
     if device != "cpu":
         return nullcontext()
-    from kernelagent.tools.virtual.fake_cuda import pretending_cuda
+    from kernelagent.tools.virtual.device.fake_cuda import pretending_cuda
 
     return pretending_cuda(target)

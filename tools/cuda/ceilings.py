@@ -20,7 +20,7 @@ from msgspec import ValidationError
 
 from kernelagent.domain.evaluation import DeviceFacts
 from kernelagent.domain.serialization import from_data, to_data
-from kernelagent.tools.virtual.ceilings import DeviceCeilings
+from kernelagent.tools.virtual.cost.ceilings import DeviceCeilings
 
 _ROUNDS = 5
 _ROUND_S = 0.02

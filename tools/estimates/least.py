@@ -12,7 +12,7 @@ from typing import Literal
 
 from kernelagent.domain.evaluation import HeadroomFacts
 from kernelagent.tools.estimates.operations import Operation
-from kernelagent.tools.virtual.ceilings import DeviceCeilings
+from kernelagent.tools.virtual.cost.ceilings import DeviceCeilings
 
 _PRODUCTS_PER_FP32 = 3
 """Products of a narrower type that replace one in fp32 at about its accuracy (tf32x3, bf16x3)."""
@@ -103,7 +103,7 @@ def _bytes(operations: Sequence[Operation]) -> tuple[int, int]:
 
 
 def _rounds(operation: Operation) -> bool:
-    from kernelagent.tools import float32_precision
+    from kernelagent.tools.calls import float32_precision
 
     if operation.kind == "convolution":
         return float32_precision.convolutions_round()

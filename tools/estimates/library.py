@@ -21,7 +21,7 @@ from kernelagent.tools.estimates.fusing import Call, Group, compiled
 from kernelagent.tools.estimates.operations import Operation
 from kernelagent.tools.estimates.term import Term
 from kernelagent.tools.estimates.terms import terms_of, terms_of_step
-from kernelagent.tools.virtual.ceilings import DeviceCeilings
+from kernelagent.tools.virtual.cost.ceilings import DeviceCeilings
 
 Bound = Literal["dram", "dot", "fp", "launch"]
 Way = Literal["eager", "compiled"]

@@ -36,7 +36,7 @@ from kernelagent.tools.judge.problem.memory_limit import (
     lack_of_memory,
     limit_of,
 )
-from kernelagent.tools.virtual.ceilings import ceilings_for
+from kernelagent.tools.virtual.cost.ceilings import ceilings_for
 
 
 def main() -> None:

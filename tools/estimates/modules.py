@@ -12,7 +12,7 @@ from kernelagent.domain.problem import ProblemSpec
 from kernelagent.tools.estimates.building import Described, built, drawn, without_contents
 from kernelagent.tools.estimates.operations import Operation
 from kernelagent.tools.judge.problem.load import load_problem, users_traceback
-from kernelagent.tools.virtual.eager import EagerTraffic
+from kernelagent.tools.virtual.cost.eager import EagerTraffic
 
 
 def described(spec: ProblemSpec, mode: str = "as built") -> Mapping[str, Described]:

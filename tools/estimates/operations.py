@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_leaves
 
-from kernelagent.tools.torch_dtypes import name_of
+from kernelagent.tools.calls.torch_dtypes import name_of
 
 Call = tuple[tuple[Any, ...], Mapping[str, Any], Any]
 """Positional arguments, keywords, result."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from kernelagent.tools.estimates.operations import Operand
-from kernelagent.tools.virtual.ceilings import DeviceCeilings
+from kernelagent.tools.virtual.cost.ceilings import DeviceCeilings
 
 Features = Mapping[str, float]
 _WAIT_US = 0.5

@@ -15,7 +15,7 @@ from kernelagent.tools.estimates.fusing import Call, Group
 from kernelagent.tools.estimates.operations import Operation
 from kernelagent.tools.estimates.products import convolution, matmul, turned
 from kernelagent.tools.estimates.term import Site, Term, bytes_of, log_of
-from kernelagent.tools.virtual.ceilings import DeviceCeilings
+from kernelagent.tools.virtual.cost.ceilings import DeviceCeilings
 
 _POOL_START, _POOL_ADD, _POOL_COMPARE = 100.0, 15.0, 30.0
 """Instructions of a pooling thread (assumption): three divisions of its number; for each element of the

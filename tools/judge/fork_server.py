@@ -18,9 +18,9 @@ PRELOAD = {
     "cuda": _OF_EVERY_RUNNER,
     "virtual": (
         *_OF_EVERY_RUNNER,
-        "kernelagent.tools.virtual.driver",
-        "kernelagent.tools.virtual.fake_cuda",
-        "kernelagent.tools.virtual.executor",
+        "kernelagent.tools.virtual.device.driver",
+        "kernelagent.tools.virtual.device.fake_cuda",
+        "kernelagent.tools.virtual.executor.executor",
         # Triton imports it lazily when it compiles; imported once here instead of in every executor.
         "triton.compiler.code_generator",
     ),

@@ -6,7 +6,7 @@ import hashlib
 from functools import cache
 from pathlib import Path
 
-from kernelagent.domain import probes
+from kernelagent.domain.tables import probes
 
 
 @cache

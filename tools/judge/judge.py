@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Literal
 
 from kernelagent.domain.candidate import Candidate
+from kernelagent.domain.configuration.judge_settings import JudgeSettings
 from kernelagent.domain.evaluation import (
     DeviceFacts,
     Disclosure,
@@ -24,10 +25,9 @@ from kernelagent.domain.evaluation import (
     Reason,
     Stage,
 )
-from kernelagent.domain.judge_settings import JudgeSettings
 from kernelagent.domain.problem import ProblemFacts
 from kernelagent.domain.profile import ReferenceProfile
-from kernelagent.domain.tool_calls import ToolCall, ToolResult
+from kernelagent.domain.replies.tool_calls import ToolCall, ToolResult
 from kernelagent.tools.judge.bounds import reference_profile
 from kernelagent.tools.judge.contribution.check import (
     Report,
@@ -39,25 +39,25 @@ from kernelagent.tools.judge.envelope import envelope
 from kernelagent.tools.judge.envelope.search import widen
 from kernelagent.tools.judge.harness import harness_sha256
 from kernelagent.tools.judge.problem.context import JudgeContext
-from kernelagent.tools.judge.problem.corners import corner_rounds
-from kernelagent.tools.judge.problem.far_rounds import (
-    FAR_ON_AT_THE_END,
-    FAR_ON_IN_A_TURN,
-    far_rounds,
-)
-from kernelagent.tools.judge.problem.literals import literals_of
-from kernelagent.tools.judge.problem.rounds import Rounds
-from kernelagent.tools.judge.problem.training import (
+from kernelagent.tools.judge.problem.steps.training import (
     STEPS_AT_THE_END,
     STEPS_OF_A_TURN,
     training_rounds,
 )
-from kernelagent.tools.judge.problem.trials import PLAN_AT_THE_END, PLAN_OF_A_TURN, rounds
+from kernelagent.tools.judge.problem.trials.corners import corner_rounds
+from kernelagent.tools.judge.problem.trials.far_rounds import (
+    FAR_ON_AT_THE_END,
+    FAR_ON_IN_A_TURN,
+    far_rounds,
+)
+from kernelagent.tools.judge.problem.trials.literals import literals_of
+from kernelagent.tools.judge.problem.trials.rounds import Rounds
+from kernelagent.tools.judge.problem.trials.trials import PLAN_AT_THE_END, PLAN_OF_A_TURN, rounds
 from kernelagent.tools.judge.source_reading.reading import disclosures as read_disclosures
 from kernelagent.tools.judge.source_reading.syntax import syntax_fault
 from kernelagent.tools.judge.timing import counting
 from kernelagent.tools.judge.timing.blocks import Running
-from kernelagent.tools.judge.verify.beyond import Fixed, beyond
+from kernelagent.tools.judge.verify.beyond.beyond import Fixed, beyond
 from kernelagent.tools.judge.verify.candidate_process import CandidateProcess
 from kernelagent.tools.judge.verify.findings import Findings
 from kernelagent.tools.judge.verify.limits import Deadline, Limits, limits_for

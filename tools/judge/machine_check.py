@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from kernelagent.domain.configuration.judge_settings import DEFAULT_TARGET
 from kernelagent.domain.errors import EnvironmentFault
-from kernelagent.domain.judge_settings import DEFAULT_TARGET
 from kernelagent.tools.cuda.counters import find_ncu
 from kernelagent.tools.cuda.helper import compiled_helpers
 from kernelagent.tools.cuda.obstacles import closed_nodes, obstacle_in

@@ -13,11 +13,11 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kernelagent.domain.configuration.judge_settings import JudgeSettings
 from kernelagent.domain.errors import EnvironmentFault, KernelAgentError
 from kernelagent.domain.evaluation import Evaluation, Stage
-from kernelagent.domain.judge_settings import JudgeSettings
+from kernelagent.domain.replies.tool_calls import ToolCall
 from kernelagent.domain.serialization import from_data, to_data
-from kernelagent.domain.tool_calls import ToolCall
 from kernelagent.tools.judge.fork_server import is_likely_virtual, open_fork_server
 from kernelagent.tools.judge.problem.memory_limit import (
     first_to_go,

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from kernelagent.cli.commands.optimize import new_or_resumed
-from kernelagent.domain.config import RunConfig, resolve
+from kernelagent.domain.configuration.config import RunConfig, resolve
 from kernelagent.domain.errors import ExitStatus, UsageError
 from kernelagent.domain.history import History, Message
+from kernelagent.domain.replies.tool_registry import offered_on
 from kernelagent.domain.serialization import to_json
-from kernelagent.domain.tool_registry import offered_on
 from kernelagent.loop.arguments import problem_spec
 from kernelagent.models.kinds import MCP
 from kernelagent.prompts import as_markdown, fit_prompt, tells_of_tools, tools_text
@@ -32,8 +32,8 @@ def mcp(
     from rich.console import Console
 
     from kernelagent.cli.agent_run import AgentRun
-    from kernelagent.cli.console import Progress
     from kernelagent.cli.mcp_server import serve
+    from kernelagent.cli.terminal.console import Progress
 
     flags = {**flags, "model": (MCP,)}
     spec, config, folder = new_or_resumed(problem, names, flags, config_file, resume)

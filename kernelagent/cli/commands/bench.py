@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from kernelagent.cli.commands.optimize import confirm_sending
-from kernelagent.cli.json_output import print_json
-from kernelagent.domain.config import RUNS, RunConfig, resolve
+from kernelagent.cli.terminal.json_output import print_json
+from kernelagent.domain.configuration.config import RUNS, RunConfig, resolve
 from kernelagent.domain.errors import ExitStatus, UsageError
 from kernelagent.suite.log import SuiteFolder, started
 from kernelagent.suite.problems import find_problems

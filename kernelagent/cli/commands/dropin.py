@@ -10,16 +10,16 @@ from pathlib import Path
 from typing import Any
 
 from kernelagent.cli.commands.optimize import confirm_sending
-from kernelagent.cli.json_output import print_json
-from kernelagent.domain.config import RunConfig, resolve
+from kernelagent.cli.terminal.json_output import print_json
+from kernelagent.domain.configuration.config import RunConfig, resolve
+from kernelagent.domain.configuration.options import options_of
 from kernelagent.domain.errors import ExitStatus, UsageError
-from kernelagent.domain.options import options_of
 from kernelagent.domain.problem import ProblemSpec
 from kernelagent.loop.arguments import problem_spec
 from kernelagent.loop.preflight.endpoint import check_keys
 from kernelagent.loop.preflight.problem_file import check_problem
 from kernelagent.prompts.beginning import problem_line
-from kernelagent.report.scan_text import scan_text
+from kernelagent.report.terminal.scan_text import scan_text
 from kernelagent.storage.run_log import RunFolder, resume_with
 
 
@@ -33,7 +33,7 @@ def recheck(
     as_json: bool,
 ) -> ExitStatus:
     """`kernelagent recheck`; 0 the gain holds, 1 it does not, 3 this machine cannot say."""
-    from kernelagent.loop import recheck as rechecks
+    from kernelagent.loop.emitted import recheck as rechecks
 
     path = Path(emitted)
     if not path.is_file():
@@ -132,7 +132,7 @@ def optimize_parts(
     """`kernelagent optimize --submodule` and `--top`; 0 when one was written, 1 otherwise."""
     from rich.console import Console
 
-    from kernelagent.cli.console import Progress
+    from kernelagent.cli.terminal.console import Progress
     from kernelagent.loop import submodule
 
     if model is None:

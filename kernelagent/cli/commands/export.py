@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from kernelagent.domain.config import resolve
+from kernelagent.domain.configuration.config import resolve
 from kernelagent.domain.errors import ExitStatus, UsageError
 from kernelagent.storage.output_file import write_atomically
 from kernelagent.storage.run_log import RunFolder

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from kernelagent.cli.commands.optimize import evaluation_text
-from kernelagent.cli.json_output import print_json
+from kernelagent.cli.terminal.json_output import print_json
 from kernelagent.domain.certificate import certificate_in
-from kernelagent.domain.config import resolve
+from kernelagent.domain.configuration.config import resolve
 from kernelagent.domain.errors import ExitStatus, UsageError
-from kernelagent.domain.export_formats import ExportFormat
+from kernelagent.domain.tables.export_formats import ExportFormat
 from kernelagent.dropin.emit import EmittedFile
 from kernelagent.loop.arguments import problem_spec
 from kernelagent.storage.output_file import write_atomically
@@ -57,7 +57,7 @@ def import_(
     as_json: bool,
 ) -> ExitStatus:
     """Judge, and write the file with its certificate where it was accepted."""
-    from kernelagent.loop import imported
+    from kernelagent.loop.emitted import imported
 
     config = resolve(flags)
     spec = problem_spec(problem, names)

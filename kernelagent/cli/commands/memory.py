@@ -6,8 +6,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from kernelagent.cli.json_output import print_json
-from kernelagent.domain.config import RunConfig, resolve
+from kernelagent.cli.terminal.json_output import print_json
+from kernelagent.domain.configuration.config import RunConfig, resolve
 from kernelagent.domain.errors import ExitStatus, UsageError
 from kernelagent.loop.attached_lessons import learn
 from kernelagent.storage.lessons.lesson import Lesson

@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kernelagent.cli.console import Progress
-from kernelagent.cli.json_output import print_json
+from kernelagent.cli.terminal.console import Progress
+from kernelagent.cli.terminal.json_output import print_json
 from kernelagent.domain.candidate import NoCandidate
-from kernelagent.domain.config import RunConfig, resolve
+from kernelagent.domain.configuration.config import RunConfig, resolve
 from kernelagent.domain.errors import ExitStatus, UsageError
 from kernelagent.domain.evaluation import Evaluation, Reason
 from kernelagent.domain.events import RunStarted
@@ -135,8 +135,8 @@ def evaluate(
     as_json: bool,
 ) -> ExitStatus:
     """`kernelagent evaluate`; the verdict as text, or `kernelagent.evaluation/1` with --json."""
-    from kernelagent.loop.emitted_candidate import read_without_drop_in
-    from kernelagent.loop.exclusive_gpu import alone_on
+    from kernelagent.loop.emitted.emitted_candidate import read_without_drop_in
+    from kernelagent.loop.queries.exclusive_gpu import alone_on
     from kernelagent.loop.run_setup import judge_settings
     from kernelagent.tools.judge_client import JudgeProcess
 

@@ -7,14 +7,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kernelagent.cli.json_output import print_json
+from kernelagent.cli.terminal.json_output import print_json
 from kernelagent.domain.candidate import NoCandidate
-from kernelagent.domain.config import resolve
+from kernelagent.domain.configuration.config import resolve
 from kernelagent.domain.errors import ExitStatus, NoTrace, UsageError
 from kernelagent.domain.profile import ModuleEstimate, Profile, ReferenceProfile
 from kernelagent.loop.arguments import candidate_in, problem_spec
-from kernelagent.loop.exclusive_gpu import alone_on
 from kernelagent.loop.preflight.problem_file import check_problem
+from kernelagent.loop.queries.exclusive_gpu import alone_on
 from kernelagent.prompts.feedback import feedback_for
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def profile(
     as_json: bool,
 ) -> ExitStatus:
     """`kernelagent profile`; 0 when all that was asked for was profiled, 1 for a rejected candidate."""
-    from kernelagent.loop.emitted_candidate import read_without_drop_in
+    from kernelagent.loop.emitted.emitted_candidate import read_without_drop_in
     from kernelagent.loop.run_setup import judge_settings
     from kernelagent.tools.estimate_client import estimates_for
     from kernelagent.tools.judge_client import JudgeProcess
@@ -84,7 +84,7 @@ def _report(result: Profile, roofline: Path | None, *, as_json: bool) -> ExitSta
         _show(result)
     accepted = outcome is None or outcome.accepted
     if roofline is not None and outcome is not None and accepted:
-        from kernelagent.report.profile_text import save_roofline
+        from kernelagent.report.terminal.profile_text import save_roofline
 
         save_roofline(outcome, roofline)
     return ExitStatus.OK if accepted else ExitStatus.NOT_FOUND
@@ -100,7 +100,11 @@ def _existing(candidate: str) -> Path:
 def _show(result: Profile) -> None:
     from rich.console import Console
 
-    from kernelagent.report.profile_text import print_estimate, print_profile, print_reference
+    from kernelagent.report.terminal.profile_text import (
+        print_estimate,
+        print_profile,
+        print_reference,
+    )
 
     console = Console()
     console.print(f"{result.problem} on {result.device.name}", markup=False, highlight=False)

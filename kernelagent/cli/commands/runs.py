@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, get_args
 
-from kernelagent.cli.json_output import print_json
-from kernelagent.domain.config import resolve
+from kernelagent.cli.terminal.json_output import print_json
+from kernelagent.domain.configuration.config import resolve
 from kernelagent.domain.errors import ExitStatus, UsageError
 from kernelagent.domain.events import Act, RunResumed, RunStarted
 from kernelagent.domain.problem import ProblemSpec
@@ -19,8 +19,8 @@ from kernelagent.storage.steering import Command
 
 def runs(runs_folder: str | None, *, prune: bool, yes: bool, as_json: bool) -> ExitStatus:
     """`kernelagent runs`; with --prune deletes runs that came to nothing, once they were shown."""
-    from kernelagent.report import browse
-    from kernelagent.report.browse_text import data_console, runs_table
+    from kernelagent.report.terminal import browse
+    from kernelagent.report.terminal.browse_text import data_console, runs_table
 
     rows = browse.all_runs(_folder(runs_folder))
     if prune:
@@ -41,8 +41,8 @@ def runs(runs_folder: str | None, *, prune: bool, yes: bool, as_json: bool) -> E
 
 def show(run: str, turn: int | None, runs_folder: str | None, *, as_json: bool) -> ExitStatus:
     """`kernelagent show RUN [TURN]`."""
-    from kernelagent.report.browse import run_view, turn_view
-    from kernelagent.report.browse_text import data_console, print_run, print_turn
+    from kernelagent.report.terminal.browse import run_view, turn_view
+    from kernelagent.report.terminal.browse_text import data_console, print_run, print_turn
 
     folder = RunFolder.open(run, _folder(runs_folder))
     if turn is None:
@@ -58,8 +58,8 @@ def diff(
     run: str, before: int, after: int, runs_folder: str | None, *, as_json: bool
 ) -> ExitStatus:
     """`kernelagent diff RUN A B`."""
-    from kernelagent.report.browse import diff_view
-    from kernelagent.report.browse_text import data_console, print_diff
+    from kernelagent.report.terminal.browse import diff_view
+    from kernelagent.report.terminal.browse_text import data_console, print_diff
 
     view = diff_view(RunFolder.open(run, _folder(runs_folder)), before, after)
     print_json(view) if as_json else print_diff(data_console(), view)
@@ -68,8 +68,8 @@ def diff(
 
 def report(run: str, runs_folder: str | None, *, as_json: bool) -> ExitStatus:
     """`kernelagent report RUN`: writes the files again and prints the Markdown, or the JSON."""
-    from kernelagent.report.browse import contents_of
     from kernelagent.report.files import reports, write_for
+    from kernelagent.report.terminal.browse import contents_of
 
     folder = RunFolder.open(run, _folder(runs_folder))
     events = contents_of(folder.log).events
@@ -147,7 +147,7 @@ def compare(
     as_json: bool,
 ) -> ExitStatus:
     """`kernelagent compare`; true runs of the problems, or simulated ones with --simulated."""
-    from kernelagent.report.browse_text import data_console
+    from kernelagent.report.terminal.browse_text import data_console
     from kernelagent.suite.compare.curve import plot, svg
     from kernelagent.suite.compare.families import FAMILIES, SimulatedRuns, problems_of
     from kernelagent.suite.compare.real import RealRuns

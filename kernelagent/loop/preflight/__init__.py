@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Container
 from dataclasses import replace
 
-from kernelagent.domain.config import RunConfig
+from kernelagent.domain.configuration.config import RunConfig
 from kernelagent.domain.problem import NamesInFile, ProblemSpec
 from kernelagent.loop.preflight.configuration import check_configuration
 from kernelagent.loop.preflight.endpoint import check_endpoint, check_keys

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kernelagent.domain.config import RunConfig
+from kernelagent.domain.configuration.config import RunConfig
 from kernelagent.domain.problem import ProblemSpec
 from kernelagent.dropin.runtime_package import require_package
 from kernelagent.loop.run_setup import default_strategy, judge_settings, out_path
 from kernelagent.storage.output_file import check_writable, require_folder
 from kernelagent.strategies import load_strategy
-from kernelagent.tools.virtual.ceilings import ceilings_for
+from kernelagent.tools.virtual.cost.ceilings import ceilings_for
 
 
 def check_configuration(problem: ProblemSpec, config: RunConfig) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Container
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from kernelagent.domain.config import RunConfig
+from kernelagent.domain.configuration.config import RunConfig
 from kernelagent.domain.errors import ModelError, UsageError
 from kernelagent.models.endpoint.keys import from_keyring
 from kernelagent.models.kinds import (

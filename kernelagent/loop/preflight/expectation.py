@@ -6,8 +6,8 @@ import importlib.util
 import json
 from pathlib import Path
 
-from kernelagent.domain.budget import CHARACTERS_PER_TOKEN
-from kernelagent.domain.config import RunConfig
+from kernelagent.domain.configuration.budget import CHARACTERS_PER_TOKEN
+from kernelagent.domain.configuration.config import RunConfig
 from kernelagent.models.kinds import stays_on_this_machine
 
 FIXED_TOKENS = 3_500

@@ -14,8 +14,8 @@ from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 
 from kernelagent.domain.errors import ProblemError
-from kernelagent.domain.parsing import parse
 from kernelagent.domain.problem import NamesInFile, ProblemSpec
+from kernelagent.domain.replies.parsing import parse
 
 _CLASS, _INPUTS, _INIT = "Model", "get_inputs", "get_init_inputs"
 _MAKES_NAMES = frozenset({"exec", "eval", "globals", "setattr", "vars", "locals"})

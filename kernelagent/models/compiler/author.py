@@ -19,12 +19,12 @@ from kernelagent.domain.errors import KernelAgentError
 from kernelagent.domain.evaluation import Evaluation
 from kernelagent.domain.problem import ProblemSpec
 from kernelagent.domain.serialization import from_data
-from kernelagent.models.compiler.capture import PolicyCannot, Smaller, TookTooLong
-from kernelagent.models.compiler.constructor import NO_SHAPES, ORIGINAL, Shapes
-from kernelagent.models.compiler.constructor_sizes import followed, of_the_original
-from kernelagent.models.compiler.fixed_arguments import Fixed, fixed_arguments
-from kernelagent.models.compiler.hollow_tensors import HollowTensors
-from kernelagent.models.compiler.open_sizes import Places
+from kernelagent.models.compiler.capturing.capture import PolicyCannot, Smaller, TookTooLong
+from kernelagent.models.compiler.capturing.hollow_tensors import HollowTensors
+from kernelagent.models.compiler.capturing.open_sizes import Places
+from kernelagent.models.compiler.module.constructor import NO_SHAPES, ORIGINAL, Shapes
+from kernelagent.models.compiler.module.constructor_sizes import followed, of_the_original
+from kernelagent.models.compiler.module.fixed_arguments import Fixed, fixed_arguments
 from kernelagent.models.compiler.policy import Past, Policy
 from kernelagent.tools.judge.problem.load import LoadedProblem, load_problem
 from kernelagent.tools.judge.problem.memory_limit import (
@@ -234,7 +234,7 @@ def _of_shapes(arguments: Any, shapes: list[list[int]]) -> Any:
 def _scope(request: Frame) -> AbstractContextManager[Any]:
     if request.header["device"] == "cuda":
         return nullcontext()
-    from kernelagent.tools.virtual.fake_cuda import pretending_cuda, with_dynamo_imported
+    from kernelagent.tools.virtual.device.fake_cuda import pretending_cuda, with_dynamo_imported
 
     with_dynamo_imported()
     return pretending_cuda(str(request.header["target"]))

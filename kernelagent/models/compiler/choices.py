@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from kernelagent.models.compiler.inductor_source import LONGEST_HELD_ACROSS, SECTOR_ROWS
-from kernelagent.models.compiler.program import Kernel
-from kernelagent.models.compiler.rewriting import Rewritten
+from kernelagent.models.compiler.capturing.inductor_source import LONGEST_HELD_ACROSS, SECTOR_ROWS
+from kernelagent.models.compiler.kernels.rewriting import Rewritten
+from kernelagent.models.compiler.program.program import Kernel
 
 _ELEMENTS_A_WARP = 512
 _MOST_WARPS = 16

@@ -9,26 +9,26 @@ from typing import Any
 import torch
 
 from kernelagent.domain.evaluation import Evaluation
-from kernelagent.models.compiler.calls import Call
-from kernelagent.models.compiler.capture import (
+from kernelagent.models.compiler.capturing.capture import (
     Captured,
     PolicyCannot,
     Smaller,
     TookTooLong,
     capture,
 )
-from kernelagent.models.compiler.capture_step import Pair, capture_step
+from kernelagent.models.compiler.capturing.capture_step import Pair, capture_step
+from kernelagent.models.compiler.capturing.open_sizes import Places, at_other_sizes, first_axes
 from kernelagent.models.compiler.choices import Choice
-from kernelagent.models.compiler.constructor import NO_SHAPES, Shapes
-from kernelagent.models.compiler.fixed_arguments import Fixed
-from kernelagent.models.compiler.open_sizes import Places, at_other_sizes, first_axes
+from kernelagent.models.compiler.module.constructor import NO_SHAPES, Shapes
+from kernelagent.models.compiler.module.fixed_arguments import Fixed
+from kernelagent.models.compiler.module.writing import Writer, Written
+from kernelagent.models.compiler.program.calls import Call
 from kernelagent.models.compiler.tuning import (
     Attempt,
     Hypothesis,
     launches_decide,
     next_hypothesis,
 )
-from kernelagent.models.compiler.writing import Writer, Written
 from kernelagent.prompts.repeats import normal_form
 
 InputSets = Mapping[str, tuple[Sequence[Any], Mapping[str, Any]]]

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from kernelagent.domain.tool_calls import ToolCall, ToolRound
-from kernelagent.domain.tool_registry import Tool
+from kernelagent.domain.replies.tool_calls import ToolCall, ToolRound
+from kernelagent.domain.replies.tool_registry import Tool
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kernelagent.domain.budget import CHARACTERS_PER_TOKEN, Cost
+from kernelagent.domain.configuration.budget import CHARACTERS_PER_TOKEN, Cost
 from kernelagent.domain.history import Message
 from kernelagent.models.endpoint.stream import Arrived
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from kernelagent.domain.tool_calls import ToolCall
+from kernelagent.domain.replies.tool_calls import ToolCall
 from kernelagent.models.endpoint.called import CallPiece, Calls, pieces_in, pieces_of_object
 from kernelagent.models.endpoint.faults import StreamFault
 

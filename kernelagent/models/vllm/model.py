@@ -13,11 +13,11 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from kernelagent.domain.budget import Cost
+from kernelagent.domain.configuration.budget import Cost
+from kernelagent.domain.configuration.model_options import VllmOptions
 from kernelagent.domain.errors import FunctionsRefused, ModelError, UsageError
 from kernelagent.domain.events import Remarked, ServerProgress
 from kernelagent.domain.history import Message
-from kernelagent.domain.model_options import VllmOptions
 from kernelagent.models import (
     Calling,
     CallsTools,

@@ -7,8 +7,8 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
+from kernelagent.domain.configuration.model_options import PYTHON, VllmOptions
 from kernelagent.domain.errors import ModelError
-from kernelagent.domain.model_options import PYTHON, VllmOptions
 
 _FIND_VLLM = "import importlib.util, sys; sys.exit(importlib.util.find_spec('vllm') is None)"
 _FIND_S = 60.0

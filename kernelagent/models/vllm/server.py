@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from kernelagent.domain.configuration.model_options import VllmOptions
 from kernelagent.domain.errors import ModelError
-from kernelagent.domain.model_options import VllmOptions
 from kernelagent.models.vllm import guardian as vllm_guardian
 from kernelagent.models.vllm.options import command_for, environment_for, require_vllm, served_name
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from kernelagent.domain.errors import UsageError
 from kernelagent.domain.evaluation import Evaluation, Interval
 from kernelagent.domain.history import History, Turn
-from kernelagent.domain.rejection_codes import LOCATION_SPECIFIC, TEACHING
+from kernelagent.domain.tables.rejection_codes import LOCATION_SPECIFIC, TEACHING
 from kernelagent.prompts.repeats import normal_form
 from kernelagent.storage.lessons.facts import (
     bound_of,

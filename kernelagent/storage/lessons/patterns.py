@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
-from kernelagent.domain.parsing import parse
+from kernelagent.domain.replies.parsing import parse
 
 ANY = "any"
 """The pattern of lessons that hold whatever is computed, such as a rule of the language."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from kernelagent.domain.evaluation import DeviceFacts
 from kernelagent.domain.history import History, Recalled, RequestKind, Turn, TurnRequest
 from kernelagent.domain.problem import ProblemFacts
-from kernelagent.domain.rejection_codes import TEACHING
+from kernelagent.domain.tables.rejection_codes import TEACHING
 from kernelagent.storage.lessons.distil import said_for
 from kernelagent.storage.lessons.facts import bound_of, closed, fact_of, key_of
 from kernelagent.storage.lessons.lesson import Evidence, Lesson, device_key

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from random import Random
 
-from kernelagent.domain.budget import Budget
+from kernelagent.domain.configuration.budget import Budget
 from kernelagent.domain.events import Event, Logged, Remarked
 from kernelagent.domain.problem import InputSet, ProblemFacts, TensorFacts
 from kernelagent.loop.session import Session

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from kernelagent.domain.config import RunConfig
+from kernelagent.domain.configuration.config import RunConfig
 from kernelagent.domain.events import Logged, Subscriber
 from kernelagent.domain.problem import ProblemSpec
 from kernelagent.loop.run import optimize

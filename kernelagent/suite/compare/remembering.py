@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
 
-from kernelagent.domain.budget import Budget, Cost
 from kernelagent.domain.candidate import Candidate, parse_reply
+from kernelagent.domain.configuration.budget import Budget, Cost
 from kernelagent.domain.evaluation import Evaluation, Reason, Stage
 from kernelagent.domain.events import Event, Logged, ProblemDescribed, Remarked, RunStarted
 from kernelagent.domain.history import Message, Recalled

@@ -13,8 +13,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
 
-from kernelagent.domain.budget import Cost
 from kernelagent.domain.candidate import Candidate
+from kernelagent.domain.configuration.budget import Cost
 from kernelagent.domain.evaluation import (
     DeviceFacts,
     Estimate,

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Literal, get_args
 
-from kernelagent.domain.budget import Spent
+from kernelagent.domain.configuration.budget import Spent
 from kernelagent.domain.errors import UsageError
 from kernelagent.domain.evaluation import Interval
 from kernelagent.domain.events import Evaluated, Logged, TurnVoid

@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from threading import Condition
 
 import kernelagent
+from kernelagent.domain.configuration.judge_settings import JudgeSettings
 from kernelagent.domain.errors import EnvironmentFault, UsageError
 from kernelagent.domain.evaluation import DeviceFacts
-from kernelagent.domain.judge_settings import JudgeSettings
 from kernelagent.domain.serialization import from_data
-from kernelagent.loop.exclusive_gpu import Say
+from kernelagent.loop.queries.exclusive_gpu import Say
 from kernelagent.suite.ray.connection import Connection, Host, HostLost, Kind, Node
 from kernelagent.suite.ray.remote import RemoteJudge
 from kernelagent.tools.closing import Closing

@@ -23,12 +23,12 @@ from typing import Any
 
 import kernelagent
 from kernelagent.domain.candidate import Candidate
+from kernelagent.domain.configuration.judge_settings import JudgeSettings
 from kernelagent.domain.errors import EnvironmentFault, KernelAgentError
 from kernelagent.domain.evaluation import DeviceFacts, Evaluation, Stage
-from kernelagent.domain.judge_settings import JudgeSettings
+from kernelagent.domain.replies.tool_calls import ToolCall
 from kernelagent.domain.serialization import from_data, from_json, to_data
-from kernelagent.domain.tool_calls import ToolCall
-from kernelagent.loop.exclusive_gpu import ExclusiveGpuJudge
+from kernelagent.loop.queries.exclusive_gpu import ExclusiveGpuJudge
 from kernelagent.suite.ray.packaging import Parcel
 from kernelagent.tools.gpu_lock import GpuLock, gpu_of
 from kernelagent.tools.judge_client import JudgeProcess

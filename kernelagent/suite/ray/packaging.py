@@ -17,8 +17,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 
 from kernelagent.domain.errors import ProblemError
-from kernelagent.domain.parsing import parse
 from kernelagent.domain.problem import ProblemSpec
+from kernelagent.domain.replies.parsing import parse
 from kernelagent.suite.ray.pickled import modules_named
 
 _MOST_BYTES = 1 << 30

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from kernelagent.domain import errors
 from kernelagent.domain.candidate import Candidate
+from kernelagent.domain.configuration.judge_settings import JudgeSettings
 from kernelagent.domain.errors import EnvironmentFault, KernelAgentError
 from kernelagent.domain.evaluation import DeviceFacts, Evaluation, Stage
-from kernelagent.domain.judge_settings import JudgeSettings
 from kernelagent.domain.problem import ProblemFacts
+from kernelagent.domain.replies.tool_calls import ToolCall, ToolResult
 from kernelagent.domain.serialization import from_data, to_data, to_json
-from kernelagent.domain.tool_calls import ToolCall, ToolResult
-from kernelagent.loop.exclusive_gpu import Say
+from kernelagent.loop.queries.exclusive_gpu import Say
 from kernelagent.suite.ray.connection import HostLost
 from kernelagent.suite.ray.packaging import pack
 from kernelagent.tools.closing import Closing

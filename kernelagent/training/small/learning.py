@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal
 import torch
 from torch import Tensor
 
-from kernelagent.domain.rejection_codes import OF_VALUES
+from kernelagent.domain.tables.rejection_codes import OF_VALUES
 from kernelagent.training.advantages import grpo, trloo
 from kernelagent.training.policy_loss import Clip
 from kernelagent.training.small.language import TASKS, problem_file

@@ -19,11 +19,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kernelagent.domain.candidate import Candidate
-from kernelagent.domain.config import RunConfig
+from kernelagent.domain.configuration.config import RunConfig
 from kernelagent.domain.evaluation import Evaluation, InputSetResult, Stage
 from kernelagent.domain.events import ProblemDescribed
 from kernelagent.domain.problem import ProblemSpec
-from kernelagent.domain.tool_calls import ToolCall, ToolResult
+from kernelagent.domain.replies.tool_calls import ToolCall, ToolResult
 from kernelagent.loop.run import Run
 from kernelagent.models import Exhausted, ModelQuery, Reply
 from kernelagent.report.files import write_reports

@@ -14,12 +14,12 @@ from torch import nn
 from torch.nn import functional
 from torch.utils._pytree import tree_leaves
 
-from kernelagent.models.compiler.calls import Call
-from kernelagent.models.compiler.capture import PolicyCannot
-from kernelagent.models.compiler.capture_step import capture_step
+from kernelagent.models.compiler.capturing.capture import PolicyCannot
+from kernelagent.models.compiler.capturing.capture_step import capture_step
 from kernelagent.models.compiler.choices import Choice
+from kernelagent.models.compiler.module.writing import Writer
 from kernelagent.models.compiler.policy import Past, Policy
-from kernelagent.models.compiler.writing import Writer
+from kernelagent.models.compiler.program.calls import Call
 from kernelagent.prompts.repeats import normal_form
 from kernelagent.tools.judge.source_reading.reading import disclosures
 from kernelagent.tools.sandbox.spawn import ForkServer

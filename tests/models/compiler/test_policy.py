@@ -16,11 +16,11 @@ from torch import nn
 
 from kernelagent.domain.candidate import Candidate, parse_reply
 from kernelagent.domain.evaluation import Evaluation
-from kernelagent.models.compiler.calls import Call
-from kernelagent.models.compiler.capture import PolicyCannot, Smaller, capture
+from kernelagent.models.compiler.capturing.capture import PolicyCannot, Smaller, capture
 from kernelagent.models.compiler.choices import Choice
+from kernelagent.models.compiler.module.writing import Writer
 from kernelagent.models.compiler.policy import Past, Policy
-from kernelagent.models.compiler.writing import Writer
+from kernelagent.models.compiler.program.calls import Call
 from kernelagent.tools.judge.source_reading.reading import disclosures
 from kernelagent.tools.sandbox.spawn import ForkServer
 from tests import evaluations

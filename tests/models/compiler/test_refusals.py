@@ -9,11 +9,11 @@ import pytest
 import torch
 from torch import nn
 
-from kernelagent.models.compiler.calls import Call
-from kernelagent.models.compiler.capture import Smaller, capture
+from kernelagent.models.compiler.capturing.capture import Smaller, capture
 from kernelagent.models.compiler.choices import Choice
-from kernelagent.models.compiler.fixed_arguments import Fixed, fixed_arguments, refusal_lines
-from kernelagent.models.compiler.writing import Writer
+from kernelagent.models.compiler.module.fixed_arguments import Fixed, fixed_arguments, refusal_lines
+from kernelagent.models.compiler.module.writing import Writer
+from kernelagent.models.compiler.program.calls import Call
 from kernelagent.tools.virtual.batched.interpreter import BatchedInterpreter
 from tests.models.compiler.templates.interpreted import answer, loaded
 

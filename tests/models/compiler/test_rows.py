@@ -11,11 +11,11 @@ import pytest
 import torch
 from torch import nn
 
-from kernelagent.models.compiler.calls import Call
-from kernelagent.models.compiler.capture import PolicyCannot, capture
+from kernelagent.models.compiler.capturing.capture import PolicyCannot, capture
 from kernelagent.models.compiler.choices import Choice
-from kernelagent.models.compiler.dataflow import carried_by_loops
-from kernelagent.models.compiler.writing import Writer, Written
+from kernelagent.models.compiler.module.writing import Writer, Written
+from kernelagent.models.compiler.program.calls import Call
+from kernelagent.models.compiler.program.dataflow import carried_by_loops
 from kernelagent.tools.virtual.batched.interpreter import BatchedInterpreter
 from tests.lanes import crossed
 from tests.models.compiler.templates.interpreted import answer

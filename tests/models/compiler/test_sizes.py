@@ -9,11 +9,11 @@ import pytest
 import torch
 from torch import nn
 
-from kernelagent.domain.judge_settings import JudgeSettings
+from kernelagent.domain.configuration.judge_settings import JudgeSettings
 from kernelagent.domain.problem import ProblemSpec
-from kernelagent.models.compiler.capture import PolicyCannot, Smaller
-from kernelagent.models.compiler.constructor import ORIGINAL, state_lines
-from kernelagent.models.compiler.constructor_sizes import followed, of_the_original
+from kernelagent.models.compiler.capturing.capture import PolicyCannot, Smaller
+from kernelagent.models.compiler.module.constructor import ORIGINAL, state_lines
+from kernelagent.models.compiler.module.constructor_sizes import followed, of_the_original
 from kernelagent.models.compiler.policy import Policy
 from kernelagent.tools.judge.judge import Judge
 from kernelagent.tools.judge.problem.load import LoadedProblem, load_problem

@@ -19,7 +19,7 @@ from kernelagent.domain.evaluation import DeviceFacts, Evaluation
 from kernelagent.domain.events import Remarked, ServerProgress
 from kernelagent.domain.history import History, Message, TurnRequest
 from kernelagent.domain.problem import ProblemFacts, ProblemSpec
-from kernelagent.loop.exclusive_gpu import ExclusiveGpuJudge, alone_on
+from kernelagent.loop.queries.exclusive_gpu import ExclusiveGpuJudge, alone_on
 from kernelagent.models import ModelQuery, ModelSettings, Reply
 from kernelagent.models.draining import DrainedModel, Gate, Pausable
 from kernelagent.models.kinds import load_model

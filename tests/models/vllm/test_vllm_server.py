@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from kernelagent.domain.configuration.model_options import VllmOptions
 from kernelagent.domain.errors import ModelError, UsageError
-from kernelagent.domain.model_options import VllmOptions
 from kernelagent.models.vllm import server as vllm_server
 from kernelagent.models.vllm.options import command_for, environment_for, require_vllm
 from kernelagent.models.vllm.server import VllmServer
@@ -88,7 +88,7 @@ def test_closing_twice_or_before_a_start_is_no_error(tmp_path):
 CONDUCTOR = """
 import sys, time
 from pathlib import Path
-from kernelagent.domain.model_options import VllmOptions
+from kernelagent.domain.configuration.model_options import VllmOptions
 from kernelagent.models.vllm.server import VllmServer
 
 folder = Path(sys.argv[1])

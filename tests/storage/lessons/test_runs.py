@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from kernelagent.cli.main import main
-from kernelagent.domain.budget import Budget
-from kernelagent.domain.config import RunConfig
+from kernelagent.domain.configuration.budget import Budget
+from kernelagent.domain.configuration.config import RunConfig
 from kernelagent.domain.errors import ExitStatus
 from kernelagent.domain.events import ProblemDescribed, RunStarted, TurnStarted
 from kernelagent.domain.problem import ProblemSpec

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from kernelagent.domain.budget import Budget
 from kernelagent.domain.candidate import Candidate
+from kernelagent.domain.configuration.budget import Budget
 from kernelagent.domain.events import (
     Evaluated,
     Event,

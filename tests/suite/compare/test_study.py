@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from kernelagent.domain.budget import Budget
+from kernelagent.domain.configuration.budget import Budget
 from kernelagent.domain.errors import UsageError
 from kernelagent.strategies import BUILT_IN
 from kernelagent.suite.compare.families import FAMILIES, SimulatedRuns, problems_of

@@ -16,11 +16,11 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from kernelagent.domain.config import RunConfig
+from kernelagent.domain.configuration.config import RunConfig
 from kernelagent.domain.events import Subscriber
 from kernelagent.domain.problem import ProblemSpec
 from kernelagent.domain.serialization import to_data
-from kernelagent.loop.exclusive_gpu import Judges
+from kernelagent.loop.queries.exclusive_gpu import Judges
 from kernelagent.storage.run_log import RunFolder
 from kernelagent.suite.log import ClusterChanged, SuiteFolder, SuiteLog, SuiteStarted
 from kernelagent.suite.problems import SuiteProblem

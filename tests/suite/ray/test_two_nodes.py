@@ -12,9 +12,9 @@ from threading import Thread
 import pytest
 
 from kernelagent.domain.candidate import Candidate
+from kernelagent.domain.configuration.judge_settings import JudgeSettings
 from kernelagent.domain.errors import EnvironmentFault, ProblemError
 from kernelagent.domain.evaluation import Evaluation
-from kernelagent.domain.judge_settings import JudgeSettings
 from kernelagent.domain.problem import ProblemSpec
 from kernelagent.suite.ray.cluster import Cluster
 from kernelagent.tools.judge_client import JudgeProcess

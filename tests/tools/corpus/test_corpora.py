@@ -11,12 +11,12 @@ from random import SystemRandom
 import pytest
 
 from kernelagent.cli.self_test import QUICK_S, run_self_test, shown
-from kernelagent.domain.rejection_codes import CODES
+from kernelagent.domain.tables.rejection_codes import CODES
 from kernelagent.tools.corpus.catalogue import COUNT, entries, not_here, threats
 from kernelagent.tools.corpus.check import Checked, check
 from kernelagent.tools.corpus.fixture import Fixture, edited, problem_path
-from kernelagent.tools.corpus.honest import HONEST
-from kernelagent.tools.corpus.idioms import IDIOMS
+from kernelagent.tools.corpus.honest.honest import HONEST
+from kernelagent.tools.corpus.honest.idioms import IDIOMS
 from kernelagent.tools.corpus.sample import expected_seconds
 from kernelagent.tools.corpus.threats_page import page
 

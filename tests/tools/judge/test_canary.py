@@ -24,7 +24,7 @@ from kernelagent.tools.judge.machine_check import rows_of
 from kernelagent.tools.judge.problem.context import make_ready
 from kernelagent.tools.judge.problem.devices import JudgeDevice, gpu_facts, open_device
 from kernelagent.tools.sandbox.spawn import ForkServer
-from kernelagent.tools.virtual.ceilings import ceilings_for
+from kernelagent.tools.virtual.cost.ceilings import ceilings_for
 
 TIERS = ("landlock", "signal scope", "pidns", "netns", "ipcns", "seccomp", "rlimits", "watch")
 REFUSED = (

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from kernelagent.domain.judge_settings import JudgeSettings
+from kernelagent.domain.configuration.judge_settings import JudgeSettings
 from kernelagent.domain.problem import ProblemSpec
 from kernelagent.tools.corpus.fixture import problem_path
 from kernelagent.tools.judge.problem.context import JudgeContext
@@ -24,7 +24,7 @@ OPENED = """
 import sys, time
 from kernelagent.domain.problem import ProblemSpec
 from kernelagent.tools.judge_client import JudgeProcess
-from kernelagent.domain.judge_settings import JudgeSettings
+from kernelagent.domain.configuration.judge_settings import JudgeSettings
 
 judge = JudgeProcess(JudgeSettings(ProblemSpec(path=sys.argv[1]), device="virtual"))
 print("opened", flush=True)

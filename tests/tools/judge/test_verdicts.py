@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from kernelagent.domain.configuration.judge_settings import JudgeSettings
 from kernelagent.domain.evaluation import Evaluation
-from kernelagent.domain.judge_settings import JudgeSettings
 from kernelagent.domain.problem import ProblemSpec
 from kernelagent.tools.corpus.fixture import honest_kernel, problem_path
 from kernelagent.tools.judge.judge import Judge

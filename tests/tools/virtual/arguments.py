@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from kernelagent.tools.virtual.launch import TensorArgument
+from kernelagent.tools.virtual.executor.launch import TensorArgument
 
 
 def tensor_argument(name: str, tensor: torch.Tensor) -> TensorArgument:

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 import torch
 
-from kernelagent.tools.virtual.interpreter import Interpreter
-from kernelagent.tools.virtual.launch import Launch
+from kernelagent.tools.virtual.executor.launch import Launch
+from kernelagent.tools.virtual.interpreter.interpreter import Interpreter
 from tests.tools.virtual.arguments import tensor_argument
 
 

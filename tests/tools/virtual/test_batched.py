@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 from kernelagent.tools.judge.source_reading.installed import installed_triton, missing_from_language
 from kernelagent.tools.virtual.batched.interpreter import BatchedInterpreter, HowRun
-from kernelagent.tools.virtual.bounds import BoundsChecker
-from kernelagent.tools.virtual.launch import Launch, MemoryFault
-from kernelagent.tools.virtual.memory_operations import Threads
-from kernelagent.tools.virtual.races import RaceChecker
-from kernelagent.tools.virtual.traffic import TrafficCounter
+from kernelagent.tools.virtual.compiled.memory_operations import Threads
+from kernelagent.tools.virtual.cost.traffic import TrafficCounter
+from kernelagent.tools.virtual.executor.launch import Launch, MemoryFault
+from kernelagent.tools.virtual.races.bounds import BoundsChecker
+from kernelagent.tools.virtual.races.races import RaceChecker
 from tests.lanes import examples
 from tests.tools.virtual import batched_kernels as kernels
 from tests.tools.virtual.arguments import tensor_argument

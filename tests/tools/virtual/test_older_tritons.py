@@ -21,8 +21,8 @@ CHOSEN = (
     "tests/tools/virtual/test_batched.py::test_programs_together_leave_and_show_what_they_do_one_by_one",
     "tests/tools/virtual/test_batched.py::test_block_pointers_lead_programs_together_where_they_lead_them_one_by_one",
     "tests/tools/virtual/test_batched.py::test_programs_that_are_run_one_by_one_are_counted_with_the_reason",
-    "tests/tools/virtual/test_fusing.py",
-    "tests/tools/virtual/test_as_on_a_gpu.py",
+    "tests/tools/virtual/arithmetic/test_fusing.py",
+    "tests/tools/virtual/arithmetic/test_as_on_a_gpu.py",
     "tests/tools/virtual/test_two_processes.py",
     "tests/end_to_end/test_main_job.py::test_a_live_module_gets_a_drop_in_that_shares_its_parameters",
 )

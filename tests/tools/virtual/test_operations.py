@@ -15,9 +15,9 @@ import triton
 
 from kernelagent.tools import virtual
 from kernelagent.tools.virtual import triton_versions
+from kernelagent.tools.virtual.arithmetic.builder import RepairedBuilder
 from kernelagent.tools.virtual.batched.builder import BatchedBuilder
 from kernelagent.tools.virtual.batched.interpreter import BatchedInterpreter
-from kernelagent.tools.virtual.builder import RepairedBuilder
 from tests.tools.virtual import operation_kernels as kernels
 from tests.tools.virtual import test_batched as batched
 
@@ -30,10 +30,10 @@ NEVER_ASKED = {
     "get_loc": "compiled code only",
     "get_void_ty": "compiled code only",
     "create_tensor_descriptor_type": "compiled code only",
-    "create_reduce": "tools/virtual/reductions.py has it",
-    "create_reduce_ret": "tools/virtual/reductions.py has it",
-    "create_scan": "tools/virtual/reductions.py has it",
-    "create_scan_ret": "tools/virtual/reductions.py has it",
+    "create_reduce": "tools/virtual/arithmetic/reductions.py has it",
+    "create_reduce_ret": "tools/virtual/arithmetic/reductions.py has it",
+    "create_scan": "tools/virtual/arithmetic/reductions.py has it",
+    "create_scan_ret": "tools/virtual/arithmetic/reductions.py has it",
     "create_map_elementwise": "Triton's interpreter does it without its builder",
     "create_map_elementwise_ret": "Triton's interpreter does it without its builder",
     "get_fp8e4b15_ty": "formats that no GPU of ours has",

@@ -6,8 +6,8 @@ import random
 
 import pytest
 
-from kernelagent.tools.virtual.launch import Launch
-from kernelagent.tools.virtual.launching import sampled
+from kernelagent.tools.virtual.executor.launch import Launch
+from kernelagent.tools.virtual.executor.launching import sampled
 
 
 def launch_of(*grid: int) -> Launch:

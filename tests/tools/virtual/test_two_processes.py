@@ -173,7 +173,7 @@ def assembly(o_ptr):
 """
 
 BODY = """
-from kernelagent.tools.virtual.driver import LaunchRefused
+from kernelagent.tools.virtual.device.driver import LaunchRefused
 from candidate import *
 
 found = {}

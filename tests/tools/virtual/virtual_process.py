@@ -13,8 +13,9 @@ import os, sys, json
 sys.path.insert(0, sys.argv[1])
 source, body = open(sys.argv[2]).read(), open(sys.argv[3]).read()
 from kernelagent.tools.wire import pair
-from kernelagent.tools.virtual import fake_cuda as cuda_names
-from kernelagent.tools.virtual import executor, driver
+from kernelagent.tools.virtual.device import fake_cuda as cuda_names
+from kernelagent.tools.virtual.executor import executor
+from kernelagent.tools.virtual.device import driver
 runner, theirs = pair()
 judge, asked = pair()
 arena = os.memfd_create("arena")

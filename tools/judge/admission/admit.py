@@ -9,13 +9,13 @@ from time import process_time
 import torch
 
 from kernelagent.domain.evaluation import Disclosure
-from kernelagent.domain.probes import PROBE
 from kernelagent.domain.problem import Tolerance
+from kernelagent.domain.tables.probes import PROBE
 from kernelagent.tools.judge.admission.checkable import Admission, admit
 from kernelagent.tools.judge.admission.mutants import Checked
-from kernelagent.tools.judge.problem.inputs import InputSource
-from kernelagent.tools.judge.problem.oracle import Oracle
-from kernelagent.tools.judge.problem.probes import (
+from kernelagent.tools.judge.problem.reference.oracle import Oracle
+from kernelagent.tools.judge.problem.trials.inputs import InputSource
+from kernelagent.tools.judge.problem.trials.probes import (
     Dropped,
     applies,
     make_probe,
@@ -23,15 +23,15 @@ from kernelagent.tools.judge.problem.probes import (
     perturbed_state,
     with_tensors,
 )
-from kernelagent.tools.judge.problem.trials import (
+from kernelagent.tools.judge.problem.trials.trials import (
     draw,
     fresh_seed,
     reference_by_name,
     state_tensors,
     trial_on,
 )
-from kernelagent.tools.judge.verify import compare
-from kernelagent.tools.judge.verify.gate import gate
+from kernelagent.tools.judge.verify.compare import compare
+from kernelagent.tools.judge.verify.compare.gate import gate
 
 _SECONDS = 30.0
 """Of processor time; a module of ten tensors takes one or two, one of five hundred would take fifteen minutes."""

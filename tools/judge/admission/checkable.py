@@ -14,6 +14,7 @@ import torch
 
 from kernelagent.domain.errors import ProblemError
 from kernelagent.domain.evaluation import Disclosure
+from kernelagent.tools.calls.torch_dtypes import widened
 from kernelagent.tools.judge.admission.mutants import (
     Checked,
     Mutant,
@@ -22,10 +23,9 @@ from kernelagent.tools.judge.admission.mutants import (
     floating,
     mutants,
 )
-from kernelagent.tools.judge.problem.input_domain import fresh_like, observe, standard_normal
-from kernelagent.tools.judge.verify.compare import judge_floating, leaves
-from kernelagent.tools.judge.verify.gate import unit_roundoff
-from kernelagent.tools.torch_dtypes import widened
+from kernelagent.tools.judge.problem.trials.input_domain import fresh_like, observe, standard_normal
+from kernelagent.tools.judge.verify.compare.compare import judge_floating, leaves
+from kernelagent.tools.judge.verify.compare.gate import unit_roundoff
 
 _RESPONSE = 100.0
 """An output responds to a change if it moves by at least this many times eager's own error."""

@@ -12,8 +12,8 @@ from typing import Any
 
 import torch
 
-from kernelagent.tools.judge.problem.input_domain import Tensors
-from kernelagent.tools.judge.verify.compare import Expected, leaves
+from kernelagent.tools.judge.problem.trials.input_domain import Tensors
+from kernelagent.tools.judge.verify.compare.compare import Expected, leaves
 
 _FEWEST = 8
 """A dimension of fewer elements is no reduction that somebody would shorten."""

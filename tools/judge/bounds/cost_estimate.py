@@ -27,11 +27,12 @@ from kernelagent.tools.judge.bounds.real_work import (
 )
 from kernelagent.tools.judge.problem.context import JudgeContext
 from kernelagent.tools.judge.problem.describe import written_out
-from kernelagent.tools.judge.problem.inputs import InputSource
-from kernelagent.tools.judge.problem.training import WITH_BACKWARD
+from kernelagent.tools.judge.problem.steps.training import WITH_BACKWARD
+from kernelagent.tools.judge.problem.trials.inputs import InputSource
 from kernelagent.tools.judge.verify.rejection import Rejected, beyond_means
-from kernelagent.tools.virtual.ceilings import DeviceCeilings
-from kernelagent.tools.virtual.cost import (
+from kernelagent.tools.virtual.compiled.sass import MachineFacts
+from kernelagent.tools.virtual.cost.ceilings import DeviceCeilings
+from kernelagent.tools.virtual.cost.cost import (
     LaunchEstimate,
     estimate_eager,
     estimate_launch,
@@ -39,9 +40,8 @@ from kernelagent.tools.virtual.cost import (
     too_few_stages_us,
     whole_forward,
 )
-from kernelagent.tools.virtual.eager import EagerRow
-from kernelagent.tools.virtual.sass import MachineFacts
-from kernelagent.tools.virtual.traffic import TrafficFacts
+from kernelagent.tools.virtual.cost.eager import EagerRow
+from kernelagent.tools.virtual.cost.traffic import TrafficFacts
 
 _REWRITTEN = 0.6
 """With less than this share of the reference's operations a candidate must have used algebra."""

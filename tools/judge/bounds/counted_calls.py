@@ -16,16 +16,16 @@ from typing import Any
 import torch
 
 from kernelagent.domain.serialization import from_data
+from kernelagent.tools.calls.surroundings import USUAL, Surroundings
+from kernelagent.tools.calls.training_step import TrainingStep
 from kernelagent.tools.judge.problem.context import JudgeContext
-from kernelagent.tools.judge.problem.inputs import InputSource
 from kernelagent.tools.judge.problem.load import Arguments
-from kernelagent.tools.judge.problem.steps import single_step, smaller_steps
-from kernelagent.tools.judge.problem.trials import draw, fresh_seed
+from kernelagent.tools.judge.problem.steps.steps import single_step, smaller_steps
+from kernelagent.tools.judge.problem.trials.inputs import InputSource
+from kernelagent.tools.judge.problem.trials.trials import draw, fresh_seed
 from kernelagent.tools.judge.verify.candidate_process import CandidateProcess
-from kernelagent.tools.surroundings import USUAL, Surroundings
-from kernelagent.tools.training_step import TrainingStep
-from kernelagent.tools.virtual.eager import EagerRow
-from kernelagent.tools.virtual.traffic import TrafficFacts
+from kernelagent.tools.virtual.cost.eager import EagerRow
+from kernelagent.tools.virtual.cost.traffic import TrafficFacts
 
 _MOST_BEFORE = 2
 """Most ordinary calls before the counted one; a random number of them hides which call it is."""

@@ -17,6 +17,7 @@ import torch
 from torch.utils.flop_counter import flop_registry
 
 from kernelagent.domain.evaluation import HeadroomFacts
+from kernelagent.tools.calls.torch_dtypes import allowed_product, widened
 from kernelagent.tools.judge.bounds.minimum_traffic import Necessary, Need, necessary
 from kernelagent.tools.judge.bounds.operation_needs import (
     ATTENTION,
@@ -25,9 +26,8 @@ from kernelagent.tools.judge.bounds.operation_needs import (
     key_of,
     tensors_of,
 )
-from kernelagent.tools.judge.problem.inputs import meta_twin
-from kernelagent.tools.torch_dtypes import allowed_product, widened
-from kernelagent.tools.virtual.ceilings import DeviceCeilings
+from kernelagent.tools.judge.problem.trials.inputs import meta_twin
+from kernelagent.tools.virtual.cost.ceilings import DeviceCeilings
 
 _HARD_SHARE = 0.95
 """A measured time below this share of the time needed to write the outputs is refused."""

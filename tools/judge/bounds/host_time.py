@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from kernelagent.domain.evaluation import Disclosure
+from kernelagent.tools.calls.training_step import take
 from kernelagent.tools.judge.bounds.counted_calls import real_step
 from kernelagent.tools.judge.bounds.real_work import (
     NEEDS_VALUES,
@@ -21,13 +22,12 @@ from kernelagent.tools.judge.bounds.real_work import (
     reference_rows,
 )
 from kernelagent.tools.judge.problem.context import JudgeContext
-from kernelagent.tools.judge.problem.inputs import InputSource
-from kernelagent.tools.judge.problem.trials import draw
+from kernelagent.tools.judge.problem.trials.inputs import InputSource
+from kernelagent.tools.judge.problem.trials.trials import draw
 from kernelagent.tools.judge.verify.candidate_process import CandidateProcess, OnTheHost
 from kernelagent.tools.judge.verify.findings import Findings
 from kernelagent.tools.judge.verify.rejection import Rejected
-from kernelagent.tools.training_step import take
-from kernelagent.tools.virtual.eager import timed_rows
+from kernelagent.tools.virtual.cost.eager import timed_rows
 
 _FEWEST = 5
 """With fewer calls the smallest time says little."""

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from kernelagent.domain.serialization import from_data
+from kernelagent.tools.calls.training_step import Row
 from kernelagent.tools.judge.bounds.counted_calls import (
     Launches,
     OnOtherContents,
@@ -20,20 +21,19 @@ from kernelagent.tools.judge.bounds.counted_calls import (
     real_step,
 )
 from kernelagent.tools.judge.problem.context import JudgeContext
-from kernelagent.tools.judge.problem.input_domain import laid_out_like, observe
-from kernelagent.tools.judge.problem.inputs import InputSource
 from kernelagent.tools.judge.problem.load import Arguments
-from kernelagent.tools.judge.problem.probes import (
+from kernelagent.tools.judge.problem.trials.input_domain import laid_out_like, observe
+from kernelagent.tools.judge.problem.trials.inputs import InputSource
+from kernelagent.tools.judge.problem.trials.probes import (
     REFUSALS,
     named_tensors,
     perturbed_state,
     with_tensors,
 )
-from kernelagent.tools.judge.problem.trials import draw, fresh_seed
+from kernelagent.tools.judge.problem.trials.trials import draw, fresh_seed
 from kernelagent.tools.judge.verify.candidate_process import CandidateProcess
 from kernelagent.tools.judge.verify.rejection import Rejected
-from kernelagent.tools.training_step import Row
-from kernelagent.tools.virtual.traffic import TrafficFacts
+from kernelagent.tools.virtual.cost.traffic import TrafficFacts
 
 _MORE = 1.1
 """From this many times the work on, contents are said to decide it."""

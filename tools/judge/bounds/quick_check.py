@@ -6,7 +6,7 @@ What it says enters no verdict: the candidate can see that its tensors hold noth
 from __future__ import annotations
 
 from kernelagent.domain.evaluation import Reason
-from kernelagent.domain.tool_calls import Checked
+from kernelagent.domain.replies.tool_calls import Checked
 from kernelagent.tools.judge.bounds.cost_estimate import CountedCosts, costs_of
 from kernelagent.tools.judge.bounds.counted_calls import count_without_contents
 from kernelagent.tools.judge.bounds.real_work import (

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from kernelagent.tools.calls.training_step import TrainingStep, take
 from kernelagent.tools.judge.bounds.counted_calls import (
     CountedCall,
     Unsteady,
@@ -16,15 +17,14 @@ from kernelagent.tools.judge.bounds.counted_calls import (
 from kernelagent.tools.judge.bounds.headroom import headroom_of
 from kernelagent.tools.judge.bounds.other_contents import on_other_contents
 from kernelagent.tools.judge.problem.context import JudgeContext
-from kernelagent.tools.judge.problem.inputs import InputSource, meta_twin
 from kernelagent.tools.judge.problem.load import Arguments
 from kernelagent.tools.judge.problem.smaller_sizes import on_meta
-from kernelagent.tools.judge.problem.steps import step_without_contents
-from kernelagent.tools.judge.problem.trials import draw
+from kernelagent.tools.judge.problem.steps.steps import step_without_contents
+from kernelagent.tools.judge.problem.trials.inputs import InputSource, meta_twin
+from kernelagent.tools.judge.problem.trials.trials import draw
 from kernelagent.tools.judge.verify.candidate_process import CandidateProcess
 from kernelagent.tools.judge.verify.rejection import Rejected
-from kernelagent.tools.training_step import TrainingStep, take
-from kernelagent.tools.virtual.eager import EagerRow, eager_rows
+from kernelagent.tools.virtual.cost.eager import EagerRow, eager_rows
 
 Start = Callable[[], CandidateProcess]
 

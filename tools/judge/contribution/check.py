@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol
 
+from kernelagent.domain.configuration.judge_settings import coverage_floor
 from kernelagent.domain.evaluation import Disclosure, Estimate, HeadroomFacts, KernelFacts, Timing
-from kernelagent.domain.judge_settings import coverage_floor
 from kernelagent.tools.judge.bounds import cost_estimate as accounting
 from kernelagent.tools.judge.bounds import host_time
 from kernelagent.tools.judge.bounds.real_work import make_ready
@@ -31,8 +31,8 @@ from kernelagent.tools.judge.contribution.left_to_kernels import (
     require_part_of_the_work,
 )
 from kernelagent.tools.judge.problem.context import JudgeContext
-from kernelagent.tools.judge.problem.inputs import InputSource
-from kernelagent.tools.judge.problem.trials import draw
+from kernelagent.tools.judge.problem.trials.inputs import InputSource
+from kernelagent.tools.judge.problem.trials.trials import draw
 from kernelagent.tools.judge.timing import device_profile, observed
 from kernelagent.tools.judge.timing.blocks import Running
 from kernelagent.tools.judge.verify.candidate_process import CandidateProcess

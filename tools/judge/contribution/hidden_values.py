@@ -1,7 +1,7 @@
 """Evidence that needs no trust: the forward done again on values that the candidate's process never holds.
 
 The candidate computes on one draw of the inputs; each operation of torch and each launch it asks for is
-done by the executor on another draw as well (`virtual.replay`). That second result is right only if the
+done by the executor on another draw as well (`virtual.provenance.replay`). That second result is right only if the
 kernels and torch's visible operations made it: what numpy, a thread, Python or a hidden operator
 computes is computed from the wrong values.
 """
@@ -15,18 +15,18 @@ from torch.utils._pytree import tree_map_only
 
 from kernelagent.domain.errors import ProblemError
 from kernelagent.domain.evaluation import Disclosure
+from kernelagent.tools.calls.tensors import tensors_of
 from kernelagent.tools.judge.contribution.left_to_kernels import computing
 from kernelagent.tools.judge.problem.context import JudgeContext
-from kernelagent.tools.judge.problem.inputs import InputSource
 from kernelagent.tools.judge.problem.load import Arguments
-from kernelagent.tools.judge.problem.oracle import same_bits
-from kernelagent.tools.judge.problem.probes import named_tensors, with_tensors
-from kernelagent.tools.judge.problem.trials import draw, fresh_seed, trial_on
-from kernelagent.tools.judge.verify import compare
+from kernelagent.tools.judge.problem.reference.oracle import same_bits
+from kernelagent.tools.judge.problem.trials.inputs import InputSource
+from kernelagent.tools.judge.problem.trials.probes import named_tensors, with_tensors
+from kernelagent.tools.judge.problem.trials.trials import draw, fresh_seed, trial_on
 from kernelagent.tools.judge.verify.candidate_process import CandidateProcess, Replayed
+from kernelagent.tools.judge.verify.compare import compare
 from kernelagent.tools.judge.verify.rejection import Rejected
-from kernelagent.tools.tensors import tensors_of
-from kernelagent.tools.virtual.eager import EagerRow
+from kernelagent.tools.virtual.cost.eager import EagerRow
 
 PROBE = "hidden values"
 

@@ -16,14 +16,14 @@ import torch
 
 from kernelagent.tools.judge.contribution.provenance import SAYS_NOTHING
 from kernelagent.tools.judge.problem.context import JudgeContext
-from kernelagent.tools.judge.problem.inputs import InputSource
 from kernelagent.tools.judge.problem.load import Arguments
-from kernelagent.tools.judge.problem.probes import named_tensors, with_tensors
-from kernelagent.tools.judge.problem.trials import draw
-from kernelagent.tools.judge.verify import compare
+from kernelagent.tools.judge.problem.trials.inputs import InputSource
+from kernelagent.tools.judge.problem.trials.probes import named_tensors, with_tensors
+from kernelagent.tools.judge.problem.trials.trials import draw
 from kernelagent.tools.judge.verify.candidate_process import CandidateProcess
+from kernelagent.tools.judge.verify.compare import compare
 from kernelagent.tools.judge.verify.rejection import Rejected
-from kernelagent.tools.virtual.altering import is_from_elsewhere
+from kernelagent.tools.virtual.provenance.altering import is_from_elsewhere
 
 _FEWEST = 4
 """Integers that must differ before anything is said."""

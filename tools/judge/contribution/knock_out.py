@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import torch
 
 from kernelagent.domain.evaluation import Disclosure
+from kernelagent.tools.calls.training_step import TrainingStep
 from kernelagent.tools.judge.contribution.hidden_values import (
     OnHiddenValues,
     require_right_on_hidden_values,
@@ -19,15 +20,14 @@ from kernelagent.tools.judge.contribution.integers import (
 )
 from kernelagent.tools.judge.contribution.provenance import SAYS_NOTHING, Provenance, look
 from kernelagent.tools.judge.problem.context import JudgeContext
-from kernelagent.tools.judge.problem.inputs import InputSource
 from kernelagent.tools.judge.problem.load import Arguments
-from kernelagent.tools.judge.problem.steps import single_step
-from kernelagent.tools.judge.problem.trials import draw, fresh_seed
-from kernelagent.tools.judge.verify import compare
+from kernelagent.tools.judge.problem.steps.steps import single_step
+from kernelagent.tools.judge.problem.trials.inputs import InputSource
+from kernelagent.tools.judge.problem.trials.trials import draw, fresh_seed
 from kernelagent.tools.judge.verify.candidate_process import Answer, CandidateProcess
+from kernelagent.tools.judge.verify.compare import compare
 from kernelagent.tools.judge.verify.rejection import Rejected
-from kernelagent.tools.training_step import TrainingStep
-from kernelagent.tools.virtual.eager import EagerRow
+from kernelagent.tools.virtual.cost.eager import EagerRow
 
 _MOST_TRIALS = 12
 """Extra calls spent on finding launches that do not matter."""

@@ -14,10 +14,10 @@ from torch.utils._pytree import tree_map
 
 from kernelagent.tools.candidate_runner.forbidding import LIGHT
 from kernelagent.tools.judge.problem.context import JudgeContext
-from kernelagent.tools.judge.problem.inputs import meta_twin
 from kernelagent.tools.judge.problem.load import Arguments
+from kernelagent.tools.judge.problem.trials.inputs import meta_twin
 from kernelagent.tools.judge.verify.rejection import Rejected
-from kernelagent.tools.virtual.eager import EagerRow, eager_rows
+from kernelagent.tools.virtual.cost.eager import EagerRow, eager_rows
 
 NOTHING_LEFT = 0.98
 """At or above this share of the reference's products and elementary steps, torch counts as having done it all."""

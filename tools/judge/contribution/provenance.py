@@ -1,6 +1,6 @@
 """Where a result came from, decided by its values alone and not by what the candidate reports.
 
-In two calls on marked inputs (`virtual.marking`) the executor exchanges what kernels stored for other,
+In two calls on marked inputs (`virtual.provenance.marking`) the executor exchanges what kernels stored for other,
 marked values. Everything that copies inputs and kernels' results stays marked; what torch, numpy, a
 thread or an operator of the candidate's own computed does not, and is found among the kernels'
 operands or in the output. The calls look like all others to the candidate.
@@ -17,14 +17,14 @@ import torch
 
 from kernelagent.domain.errors import ProblemError
 from kernelagent.tools.judge.problem.context import JudgeContext
-from kernelagent.tools.judge.problem.inputs import InputSource
 from kernelagent.tools.judge.problem.load import Arguments
-from kernelagent.tools.judge.problem.probes import named_tensors, with_tensors
-from kernelagent.tools.judge.problem.trials import draw
-from kernelagent.tools.judge.verify import compare
+from kernelagent.tools.judge.problem.trials.inputs import InputSource
+from kernelagent.tools.judge.problem.trials.probes import named_tensors, with_tensors
+from kernelagent.tools.judge.problem.trials.trials import draw
 from kernelagent.tools.judge.verify.candidate_process import Answer, CandidateProcess
+from kernelagent.tools.judge.verify.compare import compare
 from kernelagent.tools.judge.verify.rejection import Rejected
-from kernelagent.tools.virtual.marking import MARKED, Marks
+from kernelagent.tools.virtual.provenance.marking import MARKED, Marks
 
 _BUFFERS_IN_TURN = 3
 """Calls made before looking: a candidate may rotate this many buffers without old data in them being flagged."""
@@ -125,7 +125,7 @@ def _marked(arguments: Arguments, marks: Marks) -> Arguments:
 
 
 def _like(values: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
-    from kernelagent.tools.judge.problem.input_domain import laid_out_like
+    from kernelagent.tools.judge.problem.trials.input_domain import laid_out_like
 
     return values if values is like else laid_out_like(values, like)
 

@@ -8,15 +8,15 @@ from typing import Any
 
 import torch
 
-from kernelagent.tools.float32_precision import matmul_precision
+from kernelagent.tools.calls.float32_precision import matmul_precision
+from kernelagent.tools.calls.tensors import spec_of
+from kernelagent.tools.calls.torch_dtypes import name_of
 from kernelagent.tools.judge.envelope.settings import holds_settings, settings_of, tied_in
 from kernelagent.tools.judge.problem.context import JudgeContext
 from kernelagent.tools.judge.problem.describe import literal
 from kernelagent.tools.judge.problem.dynamic import Dynamic, Place
 from kernelagent.tools.judge.problem.load import Arguments
-from kernelagent.tools.judge.problem.probes import named_tensors
-from kernelagent.tools.tensors import spec_of
-from kernelagent.tools.torch_dtypes import name_of
+from kernelagent.tools.judge.problem.trials.probes import named_tensors
 
 
 def verified(

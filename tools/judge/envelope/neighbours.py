@@ -13,12 +13,12 @@ import torch
 from torch.utils._pytree import tree_map
 
 from kernelagent.domain.errors import ProblemError
+from kernelagent.tools.calls.torch_dtypes import HALVES
 from kernelagent.tools.judge.problem.dynamic import Dynamic, Place, names_of_inputs, resizing
-from kernelagent.tools.judge.problem.inputs import INTERPRETED_BYTES, InputSource
 from kernelagent.tools.judge.problem.load import Arguments
-from kernelagent.tools.judge.problem.oracle import Oracle
-from kernelagent.tools.judge.problem.probes import named_tensors, with_tensors
-from kernelagent.tools.torch_dtypes import HALVES
+from kernelagent.tools.judge.problem.reference.oracle import Oracle
+from kernelagent.tools.judge.problem.trials.inputs import INTERPRETED_BYTES, InputSource
+from kernelagent.tools.judge.problem.trials.probes import named_tensors, with_tensors
 
 _TYPES = (*HALVES, torch.float32)
 _REFUSALS = (ProblemError, RuntimeError, ValueError, IndexError, TypeError, ArithmeticError)

@@ -15,8 +15,8 @@ from kernelagent.domain.evaluation import OUT_OF_TIME
 from kernelagent.tools.judge.envelope import envelope
 from kernelagent.tools.judge.envelope.neighbours import Neighbour, neighbours
 from kernelagent.tools.judge.problem.context import JudgeContext
-from kernelagent.tools.judge.problem.training import AT_OTHER_SIZES, training_rounds
-from kernelagent.tools.judge.problem.trials import WHERE_SIZES_SHOW, rounds
+from kernelagent.tools.judge.problem.steps.training import AT_OTHER_SIZES, training_rounds
+from kernelagent.tools.judge.problem.trials.trials import WHERE_SIZES_SHOW, rounds
 from kernelagent.tools.judge.verify.candidate_process import CandidateProcess
 from kernelagent.tools.judge.verify.findings import Findings
 from kernelagent.tools.judge.verify.rejection import Rejected

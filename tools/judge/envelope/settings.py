@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from kernelagent.tools.judge.problem.read_from_outside import is_torchs
+from kernelagent.tools.judge.problem.reference.read_from_outside import is_torchs
 
 _DEEPEST = 4
 _OF_EVERY_MODULE = frozenset({*vars(torch.nn.Module()), "_is_torch_compile"})

@@ -27,7 +27,7 @@ from kernelagent.tools.judge.problem.load import (
     as_input_sets,
     keywords_of,
 )
-from kernelagent.tools.judge.problem.read_from_outside import is_torchs
+from kernelagent.tools.judge.problem.reference.read_from_outside import is_torchs
 
 _MODULE, _INPUTS, _MODULE_TENSORS, _INPUT_TENSORS, _FACTS = (
     "module.pkl",

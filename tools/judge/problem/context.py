@@ -12,13 +12,18 @@ from typing import Any
 
 import torch
 
+from kernelagent.domain.configuration.judge_settings import (
+    DynamicDimension,
+    JudgeSettings,
+    SandboxChoice,
+)
 from kernelagent.domain.errors import KernelAgentError
 from kernelagent.domain.evaluation import DeviceFacts
-from kernelagent.domain.judge_settings import DynamicDimension, JudgeSettings, SandboxChoice
 from kernelagent.domain.problem import DynamicSize, ProblemFacts, Remark, Tolerance
+from kernelagent.tools.calls.float32_precision import matmul_precision
+from kernelagent.tools.calls.loading import unplaced
 from kernelagent.tools.candidate_runner import shell
 from kernelagent.tools.cuda.helper import compiled_helpers
-from kernelagent.tools.float32_precision import matmul_precision
 from kernelagent.tools.judge.admission.admit import TimeForAdmission, admission_of
 from kernelagent.tools.judge.bounds.headroom import Headroom
 from kernelagent.tools.judge.canary import ConfinedCanary, examine, require_kernel
@@ -34,19 +39,18 @@ from kernelagent.tools.judge.problem.first_look import (
     require_portable,
     tried,
 )
-from kernelagent.tools.judge.problem.inputs import InputSource, input_sources
 from kernelagent.tools.judge.problem.load import LoadedProblem, load_problem
 from kernelagent.tools.judge.problem.memory_limit import hold_to, memory_limit
 from kernelagent.tools.judge.problem.memory_plan import LEVELS, plan
-from kernelagent.tools.judge.problem.oracle import Oracle
-from kernelagent.tools.judge.problem.read_from_outside import read_from_outside
-from kernelagent.tools.judge.problem.training import require_trainable
+from kernelagent.tools.judge.problem.reference.oracle import Oracle
+from kernelagent.tools.judge.problem.reference.read_from_outside import read_from_outside
+from kernelagent.tools.judge.problem.steps.training import require_trainable
+from kernelagent.tools.judge.problem.trials.inputs import InputSource, input_sources
 from kernelagent.tools.judge.verify.candidate_process import CandidateProcess
 from kernelagent.tools.judge.verify.rejection import Rejected
-from kernelagent.tools.loading import unplaced
 from kernelagent.tools.sandbox.confinement import require
 from kernelagent.tools.sandbox.spawn import ForkServer
-from kernelagent.tools.virtual.compiling import gpu_target
+from kernelagent.tools.virtual.compiled.compiling import gpu_target
 
 _OF_FORWARDS = (Remark("no_headroom", "no lower bound of the time: there is none for a backward"),)
 

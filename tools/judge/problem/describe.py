@@ -22,8 +22,8 @@ from kernelagent.domain.problem import (
     TensorFacts,
     Tolerance,
 )
+from kernelagent.tools.calls.tensors import spec_of
 from kernelagent.tools.judge.problem.load import Arguments, LoadedProblem
-from kernelagent.tools.tensors import spec_of
 
 
 def input_set(

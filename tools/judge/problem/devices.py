@@ -16,8 +16,8 @@ from kernelagent.tools.cuda.ceilings import MeasuredCeilings, known_or_measured,
 from kernelagent.tools.cuda.obstacles import closed_nodes
 from kernelagent.tools.estimates.library import library_for
 from kernelagent.tools.sandbox.file_access import gpu_nodes
-from kernelagent.tools.virtual.ceilings import DeviceCeilings, ceilings_for
-from kernelagent.tools.virtual.data_sheets import ceilings_of
+from kernelagent.tools.virtual.cost.ceilings import DeviceCeilings, ceilings_for
+from kernelagent.tools.virtual.cost.data_sheets import ceilings_of
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class JudgeDevice:
         """In it the user's code may say `cuda`, whether there is one or not."""
         if self.kind == "cuda":
             return nullcontext()
-        from kernelagent.tools.virtual.fake_cuda import pretending_cuda, with_dynamo_imported
+        from kernelagent.tools.virtual.device.fake_cuda import pretending_cuda, with_dynamo_imported
 
         # The user's imports may bring it in, and must not do so among stand-ins.
         with_dynamo_imported()
@@ -128,7 +128,7 @@ def _at_least(promised: DeviceCeilings, measured: DeviceCeilings) -> DeviceCeili
 
 
 def _virtual(target: str) -> JudgeDevice:
-    from kernelagent.tools.virtual.driver import supported
+    from kernelagent.tools.virtual.device.driver import supported
 
     why_not = supported()
     if why_not is not None:

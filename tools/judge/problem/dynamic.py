@@ -10,14 +10,14 @@ from typing import Any
 
 import torch
 
+from kernelagent.domain.configuration.judge_settings import DynamicDimension
 from kernelagent.domain.errors import ProblemError
-from kernelagent.domain.judge_settings import DynamicDimension
-from kernelagent.tools.judge.problem.inputs import InputSource, work_of
-from kernelagent.tools.judge.problem.literals import NONE, Literals
 from kernelagent.tools.judge.problem.load import Arguments
-from kernelagent.tools.judge.problem.oracle import Oracle
-from kernelagent.tools.judge.problem.probes import named_tensors, with_tensors
+from kernelagent.tools.judge.problem.reference.oracle import Oracle
 from kernelagent.tools.judge.problem.smaller_sizes import on_meta
+from kernelagent.tools.judge.problem.trials.inputs import InputSource, work_of
+from kernelagent.tools.judge.problem.trials.literals import NONE, Literals
+from kernelagent.tools.judge.problem.trials.probes import named_tensors, with_tensors
 
 _PRIMES = (2, 3, 5, 7, 13, 17, 31, 37, 61, 67, 97, 127, 131, 251, 257, 509, 521, 1021, 1031)
 _BLOCKS = (16, 32, 64, 128, 256, 512, 1024)

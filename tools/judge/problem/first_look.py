@@ -9,19 +9,19 @@ from torch.utils._pytree import keystr, tree_flatten_with_path
 
 from kernelagent.domain.errors import ProblemError
 from kernelagent.domain.problem import LeastTime, ReferenceEstimate, Remark
+from kernelagent.tools.calls.tensors import NotPortable, pack
 from kernelagent.tools.estimates.least import least_of
 from kernelagent.tools.estimates.library import by_operation, library_for
 from kernelagent.tools.estimates.recurrent import AtOnce
 from kernelagent.tools.judge.bounds.headroom import Headroom, headroom_of
 from kernelagent.tools.judge.problem import describe
 from kernelagent.tools.judge.problem.devices import JudgeDevice
-from kernelagent.tools.judge.problem.inputs import InputSource, meta_twin
 from kernelagent.tools.judge.problem.load import LoadedProblem
-from kernelagent.tools.judge.problem.oracle import Oracle
+from kernelagent.tools.judge.problem.reference.oracle import Oracle
 from kernelagent.tools.judge.problem.smaller_sizes import on_meta
-from kernelagent.tools.judge.verify import compare
-from kernelagent.tools.tensors import NotPortable, pack
-from kernelagent.tools.virtual.eager import eager_rows
+from kernelagent.tools.judge.problem.trials.inputs import InputSource, meta_twin
+from kernelagent.tools.judge.verify.compare import compare
+from kernelagent.tools.virtual.cost.eager import eager_rows
 
 
 def require_portable(sources: tuple[InputSource, ...], problem: LoadedProblem) -> None:

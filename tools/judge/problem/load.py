@@ -229,7 +229,7 @@ def _cross_as_data(arguments: Arguments) -> bool:
 
     Where it cannot, `ModelNew.from_reference` receives the constructed module's state and attributes.
     """
-    from kernelagent.tools.tensors import NotPortable, pack
+    from kernelagent.tools.calls.tensors import NotPortable, pack
 
     try:
         pack(arguments, [])

@@ -8,7 +8,7 @@ import re
 import resource
 from pathlib import Path
 
-from kernelagent.domain.judge_settings import JudgeSettings, bytes_of
+from kernelagent.domain.configuration.judge_settings import JudgeSettings, bytes_of
 
 _SHARE = 0.5
 _CGROUP = Path("/sys/fs/cgroup")

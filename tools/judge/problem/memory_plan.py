@@ -15,12 +15,12 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from kernelagent.domain.errors import EnvironmentFault, ProblemError
+from kernelagent.tools.calls.tensors import tensors_of
 from kernelagent.tools.estimates.recurrent import AtOnce
-from kernelagent.tools.judge.problem.inputs import InputSource, input_sources, meta_twin, work_of
 from kernelagent.tools.judge.problem.load import Arguments, LoadedProblem
 from kernelagent.tools.judge.problem.memory_limit import is_lack_of_memory
 from kernelagent.tools.judge.problem.memory_need import Need, bytes_of, need_of
-from kernelagent.tools.judge.problem.oracle import inputs_do_not_fit
+from kernelagent.tools.judge.problem.reference.oracle import inputs_do_not_fit
 from kernelagent.tools.judge.problem.smaller_sizes import (
     Scope,
     Sizes,
@@ -30,7 +30,12 @@ from kernelagent.tools.judge.problem.smaller_sizes import (
     on_meta,
     with_sizes,
 )
-from kernelagent.tools.tensors import tensors_of
+from kernelagent.tools.judge.problem.trials.inputs import (
+    InputSource,
+    input_sources,
+    meta_twin,
+    work_of,
+)
 
 _MOST_WORK = (4.5, 1.0, 0.25)
 """Work of one forward by level, in units of what is executed in about a second.

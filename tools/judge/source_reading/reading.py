@@ -7,13 +7,13 @@ from dataclasses import replace
 from functools import lru_cache
 
 from kernelagent.domain.evaluation import Disclosure
-from kernelagent.domain.parsing import parse
-from kernelagent.tools.judge.source_reading.collecting import collect
-from kernelagent.tools.judge.source_reading.followed import Followed
+from kernelagent.domain.replies.parsing import parse
+from kernelagent.tools.judge.source_reading.checks.state import State
+from kernelagent.tools.judge.source_reading.following.collecting import collect
+from kernelagent.tools.judge.source_reading.following.followed import Followed
+from kernelagent.tools.judge.source_reading.following.lifetimes import Lifetimes, lifetimes
+from kernelagent.tools.judge.source_reading.following.names import Names, TooIntricate
 from kernelagent.tools.judge.source_reading.kinds import NOT_JUDGED, Code, Remark, in_order
-from kernelagent.tools.judge.source_reading.lifetimes import Lifetimes, lifetimes
-from kernelagent.tools.judge.source_reading.names import Names, TooIntricate
-from kernelagent.tools.judge.source_reading.state import State
 from kernelagent.tools.judge.source_reading.uses import Uses
 
 _RUNS_NOTHING_ELSE: frozenset[Code] = frozenset(

@@ -10,17 +10,17 @@ from typing import Literal
 
 from kernelagent.tools.judge.source_reading import kinds
 from kernelagent.tools.judge.source_reading.allowed import ATTRIBUTES, BUILTINS, MEMBERS, MODULES
-from kernelagent.tools.judge.source_reading.answers import answered
-from kernelagent.tools.judge.source_reading.devices import ASKING
-from kernelagent.tools.judge.source_reading.errors import (
+from kernelagent.tools.judge.source_reading.checks.devices import ASKING
+from kernelagent.tools.judge.source_reading.checks.errors import (
     ERRORS_ANSWER,
     ending_errors,
     imports_only,
     swallowing,
 )
-from kernelagent.tools.judge.source_reading.followed import Followed
-from kernelagent.tools.judge.source_reading.kinds import GUARDED, TELLING, Remark
-from kernelagent.tools.judge.source_reading.names import (
+from kernelagent.tools.judge.source_reading.checks.tensors import is_read
+from kernelagent.tools.judge.source_reading.following.answers import answered
+from kernelagent.tools.judge.source_reading.following.followed import Followed
+from kernelagent.tools.judge.source_reading.following.names import (
     Function,
     Imported,
     Meaning,
@@ -30,8 +30,8 @@ from kernelagent.tools.judge.source_reading.names import (
     Value,
     written_out,
 )
+from kernelagent.tools.judge.source_reading.kinds import GUARDED, TELLING, Remark
 from kernelagent.tools.judge.source_reading.remarks import Remarks
-from kernelagent.tools.judge.source_reading.tensors import is_read
 
 Use = Literal["value", "base", "alias"]
 _KNOWN_PACKAGES = frozenset({"torch", "triton", "numpy"}) | sys.stdlib_module_names

@@ -16,16 +16,16 @@ from typing import Any
 import torch
 
 from kernelagent.domain.evaluation import Disclosure
+from kernelagent.tools.calls.training_step import TrainingStep
 from kernelagent.tools.cuda.chain import digest, pair_at, picked
 from kernelagent.tools.judge.problem.context import JudgeContext
-from kernelagent.tools.judge.problem.inputs import InputSource
-from kernelagent.tools.judge.problem.oracle import Oracle
-from kernelagent.tools.judge.problem.trials import trial_on
+from kernelagent.tools.judge.problem.reference.oracle import Oracle
+from kernelagent.tools.judge.problem.trials.inputs import InputSource
+from kernelagent.tools.judge.problem.trials.trials import trial_on
 from kernelagent.tools.judge.timing.clock import Chain, Side
-from kernelagent.tools.judge.verify import compare
 from kernelagent.tools.judge.verify.candidate_process import Answer, CandidateProcess
+from kernelagent.tools.judge.verify.compare import compare
 from kernelagent.tools.judge.verify.rejection import Rejected
-from kernelagent.tools.training_step import TrainingStep
 
 _LOOKS = 9
 _ENOUGH = 3

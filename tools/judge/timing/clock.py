@@ -18,11 +18,11 @@ import torch
 
 from kernelagent.domain.errors import EnvironmentFault
 from kernelagent.domain.serialization import to_data
+from kernelagent.tools.calls.tensors import Parcel, open_parcel, parcel
+from kernelagent.tools.calls.training_step import TrainingStep
 from kernelagent.tools.judge.problem.context import JudgeContext
 from kernelagent.tools.judge.verify.candidate_process import CandidateProcess
 from kernelagent.tools.sandbox.confinement import Confinement
-from kernelagent.tools.tensors import Parcel, open_parcel, parcel
-from kernelagent.tools.training_step import TrainingStep
 from kernelagent.tools.wire import Frame, pair
 
 _BASELINE = "kernelagent.tools.cuda.baseline:serve"

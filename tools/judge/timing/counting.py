@@ -24,7 +24,7 @@ from kernelagent.tools.cuda.counters import (
     why_none,
 )
 from kernelagent.tools.judge.problem.context import JudgeContext
-from kernelagent.tools.judge.problem.trials import draw
+from kernelagent.tools.judge.problem.trials.trials import draw
 from kernelagent.tools.sandbox.confinement import ROOT, Confinement
 from kernelagent.tools.sandbox.file_access import first_lines, package_folders
 

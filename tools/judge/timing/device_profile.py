@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from kernelagent.domain.evaluation import Disclosure, KernelFacts
 from kernelagent.tools.judge.problem.context import JudgeContext
-from kernelagent.tools.judge.problem.trials import draw
+from kernelagent.tools.judge.problem.trials.trials import draw
 from kernelagent.tools.judge.timing.observed import NotCompiled, Observed, observe
 from kernelagent.tools.judge.timing.tracing import (
     TracedForward,

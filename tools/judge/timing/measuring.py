@@ -21,6 +21,7 @@ import torch
 from torch.utils._pytree import tree_leaves
 
 from kernelagent.domain.evaluation import Disclosure, HeadroomFacts, Interval, Timing
+from kernelagent.tools.calls.training_step import TrainingStep
 from kernelagent.tools.cuda.certificate import (
     Block,
     Rules,
@@ -34,10 +35,10 @@ from kernelagent.tools.cuda.sequence import FEWEST as _FEWEST_LAUNCHES
 from kernelagent.tools.cuda.statistics import geometric_mean, interval_of, narrow_enough
 from kernelagent.tools.judge.bounds.headroom import facts_of, implausible, most_left
 from kernelagent.tools.judge.problem.context import JudgeContext
-from kernelagent.tools.judge.problem.inputs import InputSource
-from kernelagent.tools.judge.problem.steps import single_step
-from kernelagent.tools.judge.problem.training import WITH_BACKWARD
-from kernelagent.tools.judge.problem.trials import draw, fresh_seed
+from kernelagent.tools.judge.problem.steps.steps import single_step
+from kernelagent.tools.judge.problem.steps.training import WITH_BACKWARD
+from kernelagent.tools.judge.problem.trials.inputs import InputSource
+from kernelagent.tools.judge.problem.trials.trials import draw, fresh_seed
 from kernelagent.tools.judge.timing.blocks import Blocks, Running, silent
 from kernelagent.tools.judge.timing.chained import Chained, cross_examine
 from kernelagent.tools.judge.timing.clock import (
@@ -50,7 +51,6 @@ from kernelagent.tools.judge.timing.clock import (
 from kernelagent.tools.judge.timing.observed import graph_time
 from kernelagent.tools.judge.verify.candidate_process import CandidateProcess
 from kernelagent.tools.judge.verify.rejection import Rejected
-from kernelagent.tools.training_step import TrainingStep
 
 Start = Callable[[], AbstractContextManager[CandidateProcess]]
 """A fresh process of the candidate, loaded, constructed and with the given weights."""

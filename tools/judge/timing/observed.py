@@ -14,7 +14,7 @@ from msgspec import ValidationError
 from kernelagent.domain.serialization import from_data
 from kernelagent.tools.judge.problem.load import Arguments
 from kernelagent.tools.judge.verify.rejection import Rejected
-from kernelagent.tools.virtual.sass import MachineFacts
+from kernelagent.tools.virtual.compiled.sass import MachineFacts
 
 if TYPE_CHECKING:
     from kernelagent.tools.judge.verify.candidate_process import CandidateProcess

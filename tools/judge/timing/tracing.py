@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from kernelagent.domain.evaluation import Disclosure, KernelFacts
 from kernelagent.tools.judge.timing.observed import Event, LaunchRow, Observed
-from kernelagent.tools.virtual.sass import MachineFacts
+from kernelagent.tools.virtual.compiled.sass import MachineFacts
 
 _ON_DEVICE = frozenset({"kernel", "gpu_memcpy", "gpu_memset"})
 _LAUNCHING = frozenset({"cuda_driver", "cuda_runtime"})

@@ -17,8 +17,15 @@ from typing import Any, NoReturn
 import torch
 from msgspec import ValidationError
 
-from kernelagent.domain.rejection_codes import CODES
 from kernelagent.domain.serialization import from_data, to_data
+from kernelagent.domain.tables.rejection_codes import CODES
+from kernelagent.tools.calls.loading import Loading
+from kernelagent.tools.calls.memory_sharing import Sharing
+from kernelagent.tools.calls.result_form import Part
+from kernelagent.tools.calls.surroundings import USUAL, Surroundings
+from kernelagent.tools.calls.tensors import Malformed, Parcel, open_parcel, parcel
+from kernelagent.tools.calls.torch_dtypes import name_of
+from kernelagent.tools.calls.training_step import TrainingStep
 from kernelagent.tools.closing import Closing
 from kernelagent.tools.judge.problem.load import Arguments
 from kernelagent.tools.judge.timing.observed import LaunchRow, rows_of
@@ -26,17 +33,10 @@ from kernelagent.tools.judge.verify.deaths import DOING, death_of, out_of_time
 from kernelagent.tools.judge.verify.limits import Deadline, Limits
 from kernelagent.tools.judge.verify.rejection import Rejected
 from kernelagent.tools.judge.verify.specialised import Tuning
-from kernelagent.tools.loading import Loading
-from kernelagent.tools.memory_sharing import Sharing
-from kernelagent.tools.result_form import Part
 from kernelagent.tools.sandbox.confinement import Confinement
 from kernelagent.tools.sandbox.spawn import Child, ForkServer, Starting
 from kernelagent.tools.sandbox.sweeping import sweep
-from kernelagent.tools.surroundings import USUAL, Surroundings
-from kernelagent.tools.tensors import Malformed, Parcel, open_parcel, parcel
-from kernelagent.tools.torch_dtypes import name_of
-from kernelagent.tools.training_step import TrainingStep
-from kernelagent.tools.virtual.eager import EagerRow
+from kernelagent.tools.virtual.cost.eager import EagerRow
 from kernelagent.tools.wire import (
     Channel,
     ChannelClosed,
@@ -47,7 +47,7 @@ from kernelagent.tools.wire import (
 )
 
 _RUNNER = "kernelagent.tools.candidate_runner.main:serve"
-_EXECUTOR = "kernelagent.tools.virtual.executor:serve"
+_EXECUTOR = "kernelagent.tools.virtual.executor.executor:serve"
 _HANGS_S = 30.0
 """After this many seconds without an answer a call counts as hung, unless its executor is busy."""
 _AT_WORK_S = 2.0

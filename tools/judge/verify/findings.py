@@ -8,13 +8,13 @@ from typing import Any
 import torch
 
 from kernelagent.domain.evaluation import Case, Correctness, Disclosure
-from kernelagent.tools.judge.problem.probes import named_tensors
+from kernelagent.tools.judge.problem.trials.probes import named_tensors
+from kernelagent.tools.judge.verify.beyond.untried_choices import UntriedChoices
 from kernelagent.tools.judge.verify.candidate_process import OnTheHost
-from kernelagent.tools.judge.verify.failure_context import Memory
-from kernelagent.tools.judge.verify.gradients import verified_gradients
+from kernelagent.tools.judge.verify.diagnosis.failure_context import Memory
+from kernelagent.tools.judge.verify.diagnosis.gradients import verified_gradients
 from kernelagent.tools.judge.verify.same import same_bits_of
 from kernelagent.tools.judge.verify.specialised import Specialised
-from kernelagent.tools.judge.verify.untried_choices import UntriedChoices
 
 
 @dataclass

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, replace
 
-from kernelagent.domain.judge_settings import LAST_JUDGING, JudgeSettings
+from kernelagent.domain.configuration.judge_settings import LAST_JUDGING, JudgeSettings
 from kernelagent.tools.judge.problem.memory_limit import memory_limit
 
 

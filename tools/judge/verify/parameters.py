@@ -13,8 +13,8 @@ from typing import Any
 import torch
 
 from kernelagent.domain.evaluation import Disclosure
+from kernelagent.tools.calls.parameter_rows import spread_of
 from kernelagent.tools.judge.verify.rejection import Rejected
-from kernelagent.tools.parameter_rows import spread_of
 
 _FEW = 64
 """Of fewer elements nothing is said of how they are spread."""

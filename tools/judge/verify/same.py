@@ -7,9 +7,9 @@ from typing import Any
 
 import torch
 
-from kernelagent.tools.judge.problem.oracle import same_bits
-from kernelagent.tools.judge.problem.rounds import Trial
-from kernelagent.tools.judge.verify import compare
+from kernelagent.tools.judge.problem.reference.oracle import same_bits
+from kernelagent.tools.judge.problem.trials.rounds import Trial
+from kernelagent.tools.judge.verify.compare import compare
 
 
 def identical(left: Any, right: Any) -> bool:

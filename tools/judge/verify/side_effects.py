@@ -8,19 +8,19 @@ from typing import Any
 
 import torch
 
-from kernelagent.tools.judge.problem.attributes import GLOBAL
-from kernelagent.tools.judge.problem.oracle import Oracle
-from kernelagent.tools.judge.problem.rounds import Trial
-from kernelagent.tools.judge.verify import compare
+from kernelagent.tools.calls.loading import Loading
+from kernelagent.tools.calls.memory_sharing import Sharing, held_longer
+from kernelagent.tools.calls.result_form import difference
+from kernelagent.tools.calls.surroundings import Surroundings
+from kernelagent.tools.calls.tensors import tensors_of
+from kernelagent.tools.judge.problem.reference.attributes import GLOBAL
+from kernelagent.tools.judge.problem.reference.oracle import Oracle
+from kernelagent.tools.judge.problem.trials.rounds import Trial
 from kernelagent.tools.judge.verify.candidate_process import Answer, CandidateProcess, Kept
+from kernelagent.tools.judge.verify.compare import compare
 from kernelagent.tools.judge.verify.findings import Findings
 from kernelagent.tools.judge.verify.rejection import Rejected
 from kernelagent.tools.judge.verify.same import changes_state, identical, same_bits_of
-from kernelagent.tools.loading import Loading
-from kernelagent.tools.memory_sharing import Sharing, held_longer
-from kernelagent.tools.result_form import difference
-from kernelagent.tools.surroundings import Surroundings
-from kernelagent.tools.tensors import tensors_of
 
 _OF_ATTRIBUTES = 1e-3
 _KEPT = 2

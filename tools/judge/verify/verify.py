@@ -16,30 +16,30 @@ import torch
 
 from kernelagent.domain.evaluation import Disclosure
 from kernelagent.domain.serialization import to_data
+from kernelagent.tools.calls.loading import CAME_IN, EXCHANGES, Loading, unplaced
+from kernelagent.tools.calls.state_changes import said_of_state
+from kernelagent.tools.calls.surroundings import PLACES, USUAL, Deck, Fresh, Surroundings
 from kernelagent.tools.judge.problem.context import JudgeContext
-from kernelagent.tools.judge.problem.oracle import Oracle
-from kernelagent.tools.judge.problem.rounds import Round, Trial
-from kernelagent.tools.judge.verify import compare
+from kernelagent.tools.judge.problem.reference.oracle import Oracle
+from kernelagent.tools.judge.problem.trials.rounds import Round, Trial
+from kernelagent.tools.judge.verify.beyond.fed_back import DEEP, can_feed, fed_back, one_for_two
+from kernelagent.tools.judge.verify.beyond.own_state import OwnState
+from kernelagent.tools.judge.verify.beyond.unwritten_reads import (
+    note_unwritten,
+    require_right_in_kept_memory,
+)
 from kernelagent.tools.judge.verify.candidate_process import (
     Answer,
     CandidateProcess,
     only_waiting,
 )
-from kernelagent.tools.judge.verify.fed_back import DEEP, can_feed, fed_back, one_for_two
+from kernelagent.tools.judge.verify.compare import compare
+from kernelagent.tools.judge.verify.compare.right_answer import RightAnswer
+from kernelagent.tools.judge.verify.compare.tolerance import UserTolerance
 from kernelagent.tools.judge.verify.findings import Findings
-from kernelagent.tools.judge.verify.own_state import OwnState
 from kernelagent.tools.judge.verify.rejection import Rejected, compiled_by_torch
-from kernelagent.tools.judge.verify.right_answer import RightAnswer
 from kernelagent.tools.judge.verify.same import changes_state, identical
 from kernelagent.tools.judge.verify.side_effects import SideEffects
-from kernelagent.tools.judge.verify.tolerance import UserTolerance
-from kernelagent.tools.judge.verify.unwritten_reads import (
-    note_unwritten,
-    require_right_in_kept_memory,
-)
-from kernelagent.tools.loading import CAME_IN, EXCHANGES, Loading, unplaced
-from kernelagent.tools.state_changes import said_of_state
-from kernelagent.tools.surroundings import PLACES, USUAL, Deck, Fresh, Surroundings
 
 _HELD_BYTES = 128 << 20
 """Calls of a round that are looked at again at its end; half of what the runner keeps."""

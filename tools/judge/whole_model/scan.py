@@ -10,12 +10,12 @@ from torch.utils._pytree import tree_map
 
 from kernelagent.domain.whole_model import Scan, ScanRow, TimeKind
 from kernelagent.tools.judge.bounds.headroom import Headroom, headroom_of
-from kernelagent.tools.judge.problem.inputs import meta_twin
 from kernelagent.tools.judge.problem.load import Arguments
+from kernelagent.tools.judge.problem.trials.inputs import meta_twin
 from kernelagent.tools.judge.whole_model.submodules import Heard, Whole, why_not
-from kernelagent.tools.virtual.ceilings import DeviceCeilings
-from kernelagent.tools.virtual.cost import estimate_eager
-from kernelagent.tools.virtual.eager import eager_rows
+from kernelagent.tools.virtual.cost.ceilings import DeviceCeilings
+from kernelagent.tools.virtual.cost.cost import estimate_eager
+from kernelagent.tools.virtual.cost.eager import eager_rows
 
 _REPEATS = 20
 _CONTAINERS = (

@@ -15,13 +15,13 @@ import cloudpickle
 import torch
 from torch.utils._pytree import tree_leaves, tree_map
 
+from kernelagent.domain.configuration.judge_settings import JudgeSettings
 from kernelagent.domain.errors import ProblemError
-from kernelagent.domain.judge_settings import JudgeSettings
+from kernelagent.tools.calls.result_form import foreign_container
 from kernelagent.tools.judge.problem.bundle import save_bundle
 from kernelagent.tools.judge.problem.devices import JudgeDevice, open_device
 from kernelagent.tools.judge.problem.load import Arguments, LoadedProblem, load_problem
-from kernelagent.tools.judge.problem.oracle import Oracle
-from kernelagent.tools.result_form import foreign_container
+from kernelagent.tools.judge.problem.reference.oracle import Oracle
 
 _MOST_SETS = 4
 _MOST_NEAR, _MOST_NAMED = 3, 20

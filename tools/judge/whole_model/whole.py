@@ -14,15 +14,15 @@ from typing import Any
 
 import torch
 
+from kernelagent.domain.configuration.judge_settings import JudgeSettings
 from kernelagent.domain.errors import ProblemError
 from kernelagent.domain.evaluation import Case
-from kernelagent.domain.judge_settings import JudgeSettings
 from kernelagent.domain.whole_model import WholeModel
 from kernelagent.tools.candidate_runner import shell
 from kernelagent.tools.judge.fork_server import open_fork_server
 from kernelagent.tools.judge.problem.context import make_ready
-from kernelagent.tools.judge.verify import compare
 from kernelagent.tools.judge.verify.candidate_process import CandidateProcess
+from kernelagent.tools.judge.verify.compare import compare
 from kernelagent.tools.judge.verify.limits import Limits
 from kernelagent.tools.judge.verify.rejection import Rejected
 from kernelagent.tools.judge.whole_model.scan import scan

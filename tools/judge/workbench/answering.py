@@ -13,8 +13,15 @@ from functools import partial
 from math import inf
 from typing import Protocol
 
-from kernelagent.domain.tool_calls import Assembly, Benched, Checked, Probed, ToolCall, ToolResult
-from kernelagent.domain.tool_registry import ASM, BENCH, CHECK, PROBE, REFERENCE, SWEEP
+from kernelagent.domain.replies.tool_calls import (
+    Assembly,
+    Benched,
+    Checked,
+    Probed,
+    ToolCall,
+    ToolResult,
+)
+from kernelagent.domain.replies.tool_registry import ASM, BENCH, CHECK, PROBE, REFERENCE, SWEEP
 from kernelagent.tools.judge.bounds.quick_check import quick_check
 from kernelagent.tools.judge.problem.context import JudgeContext
 from kernelagent.tools.judge.source_reading.syntax import syntax_fault

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from kernelagent.domain.tool_calls import Assembly
+from kernelagent.domain.replies.tool_calls import Assembly
 from kernelagent.tools.judge.bounds.counted_calls import count_without_contents
 from kernelagent.tools.judge.bounds.real_work import step_at_full_size
 from kernelagent.tools.judge.problem.context import JudgeContext

@@ -13,20 +13,20 @@ from typing import Any, TypeGuard
 
 import torch
 
-from kernelagent.domain.tool_calls import Difference, Probed
+from kernelagent.domain.replies.tool_calls import Difference, Probed
+from kernelagent.tools.calls.torch_dtypes import name_of
 from kernelagent.tools.judge.problem.context import JudgeContext
-from kernelagent.tools.judge.problem.inputs import InputSource
 from kernelagent.tools.judge.problem.load import Arguments
-from kernelagent.tools.judge.problem.rounds import Trial
-from kernelagent.tools.judge.problem.steps import single_step
-from kernelagent.tools.judge.problem.trials import draw, fresh_seed, trial_on
-from kernelagent.tools.judge.verify import compare
+from kernelagent.tools.judge.problem.steps.steps import single_step
+from kernelagent.tools.judge.problem.trials.inputs import InputSource
+from kernelagent.tools.judge.problem.trials.rounds import Trial
+from kernelagent.tools.judge.problem.trials.trials import draw, fresh_seed, trial_on
 from kernelagent.tools.judge.verify.candidate_process import Answer, CandidateProcess
-from kernelagent.tools.judge.verify.failure_context import Memory, refusal_of, words_of
-from kernelagent.tools.judge.verify.gradients import as_watched, require_gradients
+from kernelagent.tools.judge.verify.compare import compare
+from kernelagent.tools.judge.verify.compare.ulps import ulps_between
+from kernelagent.tools.judge.verify.diagnosis.failure_context import Memory, refusal_of, words_of
+from kernelagent.tools.judge.verify.diagnosis.gradients import as_watched, require_gradients
 from kernelagent.tools.judge.verify.rejection import Rejected, beyond_means
-from kernelagent.tools.judge.verify.ulps import ulps_between
-from kernelagent.tools.torch_dtypes import name_of
 
 
 def probe(context: JudgeContext, start: Callable[[], CandidateProcess], input_set: str) -> Probed:

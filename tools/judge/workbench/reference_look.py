@@ -8,12 +8,12 @@ from typing import Any
 
 import torch
 
-from kernelagent.domain.tool_calls import ReferenceLook, TensorStatistics
+from kernelagent.domain.replies.tool_calls import ReferenceLook, TensorStatistics
+from kernelagent.tools.calls.torch_dtypes import name_of
 from kernelagent.tools.judge.problem.context import JudgeContext
-from kernelagent.tools.judge.problem.inputs import InputSource
-from kernelagent.tools.judge.problem.trials import draw
-from kernelagent.tools.judge.verify.compare import leaves
-from kernelagent.tools.torch_dtypes import name_of
+from kernelagent.tools.judge.problem.trials.inputs import InputSource
+from kernelagent.tools.judge.problem.trials.trials import draw
+from kernelagent.tools.judge.verify.compare.compare import leaves
 
 _MOST = 24
 """Outputs that are told; a submodule may be called often."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from kernelagent.domain.evaluation import Reason
-from kernelagent.domain.tool_calls import Benched, Swept, SweptRow
+from kernelagent.domain.replies.tool_calls import Benched, Swept, SweptRow
 from kernelagent.tools.judge.bounds.quick_check import quick_check
 from kernelagent.tools.judge.bounds.real_work import make_ready
 from kernelagent.tools.judge.problem.context import JudgeContext

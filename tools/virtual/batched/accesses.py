@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from kernelagent.tools.virtual.launch import AccessKind
-from kernelagent.tools.virtual.numerics import Array
-from kernelagent.tools.virtual.updates import Atomic
+from kernelagent.tools.virtual.arithmetic.numerics import Array
+from kernelagent.tools.virtual.executor.launch import AccessKind
+from kernelagent.tools.virtual.races.updates import Atomic
 
 Int64Array = NDArray[np.int64]
 

@@ -11,12 +11,18 @@ import triton.language as tl
 from triton.runtime import interpreter as stock
 
 from kernelagent.tools.virtual import triton_versions
+from kernelagent.tools.virtual.arithmetic.builder import (
+    BF16_ATOMICS,
+    Handle,
+    RepairedBuilder,
+    make,
+    reordered,
+)
+from kernelagent.tools.virtual.arithmetic.fusing import carrying_products
+from kernelagent.tools.virtual.arithmetic.numerics import Array
 from kernelagent.tools.virtual.batched.accesses import NotBatchable
 from kernelagent.tools.virtual.batched.blocks import BlockPointer, Descriptor
 from kernelagent.tools.virtual.batched.memory import BatchedMemory
-from kernelagent.tools.virtual.builder import BF16_ATOMICS, Handle, RepairedBuilder, make, reordered
-from kernelagent.tools.virtual.fusing import carrying_products
-from kernelagent.tools.virtual.numerics import Array
 
 _PADDING = stock._ir.PADDING_OPTION
 

@@ -10,12 +10,12 @@ import numpy as np
 import triton.language as tl
 from triton.runtime import interpreter as stock
 
+from kernelagent.tools.virtual.arithmetic.builder import Handle, make
+from kernelagent.tools.virtual.arithmetic.numerics import Array
 from kernelagent.tools.virtual.batched.accesses import NotBatchable
 from kernelagent.tools.virtual.batched.blocks import BlockPointer, Descriptor
 from kernelagent.tools.virtual.batched.builder import BatchedBuilder, together
-from kernelagent.tools.virtual.builder import Handle, make
-from kernelagent.tools.virtual.loops import Logic, Unset, bounds_of, is_counted
-from kernelagent.tools.virtual.numerics import Array
+from kernelagent.tools.virtual.interpreter.loops import Logic, Unset, bounds_of, is_counted
 
 _MANY_ROUNDS = 4096
 """A while loop that goes on for longer may wait for what another program does."""

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelagent.tools.virtual.batched.accesses import Access, Int64Array
-from kernelagent.tools.virtual.traffic import WARP, Touches
+from kernelagent.tools.virtual.cost.traffic import WARP, Touches
 
 _FULL = np.uint64(0xFFFFFFFFFFFFFFFF)
 _SECTOR_SHIFT, _PIECE_SHIFT, _LAST = 5, 6, 63

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from triton.runtime.jit import JITFunction
 
+from kernelagent.tools.virtual.arithmetic.orders import ORDER
 from kernelagent.tools.virtual.batched.accesses import NotBatchable, TooManyTogether
 from kernelagent.tools.virtual.batched.conflicts import require_no_conflicts
 from kernelagent.tools.virtual.batched.counting import touches_of
@@ -23,13 +24,15 @@ from kernelagent.tools.virtual.batched.overwrites import (
     require_changes_in_order,
     require_copies_in_order,
 )
-from kernelagent.tools.virtual.bounds import BoundsChecker
-from kernelagent.tools.virtual.choices import Choices
-from kernelagent.tools.virtual.code_regions import Regions
-from kernelagent.tools.virtual.deadline import Clock, TimeIsUp
-from kernelagent.tools.virtual.fetched_ahead import Ahead
-from kernelagent.tools.virtual.interleaving import Order, run_in_turns
-from kernelagent.tools.virtual.interpreter import (
+from kernelagent.tools.virtual.compiled.code_regions import Regions
+from kernelagent.tools.virtual.compiled.fetched_ahead import Ahead
+from kernelagent.tools.virtual.compiled.memory_operations import Threads
+from kernelagent.tools.virtual.compiled.thread_layouts import Layouts
+from kernelagent.tools.virtual.cost.traffic import TrafficCounter
+from kernelagent.tools.virtual.executor.deadline import Clock, TimeIsUp
+from kernelagent.tools.virtual.executor.launch import Launch, Observer
+from kernelagent.tools.virtual.interpreter.interleaving import Order, run_in_turns
+from kernelagent.tools.virtual.interpreter.interpreter import (
     Interpreter,
     Program,
     all_programs,
@@ -37,14 +40,11 @@ from kernelagent.tools.virtual.interpreter import (
     captured_prints,
     untraced,
 )
-from kernelagent.tools.virtual.launch import Launch, Observer
-from kernelagent.tools.virtual.memory import StoreMode
-from kernelagent.tools.virtual.memory_operations import Threads
-from kernelagent.tools.virtual.never_written import Watch
-from kernelagent.tools.virtual.orders import ORDER
-from kernelagent.tools.virtual.races import RaceChecker
-from kernelagent.tools.virtual.thread_layouts import Layouts
-from kernelagent.tools.virtual.traffic import TrafficCounter
+from kernelagent.tools.virtual.interpreter.memory import StoreMode
+from kernelagent.tools.virtual.kernel_text.choices import Choices
+from kernelagent.tools.virtual.provenance.never_written import Watch
+from kernelagent.tools.virtual.races.bounds import BoundsChecker
+from kernelagent.tools.virtual.races.races import RaceChecker
 
 _FIRST_CHUNK = 64
 _LANES_TOGETHER = 1 << 18

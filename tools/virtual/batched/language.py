@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 import triton.language as tl
 
-from kernelagent.tools.virtual import loops
+from kernelagent.tools.virtual.arithmetic.builder import make
 from kernelagent.tools.virtual.batched.accesses import NotBatchable
 from kernelagent.tools.virtual.batched.builder import BatchedBuilder
 from kernelagent.tools.virtual.batched.control import Control
 from kernelagent.tools.virtual.batched.reductions import BatchedReduction, BatchedScan
 from kernelagent.tools.virtual.batched.rewriting import rewrite
-from kernelagent.tools.virtual.builder import make
-from kernelagent.tools.virtual.language import Language, Recorder
+from kernelagent.tools.virtual.interpreter import loops
+from kernelagent.tools.virtual.interpreter.language import Language, Recorder
 
 
 class BatchedLanguage(Language):

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from triton.runtime import interpreter as stock
 
+from kernelagent.tools.virtual.arithmetic.numerics import Array
 from kernelagent.tools.virtual.batched.accesses import (
     Access,
     Int64Array,
@@ -22,8 +23,10 @@ from kernelagent.tools.virtual.batched.accesses import (
     runs_of_lanes,
     runs_of_rows,
 )
-from kernelagent.tools.virtual.launch import AccessKind, TensorArgument
-from kernelagent.tools.virtual.memory import (
+from kernelagent.tools.virtual.compiled.memory_operations import Threads
+from kernelagent.tools.virtual.compiled.synchronising import line_now
+from kernelagent.tools.virtual.executor.launch import AccessKind, TensorArgument
+from kernelagent.tools.virtual.interpreter.memory import (
     RELEASING,
     StoreMode,
     all_ones,
@@ -31,11 +34,8 @@ from kernelagent.tools.virtual.memory import (
     poisoned,
     updated,
 )
-from kernelagent.tools.virtual.memory_operations import Threads
-from kernelagent.tools.virtual.never_written import Watch
-from kernelagent.tools.virtual.numerics import Array
-from kernelagent.tools.virtual.synchronising import line_now
-from kernelagent.tools.virtual.updates import update_of
+from kernelagent.tools.virtual.provenance.never_written import Watch
+from kernelagent.tools.virtual.races.updates import update_of
 
 _native = stock._interpreter
 _RMW = _native.RMW_OP

@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from kernelagent.tools.virtual.batched.accesses import Access, NotBatchable, Runs
 from kernelagent.tools.virtual.batched.conflicts import Territory
-from kernelagent.tools.virtual.launch import AccessKind, Launch, OperationKind
-from kernelagent.tools.virtual.races import RaceChecker
-from kernelagent.tools.virtual.unreleased import Touched
+from kernelagent.tools.virtual.executor.launch import AccessKind, Launch, OperationKind
+from kernelagent.tools.virtual.races.races import RaceChecker
+from kernelagent.tools.virtual.races.unreleased import Touched
 
 Program = tuple[int, int, int]
 _HELD_BYTES = 1 << 26

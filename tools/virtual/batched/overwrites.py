@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from kernelagent.tools.virtual.batched.accesses import Access, Int64Array, NotBatchable
-from kernelagent.tools.virtual.memory_operations import Threads
+from kernelagent.tools.virtual.compiled.memory_operations import Threads
 
 _Sorted = tuple[Int64Array, Int64Array]
 """Starts in order, and the furthest end so far."""

@@ -9,10 +9,10 @@ import numpy as np
 import triton.language as tl
 from triton.runtime import interpreter as stock
 
+from kernelagent.tools.virtual.arithmetic.builder import make
+from kernelagent.tools.virtual.arithmetic.numerics import Array
+from kernelagent.tools.virtual.arithmetic.reductions import Reduction, Scan
 from kernelagent.tools.virtual.batched.accesses import NotBatchable
-from kernelagent.tools.virtual.builder import make
-from kernelagent.tools.virtual.numerics import Array
-from kernelagent.tools.virtual.reductions import Reduction, Scan
 
 Tensor = Any
 

@@ -8,7 +8,7 @@ import itertools
 from collections.abc import Iterable
 
 from kernelagent.tools.virtual.batched.accesses import NotBatchable
-from kernelagent.tools.virtual.loops import NAME, call, deferred
+from kernelagent.tools.virtual.interpreter.loops import NAME, call, deferred
 
 _RESULT = "__result"
 

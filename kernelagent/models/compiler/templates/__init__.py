@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Protocol
 
-from kernelagent.models.compiler.capture import Captured
+from kernelagent.models.compiler.capturing.capture import Captured
 from kernelagent.models.compiler.choices import Alternative, Config
-from kernelagent.models.compiler.limits import raising
-from kernelagent.models.compiler.program import Program
-from kernelagent.tools.virtual.ceilings import DeviceCeilings
+from kernelagent.models.compiler.module.limits import raising
+from kernelagent.models.compiler.program.program import Program
+from kernelagent.tools.virtual.cost.ceilings import DeviceCeilings
 
 Values = Mapping[str, int]
 """Numbers by the names of sizes."""
@@ -133,9 +133,9 @@ class Template(Protocol):
 
 
 TEMPLATES: Mapping[str, str] = {
-    "product": "kernelagent.models.compiler.templates.gemm:Products",
-    "convolution": "kernelagent.models.compiler.templates.conv:Convolutions",
-    "attention": "kernelagent.models.compiler.templates.attend:Attentions",
+    "product": "kernelagent.models.compiler.templates.matmul.gemm:Products",
+    "convolution": "kernelagent.models.compiler.templates.convolution.conv:Convolutions",
+    "attention": "kernelagent.models.compiler.templates.attention.attend:Attentions",
 }
 """Families by name; the first that wants a step has it."""
 

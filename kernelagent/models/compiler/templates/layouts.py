@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from kernelagent.models.compiler.capture import Captured, Value
-from kernelagent.models.compiler.dataflow import names_in
-from kernelagent.models.compiler.numbers import number
-from kernelagent.models.compiler.program import (
+from kernelagent.models.compiler.capturing.capture import Captured, Value
+from kernelagent.models.compiler.program.dataflow import names_in
+from kernelagent.models.compiler.program.numbers import number
+from kernelagent.models.compiler.program.program import (
     Allocate,
     Launch,
     Program,
@@ -19,8 +19,8 @@ from kernelagent.models.compiler.program import (
     Torch,
     elements,
 )
-from kernelagent.models.compiler.templates.attended import attention_of, result_layout
-from kernelagent.models.compiler.templates.convolved import (
+from kernelagent.models.compiler.templates.attention.attended import attention_of, result_layout
+from kernelagent.models.compiler.templates.convolution.convolved import (
     contiguous,
     convolution_of,
     result_shape,

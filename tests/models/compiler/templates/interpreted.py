@@ -13,8 +13,8 @@ from torch import nn
 from triton.runtime.jit import JITFunction
 
 from kernelagent.tools.virtual.batched.interpreter import BatchedInterpreter
-from kernelagent.tools.virtual.bounds import BoundsChecker
-from kernelagent.tools.virtual.launch import Launch
+from kernelagent.tools.virtual.executor.launch import Launch
+from kernelagent.tools.virtual.races.bounds import BoundsChecker
 from tests.tools.virtual.arguments import tensor_argument
 
 

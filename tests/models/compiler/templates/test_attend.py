@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from torch import nn
 from torch.nn.functional import scaled_dot_product_attention
 
-from kernelagent.models.compiler.calls import Call
-from kernelagent.models.compiler.capture import PolicyCannot, Smaller, capture
+from kernelagent.models.compiler.capturing.capture import PolicyCannot, Smaller, capture
+from kernelagent.models.compiler.capturing.hollow_tensors import HollowTensors
 from kernelagent.models.compiler.choices import Choice
-from kernelagent.models.compiler.hollow_tensors import HollowTensors
-from kernelagent.models.compiler.writing import Writer, Written
+from kernelagent.models.compiler.module.writing import Writer, Written
+from kernelagent.models.compiler.program.calls import Call
 from kernelagent.tools.virtual.batched.interpreter import BatchedInterpreter
 from tests.lanes import crossed, examples, often
 from tests.models.compiler.templates.interpreted import answer

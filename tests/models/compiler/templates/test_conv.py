@@ -12,17 +12,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from kernelagent.models.compiler.calls import Call
-from kernelagent.models.compiler.capture import Smaller, capture
+from kernelagent.models.compiler.capturing.capture import Smaller, capture
+from kernelagent.models.compiler.capturing.hollow_tensors import HollowTensors
 from kernelagent.models.compiler.choices import Choice
-from kernelagent.models.compiler.hollow_tensors import HollowTensors
-from kernelagent.models.compiler.numbers import sizes_of
+from kernelagent.models.compiler.module.writing import Writer, Written
 from kernelagent.models.compiler.policy import Past
-from kernelagent.models.compiler.program import parse_program
+from kernelagent.models.compiler.program.calls import Call
+from kernelagent.models.compiler.program.numbers import sizes_of
+from kernelagent.models.compiler.program.program import parse_program
 from kernelagent.models.compiler.templates import Context, Site, sites_of
-from kernelagent.models.compiler.writing import Writer, Written
 from kernelagent.tools.virtual.batched.interpreter import BatchedInterpreter
-from kernelagent.tools.virtual.ceilings import ceilings_for
+from kernelagent.tools.virtual.cost.ceilings import ceilings_for
 from tests import evaluations
 from tests.lanes import examples, often
 from tests.models.compiler.templates.interpreted import answer

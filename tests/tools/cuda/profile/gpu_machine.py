@@ -12,11 +12,11 @@ from typing import Any
 
 import triton
 
+from kernelagent.tools.calls.tensors import parcel
 from kernelagent.tools.candidate_runner.candidate import CandidateFailure, candidate_file
-from kernelagent.tools.candidate_runner.integrity import Integrity
+from kernelagent.tools.candidate_runner.integrity.integrity import Integrity
+from kernelagent.tools.candidate_runner.integrity.watch import Watch
 from kernelagent.tools.candidate_runner.launches import Launches, watch_launches
-from kernelagent.tools.candidate_runner.watch import Watch
-from kernelagent.tools.tensors import parcel
 from kernelagent.tools.wire import Frame
 
 Settings = dict[str, Any]

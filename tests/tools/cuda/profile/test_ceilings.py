@@ -22,8 +22,8 @@ from kernelagent.tools.cuda.ceilings import (
 )
 from kernelagent.tools.judge.bounds.headroom import facts_of, headroom_of
 from kernelagent.tools.judge.problem.devices import measured_device
-from kernelagent.tools.virtual.ceilings import ceilings_for
-from kernelagent.tools.virtual.data_sheets import ceilings_of, row_near
+from kernelagent.tools.virtual.cost.ceilings import ceilings_for
+from kernelagent.tools.virtual.cost.data_sheets import ceilings_of, row_near
 
 FACTS = DeviceFacts("cuda", "NVIDIA H200", "sm_90", "2.11.0+cu130", "3.6.0", "580.159.03")
 FOUND = MeasuredCeilings("NVIDIA H200", "580.159.03", "2.11.0+cu130", 4.3e12, {"bf16": 788e12})

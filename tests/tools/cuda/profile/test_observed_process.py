@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from kernelagent.domain.judge_settings import JudgeSettings
+from kernelagent.domain.configuration.judge_settings import JudgeSettings
 from kernelagent.domain.problem import ProblemSpec
 from kernelagent.tools.judge.problem.context import JudgeContext
 from kernelagent.tools.judge.timing import device_profile

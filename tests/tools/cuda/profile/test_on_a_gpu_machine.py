@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from kernelagent.tools.candidate_runner.candidate import failure_of
-from kernelagent.tools.candidate_runner.watch import starting_a_process
+from kernelagent.tools.candidate_runner.integrity.watch import starting_a_process
 from kernelagent.tools.cuda.chain import digest
 from kernelagent.tools.judge.contribution.check import _coverage_holds
 from kernelagent.tools.judge.verify.rejection import Rejected

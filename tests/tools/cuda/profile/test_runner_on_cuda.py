@@ -39,8 +39,8 @@ os.chdir(sys.argv[2])
 tempfile.tempdir = sys.argv[2]
 import torch, torch._dynamo
 from kernelagent.tools.candidate_runner.candidate import LoadedCandidate
-from kernelagent.tools.candidate_runner.integrity import Integrity, let_torch_compile
-from kernelagent.tools.candidate_runner.watch import Watch
+from kernelagent.tools.candidate_runner.integrity.integrity import Integrity, let_torch_compile
+from kernelagent.tools.candidate_runner.integrity.watch import Watch
 let_torch_compile()
 integrity, watch = Integrity(may_compile=True), Watch(may_compile=True)
 candidate = LoadedCandidate.from_source('''

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from kernelagent.domain.judge_settings import JudgeSettings
+from kernelagent.domain.configuration.judge_settings import JudgeSettings
 from kernelagent.domain.problem import ProblemSpec
 from kernelagent.tools.judge.problem.context import JudgeContext
 from kernelagent.tools.judge.timing.clock import BaselineTimed, Side, prepare_sides

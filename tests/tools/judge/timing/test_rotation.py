@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernelagent.tools.judge.problem.inputs import InputSource
+from kernelagent.tools.judge.problem.trials.inputs import InputSource
 from kernelagent.tools.judge.timing.measuring import cached_inputs, rotations
 
 H200_L2 = 60 << 20

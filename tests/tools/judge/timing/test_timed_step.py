@@ -6,9 +6,9 @@ from typing import Any
 
 import torch
 
+from kernelagent.tools.calls.training_step import APART, GRADIENTS, TrainingStep, take
 from kernelagent.tools.candidate_runner.repeat import Repeated
 from kernelagent.tools.cuda.chain import digest, pair_at, picked
-from kernelagent.tools.training_step import APART, GRADIENTS, TrainingStep, take
 
 
 def step() -> TrainingStep:

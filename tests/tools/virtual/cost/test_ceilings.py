@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from kernelagent.domain.errors import UsageError
-from kernelagent.tools.virtual.ceilings import ceilings_for
-from kernelagent.tools.virtual.compiling import SHARED_BYTES, gpu_target
+from kernelagent.tools.virtual.compiled.compiling import SHARED_BYTES, gpu_target
+from kernelagent.tools.virtual.cost.ceilings import ceilings_for
 
 
 @pytest.mark.parametrize("arch", SHARED_BYTES)

@@ -10,9 +10,9 @@ import torch
 
 from benchmarks.counting import Counted, CountingLauncher
 from kernelagent.tools.virtual.batched.interpreter import BatchedInterpreter
-from kernelagent.tools.virtual.ceilings import ceilings_for
-from kernelagent.tools.virtual.cost import estimate_launch
-from kernelagent.tools.virtual.interpreter import Interpreter
+from kernelagent.tools.virtual.cost.ceilings import ceilings_for
+from kernelagent.tools.virtual.cost.cost import estimate_launch
+from kernelagent.tools.virtual.interpreter.interpreter import Interpreter
 from tests.tools.virtual.cost import chain_kernels as kernels
 
 H200 = ceilings_for("sm_90")

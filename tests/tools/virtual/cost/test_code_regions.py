@@ -9,12 +9,12 @@ import pytest
 import torch
 
 from benchmarks.counting import Counted, CountingLauncher
-from kernelagent.tools.virtual.bank_conflicts import BankConflicts
 from kernelagent.tools.virtual.batched.interpreter import BatchedInterpreter
-from kernelagent.tools.virtual.ceilings import ceilings_for
-from kernelagent.tools.virtual.code_regions import Regions, regions_of
-from kernelagent.tools.virtual.interpreter import Interpreter
-from kernelagent.tools.virtual.layout_bits import conversion, layout_bits
+from kernelagent.tools.virtual.compiled.code_regions import Regions, regions_of
+from kernelagent.tools.virtual.compiled.layout_bits import conversion, layout_bits
+from kernelagent.tools.virtual.cost.bank_conflicts import BankConflicts
+from kernelagent.tools.virtual.cost.ceilings import ceilings_for
+from kernelagent.tools.virtual.interpreter.interpreter import Interpreter
 from tests.tools.virtual.cost import region_kernels as kernels
 
 H200 = ceilings_for("sm_90")

@@ -5,8 +5,9 @@ from dataclasses import replace
 import pytest
 
 from kernelagent.domain.serialization import from_json, to_json
-from kernelagent.tools.virtual.ceilings import ceilings_for
-from kernelagent.tools.virtual.cost import (
+from kernelagent.tools.virtual.compiled.sass import MachineFacts
+from kernelagent.tools.virtual.cost.ceilings import ceilings_for
+from kernelagent.tools.virtual.cost.cost import (
     ForwardEstimate,
     LaunchEstimate,
     estimate_eager,
@@ -17,9 +18,8 @@ from kernelagent.tools.virtual.cost import (
     total,
     whole_forward,
 )
-from kernelagent.tools.virtual.eager import EagerRow
-from kernelagent.tools.virtual.sass import MachineFacts
-from kernelagent.tools.virtual.traffic import TrafficFacts
+from kernelagent.tools.virtual.cost.eager import EagerRow
+from kernelagent.tools.virtual.cost.traffic import TrafficFacts
 
 H200 = ceilings_for("sm_90")
 _MIB = 1 << 20

@@ -4,11 +4,11 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from kernelagent.tools.virtual.ceilings import ceilings_for
-from kernelagent.tools.virtual.eager import EagerRow, EagerTraffic, eager_rows
-from kernelagent.tools.virtual.launch import Launch
-from kernelagent.tools.virtual.residency import AddressSpace, L2Cache
-from kernelagent.tools.virtual.traffic import TrafficCounter
+from kernelagent.tools.virtual.cost.ceilings import ceilings_for
+from kernelagent.tools.virtual.cost.eager import EagerRow, EagerTraffic, eager_rows
+from kernelagent.tools.virtual.cost.residency import AddressSpace, L2Cache
+from kernelagent.tools.virtual.cost.traffic import TrafficCounter
+from kernelagent.tools.virtual.executor.launch import Launch
 from tests.tools.virtual.arguments import tensor_argument
 
 _MIB = 1 << 20

@@ -13,10 +13,10 @@ from benchmarks.calibrate import TOLERANCE
 from benchmarks.cost_cases import OPERATIONS, Operation
 from benchmarks.cost_kernels import add_relu, add_relu_by_columns, softmax
 from benchmarks.counting import CountingLauncher
-from kernelagent.tools.virtual.ceilings import ceilings_for
-from kernelagent.tools.virtual.cost import ForwardEstimate, estimate_eager, whole_forward
-from kernelagent.tools.virtual.eager import eager_rows
-from kernelagent.tools.virtual.interpreter import Interpreter
+from kernelagent.tools.virtual.cost.ceilings import ceilings_for
+from kernelagent.tools.virtual.cost.cost import ForwardEstimate, estimate_eager, whole_forward
+from kernelagent.tools.virtual.cost.eager import eager_rows
+from kernelagent.tools.virtual.interpreter.interpreter import Interpreter
 
 _CLEARLY = 1.1
 _SAMPLED = 16
@@ -78,7 +78,8 @@ def test_one_fused_kernel_costs_what_the_same_torch_operation_costs():
     result = estimates(operation)
     eager, fused = result["eager"], result["fused"]
     assert 1.0 < eager.us / fused.us < 2.0
-    assert eager.interval and fused.interval
+    assert eager.interval
+    assert fused.interval
     assert eager.interval.low < fused.interval.high
 
 

@@ -5,7 +5,7 @@ import random
 import numpy as np
 import pytest
 
-from kernelagent.tools.virtual.residency import (
+from kernelagent.tools.virtual.cost.residency import (
     PIECE_BYTES,
     SECTORS_PER_PIECE,
     AddressSpace,

@@ -6,10 +6,10 @@ import triton.language as tl
 
 from benchmarks.cost_kernels import add, matmul
 from kernelagent.domain.errors import EnvironmentFault, UsageError
-from kernelagent.tools.virtual import sass
-from kernelagent.tools.virtual.ceilings import ceilings_for
-from kernelagent.tools.virtual.compiling import Compiled, compile_kernel, gpu_target
-from kernelagent.tools.virtual.sass import MachineFacts, facts_of_cubin, resident_programs
+from kernelagent.tools.virtual.compiled import sass
+from kernelagent.tools.virtual.compiled.compiling import Compiled, compile_kernel, gpu_target
+from kernelagent.tools.virtual.compiled.sass import MachineFacts, facts_of_cubin, resident_programs
+from kernelagent.tools.virtual.cost.ceilings import ceilings_for
 
 _DIVISIBLE = [["tt.divisibility", 16]]
 

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 import triton.language as tl
 
-from kernelagent.tools.virtual.builder import RepairedBuilder, make
-from kernelagent.tools.virtual.ceilings import ceilings_for
-from kernelagent.tools.virtual.launch import Launch, TensorArgument
-from kernelagent.tools.virtual.traffic import TrafficCounter, TrafficFacts
+from kernelagent.tools.virtual.arithmetic.builder import RepairedBuilder, make
+from kernelagent.tools.virtual.cost.ceilings import ceilings_for
+from kernelagent.tools.virtual.cost.traffic import TrafficCounter, TrafficFacts
+from kernelagent.tools.virtual.executor.launch import Launch, TensorArgument
 
 _MIB = 1 << 20
 _BASE = 1 << 32

@@ -10,9 +10,9 @@ import torch
 from benchmarks.counting import Counted, CountingLauncher
 from benchmarks.libdevice_costs import functions, measured
 from kernelagent.tools.virtual.batched.interpreter import BatchedInterpreter
-from kernelagent.tools.virtual.ceilings import ceilings_for
-from kernelagent.tools.virtual.function_costs import instructions_of
-from kernelagent.tools.virtual.interpreter import Interpreter
+from kernelagent.tools.virtual.cost.ceilings import ceilings_for
+from kernelagent.tools.virtual.cost.function_costs import instructions_of
+from kernelagent.tools.virtual.interpreter.interpreter import Interpreter
 from tests.tools.virtual.cost import work_kernels as kernels
 
 H200 = ceilings_for("sm_90")

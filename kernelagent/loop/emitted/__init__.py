@@ -1,0 +1,1 @@
+"""Files that exist already, judged: emitted modules once more, and other people's kernels."""

@@ -1,0 +1,295 @@
+"""A module and its inputs to the program TorchInductor writes for them: traced, and in `inductor_source` compiled."""
+
+from __future__ import annotations
+
+import inspect
+import traceback
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException
+from torch.func import functional_call
+from torch.fx import GraphModule
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
+from torch.utils._pytree import (
+    TreeSpec,
+    keystr,
+    tree_flatten,
+    tree_flatten_with_path,
+    tree_unflatten,
+)
+
+from kernelagent.models.compiler.capturing.attention import WHOLE, layers_unfused
+from kernelagent.models.compiler.capturing.attention_steps import as_one_step
+from kernelagent.models.compiler.capturing.inductor_source import source_of
+from kernelagent.models.compiler.capturing.pooling import POOLED
+from kernelagent.models.compiler.capturing.symbolic_functions import (
+    AS_THEY_LIE,
+    OPAQUE,
+    SymbolicFunctions,
+    plain_strides,
+)
+from kernelagent.models.compiler.capturing.symbols import (
+    SizeIsFixed,
+    Sizes,
+    SymbolicTensors,
+    sizes_as_variables,
+)
+from kernelagent.models.compiler.program.constants import (
+    constants_of,
+    with_numbers,
+    with_one_element,
+    with_slices,
+)
+from kernelagent.tools.calls.result_form import foreign_container
+
+MOST_WRITTEN_OUT = 256
+"""Values of a constant tensor that a reader still accepts in a source file."""
+
+
+_DEPENDS_ON_VALUES = (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    GuardOnDataDependentSymNode,
+)
+
+
+class PolicyCannot(Exception):
+    """The policy cannot rewrite this module; the message ends with what to do."""
+
+    def __init__(self, what: str, why: str) -> None:
+        super().__init__(
+            f"the built-in policy cannot rewrite {what} because {why}; give a model with --model"
+        )
+
+
+class TookTooLong(PolicyCannot):
+    """There is no time to try anything else."""
+
+
+@dataclass(frozen=True)
+class Value:
+    """One tensor the captured program takes: a parameter, a buffer or an input."""
+
+    name: str
+    """`weight`, `norm.bias`, or the input as an expression of forward's arguments, `xs[0]`."""
+    kind: str
+    """`parameter`, `buffer`, `input`, or `constant`, made in the forward itself.
+
+    Of a backward also `saved`, kept by the forward for it, and `upstream`, the gradient of a result.
+    """
+    tensor: torch.Tensor
+    local: bool = False
+    """Whether its name is a variable's, whatever its kind: in a function that is given all it reads."""
+
+
+@dataclass(frozen=True)
+class Captured:
+    """Inductor's program for one module and one set of inputs."""
+
+    source: str
+    values: tuple[Value, ...]
+    """In the order of the program's arguments."""
+    output_spec: TreeSpec
+    outputs: tuple[Any, ...]
+    """Flat results; tensors are fake, anything else is itself."""
+    sizes: Sizes = field(default_factory=Sizes)
+    """What is a variable in the program; nothing where it is written for these sizes alone."""
+    grows: bool = False
+    """Whether its sizes may be larger than the user's."""
+    names: tuple[str, ...] = ()
+    """What its results are called; where there are none, `out`."""
+
+
+@dataclass(frozen=True)
+class Smaller:
+    """The module and its arguments at the sizes that are executed; tensors may hold nothing."""
+
+    module: torch.nn.Module
+    args: Sequence[Any]
+    kwargs: Mapping[str, Any]
+    grows: bool = False
+    """Whether sizes may be larger than the user's, too."""
+
+
+class Forward:
+    """A module's forward as a function of tensors alone: its parameters, its buffers, its inputs."""
+
+    def __init__(
+        self, module: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> None:
+        """Raises `PolicyCannot` where a buffer would have to be written out."""
+        self.module = module
+        self.values = values_of(module, args, kwargs)
+        self.spec: TreeSpec
+        """The nest of what the last call returned."""
+        self.outputs: tuple[Any, ...] = ()
+        """Its leaves."""
+        self._leaves, self._nest = tree_flatten((tuple(args), dict(kwargs)))
+        self._state = [value for value in self.values if value.kind != "input"]
+
+    def __call__(self, *tensors: torch.Tensor) -> list[torch.Tensor]:
+        """The tensors of what it returns, in order."""
+        weights = {v.name: t for v, t in zip(self._state, tensors, strict=False)}
+        leaves = list(self._leaves)
+        places = [at for at, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
+        for at, tensor in zip(places, tensors[len(self._state) :], strict=True):
+            leaves[at] = tensor
+        given, named = tree_unflatten(leaves, self._nest)
+        result = functional_call(self.module, weights, given, named)
+        if foreign := foreign_container(result):
+            raise PolicyCannot(
+                type(self.module).__name__,
+                f"it returns a {foreign}, which the written file cannot make, because it needs torch alone; optimize a "
+                f"part inside of it, which returns tensors (`kernelagent scan`)",
+            )
+        outputs, self.spec = tree_flatten(result)
+        self.outputs = tuple(outputs)
+        return [leaf for leaf in outputs if isinstance(leaf, torch.Tensor)]
+
+
+def capture(
+    module: torch.nn.Module,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    *,
+    persistent: bool = True,
+    smaller: Smaller | None = None,
+    target: str = "sm_90",
+) -> Captured:
+    """Inductor's source; `persistent`: rows are held whole where they fit. Raises `PolicyCannot`.
+
+    With `smaller`, each size in which it differs is a variable of the program. `target`: the GPU it is for.
+    """
+    name = type(module).__name__
+    forward = Forward(module, args, kwargs)
+    tensors = [value.tensor for value in forward.values]
+    sizes = Sizes()
+    with refusals(name), torch.no_grad(), layers_unfused():
+        if smaller is None:
+            table = {**WHOLE, **AS_THEY_LIE, **POOLED}
+            graph = make_fx(forward, decomposition_table=table, tracing_mode="fake")(*tensors)
+        else:
+            few = values_of(smaller.module, smaller.args, smaller.kwargs)
+            symbolic = SymbolicTensors(tensors, [value.tensor for value in few])
+            tensors = symbolic.tensors
+            followed = sizes_as_variables(module, smaller.module, list(symbolic.sizes()))
+            table = {**WHOLE, **OPAQUE, **POOLED}
+            traced = make_fx(forward, decomposition_table=table, _allow_non_fake_inputs=True)
+            with followed, symbolic.mode, SymbolicFunctions():
+                graph = traced(*tensors)
+            symbolic.require_both()
+        graph = as_one_step(with_numbers(with_slices(graph)))
+        made = written_constants(graph, name)
+        source = compiled(graph, tensors, persistent=persistent, target=target)
+        if smaller is not None:
+            sizes = with_constants(symbolic.settled(), made)
+    grows = smaller is not None and smaller.grows
+    values = (*made, *forward.values)
+    return Captured(source, values, forward.spec, forward.outputs, sizes, grows)
+
+
+@contextmanager
+def refusals(name: str) -> Iterator[None]:
+    """What is raised while this module is traced, as `PolicyCannot`."""
+    try:
+        yield
+    except PolicyCannot:
+        raise
+    except SizeIsFixed as error:
+        raise PolicyCannot(name, str(error)) from error
+    except _DEPENDS_ON_VALUES as error:
+        raise PolicyCannot(
+            name,
+            f"its forward chooses by the values in its tensors what it computes{_place_of(error)}, "
+            f"and a traced program has one path only",
+        ) from error
+    except Exception as error:  # tracing runs the user's code, which raises anything
+        first = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise PolicyCannot(name, f"it cannot be traced: {first[:200]}") from error
+
+
+def with_constants(sizes: Sizes, made: Sequence[Value]) -> Sizes:
+    """Sizes of a program's tensors, with those of its leading constants."""
+    shapes, strides = (
+        tuple(tuple(map(str, numbers)) for numbers in every)
+        for every in ((v.tensor.shape for v in made), (v.tensor.stride() for v in made))
+    )
+    return replace(sizes, shapes=(*shapes, *sizes.shapes), strides=(*strides, *sizes.strides))
+
+
+def compiled(
+    graph: GraphModule, tensors: Sequence[torch.Tensor], *, persistent: bool, target: str
+) -> str:
+    """Inductor's file for a graph of these tensors; raises `PolicyCannot`."""
+    _require_no_roots(graph)
+    given = with_one_element(graph, tensors)
+    with plain_strides():
+        source = source_of(graph, given, persistent=persistent, target=target)
+    if source is None:
+        raise PolicyCannot("this module", "the compiler has nothing to compute in it")
+    return source
+
+
+def _require_no_roots(graph: GraphModule) -> None:
+    """A kernel would take the root of a variable in float64, which Triton does not."""
+    if any(node.target is torch._sym_sqrt for node in graph.graph.nodes):  # type: ignore[attr-defined]
+        raise SizeIsFixed("its forward computes with the root of a size that is executed smaller")
+
+
+def _place_of(error: BaseException) -> str:
+    """` (file.py:12)`: the last line outside torch on the way to the error."""
+    frames = traceback.extract_tb(error.__traceback__)
+    inside = Path(torch.__file__).parent
+    places = [f for f in frames if Path(f.filename).suffix == ".py" and f.filename != __file__]
+    own = [f for f in places if inside not in Path(f.filename).parents]
+    return f" ({Path(own[-1].filename).name}:{own[-1].lineno})" if own else ""
+
+
+def written_constants(graph: GraphModule, what: str) -> tuple[Value, ...]:
+    """What the forward makes itself; raises `PolicyCannot` where that is too much for a file."""
+    constants = constants_of(graph)
+    for _, tensor in constants:
+        if tensor.numel() > MOST_WRITTEN_OUT:
+            raise PolicyCannot(
+                what,
+                f"its forward makes a constant tensor of {tensor.numel()} values, which would have to "
+                f"be written into the file; make it a buffer",
+            )
+    return tuple(Value(name, "constant", tensor) for name, tensor in constants)
+
+
+def values_of(
+    module: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> list[Value]:
+    """Every tensor that a call reads: parameters, buffers, inputs, each once."""
+    persistent = set(module.state_dict())
+    values = [Value(n, "parameter", p.detach()) for n, p in module.named_parameters()]
+    for name, buffer in module.named_buffers():
+        if name not in persistent and buffer.numel() > MOST_WRITTEN_OUT:
+            raise PolicyCannot(
+                type(module).__name__,
+                f"the buffer {name} is not part of its state_dict, so its {buffer.numel()} values "
+                f"would have to be written into the file",
+            )
+        values.append(Value(name, "buffer", buffer))
+    return values + _inputs(module, args, kwargs)
+
+
+def _inputs(module: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Value]:
+    bound = inspect.signature(module.forward).bind(*args, **kwargs)
+    by_identity: dict[int, str] = {}
+    for name, argument in bound.arguments.items():
+        for path, leaf in tree_flatten_with_path(argument)[0]:
+            by_identity.setdefault(id(leaf), f"{name}{keystr(path)}")
+    flat, _ = tree_flatten((tuple(args), dict(kwargs)))
+    return [
+        Value(by_identity[id(leaf)], "input", leaf.detach())
+        for leaf in flat
+        if isinstance(leaf, torch.Tensor)
+    ]

@@ -1,0 +1,1 @@
+"""Inductor's kernels rewritten as a person would write them."""

@@ -1,0 +1,496 @@
+"""The candidate's file: plain kernels, and a `ModelNew` that allocates, launches and returns."""
+
+from __future__ import annotations
+
+import ast
+import re
+import textwrap
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import torch
+
+from kernelagent.models.compiler.capturing.capture import Captured, PolicyCannot
+from kernelagent.models.compiler.capturing.capture_step import Pair
+from kernelagent.models.compiler.choices import Alternative, Choice, Config, usual
+from kernelagent.models.compiler.kernels.layout import WIDTH, folded
+from kernelagent.models.compiler.kernels.naming import (
+    identifier,
+    kernel_name,
+    local_names,
+    renamed,
+    unique,
+)
+from kernelagent.models.compiler.kernels.rewriting import rewrite
+from kernelagent.models.compiler.module.constructor import (
+    NO_SHAPES,
+    ORIGINAL,
+    Shapes,
+    arguments,
+    signature,
+    state_lines,
+    training_matters,
+    written_parameters,
+)
+from kernelagent.models.compiler.module.fixed_arguments import Fixed, refusal_lines
+from kernelagent.models.compiler.module.host import (
+    AS_IT_LIES,
+    CONTIGUOUS,
+    IN_ORDER,
+    Whole,
+    device_lines,
+    empty,
+    host_names,
+    input_lines,
+    results,
+    spelled,
+    torch_line,
+    whole_tensors,
+    without_unread_sizes,
+)
+from kernelagent.models.compiler.module.limits import COUNTABLE, limit_lines, raising
+from kernelagent.models.compiler.module.step_function import BACKWARD, StepFunction, function_name
+from kernelagent.models.compiler.program.algebra import factored
+from kernelagent.models.compiler.program.calls import Call, by_module, dispatch, variables_of
+from kernelagent.models.compiler.program.numbers import number, sizes_of
+from kernelagent.models.compiler.program.program import (
+    Allocate,
+    Launch,
+    Program,
+    Size,
+    parse_program,
+)
+from kernelagent.models.compiler.templates import Context, Site, sites_of
+from kernelagent.models.compiler.templates.layouts import unneeded
+from kernelagent.tools.virtual.cost.ceilings import ceilings_for
+
+_SIZES = ("xnumel", "ynumel", "znumel", "r0_numel")
+_HELD = "persistent_reduction"
+_LONGEST_Y = 65535
+"""Programs that CUDA starts along a grid's y axis."""
+
+
+@dataclass(frozen=True)
+class Written:
+    """A candidate's source and the configuration of each of its kernels."""
+
+    source: str
+    configs: dict[str, Config]
+    kinds: dict[str, str]
+    """`pointwise`, `reduction` or `persistent_reduction`, or a template's own, by kernel name."""
+    alternatives: dict[str, tuple[Alternative, ...]] = field(default_factory=dict)
+    """Other configurations of a template's kernels, by kernel name."""
+    sites: dict[str, bool] = field(default_factory=dict)
+    """What a template could take over, and whether it did."""
+    remarks: tuple[str, ...] = ()
+    """What each template does here, a sentence each."""
+
+
+class Writer:
+    """Writes one candidate for a module; several input sets share its file."""
+
+    def __init__(
+        self,
+        module: torch.nn.Module,
+        constructor: str,
+        choice: Choice,
+        state: Shapes = NO_SHAPES,
+        target: str = "sm_90",
+        *,
+        fixed: Sequence[Fixed] = (),
+        train: bool = False,
+    ) -> None:
+        """`state`: the sizes of the module's state that its constructor's arguments decide.
+
+        `target`: the GPU whose estimates choose between templates and torch's library. `fixed`: what the
+        constructor must be given. `train`: whether the module is right in training mode, too.
+        """
+        self._fixed = list(fixed)
+        self._refused = not train and training_matters(module)
+        self._module = module
+        self._state = state
+        self._constructor = constructor
+        self._choice = choice
+        self._what = type(module).__name__
+        self._kernels: dict[str, str] = {}
+        self._by_text: dict[str, str] = {}
+        self._configs: dict[str, Config] = {}
+        self._kinds: dict[str, str] = {}
+        self._passed: dict[str, list[str]] = {}
+        self._libdevice = False
+        self._gpu = ceilings_for(target)
+        self._alternatives: dict[str, tuple[Alternative, ...]] = {}
+        self._sites: dict[str, bool] = {}
+        self._remarks: list[str] = []
+        self._functions: dict[str, str] = {}
+        self._variables: set[str] = set()
+        """Names that hide a kernel of the same name."""
+
+    def write(self, calls: Sequence[Call]) -> Written:
+        """The whole file; raises `PolicyCannot`."""
+        self._variables.update(*(variables_of(call) for call in calls))
+        methods = [self._method(call, alone=len(calls) == 1) for call in calls]
+        if not self._kernels:
+            raise PolicyCannot(
+                self._what,
+                "the compiler leaves all of it to torch's own libraries, without a kernel",
+            )
+        forward = [] if len(calls) == 1 else [dispatch(self._module, calls)]
+        extra = ["from triton.language.extra import libdevice"] if self._libdevice else []
+        head = [
+            "import torch",
+            "import triton",
+            "import triton.language as tl",
+            "from torch import nn",
+        ]
+        if self._functions:
+            head.append("from torch.autograd.function import once_differentiable")
+        made = [*methods, *self._functions.values()]
+        parts = [
+            "\n".join([*head, *extra]),
+            *self._kernels.values(),
+            *(text for name, text in _CHECKS.items() if any(f"{name}(" in m for m in made)),
+            *self._functions.values(),
+            "\n\n".join(
+                [self._class(), *(textwrap.indent(m, "    ") for m in [*forward, *methods])]
+            ),
+        ]
+        source = "\n\n\n".join(parts) + "\n"
+        return Written(
+            source,
+            self._configs,
+            self._kinds,
+            self._alternatives,
+            self._sites,
+            tuple(self._remarks),
+        )
+
+    def _class(self) -> str:
+        lines = ["class ModelNew(nn.Module):", *self._about(), *self._constructor_lines()]
+        return "\n".join(lines)
+
+    def _about(self) -> list[str]:
+        """The docstring."""
+        gradients = "with its backward" if self._functions else "forward only: it has no gradient"
+        return [
+            f'    """`{self._what}` in Triton, {gradients}.',
+            "",
+            f"    Blocks, warps and stages are chosen for {self._gpu.name}.",
+            '    """',
+            "",
+        ]
+
+    def _constructor_lines(self) -> list[str]:
+        parameters = ["self"]
+        if self._constructor == "init":
+            parameters += signature(type(self._module).__init__)
+        elif self._state:
+            parameters.append(ORIGINAL)
+        lines = [f"    def __init__({', '.join(parameters)}):", "        super().__init__()"]
+        state = state_lines(self._module, self._state)
+        if any("torch.empty(" in line for line in state):
+            state.insert(0, _UNINITIALISED)
+        for line in [*refusal_lines(self._fixed), *state]:
+            lines += textwrap.indent(folded(line), "        ").splitlines()
+        if self._constructor != "init":
+            lines += [
+                "",
+                "    @classmethod",
+                f"    def from_reference(cls, {ORIGINAL}):",
+                f"        return cls({ORIGINAL if self._state else ''})",
+            ]
+        return lines
+
+    def _method(self, call: Call, *, alone: bool) -> str:
+        name = "forward" if alone else f"_{identifier(call.name)}"
+        head = [f"def {name}(self, {written_parameters(arguments(self._module))}):"]
+        if isinstance(call.captured, Captured):
+            body = self._body(call.captured)
+        else:
+            body = self._steps(call.captured, "" if alone else identifier(call.name))
+        return folded("\n".join([*head, *(f"    {line}" for line in body)]))
+
+    def _body(self, captured: Captured) -> list[str]:
+        program = parse_program(captured.source, self._what)
+        hosts = host_names(captured, program)
+        return [
+            *(raising("self.training", _EVAL_ONLY) if self._refused else []),
+            *input_lines(captured, hosts),
+            *device_lines(captured),
+            *self._computed(captured, program, hosts),
+            f"return {results(captured, program, hosts)}",
+        ]
+
+    def _computed(
+        self, captured: Captured, program: Program, hosts: Mapping[str, str], part: str = ""
+    ) -> list[str]:
+        """The steps of a program; `part`: which program of the candidate it is, where there are several."""
+        lines = limit_lines(captured, program, hosts)
+        full, small = (
+            sizes_of(program, symbols, self._what)
+            for symbols in (captured.sizes.full, captured.sizes.small)
+        )
+        sites = self._used(Context(captured, program, (full, small), self._gpu, self._what), part)
+        starts = {site.at: site for site in sites}
+        gone = unneeded(captured, program, sites)
+        known = whole_tensors(captured, program, hosts)
+        ending = "_backward" if part.endswith(BACKWARD) else ""
+        names = _FileNames(self, hosts, known, ending)
+        for at, step in enumerate(program.steps):
+            for site in sites:
+                lines += site.allocated(names) if site.begins == at else []
+            if at in starts:
+                lines += self._site(starts[at], names)
+            elif at in gone:
+                continue
+            elif isinstance(step, Allocate):
+                lines.append(f"{hosts[step.name]} = {empty(step, (full, small), hosts)}")
+            elif isinstance(step, Size):
+                name, value = hosts[step.name], factored(spelled(step.value, hosts))
+                if name.isidentifier() and name != value and step.name not in captured.sizes.full:
+                    lines.append(f"{name} = {value}")
+            elif isinstance(step, Launch):
+                lines += self._launch(program, step, hosts, full, ending=ending)
+            else:
+                lines += filter(None, [torch_line(step.statement, hosts, known)])
+        named = {hosts[step.name] for step in program.steps if isinstance(step, Size)}
+        returned = [spelled(result, hosts, known) for result in program.results]
+        return without_unread_sizes(lines, named, returned)
+
+    def _steps(self, pairs: Mapping[bool, Pair], of: str) -> list[str]:
+        """The body of a method that is trained: it calls a function of autograd, one for each flag."""
+        trained, other = pairs[True], pairs[False]
+        applied = self._applied(trained, of)
+        if trained is other:
+            return applied
+        return [
+            "if self.training:",
+            *(f"    {line}" for line in applied),
+            *self._applied(other, f"{of}_in_eval".strip("_")),
+        ]
+
+    def _applied(self, pair: Pair, of: str) -> list[str]:
+        """The checked call of the function that a pair is written as."""
+        name = unique(function_name(self._what, of), self._functions)
+        written = StepFunction(pair, self._what, self._computed)
+        self._functions[name] = written.source(name, f"{of} " if of else "")
+        return written.applied(name, by_module(pair))
+
+    def _used(self, context: Context, part: str) -> list[Site]:
+        """The sites that a template takes over: those that pay, and any where nothing else is a kernel."""
+        sites = sites_of(context)
+        steps = {at for at, step in enumerate(context.program.steps) if isinstance(step, Launch)}
+        alone = not steps and not any(site.pays for site in sites)
+        used = []
+        for site in sites:
+            key = f"{part}{site.key}"
+            wanted = self._choice.sites.get(key, site.pays or alone)
+            self._sites[key] = wanted
+            self._remarks.append(_said(site, wanted=wanted))
+            used += [site] if wanted else []
+        return used
+
+    def _site(self, site: Site, names: _FileNames) -> list[str]:
+        printed = site.printed(names)
+        self._kernels.update(printed.kernels)
+        self._configs[printed.name] = printed.config
+        self._kinds[printed.name] = printed.kind
+        self._alternatives[printed.name] = tuple(printed.alternatives)
+        self._libdevice |= printed.uses_libdevice
+        return list(printed.launch)
+
+    def _launch(
+        self,
+        program: Program,
+        step: Launch,
+        hosts: Mapping[str, str],
+        values: Mapping[str, int],
+        *,
+        ending: str,
+    ) -> list[str]:
+        kernel = program.kernels[step.kernel]
+        parameters = [p.arg for p in kernel.function.args.args if not p.arg.endswith("BLOCK")]
+        given = dict(zip(parameters, step.arguments, strict=True))
+        sizes = {n: number(v, values, self._what) for n, v in given.items() if n in _SIZES}
+        texts = {n: _bare(spelled(v, hosts)) for n, v in given.items()}
+        tensors = {n: text for n, text in texts.items() if n not in sizes and not _is_factor(n)}
+        name = self._kernel(program, step, tensors, sizes, texts, ending)
+        config = self._configs[name]
+        axes = [_grid_axis(axis, texts, config) for axis in kernel.axes.removesuffix("+")]
+        if kernel.axes == "xy+":
+            axes[1:] = [f"min({axes[1]}, {_LONGEST_Y})", f"triton.cdiv({axes[1]}, {_LONGEST_Y})"]
+        grid = ", ".join(axes)
+        arguments = [*tensors.values()]
+        arguments += [texts[n] for n in self._passed[name]]
+        shown = {"num_warps": config.num_warps, "num_stages": config.num_stages}
+        labels = _block_labels(kernel.kind, kernel.axes)
+        blocks = {b: str(size) for b, size in config.blocks.items()}
+        if kernel.kind == _HELD and not isinstance(given["r0_numel"], ast.Constant):
+            # A block that holds a whole row, however long that is.
+            blocks["R0_BLOCK"] = f"triton.next_power_of_2({texts['r0_numel']})"
+        named = [f"{labels[b]}={size}" for b, size in blocks.items()]
+        named += [f"{key}={value}" for key, value in shown.items()]
+        comma = "," if len(kernel.axes) == 1 else ""
+        return [f"{name}[({grid}{comma})]({', '.join([*arguments, *named])})"]
+
+    def _kernel(
+        self,
+        program: Program,
+        step: Launch,
+        tensors: Mapping[str, str],
+        sizes: Mapping[str, int],
+        texts: Mapping[str, str],
+        ending: str,
+    ) -> str:
+        kernel = program.kernels[step.kernel]
+        plain = rewrite(kernel, self._what)
+        hosts = {
+            p: identifier(h.removeprefix("self.").replace(".", "_")) for p, h in tensors.items()
+        }
+        names = local_names(kernel, plain.body, _distinct(hosts))
+        body = "\n".join(ast.unparse(renamed(s, names)) for s in plain.body)
+        read = {n.id for n in ast.walk(ast.parse(body)) if isinstance(n, ast.Name)}
+        factors = [n for n in texts if _is_factor(n) and names.get(n, n) in read]
+        used = [n for n in _SIZES if n in sizes and names.get(n, n) in read]
+        key = f"{body}{[(n, sizes[n]) for n in used]}{plain.blocks}"
+        if key in self._by_text:
+            return self._by_text[key]
+        name = kernel_name(kernel, {*self._kernels, *self._variables}, ending)
+        parameters = [names[p] for p in tensors]
+        parameters += [f"{names[n]}: tl.constexpr" for n in factors] + [names[n] for n in used]
+        parameters += [f"{names[b]}: tl.constexpr" for b in plain.blocks]
+        lines = ["@triton.jit", folded(f"def {name}({', '.join(parameters)}):")]
+        lines += textwrap.indent(folded(body), "    ").splitlines()
+        given = dict(zip((p.arg for p in kernel.function.args.args), step.arguments, strict=False))
+        called = {ast.unparse(given[p]): names[p].removesuffix("_ptr") for p in tensors}
+        lines[2:2] = _docstring(kernel.expressions, called)
+        self._kernels[name] = "\n".join(lines)
+        self._by_text[key] = name
+        first = usual(kernel, plain, dict(sizes))
+        chosen = self._choice.configs.get(name, first)
+        kept = {b: chosen.blocks.get(b, first.blocks.get(b, 1)) for b in plain.blocks}
+        self._configs[name] = Config(kept, chosen.num_warps, chosen.num_stages)
+        self._kinds[name] = kernel.kind
+        self._passed[name] = [*factors, *used]
+        self._libdevice |= plain.uses_libdevice
+        return name
+
+
+class _FileNames:
+    """The names of the file that is written, for a template: see `templates.Namer`."""
+
+    def __init__(self, writer: Writer, hosts: Mapping[str, str], known: Whole, ending: str) -> None:
+        self._writer = writer
+        self._ending = ending
+        self._hosts = hosts
+        self._known = known
+
+    def host(self, node: ast.expr) -> str:
+        return _bare(spelled(node, self._hosts, self._known))
+
+    def local(self, name: str) -> str:
+        return unique(name, self._hosts.values())
+
+    def kernel(self, text: str, wanted: str) -> str:
+        taken = {*self._writer._kernels, *self._writer._variables}
+        name = unique(f"{wanted}{self._ending}", taken)
+        return self._writer._by_text.setdefault(text, name)
+
+    def chosen(self, name: str) -> Config | None:
+        return self._writer._choice.configs.get(name)
+
+
+_CHECKS = {
+    CONTIGUOUS: f"""\
+def {CONTIGUOUS}(name, tensor, shape, dtype):
+    \"\"\"`tensor`, copied if not contiguous; raises on another dtype or shape (None: any size).\"\"\"
+    same = len(shape) == tensor.dim() and all(
+        size is None or size == has for size, has in zip(shape, tensor.shape)
+    )
+    if not same or tensor.dtype != dtype:
+        raise ValueError(
+            f"{{name}} must be {{dtype}} of shape {{shape}}, not {{tensor.dtype}} of {{tuple(tensor.shape)}}"
+        )
+    return tensor.contiguous()""",
+    AS_IT_LIES: f"""\
+def {AS_IT_LIES}(name, tensor, shape, dtype, strides):
+    \"\"\"`tensor` as it is; raises on another dtype, shape or strides.\"\"\"
+    if tuple(tensor.shape) != shape or tensor.dtype != dtype or tensor.stride() != strides:
+        raise ValueError(
+            f"{{name}} must be {{dtype}} of shape {{shape}} and strides {{strides}}, not "
+            f"{{tensor.dtype}} of {{tuple(tensor.shape)}} and {{tensor.stride()}}"
+        )
+    return tensor""",
+    IN_ORDER: f"""\
+def {IN_ORDER}(*weights):
+    \"\"\"The kernels read weights in this order.\"\"\"
+    if not all(weight.is_contiguous() for weight in weights):
+        raise ValueError("a weight is not contiguous: these kernels take no other memory format")""",
+    COUNTABLE: f"""\
+def {COUNTABLE}(*elements):
+    \"\"\"The kernels count elements in 32 bits.\"\"\"
+    if any(count >= 2**31 for count in elements):
+        raise ValueError(f"a tensor of {{max(elements)}} elements is too large for these kernels")""",
+}
+"""Functions of the file, by name."""
+
+
+_UNINITIALISED = "# Uninitialised until the original's state_dict is loaded, whose keys these are."
+_EVAL_ONLY = "these kernels are for eval mode alone: call .eval()"
+
+
+def _docstring(expressions: Sequence[str], called: Mapping[str, str]) -> list[str]:
+    """What a kernel computes; `called`: the kernel's names for tensors by Inductor's."""
+    if not expressions:
+        return []
+    words = [re.sub(r"\w+", lambda m: called.get(m[0], m[0]), text) for text in expressions]
+    if len(words) == 1 and len(words[0]) < WIDTH - 12:
+        return [f'    """In PyTorch: {words[0]}."""']
+    folds = [
+        textwrap.wrap(text, WIDTH - 4, subsequent_indent="    ", break_long_words=False)
+        for text in words
+    ]
+    return [
+        '    """In PyTorch:',
+        "",
+        *(f"    {line}" for fold in folds for line in fold),
+        '    """',
+    ]
+
+
+def _said(site: Site, *, wanted: bool) -> str:
+    if not wanted:
+        return f"torch's library does {site.words}"
+    if site.pays:
+        return site.words
+    return f"{site.words}: slower than the library by this estimate, and for the judge to compare"
+
+
+def _block_labels(kind: str, axes: str) -> dict[str, str]:
+    if kind != "pointwise":
+        return {"XBLOCK": "ROWS", "R0_BLOCK": "BLOCK"}
+    if axes == "x":
+        return {"XBLOCK": "BLOCK"}
+    return {f"{axis.upper()}BLOCK": f"BLOCK_{axis.upper()}" for axis in "xyz"}
+
+
+def _grid_axis(axis: str, sizes: Mapping[str, str], config: Config) -> str:
+    size, block = sizes[f"{axis}numel"], config.blocks.get(f"{axis.upper()}BLOCK", 1)
+    return size if block == 1 else f"triton.cdiv({size}, {block})"
+
+
+def _is_factor(parameter: str) -> bool:
+    """`ks0`: a size that addresses are computed with."""
+    return re.fullmatch(r"ks\d+", parameter) is not None
+
+
+def _bare(text: str) -> str:
+    return ast.unparse(ast.parse(text, mode="eval").body)
+
+
+def _distinct(hosts: Mapping[str, str]) -> dict[str, str]:
+    """Two parameters may be given one tensor, and need two names."""
+    names: dict[str, str] = {}
+    for parameter, host in hosts.items():
+        names[parameter] = unique(host, names.values())
+    return names

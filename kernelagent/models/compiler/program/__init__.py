@@ -1,0 +1,1 @@
+"""A captured program as records, and what is known of its numbers."""

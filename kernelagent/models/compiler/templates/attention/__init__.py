@@ -1,0 +1,1 @@
+"""Attention: found in a program, priced, and written as one kernel."""

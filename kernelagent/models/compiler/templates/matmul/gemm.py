@@ -1,0 +1,217 @@
+"""Matrix products, single and batched, with what follows them: the template's matching and its host side.
+
+`tile_source` prints the kernels. A product that torch's library is estimated to do faster, with
+whatever must follow it, is left to the library unless a turn asks otherwise.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from kernelagent.models.compiler.kernels.naming import kernel_name, label, unique
+from kernelagent.models.compiler.templates import Context, Namer, Printed, Site, at_most
+from kernelagent.models.compiler.templates.layouts import Layouts
+from kernelagent.models.compiler.templates.matmul.epilogue import Epilogue, epilogue_of
+from kernelagent.models.compiler.templates.matmul.pricing import (
+    EXACT,
+    NEARLY,
+    ROUNDED,
+    SPLIT,
+    Priced,
+    library_us,
+    offered,
+    precisions,
+    ranked,
+    round_trip_us,
+)
+from kernelagent.models.compiler.templates.matmul.products import Operand, Product, products
+from kernelagent.models.compiler.templates.matmul.tile_source import Source, Stride, parts_source
+from kernelagent.tools.calls.float32_precision import matmul_precision
+from kernelagent.tools.virtual.cost.ceilings import DeviceCeilings
+
+KIND = "product"
+_ADDRESSED = 1 << 31
+"""Elements from which on an offset needs 64 bits."""
+_PRECISION_WORDS = {
+    EXACT: "on the fp32 units",
+    SPLIT: "as three tf32 products on tensor cores, which keeps fp32's accuracy",
+    ROUNDED: "rounded to tf32, as this module's float32_matmul_precision allows",
+}
+
+
+class Products:
+    """The template: see `templates.Template`."""
+
+    def sites(self, context: Context) -> Iterator[Site]:
+        layouts = Layouts(context.captured, context.program)
+        taken: set[int] = set()
+        every = products(context.program, layouts, context.sizes, context.what)
+        for number, product in enumerate(every):
+            end = epilogue_of(context, layouts, product)
+            if end is not None and end.at in taken:
+                end = None
+            site = _site(number, product, end, layouts, context.gpu)
+            taken |= site.steps
+            yield site
+
+
+def _site(
+    number: int,
+    product: Product,
+    end: Epilogue | None,
+    layouts: Layouts,
+    gpu: DeviceCeilings,
+) -> ProductSite:
+    asked = matmul_precision()
+    held = None if end is None else end.held
+    priced = [
+        item
+        for precision in precisions(product.left.dtype, asked)
+        for item in ranked(product, precision, held, gpu)
+    ]
+    usual = min(priced, key=lambda item: item.us)
+    first = next(item for item in priced if item.us <= usual.us * NEARLY)
+    theirs = library_us(product, gpu, rounds=asked != "highest")
+    saved = round_trip_us(product, gpu) if end is not None else 0.0
+    reached = frozenset[str]() if end is None else layouts.storages(_tuple_of(end.tensors))
+    return ProductSite(number, product, end, first, tuple(priced), theirs + saved, reached)
+
+
+def _tuple_of(tensors: Mapping[str, ast.expr]) -> ast.expr:
+    return ast.Tuple(list(tensors.values()), ast.Load())
+
+
+@dataclass(frozen=True)
+class ProductSite:
+    """One product and what its tiles do after it."""
+
+    number: int
+    product: Product
+    end: Epilogue | None
+    first: Priced
+    priced: tuple[Priced, ...]
+    library_us: float
+    """Of torch's product and of the round trip that an epilogue saves."""
+    reached: frozenset[str]
+    """Storages that the epilogue reads or writes."""
+
+    @property
+    def key(self) -> str:
+        return f"{KIND} {self.number}"
+
+    @property
+    def at(self) -> int:
+        return self.product.at if self.end is None else self.end.at
+
+    @property
+    def steps(self) -> frozenset[int]:
+        return frozenset({self.product.at, self.at})
+
+    @property
+    def begins(self) -> int:
+        return self.product.at
+
+    def allocated(self, namer: Namer) -> list[str]:
+        return []
+
+    @property
+    def tensors(self) -> frozenset[str]:
+        own = {operand.storage for operand in self.product.operands}
+        out = {self.product.out.storage} if self.end is None else set()
+        return frozenset(own | out | self.reached)
+
+    @property
+    def pays(self) -> bool:
+        return self.first.us <= self.library_us
+
+    @property
+    def words(self) -> str:
+        d = self.product.full
+        batch = f"{d.batch} × " if self.product.batch is not None else ""
+        how = _PRECISION_WORDS.get(str(self.first.config.precision), "on tensor cores")
+        if 1 in (d.rows, d.cols):
+            how = "as sums of products, because one side is a vector"
+        with_end = "with what follows it " if self.end is not None else ""
+        return (
+            f"the product {batch}{d.rows} × {d.inner} × {d.cols} {with_end}{how} "
+            f"(estimate: {self.first.us:.0f} µs; torch's library: {self.library_us:.0f} µs)"
+        )
+
+    def printed(self, namer: Namer) -> Printed:
+        product, end = self.product, self.end
+        stem = "matmul" if product.batch is None else "batched_matmul"
+        words = [] if end is None else [kernel_name(end.kernel, ())]
+        if end is None and product.addend is not None:
+            words = ["bias"] if _is_bias(product.addend) else ["add"]
+        wanted = "_".join([stem, *words])
+        names = self._pointers(namer)
+        strides = self._strides(namer, names)
+        plan = Source(product, end, names, strides, self._is_wide())
+        name = namer.kernel(plan.identity(self.first.config), wanted)
+        config = namer.chosen(name) or self.first.config
+        alternatives = offered(self.priced, self.first, config, name)
+        sizes = self._grid_sizes(namer)
+        kernels, launch = parts_source(plan, name, config, namer, sizes)
+        held = None if end is None else end.held
+        return Printed(
+            name,
+            kernels,
+            [*(at_most(sizes["n_cols"], held) if held else []), *launch],
+            config,
+            KIND,
+            alternatives,
+            end is not None and end.uses_libdevice,
+        )
+
+    def _pointers(self, namer: Namer) -> dict[str, str]:
+        """Kernel parameters of the tensors, by role or by the epilogue's own parameter."""
+        product = self.product
+        linear = product.right.given == "parameter"
+        names = {"left": "x" if linear else "a", "right": "weight" if linear else "b"}
+        if product.addend is not None:
+            names["addend"] = "bias" if _is_bias(product.addend) else "addend"
+        if self.end is None:
+            names["out"] = "out"
+            return names
+        for parameter, node in self.end.tensors.items():
+            names[parameter] = unique(label(namer.host(node)), names.values())
+        return names
+
+    def _strides(self, namer: Namer, names: Mapping[str, str]) -> dict[str, Stride]:
+        """Strides of each operand by role, in the words of the kernel where its sizes say them."""
+        product = self.product
+        rows, cols, inner = (namer.host(n) for n in (product.rows, product.cols, product.inner))
+        result = {"row": {cols: "n_cols"}, "col": {rows: "n_rows"}}
+        words = {
+            "left": {"row": {inner: "n_inner"}, "col": {rows: "n_rows"}},
+            "right": {"row": {cols: "n_cols"}, "col": {inner: "n_inner"}},
+            "addend": result,
+            "out": result,
+        }
+        strides: dict[str, Stride] = {}
+        for role, known in words.items():
+            operand: Operand | None = getattr(product, role)
+            if operand is None or (role == "out" and self.end is not None):
+                continue
+            texts = [namer.host(node) for node in (operand.batch, operand.rows, operand.cols)]
+            strides[role] = Stride.of(names[role], texts, known)
+        return strides
+
+    def _grid_sizes(self, namer: Namer) -> dict[str, str]:
+        product = self.product
+        sizes = {"n_rows": product.rows, "n_cols": product.cols, "n_inner": product.inner}
+        texts = {name: namer.host(node) for name, node in sizes.items()}
+        if product.batch is not None:
+            texts["n_batch"] = namer.host(product.batch)
+        return texts
+
+    def _is_wide(self) -> bool:
+        d = self.product.full
+        most = max(d.rows * d.inner, d.inner * d.cols, d.rows * d.cols) * d.batch
+        return most >= _ADDRESSED
+
+
+def _is_bias(addend: Operand) -> bool:
+    return ast.unparse(addend.rows) == "0" and ast.unparse(addend.batch) == "0"

@@ -1,0 +1,279 @@
+"""What a product costs by estimate: as a kernel of ours in a configuration, and as torch's library does it.
+
+Both are priced by what the judge prices them with: `tools/virtual/cost` and `tools/estimates`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from kernelagent.domain.tables.dtypes import FLOATS
+from kernelagent.models.compiler.choices import Alternative, Config, power_of_two
+from kernelagent.models.compiler.templates.matmul.products import Dims, Product, Tiled
+from kernelagent.tools.estimates.library import library_for
+from kernelagent.tools.estimates.operations import Operand, Operation
+from kernelagent.tools.estimates.terms import terms_of
+from kernelagent.tools.virtual.cost.ceilings import DeviceCeilings
+from kernelagent.tools.virtual.cost.cost import estimate_launch
+from kernelagent.tools.virtual.cost.splitting import SPLITTING
+from kernelagent.tools.virtual.cost.traffic import TrafficFacts
+
+EXACT, SPLIT, ROUNDED = "ieee", "tf32x3", "tf32"
+"""How fp32 factors are multiplied: on the fp32 units; as three tf32 products; rounded to tf32."""
+KINDS = {f"torch.{row.name}": row.product for row in FLOATS if row.bits == 16}
+"""Types whose products are formed in one way only, and how tables of peak rates name them."""
+SIZES = {f"torch.{row.name}": row.bits // 8 for row in FLOATS}
+"""Bytes of an element."""
+TILES = (
+    (128, 256),
+    (256, 128),
+    (128, 128),
+    (128, 64),
+    (64, 128),
+    (64, 64),
+    (64, 32),
+    (32, 64),
+    (32, 32),
+    (16, 64),
+    (64, 16),
+    (16, 32),
+    (32, 16),
+    (16, 16),
+)
+_SPLITS = (1, 2, 4, 8, 16, 32, 64)
+_LEAST_TURNS = 4
+"""Turns of the loop that a part of a split product keeps at least."""
+MOST_ACCUMULATED = {EXACT: 128 * 64, SPLIT: 128 * 128, ROUNDED: 128 * 256, None: 128 * 256}
+"""Elements of a tile that fit eight warps' registers beside the operands: more spill (compiled for sm_90)."""
+_MOST_ALTERNATIVES = 6
+_SLOWER = 1.5
+"""Configurations estimated slower than the best by this factor are not offered."""
+NEARLY = 1.02
+"""A configuration must be estimated so much faster to be preferred to a simpler one."""
+
+
+@dataclass(frozen=True)
+class Priced:
+    """A configuration and its estimated microseconds."""
+
+    config: Config
+    us: float
+
+
+def offered(
+    priced: Sequence[Priced], first: Priced, config: Config, name: str
+) -> list[Alternative]:
+    """The configurations beside `config` that are worth a turn, the most promising first."""
+    result = []
+    by_precision: dict[str | None, int] = {}
+    for item in sorted(priced, key=lambda item: item.us):
+        number = by_precision.get(item.config.precision, 0)
+        first_of_its_kind = number == 0 and item.config.precision != first.config.precision
+        if item.config == config or (item.us > _SLOWER * first.us and not first_of_its_kind):
+            continue
+        if number < _MOST_ALTERNATIVES:
+            by_precision[item.config.precision] = number + 1
+            result.append(Alternative(item.config, _words(name, item)))
+    return result
+
+
+def _words(name: str, item: Priced) -> str:
+    blocks = item.config.blocks
+    sizes = [blocks[block] for block in ("BLOCK_M", "BLOCK_N", "BLOCK_K") if block in blocks]
+    tile = " × ".join(map(str, sizes))
+    splits = blocks.get("SPLIT_K", 1)
+    parts = "" if splits == 1 else f", the inner dimension in {splits} parts"
+    precision = item.config.precision
+    how = f", products {precision}" if precision is not None else ""
+    return (
+        f"`{name}` in tiles of {tile}{parts}{how}, {item.config.num_warps} warps: "
+        f"{item.us:.0f} µs by estimate."
+    )
+
+
+def precisions(dtype: str, asked: str) -> tuple[str | None, ...]:
+    """How products of this type may be formed; `asked`: torch's float32_matmul_precision."""
+    if dtype != "torch.float32":
+        return (None,)
+    # "high" and "medium" are permissions to round, and cuBLAS rounds to tf32 under both.
+    return (SPLIT, EXACT) if asked == "highest" else (ROUNDED, SPLIT, EXACT)
+
+
+def ranked(
+    product: Product, precision: str | None, held: int | None, gpu: DeviceCeilings
+) -> list[Priced]:
+    """Configurations from the fastest by estimate on; of nearly equal ones the larger tile first."""
+    priced = [
+        Priced(config, template_us(product, config, gpu))
+        for config in _configurations(product, precision, held)
+    ]
+    best = min(item.us for item in priced)
+    return sorted(
+        priced,
+        key=lambda item: item.us if item.us > best * NEARLY else 0,
+    )
+
+
+def template_us(product: Product, config: Config, gpu: DeviceCeilings) -> float:
+    """Estimated microseconds of our kernel, and of the one that adds up its parts."""
+    dims, splits = product.full, config.blocks["SPLIT_K"]
+    traffic = _traffic(product, config, gpu)
+    us = estimate_launch(traffic, None, gpu, config.num_stages).us
+    if splits == 1:
+        return us
+    size = 4 * dims.batch * dims.rows * dims.cols
+    # The parts are read while L2 still has them, where they fit at all.
+    rate = gpu.l2_bytes_per_s if splits * size < gpu.l2_bytes / 2 else gpu.dram_bytes_per_s
+    return us + gpu.launch_us + 1e6 * splits * size / rate
+
+
+def library_us(product: Product, gpu: DeviceCeilings, rounds: bool) -> float:
+    """Estimated microseconds of torch's own product; `rounds`: fp32 may become tf32."""
+    dims = product.full
+    size = SIZES[product.left.dtype]
+    reads = dims.batch * (dims.rows * dims.inner + dims.inner * dims.cols)
+    operation = Operation(
+        "bmm" if product.batch is not None else "mm",
+        "matmul",
+        product.left.dtype.removeprefix("torch."),
+        (Operand(0, size * reads, reads),),
+        (Operand(1, size * _elements(dims), _elements(dims)),),
+        dims.flops,
+        {"m": dims.rows, "n": dims.cols, "k": dims.inner, "batch": dims.batch},
+    )
+    library = library_for(gpu)
+    us = library.price("product", operation, terms_of(operation, gpu)).us
+    faster = gpu.dot_rate("tf32") / gpu.dot_rate("fp32")
+    return us / faster if rounds and product.left.dtype == "torch.float32" else us
+
+
+def round_trip_us(product: Tiled, gpu: DeviceCeilings) -> float:
+    """What writing the product and reading it back in a kernel of its own would take."""
+    size = 2 * SIZES[product.out.dtype] * _elements(product.full)
+    in_cache = size < gpu.l2_bytes / 2
+    rate = gpu.l2_bytes_per_s if in_cache else gpu.dram_bytes_per_s * gpu.dram_efficiency
+    return gpu.launch_us + 1e6 * size / rate
+
+
+def _elements(dims: Dims) -> int:
+    return dims.batch * dims.rows * dims.cols
+
+
+def _configurations(product: Product, precision: str | None, held: int | None) -> Iterator[Config]:
+    dims = product.full
+    for rows, cols in _shapes(dims, held, precision):
+        inner = _inner(product, rows, cols, precision)
+        warps = 8 if rows * cols >= 128 * 128 or precision == EXACT else 4
+        warps = 8 if 1 in (rows, cols) else warps
+        for splits in _SPLITS:
+            if splits > 1 and -(-dims.inner // inner) < splits * _LEAST_TURNS:
+                break
+            blocks = {"BLOCK_M": rows, "BLOCK_N": cols, "BLOCK_K": inner, "GROUP_M": 8}
+            yield Config({**blocks, "SPLIT_K": splits}, warps, 3, precision)
+
+
+def _shapes(dims: Dims, held: int | None, precision: str | None) -> Sequence[tuple[int, int]]:
+    if dims.cols == 1:
+        return [(rows, 1) for rows in (64, 32, 16, 8, 4, 2, 1) if rows <= power_of_two(dims.rows)]
+    if dims.rows == 1:
+        widths = [held] if held else [128, 64, 32, 16]
+        return [(1, cols) for cols in widths if held or cols <= max(16, power_of_two(dims.cols))]
+    most = MOST_ACCUMULATED[precision]
+    tall, wide = (max(16, power_of_two(size)) for size in (dims.rows, dims.cols))
+    if held is not None:
+        return [(rows, held) for rows in (128, 64, 32, 16) if rows * held <= most and rows <= tall]
+    return [(r, c) for r, c in TILES if r * c <= most and r <= tall and c <= wide]
+
+
+def _inner(product: Product, rows: int, cols: int, precision: str | None) -> int:
+    """Elements of the inner dimension that a turn takes: what fits shared memory three times."""
+    if 1 in (rows, cols):
+        return max(16, min(4096 // (rows * cols), power_of_two(product.full.inner)))
+    most = 16 if precision == EXACT else 32 if product.left.dtype == "torch.float32" else 64
+    return max(16, min(most, power_of_two(product.full.inner)))
+
+
+def _traffic(product: Product, config: Config, gpu: DeviceCeilings) -> TrafficFacts:
+    """What the launch moves and computes, edges of tiles included."""
+    dims, blocks = product.full, config.blocks
+    down, across = (
+        -(-size // blocks[name]) for size, name in ((dims.rows, "BLOCK_M"), (dims.cols, "BLOCK_N"))
+    )
+    size = SIZES[product.left.dtype]
+    programs = dims.batch * down * across * blocks["SPLIT_K"]
+    loads = size * dims.batch * dims.inner * (dims.rows * across + dims.cols * down)
+    stores = _elements(dims) * (
+        SIZES[product.out.dtype] if blocks["SPLIT_K"] == 1 else 4 * blocks["SPLIT_K"]
+    )
+    distinct = size * dims.batch * dims.inner * (dims.rows + dims.cols)
+    # Programs of a group share rows; the other operand is read again by each group that does not find it in L2.
+    panel = size * dims.inner * dims.cols * dims.batch
+    groups = 1 if panel < gpu.l2_bytes / 2 else max(1, down // blocks["GROUP_M"])
+    from_dram = min(loads, distinct + panel * (groups - 1))
+    computed = dims.flops
+    plain = 1 in (blocks["BLOCK_M"], blocks["BLOCK_N"])
+    if not plain:
+        padded = dims.batch * down * blocks["BLOCK_M"] * across * blocks["BLOCK_N"]
+        computed = 2 * padded * dims.inner
+    kind = KINDS.get(product.left.dtype) or {EXACT: "fp32"}.get(str(config.precision))
+    dot = {kind or str(config.precision): computed}
+    tiles = dims.batch * down * across * -(-dims.inner // blocks["BLOCK_K"])
+    return launch_traffic(
+        programs=programs,
+        requested=loads,
+        sectors=loads,
+        distinct=distinct,
+        from_dram=from_dram,
+        stored=stores,
+        fp_operations=computed if plain else 0,
+        dot_flops={} if plain else dot,
+        split_slots=0 if plain else tiles * split_slots(config),
+    )
+
+
+def launch_traffic(
+    *,
+    programs: int,
+    requested: int,
+    sectors: int,
+    distinct: int,
+    from_dram: int,
+    stored: int,
+    fp_operations: int = 0,
+    dot_flops: Mapping[str, int] | None = None,
+    split_slots: int = 0,
+) -> TrafficFacts:
+    """What a template's launch moves (bytes) and computes; nothing is said of masks, L1 and atomics."""
+    return TrafficFacts(
+        programs=programs,
+        programs_run=programs,
+        requested_load_bytes=requested,
+        requested_store_bytes=stored,
+        lanes=0,
+        masked_lanes=0,
+        load_sector_bytes=sectors,
+        store_sector_bytes=stored,
+        l1_bytes=0,
+        distinct_load_bytes=distinct,
+        distinct_store_bytes=stored,
+        dram_load_bytes=from_dram,
+        dram_store_bytes=stored,
+        atomics=0,
+        hottest_atomics=0,
+        fp_operations=fp_operations,
+        fp64_operations=0,
+        int_operations=0,
+        special_operations=0,
+        dot_flops=dict(dot_flops or {}),
+        split_slots=split_slots,
+    )
+
+
+def split_slots(config: Config) -> int:
+    """Instructions of lanes that one turn of a tile takes to split its factors and to mend its sums."""
+    splitting = SPLITTING.get(str(config.precision))
+    if splitting is None:
+        return 0
+    rows, cols, inner = (config.blocks[name] for name in ("BLOCK_M", "BLOCK_N", "BLOCK_K"))
+    return splitting.slots((rows + cols) * inner, rows * cols)

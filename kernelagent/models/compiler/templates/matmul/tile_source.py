@@ -1,0 +1,408 @@
+"""The text of a product's kernels: tiles over rows and columns, a loop over the inner dimension, an end.
+
+Three forms: products of tiles on `tl.dot`; where one side is a vector, sums of products; and, where
+tiles are too few for the GPU, parts of the inner dimension that a second kernel adds up.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import textwrap
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from kernelagent.models.compiler.choices import Config
+from kernelagent.models.compiler.kernels.layout import folded
+from kernelagent.models.compiler.kernels.naming import local_names, renamed
+from kernelagent.models.compiler.program.dataflow import names_in
+from kernelagent.models.compiler.templates import Namer
+from kernelagent.models.compiler.templates.matmul.epilogue import Epilogue
+from kernelagent.models.compiler.templates.matmul.products import Product
+from kernelagent.models.compiler.templates.matmul.tile_form import ALL_ROWS, OFFSETS
+
+_RESERVED = frozenset(
+    """rows cols batch inner inside start begin end length split program group first height within
+    tiles_m tiles_n row_mask col_mask product sums all_rows offsets parts_ptr out_ptr""".split()
+)
+_SUMMED = 1024
+"""Elements of a tile of the kernel that adds up parts."""
+_TO_FLOAT = ".to(tl.float32)"
+_PRODUCT = re.compile(r"\b(?:addmm|baddbmm|mm|bmm|mv|dot)(?:_default)?(?:_\d+)?\b")
+"""What an ending calls the product."""
+
+
+@dataclass(frozen=True)
+class Stride:
+    """An operand's strides as factors in the kernel: None for 0, an empty text for 1."""
+
+    batch: str | None
+    rows: str | None
+    cols: str | None
+    parameters: Mapping[str, str]
+    """Those that are parameters of the kernel, with what the host passes."""
+
+    @classmethod
+    def of(cls, name: str, texts: Sequence[str], known: Mapping[str, Mapping[str, str]]) -> Stride:
+        """`texts`: the host's for batch, rows and columns; `known`: the kernel's words by axis and text."""
+        factors: list[str | None] = []
+        parameters: dict[str, str] = {}
+        for axis, text in zip(("batch", "row", "col"), texts, strict=True):
+            if text in ("0", "1"):
+                factors.append(None if text == "0" else "")
+            elif text in known.get(axis, {}):
+                factors.append(known[axis][text])
+            else:
+                parameters[f"{name}_{axis}_stride"] = text
+                factors.append(f"{name}_{axis}_stride")
+        batch, rows, cols = factors
+        return cls(batch, rows, cols, parameters)
+
+
+@dataclass(frozen=True)
+class Source:
+    """All that decides a product's kernels but for the configuration."""
+
+    product: Product
+    end: Epilogue | None
+    names: Mapping[str, str]
+    """Of the tensors in the kernel, by role and by the epilogue's parameter."""
+    strides: Mapping[str, Stride]
+    wide: bool
+    """Offsets need 64 bits."""
+
+    @property
+    def batched(self) -> bool:
+        return self.product.batch is not None
+
+    @property
+    def form(self) -> str:
+        """`column` or `row` where one side is a vector, otherwise `tiles`."""
+        d = self.product.full
+        return "column" if d.cols == 1 else "row" if d.rows == 1 else "tiles"
+
+    def identity(self, config: Config) -> str:
+        """Equal for two sites that one kernel serves."""
+        return f"{self._kernel('', config)}{self.product.full}{config}"
+
+    def kernels(self, name: str, config: Config) -> dict[str, str]:
+        """Definitions by name."""
+        if config.blocks["SPLIT_K"] == 1:
+            return {name: self._kernel(name, config)}
+        return {name: self._kernel(name, config), f"{name}_sum": self._sum(f"{name}_sum")}
+
+    def _about(self, *, split: bool) -> list[str]:
+        """The docstring: in PyTorch's words, what follows the product, too."""
+        transposed = ".T" if self.strides["right"].cols == "n_inner" else ""
+        text = f"{self.names['left']} @ {self.names['right']}{transposed}"
+        if split:
+            return [f'"""Parts of {text}, which are still to be added."""']
+        if "addend" in self.names:
+            text += f" + {self.names['addend']}"
+        if self.end is None or not self.end.kernel.expressions:
+            return [f'"""In PyTorch: {text}."""']
+        called = {ast.unparse(node): self.names[p] for p, node in self.end.tensors.items()}
+        lines = [
+            _PRODUCT.sub("product", re.sub(r"\w+", lambda m: called.get(m[0], m[0]), line))
+            for line in self.end.kernel.expressions
+        ]
+        return ['"""In PyTorch:', "", f"product = {text}", *lines, '"""']
+
+    def _kernel(self, name: str, config: Config) -> str:
+        split = config.blocks["SPLIT_K"] > 1
+        body = [*self._about(split=split), *self._place(), *self._loop(config, split=split)]
+        body += self._parts("tl.store", "product") if split else self._finish()
+        parameters = [f"{self.names[role]}_ptr" for role in ("left", "right")]
+        parameters += ["parts_ptr"] if split else self.end_pointers()
+        strides = [p for r in ("left", "right") for p in self.strides[r].parameters]
+        strides += [] if split else self.end_strides()
+        sizes = ["n_rows", "n_cols", "n_inner", *(["n_batch"] if split and self.batched else [])]
+        factors = [] if split else self.end_factors()
+        blocks = self.blocks(config)
+        return _function(name, [*parameters, *sizes, *strides], [*factors, *blocks], body)
+
+    def _sum(self, name: str) -> str:
+        body = [
+            "# Adds up the parts of each element, always in the same order.",
+            "program = tl.program_id(0)",
+            "tiles_n = tl.cdiv(n_cols, BLOCK_N)",
+        ]
+        if self.batched:
+            body += [
+                "tiles = tl.cdiv(n_rows, BLOCK_M) * tiles_n",
+                f"batch = {self._long('(program // tiles)')}",
+                "program = program % tiles",
+            ]
+        body += self._indices("program // tiles_n", "program % tiles_n")
+        body += [
+            "product = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)",
+            "for split in range(SPLIT_K):",
+            *(f"    {line}" for line in self._parts("tl.load", None)),
+        ]
+        parameters = ["parts_ptr", *self.end_pointers(), "n_rows", "n_cols"]
+        parameters += ["n_batch"] if self.batched else []
+        blocks = ["BLOCK_M", "BLOCK_N", "SPLIT_K"]
+        return _function(
+            name,
+            [*parameters, *self.end_strides()],
+            [*self.end_factors(), *blocks],
+            [*body, *self._finish()],
+        )
+
+    def blocks(self, config: Config) -> list[str]:
+        """The block sizes that the main kernel takes."""
+        unused = set() if self._grouped else {"GROUP_M"}
+        unused |= {"SPLIT_K"} if config.blocks["SPLIT_K"] == 1 else set()
+        return [block for block in config.blocks if block not in unused]
+
+    def end_pointers(self) -> list[str]:
+        """Tensors that the end of the tile reads and writes, as parameters."""
+        roles = [role for role in self.names if role not in ("left", "right")]
+        return [f"{self.names[role]}_ptr" for role in roles]
+
+    def end_strides(self) -> list[str]:
+        """Strides of those that are no epilogue's."""
+        roles = [role for role in ("addend", "out") if role in self.strides]
+        return [name for role in roles for name in self.strides[role].parameters]
+
+    def end_factors(self) -> list[str]:
+        """Sizes that an epilogue's addresses are computed with."""
+        return [] if self.end is None else [f"size_{name[2:]}" for name in self.end.factors]
+
+    @property
+    def _grouped(self) -> bool:
+        return self.form == "tiles" and (self.end is None or self.end.held is None)
+
+    def _place(self) -> list[str]:
+        lines = ["program = tl.program_id(0)"]
+        if self._grouped:
+            lines += ["tiles_m = tl.cdiv(n_rows, BLOCK_M)", "tiles_n = tl.cdiv(n_cols, BLOCK_N)"]
+        if self.batched:
+            size, block = ("n_cols", "BLOCK_N") if self._across else ("n_rows", "BLOCK_M")
+            count = "tiles_m * tiles_n" if self._grouped else f"tl.cdiv({size}, {block})"
+            lines += [
+                f"tiles = {count}",
+                f"batch = {self._long('(program // tiles)')}",
+                "program = program % tiles",
+            ]
+        if self._grouped:
+            return [
+                *lines,
+                "# Programs walk GROUP_M tiles down, then one across: neighbours in time share factors in L2.",
+                "group = program // (GROUP_M * tiles_n)",
+                "first = group * GROUP_M",
+                "height = tl.minimum(tiles_m - first, GROUP_M)",
+                "within = program % (GROUP_M * tiles_n)",
+                *self._indices("(first + within % height)", "within // height"),
+            ]
+        return [
+            *lines,
+            *(self._indices("0", "program") if self._across else self._indices("program", "0")),
+        ]
+
+    @property
+    def _across(self) -> bool:
+        """Programs go along one row."""
+        return self.form == "row" and (self.end is None or self.end.held is None)
+
+    def _indices(self, down: str, across: str) -> list[str]:
+        def index(place: str, block: str) -> str:
+            lanes = f"tl.arange(0, {block})"
+            return lanes if place == "0" else f"({place} * {block} + {lanes})"
+
+        return [
+            f"rows = {self._long(index(down, 'BLOCK_M'))}[:, None]",
+            f"cols = {self._long(index(across, 'BLOCK_N'))}[None, :]",
+            "row_mask = rows < n_rows",
+            "col_mask = cols < n_cols",
+        ]
+
+    def _long(self, text: str) -> str:
+        """An expression that is a call or in brackets, as 64 bits where offsets need them."""
+        return f"{text}.to(tl.int64)" if self.wide else text
+
+    def _loop(self, config: Config, *, split: bool) -> list[str]:
+        left, right = self.names["left"], self.names["right"]
+        begin, end = ("begin", "end") if split else ("0", "n_inner")
+        lines = []
+        if split:
+            lines += [
+                "split = tl.program_id(1)",
+                "length = tl.cdiv(tl.cdiv(n_inner, BLOCK_K), SPLIT_K) * BLOCK_K",
+                "begin = split * length",
+                "end = tl.minimum(begin + length, n_inner)",
+            ]
+        shape = {"tiles": "", "column": "[None, :]", "row": "[:, None]"}[self.form]
+        lines.append(f"inner = {self._long('tl.arange(0, BLOCK_K)')}{shape}")
+        at = "(begin + inner)" if split else "inner"
+        wide, tall = ("[None, :]", "[:, None]") if self.form == "tiles" else ("", "")
+        lines += [
+            self._pointers(left, "left", None if self.form == "row" else "rows", f"{at}{wide}"),
+            self._pointers(
+                right, "right", f"{at}{tall}", None if self.form == "column" else "cols"
+            ),
+        ]
+        summed = {"column": "BLOCK_M, BLOCK_K", "row": "BLOCK_K, BLOCK_N"}
+        tile = summed.get(self.form, "BLOCK_M, BLOCK_N")
+        total = "product" if self.form == "tiles" else "sums"
+        masks = [
+            f"inside{wide}" if self.form == "row" else f"row_mask & inside{wide}",
+            f"inside{tall}" if self.form == "column" else f"inside{tall} & col_mask",
+        ]
+        lines += [
+            f"{total} = tl.zeros(({tile}), dtype=tl.float32)",
+            f"for start in range({begin}, {end}, BLOCK_K):",
+            f"    inside = start + inner < {end}",
+            f"    {left} = tl.load({left}_ptrs, mask={masks[0]}, other=0.0)",
+            f"    {right} = tl.load({right}_ptrs, mask={masks[1]}, other=0.0)",
+            f"    {self._accumulated(config)}",
+            f"    {left}_ptrs += {_times('BLOCK_K', self.strides['left'].cols)}",
+            f"    {right}_ptrs += {_times('BLOCK_K', self.strides['right'].rows)}",
+        ]
+        if self.form != "tiles":
+            lines.append(
+                f"product = tl.sum(sums, {'1)[:, None]' if self.form == 'column' else '0)[None, :]'}"
+            )
+        return lines
+
+    def _accumulated(self, config: Config) -> str:
+        left, right = self.names["left"], self.names["right"]
+        if self.form == "tiles":
+            how = "" if config.precision is None else f', input_precision="{config.precision}"'
+            return f"product = tl.dot({left}, {right}, product{how})"
+        cast = "" if self.product.left.dtype == "torch.float32" else _TO_FLOAT
+        return f"sums += {left}{cast} * {right}{cast}"
+
+    def _pointers(self, name: str, role: str, rows: str | None, cols: str | None) -> str:
+        stride = self.strides[role]
+        terms = [f"{name}_ptr"]
+        terms += [_times("batch", stride.batch)] if stride.batch is not None else []
+        terms += [
+            _times(index, step)
+            for index, step in ((rows, stride.rows), (cols, stride.cols))
+            if index is not None and step is not None
+        ]
+        return f"{name}_ptrs = {' + '.join(terms)}"
+
+    def _parts(self, access: str, value: str | None) -> list[str]:
+        matrix = "split * n_batch + batch" if self.batched else "split"
+        outer = f"({matrix})" if self.batched else matrix
+        outer = f"{outer}.to(tl.int64)" if self.wide and access == "tl.store" else outer
+        lines = [f"parts = parts_ptr + ({outer} * n_rows + rows) * n_cols + cols"]
+        if value is not None:
+            return [*lines, f"tl.store(parts, {value}, mask=row_mask & col_mask)"]
+        return [*lines, "product += tl.load(parts, mask=row_mask & col_mask, other=0.0)"]
+
+    def _finish(self) -> list[str]:
+        lines = []
+        if self.product.alpha != "1":
+            lines.append(f"product = product * {self.product.alpha}")
+        if "addend" in self.strides:
+            stride = self.strides["addend"]
+            index = " + ".join(self._terms(stride)) or "0"
+            masks = [
+                m
+                for m, s in (("row_mask", stride.rows), ("col_mask", stride.cols))
+                if s is not None
+            ]
+            mask = f", mask={' & '.join(masks)}, other=0.0" if masks else ""
+            beta = "" if self.product.beta == "1" else f"{self.product.beta} * "
+            lines.append(f"product += {beta}tl.load({self.names['addend']}_ptr + {index}{mask})")
+        if self.end is None:
+            index = " + ".join(self._terms(self.strides["out"]))
+            return [*lines, f"tl.store(out_ptr + {index}, product, mask=row_mask & col_mask)"]
+        used = set().union(*(names_in(statement) for statement in self.end.body))
+        row = ALL_ROWS if self.batched else "rows"
+        if self.batched and used & {ALL_ROWS, OFFSETS}:
+            lines.append(f"{ALL_ROWS} = batch * n_rows + rows")
+        if OFFSETS in used:
+            lines.append(f"{OFFSETS} = {row} * n_cols + cols")
+        pointers = {p: self.names[p] for p in self.end.tensors}
+        names = local_names(
+            self.end.kernel,
+            self.end.body,
+            pointers,
+            _RESERVED | {self.names["left"], self.names["right"]},
+        )
+        return [*lines, *(ast.unparse(renamed(s, names)) for s in self.end.body)]
+
+    def _terms(self, stride: Stride) -> list[str]:
+        pairs = (("batch", stride.batch), ("rows", stride.rows), ("cols", stride.cols))
+        return [_times(index, step) for index, step in pairs if step is not None]
+
+
+def parts_source(
+    plan: Source, name: str, config: Config, namer: Namer, sizes: Mapping[str, str]
+) -> tuple[dict[str, str], list[str]]:
+    """Kernels by name, and the host's lines that launch them; `sizes`: the host's words for the kernel's."""
+    product, blocks = plan.product, config.blocks
+    splits = blocks["SPLIT_K"]
+    left, right = namer.host(product.left.node), namer.host(product.right.node)
+    tensors = _end_tensors(plan, namer)
+    numbers = [sizes["n_rows"], sizes["n_cols"], sizes["n_inner"]]
+    strides = [t for r in ("left", "right") for t in plan.strides[r].parameters.values()]
+    end_strides = [
+        text
+        for role in ("addend", "out")
+        if role in plan.strides
+        for text in plan.strides[role].parameters.values()
+    ]
+    factors = [] if plan.end is None else [namer.host(node) for node in plan.end.factors.values()]
+    taken = [f"{block}={blocks[block]}" for block in plan.blocks(config)]
+    taken += [f"num_warps={config.num_warps}", f"num_stages={config.num_stages}"]
+    tiles = _tiles(plan, sizes, blocks["BLOCK_M"], blocks["BLOCK_N"])
+    if splits == 1:
+        given = [left, right, *tensors, *numbers, *strides, *end_strides, *factors, *taken]
+        return plan.kernels(name, config), [f"{name}[({tiles},)]({', '.join(given)})"]
+    parts = namer.local("parts")
+    batch = [sizes["n_batch"]] if "n_batch" in sizes else []
+    shape = ", ".join([str(splits), *batch, sizes["n_rows"], sizes["n_cols"]])
+    given = [left, right, parts, *numbers, *batch, *strides, *taken]
+    rows, cols = _summed(plan)
+    summed = [parts, *tensors, *numbers[:2], *batch, *end_strides, *factors]
+    summed += [f"BLOCK_M={rows}", f"BLOCK_N={cols}", f"SPLIT_K={splits}"]
+    return plan.kernels(name, config), [
+        f"{parts} = torch.empty(({shape}), dtype=torch.float32, device=device)",
+        f"{name}[({tiles}, {splits})]({', '.join(given)})",
+        f"{name}_sum[({_tiles(plan, sizes, rows, cols)},)]({', '.join(summed)})",
+    ]
+
+
+def _end_tensors(plan: Source, namer: Namer) -> list[str]:
+    product = plan.product
+    nodes = [] if product.addend is None else [product.addend.node]
+    nodes += [product.out.node] if plan.end is None else list(plan.end.tensors.values())
+    return [namer.host(node) for node in nodes]
+
+
+def _summed(plan: Source) -> tuple[int, int]:
+    """The tile of the kernel that adds up parts."""
+    held = plan.end.held if plan.end is not None else None
+    if held is not None:
+        return max(1, _SUMMED // held), held
+    return {"column": (_SUMMED, 1), "row": (1, _SUMMED), "tiles": (8, _SUMMED // 8)}[plan.form]
+
+
+def _tiles(plan: Source, sizes: Mapping[str, str], rows: int, cols: int) -> str:
+    axes = [("n_rows", rows), ("n_cols", cols)]
+    if plan.end is not None and plan.end.held is not None:
+        # One tile has whole rows.
+        axes = axes[:1]
+    counts = [
+        sizes[name] if block == 1 else f"triton.cdiv({sizes[name]}, {block})"
+        for name, block in axes
+    ]
+    counts = [count for count in counts if count != "1"] or ["1"]
+    return " * ".join([*counts, *([sizes["n_batch"]] if "n_batch" in sizes else [])])
+
+
+def _function(
+    name: str, parameters: Sequence[str], constants: Sequence[str], body: Sequence[str]
+) -> str:
+    given = ", ".join([*parameters, *(f"{constant}: tl.constexpr" for constant in constants)])
+    head = ["@triton.jit", folded(f"def {name}({given}):")]
+    return "\n".join([*head, textwrap.indent(folded("\n".join(body)), "    ")])
+
+
+def _times(index: str, stride: str | None) -> str:
+    return f"{index} * {stride}" if stride else index

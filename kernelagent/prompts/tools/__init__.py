@@ -1,0 +1,1 @@
+"""The answers of a writer's tools in words."""

@@ -1,0 +1,70 @@
+"""A check in words: what a writer reads before it spends a turn."""
+
+from __future__ import annotations
+
+from kernelagent.domain.evaluation import DeviceFacts, KernelFacts
+from kernelagent.domain.replies.tool_calls import Checked
+from kernelagent.prompts.hints import by_share, few_programs
+
+_DETAIL = ("line", "text")
+_TRACEBACK = 4
+
+
+def checked_text(checked: Checked, device: DeviceFacts) -> str:
+    """The fault, or each kernel's facts, dearest first, and the estimate called so."""
+    if checked.fault is not None:
+        lines = [f"Stopped ({checked.fault.code}): {checked.fault.message}"]
+        detail = checked.fault.detail
+        lines += [f"- {key}: {detail[key]}" for key in _DETAIL if detail.get(key)]
+        lines += [f"  {frame}" for frame in detail.get("traceback", [])[-_TRACEBACK:]]
+        return "\n".join(lines)
+    lines = ["It compiles and launches; nothing was verified."]
+    lines += [_kernel(kernel, device) for kernel in by_share(checked.kernels)]
+    if checked.torch_operations:
+        lines.append(f"torch still computes {', '.join(checked.torch_operations)}.")
+    if checked.estimate is not None:
+        e = checked.estimate
+        between = ""
+        if e.speedup is not None:
+            between = f", {e.speedup.value:.2f} of its speed ({e.speedup.low:.2f} to {e.speedup.high:.2f})"
+        lines.append(
+            f"Estimate (not measured): {e.candidate_us:.1f} us against {e.eager_us:.1f} us for the "
+            f"eager module{between}; bound by {e.bound}."
+        )
+    return "\n".join(lines)
+
+
+def checked_summary(checked: Checked) -> str:
+    """One line for the terminal and the log."""
+    if checked.fault is not None:
+        return f"{checked.fault.code}: {checked.fault.message.strip().splitlines()[0]}"
+    count = len(checked.kernels)
+    kernels = f"{count} kernel{'s' * (count != 1)}"
+    if checked.estimate is None:
+        return f"{kernels}, not timed"
+    return f"{kernels}, estimate {checked.estimate.candidate_us:.1f} us"
+
+
+def _kernel(kernel: KernelFacts, device: DeviceFacts) -> str:
+    parts = [f"{kernel.launches} launch{'es' * (kernel.launches != 1)}"]
+    if kernel.grid is not None:
+        programs = kernel.grid[0] * kernel.grid[1] * kernel.grid[2]
+        parts.append(f"{programs} programs")
+    if kernel.waves is not None:
+        parts.append(f"{kernel.waves:g} waves")
+    known = (
+        (kernel.num_warps, "{} warps"),
+        (kernel.num_stages, "{} stages"),
+        (kernel.registers, "{} registers a thread"),
+        (kernel.spills, "{} spill instructions"),
+        (kernel.shared_bytes, "{} bytes of shared memory"),
+        (kernel.tensor_core, "tensor cores by {}"),
+    )
+    parts += [text.format(value) for value, text in known if value is not None]
+    if kernel.occupancy is not None:
+        parts.append(f"occupancy {kernel.occupancy:.0%}, limited by {kernel.occupancy_limiter}")
+    if kernel.estimate_us is not None:
+        parts.append(f"estimate {kernel.estimate_us:g} us, bound by {kernel.bound}")
+    text = f"Kernel `{kernel.name}`: {'; '.join(parts)}."
+    idle = few_programs(kernel, device.multiprocessors)
+    return f"{text} {idle.capitalize()}." if idle else text

@@ -1,0 +1,1 @@
+"""Runs, profiles and scans as text for a person at a terminal."""

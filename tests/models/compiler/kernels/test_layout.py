@@ -1,0 +1,33 @@
+"""Long lines of what the policy writes are broken where a person would."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+
+from kernelagent.models.compiler.kernels.layout import folded
+
+LONG = {
+    "a call": "total = tl.sum(tl.where(col_mask & row_mask, scratch * ((x - mean) * rstd), 0), 1)[:, None]",
+    "a sum of terms that nothing else opens": "slope = (libdevice.erf(value * 0.7071067811865476) + 1.0) * 0.5 + value * (tl.exp(value * value) * 0.3989422804014327)",
+    "a product of factors": "t = tl.exp(x - row_max - log_out) * (scratch_2 + scratch_3 + scratch_4 + scratch_5 + scratch_6 + scratch_7)",
+    "what is returned": "return grad_input, grad_layer_0_weight, grad_layer_0_bias.view(256), grad_layer_2_weight, grad_layer_2_bias",
+    "what is unpacked": "grad_input, grad_layer_0_weight, grad_layer_0_bias, grad_layer_2_weight, grad_layer_2_bias = ctx.saved_tensors",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LONG)
+def test_a_long_line_becomes_short_ones_that_mean_the_same(name: str) -> None:
+    line = f"    {LONG[name]}"
+    shown = folded(line)
+    assert max(map(len, shown.splitlines())) <= 88
+    around = "def function():\n{}"
+    before, after = (ast.dump(ast.parse(around.format(text))) for text in (line, shown))
+    assert before == after
+
+
+def test_a_short_line_stays_as_it_is() -> None:
+    assert folded("    a, b = ctx.saved_tensors\n    return a + b") == (
+        "    a, b = ctx.saved_tensors\n    return a + b"
+    )

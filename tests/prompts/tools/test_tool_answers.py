@@ -1,0 +1,53 @@
+"""Every kind of answer has its words; the right ones are tested where the real judge gives them."""
+
+from __future__ import annotations
+
+from typing import get_args, get_type_hints
+
+import pytest
+
+from kernelagent.domain.replies.tool_calls import (
+    Assembly,
+    Benched,
+    Checked,
+    Library,
+    Probed,
+    ReferenceLook,
+    Swept,
+    ToolPart,
+    ToolResult,
+)
+from kernelagent.prompts.tools.tool_answers import answer_text, result_summary
+from tests.evaluations import DEVICE
+
+ANSWERS = {
+    "checked": (Checked(), "It compiles and launches", "0 kernels, not timed"),
+    "probed": (Probed("default"), "default", "default"),
+    "reference": (ReferenceLook("default", None, "norm", 1, (), ()), "`norm`", "norm"),
+    "assembly": (Assembly("relu", "sass", None), "`relu`", "relu"),
+    "swept": (Swept((), measured=False), "0 configurations", "0 configurations"),
+    "benched": (Benched(), "Timed; nothing was verified", "timed"),
+    "library": (Library({"relu": "a rectifier"}), "- `relu`: a rectifier", "1 kernels"),
+}
+
+
+@pytest.mark.parametrize("field", ANSWERS)
+def test_an_answer_is_worded_after_its_own_kind(field: str) -> None:
+    part, text, summary = ANSWERS[field]
+    result = ToolResult(**{field: part})
+    assert result.part is part
+    assert text in answer_text(result, DEVICE)
+    assert summary in result_summary(result)
+
+
+def test_no_kind_of_answer_is_without_words() -> None:
+    assert {type(part) for part, *_ in ANSWERS.values()} == set(get_args(ToolPart))
+    fields = set(get_type_hints(ToolResult)) - {"seconds", "unfit"}
+    assert fields == set(ANSWERS), "`ToolResult.part` looks at each"
+
+
+def test_what_does_not_fit_is_said_first_and_nothing_is_said_of_nothing() -> None:
+    assert answer_text(ToolResult(unfit="no such set"), DEVICE) == "Not answered: no such set."
+    assert result_summary(ToolResult(unfit="no such set")) == "not answered: no such set"
+    assert answer_text(ToolResult(), DEVICE) == "Nothing came of it."
+    assert result_summary(ToolResult()) == "nothing came of it"

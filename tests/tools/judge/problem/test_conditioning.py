@@ -1,0 +1,192 @@
+from __future__ import annotations
+
+import pytest
+import torch
+from torch.nn.functional import layer_norm
+
+from kernelagent.tools.judge.problem.reference.conditioning import (
+    long_sum_noise,
+    longest_sum,
+    measure_noise,
+    noise_on_demand,
+    uneven_accuracy,
+)
+from kernelagent.tools.judge.verify.compare.compare import Expected, compare, scales_of
+from kernelagent.tools.judge.verify.compare.gate import gate
+from kernelagent.tools.judge.verify.compare.regions import Noise, NoiseSources
+
+
+def seeded(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+def noise_of(reference, tensors):
+    return measure_noise(reference, tensors, reference(tensors), seeded())
+
+
+def test_noise_of_a_product_is_the_rounding_of_its_factors():
+    tensors = {"x": torch.randn(64, 64, generator=seeded()).bfloat16()}
+    noise = noise_of(lambda t: 3 * t["x"].double(), tensors)["output"].inputs
+    size = float((3 * tensors["x"].double()).square().mean().sqrt())
+    assert float(noise.rms[0]) == pytest.approx(2.0**-8 * size, rel=1e-6)
+
+
+def test_cancellation_shows_as_noise():
+    tensors = {"x": 100 + torch.randn(64, 512, generator=seeded())}
+
+    def centred(t):
+        x = t["x"].double()
+        return x - x.mean(-1, keepdim=True)
+
+    noise = noise_of(centred, tensors)["output"].inputs
+    assert float(noise.rms[0]) == pytest.approx(100 * 2.0**-24, rel=0.1)
+
+
+def test_sums_that_cancel_exactly_leave_the_rounding_of_their_steps():
+    """As in a backward of softmax that picked one element: (dp - delta) is zero whatever the inputs."""
+    tensors = {"v": torch.randn(64, 32, generator=seeded()), "g": torch.randn(64, 32)}
+
+    def difference(t):
+        v, g = t["v"].double(), t["g"].double()
+        return (v * g).sum(-1) - (g * v).sum(-1)
+
+    noise = noise_of(difference, tensors)["output"].steps
+    size = float((tensors["v"] * tensors["g"]).sum(-1).square().mean().sqrt())
+    assert 0.5 * 2.0**-24 * size < float(noise.rms[0]) < 8 * 2.0**-24 * size
+
+
+def test_a_module_that_has_no_rounding_gets_no_noise_from_its_steps():
+    tensors = {"x": torch.randn(64, 32, generator=seeded())}
+    noise = noise_of(lambda t: t["x"].double().t().reshape(-1), tensors)["output"].steps
+    assert not noise.max.any()
+
+
+def test_steps_in_float32_excuse_no_result_in_float64():
+    right = torch.zeros(600, dtype=torch.float64)
+    steps = Noise(torch.full((3,), 1e-3), torch.full((3,), 1e-3))
+    noise = NoiseSources(Noise(torch.zeros(3), torch.zeros(3)), steps)
+    off = torch.full_like(right, 1e-3)
+    assert gate(off.float(), right.float(), right, 1.0, noise=noise).passed
+    assert not gate(off, right, right, 1.0, noise=noise).passed
+
+
+def test_integers_and_masks_are_not_moved():
+    tensors = {
+        "i": torch.arange(6),
+        "mask": torch.tensor([0.0, -torch.inf, 0.0]),
+    }
+    moved = []
+
+    def reference(t):
+        moved.append(t)
+        return t["mask"].double().exp()
+
+    measure_noise(reference, tensors, reference(tensors), seeded())
+    for seen in moved:
+        assert torch.equal(seen["i"], tensors["i"])
+        assert torch.equal(seen["mask"].float(), tensors["mask"])
+
+
+def test_noise_is_measured_once_and_only_when_asked():
+    calls = []
+
+    def reference(t):
+        calls.append(1)
+        return t["x"].double().sum(-1)
+
+    tensors = {"x": torch.ones(4, 8)}
+    measure = noise_on_demand(reference, tensors, reference(tensors), seeded())
+    assert len(calls) == 1
+    first = measure("output").inputs
+    asked = len(calls)
+    again = measure("output").inputs
+    assert len(calls) == asked > 1
+    assert torch.equal(first.rms, again.rms)
+
+
+def test_an_empty_output_beside_another_has_no_noise():
+    tensors = {"x": torch.ones(4)}
+    noise = noise_of(lambda t: (t["x"].double(), t["x"].double()[:0]), tensors)
+    assert list(noise) == ["output[0]"]
+
+
+def test_long_sums_are_read_from_the_shapes():
+    square = torch.zeros(64, 64)
+    assert longest_sum({"x": torch.zeros(8, 65536)}, torch.zeros(8)) == 65536
+    assert (
+        longest_sum({"x": torch.zeros(32, 512), "w": torch.zeros(512, 96)}, torch.zeros(32, 96))
+        == 512
+    )
+    assert longest_sum({"x": square}, square) == 1
+
+
+def test_only_long_sums_get_an_allowance_and_it_is_small():
+    oracle = torch.full((8,), 30000.0, dtype=torch.float64)
+    tensors = {"x": torch.rand(8, 65536, generator=seeded())}
+    noise = noise_of(lambda t: t["x"].double().sum(-1), tensors)["output"].inputs
+    allowed = long_sum_noise(oracle, noise, tensors, 65536)
+    assert allowed is not None
+    assert float(allowed.rms[0]) < 1e-4 * 30000
+    assert long_sum_noise(oracle, noise, tensors, 16) is None
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_softmax_that_adds_up_its_rows_number_by_number_is_within_the_bound(seed):
+    x = torch.randn(32, 512, generator=seeded(seed))
+    right = torch.softmax(x.double(), -1)
+    terms = torch.exp(x - x.amax(-1, keepdim=True))
+    below = torch.zeros(32)
+    for column in terms.T:
+        below += column
+    noise = noise_on_demand(
+        lambda t: torch.softmax(t["x"].double(), -1), {"x": x}, right, seeded(seed)
+    )
+    wanted = Expected(torch.softmax(x, -1), right, scales_of(right), measure_noise=noise)
+    for made, passes in ((terms, True), (terms * (1 + 1e-5), False)):
+        result = compare(made / below[:, None], wanted, input_set="default", probe="natural")
+        assert result.passed is passes
+
+
+def test_an_error_in_the_tail_alone_is_disclosed():
+    x = torch.linspace(-6, 6, 20000)
+    oracle = torch.nn.functional.gelu(x.double())
+    eager = oracle.float()
+    tail = torch.where(x < -4, eager * 1.001, eager)
+    result = uneven_accuracy("output", tail, eager, oracle)
+    assert result is not None
+    assert result.code == "uneven_accuracy"
+    assert uneven_accuracy("output", eager, eager, oracle) is None
+
+
+def normalized_and_summed(t):
+    """Rows around 100, normalized, then summed under weights of one sign."""
+    t = {name: tensor.double() for name, tensor in t.items()}
+    return layer_norm(t["x"], (64,), t["weight"], None, 1e-6) @ t["summed"]
+
+
+def rows_around_100():
+    return {
+        "x": 100 + torch.randn(8, 64, generator=seeded()),
+        "weight": torch.rand(64, generator=seeded(1)),
+        "summed": torch.rand(64, 64, generator=seeded(2)),
+    }
+
+
+def test_a_mean_rounded_for_a_whole_row_counts_with_all_it_moves():
+    tensors = rows_around_100()
+    noise = noise_of(normalized_and_summed, tensors)["output"].steps
+    by_the_mean = 100 * 2.0**-24 * (tensors["weight"] @ tensors["summed"]).mean()
+    assert 0.7 * by_the_mean < float(noise.rms[0]) < 4 * by_the_mean
+
+
+def test_a_variance_that_cancels_is_no_rounding_of_the_references():
+    tensors = rows_around_100()
+    exact = normalized_and_summed(tensors)
+    x, weight, summed = tensors.values()
+    mean = x.mean(-1, keepdim=True)
+    variance = (x * x).mean(-1, keepdim=True) - mean * mean
+    got = (x - mean) * torch.rsqrt(variance + 1e-6) * weight @ summed
+    eager = layer_norm(x, (64,), weight, None, 1e-6) @ summed
+    measured = noise_on_demand(normalized_and_summed, tensors, exact, seeded())
+    expected = Expected(eager, exact, {}, measure_noise=measured)
+    assert not compare(got, expected, input_set="default", probe="mean100").passed

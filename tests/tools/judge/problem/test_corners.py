@@ -1,0 +1,77 @@
+"""Calls in which a bound of the reference is hit exactly, and only where every order of exact steps agrees."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from pathlib import Path
+
+import torch
+from torch.utils._pytree import tree_leaves
+
+from kernelagent.domain.problem import ProblemSpec
+from kernelagent.tools.judge.problem.load import load_problem
+from kernelagent.tools.judge.problem.reference.oracle import Oracle
+from kernelagent.tools.judge.problem.reference.rounded_steps import RoundedSteps
+from kernelagent.tools.judge.problem.trials.corners import corner_rounds
+from kernelagent.tools.judge.problem.trials.inputs import input_sources
+from kernelagent.tools.judge.problem.trials.literals import NONE
+
+SOURCE = """
+import torch
+from torch import nn
+
+
+class Model(nn.Module):
+    def __init__(self, n):
+        super().__init__()
+        self.scale = nn.Parameter(1 + 0.1 * torch.randn(n))
+
+    def forward(self, x, y):
+        return {answer}
+
+
+def get_inputs():
+    return [torch.randn(16, 64), torch.randn(16, 64)]
+
+
+def get_init_inputs():
+    return [64]
+"""
+
+
+def rounds_of(folder: Path, answer: str, *, steps: bool = True):
+    path = folder / "problem.py"
+    path.write_text(SOURCE.format(answer=answer), encoding="utf-8")
+    problem = load_problem(ProblemSpec(path=str(path)))
+    oracle = Oracle(problem, "cpu", nullcontext)
+    sources = input_sources(problem, oracle.module, "cpu", nullcontext, may_shrink=True)
+    return list(corner_rounds(oracle, sources, constant=False, literals=NONE, steps=steps))
+
+
+def test_corners_are_hit_and_rounding_does_not_decide_there(tmp_path):
+    (one,) = rounds_of(tmp_path, "torch.clamp((x - y) * self.scale, -6.0, 6.0)")
+    (trial,) = one.trials
+    (x, y), _ = trial.arguments
+    z = (x - y) * one.weights["scale"]
+    assert int((z.abs() == 6.0).sum()) > 5
+    for right, moved in zip(
+        tree_leaves(trial.expected.output64),
+        tree_leaves(trial.compared.moved),
+        strict=True,
+    ):
+        if isinstance(right, torch.Tensor):
+            torch.testing.assert_close(moved, right, rtol=1e-5, atol=1e-4)
+
+
+def test_nothing_is_asked_where_a_division_comes_before_the_bound(tmp_path):
+    assert rounds_of(tmp_path, "torch.clamp((x - y) / 3.0 * self.scale, -2.0, 2.0)") == []
+
+
+def test_what_float32_holds_stays_where_exact_steps_are_kept():
+    exact, third = torch.tensor([2.0, 3.0]).double(), torch.tensor([1.0, 2.0]).double()
+    with RoundedSteps(torch.Generator().manual_seed(1), keeps_exact=True):
+        products, quotients = exact * third, third / 3.0
+        sums = exact + 0.1
+    assert torch.equal(products, torch.tensor([2.0, 6.0]).double())
+    assert bool((quotients != third / 3.0).all())
+    assert bool((sums != exact + 0.1).all())

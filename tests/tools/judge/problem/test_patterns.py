@@ -1,0 +1,107 @@
+"""Values with structure keep what the inputs promise: shape, type, range, order."""
+
+from __future__ import annotations
+
+import contextlib
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kernelagent.tools.judge.problem.trials import patterns
+from kernelagent.tools.judge.problem.trials.input_domain import observe
+from kernelagent.tools.judge.problem.trials.literals import NONE
+from kernelagent.tools.judge.problem.trials.planted import patterned_weights, planted
+
+TURNS = range(64)
+SHAPES = st.lists(st.integers(1, 6), max_size=3)
+
+
+def seeded(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+@given(SHAPES, st.sampled_from(TURNS))
+def test_a_tensor_of_any_shape_stays_of_that_shape_and_finite(shape, turn):
+    values = torch.randn(shape, generator=seeded(turn))
+    made = patterns.whole(values, seeded(), turn)
+    assert made.shape == values.shape
+    assert made.isfinite().all()
+
+
+@given(SHAPES, st.sampled_from(TURNS))
+def test_rows_stay_of_their_shape_and_finite(shape, turn):
+    values = torch.randn([*shape, 5], generator=seeded(turn))
+    made = patterns.in_rows(values, seeded(), turn)
+    assert made.shape == values.shape
+    assert made.isfinite().all()
+
+
+@given(SHAPES, st.integers(-3, 3), st.integers(0, 40), st.sampled_from(TURNS))
+def test_integers_stay_in_the_range_that_was_seen(shape, low, span, turn):
+    tensor = torch.randint(low, low + span + 1, shape, generator=seeded(turn))
+    domain = observe(tensor)
+    made = patterns.integers(tensor, domain, seeded(), turn)
+    assert (made.shape, made.dtype) == (tensor.shape, tensor.dtype)
+    assert made.min() >= domain.low
+    assert made.max() <= domain.high
+
+
+@given(st.integers(2, 12), st.sampled_from(TURNS))
+def test_offsets_ascend_and_end_where_they_ended(count, turn):
+    offsets = torch.randint(0, 5, [count], generator=seeded(turn)).cumsum(0)
+    made = patterns.ascending(offsets, seeded(), turn)
+    assert (made.diff() >= 0).all()
+    assert made[-1] == offsets[-1]
+
+
+@given(SHAPES, st.sampled_from(TURNS))
+def test_of_values_that_were_seen_alone_no_other_comes(shape, turn):
+    tensor = torch.randint(0, 3, [*shape, 4], generator=seeded(turn)) * 7
+    made = patterns.observed(tensor, seeded(), turn)
+    assert made.shape == tensor.shape
+    assert torch.isin(made, tensor).all()
+
+
+def masks_of(*shape):
+    tensor = torch.ones(shape, dtype=torch.bool)
+    return [patterns.mask(tensor, seeded(turn), turn) for turn in TURNS]
+
+
+def test_among_the_masks_are_a_causal_one_one_that_is_open_one_that_is_closed_and_one_of_padding():
+    made = masks_of(2, 8, 8)
+    causal = torch.ones(8, 8).tril().bool()
+    assert any((mask == causal).all() for mask in made)
+    assert any(mask.all() for mask in made)
+    assert not all(mask.any() for mask in made)
+    assert any((mask == mask[..., :1, :]).all() and 0 < mask.sum() < mask.numel() for mask in made)
+
+
+@pytest.mark.parametrize("kind", ["row_patterns", "structures"])
+def test_a_number_without_a_dimension_has_patterns_as_well(kind):
+    def twice(tensors, steps=contextlib.nullcontext()):  # noqa: B008 - it can be entered again
+        with steps:
+            return tensors["x"] * 2
+
+    tensors = {"x": torch.tensor(1.5)}
+    made = [
+        planted(
+            kind, tensors, NONE, seeded(turn), twice, twice,
+            scales={"output": 1.0}, elementwise=True, turn=turn,
+        ).tensors["x"]
+        for turn in TURNS
+    ]  # fmt: skip
+    assert {value.shape for value in made} == {torch.Size([])}
+    assert len({float(value) for value in made}) > 3
+
+
+def test_weights_of_one_pattern_keep_shape_type_and_what_is_tied():
+    weight = torch.randn(6, 4, dtype=torch.bfloat16, generator=seeded())
+    state = {"a": weight, "tied": weight, "steps": torch.tensor(3), "alone": torch.tensor(0.5)}
+    for turn in TURNS:
+        for made in patterned_weights(state, ["a", "tied", "alone"], seeded(turn), turn):
+            assert torch.equal(made["a"], made["tied"])
+            assert torch.equal(made["steps"], state["steps"])
+            assert [made[n].dtype for n in state] == [t.dtype for t in state.values()]
+            assert [made[n].shape for n in state] == [t.shape for t in state.values()]

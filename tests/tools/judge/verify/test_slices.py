@@ -1,0 +1,66 @@
+"""Columns far smaller than their neighbours: held to their own size, and no right answer is refused."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from kernelagent.tools.judge.verify.compare.slices import dimensions, slice_norms, wide_slice
+
+
+def boxes(dtype=torch.float32):
+    draw = torch.Generator().manual_seed(3)
+    made = torch.rand(128, 16, generator=draw, dtype=torch.float64)
+    made[:, :4] *= 640
+    return made, made.to(dtype)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_another_rounding_of_small_columns_is_right(dtype):
+    right, eager = boxes(dtype)
+    ulp = torch.finfo(dtype).eps
+    other = (right * (1 + ulp * (torch.rand_like(right) - 0.5))).to(dtype)
+    assert wide_slice(other, eager, right) is None
+
+
+def test_small_columns_in_steps_are_wrong_and_named_by_their_place():
+    right, eager = boxes()
+    steps = eager.clone()
+    steps[:, 9] = (steps[:, 9] * 8192).floor() / 8192
+    found = wide_slice(steps, eager, right)
+    assert found is not None
+    assert (found.dim, found.at) == (1, 9)
+    assert "index 9 of dimension 1" in found.message
+
+
+def test_the_last_bit_of_a_sum_with_the_large_ones_is_no_fault_of_a_small_column():
+    right, eager = boxes()
+    through = (eager + 640) - 640
+    through[:, :4] = eager[:, :4]
+    assert wide_slice(through / 2 + eager / 2, eager, right) is None
+
+
+def test_noise_of_the_inputs_excuses_a_column_that_they_move_as_far():
+    right, eager = boxes()
+    off = eager + 1e-4 * (torch.arange(16) == 9)
+    assert wide_slice(off, eager, right) is not None
+    assert wide_slice(off, eager, right, slice_norms(off.double() - right)) is None
+
+
+def test_columns_of_one_size_are_left_to_the_gate():
+    right = torch.rand(128, 16, dtype=torch.float64)
+    assert wide_slice(torch.zeros(128, 16), right.float(), right) is None
+
+
+def test_few_elements_vectors_and_very_large_outputs_have_no_slices():
+    assert dimensions((64,)) == ()
+    assert dimensions((8, 16)) == ()
+    assert dimensions((1 << 13, 1 << 12)) == ()
+    assert dimensions((128, 16)) == (1,)
+    assert dimensions((4, 64, 64)) == (0, 1, 2)
+
+
+def test_where_the_right_answer_is_infinite_nothing_is_compared():
+    right, eager = boxes()
+    right[:, 9], eager[:, 9] = torch.inf, torch.inf
+    assert wide_slice(eager, eager, right) is None

@@ -1,0 +1,1 @@
+"""A call of a module as data: arguments, results, and what it changes besides."""

@@ -1,0 +1,260 @@
+"""Under what a call is made: what a user's program may do around a module that answers the same.
+
+The runner calls the candidate in them, the judge the reference where a candidate failed in them alone.
+"""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import random
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Literal, TypeVar
+
+import torch
+from torch.utils._pytree import tree_map
+
+from kernelagent.tools.calls.loading import EXCHANGES, Loading
+from kernelagent.tools.calls.torch_dtypes import widened
+from kernelagent.tools.virtual.device.repeated_indices import WRITES
+
+Result = TypeVar("Result")
+
+
+Fresh = Literal["filled", "noted", "found", "kept"]
+Inside = Literal["no", "16 bytes", "one element"]
+_ALIGNED_BYTES = 16
+"""What kernels are compiled for, and what copies of whole tiles need."""
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """The usual ones: no gradients recorded, the main thread, the module itself."""
+
+    gradients: Literal["off", "inference", "frozen"] = "off"
+    """`frozen`: recorded, but no parameter requires one."""
+    thread: bool = False
+    """Called in a thread of its own."""
+    deterministic: bool = True
+    """torch.use_deterministic_algorithms, which also fills fresh memory."""
+    toggled: bool = False
+    """Put into train mode and back before the call."""
+    module: Literal["itself", "copied", "pickled"] = "itself"
+    memory: Fresh = "filled"
+    """Contents of freshly allocated memory. `filled`: values that nothing may rely on. `noted`: the same, and what the
+    call leaves there is saved. `found`: what an earlier call left there (saved under `noted`), as a GPU's allocator
+    hands it out again. `kept`: both, for call after call."""
+    inside: Inside = "no"
+    """Inputs begin so far into larger memory, as parts of a batch or of a flat buffer do."""
+    another: bool = False
+    """Another instance, with other weights, has been called just before with the same inputs."""
+
+    @property
+    def looked_at(self) -> bool:
+        """What the call reads on the host and changes of its own is told: calls at the end of a round."""
+        return self.memory in ("noted", "found")
+
+    @property
+    def described(self) -> str:
+        """For the reader of a refusal."""
+        parts = {
+            "inference": "under torch.inference_mode()",
+            "frozen": "with frozen weights (requires_grad_(False)) and gradients enabled",
+            "copied": "on a copy.deepcopy of the module",
+            "pickled": "on the module once it was pickled and loaded again",
+        }
+        texts = [parts[key] for key in (self.gradients, self.module) if key in parts]
+        texts += ["in another thread"] if self.thread else []
+        texts += [] if self.deterministic else ["without torch.use_deterministic_algorithms"]
+        if self.memory in ("found", "kept"):
+            texts.append("in fresh memory that holds what an earlier call left there")
+        if self.inside != "no":
+            texts.append(f"with inputs that begin {self.inside} into larger tensors")
+        texts += ["after train() and eval()"] if self.toggled else []
+        texts += ["after a call of another instance with other weights"] if self.another else []
+        return " and ".join(texts)
+
+
+USUAL = Surroundings()
+_VARIED = (
+    Surroundings(gradients="frozen"),
+    Surroundings(thread=True),
+    Surroundings(deterministic=False),
+    Surroundings(toggled=True),
+    Surroundings(module="copied"),
+    Surroundings(module="pickled"),
+    Surroundings(another=True),
+    Surroundings(another=True),
+    Surroundings(inside="16 bytes"),
+    Surroundings(gradients="frozen", thread=True, deterministic=False),
+)
+_LATE = Surroundings(gradients="inference")
+"""Buffers that a module makes in inference mode can be written to nowhere else: so not in early calls."""
+_LATE_FROM = 10
+_ODD = Surroundings(inside="one element")
+"""Triton compiles kernels anew for addresses that are not multiples of 16 bytes: in long judgings only."""
+PLACES = (Surroundings(inside="16 bytes"), _ODD)
+_ODD_FROM = 40
+_SMALLER = 0.75
+"""Another instance's weights are this many times those of the one that is judged, each moved by one element."""
+
+
+class Deck:
+    """Surroundings of the calls of one judging: each once, at places that nobody knows before."""
+
+    def __init__(self, *, binds: bool = True) -> None:
+        """`binds`: each entry of the state is a parameter or a buffer, which another can replace."""
+        self._chance = random.SystemRandom()
+        self._binds = binds
+        self._left = [*_VARIED, *(USUAL for _ in _VARIED[:3])]
+        self._chance.shuffle(self._left)
+        self._calls = 0
+        self._loadings: list[Loading] = []
+
+    def next(self, *, keeps_state: bool) -> Surroundings:
+        """The surroundings of the next call; `keeps_state`: the call changes no state of the module.
+
+        A call that does cannot be made on a copy, which would take the change with it, nor in inference mode,
+        outside which a buffer replaced there cannot be written to.
+        """
+        self._calls += 1
+        if self._calls == _LATE_FROM:
+            self._left.append(_LATE)
+        if self._calls == _ODD_FROM:
+            self._left.append(_ODD)
+        for at in reversed(range(len(self._left))):
+            asked = self._left[at]
+            if keeps_state or (asked.module == "itself" and asked.gradients != "inference"):
+                return self._left.pop(at)
+        return USUAL
+
+    def loading(self) -> Loading:
+        """How the next weights come in: as usual at first, then in each way in turn."""
+        if not self._loadings:
+            ways: list[Loading] = ["in place", "in a parent"]
+            ways += EXCHANGES if self._binds else ()
+            ways += ["load"] if self._calls else []
+            self._chance.shuffle(ways)
+            self._loadings = ways if self._calls else [*ways, "load"]
+        return self._loadings.pop()
+
+
+@contextmanager
+def settings_of(surroundings: Surroundings) -> Iterator[None]:
+    """torch's settings, put back afterwards."""
+    if surroundings.deterministic:
+        yield
+        return
+    enabled = torch.are_deterministic_algorithms_enabled()
+    warns = torch.is_deterministic_algorithms_warn_only_enabled()
+    torch._C._set_deterministic_algorithms(False)
+    try:
+        with WRITES.turned():
+            yield
+    finally:
+        torch._C._set_deterministic_algorithms(enabled, warn_only=warns)
+
+
+def in_its_thread(surroundings: Surroundings, call: Callable[[], Result]) -> Result:
+    """The call's result, or its exception, from a thread of its own where one is asked for."""
+    if not surroundings.thread:
+        return call()
+    results: list[Result] = []
+    errors: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            results.append(call())
+        except BaseException as error:  # noqa: BLE001 - raised again by whoever waits
+            errors.append(error)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    if errors:
+        raise errors[0]
+    return results[0]
+
+
+def as_asked(module: torch.nn.Module, surroundings: Surroundings) -> torch.nn.Module:
+    """The module or a copy of it; raises whatever copying it raises."""
+    if surroundings.module == "copied":
+        return copy.deepcopy(module)
+    if surroundings.module == "pickled":
+        loaded: torch.nn.Module = pickle.loads(pickle.dumps(module))
+        return loaded
+    return module
+
+
+def placed_inside(value: Any, inside: Inside) -> Any:
+    """The same nest, its tensors so far into larger memory."""
+    return value if inside == "no" else tree_map(lambda leaf: _placed(leaf, inside), value)
+
+
+def _placed(leaf: Any, inside: Inside) -> Any:
+    if not isinstance(leaf, torch.Tensor) or leaf.layout != torch.strided or not leaf.numel():
+        return leaf
+    if (
+        isinstance(leaf, torch.nn.Parameter)
+        or 0 in leaf.stride()
+        or leaf.is_neg()
+        or leaf.is_conj()
+    ):
+        return leaf
+    size = leaf.element_size()
+    begins = 1 if inside == "one element" else max(1, _ALIGNED_BYTES // size)
+    steps = ((n - 1) * step for n, step in zip(leaf.shape, leaf.stride(), strict=True))
+    count = 1 + sum(steps) + 2 * begins
+    # All bits set: NaN, for who reads beyond the input.
+    memory = torch.full((count * size,), 255, dtype=torch.uint8, device=leaf.device)
+    whole = memory.view(leaf.dtype) if leaf.dtype != torch.bool else memory.bitwise_and_(1).bool()
+    fresh = whole.as_strided(leaf.shape, leaf.stride(), begins)
+    fresh.copy_(leaf.detach())
+    return fresh.requires_grad_(leaf.requires_grad)
+
+
+def other_weights(module: torch.nn.Module) -> None:
+    """Exchange its parameters for others that suit it as well, at the same places."""
+    suitable_others(module.parameters())
+
+
+def suitable_others(parameters: Iterable[torch.Tensor]) -> None:
+    """Write to each tensor its own elements in other places, and smaller ones."""
+    with torch.no_grad():
+        for tensor in parameters:
+            if tensor.is_floating_point() and tensor.numel():
+                rolled = tensor.detach().reshape(-1).roll(1).reshape(tensor.shape)
+                tensor.copy_(_SMALLER * widened(rolled))
+
+
+def forward_in(
+    module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], asked: Surroundings
+) -> Any:
+    """One forward with gradients off, enabled over frozen weights, or in inference mode."""
+    if asked.toggled:
+        training = module.training
+        module.train(not training)
+        module.train(training)
+    if asked.gradients == "inference":
+        with torch.inference_mode():
+            return module(*args, **kwargs)
+    if asked.gradients == "off":
+        with torch.no_grad():
+            return module(*args, **kwargs)
+    with _frozen(module), torch.enable_grad():
+        return module(*args, **kwargs)
+
+
+@contextmanager
+def _frozen(module: torch.nn.Module) -> Iterator[None]:
+    required = [p for p in module.parameters() if p.requires_grad]
+    for parameter in required:
+        parameter.requires_grad_(False)
+    try:
+        yield
+    finally:
+        for parameter in required:
+            parameter.requires_grad_(True)

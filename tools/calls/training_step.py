@@ -1,0 +1,383 @@
+"""One training step as a call: a forward with gradients recorded, backwards, and what they leave.
+
+The judge's oracle takes it with the reference and the runner with the candidate, in the same lines;
+what comes back is one nest of tensors, which is compared, held and timed like any other answer.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from torch.utils._pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten
+
+from kernelagent.tools.calls.memory_sharing import overlap
+
+Arguments = tuple[tuple[Any, ...], dict[str, Any]]
+Call = Callable[..., Any]
+Row = tuple[torch.Tensor | None, ...]
+Leaves = dict[str, tuple[torch.Tensor, ...]]
+"""By name what one gradient is taken of; tied parameters that a candidate holds apart share a name."""
+FORWARD, GRADIENTS, DIFFERENTIABLE = "forward", "gradients", "differentiable"
+FIRST, APART, ACCUMULATED = "first", "apart", "accumulated"
+"""`.grad` after one backward; what `autograd.grad` returns; `.grad` after one more backward."""
+KEPT, TOGETHER, ON_CONTEXT = "upstream_kept", "in_one_memory", "on_context"
+"""Whether the upstream gradients are as they were; pairs of `.grad`s that have an element in common; how many
+bytes of tensors autograd functions keep as attributes of their contexts, where torch does not see them."""
+HELD = "memory_of_gradients"
+"""By the name of each `.grad`: what all of them show of the memory that it lies in, and how large that is."""
+
+
+@dataclass(frozen=True)
+class TrainingStep:
+    """What is asked of a module in one step."""
+
+    training: bool
+    """The module's flag while it is called."""
+    parameters: tuple[tuple[str, ...], ...] = ()
+    """Names of the parameters whose gradients are asked for, tied ones together."""
+    inputs: bool = True
+    """Gradients of all floating inputs are asked for as well."""
+    outputs: tuple[int, ...] = ()
+    """Which leaves of the output have a gradient in the reference."""
+    upstream: tuple[Row, ...] = ()
+    """One row for each backward: the upstream gradients of those outputs, None for one that gets none.
+
+    No row: no gradients are asked for. One: only the backward `apart`. Three: `first`, `apart` and the second
+    backward that accumulates. More: further backwards like `apart`, named by `apart_names`.
+    """
+    left_out: tuple[int, ...] = ()
+    """Of the floating inputs, by number, those whose gradients are not asked for all the same."""
+    watched: bool = False
+    """What a backward must leave alone is compared as well: not where it is counted or timed."""
+    beside: Arguments | None = None
+    """Another call between the forward and its backward: what is kept for it must not be lost."""
+    flips: bool = False
+    """The flag is the other one in the backward, as after a `model.eval()` in between."""
+    changes: Literal["inputs", "parameters", "results", None] = None
+    """What the program writes to between the forward and its backward."""
+    only: int | None = None
+    """Which of these tensors, by number; None: each."""
+
+    def as_value(self) -> dict[str, Any]:
+        """The step as a nest that crosses to another process."""
+        return {
+            "training": self.training,
+            "parameters": self.parameters,
+            "inputs": self.inputs,
+            "outputs": self.outputs,
+            "upstream": self.upstream,
+            "left_out": self.left_out,
+            "watched": self.watched,
+            "beside": self.beside,
+            "flips": self.flips,
+            "changes": self.changes,
+            "only": self.only,
+        }
+
+    @classmethod
+    def from_value(cls, value: Any) -> TrainingStep:
+        return cls(**value)
+
+
+def take(module: torch.nn.Module, arguments: Arguments, step: TrainingStep) -> dict[str, Any]:
+    """Call the module as `step` asks; its flags and `.grad` are as before afterwards.
+
+    Returns the output and, for each kind of backward, the gradients by name: None where there is none.
+    """
+    with _flag(module, step.training):
+        if not step.upstream:
+            with torch.no_grad():
+                args, kwargs = arguments
+                result = module(*args, **kwargs)
+            return _answer(result, [], {}, _Watch())
+        with torch.enable_grad(), _asked_parameters(module, step.parameters) as parameters:
+            watch = _Watch() if step.watched else None
+            return _with_gradients(module, arguments, step, parameters, watch)
+
+
+def differentiable(
+    module: torch.nn.Module, arguments: Arguments, step: TrainingStep
+) -> dict[int, torch.Tensor]:
+    """Leaves of the output that have a gradient when `step`'s selection requires one, by their place."""
+    with (
+        _flag(module, step.training),
+        torch.enable_grad(),
+        _asked_parameters(module, step.parameters),
+    ):
+        (args, kwargs), _ = _asked_inputs(arguments, step)
+        result = tree_leaves(module(*args, **kwargs))
+        return {at: result[at].detach() for at in range(len(result)) if _has_gradient(result, at)}
+
+
+class Prepared:
+    """A step to be taken many times: flags and requirements are set once and stay."""
+
+    def __init__(self, module: torch.nn.Module, call: Call, step: TrainingStep) -> None:
+        """`call`: the module itself, or what was compiled of it."""
+        module.train(step.training)
+        self._kept = ExitStack()
+        self._parameters = self._kept.enter_context(_asked_parameters(module, step.parameters))
+        self._call = call
+        self._step = step
+
+    def __call__(self, arguments: Arguments) -> dict[str, Any]:
+        """What `take` returns."""
+        with torch.enable_grad():
+            return _with_gradients(self._call, arguments, self._step, self._parameters)
+
+
+@dataclass
+class _Watch:
+    """What a backward must leave alone; nothing is looked at where it is timed."""
+
+    kept: bool = True
+    together: tuple[tuple[str, str], ...] = ()
+    on_context: int = 0
+    held: tuple[tuple[str, int, int], ...] = ()
+
+    @contextmanager
+    def over(self, row: Sequence[torch.Tensor | None]) -> Iterator[None]:
+        before = [None if tensor is None else tensor.detach().clone() for tensor in row]
+        yield
+        pairs = zip(before, row, strict=True)
+        self.kept &= all(a is None or b is None or same_bytes(a, b) for a, b in pairs)
+
+    def see_contexts(self, output: Any) -> None:
+        """Looked at between the forward and its backward."""
+        nodes = [t.grad_fn for t in tree_leaves(output) if isinstance(t, torch.Tensor)]
+        known: dict[int, Any] = {}
+        while nodes:
+            node = nodes.pop()
+            if node is not None and id(node) not in known:
+                known[id(node)] = node
+                nodes += [before for before, _ in node.next_functions]
+        held = {
+            tensor.untyped_storage()._cdata: tensor.untyped_storage().nbytes()
+            for node in known.values()
+            for tensor in _on_context(node)
+        }
+        self.on_context = sum(held.values())
+
+    def see(self, leaves: Leaves) -> None:
+        held = [(name, t.grad) for name, tensors in leaves.items() for t in tensors]
+        grads = [(name, grad) for name, grad in held if grad is not None]
+        self.together = tuple(
+            (one, other)
+            for at, (other, right) in enumerate(grads)
+            for one, left in grads[:at]
+            if overlap(left, right)
+        )
+        shown: Counter[int] = Counter()
+        for _, grad in grads:
+            shown[grad.untyped_storage()._cdata] += grad.numel() * grad.element_size()
+        memory = [(name, grad.untyped_storage()) for name, grad in grads]
+        self.held = tuple((name, shown[m._cdata], m.nbytes()) for name, m in memory)
+
+
+def _with_gradients(
+    module: Call,
+    arguments: Arguments,
+    step: TrainingStep,
+    parameters: Leaves,
+    watch: _Watch | None = None,
+) -> dict[str, Any]:
+    (args, kwargs), asked = _asked_inputs(arguments, step)
+    output = module(*args, **kwargs)
+    if step.beside is not None:
+        (others, named), _ = _asked_inputs(step.beside, step)
+        module(*others, **named)
+    if step.flips and isinstance(module, torch.nn.Module):
+        module.train(not step.training)
+    _change(step, arguments, parameters, output)
+    result = tree_leaves(output)
+    if watch is not None:
+        watch.see_contexts(output)
+    reported = [_has_gradient(result, at) for at in step.outputs]
+    rows = [tuple(g for g, has in zip(row, reported, strict=True) if has) for row in step.upstream]
+    outputs = [result[at] for at, has in zip(step.outputs, reported, strict=True) if has]
+    gradients = _backwards(outputs, rows, parameters | asked, watch)
+    plain = tree_map(lambda v: v.detach() if isinstance(v, torch.Tensor) else v, output)
+    return _answer(plain, reported, gradients, watch or _Watch())
+
+
+def _change(step: TrainingStep, arguments: Arguments, parameters: Leaves, output: Any) -> None:
+    """Write to what the forward was given or returned, as an optimizer's step or an operation in place does."""
+    if step.changes is None:
+        return
+    written = {"inputs": arguments, "parameters": list(parameters.values()), "results": output}
+    given = tree_leaves(written[step.changes])
+    floating = [t for t in given if isinstance(t, torch.Tensor) and t.is_floating_point()]
+    with torch.no_grad():
+        for tensor in floating if step.only is None else floating[step.only : step.only + 1]:
+            tensor.mul_(2)
+
+
+def _answer(output: Any, reported: list[bool], gradients: Any, watch: _Watch) -> dict[str, Any]:
+    return {
+        FORWARD: output,
+        DIFFERENTIABLE: reported,
+        GRADIENTS: gradients,
+        KEPT: watch.kept,
+        TOGETHER: watch.together,
+        ON_CONTEXT: watch.on_context,
+        HELD: watch.held,
+    }
+
+
+def _on_context(node: Any) -> list[torch.Tensor]:
+    """What a function written in Python holds beside what it gave to `save_for_backward`."""
+    if not isinstance(node, torch.autograd.function.BackwardCFunction):
+        return []
+    own = tree_leaves(list(getattr(node, "__dict__", {}).values()))
+    return [t for t in own if isinstance(t, torch.Tensor) and t.layout == torch.strided]
+
+
+def apart_names(count: int) -> tuple[str, ...]:
+    """What the gradients of the further backwards of so many are called."""
+    return tuple(f"{APART} {at}" for at in range(1, count - 2))
+
+
+def _backwards(
+    outputs: Sequence[torch.Tensor],
+    rows: Sequence[Row],
+    leaves: Leaves,
+    watch: _Watch | None,
+) -> dict[str, dict[str, torch.Tensor | None]]:
+    if len(rows) == 1:
+        return {APART: _apart(outputs, rows[0], leaves, watch, last=True)}
+    first, apart, again, *more = rows
+    further = list(zip(apart_names(len(rows)), more, strict=True))
+    result = {}
+    # On both sides of the one into `.grad`: which backward it is must not matter.
+    for name, row in further[::2]:
+        result[name] = _apart(outputs, row, leaves, watch, last=False)
+    _accumulate(outputs, first, watch, last=False)
+    if watch is not None:
+        watch.see(leaves)
+    result[FIRST] = _accumulated(leaves)
+    result[APART] = _apart(outputs, apart, leaves, watch, last=False)
+    for name, row in further[1::2]:
+        result[name] = _apart(outputs, row, leaves, watch, last=False)
+    _accumulate(outputs, again, watch, last=True)
+    result[ACCUMULATED] = _accumulated(leaves)
+    return {name: result[name] for name in (FIRST, APART, *apart_names(len(rows)), ACCUMULATED)}
+
+
+def _accumulate(
+    outputs: Sequence[torch.Tensor], row: Row, watch: _Watch | None, *, last: bool
+) -> None:
+    if outputs:
+        with nullcontext() if watch is None else watch.over(row):
+            torch.autograd.backward(list(outputs), list(row), retain_graph=not last)
+
+
+def _accumulated(leaves: Leaves) -> dict[str, torch.Tensor | None]:
+    # Copied: the next backward adds to the very same memory.
+    return {name: _sum([_copy(t.grad) for t in tensors]) for name, tensors in leaves.items()}
+
+
+def _copy(gradient: torch.Tensor | None) -> torch.Tensor | None:
+    return None if gradient is None else gradient.detach().clone()
+
+
+def _apart(
+    outputs: Sequence[torch.Tensor],
+    row: Row,
+    leaves: Leaves,
+    watch: _Watch | None,
+    *,
+    last: bool,
+) -> dict[str, torch.Tensor | None]:
+    flat = [tensor for tensors in leaves.values() for tensor in tensors]
+    asked = [(o, g) for o, g in zip(outputs, row, strict=True) if g is not None]
+    if not asked or not flat:
+        return dict.fromkeys(leaves)
+    chosen, given = [o for o, _ in asked], [g for _, g in asked]
+    with nullcontext() if watch is None else watch.over(row):
+        found = torch.autograd.grad(chosen, flat, given, retain_graph=not last, allow_unused=True)
+    if len(asked) < len(row):
+        # Zeros, or none: a function of several outputs cannot tell which the loss left out.
+        found = tuple(
+            torch.zeros_like(t) if g is None else g for g, t in zip(found, flat, strict=True)
+        )
+    result = iter(found)
+    return {name: _sum([next(result) for _ in tensors]) for name, tensors in leaves.items()}
+
+
+def _sum(gradients: Sequence[torch.Tensor | None]) -> torch.Tensor | None:
+    there = [gradient.detach() for gradient in gradients if gradient is not None]
+    if not there:
+        return None
+    total = there[0]
+    for gradient in there[1:]:
+        total = total + gradient
+    return total
+
+
+def _asked_inputs(arguments: Arguments, step: TrainingStep) -> tuple[Arguments, Leaves]:
+    """The arguments with a leaf of its own, in the same memory, for each floating tensor asked for."""
+    if not step.inputs:
+        return arguments, {}
+    flat, form = tree_flatten(arguments)
+    asked: Leaves = {}
+    number = 0
+    for at, value in enumerate(flat):
+        if isinstance(value, torch.Tensor) and value.is_floating_point():
+            if number not in step.left_out:
+                flat[at] = value.detach().requires_grad_()
+                asked[f"input {number}"] = (flat[at],)
+            number += 1
+    args, kwargs = tree_unflatten(flat, form)
+    return (args, kwargs), asked
+
+
+def _has_gradient(found: Sequence[Any], at: int) -> bool:
+    return at < len(found) and isinstance(found[at], torch.Tensor) and found[at].requires_grad
+
+
+@contextmanager
+def _flag(module: torch.nn.Module, training: bool) -> Iterator[None]:
+    before = module.training
+    if before is not training:
+        module.train(training)
+    try:
+        yield
+    finally:
+        if module.training is not before:
+            module.train(before)
+
+
+@contextmanager
+def _asked_parameters(module: torch.nn.Module, groups: Sequence[Sequence[str]]) -> Iterator[Leaves]:
+    """Only these require gradients, whatever the module made of them; `.grad` is empty before and after."""
+    held = dict(module.named_buffers(remove_duplicate=False))
+    held |= dict(module.named_parameters(remove_duplicate=False))
+    own = {id(tensor): tensor for tensor in held.values()}
+    before = [(tensor, tensor.requires_grad) for tensor in own.values()]
+    leaves: Leaves = {}
+    for names in groups:
+        tensors = {id(held[name]): held[name] for name in names if name in held}
+        leaves[names[0]] = tuple(tensors.values())
+    wanted = {id(tensor) for tensors in leaves.values() for tensor in tensors}
+    try:
+        for key, tensor in own.items():
+            tensor.grad = None
+            if tensor.requires_grad is not (key in wanted):
+                tensor.requires_grad_(key in wanted)
+        yield leaves
+    finally:
+        for tensor, required in before:
+            tensor.grad = None
+            if tensor.is_leaf:
+                tensor.requires_grad_(required)
+
+
+def same_bytes(left: torch.Tensor, right: torch.Tensor) -> bool:
+    """Whether two tensors of one shape and type have the same bits."""
+    a, b = (t.detach().contiguous().reshape(-1).view(torch.uint8) for t in (left, right))
+    return bool(torch.equal(a, b))

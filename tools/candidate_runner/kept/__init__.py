@@ -1,0 +1,1 @@
+"""What a candidate keeps between calls, walked object by object."""

@@ -1,0 +1,1 @@
+"""The study's threats by number: cheats that must be refused."""

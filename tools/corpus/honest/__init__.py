@@ -1,0 +1,1 @@
+"""Kernels that must be accepted, however suspicious they look."""

@@ -1,0 +1,1 @@
+"""What a fifth round of attackers found, sorted by what it exploits."""

@@ -1,0 +1,207 @@
+"""How far a correct output may move: the effect of rounding inputs and steps, and of long float32 sums.
+
+Used only after the gate refused: if eager happens to be exact, the budget is so small that no correct
+kernel can meet it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from kernelagent.domain.errors import ProblemError
+from kernelagent.domain.evaluation import Disclosure
+from kernelagent.tools.judge.problem.reference.rounded_steps import RoundedSteps
+from kernelagent.tools.judge.problem.reference.summed_terms import SummedTerms
+from kernelagent.tools.judge.problem.trials.input_domain import Tensors
+from kernelagent.tools.judge.verify.compare.compare import MeasureNoise, leaves
+from kernelagent.tools.judge.verify.compare.gate import output_unit, unit_roundoff
+from kernelagent.tools.judge.verify.compare.regions import Noise, NoiseSources, region_norms
+from kernelagent.tools.judge.verify.compare.slices import slice_norms
+
+LONG_SUM = 32
+"""From this many terms of one sign on, a sequential float32 sum may err by more than the gate's four units."""
+_INSIDE = 4 * 2.0**-24
+"""Error, relative to the row, of a float32 intermediate shared by the whole row; equal to the gate's floor."""
+_DRAWS = 8
+_DRAWS_OF_STEPS = 4
+_BUCKET_BASE = 4.0
+_FEWEST_IN_BUCKET = 64
+_UNEVEN = 6.0
+_REFUSED = (ProblemError, ValueError, ArithmeticError, AssertionError, IndexError)
+"""What a reference raises that checks its inputs: nothing is measured there."""
+
+
+def measure_noise(
+    reference: Callable[[Tensors], Any],
+    tensors: Tensors,
+    oracle64: Any,
+    generator: torch.Generator,
+) -> dict[str, NoiseSources]:
+    """Change of each floating output when every element of every input moves by its own rounding, and
+    when every result of an operation moves by float32's; at least what float32 intermediates cost.
+
+    `reference` is the float64 reference, `oracle64` its answer on `tensors`, whose dtypes say how
+    exactly the inputs are known. One unit roundoff up or down each, drawn eight and four times; the
+    largest counts. The steps count because sums that cancel exactly in eager's order, as in a backward
+    of a softmax that picked one element, leave their rounding in any other order.
+    """
+    inputs = {name: _inside(leaf) for name, leaf in leaves(oracle64) if _counts(leaf)}
+    steps = {name: _none(noise) for name, noise in inputs.items()}
+    exact = dict(leaves(oracle64))
+    slices: dict[str, Noise] = {}
+    for draw in range(_DRAWS):
+        with contextlib.suppress(*_REFUSED):
+            # Without a name, so that no two draws of all weights exist at once.
+            answers = reference(
+                {name: _moved(tensor, generator) for name, tensor in tensors.items()}
+            )
+            _take_larger(inputs, slices, answers, exact)
+        if draw < _DRAWS_OF_STEPS:
+            with contextlib.suppress(*_REFUSED):
+                with RoundedSteps(generator):
+                    answers = reference(tensors)
+                _take_larger(steps, slices, answers, exact)
+    return {name: NoiseSources(inputs[name], steps[name], slices.get(name)) for name in inputs}
+
+
+def _take_larger(
+    into: dict[str, Noise], slices: dict[str, Noise], answers: Any, exact: dict[str, Any]
+) -> None:
+    for name, answer in leaves(answers):
+        if name in into:
+            change = torch.as_tensor(answer) - torch.as_tensor(exact[name])
+            into[name] = _larger(into[name], region_norms(change, change.shape))
+            sliced = slice_norms(change)
+            slices[name] = _larger(slices[name], sliced) if name in slices else sliced
+
+
+def _none(like: Noise) -> Noise:
+    return Noise(torch.zeros_like(like.rms), torch.zeros_like(like.max))
+
+
+def _inside(leaf: Any) -> Noise:
+    value = torch.as_tensor(leaf)
+    size = region_norms(value, value.shape)
+    return Noise(_INSIDE * size.rms, _INSIDE * size.max)
+
+
+def _larger(left: Noise, right: Noise) -> Noise:
+    return Noise(left.rms.maximum(right.rms), left.max.maximum(right.max))
+
+
+def _counts(leaf: Any) -> bool:
+    if isinstance(leaf, torch.Tensor):
+        return _floats(leaf) and leaf.numel() > 0
+    return isinstance(leaf, float | complex)
+
+
+def long_sum_noise(
+    oracle64: torch.Tensor, noise: Noise, tensors: Tensors, terms: int
+) -> Noise | None:
+    """The error one sequential float32 sum of `terms` terms may have; None for shorter sums.
+
+    The a-priori bound is `sqrt(n) * 2**-24 * sum|x_i|`. Independent roundings of the terms move the
+    sum by `u * sum|x_i| / sqrt(n)`, which is what `noise` measured with the roundoff `u` of the
+    inputs: hence `n` times that, in units of float32. Where terms cancel the bound is far above what
+    a sum really loses, so it is never more than `4 sqrt(n)` units of the sum itself: one is lost by terms
+    at random, three by a thousand terms of few values, which round to one side again and again.
+    """
+    if terms < LONG_SUM:
+        return None
+    known_to = min(
+        (unit_roundoff(t.dtype) for t in tensors.values() if _floats(t)), default=2.0**-24
+    )
+    size = region_norms(oracle64, tuple(oracle64.shape))
+    bound, most = terms * 2.0**-24 / known_to, 4 * terms**0.5 * 2.0**-24
+    return Noise(
+        (bound * noise.rms).minimum(most * size.rms), (bound * noise.max).minimum(most * size.max)
+    )
+
+
+def noise_on_demand(
+    reference: Callable[[Tensors], Any],
+    tensors: Tensors,
+    oracle64: Any,
+    generator: torch.Generator,
+) -> MeasureNoise:
+    """What `compare.Expected.measure_noise` wants: measured at the first refusal, then remembered."""
+    measured: dict[str, NoiseSources] = {}
+    exact = dict(leaves(oracle64))
+    terms = SummedTerms()
+
+    def measure(name: str) -> NoiseSources:
+        if not measured:
+            measured.update(measure_noise(reference, tensors, oracle64, generator))
+            with contextlib.suppress(*_REFUSED), terms:
+                reference(tensors)
+        right = torch.as_tensor(exact[name])
+        most = max(terms.most, longest_sum(tensors, oracle64))
+        allowed = long_sum_noise(right, measured[name].inputs, tensors, most)
+        return replace(measured[name], long_sum=allowed)
+
+    return measure
+
+
+def longest_sum(tensors: Tensors, outputs: Any) -> int:
+    """Most terms an output element is a sum of, read from the shapes: sizes that no output has."""
+    result = [leaf for _, leaf in leaves(outputs) if isinstance(leaf, torch.Tensor)]
+    kept = {size for leaf in result for size in leaf.shape}
+    return max(
+        (math.prod(n for n in tensor.shape if n not in kept) for tensor in tensors.values()),
+        default=1,
+    )
+
+
+def uneven_accuracy(
+    name: str, candidate: torch.Tensor, eager: torch.Tensor, oracle64: torch.Tensor
+) -> Disclosure | None:
+    """Say so when values of one size are far less exact than eager's, though the whole passed.
+
+    Buckets are powers of four of the oracle's absolute value; those of 64 and more elements count.
+    """
+    finite = candidate.isfinite() & eager.isfinite() & oracle64.isfinite() & (oracle64 != 0)
+    exact = oracle64[finite].to(torch.float64)
+    if exact.numel() < _FEWEST_IN_BUCKET:
+        return None
+    powers = exact.abs().log2().div(torch.tensor(_BUCKET_BASE).log2()).floor().to(torch.int64)
+    lowest = int(powers.amin())
+    places = powers - lowest
+    counts = torch.bincount(places)
+
+    def rms(values: torch.Tensor) -> torch.Tensor:
+        return (torch.bincount(places, weights=values.square()) / counts.clamp(min=1)).sqrt()
+
+    own = rms(candidate[finite].to(torch.float64) - exact)
+    unit = rms(eager[finite].to(torch.float64) - exact)
+    unit = unit.maximum(output_unit(eager.dtype) * rms(exact))
+    ratios = torch.where(counts >= _FEWEST_IN_BUCKET, own / unit, 0.0)
+    worst = int(ratios.argmax())
+    if float(ratios[worst]) <= _UNEVEN:
+        return None
+    low = _BUCKET_BASE ** (worst + lowest)
+    return Disclosure(
+        "uneven_accuracy",
+        f"{name}: values between {low:.3g} and {low * _BUCKET_BASE:.3g} are "
+        f"{float(ratios[worst]):.0f} times less exact than eager's",
+    )
+
+
+def _moved(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    if not _floats(tensor):
+        return tensor
+    wide = tensor.to(torch.complex128 if tensor.is_complex() else torch.float64)
+    drawn = torch.randint(0, 2, tensor.shape, generator=generator, device=generator.device)
+    signs = (2 * drawn - 1).to(device=tensor.device, dtype=torch.float64)
+    moved = wide * (1 + unit_roundoff(tensor.dtype) * signs)
+    # 0 times anything, and infinity times it, must stay what it was: masks are not rounded.
+    return torch.where(wide.isfinite(), moved, wide)
+
+
+def _floats(tensor: torch.Tensor) -> bool:
+    return tensor.is_floating_point() or tensor.is_complex()

@@ -1,0 +1,172 @@
+"""Calls and training steps in which what a module compares is exactly a number of its source.
+
+At the bound of a clamp a gradient is one or zero, and rounding would decide which. So inputs are small whole
+numbers and numbers of the sources, and weights powers of two: what is added and multiplied from these is exact in
+any order, and every kernel comes out on the same side as the reference. Where it is not exact, such as behind a
+division, rounding may decide, and nothing is asked.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch.utils._pytree import tree_map
+
+from kernelagent.tools.calls.training_step import TrainingStep
+from kernelagent.tools.judge.problem.load import Arguments
+from kernelagent.tools.judge.problem.reference.oracle import Oracle
+from kernelagent.tools.judge.problem.reference.rounded_steps import RoundedSteps
+from kernelagent.tools.judge.problem.steps.steps import EVERYTHING, trained, with_upstream
+from kernelagent.tools.judge.problem.trials.input_domain import laid_out_like, observe, shaped_like
+from kernelagent.tools.judge.problem.trials.inputs import InputSource
+from kernelagent.tools.judge.problem.trials.literals import Literals
+from kernelagent.tools.judge.problem.trials.planted import is_known
+from kernelagent.tools.judge.problem.trials.probes import (
+    REFUSALS,
+    named_tensors,
+    share_nonfinite,
+    with_tensors,
+)
+from kernelagent.tools.judge.problem.trials.rounds import Round, Trial, in_rounds
+from kernelagent.tools.judge.problem.trials.trials import below_overflow, draw, fresh_seed, trial_on
+from kernelagent.tools.judge.verify.compare import compare
+
+_PROBE = "literals"
+_WHOLE = 8
+"""The largest whole number."""
+_LARGEST = 1e3
+"""Numbers of the sources beyond it are left out."""
+_SHARE = 0.25
+"""Of the elements are numbers of the sources."""
+_POWERS = (-2, 2)
+Tensors = Mapping[str, torch.Tensor]
+
+
+@in_rounds
+def corner_rounds(
+    oracle: Oracle,
+    sources: tuple[InputSource, ...],
+    *,
+    constant: bool,
+    literals: Literals,
+    steps: bool,
+) -> Iterator[Trial | Round]:
+    """One round, of calls or of training steps with a backward; none where the reference has no exact answer."""
+    generator = torch.Generator().manual_seed(fresh_seed())
+    given = oracle.given_weights
+    free = [name for name, _ in oracle.module.named_parameters(remove_duplicate=False)]
+    weights = {**given, **{n: _power_of_two(given[n], generator) for n in free if n in given}}
+    oracle.use_weights(weights)
+    trials: list[Trial] = []
+    for source in sources:
+        for numbers in (literals.values, ()):
+            natural = draw(source, constant=constant)
+            try:
+                made = _trial(oracle, source.name, natural, numbers, generator, steps=steps)
+            except REFUSALS:
+                made = None
+            if made is not None:
+                trials.append(made)
+                yield made
+                break
+    if trials:
+        yield Round(weights, tuple(trials), ())
+
+
+def _trial(
+    oracle: Oracle,
+    input_set: str,
+    natural: Arguments,
+    numbers: tuple[float, ...],
+    generator: torch.Generator,
+    *,
+    steps: bool,
+) -> Trial | None:
+    """None where rounding decides, or no input is a free number."""
+    free = {n: t for n, t in named_tensors(natural).items() if _is_free(t)}
+    if not free:
+        return None
+    changed = {name: _whole(tensor, numbers, generator) for name, tensor in free.items()}
+    args, kwargs = with_tensors(natural, changed)
+    arguments, step, asked = (args, kwargs), None, oracle
+    if steps:
+        step = _step(oracle, arguments, generator)
+        asked = oracle.asking(step)
+
+    def exact(rounded: AbstractContextManager[Any]) -> Any:
+        with rounded:
+            answer = asked.in_float64_or_eager(arguments)
+        return below_overflow(answer)
+
+    scales = compare.scales_of(asked.in_float64_or_eager(natural))
+    eager, right = asked.eager(arguments), exact(nullcontext())
+    moved = exact(RoundedSteps(generator, keeps_exact=True))
+    if share_nonfinite(eager) or share_nonfinite(right):
+        return None
+    if not is_known(eager, right, eager, scales) or not is_known(moved, right, eager, scales):
+        return None
+    trial = trial_on(asked, input_set, _PROBE, arguments, scales, generator)
+    widest = tree_map(_by_the_widest, moved, right, eager)
+    return replace(trial, step=step, compared=replace(trial.compared, moved=widest))
+
+
+def _step(oracle: Oracle, arguments: Arguments, generator: torch.Generator) -> TrainingStep:
+    training = secrets.choice((True, False))
+    begun = trained(oracle, arguments).step(EVERYTHING, training=training)
+    return replace(with_upstream(oracle, arguments, begun, generator, 1), watched=True)
+
+
+def _by_the_widest(moved: Any, right: Any, eager: Any) -> Any:
+    """Each element moved as far as the one that moves furthest: one draw may move a sum by nothing.
+
+    In 16 bits at least by a rounding of the largest: a sum may be kept in parts of this type, which cancel.
+    """
+    if not isinstance(right, torch.Tensor) or not right.is_floating_point() or not right.numel():
+        return moved
+    furthest = (moved - right).abs().amax()
+    if eager.element_size() <= 2:
+        furthest = furthest.maximum(torch.finfo(eager.dtype).eps * right.abs().amax())
+    return right + furthest
+
+
+def _is_free(tensor: torch.Tensor) -> bool:
+    return (
+        tensor.is_floating_point()
+        and tensor.element_size() > 1
+        and observe(tensor).kind in ("real", "positive")
+    )
+
+
+def _whole(
+    tensor: torch.Tensor, numbers: tuple[float, ...], generator: torch.Generator
+) -> torch.Tensor:
+    """Small whole numbers and, among them, those of the sources that this type holds exactly."""
+    domain = observe(tensor)
+    size = tensor.shape
+    values = torch.randint(-_WHOLE, _WHOLE + 1, size, generator=generator).double()
+    held = torch.tensor([n for n in numbers if n <= _LARGEST], dtype=torch.float64)
+    held = held[held == held.to(tensor.dtype).double()]
+    if held.numel():
+        which = torch.randint(held.numel(), size, generator=generator)
+        signs = 1 - 2 * torch.randint(2, size, generator=generator)
+        chosen = torch.rand(size, generator=generator) < _SHARE
+        values = torch.where(chosen, held[which] * signs, values)
+    if domain.kind == "positive":
+        values = values.abs().clamp_min(1.0)
+    elif domain.nonnegative:
+        values = values.abs()
+    return laid_out_like(shaped_like(values.to(tensor.device), tensor, domain), tensor)
+
+
+def _power_of_two(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    """With the sign that each weight has."""
+    if not _is_free(tensor) or not tensor.numel():
+        return tensor.detach().clone()
+    power = torch.randint(*_POWERS, tensor.shape, generator=generator).to(tensor.device)
+    signs = torch.where(tensor.detach() < 0, -1.0, 1.0)
+    return laid_out_like((signs * torch.exp2(power.double())).to(tensor.dtype), tensor)

@@ -1,0 +1,317 @@
+"""The inputs a candidate is judged on: drawn anew for each seed, shrunk where the device needs it.
+
+A problem whose real size would keep an interpreter busy for hours is run with a smaller leading
+dimension (`smaller` chooses inner ones, where that is not enough). The full sizes are kept as meta
+tensors, for everything that needs no execution; nothing is ever drawn before it is known to fit.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves, tree_map
+from torch.utils.flop_counter import flop_registry
+
+from kernelagent.domain.errors import ProblemError
+from kernelagent.tools.estimates.recurrent import AtOnce
+from kernelagent.tools.judge.problem.load import Arguments, LoadedProblem, users_traceback
+from kernelagent.tools.judge.problem.reference.oracle import copied_with
+from kernelagent.tools.judge.problem.smaller_sizes import (
+    Sizes,
+    SmallerFactories,
+    inputs_without_contents,
+    on_meta,
+)
+
+INTERPRETED_BYTES = 4 << 20
+"""Input and output bytes of one forward that `virtual` executes in about a second."""
+INTERPRETED_FLOPS = 1 << 30
+_GATHERED = 3
+"""How many times longer an operation of a convolution takes than one of a matrix product: its operands are gathered."""
+_CONVOLUTIONS = frozenset(
+    [torch.ops.aten.convolution, torch.ops.aten._convolution, torch.ops.aten.convolution_backward]
+)
+_SLICED_BYTES = 256 << 20
+"""Of inputs that are drawn whole and then cut, because nothing else makes them smaller."""
+_FEWEST_ROWS, _FEWEST_LONG_ROWS = 4, 2
+"""The smallest leading dimension to shrink to; the second where fewer than `_FEWEST_ROWS` rows are a second's work."""
+Scope = Callable[[], AbstractContextManager[Any]]
+InputSets = Mapping[str, Arguments]
+
+
+@dataclass(frozen=True)
+class Shrunk:
+    """The leading dimension in question: `was` elements in the user's inputs, `now` in those run."""
+
+    was: int
+    now: int
+    inner: tuple[tuple[int, int], ...] = ()
+    """Other sizes that were replaced, with those among the constructor's arguments."""
+
+    def __str__(self) -> str:
+        parts = []
+        if self.now != self.was:
+            parts.append(f"a leading dimension of {self.now} instead of {self.was}")
+        if self.inner:
+            smaller = ", ".join(f"{now} instead of {was}" for was, now in self.inner)
+            parts.append(f"sizes of {smaller}, constructor arguments included")
+        return " and ".join(parts)
+
+
+@dataclass(frozen=True)
+class InputSource:
+    """One input set: how to draw it, and what it looks like at full size."""
+
+    name: str
+    full: Arguments
+    """At the user's sizes; meta tensors."""
+    draw: Callable[[int], Arguments]
+    """Fresh inputs on the device for a seed, at the size that is executed."""
+    shrunk: Shrunk | None = None
+
+
+@dataclass(frozen=True)
+class _Set:
+    """An input set while its leading dimension is being chosen."""
+
+    problem: LoadedProblem
+    module: torch.nn.Module
+    name: str
+    full: Arguments
+    device: str
+    scope: Scope
+
+    def drawn_by(self, sizes: Sizes) -> Callable[[int], Arguments]:
+        def draw(seed: int) -> Arguments:
+            seed_everything(seed)
+            with self.scope(), SmallerFactories(sizes) if sizes else nullcontext():
+                args, kwargs = self.problem.input_sets()[self.name]
+            return _moved((args, kwargs), self.device)
+
+        return draw
+
+    def accepts(self, sizes: Sizes, now: int) -> bool:
+        """Whether the inputs become smaller by it, and the forward takes them."""
+        made = inputs_without_contents(self.problem, self.scope, sizes)
+        return made is not None and self.name in made and _fits(self.module, made[self.name], now)
+
+
+def input_sources(
+    problem: LoadedProblem,
+    module: torch.nn.Module,
+    device: str,
+    scope: Scope,
+    *,
+    may_shrink: bool,
+    full: InputSets | None = None,
+    inner: Mapping[int, int] | None = None,
+    share: float = 1.0,
+) -> tuple[InputSource, ...]:
+    """All input sets of the problem; raises `ProblemError` when one is too large and cannot shrink.
+
+    `module`: at the sizes of `problem`, with or without contents. `full`: the sets at the user's
+    sizes where `problem` has smaller `inner` ones; `share` of the usual work is what may be done.
+    """
+    described = inputs_without_contents(problem, scope) if may_shrink else None
+    if described is None:
+        with scope():
+            described = problem.input_sets()
+    sources = []
+    replaced = tuple(sorted((inner or {}).items()))
+    for name, given in described.items():
+        at = _Set(problem, module, name, given, device, scope)
+        shrunk = _needed_shrink(name, given, module, share) if may_shrink else None
+        draw = at.drawn_by(Sizes()) if shrunk is None else _shrunk_drawer(at, shrunk)
+        whole = given if full is None else full[name]
+        if replaced:
+            leading, now = (_leading_dimension(item) or 0 for item in (whole, given))
+            shrunk = Shrunk(leading, shrunk.now if shrunk else now, replaced)
+        sources.append(InputSource(name, on_meta(whole), draw, shrunk))
+    return tuple(sources)
+
+
+def seed_everything(seed: int) -> None:
+    """The generators a user's input function may draw from.
+
+    `torch.manual_seed` takes milliseconds where no device is initialised: for each kind of device it keeps the seed with a
+    stack trace until one is.
+    """
+    torch.default_generator.manual_seed(seed)
+    if torch.cuda.is_available():
+        torch.cuda.manual_seed_all(seed)
+    random.seed(seed)
+    np.random.seed(seed % (1 << 32))
+
+
+def _shrunk_drawer(at: _Set, shrunk: Shrunk) -> Callable[[int], Arguments]:
+    leading = (shrunk.was, shrunk.now)
+    count = sum(isinstance(v, torch.Tensor) for v in tree_leaves(at.full))
+    for only in (None, *range(count)):
+        sizes = Sizes(leading=leading, only=only)
+        if at.accepts(sizes, shrunk.now):
+            return at.drawn_by(sizes)
+    if _bytes_of(at.full) <= _SLICED_BYTES:
+        whole = at.drawn_by(Sizes())
+        for chosen in (None, *range(count)):
+            sliced = _slicer(whole, shrunk, chosen)
+            if _fits(at.module, _or_none(sliced, 0), shrunk.now):
+                return sliced
+    raise ProblemError(
+        f"input set {at.name!r} is too large to execute without a GPU "
+        f"({_bytes_of(at.full) / 1e6:,.0f} MB), and its leading dimension of {shrunk.was} cannot be "
+        f"made smaller: the forward does not accept {shrunk.now}. Give smaller inputs with "
+        f"--inputs FUNCTION, or use a machine with a GPU and --device cuda"
+    )
+
+
+def _slicer(
+    whole: Callable[[int], Arguments], shrunk: Shrunk, chosen: int | None
+) -> Callable[[int], Arguments]:
+    """Cut the leading dimension of all tensors that have it, or of the `chosen`-th tensor only."""
+
+    def draw(seed: int) -> Arguments:
+        position = -1
+
+        def cut(value: Any) -> Any:
+            nonlocal position
+            if not isinstance(value, torch.Tensor):
+                return value
+            position += 1
+            has_it = value.dim() > 0 and value.shape[0] == shrunk.was
+            wanted = chosen is None or position == chosen
+            return value[: shrunk.now].clone() if has_it and wanted else value
+
+        return _pair(tree_map(cut, whole(seed)))
+
+    return draw
+
+
+def work_of(full: Arguments, module: torch.nn.Module) -> float:
+    """One forward's work, in units of what is executed in about a second."""
+    try:
+        moved, operations = _work(full, module)
+    except Exception:  # noqa: BLE001 - a forward that cannot run without contents: judge by its inputs
+        moved, operations = 2 * _bytes_of(full), 0
+    return max(moved / INTERPRETED_BYTES, operations / INTERPRETED_FLOPS)
+
+
+def _needed_shrink(
+    name: str, full: Arguments, module: torch.nn.Module, share: float
+) -> Shrunk | None:
+    factor = work_of(full, module) / share
+    if factor <= 1:
+        return None
+    leading = _leading_dimension(full)
+    if leading is None:
+        raise ProblemError(
+            f"input set {name!r} of {_bytes_of(full) / 1e6:,.0f} MB has no dimension to shrink; give "
+            f"smaller inputs with --inputs FUNCTION, or use a machine with a GPU and --device cuda"
+        )
+    fewer = int(leading / factor)
+    fewest = _FEWEST_ROWS if fewer >= _FEWEST_ROWS else _FEWEST_LONG_ROWS
+    now = max(fewest, fewer // 16 * 16 if fewer >= 32 else fewer)
+    return Shrunk(leading, now) if now < leading else None
+
+
+def _leading_dimension(full: Arguments) -> int | None:
+    tensors = [v for v in tree_leaves(full) if isinstance(v, torch.Tensor) and v.dim() > 0]
+    largest = max(tensors, key=lambda t: t.numel() * t.element_size(), default=None)
+    return int(largest.shape[0]) if largest is not None else None
+
+
+def _work(full: Arguments, module: torch.nn.Module) -> tuple[int, int]:
+    """Bytes in and out of one forward and its floating point operations, without computing it.
+
+    An intermediate result that is larger counts as if it were written and read.
+    """
+    args, kwargs = on_meta(full)
+    steps, layers = _Steps(), AtOnce()
+    with steps, layers, torch.no_grad():
+        outputs = meta_twin(module)(*args, **kwargs)
+    flops = steps.flops + layers.flops
+    return max(_bytes_of(full) + _bytes_of(outputs), 2 * steps.largest), flops
+
+
+class _Steps(TorchDispatchMode):
+    """Counts the operations of matrix products and convolutions, and the bytes of the largest result."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.flops = 0
+        self.largest = 0
+
+    def __torch_dispatch__(
+        self,
+        func: Any,
+        types: Sequence[type],
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        result = func(*args, **(kwargs or {}))
+        if not func.is_view:
+            self.largest = max(self.largest, _bytes_of(result))
+        count = flop_registry.get(func.overloadpacket)
+        if count is not None:
+            times = _GATHERED if func.overloadpacket in _CONVOLUTIONS else 1
+            self.flops += times * int(count(*args, **(kwargs or {}), out_val=result))
+        return result
+
+
+def _fits(module: torch.nn.Module, arguments: Arguments | None, now: int) -> bool:
+    """True when the reference accepts these inputs and they really are smaller."""
+    if arguments is None or not any(
+        isinstance(v, torch.Tensor) and v.dim() > 0 and v.shape[0] == now
+        for v in tree_leaves(arguments)
+    ):
+        return False
+    args, kwargs = on_meta(arguments)
+    try:
+        with AtOnce(), torch.no_grad():
+            meta_twin(module)(*args, **kwargs)
+    except Exception:  # noqa: BLE001 - the user's forward may refuse the size in any way
+        return False
+    return True
+
+
+def meta_twin(module: torch.nn.Module) -> torch.nn.Module:
+    """The module with tensors that have shapes and hold nothing."""
+    return copied_with(module, lambda tensor: tensor.to("meta")).to("meta")
+
+
+def _or_none(draw: Callable[[int], Arguments], seed: int) -> Arguments | None:
+    try:
+        return draw(seed)
+    except ProblemError:
+        return None
+
+
+def _moved(arguments: Arguments, device: str) -> Arguments:
+    def move(value: Any) -> Any:
+        if not isinstance(value, torch.Tensor) or value.device.type == "meta":
+            return value
+        try:
+            return value.detach().to(device).requires_grad_(value.requires_grad)
+        except RuntimeError as error:
+            raise ProblemError(
+                f"an input cannot be moved to {device}:\n{users_traceback(error)}"
+            ) from error
+
+    return _pair(tree_map(move, arguments))
+
+
+def _pair(value: Any) -> Arguments:
+    args, kwargs = value
+    return args, kwargs
+
+
+def _bytes_of(value: Any) -> int:
+    return sum(
+        v.numel() * v.element_size() for v in tree_leaves(value) if isinstance(v, torch.Tensor)
+    )

@@ -1,0 +1,48 @@
+"""A call on inputs that were not drawn, where the reference has an answer to it that outlasts its own rounding."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from kernelagent.tools.judge.problem.load import Arguments
+from kernelagent.tools.judge.problem.reference.oracle import Oracle
+from kernelagent.tools.judge.problem.trials.planted import Lasting, lasting
+from kernelagent.tools.judge.problem.trials.probes import REFUSALS, named_tensors, with_tensors
+from kernelagent.tools.judge.problem.trials.rounds import Trial
+from kernelagent.tools.judge.problem.trials.trials import below_overflow, trial_on
+from kernelagent.tools.judge.verify.compare import compare
+
+_AS_THEY_ARE = nullcontext()
+
+
+def known_trial(
+    oracle: Oracle, input_set: str, arguments: Arguments, generator: torch.Generator
+) -> Trial | None:
+    """The trial from the weights in use; None where the reference refuses these inputs, or knows no answer to them."""
+
+    def at(tensors: Mapping[str, torch.Tensor]) -> Arguments:
+        args, kwargs = with_tensors(arguments, tensors)
+        return args, kwargs
+
+    def exact(
+        tensors: Mapping[str, torch.Tensor], /, steps: AbstractContextManager[Any] = _AS_THEY_ARE
+    ) -> Any:
+        with steps:
+            answer = oracle.in_float64_or_eager(at(tensors))
+        return below_overflow(answer)
+
+    tensors = named_tensors(arguments)
+    try:
+        scale = compare.scales_of(oracle.in_float64_or_eager(arguments))
+        found = lasting(tensors, generator, lambda t: oracle.eager(at(t)), exact, scale)
+        if not isinstance(found, Lasting):
+            return None
+        trial = trial_on(oracle, input_set, "natural", arguments, scale, generator)
+    except REFUSALS:
+        return None
+    return replace(trial, compared=replace(trial.compared, moved=found.moved))

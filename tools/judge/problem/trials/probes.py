@@ -1,0 +1,403 @@
+"""Inputs that tell a right kernel from one that only looks right on the user's own inputs.
+
+Each probe starts from a fresh natural draw and keeps to the domain of each tensor (`domain`). A
+probe on which the reference has no finite answer is tried nearer to the natural values, then dropped.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+
+from kernelagent.domain.errors import ProblemError
+from kernelagent.domain.tables.probes import PROBE
+from kernelagent.tools.judge.problem.trials.input_domain import (
+    Domain,
+    Tensors,
+    fresh_like,
+    fresh_values,
+    laid_out_like,
+    observe,
+    on_simplex,
+    shaped_like,
+    standard_normal,
+)
+from kernelagent.tools.judge.verify.compare.compare import leaves
+
+Freedom = Literal["any", "signs", "range"]
+"""How far a probe may go: any value, only signs that were seen, only the range that was seen."""
+Reference = Callable[[Tensors], Any]
+"""The float64 reference on named tensors; returns its result tree."""
+_LADDER: tuple[Freedom, ...] = ("any", "signs", "range")
+REFUSALS = (ProblemError, RuntimeError, ValueError, IndexError, ArithmeticError, AssertionError)
+_WIDEST = 4
+"""Rows of `rowaffine` differ in scale by powers of two up to this one."""
+_SPIKE = 30.0
+_OVERFLOWING = 200.0
+"""Its exponential is infinite in float32, so a softmax with the maximum of the wrong part overflows."""
+_ONE_TRUTH: dict[Freedom, tuple[bool, ...]] = {
+    "any": (True, False),
+    "signs": (True,),
+    "range": (False,),
+}
+"""Values for whole rows of a mask: a fully masked row shows which fill value the kernel uses."""
+_UNTOLD_DENSITY = 0.75
+"""Share of True in a redrawn mask if the natural mask is constant."""
+
+
+@dataclass(frozen=True)
+class Probe:
+    """Inputs to judge on, with the oracle's answer."""
+
+    name: str
+    tensors: dict[str, torch.Tensor]
+    oracle64: Any
+    freedom: Freedom = "any"
+
+
+@dataclass(frozen=True)
+class Dropped:
+    """A probe the reference has no answer to."""
+
+    name: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class PerturbedState:
+    """Weights and running statistics drawn anew."""
+
+    tensors: dict[str, torch.Tensor]
+    kept: tuple[str, ...]
+    """Buffers that keep their values (masks, tables made in `__init__`)."""
+
+
+def named_tensors(arguments: Any) -> dict[str, torch.Tensor]:
+    """The tensors of a nest of arguments by their place, for example `arguments[0][1]`."""
+    result = leaves(arguments, "arguments")
+    return {name: value for name, value in result if isinstance(value, torch.Tensor)}
+
+
+def with_tensors(arguments: Any, tensors: Tensors, name: str = "arguments") -> Any:
+    """The same nest with the named tensors put in their places; everything else is kept."""
+    if isinstance(arguments, torch.Tensor):
+        return tensors.get(name, arguments)
+    if isinstance(arguments, Mapping):
+        return {
+            key: with_tensors(item, tensors, f"{name}[{key!r}]") for key, item in arguments.items()
+        }
+    if isinstance(arguments, list | tuple):
+        items = [with_tensors(item, tensors, f"{name}[{at}]") for at, item in enumerate(arguments)]
+        if hasattr(arguments, "_fields"):
+            return type(arguments)(*items)
+        return items if isinstance(arguments, list) else tuple(items)
+    return arguments
+
+
+def fresh_inputs(example: Tensors, generator: torch.Generator) -> dict[str, torch.Tensor]:
+    """A natural draw where the user gave example tensors and no function that draws."""
+    return {name: fresh_like(tensor, generator) for name, tensor in example.items()}
+
+
+def make_probe(
+    name: str,
+    natural: Tensors,
+    generator: torch.Generator,
+    reference: Reference,
+    *,
+    nonfinite_share: float = 0.0,
+) -> Probe | Dropped:
+    """The probe called `name` (one of `domain.tables.probes.PROBES`) from a fresh natural draw.
+
+    `reference` must be finite on it but for `nonfinite_share`, the share of its answer that is NaN
+    or infinite on natural inputs already. The generator's state is the only randomness.
+    """
+    reason = ""
+    start = generator.get_state()
+    for freedom in _LADDER if name != "natural" else _LADDER[:1]:
+        generator.set_state(start)
+        tensors = probe_inputs(name, natural, generator, freedom)
+        try:
+            answer = reference(tensors)
+        except REFUSALS as error:
+            message = str(error).strip().splitlines() or [type(error).__name__]
+            reason = f"the reference refuses it: {message[-1]:.200}"
+            continue
+        share = share_nonfinite(answer)
+        if share <= nonfinite_share:
+            return Probe(name, tensors, answer, freedom)
+        reason = f"{share:.1%} of the reference's answer is not finite"
+    return Dropped(name, reason)
+
+
+def share_nonfinite(result: Any) -> float:
+    """Largest share of NaN and infinite elements in one output of a result tree."""
+    shares = [
+        1 - float(_in_full(leaf).isfinite().to(torch.float32).mean())
+        for _, leaf in leaves(result)
+        if isinstance(leaf, torch.Tensor) and leaf.is_floating_point() and leaf.numel()
+    ]
+    return max(shares, default=0.0)
+
+
+def _in_full(leaf: torch.Tensor) -> torch.Tensor:
+    """Of 8 bits, torch can hardly do anything."""
+    return leaf.to(torch.float32) if leaf.element_size() < 2 else leaf
+
+
+def probe_inputs(
+    name: str, natural: Tensors, generator: torch.Generator, freedom: Freedom = "any"
+) -> dict[str, torch.Tensor]:
+    """Every tensor of the probe, in the strides, dtypes and devices of the natural ones."""
+    if name == "natural":
+        return {key: laid_out_like(tensor, tensor) for key, tensor in natural.items()}
+    if name == "one_truth":
+        return {
+            key: laid_out_like(_of_one_truth(tensor, generator, freedom), tensor)
+            for key, tensor in natural.items()
+        }
+    change = _CHANGES[name]
+    return {
+        key: laid_out_like(_probed(change, tensor, generator, freedom), tensor)
+        for key, tensor in natural.items()
+    }
+
+
+def applies(name: str, tensors: Tensors) -> bool:
+    """True where the tensors have what the probe needs (masks to change, for example)."""
+    match PROBE[name].needs:
+        case "masks":
+            return any(_is_mask(tensor) for tensor in tensors.values())
+        case "bfloat16":
+            return any(tensor.dtype == torch.bfloat16 for tensor in tensors.values())
+        case None:
+            return True
+
+
+def _is_mask(tensor: torch.Tensor) -> bool:
+    return tensor.dim() > 0 and observe(tensor).kind == "boolean"
+
+
+def _of_one_truth(
+    tensor: torch.Tensor, generator: torch.Generator, freedom: Freedom
+) -> torch.Tensor:
+    """A mask in which every other row holds one value only; other tensors as they are."""
+    if not _is_mask(tensor):
+        return tensor
+    changed = tensor.detach().clone(memory_format=torch.contiguous_format)
+    rows = changed.reshape(-1, changed.shape[-1])
+    order = torch.randperm(len(rows), generator=generator, device=generator.device)
+    values = _ONE_TRUTH[freedom]
+    for place, at in enumerate(order[: max(len(values), len(rows) // 2)].tolist()):
+        rows[at] = values[place % len(values)]
+    return rows.reshape(tensor.shape)
+
+
+Change = Callable[[torch.Tensor, float, torch.Generator], torch.Tensor]
+"""`(natural values in float32 or wider, their scale, generator) -> probe values`."""
+
+
+def _probed(
+    change: Change, tensor: torch.Tensor, generator: torch.Generator, freedom: Freedom
+) -> torch.Tensor:
+    domain = observe(tensor)
+    if change is _edges and domain.kind == "integer":
+        return _at_the_ends(fresh_values(tensor, domain, generator), domain)
+    if domain.kind == "boolean" and domain.constant and freedom == "any":
+        return fresh_values(tensor, Domain("boolean", density=_UNTOLD_DENSITY), generator)
+    if domain.kind not in ("real", "positive", "simplex", "log_simplex"):
+        return fresh_values(tensor, domain, generator)
+    scale = domain.scale or 1.0
+    if tensor.dim() == 0:
+        # A 0-d tensor is often a temperature or a step size: keep its sign.
+        factor = (standard_normal(tensor, generator) / 2).exp()
+        return tensor * factor if domain.scale else standard_normal(tensor, generator)
+    if domain.kind in ("simplex", "log_simplex"):
+        return on_simplex(change(_wide(torch.zeros_like(tensor)), 1.0, generator), tensor, domain)
+    values = change(_wide(tensor), scale, generator)
+    if freedom == "range" and not tensor.is_complex():
+        inside = torch.sigmoid(values / scale)
+        values = domain.low + (domain.high - domain.low) * inside
+    elif domain.kind == "positive":
+        values = values.abs() + domain.low / 8
+    elif freedom != "any" and domain.nonnegative:
+        values = values.abs()
+    return shaped_like(values, tensor, domain)
+
+
+def _at_the_ends(values: torch.Tensor, domain: Domain) -> torch.Tensor:
+    flat = values.reshape(-1)
+    flat[:1], flat[-1:] = int(domain.low), int(domain.high)
+    return flat.reshape(values.shape)
+
+
+def _wide(tensor: torch.Tensor) -> torch.Tensor:
+    values = tensor.detach()
+    if values.is_complex() or values.dtype == torch.float64:
+        return values
+    return torch.nan_to_num(values.to(torch.float32))
+
+
+def _row_like(values: torch.Tensor) -> torch.Tensor:
+    """One element per row, to draw a number for each row."""
+    return values[..., :1]
+
+
+def _rowaffine(values: torch.Tensor, scale: float, generator: torch.Generator) -> torch.Tensor:
+    row = _row_like(values)
+    powers = torch.randint(
+        -_WIDEST, _WIDEST + 1, row.shape, generator=generator, device=generator.device
+    ).to(values.device)
+    spread = standard_normal(values, generator) * torch.exp2(powers.to(torch.float32))
+    return scale * (spread + 3 * standard_normal(row, generator))
+
+
+def _onehot(values: torch.Tensor, scale: float, generator: torch.Generator) -> torch.Tensor:
+    return _with_spikes(values, scale, _SPIKE * scale, generator)
+
+
+def _spikes(values: torch.Tensor, scale: float, generator: torch.Generator) -> torch.Tensor:
+    return _with_spikes(values, scale, _OVERFLOWING * max(scale, 1.0), generator)
+
+
+def _with_spikes(
+    values: torch.Tensor, scale: float, height: float, generator: torch.Generator
+) -> torch.Tensor:
+    row = _row_like(values)
+    places = _places(row, values.shape[-1], generator)
+    spikes = height * (1 + standard_normal(row, generator).abs())
+    signs = torch.where(standard_normal(row, generator).real < 0, -1.0, 1.0).reshape(-1)
+    # The last element is seen with both signs: a softmax notices only the positive one.
+    signs[:2] = torch.tensor([1.0, -1.0])[: signs.numel()]
+    spikes = spikes * signs.reshape(row.shape)
+    return (scale * standard_normal(values, generator) / 10).scatter(
+        -1, places, spikes.to(values.dtype)
+    )
+
+
+def _places(row: torch.Tensor, columns: int, generator: torch.Generator) -> torch.Tensor:
+    """A column for each row: any one, but the last in two rows, the first in two, every fourth near the end."""
+    device = generator.device
+    anywhere = torch.randint(columns, (row.numel(),), generator=generator, device=device)
+    near_the_end = columns - 1 - anywhere // 16
+    at = torch.arange(row.numel(), device=device)
+    places = torch.where(at % 4 == 0, near_the_end, anywhere)
+    places[:2] = columns - 1
+    places[2:4] = 0
+    return places.reshape(row.shape).to(row.device)
+
+
+def _mean100(values: torch.Tensor, scale: float, generator: torch.Generator) -> torch.Tensor:
+    row = _row_like(values)
+    at = torch.arange(row.numel(), device=row.device).reshape(row.shape)
+    # Rows of either sign: what a mask fills in is larger than all of a negative row.
+    sign = torch.where(at % 2 == int(torch.randint(2, (), generator=generator)), 1.0, -1.0)
+    return scale * (standard_normal(values, generator) + 100 * sign)
+
+
+def _large_logits(values: torch.Tensor, scale: float, generator: torch.Generator) -> torch.Tensor:
+    return 60 * scale * standard_normal(values, generator)
+
+
+def _edges(values: torch.Tensor, scale: float, generator: torch.Generator) -> torch.Tensor:
+    """Exact zeros of both signs, ties, whole rows of zero or of one value, and denormals."""
+    rows = values.reshape(-1, values.shape[-1]) if values.dim() else values.reshape(1, 1)
+    drawn = scale * standard_normal(rows, generator)
+    if values.is_complex():
+        return torch.where(torch.arange(len(rows)).reshape(-1, 1) % 4 == 1, 0.0, drawn).reshape(
+            values.shape
+        )
+    tied = (2 * drawn / (scale or 1.0)).round() / 2 * scale
+    some = torch.rand(rows.shape, generator=generator, device=generator.device).to(rows.device)
+    made = torch.where(some < 0.1, 0.0, drawn)
+    made = torch.where((some > 0.9) & (some < 0.95), -0.0, made)
+    made = torch.where(some > 0.97, 1e-39, made)
+    kind = torch.arange(len(rows), device=rows.device).reshape(-1, 1) % 4
+    made = torch.where(kind == 1, tied, made)
+    order = torch.randperm(len(rows), generator=generator)
+    if len(rows) > 3:
+        made[order[0]] = 0.0
+        # A power of two: its sums are exact in every order, so a correct kernel gets the same result in any order.
+        made[order[1]] = 2.0 ** round(math.log2(scale or 1.0))
+    return made.reshape(values.shape)
+
+
+_CHANGES: dict[str, Change] = {
+    "edges": _edges,
+    "rowaffine": _rowaffine,
+    "onehot": _onehot,
+    "times30": lambda values, scale, generator: values * 30,
+    "times1e-3": lambda values, scale, generator: values * 1e-3,
+    "mean100": _mean100,
+    "large_logits": _large_logits,
+    "spikes": _spikes,
+    "times1e5": lambda values, scale, generator: values * 1e5,
+}
+
+
+def perturbed_state(
+    state: Tensors,
+    parameters: Collection[str],
+    generator: torch.Generator,
+    freedom: Freedom = "any",
+) -> PerturbedState:
+    """Random weights and running statistics in place of the given ones.
+
+    Constants (norm weights, zero biases) become random, variances stay positive, tied tensors stay
+    tied; with `freedom` other than `any` constants keep their sign. Other buffers keep their values.
+    """
+    drawn: dict[str, torch.Tensor] = {}
+    kept: list[str] = []
+    for name, tensor in state.items():
+        twin = tied_to(name, state, drawn)
+        if twin is not None:
+            drawn[name] = drawn[twin].clone()
+        elif tensor.is_floating_point() and (name in parameters or _is_running(name)):
+            values = _perturbed(name, tensor, generator, freedom)
+            drawn[name] = laid_out_like(values, tensor)
+        else:
+            drawn[name] = tensor.detach().clone()
+            kept += [] if _is_running(name) else [name]
+    return PerturbedState(drawn, tuple(kept))
+
+
+def tied_to(name: str, state: Tensors, drawn: Tensors) -> str | None:
+    """A tensor of equal, not constant values that was drawn before: one tensor under two names."""
+    tensor = state[name]
+    if not tensor.is_floating_point() or tensor.numel() < 2 or observe(tensor).constant:
+        return None
+    alike = (
+        other
+        for other in drawn
+        if state[other].dtype == tensor.dtype
+        and state[other].shape == tensor.shape
+        and torch.equal(state[other], tensor)
+    )
+    return next(alike, None)
+
+
+def _is_running(name: str) -> bool:
+    return name.rsplit(".", 1)[-1] in ("running_mean", "running_var", "num_batches_tracked")
+
+
+def _perturbed(
+    name: str, tensor: torch.Tensor, generator: torch.Generator, freedom: Freedom
+) -> torch.Tensor:
+    normal = standard_normal(tensor, generator)
+    domain = observe(tensor)
+    if name.endswith("running_var"):
+        return (normal / 2).exp() * (domain.scale or 1.0)
+    if name.endswith("running_mean"):
+        return normal * (domain.scale or 1.0)
+    if not domain.constant or tensor.numel() == 0:
+        return fresh_values(tensor, domain, generator)
+    if domain.scale == 0:
+        # If a matrix of zeros were redrawn at full scale, it would dominate what it is added to.
+        return normal / (tensor.shape[-1] ** 0.5 if tensor.dim() > 1 else 1.0)
+    if tensor.numel() == 1 or freedom != "any":
+        return domain.low * (normal / 2).exp()
+    return domain.low * (1 + normal)

@@ -1,0 +1,290 @@
+"""Inputs without a property that all of the user's have: other signs, fractions, rows of other sums, other sizes.
+
+A module seldom promises such a property, and its example inputs always have some. What a candidate answers without
+it is told, as all that lies beyond the user's own inputs is (`variation`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+import torch
+
+from kernelagent.tools.judge.problem.trials.input_domain import (
+    Domain,
+    Tensors,
+    laid_out_like,
+    observe,
+)
+
+_MOST_TENSORS = 6
+"""Of each property, so that a module of many inputs is judged in the same time."""
+_MOST_OTHERS = 2
+"""Weights and buffers whose elements an input is made equal to."""
+_QUARTERS = 4
+"""So many times single numbers are drawn, each time in another part of the range of sizes."""
+_OCTAVES = 13.0
+"""Magnitudes go up and down by so many powers of two: to about eight thousand times, and as far down."""
+_FADES = 40.0
+"""Along a dimension they fall by so many: what is kept of a loud beginning hides a quiet end."""
+_SHARE = 0.25
+_EQUAL_EVERY = 5
+_FEWEST = 8
+"""Elements; of fewer a property may be chance."""
+_INTEGERS = (torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64)
+
+
+@dataclass(frozen=True)
+class Unlike:
+    """Some of the inputs, changed."""
+
+    property: str
+    """A word for it."""
+    held: str
+    """What the user's inputs have in common, as a sentence about `name` begins."""
+    tried: str
+    """What was given instead."""
+    name: str
+    tensors: Mapping[str, torch.Tensor]
+    other: str = ""
+    """What `held` speaks of besides, as `{other}`."""
+
+
+def unlike(natural: Tensors, state: Tensors, generator: torch.Generator) -> Iterator[Unlike]:
+    """Each property that a drawn input has, with the input without it; the others as they were drawn.
+
+    `state`: the weights and buffers.
+    """
+    names = _some_floating(natural, generator)
+    makers = (_fractions, _signs, _sums, _single_numbers, _elements, _rows, _offsets, _fading)
+    yield from _without(makers, natural, names, generator)
+    own = {name: t for name, t in natural.items() if t.is_floating_point() and t.numel()}
+    kept = [n for n, t in state.items() if t.is_floating_point() and t.numel() > 1 and n not in own]
+    for name in names:
+        for other in [*[n for n in own if n != name][:_MOST_OTHERS], *kept[:_MOST_OTHERS]]:
+            made_equal = _equal(natural[name], own.get(other, state.get(other)), generator)
+            if made_equal is not None:
+                changed = laid_out_like(made_equal.to(natural[name].dtype), natural[name])
+                yield Unlike(
+                    "equal",
+                    "has no element that equals one of {other}",
+                    "elements that do",
+                    name,
+                    {name: changed},
+                    other,
+                )
+
+
+def unlike_weights(parameters: Tensors, generator: torch.Generator) -> Iterator[Unlike]:
+    """Parameters without a property that all of their draws have, as training may leave them; one in each.
+
+    Their sizes are other ones in the judged calls already.
+    """
+    names = _some_floating(parameters, generator)
+    yield from _without((_fractions, _signs, _sums), parameters, names, generator)
+
+
+def _some_floating(tensors: Tensors, generator: torch.Generator) -> list[str]:
+    """Names in a drawn order, so that none of many is always left out."""
+    names = [name for name, t in tensors.items() if t.is_floating_point() and t.numel()]
+    order = torch.randperm(len(names), generator=generator).tolist()
+    return [names[at] for at in order[:_MOST_TENSORS]]
+
+
+def _without(
+    makers: tuple[_Maker, ...], tensors: Tensors, names: list[str], generator: torch.Generator
+) -> Iterator[Unlike]:
+    for make in makers:
+        for name in names:
+            seen = observe(tensors[name])
+            for values, (word, held, tried) in make(tensors[name], seen, generator):
+                changed = laid_out_like(values.to(tensors[name].dtype), tensors[name])
+                yield Unlike(word, held, tried, name, {name: changed})
+
+
+def smaller_integers(
+    tensor: torch.Tensor, least: int, generator: torch.Generator
+) -> torch.Tensor | None:
+    """A quarter of them from `least` to below the smallest; None where none lie there."""
+    if tensor.dtype not in _INTEGERS or tensor.numel() == 0 or int(tensor.min()) <= least:
+        return None
+    drawn = torch.randint(least, int(tensor.min()), tensor.shape, generator=generator)
+    return _put_among(tensor, drawn, generator)
+
+
+def larger_integers(
+    tensor: torch.Tensor, factor: float, generator: torch.Generator
+) -> torch.Tensor | None:
+    """A quarter of them up to `factor` times the largest; None where their type has none so large."""
+    if tensor.dtype not in _INTEGERS or tensor.numel() == 0:
+        return None
+    high = int(tensor.max())
+    most = math.ceil(max(high, 1) * factor)
+    if high < 0 or most > torch.iinfo(tensor.dtype).max:
+        return None
+    # Each size as likely as any other, so that what lies just above the draws is tried in the same call.
+    octaves = math.log2((most + 1) / (high + 1)) * torch.rand(
+        tensor.shape, generator=generator, dtype=torch.float64
+    )
+    drawn = ((high + 1) * torch.exp2(octaves)).to(torch.int64).clamp(high + 1, most)
+    return _put_among(tensor, drawn, generator)
+
+
+def _put_among(
+    tensor: torch.Tensor, drawn: torch.Tensor, generator: torch.Generator
+) -> torch.Tensor:
+    places = torch.rand(tensor.shape, generator=generator) < _SHARE
+    places.view(-1)[int(torch.randint(tensor.numel(), (), generator=generator))] = True
+    values = torch.where(places.to(tensor.device), drawn.to(tensor), tensor)
+    return laid_out_like(values, tensor)
+
+
+_Words = tuple[str, str, str]
+_Made = Iterator[tuple[torch.Tensor, _Words]]
+_Maker = Callable[[torch.Tensor, Domain, torch.Generator], _Made]
+_OPEN = frozenset({"real", "positive", "observed"})
+"""Kinds of which other values may be thought of; masks and fixed tables stay."""
+_SIZED = frozenset({"real", "positive"})
+
+
+def _wide(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.detach().to(torch.float64 if tensor.dtype == torch.float64 else torch.float32)
+
+
+def _drawn(like: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    return torch.rand(like.shape, generator=generator).to(like.device)
+
+
+def _fractions(tensor: torch.Tensor, seen: Domain, generator: torch.Generator) -> _Made:
+    values = _wide(tensor)
+    whole = tensor.numel() >= _FEWEST and bool((values == values.round()).all())
+    if seen.kind not in _OPEN or not whole or seen.constant:
+        return
+    moved = (values + _drawn(values, generator) - 0.5).clamp(seen.low, seen.high)
+    yield moved, ("fractions", "holds whole numbers only", "fractions between them")
+
+
+def _signs(tensor: torch.Tensor, seen: Domain, generator: torch.Generator) -> _Made:
+    if seen.kind not in _OPEN or tensor.numel() < _FEWEST or seen.low * seen.high < 0:
+        return
+    if seen.low == seen.high == 0:
+        return
+    sign = "negative" if seen.high > 0 else "positive"
+    values = _wide(tensor)
+    flipped = torch.where(_drawn(values, generator) < 0.5, -values, values)
+    yield flipped, ("signs", f"holds no {sign} numbers", f"{sign} ones among them")
+
+
+def _sums(tensor: torch.Tensor, seen: Domain, generator: torch.Generator) -> _Made:
+    if seen.kind not in ("simplex", "log_simplex"):
+        return
+    values = _wide(tensor)
+    shape = list(values.shape)
+    shape[seen.simplex_dim] = 1
+    octaves = _octaves(tensor, values)
+    places = 2 * torch.rand(shape, generator=generator) - 1
+    factors = torch.exp2(octaves * places).to(values.device)
+    sums = "sum to one" if seen.kind == "simplex" else "are logarithms of what sums to one"
+    tried = f"rows with sums up to {2**octaves:.0f} times as large or as small"
+    changed = values * factors if seen.kind == "simplex" else values + factors.log()
+    yield changed, ("sums", f"holds rows that {sums}", tried)
+
+
+def _single_numbers(tensor: torch.Tensor, seen: Domain, generator: torch.Generator) -> _Made:
+    """As a temperature or a scale is: one size in each draw, small and large in turn."""
+    if seen.kind not in _SIZED or seen.scale == 0 or tensor.numel() >= _FEWEST:
+        return
+    values = _wide(tensor)
+    octaves = _octaves(tensor, values)
+    for quarter in range(_QUARTERS):
+        place = 2 * (quarter + _drawn(values, generator)) / _QUARTERS - 1
+        yield values * torch.exp2(octaves * place), _sized(octaves, "numbers")
+
+
+def _elements(tensor: torch.Tensor, seen: Domain, generator: torch.Generator) -> _Made:
+    """Each fourth element of a few rows, so that every size is the largest of some row."""
+    if seen.kind not in _SIZED or seen.scale == 0 or tensor.numel() < _FEWEST:
+        return
+    values = _wide(tensor)
+    octaves = _octaves(tensor, values)
+    factors = torch.exp2(octaves * (2 * _drawn(values, generator) - 1))
+    few = _drawn(values, generator) < _SHARE
+    yield torch.where(few, values * factors, values), _sized(octaves, "single elements")
+
+
+def _rows(tensor: torch.Tensor, seen: Domain, generator: torch.Generator) -> _Made:
+    if seen.kind not in _SIZED or seen.scale == 0 or tensor.dim() == 0:
+        return
+    values = _wide(tensor)
+    octaves = _octaves(tensor, values)
+    yield values * _for_rows(values, octaves, generator), _sized(octaves, "whole rows")
+
+
+def _offsets(tensor: torch.Tensor, seen: Domain, generator: torch.Generator) -> _Made:
+    if seen.kind != "real" or seen.scale == 0 or tensor.dim() == 0:
+        return
+    values = _wide(tensor)
+    octaves = _octaves(tensor, values) / 2
+    shifts = seen.scale * _for_rows(values, octaves, generator)
+    signs = 1 - 2 * (torch.rand(shifts.shape, generator=generator) < 0.5).to(shifts)
+    words = (
+        "magnitudes",
+        "is spread around zero as your draws are",
+        f"rows around up to {2**octaves:.0f} times that",
+    )
+    yield values + shifts * signs, words
+
+
+def _fading(tensor: torch.Tensor, seen: Domain, _: torch.Generator) -> _Made:
+    if seen.kind not in _SIZED or seen.scale == 0:
+        return
+    values = _wide(tensor)
+    room = math.log2(seen.scale / torch.finfo(tensor.dtype).tiny)
+    octaves = max(0.0, min(_FADES, room / 2))
+    for dim, size in enumerate(tensor.shape):
+        if size >= _FEWEST:
+            shape = [size if place == dim else 1 for place in range(tensor.dim())]
+            falls = torch.exp2(-octaves * torch.arange(size) / (size - 1)).reshape(shape)
+            tried = f"numbers that fall along dimension {dim} to a 2^{octaves:.0f}th"
+            yield values * falls.to(values), ("magnitudes", "is as large as your draws are", tried)
+
+
+def _sized(octaves: float, what: str) -> _Words:
+    return (
+        "magnitudes",
+        "is as large as your draws are",
+        f"{what} up to {2**octaves:.0f} times as large or as small",
+    )
+
+
+def _octaves(tensor: torch.Tensor, values: torch.Tensor) -> float:
+    """So many that the largest stays far from the end of the type's range."""
+    finite = values.nan_to_num(nan=0.0, posinf=0.0, neginf=0.0)
+    largest = max(float(finite.abs().max()), torch.finfo(tensor.dtype).tiny)
+    room = torch.log2(torch.tensor(torch.finfo(tensor.dtype).max / largest, dtype=torch.float64))
+    return max(0.0, min(_OCTAVES, float(room) / 2))
+
+
+def _for_rows(values: torch.Tensor, octaves: float, generator: torch.Generator) -> torch.Tensor:
+    shape = (*values.shape[:-1], 1)
+    return torch.exp2(octaves * (2 * torch.rand(shape, generator=generator) - 1)).to(values.device)
+
+
+def _equal(
+    one: torch.Tensor, other: torch.Tensor | None, generator: torch.Generator
+) -> torch.Tensor | None:
+    """Elements of the other where it has them beside it, else from anywhere in it; none that `one` never reaches."""
+    if other is None or other.dtype != one.dtype or observe(one).kind not in _SIZED:
+        return None
+    seen, values = observe(one), _wide(one)
+    try:
+        beside = _wide(other).expand(one.shape)
+    except RuntimeError:
+        flat = _wide(other).reshape(-1)
+        at = torch.randint(len(flat), (one.numel(),), generator=generator).to(flat.device)
+        beside = flat[at].reshape(one.shape)
+    places = (torch.rand(one.shape, generator=generator) < 1 / _EQUAL_EVERY).to(one.device)
+    places &= (beside >= seen.low) & (beside <= seen.high)
+    return torch.where(places, beside, values) if bool(places.any()) else None

@@ -1,0 +1,1 @@
+"""What is looked for in a text, a file for each kind."""

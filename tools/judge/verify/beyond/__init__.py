@@ -1,0 +1,1 @@
+"""Calls after the verdict's own, whose results are disclosed and refuse nobody."""

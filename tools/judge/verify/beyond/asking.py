@@ -1,0 +1,159 @@
+"""One call beyond the verdict's own, and how it went: nobody is refused for a wrong answer there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+
+from kernelagent.domain.errors import ProblemError
+from kernelagent.tools.calls.torch_dtypes import widened
+from kernelagent.tools.calls.training_step import TrainingStep
+from kernelagent.tools.judge.problem.context import JudgeContext
+from kernelagent.tools.judge.problem.load import Arguments
+from kernelagent.tools.judge.problem.reference.conditioning import noise_on_demand
+from kernelagent.tools.judge.problem.trials.inputs import InputSource
+from kernelagent.tools.judge.problem.trials.probes import (
+    named_tensors,
+    share_nonfinite,
+    with_tensors,
+)
+from kernelagent.tools.judge.problem.trials.trials import (
+    fresh_seed,
+    reference_by_name,
+    state_tensors,
+)
+from kernelagent.tools.judge.verify.candidate_process import CandidateProcess
+from kernelagent.tools.judge.verify.compare import compare
+from kernelagent.tools.judge.verify.compare.small_results import lost_results, zeros_of_other_sign
+from kernelagent.tools.judge.verify.compare.ties import index_rule, other_choices
+from kernelagent.tools.judge.verify.rejection import Rejected
+
+_TOLD = frozenset({"runtime_error", "out_of_bounds", "unverifiable", "data_race", "crash"})
+NO_ANSWER = (ProblemError, RuntimeError, ValueError, ArithmeticError)
+"""What a reference raises that has no answer."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """How one call went."""
+
+    code: str | None = None
+    wrong: str | None = None
+    """None where the answers agree."""
+    lost: str | None = None
+    """What is wrong in results too small for that to show."""
+    zeros: str | None = None
+    """Which zeros have another sign."""
+
+
+def ask(
+    context: JudgeContext,
+    process: CandidateProcess,
+    source: InputSource,
+    arguments: Arguments,
+    probe: str,
+    *,
+    weights: Mapping[str, torch.Tensor] | None = None,
+    step: TrainingStep | None = None,
+    nonfinite: float = 1.0,
+) -> Asked | None:
+    """None where the reference itself has no answer, not the same one twice, or more of it is NaN or infinite.
+
+    `weights`: other than the given ones; `step`: the call is a training step. `nonfinite`: the largest share of an
+    output that may be.
+    """
+    weights = context.oracle.given_weights if weights is None else weights
+    oracle = context.oracle.beside()
+    oracle.use_weights(weights)
+    oracle = oracle if step is None else oracle.asking(step)
+    try:
+        again = oracle.eager(arguments)
+        if share_nonfinite(again) > nonfinite:
+            return None
+        expected = oracle.expect(arguments)
+    except NO_ANSWER:
+        return None
+    if not _same(expected.output, again):
+        return None
+    process.use_weights(weights)
+    _forget_launches(context, process)
+    try:
+        answer = process.call(arguments, step=step)
+        rows = process.take_launches() if context.device.kind == "virtual" else []
+    except Rejected as refused:
+        if refused.reason.code not in _TOLD:
+            raise
+        return Asked(refused.reason.code, refused.reason.message[:300])
+    for row in rows:
+        if fault := row.get("fault"):
+            return Asked(str(fault["code"]), str(fault["message"])[:300])
+    wanted = compare.Expected(
+        expected.output,
+        expected.output64,
+        {},
+        index_ok=index_rule(oracle, arguments),
+        otherwise=other_choices(oracle, arguments),
+        measure_noise=noise_on_demand(
+            reference_by_name(oracle, arguments),
+            named_tensors(arguments) | state_tensors(oracle.weights),
+            expected.output64,
+            torch.Generator().manual_seed(fresh_seed()),
+        ),
+    )
+    reason = compare.compare(answer.output, wanted, input_set=source.name, probe=probe).reason
+    if reason is not None:
+        return Asked(
+            reason.code, f"{reason.message[:300]}{_of_its_own(expected.output, expected.output64)}"
+        )
+    three = answer.output, expected.output, expected.output64
+    return Asked(lost=lost_results(*three), zeros=zeros_of_other_sign(*three))
+
+
+def _of_its_own(own: object, exact: object) -> str:
+    """What is expected is float64's answer; where the module's own is none, that must stand beside it."""
+    if share_nonfinite(own) <= share_nonfinite(exact):
+        return ""
+    return " (expected is the answer in float64; some of what your module answers in its own type is NaN or infinite)"
+
+
+def with_changed(arguments: Arguments, tensors: Mapping[str, torch.Tensor]) -> Arguments:
+    """The arguments with these tensors in the places of their names."""
+    args, kwargs = with_tensors(arguments, tensors)
+    return args, kwargs
+
+
+def answers(
+    context: JudgeContext,
+    process: CandidateProcess,
+    arguments: Arguments,
+    step: TrainingStep | None = None,
+) -> bool:
+    """Whether the candidate answers at all; `step`: the call is a training step."""
+    process.use_weights(context.oracle.given_weights)
+    _forget_launches(context, process)
+    try:
+        process.call(arguments, step=step)
+        rows = process.take_launches() if context.device.kind == "virtual" else []
+    except Rejected as refused:
+        if refused.reason.code not in _TOLD:
+            raise
+        return False
+    return not any(row.get("fault") for row in rows)
+
+
+def _forget_launches(context: JudgeContext, process: CandidateProcess) -> None:
+    """Those of an earlier call that was refused: a fault among them is not the next call's."""
+    if context.device.kind == "virtual":
+        process.take_launches()
+
+
+def _same(left: object, right: object) -> bool:
+    pairs = zip(compare.leaves(left), compare.leaves(right), strict=True)
+    return all(
+        torch.equal(widened(a).nan_to_num(), widened(b).nan_to_num())
+        and torch.equal(a.isnan(), b.isnan())
+        for (_, a), (_, b) in pairs
+        if isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor) and not a.is_complex()
+    )

@@ -1,0 +1,223 @@
+"""Calls beyond the verdict's own, continued: what a module refuses, broken weights, upstreams that overflow.
+
+As in `beyond`, a wrong answer is told and nobody is refused for it.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import torch
+from torch.utils._pytree import tree_leaves
+
+from kernelagent.domain.errors import ProblemError
+from kernelagent.tools.calls.training_step import TrainingStep
+from kernelagent.tools.judge.problem.context import JudgeContext
+from kernelagent.tools.judge.problem.load import Arguments
+from kernelagent.tools.judge.problem.steps.steps import single_step
+from kernelagent.tools.judge.problem.trials.inputs import InputSource
+from kernelagent.tools.judge.problem.trials.probes import named_tensors, probe_inputs
+from kernelagent.tools.judge.problem.trials.trials import draw
+from kernelagent.tools.judge.problem.trials.variation import (
+    EXTREMES,
+    Extreme,
+    with_empty_rows,
+    with_extremes,
+)
+from kernelagent.tools.judge.verify.beyond.asking import answers, ask, with_changed
+from kernelagent.tools.judge.verify.candidate_process import CandidateProcess
+from kernelagent.tools.judge.verify.findings import Findings
+
+_LIKELY_REFUSED = ("times30", "mean100", "spikes", "edges")
+_BROKEN: Mapping[Extreme, float] = {"nan": float("nan"), "infinity": float("inf")}
+_CHANGED_ALONE = 3
+_RAISED = ("runtime_error", "unverifiable", "crash")
+_MOST_WEIGHTS = 3
+"""So many parameters are broken, each in a call of its own: a judging draws others than the one before."""
+
+
+@dataclass(frozen=True)
+class BeyondInputs:
+    """What is asked with, for one candidate."""
+
+    context: JudgeContext
+    process: CandidateProcess
+    findings: Findings
+    generator: torch.Generator
+
+    def about(self, source: InputSource) -> None:
+        self._refused(source)
+        self._broken_weights(source)
+        self._empty_rows(source)
+        if self.context.trains:
+            self._overflowing_upstream(source)
+            self._changed_before_the_backward(source)
+            self._changed_results(source)
+
+    def _refused(self, source: InputSource) -> None:
+        """Inputs for which a `raise` or `assert` of the module's own ends the call."""
+        for what, arguments in self._likely_refused(source):
+            refusal = _refusal_of(self.context, arguments)
+            if refusal is None or not answers(self.context, self.process, arguments):
+                continue
+            self.findings.disclose(
+                "answers_where_refused",
+                f"inputs that your module refuses ({what}: {refusal}) the candidate answers: what it leaves out "
+                f"of these checks is not checked in the emitted module either",
+            )
+            return
+
+    def _likely_refused(self, source: InputSource) -> Iterator[tuple[str, Arguments]]:
+        constant = self.context.problem.constant_inputs
+        for name in _LIKELY_REFUSED:
+            natural = draw(source, constant=constant)
+            made = probe_inputs(name, named_tensors(natural), self.generator)
+            yield name, with_changed(natural, made)
+        for kind, what in EXTREMES.items():
+            natural = draw(source, constant=constant)
+            tensors = with_extremes(named_tensors(natural), kind, self.generator)
+            if tensors:
+                yield what, with_changed(natural, tensors)
+
+    def _broken_weights(self, source: InputSource) -> None:
+        """A weight that training has broken shows in the reference's answers, and must show in these."""
+        given = self.context.oracle.given_weights
+        names = [
+            name
+            for name, parameter in self.context.oracle.module.named_parameters()
+            if parameter.is_floating_point() and parameter.numel() and name in given
+        ]
+        order = torch.randperm(len(names), generator=self.generator)[:_MOST_WEIGHTS].tolist()
+        for number, name in enumerate(names[at] for at in order):
+            kind: Extreme = "infinity" if number == 1 and given[name].element_size() > 1 else "nan"
+            broken = given[name].clone(memory_format=torch.contiguous_format)
+            place = int(torch.randint(broken.numel(), (), generator=self.generator))
+            broken.view(-1)[place] = _BROKEN[kind]
+            asked = ask(
+                self.context,
+                self.process,
+                source,
+                draw(source, constant=self.context.problem.constant_inputs),
+                f"{kind} in a weight",
+                weights={**given, name: broken},
+            )
+            if asked is not None and asked.wrong is not None:
+                self.findings.disclose(
+                    "differs_on_broken_weights",
+                    f"where {name} holds {EXTREMES[kind]} it answers otherwise than your module: {asked.wrong}",
+                )
+                return
+
+    def _empty_rows(self, source: InputSource) -> None:
+        """Rows of masks that hold nothing: the probes leave them out where the right answer is not finite."""
+        natural = draw(source, constant=self.context.problem.constant_inputs)
+        tensors = with_empty_rows(named_tensors(natural), self.generator)
+        if not tensors:
+            return
+        arguments = with_changed(natural, tensors)
+        asked = ask(self.context, self.process, source, arguments, "empty rows of masks")
+        if asked is not None and asked.wrong is not None:
+            self.findings.disclose(
+                "differs_on_empty_masks",
+                f"where a row of a mask holds nothing that is True it answers otherwise than your module: {asked.wrong}",
+            )
+
+    def _overflowing_upstream(self, source: InputSource) -> None:
+        """As a loss that is scaled sends one: who scales it looks for the infinities in the gradients."""
+        oracle = self.context.oracle
+        arguments = draw(source, constant=self.context.problem.constant_inputs)
+        oracle.use_weights(oracle.given_weights)
+        step = single_step(oracle, arguments, self.generator)
+        for kind, value in _BROKEN.items():
+            row = tuple(None if g is None else self._with_one(g, value) for g in step.upstream[0])
+            asked = ask(
+                self.context,
+                self.process,
+                source,
+                arguments,
+                f"{kind} in an upstream gradient",
+                step=replace(step, upstream=(row,)),
+            )
+            if asked is not None and asked.wrong is not None:
+                self.findings.disclose(
+                    f"gradients_differ_on_{kind}",
+                    f"where an upstream gradient holds {EXTREMES[kind]}, as with a scaled loss, its gradients are "
+                    f"others than your module's: {asked.wrong}",
+                )
+
+    def _changed_before_the_backward(self, source: InputSource) -> None:
+        """What a backward needs and was written to in between: torch raises an error, which a copy hides."""
+        for arguments, step in self._changes(source):
+            if self._goes_on(arguments, step):
+                self.findings.disclose(
+                    "changes_not_noticed",
+                    f"where {step.changes} are written to between the forward and its backward, your module's "
+                    f"backward raises an error; this one goes on: keep what it needs by "
+                    f"`ctx.save_for_backward`, not its `.data`",
+                )
+                return
+
+    def _changed_results(self, source: InputSource) -> None:
+        """A residual that is added in place to a result: where your backward does not need it, this one must not."""
+        oracle = self.context.oracle
+        arguments = draw(source, constant=self.context.problem.constant_inputs)
+        oracle.use_weights(oracle.given_weights)
+        step = replace(single_step(oracle, arguments, self.generator), changes="results")
+        asked = ask(
+            self.context, self.process, source, arguments, "a result that is changed", step=step
+        )
+        # An error is what torch has for it.
+        if asked is not None and asked.wrong is not None and asked.code not in _RAISED:
+            self.findings.disclose(
+                "changes_not_noticed",
+                f"where a result is written to between the forward and its backward, which your module's gradients "
+                f"do not depend on, this one's are wrong without an error: {asked.wrong}; keep what the backward "
+                f"needs by `ctx.save_for_backward`, not its `.data`",
+            )
+
+    def _changes(self, source: InputSource) -> Iterator[tuple[Arguments, TrainingStep]]:
+        """All inputs, all parameters, and some alone: one that is kept rightly makes up for the others."""
+        oracle = self.context.oracle
+        kinds: tuple[Literal["inputs", "parameters"], ...] = ("inputs", "parameters")
+        for changed in kinds:
+            arguments = draw(source, constant=self.context.problem.constant_inputs)
+            oracle.use_weights(oracle.given_weights)
+            step = replace(single_step(oracle, arguments, self.generator), changes=changed)
+            yield arguments, step
+            given = arguments if changed == "inputs" else list(oracle.module.parameters())
+            count = sum(
+                isinstance(t, torch.Tensor) and t.is_floating_point() for t in tree_leaves(given)
+            )
+            order = torch.randperm(count, generator=self.generator)
+            for only in order[:_CHANGED_ALONE].tolist():
+                yield arguments, replace(step, only=only)
+
+    def _goes_on(self, arguments: Arguments, step: TrainingStep) -> bool:
+        try:
+            self.context.oracle.asking(step).eager(arguments)
+        except ProblemError:
+            return answers(self.context, self.process, arguments, step)
+        return False
+
+    def _with_one(self, gradient: torch.Tensor, value: float) -> torch.Tensor:
+        changed = gradient.detach().clone(memory_format=torch.contiguous_format)
+        place = int(torch.randint(changed.numel(), (), generator=self.generator))
+        changed.view(-1)[place] = value
+        return changed
+
+
+def _refusal_of(context: JudgeContext, arguments: Arguments) -> str | None:
+    """The sentence with which a line of the module's own refuses these; None where none does."""
+    try:
+        context.oracle.eager(arguments)
+    except ProblemError as error:
+        cause = error.__cause__
+        frames = [] if cause is None else traceback.extract_tb(cause.__traceback__)
+        if frames and (frames[-1].line or "").startswith(("raise", "assert")):
+            return f"{type(cause).__name__}: {cause}"[:160]
+    except (RuntimeError, ValueError, ArithmeticError):
+        return None
+    return None

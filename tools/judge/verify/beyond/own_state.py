@@ -1,0 +1,170 @@
+"""Calls in a row, each from the state that the candidate's own call before left: what it hides there must not matter.
+
+A floating buffer may differ from the reference's by rounding, and its last bits are the candidate's to choose: a count of
+calls, say, with a seal that only it would write. Loading the reference's state before a call breaks it. So many
+calls go on from the candidate's own state; and some of its last bits are changed, which must not change anything
+that the reference's do not.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+
+from kernelagent.tools.judge.problem.reference.oracle import Oracle
+from kernelagent.tools.judge.problem.trials.probes import REFUSALS
+from kernelagent.tools.judge.problem.trials.rounds import Round, Trial
+from kernelagent.tools.judge.problem.trials.trials import fresh_seed, trial_on
+from kernelagent.tools.judge.verify.candidate_process import Answer, CandidateProcess
+from kernelagent.tools.judge.verify.compare import compare
+from kernelagent.tools.judge.verify.findings import Findings
+from kernelagent.tools.judge.verify.rejection import Rejected
+from kernelagent.tools.judge.verify.same import changes_state, identical
+from kernelagent.tools.judge.verify.side_effects import SideEffects
+
+State = Mapping[str, torch.Tensor]
+_CALLS = 240
+_SECONDS, _SECONDS_IF_TOLD = 3.0, 15.0
+"""Calls in a row, as far as they take no longer than this; the second where last bits decide something."""
+_FIRST = 2
+_EVERY = 10
+"""The first calls are compared, and one in so many after them."""
+_NUDGED_AFTER = (3, 5)
+"""Calls after which last bits of the state are changed."""
+_WRONG = frozenset(
+    {"insensitive", "stale_output", "wrong_output", "nonfinite", "state_not_updated"}
+)
+_BITS: Mapping[int, torch.dtype] = {2: torch.int16, 4: torch.int32, 8: torch.int64}
+
+
+@dataclass(frozen=True)
+class OwnState:
+    """`call`: one call with all that is asked of its answer; `answer`: one with nothing asked."""
+
+    process: CandidateProcess
+    findings: Findings
+    oracle: Oracle
+    call: Callable[[Trial], Answer]
+    answer: Callable[[Trial], Answer]
+
+    def followed(self, one: Round) -> None:
+        """Raises `Rejected` where a later call is wrong; leaves oracle and candidate with the round's weights."""
+        trials = [t for t in one.trials if _moves_floats(t, one.weights)]
+        if not trials:
+            return
+        self.process.use_weights(one.weights)
+        try:
+            self._go_on(trials, one.weights)
+        except REFUSALS:
+            # The reference has no answer from here: nothing more can be asked.
+            return
+        finally:
+            self.oracle.use_weights(one.weights)
+            self.process.use_weights(one.weights)
+
+    def _go_on(self, trials: list[Trial], weights: State) -> None:
+        chance, begun = random.SystemRandom(), time.monotonic()
+        for number in range(1, 1 + _CALLS):
+            trial = replace(chance.choice(trials), in_place=False)
+            if number in _NUDGED_AFTER:
+                self._require_nothing_in_last_bits(trial, self._state(weights))
+            if number <= _FIRST or number % _EVERY == 0:
+                self._compared(trial, self._state(weights), number)
+            else:
+                self.answer(trial)
+            told = "state_in_last_bits" in self.findings.disclosures
+            if time.monotonic() - begun > (_SECONDS_IF_TOLD if told else _SECONDS):
+                return
+
+    def _state(self, weights: State) -> State:
+        found = self.process.state()
+        return {name: found[name] for name in weights if name in found}
+
+    def _compared(self, like: Trial, state: State, number: int) -> None:
+        oracle = self._from(like, state)
+        generator = torch.Generator().manual_seed(fresh_seed())
+        scales = like.compared.natural_rms
+        made = trial_on(oracle, like.input_set, like.probe, like.arguments, scales, generator)
+        made = replace(made, step=like.step)
+        try:
+            self.call(made)
+            SideEffects(self.process, self.findings, self.oracle).state_updated(made, state)
+        except Rejected as refused:
+            if refused.reason.code not in _WRONG:
+                raise
+            raise Rejected(
+                refused.reason.code,
+                f"in call {number} of a row in which each goes on from the state that the call before left: "
+                f"{refused.reason.message}",
+                {**refused.reason.detail, "in_a_row": number},
+            ) from refused
+
+    def _require_nothing_in_last_bits(self, trial: Trial, state: State) -> None:
+        """Told where last bits of the state decide what the reference's do not; the state is as before afterwards."""
+        names = [name for name in trial.expected.state64 if _has_bits(state.get(name))]
+        other = {**state, **{name: _nudged(state[name]) for name in names}}
+        right, moved = (self._from(trial, s).expect(trial.arguments) for s in (state, other))
+        if not (right.in_float64 and moved.in_float64):
+            return
+        own, again, nudged = (self._left_from(s, trial) for s in (state, state, other))
+        self.process.use_weights(state)
+        if not identical(own, again):
+            return
+        ours, theirs = dict(compare.leaves(own)), dict(compare.leaves(nudged))
+        one = dict(compare.leaves((right.output64, dict(right.state64))))
+        two = dict(compare.leaves((moved.output64, dict(moved.state64))))
+        differ = [n for n in ours if n in one and _more_differs(ours[n], theirs[n], one[n], two[n])]
+        if differ:
+            self.findings.disclose(
+                "state_in_last_bits",
+                f"last bits of {', '.join(names)} decide what your module's do not: where some of them are "
+                f"changed, other elements of the state or the result differ. What is kept there from call to call, "
+                f"such as a count, was followed for some {_CALLS} calls at most",
+            )
+
+    def _left_from(self, state: State, trial: Trial) -> tuple[Any, dict[str, torch.Tensor]]:
+        self.process.use_weights(state)
+        output = self.answer(trial).output
+        after = self._state(state)
+        return output, {name: after[name] for name in trial.expected.state64 if name in after}
+
+    def _from(self, trial: Trial, state: State) -> Oracle:
+        self.oracle.use_weights(state)
+        return self.oracle if trial.step is None else self.oracle.asking(trial.step)
+
+
+def _moves_floats(trial: Trial, weights: State) -> bool:
+    """Whether the call, of natural inputs and without a backward, leaves other floating numbers in the state."""
+    plain = trial.step is None or not trial.step.upstream
+    if trial.hidden or trial.probe != "natural" or not plain or trial.expected.left:
+        return False
+    moved = any(_has_bits(weights.get(name)) for name in trial.expected.state64)
+    return moved and changes_state(trial, weights)
+
+
+def _has_bits(tensor: torch.Tensor | None) -> bool:
+    return tensor is not None and tensor.is_floating_point() and tensor.element_size() in _BITS
+
+
+def _nudged(tensor: torch.Tensor) -> torch.Tensor:
+    """Half of the elements, drawn, with others of the two lowest bits; zeros stay, as what has not been written."""
+    changed = tensor.detach().clone(memory_format=torch.contiguous_format)
+    bits = changed.view(_BITS[tensor.element_size()])
+    generator = torch.Generator().manual_seed(fresh_seed())
+    drawn = torch.randint(-3, 4, tensor.shape, generator=generator).clamp_min(0).to(bits)
+    bits ^= torch.where((changed != 0) & changed.isfinite(), drawn, torch.zeros_like(drawn))
+    return changed
+
+
+def _more_differs(own: Any, nudged: Any, right: Any, moved: Any) -> bool:
+    """Whether an element differs where the reference's are the same, bit for bit."""
+    tensors = (own, nudged, right, moved)
+    if not all(isinstance(t, torch.Tensor) and t.shape == own.shape for t in tensors):
+        return False
+    equal = (own == nudged) | (own.isnan() & nudged.isnan())
+    return bool((~equal & (right == moved)).any())

@@ -1,0 +1,67 @@
+"""Conditions in kernels that came out one way in every call: what is behind the other way was not judged.
+
+Attackers hide a wrong answer behind a condition that no ordinary input meets; an honest kernel has such
+conditions too, for the rare case. A reader of the verdict sees both with their lines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+from kernelagent.tools.virtual.kernel_text.choices import FALSE, TRUE, Choice
+
+_SHOWN = 3
+
+
+class UntriedChoices:
+    """What was seen of the conditions so far; grows launch by launch."""
+
+    def __init__(self) -> None:
+        self._seen: dict[Choice, int] = {}
+
+    def note(self, rows: Iterable[Mapping[str, Any]]) -> None:
+        """Rows of the executor's log."""
+        for row in rows:
+            for *told, ways in row.get("choices", ()):
+                choice = Choice(*told)
+                self._seen[choice] = self._seen.get(choice, 0) | int(ways)
+
+    def sentence(self, explained: Collection[float] = ()) -> str | None:
+        """What to tell of them; None: every condition came out both ways.
+
+        `explained`: numbers of the reference's own, beyond which a kernel may expect nothing.
+        """
+        untried = sorted(
+            (c for c, ways in self._seen.items() if _is_untried(c, ways, explained)),
+            key=lambda c: c[:2],
+        )
+        if not untried:
+            return None
+        return (
+            f"{_shown(untried, self._seen)} in every element of every call: what the kernel answers where "
+            f"it comes out otherwise was not judged"
+        )
+
+
+def _is_untried(choice: Choice, ways: int, explained: Collection[float]) -> bool:
+    """Whether the condition is to be told of, given the values it had.
+
+    A mask of indices and sizes is true everywhere where sizes are multiples of the block: it counts only if it never
+    was. A condition on data counts if it had one value only; an operation if it never changed its operand.
+    """
+    if choice.equals:
+        return ways == TRUE and (choice.bound is None or abs(choice.bound) not in explained)
+    return ways == FALSE or (choice.by_data and ways == TRUE)
+
+
+def _shown(untried: Sequence[Choice], seen: Mapping[Choice, int]) -> str:
+    told = [f"line {c.line} `{c.text}` {_outcome(c, seen[c])}" for c in untried[:_SHOWN]]
+    more = [f"{len(untried) - _SHOWN} more likewise"] if len(untried) > _SHOWN else []
+    return ", ".join([*told, *more])
+
+
+def _outcome(choice: Choice, ways: int) -> str:
+    if choice.equals:
+        return f"equals `{choice.equals}`"
+    return "is true" if ways == TRUE else "is false"

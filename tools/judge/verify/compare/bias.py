@@ -1,0 +1,90 @@
+"""Systematic errors of one sign: small enough to pass the gate of a 16-bit type, but not caused by rounding.
+
+Rounding to nearest leaves the slope of the error on the right values near `u / sqrt(N)`. A part of a
+sum left out, or a factor of 1.005, leaves a slope far above that.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+
+from kernelagent.tools.calls.torch_dtypes import HALVES
+
+_FEWEST = 16
+_OWN = 4.0
+_CHANCE = 8.0
+"""Standard errors of the slope that chance may make of it."""
+_CARRYING = 16
+"""Elements that must carry the slope: what fewer have in common is chance, and the gate's to judge."""
+_SHARE_CARRYING = 1 / 6
+"""Of a small output so many are enough: values at random make it a third."""
+_KNOWN_TO = 0.1
+"""Relative error up to which eager knows the values."""
+_LARGEST_SHARE = 255 / 256
+
+
+def slope_beyond(
+    candidate: torch.Tensor, eager: torch.Tensor, oracle64: torch.Tensor
+) -> float | None:
+    """The slope of the error on the right values, where it is larger than rounding explains.
+
+    Only for 16-bit outputs of 16 elements or more; in float32 the gate itself is as narrow. None, too,
+    where a few elements far larger than the rest would decide alone, or where eager itself does not know
+    the values: a gradient that is zero but for rounding has no slope.
+    """
+    if eager.dtype not in HALVES or eager.numel() < _FEWEST:
+        return None
+    right = oracle64.reshape(-1).to(torch.float64)
+    ours = candidate.reshape(-1).to(right)
+    theirs = eager.reshape(-1).to(right)
+    fine = right.isfinite() & ours.isfinite() & theirs.isfinite()
+    right, ours, theirs = right[fine], ours[fine], theirs[fine]
+    power = float(right.square().sum())
+    if right.numel() < _FEWEST or power == 0.0:
+        return None
+    if float((theirs - right).square().sum()) > _KNOWN_TO**2 * power:
+        return None
+    carried = ((ours - right) * right).abs()
+    enough = min(_CARRYING, _SHARE_CARRYING * right.numel())
+    if float(carried.sum()) ** 2 < enough * float(carried.square().sum()):
+        return None
+    unit = float(torch.finfo(eager.dtype).eps) / 4
+    slope = _unexplained(right, ours, theirs, unit)
+    if slope is None:
+        return None
+    others = torch.ones_like(carried, dtype=torch.bool)
+    others[int(carried.argmax())] = False
+    # One element whose sum happened to lose its digits is no slope of the rest.
+    alone = _unexplained(right[others], ours[others], theirs[others], unit) is None
+    return None if alone else slope
+
+
+def _unexplained(
+    right: torch.Tensor, ours: torch.Tensor, theirs: torch.Tensor, unit: float
+) -> float | None:
+    power = float(right.square().sum())
+    if power == 0.0:
+        return None
+    slope, chance = _slope(ours - right, right, power)
+    own, noise = _slope(theirs - right, right, power)
+    # A candidate's own scatter excuses little, or noise would hide a factor; eager's is the problem's.
+    scatter = min(_CHANCE * chance, max(4 * unit, _CHANCE * noise))
+    return slope if abs(slope) > unit + _OWN * abs(own) + scatter else None
+
+
+def _slope(error: torch.Tensor, right: torch.Tensor, power: float) -> tuple[float, float]:
+    """The slope of an error on the right values, and its standard error."""
+    slope = float((error * right).sum()) / power
+    return slope, _standard_error(error, right, slope, power)
+
+
+def _standard_error(error: torch.Tensor, right: torch.Tensor, slope: float, power: float) -> float:
+    """Of the slope, for errors of unequal size (HC3: MacKinnon and White, J. Econometrics 29, 1985).
+
+    A large element draws the slope to itself and hides its own error; HC3 undoes that by element.
+    """
+    share = right.square() / power
+    kept = (error - slope * right) / (1 - share).clamp_min(1 - _LARGEST_SHARE)
+    return math.sqrt(float((kept * right).square().sum())) / power

@@ -1,0 +1,414 @@
+"""A whole result against the expected one: structure, shapes, dtypes, exact values, then the gate.
+
+`gate` computes the errors of one floating output; `diagnosis` describes in words what went wrong.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+
+from kernelagent.domain.evaluation import Case, Disclosure, Reason
+from kernelagent.tools.calls.torch_dtypes import name_of
+from kernelagent.tools.judge.verify.compare import gate as gates
+from kernelagent.tools.judge.verify.compare.bias import slope_beyond
+from kernelagent.tools.judge.verify.compare.exact import IndexRule, exact_difference
+from kernelagent.tools.judge.verify.compare.gate import GateResult
+from kernelagent.tools.judge.verify.compare.regions import NoiseSources, natural_rms
+from kernelagent.tools.judge.verify.compare.shared_errors import shared_error
+from kernelagent.tools.judge.verify.compare.single_elements import first_far_off
+from kernelagent.tools.judge.verify.compare.slices import Wide, wide_slice
+
+MeasureNoise = Callable[[str], NoiseSources]
+"""Called with an output's name after the gate refused it."""
+OtherAnswers = Callable[[Any], Iterator[tuple[Any, Any]]]
+"""`(candidate's result) -> (eager, oracle64)`, each where the reference chooses otherwise among equal values."""
+_CONTAINERS = {list: "list", tuple: "tuple", dict: "dict"}
+_NO_ERROR = (0.0, 0.0, 0.0, 0.0)
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What the reference says about one call; the three trees have one structure."""
+
+    eager: Any
+    oracle64: Any
+    """The same in float64 (integers and booleans as they are)."""
+    natural_rms: Mapping[str, float]
+    """Scale of each floating output on the natural input, by name (see `scales_of`).
+
+    An output that is not named is its own scale.
+    """
+    index_ok: IndexRule | None = None
+    otherwise: OtherAnswers | None = None
+    """Asked where a result was refused: other answers that are as right, each as a whole."""
+    measure_noise: MeasureNoise | None = None
+    by_slices: bool = False
+    """Whether columns far smaller than their neighbours are held to their own size."""
+    moved: Any = None
+    """The float64 answer on inputs rounded once more, where single elements are held to their own size."""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """The output that decided against the candidate, for `diagnosis`."""
+
+    output: str
+    candidate: torch.Tensor
+    expected: torch.Tensor
+    """In float64 where the output is floating."""
+    gate: GateResult | None
+    """None where the comparison was exact."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The verdict on one call's result."""
+
+    cases: tuple[Case, ...]
+    """One per output that could be compared by value."""
+    reason: Reason | None
+    """The first failure; None: everything is as expected."""
+    disclosures: tuple[Disclosure, ...] = ()
+    failure: Failure | None = None
+    """Present where values were compared and found wrong."""
+
+    @property
+    def passed(self) -> bool:
+        return self.reason is None
+
+
+def leaves(result: Any, name: str = "output") -> Iterator[tuple[str, Any]]:
+    """Every tensor and plain value of a result with its name, for example `output[0]['mask']`."""
+    if isinstance(result, list | tuple):
+        for at, item in enumerate(result):
+            yield from leaves(item, f"{name}[{at}]")
+    elif isinstance(result, Mapping):
+        for key, item in result.items():
+            yield from leaves(item, f"{name}[{key!r}]")
+    else:
+        yield name, result
+
+
+def scales_of(oracle64: Any) -> dict[str, float]:
+    """`Expected.natural_rms` from the oracle's result on the natural input."""
+    return {
+        name: natural_rms(_raised(leaf)) for name, leaf in leaves(oracle64) if _is_floating(leaf)
+    }
+
+
+def compare(
+    candidate: Any,
+    expected: Expected,
+    *,
+    input_set: str,
+    probe: str,
+    devices: Mapping[str, str] | None = None,
+) -> Comparison:
+    """Judge one call's result against the reference's.
+
+    `devices` tells, by output name, the kind of device the candidate's tensor lived on before it
+    was brought here; without it the tensors are taken as they lie.
+    """
+    first = _compared(candidate, expected, input_set, probe, devices)
+    # Of a wrong form there are no cases.
+    if first.passed or not first.cases or expected.otherwise is None:
+        return first
+    for eager, oracle64 in expected.otherwise(candidate):
+        other = replace(expected, eager=eager, oracle64=oracle64)
+        again = _compared(candidate, other, input_set, probe, devices)
+        if again.passed:
+            return again
+    return first
+
+
+def _compared(
+    candidate: Any,
+    expected: Expected,
+    input_set: str,
+    probe: str,
+    devices: Mapping[str, str] | None,
+) -> Comparison:
+    mismatch = _structure_mismatch(candidate, expected.eager, "output")
+    if mismatch is not None:
+        return Comparison((), Reason("wrong_structure", mismatch))
+    triples = _paired(candidate, expected)
+    for name, got, eager, _ in triples:
+        reason = _form_mismatch(name, got, eager, (devices or {}).get(name))
+        if reason is not None:
+            return Comparison((), reason)
+    judged = [_judge(*triple, expected) for triple in triples]
+    failed = next((verdict for verdict in judged if verdict.reason is not None), None)
+    result = [item for verdict in judged for item in verdict.disclosures]
+    result += [item for name, got, eager, _ in triples for item in _layout(name, got, eager)]
+    return Comparison(
+        cases=tuple(verdict.case(input_set, probe) for verdict in judged),
+        reason=failed.reason if failed else None,
+        disclosures=tuple(result),
+        failure=failed.failure if failed else None,
+    )
+
+
+@dataclass(frozen=True)
+class _Judged:
+    output: str
+    errors: tuple[float, float, float, float]
+    """RMS error and budget, largest error and budget."""
+    reason: Reason | None = None
+    disclosures: tuple[Disclosure, ...] = ()
+    failure: Failure | None = None
+
+    def case(self, input_set: str, probe: str) -> Case:
+        return Case(input_set, probe, self.output, *self.errors, passed=self.reason is None)
+
+
+def _structure_mismatch(got: Any, want: Any, name: str) -> str | None:
+    kind, wanted = _kind(got), _kind(want)
+    if kind != wanted:
+        return f"{name} is {_article(kind)}; the reference returns {_article(wanted)}"
+    if isinstance(want, list | tuple):
+        if len(got) != len(want):
+            return f"{name} has {len(got)} items; the reference returns {len(want)}"
+        pairs = [(f"{name}[{at}]", a, b) for at, (a, b) in enumerate(zip(got, want, strict=True))]
+    elif isinstance(want, Mapping):
+        if set(got) != set(want):
+            return (
+                f"{name} has the keys {sorted(map(str, got))}; the reference returns "
+                f"{sorted(map(str, want))}"
+            )
+        pairs = [(f"{name}[{key!r}]", got[key], want[key]) for key in want]
+    else:
+        return None
+    return next(
+        (result for label, a, b in pairs if (result := _structure_mismatch(a, b, label))), None
+    )
+
+
+def _kind(value: Any) -> str:
+    if isinstance(value, torch.Tensor):
+        return "tensor"
+    for container, word in _CONTAINERS.items():
+        if isinstance(value, Mapping if container is dict else container):
+            return word
+    return "None" if value is None else type(value).__name__
+
+
+def _article(kind: str) -> str:
+    return kind if kind == "None" else f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}"
+
+
+def _paired(candidate: Any, expected: Expected) -> list[tuple[str, Any, Any, Any]]:
+    got = dict(leaves(candidate))
+    oracle = dict(leaves(expected.oracle64))
+    return [(name, got[name], eager, oracle[name]) for name, eager in leaves(expected.eager)]
+
+
+def _form_mismatch(name: str, got: Any, want: Any, device: str | None) -> Reason | None:
+    if not isinstance(want, torch.Tensor):
+        return None
+    if got.shape != want.shape:
+        shapes = {"got": list(got.shape), "expected": list(want.shape)}
+        message = f"{name} has shape {tuple(got.shape)}; the reference's is {tuple(want.shape)}"
+        return Reason("wrong_shape", message, {"output": name, **shapes})
+    if got.dtype != want.dtype:
+        got_dtype, dtype = _spelt(got.dtype), _spelt(want.dtype)
+        message = f"{name} is {got_dtype}; the reference returns {dtype}: cast before returning it"
+        detail = {"output": name, "got": got_dtype, "expected": dtype}
+        return Reason("wrong_dtype", message, detail)
+    lives_on = device or got.device.type
+    if lives_on != want.device.type:
+        message = f"{name} is on {lives_on}; the reference's is on {want.device.type}"
+        detail = {"output": name, "got": lives_on, "expected": want.device.type}
+        return Reason("wrong_device", message, detail)
+    return None
+
+
+def _spelt(dtype: torch.dtype) -> str:
+    return name_of(dtype)
+
+
+def _judge(name: str, got: Any, eager: Any, oracle: Any, expected: Expected) -> _Judged:
+    if _is_floating(eager):
+        return _judge_by_gate(name, _as_tensor(got), _as_tensor(eager), _raised(oracle), expected)
+    if isinstance(eager, torch.Tensor):
+        return _judge_exactly(name, got, eager, oracle, expected.index_ok)
+    if got == eager:
+        return _Judged(name, _NO_ERROR)
+    message = f"{name} is {got!r:.80}; the reference returns {eager!r:.80}"
+    return _Judged(name, (math.inf, 0.0, math.inf, 0.0), Reason("wrong_output", message))
+
+
+def judge_floating(
+    name: str, got: torch.Tensor, eager: torch.Tensor, oracle: torch.Tensor, expected: Expected
+) -> GateResult:
+    """The gate on one output; where it refuses, once more with the noise measured for that output."""
+    scale = expected.natural_rms.get(name)
+    scale = natural_rms(oracle) if scale is None else scale
+    result = gates.gate(got, eager, oracle, scale)
+    if result.passed or result.nonfinite or expected.measure_noise is None:
+        return result
+    return _with_measured_noise(got, eager, oracle, scale, name, expected.measure_noise(name))
+
+
+def _judge_by_gate(
+    name: str, got: torch.Tensor, eager: torch.Tensor, oracle: torch.Tensor, expected: Expected
+) -> _Judged:
+    result = judge_floating(name, got, eager, oracle, expected)
+    errors = (result.rms_error, result.rms_budget, result.max_error, result.max_budget)
+    asks = result.passed and expected.moved is None and not got.is_complex()
+    slope = slope_beyond(got, eager, oracle) if asks else None
+    if slope is not None:
+        message = (
+            f"{name} is {1 + slope:.4f} times the right values on average: each element is within the "
+            f"budget of {_spelt(eager.dtype)}, all of them err to the same side (a factor, or a part "
+            f"of a sum left out)"
+        )
+        reason = Reason("wrong_output", message, {"output": name, "slope": slope})
+        return _Judged(name, errors, reason, failure=None)
+    shared = shared_error(got, eager, oracle) if asks and expected.by_slices else None
+    if shared is not None:
+        message = f"{name} is {shared.message}"
+        detail = {"output": name, "dimension": shared.dim, "index": shared.at, "error": shared.size}
+        return _Judged(name, errors, Reason("wrong_output", message, detail))
+    wide = _wide_slice(name, got, eager, oracle, expected) if asks else None
+    if wide is not None:
+        message = f"{name} is {wide.message}"
+        detail = {"output": name, "dimension": wide.dim, "index": wide.at, "error": wide.error}
+        return _Judged(name, errors, Reason("wrong_output", message, detail))
+    if expected.moved is not None and not result.nonfinite and not got.is_complex():
+        result = _by_single_elements(name, result, got, eager, oracle, expected)
+    if result.passed:
+        return _Judged(name, errors, disclosures=result.disclosures)
+    failure = Failure(name, got, oracle, result)
+    return _Judged(name, errors, _gate_reason(failure, eager), failure=failure)
+
+
+def _wide_slice(
+    name: str, got: torch.Tensor, eager: torch.Tensor, oracle: torch.Tensor, expected: Expected
+) -> Wide | None:
+    if not expected.by_slices:
+        return None
+    wide = wide_slice(got, eager, oracle)
+    if wide is None or expected.measure_noise is None:
+        return wide
+    return wide_slice(got, eager, oracle, expected.measure_noise(name).slices)
+
+
+def _by_single_elements(
+    name: str,
+    result: GateResult,
+    got: torch.Tensor,
+    eager: torch.Tensor,
+    oracle: torch.Tensor,
+    expected: Expected,
+) -> GateResult:
+    """The gate's result, decided by whether any element is far off by itself.
+
+    Where sizes differ by powers of ten, sums in another order lose digits that no budget of eager's
+    shows: such inputs ask whether it is the same function, the others how exact it is.
+    """
+    moved = dict(leaves(expected.moved)).get(name)
+    if not isinstance(moved, torch.Tensor) or moved.shape != oracle.shape:
+        return result
+    # What is below the gate's floor has passed it.
+    scale = expected.natural_rms.get(name, 0.0) if result.passed else 0.0
+    place = first_far_off(got, eager, oracle, moved, scale)
+    if place is None:
+        return replace(result, passed=True)
+    index = tuple(int(i) for i in np.unravel_index(place, tuple(oracle.shape)))
+    return replace(result, passed=False, worst_index=index, worst_block=None)
+
+
+def _with_measured_noise(
+    got: torch.Tensor,
+    eager: torch.Tensor,
+    oracle: torch.Tensor,
+    scale: float,
+    name: str,
+    noise: NoiseSources,
+) -> GateResult:
+    result = gates.gate(got, eager, oracle, scale, noise=replace(noise, long_sum=None))
+    if result.passed:
+        message = (
+            f"{name}: judged by the effect of rounding its inputs and steps, because eager happened "
+            f"to be more exact than that"
+        )
+        return replace(result, disclosures=(Disclosure("measured_conditioning", message),))
+    if noise.long_sum is None:
+        return result
+    result = gates.gate(got, eager, oracle, scale, noise=noise)
+    message = f"{name}: less exact than eager, within the bound of one long sequential sum"
+    disclosed = (Disclosure("long_sequential_sum", message),) if result.passed else ()
+    return replace(result, disclosures=disclosed)
+
+
+def _gate_reason(failure: Failure, eager: torch.Tensor) -> Reason:
+    result = failure.gate
+    assert result is not None
+    at = result.worst_index or ()
+    got, want = failure.candidate[at].item(), failure.expected[at].item()
+    where = f"{failure.output}{list(at)}" if at else failure.output
+    detail: dict[str, Any] = {
+        "output": failure.output,
+        "index": list(at),
+        "got": str(got),
+        "expected": str(want),
+    }
+    if result.nonfinite:
+        message = f"{where} is {got:.6g}; the reference has {want:.6g} there"
+        return Reason("nonfinite", message, detail)
+    over = f"{result.ratio:.3g} times" if math.isfinite(result.ratio) else "beyond"
+    message = (
+        f"{failure.output} is wrong: its error is {over} the budget for {_spelt(eager.dtype)}; "
+        f"worst at {list(at)}: got {got:.6g}, expected {want:.6g}"
+    )
+    detail |= {
+        "rms_error": result.rms_error,
+        "rms_budget": result.rms_budget,
+        "max_error": result.max_error,
+        "max_budget": result.max_budget,
+    }
+    return Reason("wrong_output", message, detail)
+
+
+def _judge_exactly(
+    name: str, got: torch.Tensor, eager: torch.Tensor, oracle: torch.Tensor, rule: IndexRule | None
+) -> _Judged:
+    difference = exact_difference(name, got, eager, oracle, rule)
+    if difference is None:
+        return _Judged(name, _NO_ERROR)
+    failure = Failure(name, got, eager, None)
+    reason = Reason("wrong_output", difference.message, difference.detail)
+    return _Judged(name, (difference.rms, 0.0, difference.largest, 0.0), reason, failure=failure)
+
+
+def _layout(name: str, got: Any, want: Any) -> Sequence[Disclosure]:
+    if not isinstance(want, torch.Tensor) or want.numel() < 2 or got.stride() == want.stride():
+        return ()
+    message = f"{name} has strides {tuple(got.stride())}, the reference's {tuple(want.stride())}"
+    return (Disclosure("layout_differs", message),)
+
+
+def _is_floating(value: Any) -> bool:
+    if isinstance(value, torch.Tensor):
+        return value.is_floating_point() or value.is_complex()
+    return isinstance(value, float | complex)
+
+
+def _as_tensor(value: Any) -> torch.Tensor:
+    if isinstance(value, torch.Tensor):
+        return value
+    # A Python number of a reference is some tensor's `.item()`: single precision.
+    return torch.tensor(
+        value, dtype=torch.complex64 if isinstance(value, complex) else torch.float32
+    )
+
+
+def _raised(oracle: Any) -> torch.Tensor:
+    tensor = oracle if isinstance(oracle, torch.Tensor) else torch.tensor(oracle)
+    return tensor.to(torch.complex128 if tensor.is_complex() else torch.float64)

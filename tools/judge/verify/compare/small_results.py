@@ -1,0 +1,72 @@
+"""Results far below the largest, whose errors no budget of a whole tensor sees: are they there at all? And the sign of zeros.
+
+A probability of a millionth beside one of a half is as nothing to a comparison of sums of squares, and everything to the
+logarithm that is taken of it. What is found is told, never a refusal.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from kernelagent.tools.calls.torch_dtypes import widened
+from kernelagent.tools.judge.verify.compare.compare import leaves
+
+_KNOWN = 1 / 16
+"""Of an element's size: where the reference itself is as near to the float64 answer, the element is determined."""
+_LOST = 0.5
+_FEWEST = 8
+_SHARE = 0.01
+"""Of the determined elements; fewer may have come near zero by cancellation."""
+
+
+def lost_results(answer: Any, eager: Any, right: Any) -> str | None:
+    """A sentence where results are off by more than half of themselves; None: none are, or nothing can be said."""
+    rows = zip(leaves(answer), leaves(eager), leaves(right), strict=True)
+    for (name, ours), (_, usual), (_, exact) in rows:
+        if not _floating(ours, usual, exact):
+            continue
+        message = _lost(name, ours, usual, exact)
+        if message is not None:
+            return message
+    return None
+
+
+def zeros_of_other_sign(answer: Any, eager: Any, right: Any) -> str | None:
+    """A sentence where zeros have another sign than the reference's own, which its type does not decide; None as above."""
+    rows = zip(leaves(answer), leaves(eager), leaves(right), strict=True)
+    for (name, ours), (_, usual), (_, exact) in rows:
+        if not _floating(ours, usual, exact) or ours.shape != exact.shape:
+            continue
+        wide, signs = widened(usual), widened(usual).signbit()
+        known = (wide == 0) & (exact == 0) & (signs == exact.signbit())
+        other = known & (widened(ours) == 0) & (widened(ours).signbit() != signs)
+        count, of = int(other.sum()), int(known.sum())
+        if count >= max(_FEWEST, _SHARE * of):
+            return f"{100 * count / of:.0f}% of the zeros in {name}"
+    return None
+
+
+def _floating(*tensors: object) -> bool:
+    return all(isinstance(t, torch.Tensor) and t.is_floating_point() for t in tensors)
+
+
+def _lost(name: str, ours: torch.Tensor, usual: torch.Tensor, exact: torch.Tensor) -> str | None:
+    if ours.shape != exact.shape or not exact.numel():
+        return None
+    wide, size = exact.double(), exact.double().abs()
+    # Smaller ones a GPU may flush.
+    normal = max(torch.finfo(usual.dtype).tiny, torch.finfo(torch.float32).tiny)
+    known = (size >= normal) & size.isfinite()
+    known &= (widened(usual).double() - wide).abs() <= _KNOWN * size
+    lost = known & ~((widened(ours).double() - wide).abs() <= _LOST * size)
+    count, of = int(lost.sum()), int(known.sum())
+    if count < max(_FEWEST, _SHARE * of):
+        return None
+    first = int(lost.reshape(-1).nonzero()[0])
+    got, expected = float(widened(ours).reshape(-1)[first]), float(wide.reshape(-1)[first])
+    return (
+        f"{100 * count / of:.0f}% of {name}'s elements are off by more than half of their size, such as {got:.3g} in the "
+        f"place of {expected:.3g}"
+    )

@@ -1,0 +1,1 @@
+"""What is wrong with a wrong result, in words that never hold the right one."""

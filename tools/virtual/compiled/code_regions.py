@@ -1,0 +1,259 @@
+"""What one pass through each part of a compiled kernel takes, read from its TTGIR.
+
+The TTGIR is the compiler's last form with blocks of lanes in it: each operation there has a layout, so that what
+threads repeat is seen, and so are the changes of layout that stand in no candidate's text. A region is a loop's body,
+one side of an `if`, or what is outside of both; how often a program passes it is what the interpreter counts.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from kernelagent.tools.virtual.compiled.layout_bits import (
+    SHARED_BYTES_PER_CLOCK,
+    SHUFFLES_PER_CLOCK,
+    LayoutBits,
+    conversion,
+    layout_bits,
+)
+from kernelagent.tools.virtual.compiled.memory_operations import named_layouts, places_of
+
+Side = Literal["loop", "then", "else"]
+Taken = Literal["issued_fp", "issued_int", "issued_special", "shared", "exchange", "loading"]
+"""`issued_*`: lanes' instructions, repeated ones included; `shared`: clocks of a multiprocessor's shared memory;
+`exchange`: waits of threads for each other; `loading`: passes of a loop in which something is loaded."""
+Pass = Mapping[Taken, int]
+
+_SPECIALISED = "ttg.warp_specialize"
+_LOCATION_AT_END = re.compile(r"loc\((#loc\d*)\)$")
+_NAME = re.compile(r"^(?:%[^=]*= )?\"?([a-z_]+\.[a-z_0-9.]+)")
+_WARPS = re.compile(r'"ttg\.num-warps" = (\d+)')
+_SIZES = re.compile(r"((?:\d+x)*)(.*)", re.DOTALL)
+_DIGITS = re.compile(r"\d+")
+_FP = frozenset(
+    ("arith.addf", "arith.subf", "arith.mulf", "arith.maxnumf", "arith.minnumf", "arith.maximumf", "arith.minimumf",
+     "arith.negf", "arith.cmpf", "arith.truncf", "arith.extf", "tt.fp_to_fp", "math.absf", "math.floor", "math.ceil")
+)  # fmt: skip
+_INT = frozenset(
+    ("arith.addi", "arith.subi", "arith.muli", "arith.andi", "arith.ori", "arith.xori", "arith.shli", "arith.shrsi",
+     "arith.shrui", "arith.cmpi", "arith.minsi", "arith.maxsi", "arith.minui", "arith.maxui", "tt.mulhiui")
+)  # fmt: skip
+_SPECIAL = frozenset(
+    ("math.exp", "math.exp2", "math.log", "math.log2", "math.sqrt", "math.rsqrt", "math.sin", "math.cos", "math.erf",
+     "arith.divf", "tt.precise_sqrt", "tt.precise_divf", "tt.approx_divf")
+)  # fmt: skip
+_LOADS = frozenset(("tt.load", "tt.descriptor_load", "tt.descriptor_gather"))
+_INTO_SHARED = frozenset(("ttg.local_alloc", "ttg.local_store"))
+_FUSED = 2
+"""A multiply-add counts twice, as peaks do."""
+_STORE_AND_LOAD = 2
+"""Waits of a change of layout through shared memory: for what others read from there before, and for what they store."""
+
+
+@dataclass(frozen=True)
+class Regions:
+    """What a pass takes, by the line and the side of the loop or `if`; `outside`: what a program does once."""
+
+    outside: Pass = field(default_factory=dict)
+    inside: Mapping[tuple[int, Side], Pass] = field(default_factory=dict)
+    gathers_in_shared: bool = False
+    """Whether `tl.gather` goes through shared memory, not by shuffles."""
+
+    def at(self, first: int, last: int, side: Side) -> Pass:
+        """Of what stands behind a head that has these lines."""
+        for line in range(first, last + 1):
+            found = self.inside.get((line, side))
+            if found is not None:
+                return found
+        return {}
+
+
+@dataclass
+class _Region:
+    """One that is being read; without a side it belongs to the one around it."""
+
+    side: Side | None = None
+    before: _Region | None = None
+    """The first side of an `if`, where this is the other: where both stand is said behind the last."""
+    line: int | None = None
+    taken: Counter[Taken] = field(default_factory=Counter)
+    parts: list[_Region] = field(default_factory=list)
+
+    def stands_at(self, line: int | None) -> None:
+        self.line = line
+        if self.before is not None:
+            self.before.stands_at(line)
+
+
+def regions_of(ttgir: str, file: str) -> Regions:
+    """`file`: how the name of the kernel's file ends. Where warps are specialised nothing is known."""
+    warps = _WARPS.search(ttgir)
+    if _SPECIALISED in ttgir or warps is None:
+        return Regions()
+    lines_at, reader = places_of(ttgir, file), _Reader(named_layouts(ttgir), int(warps[1]))
+    outside = _Region()
+    around = [outside]
+    for raw in ttgir.splitlines():
+        text = raw.strip()
+        closed = None
+        if text.startswith("}") and len(around) > 1:
+            closed = around.pop()
+            end = _LOCATION_AT_END.search(text)
+            if end is not None:
+                lines = lines_at(end[1])
+                closed.stands_at(lines[0] if lines else None)
+        around[-1].taken.update(reader.taken(text))
+        if text.endswith("{"):
+            opened = _Region(*_side(text, closed))
+            around[-1].parts.append(opened)
+            around.append(opened)
+    return _summed(outside, gathers_in_shared=reader.gathers_in_shared)
+
+
+def _side(text: str, closed: _Region | None) -> tuple[Side | None, _Region | None]:
+    # The condition of a `while` stands before its rounds; what it takes is left to what is around.
+    if "scf.for " in text or text.startswith("} do {"):
+        return "loop", None
+    if "scf.if " in text:
+        return "then", None
+    if text.startswith("} else {"):
+        return "else", closed
+    return None, None
+
+
+def _summed(outside: _Region, *, gathers_in_shared: bool) -> Regions:
+    """What copies that the compiler made of one place take counts as their mean: each runs its share of the passes."""
+    found: dict[tuple[int, Side], list[Counter[Taken]]] = {}
+
+    def visit(region: _Region) -> None:
+        for part in region.parts:
+            visit(part)
+            if part.side is None or part.line is None:
+                region.taken.update(part.taken)
+            else:
+                found.setdefault((part.line, part.side), []).append(part.taken)
+
+    visit(outside)
+    inside: dict[tuple[int, Side], Pass] = {}
+    for place, copies in found.items():
+        total: Counter[Taken] = Counter()
+        for copy in copies:
+            total.update(copy)
+        mean = {kind: math.ceil(number / len(copies)) for kind, number in total.items() if number}
+        inside[place] = mean | ({"loading": int(place[1] == "loop")} if "loading" in mean else {})
+    return Regions(
+        {kind: n for kind, n in outside.taken.items() if n and kind != "loading"},
+        inside,
+        gathers_in_shared,
+    )
+
+
+@dataclass
+class _Block:
+    """The type of a block as an operation's line has it."""
+
+    shape: tuple[int, ...]
+    element: str
+    layout: LayoutBits | None
+
+    @property
+    def bits(self) -> int:
+        """Of one element."""
+        digits = _DIGITS.search(self.element)
+        return 64 if "ptr" in self.element or digits is None else int(digits[0])
+
+    @property
+    def held(self) -> int:
+        """Elements of all threads together; at least each element once."""
+        size = math.prod(self.shape)
+        return size if self.layout is None else max(size, self.layout.held)
+
+
+class _Reader:
+    """Of one kernel's lines."""
+
+    def __init__(self, layouts: Mapping[str, str], warps: int) -> None:
+        self._layouts, self._warps = layouts, warps
+        self._known: dict[tuple[str, tuple[int, ...]], LayoutBits | None] = {}
+        self.gathers_in_shared = False
+
+    def taken(self, text: str) -> Counter[Taken]:
+        """What the operation on this line takes, once, of all threads of a program."""
+        found, name = Counter[Taken](), _NAME.match(text)
+        if name is None:
+            return found
+        if name[1] in _LOADS:
+            found["loading"] += 1
+        if "tensor<" in text:
+            blocks = list(self._blocks(text))
+            if blocks:
+                self._of_blocks(name[1], text, blocks, found)
+        return found
+
+    def _of_blocks(self, name: str, text: str, blocks: list[_Block], found: Counter[Taken]) -> None:
+        last = blocks[-1]
+        size = math.prod(last.shape)
+        if name == "ttg.convert_layout":
+            change = conversion(blocks[0].layout, last.layout, last.shape, max(8, last.bits) / 8)
+            found["shared"] += math.ceil(change.clocks)
+            found["exchange"] += _STORE_AND_LOAD * change.through_shared
+        elif name in _INTO_SHARED or name == "ttg.local_load":
+            found["shared"] += math.ceil(size * last.bits / 8 / SHARED_BYTES_PER_CLOCK)
+        elif name == "tt.histogram":
+            # Threads add to the bins in shared memory one lane after another at worst, and side by side at best.
+            found["shared"] += math.ceil(blocks[0].held / SHUFFLES_PER_CLOCK)
+            found["exchange"] += _STORE_AND_LOAD
+        elif name == "tt.gather":
+            self._gathered(text, blocks, found)
+        elif last.element == "f64" or last.bits == 1:
+            return
+        elif name in _SPECIAL:
+            found["issued_special"] += last.held
+        elif name in _FP or name == "math.fma":
+            # Two of 16 bits go in one instruction.
+            times = _FUSED if name == "math.fma" else 1
+            found["issued_fp"] += times * last.held * min(32, last.bits) // 32
+        elif name in _INT:
+            found["issued_int"] += last.held * max(32, last.bits) // 32
+
+    def _gathered(self, text: str, blocks: list[_Block], found: Counter[Taken]) -> None:
+        source, last = blocks[0], blocks[-1]
+        if "efficient_layout" in text:
+            found["shared"] += math.ceil(last.held / SHUFFLES_PER_CLOCK)
+            return
+        self.gathers_in_shared = True
+        both = math.prod(source.shape) + last.held
+        found["shared"] += math.ceil(both * max(8, last.bits) / 8 / SHARED_BYTES_PER_CLOCK)
+
+    def _blocks(self, text: str) -> Iterator[_Block]:
+        """The types of blocks on this line, one after the other."""
+        at = text.find("tensor<")
+        while at >= 0:
+            inner = _inside(text, at + len("tensor<"))
+            sizes = _SIZES.match(inner)
+            assert sizes is not None
+            shape = tuple(int(size) for size in sizes[1].split("x") if size)
+            element, _, layout = sizes[2].partition(", ")
+            yield _Block(shape, element, self._layout(layout, shape))
+            at = text.find("tensor<", at + len(inner))
+
+    def _layout(self, text: str, shape: tuple[int, ...]) -> LayoutBits | None:
+        key = text, shape
+        if key not in self._known:
+            self._known[key] = layout_bits(text, shape, self._layouts, self._warps)
+        return self._known[key]
+
+
+def _inside(text: str, begin: int) -> str:
+    """Up to the bracket that closes what `begin` stands in."""
+    depth, at = 1, begin
+    while depth and at < len(text):
+        arrow = text[at - 1] == "-"
+        depth += (text[at] == "<") - (text[at] == ">" and not arrow)
+        at += 1
+    return text[begin : at - 1]

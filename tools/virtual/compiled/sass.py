@@ -1,0 +1,242 @@
+"""What the machine code of a compiled kernel says: registers, spills, occupancy, instruction mix.
+
+Read from the cubin with the disassemblers that ship inside triton's wheel; needs no GPU.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import re
+import subprocess
+import tempfile
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from kernelagent.domain.errors import EnvironmentFault
+from kernelagent.tools.virtual.cost.ceilings import DeviceCeilings, ceilings_for
+
+_TOOL_SECONDS = 60
+_RESOURCES = re.compile(r"\bREG:(\d+)\s+STACK:(\d+)")
+_LABEL = re.compile(r"^(\.L\w+):")
+_INSTRUCTION = re.compile(r"^\s+/\*[0-9a-f]{4,}\*/\s+(?:\{\s*)?(?:@!?U?P\w+\s+)?([A-Z][A-Z0-9_.]*)")
+_TARGET = re.compile(r"`\((\.L\w+)\)")
+_WIDTH = re.compile(r"\.[US]?(8|16|64|128|256)(?=\.|$)")
+
+_GLOBAL_LOADS = frozenset({"LDG", "LDGSTS"})
+_GLOBAL_STORES = frozenset({"STG"})
+_BULK_COPIES = frozenset({"UTMALDG", "UTMASTG", "UBLKCP"})
+_ATOMICS = frozenset({"ATOM", "ATOMG", "RED", "REDG", "UTMAREDG"})
+_SPILLS = frozenset({"STL", "LDL"})
+_TENSOR_CORES = {
+    "tcgen05": ("UTC",),
+    "wgmma": ("HGMMA", "QGMMA", "IGMMA", "BGMMA"),
+    "mma.sync": ("HMMA", "IMMA", "QMMA", "DMMA", "OMMA"),
+}
+
+
+@dataclass(frozen=True)
+class MachineFacts:
+    """One compiled kernel, as its machine code and the target's limits describe it."""
+
+    target: str
+    registers: int
+    """32-bit registers per thread. Few, together with many spills, means that ptxas gave up."""
+    spills: int
+    """Instructions that store to or load from spilled registers."""
+    looped_spills: int
+    """Those of them that stand inside a loop."""
+    stack_bytes: int
+    """Local memory per thread."""
+    shared_bytes: int
+    num_warps: int
+    resident_programs: int
+    """Programs one multiprocessor holds at a time."""
+    occupancy: float
+    """Share of the resident threads these programs fill, 0 to 1."""
+    occupancy_limiter: str
+    """`registers`, `shared memory`, `threads` or `blocks`."""
+    tensor_core: str | None
+    """`wgmma`, `tcgen05`, `mma.sync`; None when there are no matrix instructions."""
+    load_widths: dict[str, int] = field(default_factory=dict)
+    """Global loads, asynchronous copies included, by bits per thread."""
+    store_widths: dict[str, int] = field(default_factory=dict)
+    """Global stores by bits per thread."""
+    bulk_copies: int = 0
+    """Tensor-descriptor (TMA) and bulk copies: these have no width per thread."""
+    barriers: int = 0
+    atomics: int = 0
+    special_functions: int = 0
+    loops: int = 0
+    """Branches back, of loops that were not unrolled or removed."""
+    instructions: int = 0
+    """All but the padding."""
+
+
+def facts_of_cubin(cubin: bytes, metadata: Mapping[str, int], target: str) -> MachineFacts:
+    """Facts of the first kernel in `cubin`; disassembled once per process and content.
+
+    `metadata` holds `num_warps` and `shared` (bytes, dynamic) as triton reports them. Raises
+    `UsageError` for a target without constants, `EnvironmentFault` when a disassembler is missing.
+    """
+    ceilings = ceilings_for(target)
+    code = _read_code(cubin)
+    num_warps, shared = int(metadata["num_warps"]), int(metadata["shared"])
+    resident, limiter = resident_programs(code.registers, shared, num_warps, ceilings)
+    return MachineFacts(
+        target=target,
+        registers=code.registers,
+        spills=code.count(_SPILLS),
+        looped_spills=code.looped_spills,
+        stack_bytes=code.stack_bytes,
+        shared_bytes=shared,
+        num_warps=num_warps,
+        resident_programs=resident,
+        occupancy=resident * num_warps * 32 / ceilings.threads_per_sm,
+        occupancy_limiter=limiter,
+        tensor_core=code.tensor_core(),
+        load_widths=code.widths(_GLOBAL_LOADS),
+        store_widths=code.widths(_GLOBAL_STORES),
+        bulk_copies=code.count(_BULK_COPIES),
+        barriers=code.count({"BAR"}),
+        atomics=code.count(_ATOMICS),
+        special_functions=code.count({"MUFU"}),
+        loops=code.loops,
+        instructions=sum(code.mnemonics.values()) - code.count({"NOP"}),
+    )
+
+
+def resident_programs(
+    registers: int, shared_bytes: int, num_warps: int, ceilings: DeviceCeilings
+) -> tuple[int, str]:
+    """How many programs one multiprocessor holds at a time, and which limit is reached first."""
+    per_warp = max(1, _round_up(registers * 32, ceilings.register_unit))
+    warps_with_registers = _round_down(ceilings.registers_per_sm // per_warp, ceilings.warp_unit)
+    shared = _round_up(shared_bytes + ceilings.shared_reserved_bytes, ceilings.shared_unit)
+    limits = {
+        "threads": ceilings.threads_per_sm // (num_warps * 32),
+        "blocks": ceilings.blocks_per_sm,
+        "shared memory": ceilings.shared_bytes_per_sm // shared,
+        "registers": warps_with_registers // num_warps,
+    }
+    limiter = min(limits, key=lambda name: limits[name])
+    return limits[limiter], limiter
+
+
+@dataclass(frozen=True)
+class _Code:
+    """The part of a cubin that depends on nothing but the cubin."""
+
+    registers: int
+    stack_bytes: int
+    mnemonics: Mapping[str, int]
+    looped_spills: int
+    loops: int
+
+    def count(self, operations: Iterable[str]) -> int:
+        wanted = frozenset(operations)
+        return sum(n for name, n in self.mnemonics.items() if _operation(name) in wanted)
+
+    def widths(self, operations: Iterable[str]) -> dict[str, int]:
+        wanted = frozenset(operations)
+        result: Counter[str] = Counter()
+        for name, count in self.mnemonics.items():
+            if _operation(name) in wanted:
+                width = _WIDTH.search(name)
+                result[width[1] if width else "32"] += count
+        return dict(sorted(result.items(), key=lambda entry: int(entry[0])))
+
+    def tensor_core(self) -> str | None:
+        operations = {_operation(name) for name in self.mnemonics}
+        for family, prefixes in _TENSOR_CORES.items():
+            if any(o.startswith(prefixes) and "MMA" in o for o in operations):
+                return family
+        return None
+
+
+_known: dict[str, _Code] = {}
+
+
+def _read_code(cubin: bytes) -> _Code:
+    key = hashlib.sha256(cubin).hexdigest()
+    if key not in _known:
+        with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
+            file.write(cubin)
+            file.flush()
+            resources = _run("cuobjdump", "--dump-resource-usage", file.name)
+            listing = disassembled(file.name)
+        _known[key] = _parse(resources, listing)
+    return _known[key]
+
+
+def _parse(resources: str, listing: str) -> _Code:
+    usage = _RESOURCES.search(resources)
+    if usage is None:
+        raise EnvironmentFault(
+            f"cuobjdump named no registers for a compiled kernel (it said {resources[:200]!r}); "
+            f"this triton version is not supported, see `kernelagent doctor`"
+        )
+    mnemonics: Counter[str] = Counter()
+    labels: dict[str, int] = {}
+    spills: list[int] = []
+    loops: list[tuple[int, int]] = []
+    position = 0
+    for line in listing.splitlines():
+        label, instruction = _LABEL.match(line), _INSTRUCTION.match(line)
+        if label is not None:
+            labels[label[1]] = position
+        if instruction is None:
+            continue
+        mnemonics[instruction[1]] += 1
+        if _operation(instruction[1]) in _SPILLS:
+            spills.append(position)
+        target = _TARGET.search(line)
+        if target is not None and target[1] in labels and _operation(instruction[1]) == "BRA":
+            loops.append((labels[target[1]], position))
+        position += 1
+    # A kernel ends in a branch to itself, which the padding follows: a loop of one, holding nothing.
+    looped = sum(any(first <= spill < last for first, last in loops) for spill in spills)
+    counted = sum(first < last for first, last in loops)
+    return _Code(int(usage[1]), int(usage[2]), dict(mnemonics), looped, counted)
+
+
+def disassembled(path: str, *options: str) -> str:
+    """The instructions of a cubin; raises `EnvironmentFault`."""
+    # Without the dataflow analysis, which only prettifies branches, a fifth less time.
+    return _run("nvdisasm", "--print-code", "--no-dataflow", *options, path)
+
+
+def _run(tool: str, *arguments: str) -> str:
+    path = _binaries() / tool
+    if not path.is_file():
+        raise EnvironmentFault(
+            f"{tool} is missing from triton's wheel (looked for {path}); reinstall triton, or judge "
+            f"on a GPU with --device cuda"
+        )
+    done = subprocess.run(
+        [str(path), *arguments], capture_output=True, text=True, timeout=_TOOL_SECONDS, check=False
+    )
+    if done.returncode != 0:
+        raise EnvironmentFault(f"{tool} cannot read a compiled kernel: {done.stderr.strip()[:300]}")
+    return done.stdout
+
+
+@functools.cache
+def _binaries() -> Path:
+    import triton
+
+    return Path(triton.__file__).parent / "backends" / "nvidia" / "bin"
+
+
+def _operation(mnemonic: str) -> str:
+    return mnemonic.partition(".")[0]
+
+
+def _round_up(value: int, unit: int) -> int:
+    return -(-value // unit) * unit
+
+
+def _round_down(value: int, unit: int) -> int:
+    return value // unit * unit

@@ -1,0 +1,418 @@
+"""From counted traffic and machine code to an ESTIMATE of time; nothing here was ever measured.
+
+A launch takes its overhead plus whichever of its resources is busiest. Good for ranking variants and
+for catching gross waste; `tools/estimates/ratios.py` says which differences count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from kernelagent.domain.estimated import Estimated
+from kernelagent.tools.estimates.cached import cold_shares
+from kernelagent.tools.estimates.library import Library, Priced, library_for
+from kernelagent.tools.estimates.terms import terms_of
+from kernelagent.tools.virtual.compiled.sass import MachineFacts
+from kernelagent.tools.virtual.cost.ceilings import DeviceCeilings
+from kernelagent.tools.virtual.cost.eager import EagerRow
+from kernelagent.tools.virtual.cost.traffic import TrafficFacts
+
+Bound = Literal["dram", "l2", "shared", "dot", "fp", "special", "atomics", "launch"]
+_WARP = 32
+_SPILLED_BYTES = 4
+_SPILL_SLOTS = 4.0
+"""Issue slots that one spill takes, its wait included (assumption)."""
+_SCHEDULERS = 4
+"""Of one multiprocessor, each of which issues for one warp at a time (data sheet, all targets)."""
+_INTEGER_SHARE = 0.5
+"""Integer operations a clock, against floating point ones (data sheet: 64 and 128 on sm_80 to sm_90)."""
+_ADDRESSING = 32
+"""Integer operations per lane of an access that count as addresses, which the compiler mostly removes (assumption)."""
+_EXPOSED = {1: 1.0, 2: 0.3}
+"""Share of the load time that matrix products do not hide, by `num_stages`, with one program on each multiprocessor
+(assumption)."""
+ENOUGH_STAGES = max(_EXPOSED) + 1
+"""From so many stages on the estimate charges no loads that products wait for."""
+_PRODUCTS = {"tf32x3": ("tf32", 3), "bf16x3": ("bf16", 3), "bf16x6": ("bf16", 6)}
+"""What an fp32 product is split into."""
+_DEPENDENT_CLOCKS = 4
+"""From an arithmetic instruction to one that needs its result (CUDA C++ Programming Guide, multiprocessor level)."""
+_EXCHANGE_CLOCKS = 3 * _DEPENDENT_CLOCKS
+"""At least, of what the compiler makes of an exchange between threads: a store, a barrier and a load, in turn."""
+_UNROLLED = 16
+"""Rounds of a loop whose loads are waited for together, at most: what the compiler unrolls (assumption; ptxas mostly 4)."""
+_UNKNOWN_RESIDENT = 8
+"""Programs per multiprocessor when no machine code is at hand (assumption)."""
+
+
+@dataclass(frozen=True)
+class LaunchEstimate:
+    """The predicted time of one launch, or of one torch operation."""
+
+    us: float
+    bound: Bound
+    """The resource that takes longest; `launch`: the overhead, or the rounds of many small programs."""
+    parts_us: dict[Bound, float]
+    """What each resource alone would take; they overlap, but for the overhead itself."""
+    label: Literal["estimate"] = "estimate"
+
+
+@dataclass(frozen=True)
+class ForwardEstimate:
+    """The predicted time of several launches one after another."""
+
+    us: float = 0.0
+    bound: Bound = "launch"
+    """The bound in which most of the time is spent."""
+    launches: tuple[LaunchEstimate, ...] = field(default=())
+    interval: Estimated | None = None
+    """80 %; None where nothing is known of how far off it is."""
+    label: Literal["estimate"] = "estimate"
+
+
+def estimate_launch(
+    traffic: TrafficFacts,
+    machine: MachineFacts | None,
+    ceilings: DeviceCeilings,
+    stages: int | None = None,
+) -> LaunchEstimate:
+    """The predicted time of one Triton launch; without `machine`, of one that compiled well.
+
+    `stages`: its `num_stages`; None where nothing is known of how loads and products overlap.
+    """
+    active = min(ceilings.sms, max(1, traffic.programs))
+    balance = _balance(traffic.programs, ceilings.sms)
+    l2_bytes = (
+        traffic.load_sector_bytes
+        + traffic.store_sector_bytes
+        - traffic.l1_bytes
+        + spilled_bytes(traffic, machine)
+    )
+    dram_per_s = min(
+        ceilings.dram_bytes_per_s * ceilings.dram_efficiency,
+        active * ceilings.sm_dram_bytes_per_s,
+    )
+    l2_per_s = min(ceilings.l2_bytes_per_s, active * ceilings.sm_l2_bytes_per_s)
+    stalled = _stalled_by_spills(machine) / _issuing(traffic, machine, ceilings)
+    in_turn = _one_after_another(traffic, machine, ceilings)
+    estimate = _longest(
+        {
+            "dram": traffic.dram_bytes / dram_per_s,
+            "l2": l2_bytes / l2_per_s,
+            "dot": stalled * _dot_seconds(traffic, machine, ceilings) / balance,
+            "fp": stalled
+            * (
+                _fp_seconds(
+                    max(traffic.fp_operations, traffic.issued_fp), traffic.fp64_operations, ceilings
+                )
+                + _int_seconds(traffic, ceilings)
+            )
+            / balance,
+            "shared": traffic.shared_clocks / (ceilings.sms * ceilings.clock_hz) / balance,
+            "special": stalled
+            * max(traffic.special_operations + traffic.special_slots, traffic.issued_special)
+            / ceilings.special_per_s
+            / balance,
+            "atomics": max(
+                traffic.atomics / ceilings.atomics_per_s,
+                traffic.hottest_atomics / ceilings.same_address_atomics_per_s,
+            ),
+            "launch": max(
+                ceilings.launch_us * 1e-6,
+                _waves(traffic, machine, ceilings, stages),
+                in_turn,
+            ),
+        },
+        ceilings,
+        # One trip to memory and what is done with it is in the cost of a launch.
+        in_turn=max(0.0, in_turn - 1e-6 * ceilings.program_us),
+    )
+    return replace(estimate, us=estimate.us + _not_hidden(estimate, machine, stages))
+
+
+def _not_hidden(
+    estimate: LaunchEstimate, machine: MachineFacts | None, stages: int | None
+) -> float:
+    """Microseconds of loads that products wait for, because too few stages are loaded ahead.
+
+    Programs that share a multiprocessor hide each other's loads.
+    """
+    parts = estimate.parts_us
+    if stages is None or not parts["dot"]:
+        return 0.0
+    exposed = _EXPOSED.get(max(1, stages), 0.0)
+    resident = 1 if machine is None else max(1, machine.resident_programs)
+    return exposed * min(parts["dot"], max(parts["dram"], parts["l2"])) / resident
+
+
+def spills_us(
+    traffic: TrafficFacts, machine: MachineFacts, ceilings: DeviceCeilings, stages: int | None
+) -> float:
+    """Microseconds of a launch's estimate that it would not have if nothing were spilled."""
+    if not machine.spills:
+        return 0.0
+    kept = replace(machine, spills=0, looped_spills=0)
+    with_them, without = (
+        estimate_launch(traffic, facts, ceilings, stages).us for facts in (machine, kept)
+    )
+    return with_them - without
+
+
+def too_few_stages_us(
+    traffic: TrafficFacts, machine: MachineFacts, ceilings: DeviceCeilings, stages: int
+) -> float:
+    """Microseconds of a launch's estimate that it would not have if loads were issued far enough ahead."""
+    if stages >= ENOUGH_STAGES:
+        return 0.0
+    now, ahead = (
+        estimate_launch(traffic, machine, ceilings, number).us for number in (stages, ENOUGH_STAGES)
+    )
+    return now - ahead
+
+
+def _stalled_by_spills(machine: MachineFacts | None) -> float:
+    """How much longer arithmetic takes when spills take its issue slots."""
+    if machine is None or not machine.instructions:
+        return 1.0
+    return 1.0 + _SPILL_SLOTS * machine.spills / machine.instructions
+
+
+def estimate_eager(rows: Iterable[EagerRow], ceilings: DeviceCeilings) -> ForwardEstimate:
+    """The predicted time of torch's own operations one after another, the host's share included.
+
+    Operations without fitted constants, such as backwards, are priced at the device's peak rates.
+    """
+    result = tuple(rows)
+    return whole_forward((), result, ceilings)
+
+
+def whole_forward(
+    launches: Sequence[LaunchEstimate], rows: Sequence[EagerRow], ceilings: DeviceCeilings
+) -> ForwardEstimate:
+    """Triton launches and torch operations of one forward: device and host work side by side."""
+    library = library_for(ceilings)
+    known = [row.operation for row in rows if row.operation is not None and _in_library(row)]
+    shares = iter(cold_shares(known, ceilings.l2_bytes))
+    parts = [_as_part(launch, ceilings, library) for launch in launches]
+    costs = list(launches)
+    for row in rows:
+        if row.operation is not None and _in_library(row):
+            terms = terms_of(row.operation, ceilings, next(shares))
+            part = library.price(row.name, row.operation, terms)
+            costs.append(LaunchEstimate(part.us, part.bound, {part.bound: part.us}))
+        else:
+            cost = _estimate_operation(row, ceilings)
+            part = _as_part(cost, ceilings, library)
+            costs.append(cost)
+        parts.append(part)
+    later = sum(row.operation is not None and row.operation.later for row in rows)
+    # A launch by triton.jit costs the host less than torch's way to an operation.
+    calls = len(launches) * library.triton_launch_us / library.host["eager_call_us"]
+    calls += len(rows) - later + later * library.constants["later_share"]
+    forward = library.whole(parts, calls)
+    if not parts:
+        return ForwardEstimate()
+    return ForwardEstimate(forward.us.value, forward.bound, tuple(costs), forward.us)
+
+
+def _in_library(row: EagerRow) -> bool:
+    operation = row.operation
+    return operation is not None and not (operation.flops and operation.kind == "pointwise")
+
+
+def _as_part(cost: LaunchEstimate, ceilings: DeviceCeilings, library: Library) -> Priced:
+    """A launch as the library counts it: the host's share of the overhead is not the device's."""
+    us = cost.us - ceilings.launch_us + library.constants["kernel_us"]
+    family = "matmul" if cost.bound == "dot" else "pointwise"
+    bound: Literal["dram", "dot", "fp", "launch"] = "dram"
+    if cost.bound in ("dot", "fp", "launch"):
+        bound = cost.bound
+    return Priced("launch", us, family, bound, 0, 0, 1)
+
+
+def total(launches: Iterable[LaunchEstimate]) -> ForwardEstimate:
+    """Launches one after another, as a single stream runs them."""
+    result = tuple(launches)
+    by_bound: dict[Bound, float] = {}
+    for launch in result:
+        by_bound[launch.bound] = by_bound.get(launch.bound, 0.0) + launch.us
+    return ForwardEstimate(
+        us=sum(launch.us for launch in result),
+        bound=max(by_bound, key=lambda name: by_bound[name], default="launch"),
+        launches=result,
+    )
+
+
+def spilled_bytes(traffic: TrafficFacts, machine: MachineFacts | None) -> float:
+    """What spilled registers move between the multiprocessors and L2, whole grid, in bytes.
+
+    A spill inside a loop runs as often as the loop; how often that is follows from the bytes that
+    were requested and the bytes that all load instructions together would load once.
+    """
+    if machine is None or machine.spills == 0:
+        return 0.0
+    lanes = traffic.programs * machine.num_warps * _WARP
+    turns = _turns(traffic, machine)
+    executed = machine.spills - machine.looped_spills + machine.looped_spills * turns
+    return executed * lanes * _SPILLED_BYTES
+
+
+def _estimate_operation(row: EagerRow, ceilings: DeviceCeilings) -> LaunchEstimate:
+    rate = ceilings.dot_flops_per_s.get(row.dot_type, ceilings.fp32_flops_per_s)
+    return _longest(
+        {
+            "dram": row.dram_bytes / (ceilings.dram_bytes_per_s * ceilings.dram_efficiency),
+            "l2": (row.loaded_bytes + row.stored_bytes) / ceilings.l2_bytes_per_s,
+            "dot": row.dot_flops / (rate * ceilings.library_dot_efficiency),
+            "fp": _fp_seconds(row.fp_operations, row.fp64_operations, ceilings),
+            "special": row.special_operations / ceilings.special_per_s,
+            "launch": ceilings.launch_us * 1e-6,
+        },
+        ceilings,
+    )
+
+
+def _longest(
+    seconds: dict[Bound, float], ceilings: DeviceCeilings, in_turn: float = 0.0
+) -> LaunchEstimate:
+    """`in_turn`: seconds of what a program does one after another, beside what other resources take."""
+    parts: dict[Bound, float] = {name: 1e6 * part for name, part in seconds.items()}
+    bound = max(parts, key=lambda name: parts[name])
+    # Rounds of programs run beside the rest; the overhead comes before it.
+    beside = [part for name, part in parts.items() if name != "launch"]
+    beside.append(1e6 * in_turn)
+    if parts["launch"] > ceilings.launch_us:
+        beside.append(parts["launch"])
+    return LaunchEstimate(us=ceilings.launch_us + max(beside), bound=bound, parts_us=parts)
+
+
+def _balance(programs: int, sms: int) -> float:
+    """Share of the multiprocessors that are busy on average until the last program ends."""
+    return max(1, programs) / (sms * -(-max(1, programs) // sms))
+
+
+def _waves(
+    traffic: TrafficFacts,
+    machine: MachineFacts | None,
+    ceilings: DeviceCeilings,
+    stages: int | None,
+) -> float:
+    """Seconds that the rounds of programs need at least, however little each of them does.
+
+    A program waits for memory once in each turn of its loops. Loads for products are issued
+    `stages` turns ahead, and so are bulk copies, whatever they are for; one kind does not hide the other.
+    """
+    resident = _UNKNOWN_RESIDENT if machine is None else max(1, machine.resident_programs)
+    rounds = -(-traffic.programs // (ceilings.sms * resident))
+    turns = heaviest = 1.0
+    if machine is not None:
+        pipelined = max(1, stages or 1)
+        ahead = pipelined if traffic.dot_flops else 1
+        programs = max(1, traffic.programs)
+
+        def waits(loads: float, copies: float) -> float:
+            # A load of one number for the whole program asks for few bytes and takes as long.
+            places = max(1, sum(machine.load_widths.values()))
+            copies = copies if machine.bulk_copies else 0
+            copied = copies / max(1, machine.bulk_copies)
+            return max((loads - copies) / places / ahead, copied / pipelined)
+
+        mean = waits(traffic.loads / programs, traffic.copies / programs)
+        # Of loops that load, however many other loads stand in the kernel's text.
+        together = pipelined * min(_UNROLLED, max(1, sum(machine.load_widths.values())))
+        turns = max(
+            1.0,
+            _turns(traffic, machine) / ahead,
+            mean,
+            traffic.loading_rounds / programs / together,
+        )
+        heaviest = max(
+            waits(traffic.most_loads, traffic.most_copies), traffic.most_loading_rounds / together
+        )
+    return max(rounds * turns, heaviest) * ceilings.program_us * 1e-6
+
+
+def _one_after_another(
+    traffic: TrafficFacts, machine: MachineFacts | None, ceilings: DeviceCeilings
+) -> float:
+    """Seconds of what each program does step by step: rounds of its loops, exchanges between its threads, and the
+    longest chain of operations that each need the one before."""
+    resident = _UNKNOWN_RESIDENT if machine is None else max(1, machine.resident_programs)
+    rounds = -(-traffic.programs // (ceilings.sms * resident))
+    per_round = _DEPENDENT_CLOCKS if machine is None or machine.loops else 0
+    clocks = (
+        _EXCHANGE_CLOCKS * traffic.exchanges + per_round * traffic.rounds + traffic.shared_clocks
+    )
+    mean = max(clocks, traffic.chain_clocks) / max(1, traffic.programs)
+    heaviest = max(
+        _EXCHANGE_CLOCKS * traffic.most_exchanges
+        + per_round * traffic.most_rounds
+        + traffic.most_shared_clocks,
+        traffic.longest_chain_clocks,
+        _work_of_one(traffic, machine),
+    )
+    return max(rounds * mean, heaviest) / ceilings.clock_hz
+
+
+def _work_of_one(traffic: TrafficFacts, machine: MachineFacts | None) -> float:
+    """Clocks that the arithmetic of the heaviest program takes, with a multiprocessor to itself."""
+    warps = _SCHEDULERS if machine is None else machine.num_warps
+    return traffic.most_work / (_WARP * min(_SCHEDULERS, warps))
+
+
+def _turns(traffic: TrafficFacts, machine: MachineFacts) -> float:
+    """How often a program goes through its load instructions, on average.
+
+    It follows from the bytes that were requested and those that all of them together load once.
+    """
+    lanes = traffic.programs * machine.num_warps * _WARP
+    width = sum(int(bits) // 8 * count for bits, count in machine.load_widths.items())
+    copied = traffic.copied_bytes if machine.bulk_copies else 0
+    return max(1.0, (traffic.requested_load_bytes - copied) / (width * lanes)) if width else 1.0
+
+
+def _issuing(
+    traffic: TrafficFacts, machine: MachineFacts | None, ceilings: DeviceCeilings
+) -> float:
+    """Share of a multiprocessor's schedulers that have a warp at all."""
+    if machine is None:
+        return 1.0
+    beside = min(max(1, machine.resident_programs), -(-traffic.programs // ceilings.sms))
+    return min(1.0, beside * machine.num_warps / _SCHEDULERS)
+
+
+def _int_seconds(traffic: TrafficFacts, ceilings: DeviceCeilings) -> float:
+    """Of integer operations beyond what addresses take."""
+    operations = max(traffic.int_operations, traffic.issued_int)
+    beyond = max(0, operations - _ADDRESSING * traffic.lanes)
+    return 2 * beyond / (_INTEGER_SHARE * ceilings.fp32_flops_per_s)
+
+
+def _fp_seconds(operations: int, fp64_operations: int, ceilings: DeviceCeilings) -> float:
+    # Peaks count a fused multiply-add twice; plain operations reach half of them.
+    return (
+        2 * operations / ceilings.fp32_flops_per_s + 2 * fp64_operations / ceilings.fp64_flops_per_s
+    )
+
+
+def _dot_seconds(
+    traffic: TrafficFacts, machine: MachineFacts | None, ceilings: DeviceCeilings
+) -> float:
+    family = ceilings.tensor_core if machine is None else machine.tensor_core
+    efficiency = ceilings.dot_efficiency
+    if family != ceilings.tensor_core:
+        efficiency *= ceilings.older_tensor_core
+    # What splits factors is issued before the products that need it: the two do not overlap in one program.
+    seconds = 2 * traffic.split_slots / ceilings.fp32_flops_per_s
+    for spelled, counted in traffic.dot_flops.items():
+        dtype, times = _PRODUCTS.get(spelled, (spelled, 1))
+        flops = counted * times
+        on_tensor_cores = family is not None and dtype in ceilings.dot_flops_per_s
+        if on_tensor_cores:
+            seconds += flops / (ceilings.dot_flops_per_s[dtype] * efficiency)
+        else:
+            peak = ceilings.fp64_flops_per_s if dtype == "fp64" else ceilings.fp32_flops_per_s
+            seconds += flops / (peak * ceilings.dot_efficiency)
+    return seconds

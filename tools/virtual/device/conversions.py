@@ -1,0 +1,89 @@
+"""Numbers that torch's own operations have otherwise on a GPU than on the CPU that computes here.
+
+Where a floating point number does not fit into an integer, C leaves undefined what comes out. A GPU ends at the
+nearest integer that there is, and NaN becomes 0, or the lowest 64-bit integer (PTX ISA, `cvt`). Factors of
+fp32 convolutions are rounded to tf32 by cuDNN unless `torch.backends.cudnn.allow_tf32` is off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+
+from kernelagent.tools.virtual.arithmetic.numerics import bf16_to_fp32
+
+_CONVERTING = frozenset(("to", "type", "type_as", "int", "long", "copy_"))
+_CONVOLUTIONS = frozenset(
+    f"conv{transposed}{axes}d" for transposed in ("", "_transpose") for axes in (1, 2, 3)
+)
+_OF_NAN = {torch.int32: 0, torch.int64: torch.iinfo(torch.int64).min}
+"""Narrower integers go through one of these, which one is not documented; they stay as they are."""
+_from_numpy = torch.from_numpy
+"""Torch's own: in the scope of the pretended device what comes from numpy lies on the host."""
+_PLAIN = (torch.Tensor, torch.nn.Parameter)
+
+
+def end_at_the_nearest(
+    name: str, args: tuple[Any, ...], result: Any, on_host: Callable[[Any], bool]
+) -> None:
+    """Writes what a GPU has for it into the result of a conversion there; nothing for other operations."""
+    if name not in _CONVERTING or not _has_numbers(result) or result.dtype not in _OF_NAN:
+        return
+    source = args[1] if name == "copy_" else args[0]
+    if not _has_numbers(source) or not source.dtype.is_floating_point:
+        return
+    if source.shape != result.shape or on_host(result):
+        return
+    given = _numbers(source)
+    limits = torch.iinfo(result.dtype)
+    # Not the largest integer itself: as a float it may be one that does not fit any more.
+    fits = (given >= limits.min) & (given < -float(limits.min))
+    if fits.all():
+        return
+    nearest = np.where(given > 0, limits.max, limits.min)
+    values = np.where(np.isnan(given), _OF_NAN[result.dtype], nearest)
+    written = result.detach().numpy()
+    written[~fits] = values[~fits]
+
+
+def rounded_as_by_cudnn(name: str, args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The arguments of a convolution as its products take them; those of others as they are.
+
+    Nothing is rounded where a gradient is recorded, which would end there.
+    """
+    if name not in _CONVOLUTIONS or not torch.backends.cudnn.allow_tf32:
+        return args
+    factors = args[:2]
+    if len(factors) < 2 or not all(_has_numbers(f) and f.dtype == torch.float32 for f in factors):
+        return args
+    if torch.is_grad_enabled() and any(f.requires_grad for f in factors):
+        return args
+    return (*(_to_tf32(f) for f in factors), *args[2:])
+
+
+def _to_tf32(factor: torch.Tensor) -> torch.Tensor:
+    """To the nearest, laid out as it is; ten of the 23 bits stay."""
+    values = np.copy(factor.detach().numpy(), order="K")
+    bits = (values.view(np.uint32) + np.uint32(0x1000)) & np.uint32(0xFFFFE000)
+    return _from_numpy(np.where(np.isfinite(values), bits.view(np.float32), values))
+
+
+def _has_numbers(value: Any) -> bool:
+    """Neither a tensor without contents nor one that stands for others."""
+    return (
+        type(value) in _PLAIN
+        and value.layout == torch.strided
+        and value.device.type == "cpu"
+        and not value.is_neg()
+        and not torch._C._functorch.is_functorch_wrapped_tensor(value)
+    )
+
+
+def _numbers(source: torch.Tensor) -> Any:
+    plain = source.detach()
+    if plain.dtype == torch.bfloat16:
+        return bf16_to_fp32(plain.view(torch.uint16).numpy())
+    return plain.numpy() if plain.dtype in (torch.float64, torch.float32) else plain.float().numpy()

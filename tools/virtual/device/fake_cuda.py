@@ -1,0 +1,383 @@
+"""Lets code that says `cuda` run on CPU tensors: inside the scope they claim to live on `cuda:0`."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import functools
+import importlib
+import itertools
+import secrets
+import time
+from collections.abc import Callable, Iterator, Mapping
+from types import FunctionType, SimpleNamespace
+from typing import Any, Self
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+from kernelagent.tools.virtual.compiled.compiling import SHARED_BYTES
+from kernelagent.tools.virtual.cost.ceilings import ceilings_for
+from kernelagent.tools.virtual.device.addresses import DATA_POINTERS
+from kernelagent.tools.virtual.device.conversions import end_at_the_nearest, rounded_as_by_cudnn
+from kernelagent.tools.virtual.device.fresh_memory import FRESH_MEMORY, noise
+from kernelagent.tools.virtual.device.host_tensors import HOST_TENSORS
+from kernelagent.tools.virtual.device.old_contents import OLD_CONTENTS
+from kernelagent.tools.virtual.device.overlapping import require_no_overlap
+from kernelagent.tools.virtual.device.repeated_indices import WRITES
+
+_CUDA = torch.device("cuda", 0)
+_ELSEWHERE = ("cuda", "hip", "xpu")
+_MEMORY_BYTES = 80 << 30
+"""What code that asks for the device's memory is told, whatever the target."""
+_MOVES = ("cuda", "cpu", "pin_memory")
+_FRESH = frozenset({"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided"})
+_FILLED_BY_TORCH = frozenset({"new", "resize_", "resize_as_"})
+"""Others that may hand out fresh memory."""
+_SEED = secrets.randbits(62)
+_CLAIMS = {
+    getattr(torch.Tensor, name).__get__: name for name in ("device", "is_cuda", "is_cpu", "is_meta")
+}
+
+
+def _on_cpu(device: Any) -> Any:
+    """The device that is really there for one that was named; raises what torch does for a second GPU."""
+    _require_first(device)
+    if isinstance(device, str) and device.split(":")[0] in _ELSEWHERE:
+        return "cpu"
+    if isinstance(device, torch.device) and device.type in _ELSEWHERE:
+        return torch.device("cpu")
+    if isinstance(device, int) and not isinstance(device, bool):
+        return "cpu"
+    return device
+
+
+def _require_first(device: Any) -> None:
+    """There is one GPU: a number other than its is refused, in torch's words."""
+    if isinstance(device, torch.device):
+        number = device.index if device.type in _ELSEWHERE else None
+    elif isinstance(device, str):
+        kind, _, told = device.partition(":")
+        number = int(told) if kind in _ELSEWHERE and told.isdigit() else None
+    else:
+        number = device if type(device) is int else None
+    if number is not None and number > 0:
+        raise RuntimeError(
+            f"CUDA error: invalid device ordinal (cuda:{number}, and there is one GPU)"
+        )
+
+
+class _Claiming(TorchFunctionMode):
+    """Property getters and factories pass through function modes, so tensors can say where they are."""
+
+    def __init__(self, *, rounds: bool) -> None:
+        super().__init__()
+        self._rounds = rounds
+
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        claim = _CLAIMS.get(func)
+        if claim is not None:
+            return func(*args) if HOST_TENSORS.holds(args[0]) else _claimed(claim, func(*args))
+        named = dict(kwargs or {})
+        name = getattr(func, "__name__", "")
+        if name == "get_device":
+            return -1 if HOST_TENSORS.holds(args[0]) else 0
+        if name == "data_ptr" and isinstance(args[0], torch.Tensor):
+            DATA_POINTERS.note(args[0])
+        if name in _MOVES or name in ("to", "type_as"):
+            elsewhere = HOST_TENSORS.moved(name, args, named)
+            args = args if elsewhere is None else (elsewhere, *args[1:])
+        if name in _MOVES and args and isinstance(args[0], torch.Tensor):
+            return args[0]
+        HOST_TENSORS.require_one_place(name, args)
+        HOST_TENSORS.require_product_of_floats(name, args)
+        HOST_TENSORS.require_on_host(name, args)
+        HOST_TENSORS.written(name, args)
+        given = named.get("device")
+        if "device" in named:
+            named["device"] = _on_cpu(named["device"])
+        if name == "to":
+            args = tuple(_on_cpu(a) if isinstance(a, str | torch.device) else a for a in args)
+        if name == "set_default_device":
+            args = tuple(map(_on_cpu, args))
+        named.pop("pin_memory", None)
+        require_no_overlap(name, args, named, func)
+        args, named = WRITES.ordered(name, args, named)
+        if self._rounds:
+            args = rounded_as_by_cudnn(name, args)
+        result = func(*args, **named)
+        end_at_the_nearest(name, args, result, HOST_TENSORS.holds)
+        if name in _FRESH or name in _FILLED_BY_TORCH:
+            _handed_out(name, result)
+        HOST_TENSORS.made(name, given, args, result)
+        return result
+
+
+def _handed_out(name: str, fresh: Any) -> None:
+    """Fresh memory gets contents that nobody may rely on, and the executor will know which."""
+    fills = torch.utils.deterministic.fill_uninitialized_memory  # type: ignore[attr-defined]
+    seed = scramble(fresh) if name in _FRESH and fills else None
+    found = name in _FRESH and OLD_CONTENTS.allocated(fresh)
+    if fills and torch.are_deterministic_algorithms_enabled() and not found:
+        FRESH_MEMORY.note(fresh, seed)
+
+
+def scramble(fresh: Any) -> int | None:
+    """Fresh integers hold anything on a GPU; torch's own filling gives them one value, to be relied on.
+
+    Returns the seed of what they are filled with; None where they are not.
+
+    The fill is the same in every call of a process. Else the check of where operands come from would see
+    memory change between calls that nobody has written, and take it for a computed result.
+    """
+    if type(fresh) is not torch.Tensor or fresh.device.type != "cpu" or not fresh.numel():
+        return None
+    if (
+        fresh.is_floating_point()
+        or fresh.is_complex()
+        or not torch.are_deterministic_algorithms_enabled()
+    ):
+        return None
+    memory = fresh.untyped_storage()
+    filling = noise(_SEED, fresh.dtype, memory.nbytes())
+    # By address: an operation of torch would count as one of the candidate's.
+    ctypes.memmove(memory.data_ptr(), filling.ctypes.data, memory.nbytes())
+    return _SEED
+
+
+def _claimed(claim: str, real: Any) -> Any:
+    if claim == "device":
+        return _CUDA if real.type == "cpu" else real
+    return {"is_cuda": True, "is_cpu": False, "is_meta": False}[claim]
+
+
+class WithoutContents(TorchFunctionMode):
+    """Entered inside `pretending_cuda`: there `cuda` means tensors that have shapes and hold nothing."""
+
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        claim = _CLAIMS.get(func)
+        if claim == "device":
+            real = func(*args)
+            return _CUDA if real.type == "meta" else real
+        if claim is not None:
+            return _claimed(claim, func(*args))
+        named = dict(kwargs or {})
+        if "device" in named:
+            named["device"] = _on_meta(named["device"])
+        if getattr(func, "__name__", "") == "to":
+            args = tuple(_on_meta(a) if isinstance(a, str | torch.device) else a for a in args)
+        return func(*args, **named)
+
+
+def _on_meta(device: Any) -> Any:
+    named = device.type if isinstance(device, torch.device) else str(device).split(":")[0]
+    return torch.device("meta") if named in _ELSEWHERE else device
+
+
+class _Inert:
+    """A stub for streams, contexts and the like: every method can be called and does nothing."""
+
+    cuda_stream = 0
+
+    def __init__(self, *_: Any, **__: Any) -> None:
+        """Takes whatever the real one takes."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        """Lets errors through."""
+
+    def __getattr__(self, name: str) -> Callable[..., int]:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return lambda *_, **__: 0
+
+
+class _Device(_Inert):
+    def __init__(self, device: Any = None) -> None:
+        _require_first(device)
+
+
+class _Stream(_Inert):
+    """Equal to itself, as a stream of a GPU is however often it is asked for."""
+
+    def __init__(self, *_: Any, number: int | None = None, **__: Any) -> None:
+        self.cuda_stream = self.stream_id = next(_STREAMS) if number is None else number
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Stream) and other.stream_id == self.stream_id
+
+    def __hash__(self) -> int:
+        return hash((_Stream, self.stream_id))
+
+
+_STREAMS = itertools.count(1)
+"""Numbers of streams that a program makes; the usual one is 0."""
+
+
+class _Generator(torch.Generator):
+    """A generator for any device, on the CPU; still a class, because annotations name it."""
+
+    def __new__(cls, device: Any = "cpu") -> Self:
+        return super().__new__(cls, device=_on_cpu(device))  # type: ignore[call-arg]
+
+
+class _Event(_Inert):
+    def __init__(self, *_: Any, **__: Any) -> None:
+        self._at = 0.0
+
+    def record(self, *_: Any) -> None:
+        self._at = time.perf_counter()
+
+    def elapsed_time(self, other: _Event) -> float:
+        return (other._at - self._at) * 1e3
+
+
+@contextlib.contextmanager
+def pretending_cuda(target: str, *, rounds: bool = False) -> Iterator[None]:
+    """In the scope `torch.cuda` answers for `target`, and `cuda` means the CPU.
+
+    `rounds`: convolutions round their factors as cuDNN's do; a reference's stay exact, to be compared with.
+
+    Dynamo files each function it knows by its identity when it is imported, which a user's imports may
+    do in the scope (transformers does): every answer is therefore a function of its own. A process that
+    compiles anything imports it before (`with_dynamo_imported`), so that it knows the real ones.
+    """
+    saved: list[tuple[Any, str, Any]] = []
+
+    def put(owner: Any, name: str, value: Any) -> None:
+        saved.append((owner, name, getattr(owner, name)))
+        setattr(owner, name, value)
+
+    for name, value in _answers(target):
+        put(torch.cuda, name, value)
+    _patch_modules_and_generators(put)
+    try:
+        with _Claiming(rounds=rounds):
+            yield
+    finally:
+        for owner, name, value in reversed(saved):
+            setattr(owner, name, value)
+
+
+def with_dynamo_imported() -> None:
+    """Import what must see torch's real functions; takes one to two seconds the first time."""
+    importlib.import_module("torch._dynamo")
+
+
+@functools.cache
+def _answers(target: str) -> tuple[tuple[str, Any], ...]:
+    """Made once: the scope is entered for every call of the reference."""
+    answers = _cuda_answers(target)
+    return tuple((name, _of_its_own(name, value)) for name, value in answers.items())
+
+
+def _of_its_own(name: str, value: Any) -> Any:
+    """A function object for this name alone; classes and values stay what they are."""
+    if not isinstance(value, FunctionType):
+        return value
+    own = FunctionType(
+        value.__code__, value.__globals__, name, value.__defaults__, value.__closure__
+    )
+    own.__kwdefaults__ = value.__kwdefaults__
+    return own
+
+
+def _cuda_answers(target: str) -> dict[str, Any]:
+    ceilings = ceilings_for(target)
+    arch = int(ceilings.target.removeprefix("sm_"))
+    capability = divmod(arch, 10)
+    properties = SimpleNamespace(
+        name=ceilings.name,
+        major=capability[0],
+        minor=capability[1],
+        multi_processor_count=ceilings.sms,
+        total_memory=_MEMORY_BYTES,
+        shared_memory_per_block_optin=SHARED_BYTES[arch],
+        max_threads_per_multi_processor=ceilings.threads_per_sm,
+        warp_size=32,
+        regs_per_multiprocessor=65536,
+        L2_cache_size=int(ceilings.l2_bytes),
+    )
+    nothing: Callable[..., None] = lambda *_, **__: None  # noqa: E731 - one value under many names
+    zero: Callable[..., int] = lambda *_, **__: 0  # noqa: E731 - one value under many names
+    stream: Callable[..., _Stream] = lambda *_, **__: _Stream(number=0)  # noqa: E731 - likewise
+    inert: Callable[..., _Inert] = lambda *_, **__: _Inert()  # noqa: E731 - likewise
+    return {
+        "is_available": lambda: True,
+        "is_initialized": lambda: True,
+        "is_bf16_supported": lambda *_, **__: True,
+        "device_count": lambda: 1,
+        "current_device": zero,
+        "memory_allocated": zero,
+        "max_memory_allocated": zero,
+        "get_device_capability": lambda *_: capability,
+        "get_device_name": lambda *_: ceilings.name,
+        "get_device_properties": lambda *_: properties,
+        "current_stream": stream,
+        "default_stream": stream,
+        "device": _Device,
+        "device_of": _Inert,
+        "stream": _Inert,
+        "Stream": _Stream,
+        "Event": _Event,
+        "init": nothing,
+        "_lazy_init": nothing,
+        "set_device": _require_first,
+        "synchronize": nothing,
+        "empty_cache": nothing,
+        "mem_get_info": lambda *_, **__: (_MEMORY_BYTES, _MEMORY_BYTES),
+        "is_current_stream_capturing": lambda: False,
+        "can_device_access_peer": lambda *_: False,
+        "ipc_collect": nothing,
+        "nvtx": SimpleNamespace(range=inert, range_push=zero, range_pop=zero, mark=nothing),
+        "get_rng_state": lambda *_, **__: torch.empty(0, dtype=torch.uint8),
+        "set_rng_state": nothing,
+        "manual_seed": nothing,
+        "manual_seed_all": nothing,
+        "reset_peak_memory_stats": nothing,
+    }
+
+
+_REAL_FROM_NUMPY = torch.from_numpy
+
+
+def _from_numpy(array: Any) -> torch.Tensor:
+    """Passes through no function mode."""
+    made = _REAL_FROM_NUMPY(array)
+    with torch._C.DisableTorchFunction():
+        HOST_TENSORS.made("from_numpy", None, (), made)
+    return made
+
+
+def _patch_modules_and_generators(put: Callable[[Any, str, Any], None]) -> None:
+    move, enter = torch.nn.Module.to, torch.amp.autocast.__init__
+
+    def to(self: torch.nn.Module, *args: Any, **kwargs: Any) -> torch.nn.Module:
+        places = tuple(_on_cpu(a) if isinstance(a, str | torch.device) else a for a in args)
+        named = {n: _on_cpu(v) if n == "device" else v for n, v in kwargs.items()}
+        return move(self, *places, **named)
+
+    def begin(self: Any, device_type: str, *args: Any, **kwargs: Any) -> None:
+        enter(self, _on_cpu(device_type), *args, **kwargs)
+
+    put(torch.nn.Module, "to", to)
+    put(torch.nn.Module, "cuda", lambda self, device=None: self)
+    put(torch.Tensor, "cuda", lambda self, *_, **__: HOST_TENSORS.on_the_gpu(self))
+    put(torch, "from_numpy", _from_numpy)
+    put(torch.Tensor, "record_stream", lambda self, *_, **__: None)
+    put(torch, "Generator", _Generator)
+    put(torch.amp.autocast, "__init__", begin)

@@ -1,0 +1,486 @@
+"""Executes launches on the shared memory, watched and within a time budget; logs each."""
+
+from __future__ import annotations
+
+import itertools
+import mmap
+import random
+import secrets
+import time
+import traceback
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from triton.backends.compiler import GPUTarget
+
+from kernelagent.domain.serialization import to_data
+from kernelagent.tools.virtual.arithmetic.builder import Unsupported
+from kernelagent.tools.virtual.batched.interpreter import BatchedInterpreter, HowRun
+from kernelagent.tools.virtual.compiled.compiling import Compiled, check_cooperative, check_grid
+from kernelagent.tools.virtual.compiled.fetched_ahead import Loop, ahead_of
+from kernelagent.tools.virtual.cost.ceilings import ceilings_for
+from kernelagent.tools.virtual.device.arena import Arena
+from kernelagent.tools.virtual.device.binding import Bound, Kernel
+from kernelagent.tools.virtual.device.codec import encode
+from kernelagent.tools.virtual.device.fresh_memory import Bytes, Fill
+from kernelagent.tools.virtual.device.hollow import AliasedRange
+from kernelagent.tools.virtual.executor.deadline import Clock, TimeIsUp, deadline
+from kernelagent.tools.virtual.executor.launch import (
+    Launch,
+    MemoryFault,
+    Observer,
+)
+from kernelagent.tools.virtual.executor.requests import LaunchRequest, StorageRow, launch_request
+from kernelagent.tools.virtual.executor.source import FILE_NAME
+from kernelagent.tools.virtual.interpreter.interleaving import AllWait, Order
+from kernelagent.tools.virtual.interpreter.interpreter import Program
+from kernelagent.tools.virtual.interpreter.memory import StoreMode
+from kernelagent.tools.virtual.kernel_text.choices import Choices
+from kernelagent.tools.virtual.provenance.altering import Altering
+from kernelagent.tools.virtual.provenance.never_written import NeverWritten, Watch
+from kernelagent.tools.virtual.provenance.replay import Replay
+from kernelagent.tools.virtual.races.bounds import BoundsChecker
+
+Mode = Literal["execute", "poison", "suppress", "alter", "account"]
+"""`alter`: a launch runs as it is, and what it stored is exchanged for plausible values afterwards."""
+_RUNS, _RUN = 8, 32
+_SAMPLED = _RUNS * _RUN
+_IN_TURNS_S = 10.0
+"""How long the programs of one launch may take turns."""
+_COUNTED_S = 6.0
+"""How long the programs of one launch are interpreted for counting; fewer of them count as well."""
+
+
+class NoContents(Exception):
+    """A launch on tensors without memory where kernels are executed."""
+
+
+class FalseHint(Exception):
+    """The compiler was told what does not hold, and made other code for it."""
+
+    def __init__(self, false: Mapping[int, str]) -> None:
+        line, hint = min(false.items())
+        super().__init__(
+            f"the hint {hint} at line {line} is false for these values, and the compiled code relies on "
+            f"it: on a GPU it loads or stores other elements; leave the hint out"
+        )
+        self.detail = {"line": line}
+
+
+@dataclass
+class Logged:
+    """One launch as it happened."""
+
+    launch: Launch
+    kernel: Kernel
+    seconds: float = 0.0
+    fault: dict[str, Any] | None = None
+    traffic: Any = None
+    printed: str = ""
+    how: HowRun | None = None
+    """Which of its programs were interpreted together, and why not all."""
+    altered: dict[str, Any] | None = None
+    """Under `alter`: how many bytes were replaced, and operands of unknown origin."""
+    choices: Choices | None = None
+    """Where it was executed as it is: which way its conditions came out."""
+    fresh: Watch | None = None
+    """The same: what it loaded of fresh memory that nobody had written."""
+
+
+class Launcher:
+    """Holds the compiled kernels, the shared memory and the log of one candidate."""
+
+    def __init__(self, arena: int, target: GPUTarget, seconds: float) -> None:
+        self.interpreter = BatchedInterpreter()
+        self.kernels: list[Kernel] = []
+        self.log: list[Logged] = []
+        self.mode: Mode = "execute"
+        self.only: frozenset[int] | None = None
+        """Indices of the launches, since the last reset, to which `poison` and `alter` apply; None: all."""
+        self.altering: Altering | None = None
+        """What `alter` does; set with the mode."""
+        self.non_synchronizing_atomics: frozenset[int] = frozenset()
+        """Lines of atomics that put no programs in order."""
+        self.loops: tuple[Loop, ...] = ()
+        """Of the candidate's source."""
+        self.watch_bounds = True
+        self.watch_races = True
+        self.count_traffic = False
+        self.dropped_atomics: frozenset[int] = frozenset()
+        """Lines of atomics whose value nobody looks at."""
+        self.in_turns: Order | None = None
+        """Not None: launches in which an atomic's value was used run in this order."""
+        self.numbers_in_lanes = False
+        """Whether the lanes that a load leaves undefined hold numbers; zeros otherwise."""
+        self.order: str | None = None
+        """Not None: sums have this order (`orders.Order.name`), and products are fused with the sums they go into."""
+        self.errs: int | None = None
+        """The key of errors in what a GPU approximates; None: there are none."""
+        self._errs_in_counting = secrets.randbits(32)
+        self._order_matters: set[int] = set()
+        self._undefined_lanes: set[int] = set()
+        self._float_sums: set[int] = set()
+        self._addresses_as_numbers: set[int] = set()
+        self.replay: Replay | None = None
+        """Where the forward is done once more, on values that the candidate does not hold."""
+        self.places = random.Random(0)
+        """Draws the programs that are counted of a large grid; seeded by the judge with the mode."""
+        self.whole_grids = False
+        """Under `account` every program is counted."""
+        self.arena = Arena(arena)
+        self._target = target
+        self._seconds = self._seconds_left = seconds
+        self._never_written = NeverWritten()
+        self._unfilled: dict[int, AliasedRange] = {}
+        self._counter: Any = None
+
+    def add(self, kernel: Kernel) -> int:
+        """Keep a compiled specialisation; returns its handle."""
+        self.kernels.append(kernel)
+        return len(self.kernels) - 1
+
+    def launch(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Run one launch; a fault is logged and told."""
+        parameters = [len(kernel.function.arg_names) for kernel in self.kernels]
+        wanted = launch_request(request, len(self.kernels), parameters)
+        kernel = self.kernels[wanted.handle]
+        x, y, z = wanted.grid
+        check_grid(kernel.compiled.kernel, (x, y, z))
+        if kernel.compiled.metadata["launch_cooperative_grid"]:
+            facts = self._facts(kernel.compiled)
+            resident = facts.resident_programs * ceilings_for(f"sm_{self._target.arch}").sms
+            check_cooperative(kernel.compiled, x * y * z, resident, facts.occupancy_limiter)
+        if self.mode != "account" and any(row.empty for row in wanted.storages):
+            raise NoContents(
+                f"`{kernel.compiled.kernel}` is launched on a tensor that holds nothing (device meta)"
+            )
+        self.arena.ensure(wanted.arena_bytes)
+        bound = Bound(self.memory_of, kernel, wanted)
+        if self.replay is not None:
+            # Before anything is stored: what is named for the first time begins as the runner has it.
+            for row in wanted.storages:
+                self.replay.know(row, self.arena.memory)
+        launch = bound.record(len(self.log), (x, y, z))
+        logged = Logged(launch, kernel)
+        self.log.append(logged)
+        altering = self.altering if self._mode_of(launch.index, self.mode) == "alter" else None
+        try:
+            if altering is not None:
+                altering.launch_begins(launch, bound.storages)
+            self._run(logged, bound, wanted.storages)
+            if altering is not None:
+                logged.altered = altering.launch_ends(launch, bound.storages)
+        except MemoryFault as fault:
+            detail = fault.detail | _place(fault)
+            logged.fault = {"code": fault.code, "message": str(fault), "detail": detail}
+        except AllWait:
+            message = f"`{launch.kernel}`: programs that begin in a drawn order wait for others"
+            logged.fault = {
+                "code": "unverifiable",
+                "message": message,
+                "detail": {"all_wait": True},
+            }
+        except TimeIsUp as late:
+            logged.fault = {"code": late.code, "message": str(late), "detail": late.detail}
+            if kernel.compiled.metadata["launch_cooperative_grid"]:
+                message = (
+                    f"`{launch.kernel}` waits for other programs of its grid, and on the virtual "
+                    f"device they run one after another; evaluate it with --device cuda"
+                )
+                logged.fault = {"code": "unverifiable", "message": message, "detail": {}}
+        except FalseHint as error:
+            message = f"`{launch.kernel}`: {error}"
+            logged.fault = {"code": "runtime_error", "message": message, "detail": error.detail}
+        except Unsupported as error:
+            message = f"`{launch.kernel}` cannot be executed: {error}"
+            logged.fault = {"code": "unverifiable", "message": message, "detail": {}}
+        except Exception as error:  # noqa: BLE001 - the interpreted kernel may raise anything
+            detail = _place(error)
+            where = f" at line {detail['line']}" if detail else ""
+            message = f"`{launch.kernel}` raised {type(error).__name__}{where}: {error}"
+            logged.fault = {"code": "runtime_error", "message": message[:2000], "detail": detail}
+        if logged.fault is not None:
+            return {"kind": "failed", **logged.fault}
+        if self.replay is not None and self.replay.failure is None:
+            self._run_hidden(self.replay, kernel, wanted, launch.index)
+        return {"kind": "done"}
+
+    def _run_hidden(
+        self, replay: Replay, kernel: Kernel, wanted: LaunchRequest, index: int
+    ) -> None:
+        """The same launch in memory that no other process sees."""
+        private = mmap.mmap(-1, max(wanted.arena_bytes, mmap.PAGESIZE))
+        replay.fill(wanted.storages, private)
+        bound = Bound(lambda row: (private, row.at), kernel, wanted)
+        launch = bound.record(index, wanted.grid)
+        spent = self._seconds - self._seconds_left
+        clock = Clock(launch, self._seconds_left, spent, projects=True)
+        self.interpreter.store_as("execute", one_value_each=False)
+        self.interpreter.watch_fresh(None)
+        began = time.perf_counter()
+        try:
+            self.interpreter.run(
+                kernel.function,
+                bound.arguments,
+                launch,
+                programs=None,
+                observers=[clock, BoundsChecker()],
+                limit=deadline(self._seconds_left, clock.late),
+                enough_s=None,
+            )
+        except Exception as error:  # noqa: BLE001 - the interpreted kernel may raise anything
+            replay.failure = f"`{launch.kernel}`: {type(error).__name__}: {error}"[:300]
+        finally:
+            self._seconds_left -= time.perf_counter() - began
+        replay.take(wanted.storages, private)
+
+    def reset(self) -> None:
+        """Forget the log; the next forward finds cold caches."""
+        self.log.clear()
+        if self.altering is not None:
+            self.altering.next_call()
+        if self._counter is not None:
+            self._counter.clear()
+
+    def resources(self, handle: int) -> dict[str, int]:
+        """Registers and spills of a compiled kernel."""
+        facts = self._facts(self.kernels[handle].compiled)
+        return {"registers": facts.registers, "spills": facts.spills}
+
+    def code(self, handle: int, form: str) -> list[tuple[int | None, str]]:
+        """The instructions of a compiled kernel, `sass` or `ptx`, each with its source line."""
+        from kernelagent.tools.virtual.compiled.listing import instructions
+
+        compiled = self.kernels[handle].compiled
+        listed = instructions(compiled, "ptx" if form == "ptx" else "sass")
+        return [(item.line, item.text) for item in listed]
+
+    def _facts(self, compiled: Compiled) -> Any:
+        from kernelagent.tools.virtual.compiled.sass import facts_of_cubin
+
+        return facts_of_cubin(compiled.cubin, compiled.metadata, f"sm_{self._target.arch}")
+
+    def rows(self, with_facts: bool) -> list[dict[str, Any]]:
+        """The log as JSON; machine facts cost a disassembly a kernel."""
+        return [self._row(logged, with_facts) for logged in self.log]
+
+    def _row(self, logged: Logged, with_facts: bool) -> dict[str, Any]:
+        launch, compiled = logged.launch, logged.kernel.compiled
+        row: dict[str, Any] = {
+            "kernel": launch.kernel,
+            "line": launch.line,
+            "grid": list(launch.grid),
+            "options": launch.options,
+            "constexprs": {name: encode(value) for name, value in launch.constexprs.items()},
+            "tensors": [
+                {"name": t.name, "shape": list(t.shape), "dtype": t.dtype} for t in launch.tensors
+            ],
+            "metadata": to_data(dict(compiled.metadata)),
+            "compile_s": compiled.seconds,
+            "interpret_s": logged.seconds,
+            "handle": self.kernels.index(logged.kernel),
+        }
+        if logged.fault is not None:
+            row["fault"] = logged.fault
+        if logged.printed:
+            row["printed"] = logged.printed
+        if logged.how is not None:
+            row["interpreted"] = {
+                "together": logged.how.together,
+                "one_by_one": logged.how.alone,
+                "because": dict(logged.how.reasons),
+            }
+        if logged.altered is not None:
+            row["altered"] = logged.altered
+        if launch.pointees:
+            row["tables"] = True
+        if logged.choices is not None and logged.choices.seen:
+            row["choices"] = [[*choice, ways] for choice, ways in logged.choices.seen.items()]
+        if logged.fresh is not None and logged.fresh.loads:
+            row["unwritten"] = [[line, count] for line, count in logged.fresh.loads.items()]
+        if row["handle"] in self._order_matters:
+            row["order_matters"] = True
+        if row["handle"] in self._undefined_lanes:
+            row["undefined_lanes"] = True
+        if row["handle"] in self._float_sums:
+            row["float_sums"] = True
+        if row["handle"] in self._addresses_as_numbers:
+            row["addresses_as_numbers"] = True
+        if logged.traffic is not None:
+            row["traffic"] = to_data(logged.traffic)
+        if with_facts:
+            row["machine"] = to_data(self._facts(compiled))
+        return row
+
+    def _run(self, logged: Logged, bound: Bound, storages: Sequence[StorageRow]) -> None:
+        launch = logged.launch
+        counting = self.mode == "account"
+        careful = self.watch_races and not counting
+        mode = self._mode_of(launch.index, self.mode)
+        stores: StoreMode = "execute" if mode == "alter" or mode == "account" else mode
+        self.interpreter.store_as(stores, one_value_each=careful)
+        self.interpreter.reference.builder.memory.own.non_synchronizing_atomics = (
+            self.non_synchronizing_atomics
+        )
+        self.interpreter.reference.builder.memory.dropped_atomics = self.dropped_atomics
+        # What is counted or exchanged has been executed as it is before.
+        watched = careful and mode == "execute"
+        self.interpreter.spread_lanes(logged.kernel.compiled.threads)
+        self.interpreter.fetch_ahead(
+            ahead_of(logged.kernel.compiled.ahead, self.loops) if watched else {}
+        )
+        self.interpreter.run_as_compiled(logged.kernel.compiled.regions)
+        self.interpreter.fill_lanes(numbers=self.numbers_in_lanes)
+        compiled, otherwise = logged.kernel.compiled, self.order is not None
+        self.interpreter.round_as(
+            self.order,
+            compiled.layouts,
+            fuses=otherwise and bool(compiled.metadata["enable_fp_fusion"]),
+            # What is counted is compared with nothing, and decides perhaps how much is done.
+            errs=self._errs_in_counting if counting else self.errs,
+        )
+        logged.choices = Choices() if watched else None
+        self.interpreter.note_choices(logged.choices)
+        logged.fresh = self._never_written.watch(self._fresh(storages)) if watched else None
+        self.interpreter.watch_fresh(logged.fresh)
+        # Exchanged or poisoned values need not be what a kernel asserts.
+        debug = bool(compiled.metadata["debug"]) and mode == "execute" and careful
+        overflow = bool(compiled.metadata["sanitize_overflow"])
+        self.interpreter.assert_on_device(debug=debug, overflow=overflow)
+        hints = self.interpreter.hints
+        # Exchanged or poisoned values of earlier launches may be indices that no hint was meant for.
+        hints.watched = careful and self.mode == "execute"
+        hints.false.clear()
+        sampling = counting and not self.whole_grids
+        programs, share = sampled(launch, self.places) if sampling else (None, 1.0)
+        if counting:
+            self._forget_pages()
+        spent = self._seconds - self._seconds_left
+        clock = Clock(launch, self._seconds_left, spent, projects=not counting)
+        observers: list[Observer] = [clock]
+        races = None
+        if self.watch_bounds:
+            observers.append(BoundsChecker())
+        if self.watch_races and self.mode != "account":
+            from kernelagent.tools.virtual.races.races import RaceChecker
+
+            barriers = logged.kernel.compiled.threads.barriers
+            races = RaceChecker(self.non_synchronizing_atomics, barriers)
+            observers.append(races)
+        counter = self._traffic_counter(share) if self.count_traffic else None
+        if counter is not None:
+            observers.append(counter)
+        began = time.perf_counter()
+        handle = self.kernels.index(logged.kernel)
+        try:
+            if self.in_turns is not None and handle in self._order_matters:
+                self._run_in_turns(logged, bound, self.in_turns)
+                return
+            self.interpreter.run(
+                logged.kernel.function,
+                bound.arguments,
+                launch,
+                programs=programs,
+                observers=observers,
+                limit=deadline(self._seconds_left, clock.late),
+                # What is counted of a part is scaled up.
+                enough_s=min(_COUNTED_S, self._seconds_left / 4) if counting else None,
+                after_chunk=self._forget_pages if counting else None,
+            )
+        finally:
+            logged.seconds = time.perf_counter() - began
+            self._seconds_left -= logged.seconds
+            logged.printed = self.interpreter.printed
+            logged.how = self.interpreter.how
+        if self.interpreter.order_matters or (races is not None and races.order_matters):
+            self._order_matters.add(handle)
+        if self.interpreter.undefined_lanes:
+            self._undefined_lanes.add(handle)
+        if self.interpreter.addresses_as_numbers:
+            self._addresses_as_numbers.add(handle)
+        if self.interpreter.float_sums and races is not None and races.updated_by_several:
+            self._float_sums.add(handle)
+        if hints.false and logged.kernel.needs_hints(frozenset(hints.false)):
+            raise FalseHint(dict(hints.false))
+        if counter is not None:
+            logged.traffic = counter.result(launch)
+
+    def _fresh(self, storages: Sequence[StorageRow]) -> Iterator[tuple[int, Bytes, Fill | None]]:
+        """Address, contents and fill of each storage that holds anything."""
+        for row in storages:
+            if row.fill is not None and not row.empty and row.bytes:
+                contents = np.frombuffer(self.arena.memory, np.uint8, row.bytes, row.at)
+                yield contents.ctypes.data, contents, row.fill
+
+    def _forget_pages(self) -> None:
+        """Pages of tensors without contents count again at each of their addresses."""
+        for addresses in self._unfilled.values():
+            addresses.forget_pages()
+
+    def _run_in_turns(self, logged: Logged, bound: Bound, order: Order) -> None:
+        seconds = min(_IN_TURNS_S, self._seconds_left / 2)
+
+        def late() -> TimeIsUp:
+            message = f"`{logged.launch.kernel}` did not end with programs that take turns"
+            return TimeIsUp("unverifiable", message, {"means": "time"})
+
+        self.interpreter.store_as("execute", one_value_each=False)
+        self.interpreter.watch_fresh(None)
+        self.interpreter.run_in_turns(
+            logged.kernel.function,
+            bound.arguments,
+            logged.launch,
+            order,
+            deadline(seconds, late),
+        )
+
+    def _mode_of(self, index: int, mode: Mode) -> Mode:
+        return "execute" if self.only is not None and index not in self.only else mode
+
+    def _traffic_counter(self, share: float) -> Any:
+        from kernelagent.tools.virtual.cost.traffic import TrafficCounter
+
+        if self._counter is None:
+            self._counter = TrafficCounter(f"sm_{self._target.arch}", share)
+        self._counter.sampled_share = share
+        return self._counter
+
+    def memory_of(self, row: StorageRow) -> tuple[Any, int]:
+        """The buffer a storage lives in, and its offset there."""
+        if not row.empty:
+            return self.arena.memory, row.at
+        key, size = row.identity, max(row.bytes, 1)
+        known = self._unfilled.get(key)
+        if known is None or known.size < size:
+            self._unfilled[key] = AliasedRange(size)
+            if known is not None:
+                known.close()
+        return self._unfilled[key].memory, 0
+
+
+def _place(error: BaseException) -> dict[str, int]:
+    """The candidate's line in which a kernel was when this happened."""
+    frames = traceback.extract_tb(error.__traceback__)
+    lines = [frame.lineno for frame in frames if frame.filename == FILE_NAME and frame.lineno]
+    return {"line": lines[-1]} if lines else {}
+
+
+def sampled(launch: Launch, places: random.Random) -> tuple[list[Program] | None, float]:
+    """Runs of neighbours, which share cache lines: one in each stretch of the grid, and the last program.
+
+    Where in its stretch a run lies is drawn, and in which order they run, because time may end early.
+    Returns the programs, None for all, and the share of the grid that they are.
+    """
+    total = launch.programs
+    if total <= _SAMPLED:
+        return None, 1.0
+    numbers: list[int] = []
+    edges = [i * (total - 1) // _RUNS for i in range(_RUNS + 1)]
+    for low, high in places.sample(list(itertools.pairwise(edges)), _RUNS):
+        start = low + places.randrange(high - low - _RUN + 1)
+        numbers += range(start, start + _RUN)
+    numbers.append(total - 1)
+    x, y, _ = launch.grid
+    return [(n % x, n // x % y, n // (x * y)) for n in numbers], len(numbers) / total

@@ -1,0 +1,322 @@
+"""One reversible scope in which `triton.language` computes on numpy arrays.
+
+Outside the scope nothing differs from an untouched Triton, so the same process can go on compiling.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import inspect
+import types
+import warnings
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import numpy as np
+import triton.language as tl
+import triton.language.extra.cuda.libdevice as cuda_libdevice
+import triton.language.extra.libdevice as libdevice_stubs
+from triton.runtime import interpreter as stock
+from triton.runtime.jit import JITFunction
+
+from kernelagent.tools.virtual import triton_versions
+from kernelagent.tools.virtual.arithmetic.builder import RepairedBuilder
+from kernelagent.tools.virtual.arithmetic.reductions import Reduction, Scan
+from kernelagent.tools.virtual.interpreter import hints, loops, shortcuts
+from kernelagent.tools.virtual.kernel_text import conditions, merges
+from kernelagent.tools.virtual.kernel_text.loaded import Given
+
+
+class Language:
+    """The repaired builder, the semantics on top of it, and the patches that lead there."""
+
+    reduction: type[Reduction] = Reduction
+    scan: type[Scan] = Scan
+
+    def __init__(self, builder: RepairedBuilder | None = None) -> None:
+        self.builder = builder or RepairedBuilder()
+        self.semantic = shortcuts.QuickSemantic(self.builder)
+        self.logic = self.make_logic()
+        self._rewritten: dict[int, tuple[JITFunction[Any], Callable[..., Any]]] = {}
+        self._given: Given = {}
+        self._interpreted: dict[int, Any] = {}
+        self._forward: list[tuple[Any, str, Any]] = []
+        self._backward: list[tuple[Any, str, Any]] = []
+        self._record()
+
+    @contextlib.contextmanager
+    def active(self) -> Iterator[None]:
+        """Inside, calls of `triton.language` work on numpy arrays; everything is put back."""
+        try:
+            for owner, name, value in self._forward:
+                setattr(owner, name, value)
+            with np.errstate(all="ignore"), warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                yield
+        finally:
+            for owner, name, value in self._backward:
+                if value is _ABSENT:
+                    delattr(owner, name)
+                else:
+                    setattr(owner, name, value)
+
+    def function(self, kernel: JITFunction[Any]) -> Callable[..., Any]:
+        """The kernel as Python code whose assignments and comparisons go through the semantics."""
+        known = self._rewritten.get(id(kernel))
+        if known is None:
+            known = kernel, self._rewrite(kernel)
+            self._rewritten[id(kernel)] = known
+        return known[1]
+
+    def make_logic(self) -> loops.Logic:
+        """What rewritten control flow asks."""
+        return loops.Logic(self.semantic)
+
+    def patch_further(self, scope: Recorder) -> None:
+        """Patches on top of the others; here none."""
+
+    def rewrite_control(self, definition: ast.FunctionDef) -> None:
+        """Change the text further, in place; here it runs as it stands."""
+
+    def _rewrite(self, kernel: JITFunction[Any]) -> Callable[..., Any]:
+        tree = kernel.parse()
+        file, line = triton_versions.place_of(kernel)
+        own = not kernel.fn.__module__.startswith(_OF_TRITON)
+        if own:
+            self._note_conditions(kernel, tree.body[0], line)
+        tree = stock.ASTTransformer().visit(tree)
+        definition = tree.body[0]
+        definition.decorator_list = []
+        _strip_signature(definition)
+        body = ast.Module(definition.body, [])
+        loops.LogicRewriter(line if own else None).generic_visit(body)
+        definition.body = body.body
+        self.rewrite_control(definition)
+        ast.fix_missing_locations(tree)
+        ast.increment_lineno(tree, line - 1)
+        scope = {
+            name: self._interpreted.get(id(value), value)
+            for name, value in kernel.get_capture_scope().items()
+        }
+        known = self.logic.scope().items()
+        scope |= {name: value for name, value in known if name not in scope}
+        scope |= triton_versions.names_in_rewritten_code(self.semantic)
+        scope[loops.NAME] = self.logic
+        exec(compile(tree, file, "exec"), scope)
+        function: Callable[..., Any] = scope[kernel.fn.__name__]
+        original = inspect.signature(kernel.fn).parameters
+        function.__defaults__ = kernel.fn.__defaults__
+        function.__kwdefaults__ = {
+            name: parameter.default
+            for name, parameter in original.items()
+            if parameter.kind is parameter.KEYWORD_ONLY and parameter.default is not parameter.empty
+        }
+        return function
+
+    def _note_conditions(self, kernel: JITFunction[Any], body: ast.FunctionDef, line: int) -> None:
+        """Have noted which way its conditions come out, and which of its operations change nothing."""
+        scope = kernel.get_capture_scope()
+        given = self._given.get(id(kernel), (kernel, frozenset()))[1]
+        found = merges.Merges(body, line, scope, given)
+        conditions.mark(body, line, scope, given)
+        found.put()
+        for key, (function, names) in found.given_further.items():
+            known = self._given.get(key, (function, frozenset()))[1]
+            if not names <= known:
+                # Where another kernel has called it without data, it is rewritten once more.
+                self._rewritten.pop(key, None)
+            self._given[key] = function, known | names
+
+    # the patches
+
+    def _record(self) -> None:
+        """Apply Triton's own patches once, note what they changed, and take them back."""
+        scope = Recorder()
+        for language in (tl, tl.core):
+            self._builtins(language, scope)
+            self._builtins(language.tensor, scope)
+            triton_versions.patch_tensor(language.tensor, scope)
+            stock._patch_lang_core(language, scope)
+            for name in hints.NAMES:
+                scope.set_attr(language, name, partial(self._hint, name))
+            scope.set_attr(language, "range", loops.counted)
+            scope.set_attr(language, "static_range", loops.static)
+        for owner in (tl.math, tl.core.tensor_descriptor_base, cuda_libdevice):
+            self._builtins(owner, scope)
+        for name, method in (("reduce", self._reduce), ("associative_scan", self._scan)):
+            for owner in (tl, tl.core, tl.tensor):
+                scope.set_attr(owner, name, _free(method))
+        scope.set_attr(stock, "_get_np_dtype", shortcuts.memoised_dtype(stock._get_np_dtype))
+        block, tensor = tl.block_type, tl.tensor
+        scope.set_attr(tensor, "__bool__", self._decided(tensor.__bool__))
+        scope.set_attr(tensor, "T", self._transposed(tensor.T))
+        scope.set_attr(block, "__init__", shortcuts.block_type_init(block.__init__))
+        scope.set_attr(tensor, "__init__", shortcuts.tensor_init(tensor.__init__))
+        scope.set_attr(tl.tuple, "__eq__", shortcuts.tuple_eq(tl.tuple.__eq__))
+        unwrap = shortcuts.unwrap_if_constexpr(tl.core._unwrap_if_constexpr)
+        scope.set_attr(tl.core, "_unwrap_if_constexpr", unwrap)
+        scope.set_attr(stock, "interpreter_semantic", self.semantic)
+        scope.set_attr(JITFunction, "__call__", _free(self._call))
+        self._stubs(scope)
+        self.patch_further(scope)
+        self._forward = scope.forward
+        self._backward = list(reversed(scope.backward))
+        scope.restore()
+
+    def _builtins(self, owner: Any, scope: Recorder) -> None:
+        for name, member in inspect.getmembers(owner):
+            if tl.core.is_builtin(member) and id(member) not in scope.made:
+                scope.set_attr(owner, name, self._bound(member, scope))
+
+    def _bound(self, member: Callable[..., Any], scope: Recorder) -> Callable[..., Any]:
+        semantic = self.semantic
+        inner = getattr(member, "__wrapped__", member)
+
+        def bound(*args: Any, **kwargs: Any) -> Any:
+            kwargs["_semantic"] = semantic
+            return inner(*args, **kwargs)
+
+        bound.__name__ = member.__name__
+        setattr(bound, tl.core.TRITON_BUILTIN, True)
+        self._interpreted[id(member)] = bound
+        scope.made.add(id(bound))
+        return bound
+
+    def _decided(self, slow: Callable[[Any], bool]) -> Callable[[Any], bool]:
+        """`tensor.__bool__`: a branch waits for the number that decides it."""
+
+        def truth(one: Any) -> bool:
+            if self.builder.flow.on and not one.type.is_block():
+                self.builder.flow.waits_for(one.handle)
+            return slow(one)
+
+        return truth
+
+    def _transposed(self, slow: property) -> property:
+        """`tensor.T`, which Triton's interpreter does without its builder."""
+
+        def transposed(one: Any) -> Any:
+            made = slow.__get__(one)
+            self.builder.flow.same(one.handle, made.handle)
+            return made
+
+        return property(transposed)
+
+    def _stubs(self, scope: Recorder) -> None:
+        """Give libdevice's empty stubs a body; this also reaches `from ... import tanh`."""
+        for name, stub in vars(libdevice_stubs).items():
+            if isinstance(stub, types.FunctionType) and hasattr(cuda_libdevice, name):
+                scope.set_attr(stub, "__code__", _stub_body.__code__.replace(co_name=name))
+                scope.set_attr(stub, "__kwdefaults__", {"_name": name, "_library": cuda_libdevice})
+
+    def _call(self, kernel: JITFunction[Any], *args: Any, **kwargs: Any) -> Any:
+        kwargs.pop("_semantic", None)
+        return self.function(kernel)(*args, **kwargs)
+
+    def _hint(self, name: str, value: Any, values: Any, **_: Any) -> Any:
+        """A hint to the compiler; of a value that Python knows it says nothing."""
+        if isinstance(value, tl.tensor):
+            data = self.builder.running(value.handle.data)
+            if not value.type.is_block():
+                data = data.reshape(data.shape[0])
+            self.builder.hints.look(name, value, values, data)
+        return value
+
+    def _reduce(
+        self,
+        input: Any,  # noqa: A002 - the name Triton's function has
+        axis: Any,
+        combine_fn: Any,
+        keep_dims: bool = False,
+        **_: Any,
+    ) -> Any:
+        operation = self.reduction(axis, combine_fn, keep_dims, self.function(combine_fn))
+        operation.uncounted = self._uncounted
+        self._count_elements(input)
+        result = operation.apply(input)
+        self.builder.flow.exchanged(_listed(input), _listed(result))
+        return result
+
+    def _scan(
+        self,
+        input: Any,  # noqa: A002 - the name Triton's function has
+        axis: Any,
+        combine_fn: Any,
+        reverse: bool = False,
+        **_: Any,
+    ) -> Any:
+        operation = self.scan(axis, combine_fn, reverse, self.function(combine_fn))
+        operation.uncounted = self._uncounted
+        self._count_elements(input)
+        result = operation.apply(input)
+        self.builder.flow.exchanged(_listed(input), _listed(result))
+        return result
+
+    @contextlib.contextmanager
+    def _uncounted(self) -> Iterator[None]:
+        known, self.builder.count = self.builder.count, None
+        try:
+            yield
+        finally:
+            self.builder.count = known
+
+    def _count_elements(self, operand: Any) -> None:
+        self.builder.step("exchange")
+        if self.builder.count is not None:
+            first = operand[0] if isinstance(operand, tuple | tl.tuple) else operand
+            kind = first.dtype
+            self.builder.count(
+                "fp" if kind.is_floating() else "int",
+                self.builder.lanes(first.handle.data),
+                str(kind),
+            )
+
+
+def _listed(tensors: Any) -> list[Any]:
+    return list(tensors) if isinstance(tensors, tuple | tl.tuple) else [tensors]
+
+
+_ABSENT = object()
+_OF_TRITON = "triton."
+
+
+class Recorder:
+    """Has the interface of Triton's patch scope, and remembers both directions."""
+
+    def __init__(self) -> None:
+        self.forward: list[tuple[Any, str, Any]] = []
+        self.backward: list[tuple[Any, str, Any]] = []
+        self.made: set[int] = set()
+
+    def set_attr(self, owner: Any, name: str, value: Any) -> None:
+        self.forward.append((owner, name, value))
+        self.backward.append((owner, name, getattr(owner, name, _ABSENT)))
+        setattr(owner, name, value)
+
+    def restore(self) -> None:
+        for owner, name, value in reversed(self.backward):
+            if value is _ABSENT:
+                delattr(owner, name)
+            else:
+                setattr(owner, name, value)
+
+
+def _stub_body(*args: Any, _name: str, _library: Any) -> Any:
+    return getattr(_library, _name)(*args)
+
+
+def _free(method: Callable[..., Any]) -> Callable[..., Any]:
+    """A plain function, which becomes a method of the class that it is put into."""
+    return lambda *args, **kwargs: method(*args, **kwargs)
+
+
+def _strip_signature(definition: ast.FunctionDef) -> None:
+    """Annotations and defaults were evaluated when the kernel was defined; not a second time."""
+    arguments = definition.args
+    for argument in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs):
+        argument.annotation = None
+    arguments.defaults = []
+    arguments.kw_defaults = [None] * len(arguments.kwonlyargs)
+    definition.returns = None

@@ -1,0 +1,274 @@
+"""Python's loops and logic in a kernel, as the compiler has them: indices and conditions are tensors."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import copy
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import triton.language as tl
+from triton.runtime import interpreter as stock
+
+from kernelagent.tools.virtual.compiled.code_regions import Side
+from kernelagent.tools.virtual.kernel_text.choices import Choice
+from kernelagent.tools.virtual.kernel_text.effects import Effects
+
+NAME = "__logic"
+"""What rewritten kernels call these by."""
+
+
+class Unset:
+    """What a name holds that has no value: whatever is computed with it fails."""
+
+    def _fail(self, *_: Any) -> Any:
+        raise NameError(
+            "a name is used that has no value here: what a loop over a range leaves in its index is "
+            "undefined on a GPU"
+        )
+
+    __bool__ = __int__ = __index__ = __neg__ = __invert__ = _fail
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = _fail
+    __truediv__ = __rtruediv__ = __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = _fail
+    __and__ = __rand__ = __or__ = __ror__ = __xor__ = __rxor__ = _fail
+    __lshift__ = __rlshift__ = __rshift__ = __rrshift__ = _fail
+    __lt__ = __le__ = __gt__ = __ge__ = _fail
+
+    def __eq__(self, other: object) -> bool:
+        return bool(self._fail())
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return self._fail()
+
+
+UNSET = Unset()
+
+
+def counted(*arguments: Any, **_: Any) -> Any:
+    """What `tl.range` is in a kernel; only `for` loops know what to do with it."""
+    return builtins.range(*(int(item) for item in arguments))
+
+
+def static(start: Any, end: Any = None, step: Any = None) -> Any:
+    """What `tl.static_range` is: its indices are compile-time numbers."""
+    first, last = (0, start) if end is None else (start, end)
+    return builtins.range(int(first), int(last), 1 if step is None else int(step))
+
+
+def is_counted(kind: Any) -> bool:
+    """Whether a loop over `kind(...)` counts at run time."""
+    return kind is builtins.range or kind is counted
+
+
+def bounds_of(semantic: Any, *arguments: Any, **options: Any) -> tuple[list[Any], Any]:
+    """Arrays of start, stop and step, and the type of the index, for the arguments of a range."""
+    names = ("arg1", "arg2", "step")
+    given = list(arguments) + [options[n] for n in names[len(arguments) :] if n in options]
+    given = [item for item in given if item is not None and not _is_none(item)]
+    if "step" in options and len(given) == 2 and len(arguments) == 1:
+        given = [0, *given]
+    if len(given) == 1:
+        given = [0, given[0], 1]
+    elif len(given) == 2:
+        given = [*given, 1]
+    tensors = [semantic.to_tensor(item) for item in given]
+    if isinstance(given[2], tl.tensor) and (given[2].handle.data <= 0).any():
+        raise ValueError(
+            "a loop's step that is known at run time only must be positive: compiled code counts upwards"
+        )
+    kind = tensors[0].dtype
+    for item in tensors[1:]:
+        kind = semantic.integer_promote_impl(kind, item.dtype)
+    return [item.handle.data for item in tensors], kind
+
+
+def _is_none(value: Any) -> bool:
+    return isinstance(value, tl.constexpr) and value.value is None
+
+
+class Logic(Effects):
+    """What rewritten kernels ask, program by program."""
+
+    unset = UNSET
+    counts = staticmethod(is_counted)
+
+    def __init__(self, semantic: Any) -> None:
+        self.semantic = semantic
+
+    def each(self, kind: Any, *arguments: Any, **options: Any) -> Iterator[Any]:
+        """The indices of a `for` over a range, as tensors unless they are compile-time numbers."""
+        if not is_counted(kind):
+            yield from kind(*arguments, **options)
+            return
+        parts, dtype = bounds_of(self.semantic, *arguments, **options)
+        self.semantic.builder.goes_round_by(*self.bounds_held(arguments, options))
+        width = stock._get_np_dtype(dtype)
+        for value in builtins.range(*(int(item.reshape(-1)[0]) for item in parts)):
+            self.semantic.builder.step("round")
+            yield tl.tensor(stock.TensorHandle(np.array([value], dtype=width), dtype), dtype)
+
+    def bounds_held(self, arguments: Any, options: Any) -> list[Any]:
+        """The handles among the arguments of a range."""
+        given = [*arguments, *options.values()]
+        return [item.handle for item in given if isinstance(item, tl.tensor)]
+
+    def both(self, *values: Callable[[], Any]) -> Any:
+        """`a and b and ...`"""
+        return self._joined(values, stops_at=False, join=lambda a, b: a.logical_and(b))
+
+    def either(self, *values: Callable[[], Any]) -> Any:
+        """`a or b or ...`"""
+        return self._joined(values, stops_at=True, join=lambda a, b: a.logical_or(b))
+
+    def chosen(self, line: int, text: str, by_data: bool, value: Any) -> Any:
+        """The value of a condition; the builder notes which way it came out."""
+        if isinstance(value, tl.tensor):
+            self.semantic.builder.chosen(Choice(line, text, by_data), value.handle.data)
+        return value
+
+    def asked(self, line: int, text: str, by_data: bool, value: Any) -> Any:
+        """The same of a number that is asked whether it is not zero."""
+        if isinstance(value, tl.tensor):
+            data = value.handle.data != 0
+            self.semantic.builder.chosen(Choice(line, text, by_data), data)
+        return value
+
+    def asserted(self, line: int, text: str, by_data: bool, value: Any) -> Any:
+        """The same of what a kernel asserts, where its assertions are compiled in."""
+        if self.semantic.builder.options.debug:
+            return self.asked(line, text, by_data, value)
+        return value
+
+    def again(self, test: Any) -> Any:
+        """The condition of a `while`, asked for each of its rounds."""
+        self.semantic.builder.step("round")
+        if isinstance(test, tl.tensor):
+            self.semantic.builder.goes_round_by(test.handle)
+            self.semantic.builder.flow.waits_for_others(test.handle)
+        return test
+
+    def passed(self, first: int, last: int, side: Side) -> None:
+        """The programs that run begin a loop's round, or one side of an `if`, whose head has these lines."""
+        self.semantic.builder.passed(first, last, side)
+
+    def scope(self) -> dict[str, Any]:
+        """Python's functions that the compiler knows as Triton's."""
+        return {"min": self.smallest, "max": self.largest, "print": self.printed}
+
+    def smallest(self, *values: Any) -> Any:
+        """`min`, of tensors as `tl.minimum`."""
+        if any(isinstance(item, tl.tensor) for item in values):
+            return tl.minimum(*values)
+        return min(*values)
+
+    def largest(self, *values: Any) -> Any:
+        """`max`, of tensors as `tl.maximum`."""
+        if any(isinstance(item, tl.tensor) for item in values):
+            return tl.maximum(*values)
+        return max(*values)
+
+    def printed(self, *values: Any, **options: Any) -> None:
+        """`print`"""
+        print(*values, **options)  # noqa: T201 - what the kernel prints goes into its launch's log
+
+    def negated(self, value: Any) -> Any:
+        """`not value`"""
+        if isinstance(value, tl.tensor):
+            return self.semantic.not_(value)
+        return not value
+
+    def _joined(
+        self,
+        values: tuple[Callable[[], Any], ...],
+        *,
+        stops_at: bool,
+        join: Callable[[Any, Any], Any],
+    ) -> Any:
+        """Tensors are all computed and combined; only compile-time values cut the chain short."""
+        tensors: list[Any] = []
+        for make in values:
+            value = make()
+            if isinstance(value, tl.tensor):
+                tensors.append(value)
+            elif bool(value) is stops_at:
+                return value
+        if not tensors:
+            return value
+        result = tensors.pop()
+        while tensors:
+            result = join(tensors.pop(), result)
+        return result
+
+
+class LogicRewriter(ast.NodeTransformer):
+    """Puts calls of `Logic` into a kernel's text; `line`: of the `def` in its file, None for Triton's own functions."""
+
+    def __init__(self, line: int | None = None) -> None:
+        self._before = None if line is None else line - 1
+
+    def _noted(self, node: ast.For | ast.While | ast.If, side: Side) -> None:
+        """That one side of the statement was begun."""
+        statements = node.orelse if side == "else" else node.body
+        if self._before is None or not statements:
+            return
+        last = max(node.lineno, node.body[0].lineno - 1)
+        lines: list[ast.expr] = [ast.Constant(n + self._before) for n in (node.lineno, last)]
+        note = ast.Expr(call("passed", [*lines, ast.Constant(side)]))
+        statements.insert(0, ast.copy_location(note, statements[0]))
+
+    def visit_If(self, node: ast.If) -> ast.AST:
+        self.generic_visit(node)
+        self._noted(node, "then")
+        self._noted(node, "else")
+        return node
+
+    def visit_For(self, node: ast.For) -> ast.AST | list[ast.AST]:
+        self.generic_visit(node)
+        self._noted(node, "loop")
+        if not isinstance(node.iter, ast.Call):
+            return node
+        kind = node.iter.func
+        node.iter = call("each", [kind, *node.iter.args], node.iter.keywords)
+        nothing = ast.Attribute(ast.Name(NAME, ast.Load()), "unset", ast.Load())
+        forget = ast.Assign([copy.deepcopy(node.target)], nothing)
+        after = ast.If(call("counts", [copy.deepcopy(kind)]), [forget], [])
+        return [node, ast.copy_location(after, node)]
+
+    def visit_While(self, node: ast.While) -> ast.AST:
+        self.generic_visit(node)
+        self._noted(node, "loop")
+        node.test = ast.copy_location(call("again", [node.test]), node.test)
+        return node
+
+    def visit_BoolOp(self, node: ast.BoolOp) -> ast.AST:
+        if any(isinstance(part, ast.NamedExpr) for part in ast.walk(node)):
+            return node
+        self.generic_visit(node)
+        name = "both" if isinstance(node.op, ast.And) else "either"
+        return ast.copy_location(call(name, [deferred(item) for item in node.values]), node)
+
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.AST:
+        self.generic_visit(node)
+        if isinstance(node.op, ast.Not):
+            return ast.copy_location(call("negated", [node.operand]), node)
+        return node
+
+
+def call(
+    method: str, arguments: list[ast.expr], keywords: list[ast.keyword] | None = None
+) -> ast.Call:
+    """`__logic.method(...)`"""
+    function = ast.Attribute(ast.Name(NAME, ast.Load()), method, ast.Load())
+    return ast.Call(function, arguments, keywords or [])
+
+
+def deferred(value: ast.expr) -> ast.Lambda:
+    """`lambda: value`"""
+    nothing = ast.arguments(posonlyargs=[], args=[], kwonlyargs=[], kw_defaults=[], defaults=[])
+    return ast.Lambda(nothing, value)

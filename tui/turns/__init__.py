@@ -1,0 +1,1 @@
+"""The screens and lists of turns: the tree, one turn opened, two turns compared."""
