@@ -33,7 +33,7 @@ from kernelagent.tools.judge.problem.steps.training import require_trainable, tr
 from kernelagent.tools.judge.problem.trials.inputs import InputSource
 from kernelagent.tools.judge.problem.trials.rounds import Round, Trial
 from kernelagent.tools.judge.problem.trials.trials import rounds
-from kernelagent.tools.judge.verify.candidate_process import Answer
+from kernelagent.tools.judge.verify.answers import Answer
 from kernelagent.tools.judge.verify.compare import compare
 from kernelagent.tools.judge.verify.compare.right_answer import RightAnswer
 from kernelagent.tools.judge.verify.findings import Findings

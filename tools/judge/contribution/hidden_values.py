@@ -23,7 +23,8 @@ from kernelagent.tools.judge.problem.reference.oracle import same_bits
 from kernelagent.tools.judge.problem.trials.inputs import InputSource
 from kernelagent.tools.judge.problem.trials.probes import named_tensors, with_tensors
 from kernelagent.tools.judge.problem.trials.trials import draw, fresh_seed, trial_on
-from kernelagent.tools.judge.verify.candidate_process import CandidateProcess, Replayed
+from kernelagent.tools.judge.verify.answers import Replayed
+from kernelagent.tools.judge.verify.candidate_process import CandidateProcess
 from kernelagent.tools.judge.verify.compare import compare
 from kernelagent.tools.judge.verify.rejection import Rejected
 from kernelagent.tools.virtual.cost.eager import EagerRow

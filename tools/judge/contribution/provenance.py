@@ -21,7 +21,8 @@ from kernelagent.tools.judge.problem.load import Arguments
 from kernelagent.tools.judge.problem.trials.inputs import InputSource
 from kernelagent.tools.judge.problem.trials.probes import named_tensors, with_tensors
 from kernelagent.tools.judge.problem.trials.trials import draw
-from kernelagent.tools.judge.verify.candidate_process import Answer, CandidateProcess
+from kernelagent.tools.judge.verify.answers import Answer
+from kernelagent.tools.judge.verify.candidate_process import CandidateProcess
 from kernelagent.tools.judge.verify.compare import compare
 from kernelagent.tools.judge.verify.rejection import Rejected
 from kernelagent.tools.virtual.provenance.marking import MARKED, Marks

@@ -10,7 +10,6 @@ import os
 import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -29,6 +28,14 @@ from kernelagent.tools.calls.training_step import TrainingStep
 from kernelagent.tools.closing import Closing
 from kernelagent.tools.judge.problem.load import Arguments
 from kernelagent.tools.judge.timing.observed import LaunchRow, rows_of
+from kernelagent.tools.judge.verify.answers import (
+    Answer,
+    Kept,
+    OnTheHost,
+    Replayed,
+    host_work,
+    names,
+)
 from kernelagent.tools.judge.verify.deaths import DOING, death_of, out_of_time
 from kernelagent.tools.judge.verify.limits import Deadline, Limits
 from kernelagent.tools.judge.verify.rejection import Rejected
@@ -51,7 +58,6 @@ _EXECUTOR = "kernelagent.tools.virtual.executor.executor:serve"
 _HANGS_S = 30.0
 """After this many seconds without an answer a call counts as hung, unless its executor is busy."""
 _AT_WORK_S = 2.0
-_LONGEST_NAME = 60
 _REPLAYED = 1 << 36
 """Most bytes of outputs that the executor may send."""
 
@@ -59,83 +65,6 @@ _REPLAYED = 1 << 36
 def only_waiting() -> bool:
     """The judge waits for the answer and does nothing else."""
     return False
-
-
-@dataclass(frozen=True)
-class OnTheHost:
-    """What a forward does in Python."""
-
-    lines: int = 0
-    """Of the candidate's text, as often as they ran."""
-    calls: int = 0
-    """Of torch's and Triton's functions, by the text."""
-    elsewhere_s: float = 0.0
-    """In other functions that the text calls, besides launches."""
-    busy_s: float = 0.0
-    """What its thread worked in its own lines and in such functions."""
-    values: int = 0
-    """Arguments of launches, with what tuples hold."""
-
-    def least(self, other: OnTheHost) -> OnTheHost:
-        """Of two calls, the least of each."""
-        return OnTheHost(*map(min, astuple(self), astuple(other)))
-
-
-@dataclass(frozen=True)
-class Answer:
-    """What came back from one call."""
-
-    output: Any
-    changed_arguments: Arguments | None
-    """The inputs after the call when the candidate changed them."""
-    devices: tuple[str, ...] | None = None
-    """On `cuda`: the kind of device each tensor of the output lay on, in the order of its leaves."""
-    launches: tuple[LaunchRow, ...] = ()
-    """On `cuda`: the candidate's own, as its process tells of them."""
-    sharing: Sharing | None = None
-    """Of an ordinary call, as the candidate's process tells it."""
-    not_copied: str | None = None
-    """Why no copy of the module could make the call that was asked of one."""
-    reads: tuple[str, ...] = ()
-    """Of a call that was looked at: how values of tensors were taken to the host, by torch's names."""
-    changed: tuple[str, ...] = ()
-    """Of the same: what the candidate keeps and the call changed, in its text's names."""
-    form: tuple[Part, ...] = ()
-    """Of an ordinary call: what the result is besides its values."""
-    gaps_written: bool = False
-    """Whether it has written between the elements of an input that is not contiguous."""
-    copied: tuple[str, ...] = ()
-    """On `virtual`: by which of torch's functions it has copied between the host and the GPU."""
-    host_work: OnTheHost | None = None
-    """Of a call that was looked at, as the candidate's process tells it."""
-    kept_bytes: int = 0
-    """Of the same: memory that the candidate keeps besides parameters and saved buffers."""
-    written_meanwhile: bool = False
-    """Whether torch has written to an input that holds what it held before."""
-
-
-@dataclass(frozen=True)
-class Kept:
-    """Of so many earlier calls, how many have results or inputs whose memory nobody frees."""
-
-    calls: int = 0
-    outputs: int = 0
-    inputs: int = 0
-
-
-@dataclass(frozen=True)
-class Replayed:
-    """A forward done by the executor alone, on values that the candidate's process did not hold."""
-
-    output: Any
-    """The candidate's own, on the values it held."""
-    hidden: list[Any]
-    """The tensors of the output on the hidden values, in the order of its leaves."""
-    torch_rows: list[EagerRow]
-    told: int
-    """Hidden numbers that the forward asked for."""
-    failure: str | None
-    """Why it could not be done; then `hidden` says nothing."""
 
 
 class CandidateProcess(Closing):
@@ -331,7 +260,7 @@ class CandidateProcess(Closing):
             self._broke_protocol("its answer to a call is not an output")
         offered = frame.header.get("configurations")
         self.configurations = max(self.configurations, offered if type(offered) is int else 1)
-        self.tuned = _names(frame.header.get("tuned"))
+        self.tuned = names(frame.header.get("tuned"))
         self.tunings = rows_of(frame.header.get("tunings") or [], list[Tuning])
         reported = frame.header.get("devices")
         devices = tuple(map(str, reported)) if isinstance(reported, list) else None
@@ -341,9 +270,9 @@ class CandidateProcess(Closing):
         form = rows_of(frame.header.get("form") or [], tuple[Part, ...])
         why = frame.header.get("not_copied")
         not_copied = None if why is None else str(why)[:200]
-        reads, changed = (_names(frame.header.get(key)) for key in ("reads", "changed"))
+        reads, changed = (names(frame.header.get(key)) for key in ("reads", "changed"))
         gaps_written = frame.header.get("gaps_written") is True
-        copied, kept = _names(frame.header.get("copied")), frame.header.get("kept_bytes")
+        copied, kept = names(frame.header.get("copied")), frame.header.get("kept_bytes")
         return Answer(
             value[0],
             value[1],
@@ -356,7 +285,7 @@ class CandidateProcess(Closing):
             form,
             gaps_written,
             copied,
-            _host_work(frame.header.get("host_work")),
+            host_work(frame.header.get("host_work")),
             kept if type(kept) is int else 0,
             frame.header.get("written_meanwhile") is True,
         )
@@ -401,7 +330,7 @@ class CandidateProcess(Closing):
         frame = self._ask(request, _call(arguments, step), self._limits.call_s)
         told = frame.header.get("allocated_bytes")
         self.allocated_bytes = told if type(told) is int else 0
-        self.host_work = _host_work(frame.header.get("host_work"))
+        self.host_work = host_work(frame.header.get("host_work"))
         try:
             return from_data(frame.header.get("torch"), list[EagerRow])
         except ValidationError as error:
@@ -612,16 +541,3 @@ class CandidateProcess(Closing):
 
 def _call(arguments: Arguments, step: TrainingStep | None) -> Parcel:
     return parcel((arguments, None if step is None else step.as_value()))
-
-
-def _host_work(told: Any) -> OnTheHost | None:
-    return None if told is None else OnTheHost(*rows_of(told, tuple[int, int, float, float, int]))
-
-
-def _names(told: Any) -> tuple[str, ...]:
-    return tuple(_printable(str(name)) for name in told) if isinstance(told, list) else ()
-
-
-def _printable(name: str) -> str:
-    """A terminal would obey control characters."""
-    return "".join(c if c.isprintable() else "?" for c in name[:_LONGEST_NAME])

@@ -9,8 +9,8 @@ import torch
 
 from kernelagent.domain.evaluation import Case, Correctness, Disclosure
 from kernelagent.tools.judge.problem.trials.probes import named_tensors
+from kernelagent.tools.judge.verify.answers import OnTheHost
 from kernelagent.tools.judge.verify.beyond.untried_choices import UntriedChoices
-from kernelagent.tools.judge.verify.candidate_process import OnTheHost
 from kernelagent.tools.judge.verify.diagnosis.failure_context import Memory
 from kernelagent.tools.judge.verify.diagnosis.gradients import verified_gradients
 from kernelagent.tools.judge.verify.same import same_bits_of

@@ -16,7 +16,8 @@ from kernelagent.tools.calls.tensors import tensors_of
 from kernelagent.tools.judge.problem.reference.attributes import GLOBAL
 from kernelagent.tools.judge.problem.reference.oracle import Oracle
 from kernelagent.tools.judge.problem.trials.rounds import Trial
-from kernelagent.tools.judge.verify.candidate_process import Answer, CandidateProcess, Kept
+from kernelagent.tools.judge.verify.answers import Answer, Kept
+from kernelagent.tools.judge.verify.candidate_process import CandidateProcess
 from kernelagent.tools.judge.verify.compare import compare
 from kernelagent.tools.judge.verify.findings import Findings
 from kernelagent.tools.judge.verify.rejection import Rejected

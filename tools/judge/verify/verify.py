@@ -6,9 +6,7 @@ Runs in the judge; the candidate's process is reached through `CandidateProcess`
 from __future__ import annotations
 
 import secrets
-import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -16,27 +14,26 @@ import torch
 
 from kernelagent.domain.evaluation import Disclosure
 from kernelagent.domain.serialization import to_data
-from kernelagent.tools.calls.loading import CAME_IN, EXCHANGES, Loading, unplaced
+from kernelagent.tools.calls.loading import unplaced
 from kernelagent.tools.calls.state_changes import said_of_state
 from kernelagent.tools.calls.surroundings import PLACES, USUAL, Deck, Fresh, Surroundings
 from kernelagent.tools.judge.problem.context import JudgeContext
 from kernelagent.tools.judge.problem.reference.oracle import Oracle
 from kernelagent.tools.judge.problem.trials.rounds import Round, Trial
+from kernelagent.tools.judge.verify.answers import Answer
 from kernelagent.tools.judge.verify.beyond.fed_back import DEEP, can_feed, fed_back, one_for_two
 from kernelagent.tools.judge.verify.beyond.own_state import OwnState
 from kernelagent.tools.judge.verify.beyond.unwritten_reads import (
     note_unwritten,
     require_right_in_kept_memory,
 )
-from kernelagent.tools.judge.verify.candidate_process import (
-    Answer,
-    CandidateProcess,
-    only_waiting,
-)
+from kernelagent.tools.judge.verify.candidate_process import CandidateProcess, only_waiting
 from kernelagent.tools.judge.verify.compare import compare
 from kernelagent.tools.judge.verify.compare.right_answer import RightAnswer
 from kernelagent.tools.judge.verify.compare.tolerance import UserTolerance
 from kernelagent.tools.judge.verify.findings import Findings
+from kernelagent.tools.judge.verify.other_orders import OtherOrders
+from kernelagent.tools.judge.verify.refusal_words import WRONG_ANSWERS, in_a_later_state, loaded_how
 from kernelagent.tools.judge.verify.rejection import Rejected, compiled_by_torch
 from kernelagent.tools.judge.verify.same import changes_state, identical
 from kernelagent.tools.judge.verify.side_effects import SideEffects
@@ -52,20 +49,8 @@ _OF_THE_PROCESS = frozenset(
 
 What tampering has left changed stays so: a second call may find nothing to change.
 """
-_WRONG = frozenset({"insensitive", "stale_output", "wrong_output", "nonfinite"})
-"""Codes of an answer that was compared: it may be one with earlier weights, or of other last bits."""
-
-
 _FOR_TWO = 2
 """Calls of a round that are made again with one tensor for two arguments."""
-_ORDERS = 8
-_IN_TURNS_S = 2.0
-"""Orders of programs that are tried, as far as they take no longer than this together."""
-_DRAWN_ORDERS = 3
-_OTHERWISE_S = 1.0
-"""Orders of sums that are drawn, as far as all calls with another order take no longer than this together."""
-_FLIPPED = 0.01
-"""Of the elements so many may be on the other side of a rounding or a threshold when last bits are others."""
 _SUMS_BY_ATOMICS = (
     "floating point numbers of several programs are added up by atomics: on a GPU in another order in each "
     "call, so that the last bits differ"
@@ -132,6 +117,12 @@ class Verifier:
     def _effects(self) -> SideEffects:
         return SideEffects(self.process, self.findings, self.oracle)
 
+    @property
+    def _other_orders(self) -> OtherOrders:
+        return OtherOrders(
+            self.process, self.findings, self._call, self._answer, self._forget_launches
+        )
+
     def run(self, one: Round) -> None:
         """All trials under one set of weights; raises `Rejected` at the first failure."""
         try:
@@ -151,7 +142,7 @@ class Verifier:
         self.process.use_weights(one.weights, how)
         self.findings.memory.keep_weights(one.weights)
         held = _Held()
-        with _told_how(how if one.weights else "load"), _told_when(one.forwards_before):
+        with loaded_how(how if one.weights else "load"), in_a_later_state(one.forwards_before):
             self._all_of(one, held)
         for call, output in held.earlier:
             self._effects.still_the_same(call, output)
@@ -170,9 +161,9 @@ class Verifier:
         if one.repeats and self.device == "virtual":
             # Probes hold numbers that meet an edge exactly, which may go either way once a quotient is not exact.
             natural = [trial for trial in one.trials if trial.probe == "natural"]
-            self._rounded_otherwise((natural or one.trials)[0], one.weights)
+            self._other_orders.rounded_otherwise((natural or one.trials)[0], one.weights)
         if one.repeats and self.findings.order_matters and self.device == "virtual":
-            self._in_turns(one.trials[0], one.weights)
+            self._other_orders.in_turns(one.trials[0], one.weights)
         if one.repeats and "addresses_as_numbers" in self.findings.disclosures:
             self._at_other_addresses(one.trials[0], one.weights)
         if not any(changes_state(trial, one.weights) for trial in one.trials):
@@ -222,7 +213,7 @@ class Verifier:
             try:
                 answer = self._call(replace(trial, in_place=False))
             except Rejected as refused:
-                if not depth or refused.reason.code not in _WRONG:
+                if not depth or refused.reason.code not in WRONG_ANSWERS:
                     raise
                 raise Rejected(
                     refused.reason.code,
@@ -244,7 +235,7 @@ class Verifier:
             try:
                 self._call(made)
             except Rejected as refused:
-                if refused.reason.code not in _WRONG:
+                if refused.reason.code not in WRONG_ANSWERS:
                     raise
                 raise Rejected(
                     refused.reason.code,
@@ -271,7 +262,7 @@ class Verifier:
             if changes_state(trial, weights):
                 self.process.use_weights(weights)
 
-        require_right_in_kept_memory(self._call, trial, prepare, _WRONG)
+        require_right_in_kept_memory(self._call, trial, prepare, WRONG_ANSWERS)
 
     def _was_called(self, trial: Trial) -> bool:
         return trial.input_set in self.findings.called and not trial.hidden
@@ -495,63 +486,7 @@ class Verifier:
                 "the same inputs give slightly different bits, within the budget",
             )
         elif self.findings.undefined_lanes and self.device == "virtual":
-            self._other_lanes(trial, weights, second)
-
-    def _other_lanes(
-        self, trial: Trial, weights: Mapping[str, torch.Tensor], usual: Answer
-    ) -> None:
-        """A call with numbers where masked loads without `other` leave lanes undefined."""
-        if changes_state(trial, weights):
-            self.process.use_weights(weights)
-        self.process.command_executor({"kind": "lanes", "numbers": True})
-        try:
-            same = identical(self._answer(trial).output, usual.output)
-        except Rejected:
-            same = False
-        finally:
-            self.process.command_executor({"kind": "lanes", "numbers": False})
-        self.process.take_launches()
-        if not same:
-            self.findings.disclose(
-                "undefined_lanes",
-                "the answer depends on what a masked load without other= leaves in the lanes that are "
-                "switched off: zero in today's code, though Triton does not define it; give other=",
-            )
-
-    def _rounded_otherwise(self, trial: Trial, weights: Mapping[str, torch.Tensor]) -> None:
-        """Calls whose last bits are others, as on a GPU: products fused, sums in another order, quotients approximate.
-
-        In that of the compiled kernel's own threads in any case; in others, drawn ones among them, where that is quick.
-        """
-        end = time.monotonic() + _OTHERWISE_S
-        drawn = (str(secrets.randbits(62)) for _ in range(_DRAWN_ORDERS))
-        for order in ("threads", "neighbours", *drawn):
-            self._in_order(order, trial, weights)
-            if time.monotonic() > end:
-                return
-
-    def _in_order(self, order: str, trial: Trial, weights: Mapping[str, torch.Tensor]) -> None:
-        if changes_state(trial, weights):
-            self.process.use_weights(weights)
-        errs = trial.probe == "natural"
-        self.process.command_executor({"kind": "rounding", "order": order, "errs": errs})
-        try:
-            self._call(trial)
-        except Rejected as refused:
-            if refused.reason.code not in _WRONG:
-                # A process that ended, or a call without a kernel, has nothing to do with the last bits.
-                raise
-            if refused.reason.detail.get("share_wrong", 1.0) < _FLIPPED:
-                return
-            raise Rejected(
-                refused.reason.code,
-                f"right only while products are rounded before they are added, sums have one order and quotients, "
-                f"roots and exponentials are exact in their last place, which a GPU does otherwise (tl.div_rn and "
-                f"tl.sqrt_rn are exact): {refused.reason.message}",
-                {**refused.reason.detail, "rounding": "otherwise"},
-            ) from refused
-        finally:
-            self.process.command_executor({"kind": "rounding", "order": None, "errs": False})
+            self._other_orders.other_lanes(trial, weights, second)
 
     def _at_other_addresses(self, trial: Trial, weights: Mapping[str, torch.Tensor]) -> None:
         """Natural inputs at each kind of address: what a kernel makes of addresses may be zero on a probe of zeros."""
@@ -559,98 +494,6 @@ class Verifier:
             if changes_state(trial, weights):
                 self.process.use_weights(weights)
             self._call_in(replace(trial, in_place=False), weights, asked)
-
-    def _in_turns(self, trial: Trial, weights: Mapping[str, torch.Tensor]) -> None:
-        """Calls whose programs take turns at every access, as on a GPU: the answers must still be right.
-
-        One order of a few programs may be the usual one: several are tried, where that is quick. Before them, the
-        lanes of each atomic come from the last to the first, which takes no longer than other calls do. In every other
-        order programs begin in any order too, as far as they do not wait for those before them.
-        """
-        end = time.monotonic() + _IN_TURNS_S
-        scattered = False
-        for number in range(1 + _ORDERS):
-            scattered = not scattered and number > 0
-            tried = self._in_one_order(trial, weights, lanes_only=number == 0, scattered=scattered)
-            late = time.monotonic() > end and tried
-            if late or "order_not_tried" in self.findings.disclosures:
-                return
-
-    def _in_one_order(
-        self,
-        trial: Trial,
-        weights: Mapping[str, torch.Tensor],
-        *,
-        lanes_only: bool,
-        scattered: bool,
-    ) -> bool:
-        """Whether there is such an order."""
-        if changes_state(trial, weights):
-            self.process.use_weights(weights)
-        order = {"kind": "turns", "secret": secrets.randbits(62), "lanes_only": lanes_only}
-        self.process.command_executor({**order, "scattered": scattered})
-        try:
-            self._call(trial)
-        except Rejected as refused:
-            if refused.reason.detail.get("all_wait"):
-                self._forget_launches()
-                return False
-            if refused.reason.code in ("timeout", "unverifiable", "out_of_memory"):
-                self.findings.disclose(
-                    "order_not_tried",
-                    f"programs order each other by atomics, and were tried in their usual order only: "
-                    f"{refused}",
-                )
-                return True
-            which = (
-                "the lanes of an atomic come from the first to the last; on a GPU they come in any order: "
-                if lanes_only
-                else "programs run one after another; on a GPU they run at the same time, and no atomic "
-                "keeps these apart: "
-            )
-            raise Rejected(
-                "data_race",
-                f"the answer is right only where {which}{refused}",
-                refused.reason.detail,
-            ) from refused
-        finally:
-            self.process.command_executor({"kind": "turns", "secret": None})
-        return True
-
-
-def _told_how(how: Loading) -> AbstractContextManager[None]:
-    """A refusal that may come from a stale copy of the weights says how the weights of this call were put in."""
-    if how not in EXCHANGES:
-        return nullcontext()
-    words = (
-        f"before this call the weights were replaced {CAME_IN[how]}; code that keeps a weight, or "
-        f"anything computed from one, must compare the object, its data_ptr() and its _version before it uses that"
-    )
-    return _saying(words, {"loading": how}, of=_WRONG)
-
-
-def _told_when(forwards: int) -> AbstractContextManager[None]:
-    """A refusal in a state that no call of the judging led to says after how many it would be reached."""
-    if not forwards:
-        return nullcontext()
-    words = (
-        f"in the state that about {forwards:,} forwards of your module lead to, or one of "
-        f"the next calls from there"
-    )
-    return _saying(words, {"forwards_before": forwards}, of=_WRONG | {"state_not_updated"})
-
-
-@contextmanager
-def _saying(words: str, detail: Mapping[str, Any], *, of: frozenset[str]) -> Iterator[None]:
-    """Refusals with one of these codes have the words behind their message."""
-    try:
-        yield
-    except Rejected as refused:
-        reason = refused.reason
-        if reason.code not in of:
-            raise
-        message = f"{reason.message} ({words})"
-        raise Rejected(reason.code, message, {**reason.detail, **detail}) from refused
 
 
 def _bytes_of(value: Any) -> int:

@@ -21,7 +21,8 @@ from kernelagent.tools.judge.problem.steps.steps import single_step
 from kernelagent.tools.judge.problem.trials.inputs import InputSource
 from kernelagent.tools.judge.problem.trials.rounds import Trial
 from kernelagent.tools.judge.problem.trials.trials import draw, fresh_seed, trial_on
-from kernelagent.tools.judge.verify.candidate_process import Answer, CandidateProcess
+from kernelagent.tools.judge.verify.answers import Answer
+from kernelagent.tools.judge.verify.candidate_process import CandidateProcess
 from kernelagent.tools.judge.verify.compare import compare
 from kernelagent.tools.judge.verify.compare.ulps import ulps_between
 from kernelagent.tools.judge.verify.diagnosis.failure_context import Memory, refusal_of, words_of

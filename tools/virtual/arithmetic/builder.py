@@ -17,6 +17,17 @@ from triton.runtime import interpreter as stock
 from kernelagent.tools.virtual import triton_versions
 from kernelagent.tools.virtual.arithmetic import libdevice, numerics
 from kernelagent.tools.virtual.arithmetic.approximating import approximating
+from kernelagent.tools.virtual.arithmetic.elementwise import (
+    Handle,
+    flushed,
+    larger,
+    larger_or_nan,
+    make,
+    reciprocal_root,
+    remainder,
+    smaller,
+    smaller_or_nan,
+)
 from kernelagent.tools.virtual.arithmetic.fusing import carrying_products, fused
 from kernelagent.tools.virtual.arithmetic.nans import (
     canonical,
@@ -25,6 +36,13 @@ from kernelagent.tools.virtual.arithmetic.nans import (
     with_a_gpus_nans,
 )
 from kernelagent.tools.virtual.arithmetic.numerics import Array
+from kernelagent.tools.virtual.arithmetic.products import (
+    INPUT,
+    dot_name,
+    in_halves,
+    matrix_product,
+    operand_name,
+)
 from kernelagent.tools.virtual.arithmetic.shifts import undefined_beyond
 from kernelagent.tools.virtual.compiled.code_regions import Pass, Regions, Side
 from kernelagent.tools.virtual.cost.bank_conflicts import BankConflicts
@@ -38,11 +56,7 @@ from kernelagent.tools.virtual.interpreter.hints import Hints
 from kernelagent.tools.virtual.interpreter.memory import Memory, all_ones
 from kernelagent.tools.virtual.kernel_text.choices import Choice, Choices
 
-Handle = Any
-"""Triton's `TensorHandle`: a numpy array beside a triton dtype."""
-make = stock.TensorHandle
 _ir = stock._ir
-_INPUT = _ir.INPUT_PRECISION
 _CUDA_PRECISIONS = ("tf32", "tf32x3", "ieee", "bf16x3", "bf16x6")
 _OPTIONS = stock.InterpreterOptions(
     sanitize_overflow=False, allowed_dot_input_precisions=_CUDA_PRECISIONS
@@ -53,10 +67,10 @@ _WIDENED = frozenset({tl.bfloat16, *numerics.FP8})
 """Formats whose arithmetic is done in fp32 and then rounded."""
 
 
-_LONG_PRODUCT = 3
-"""Instructions of a 64-bit integer product: three of 32 bits, the upper halves' product left out."""
 _HALVES = 2
 """Instructions of any other operation on 64-bit integers: one for each half (`nvdisasm` shows two to six for sm_90)."""
+_LONG_PRODUCT = 3
+"""Instructions of a 64-bit integer product: three of 32 bits, the upper halves' product left out."""
 _SLOTS_OF_SINE = 3
 """Extra time slots of the special-function unit for one sine or cosine: about 30 floating point instructions where
 arguments are small (assumption; `nvdisasm` shows 120 for sm_90, those for large arguments included). Eight of them take as
@@ -77,8 +91,6 @@ _KIND_OF_UPDATE = {
 }
 _UNDEFINED = 96.0
 """One of the values that a lane may hold which a load leaves undefined."""
-_STEP_BYTES = 32
-"""How many bytes of each row of an operand the tensor cores take at once: 16 numbers of 16 bits."""
 _VECTOR = 64
 """At least the lanes of the widest vector instruction, unrolled."""
 
@@ -289,7 +301,7 @@ class RepairedBuilder(triton_versions.InterpreterBuilder):  # type: ignore[misc]
             times = (_LONG_PRODUCT if op is np.multiply else _HALVES) if long else 1
             name = operand_name(kind)
             self.counted("fp" if kind.is_floating() else "int", times * size, name)
-            if op is np.divide or op is _remainder:
+            if op is np.divide or op is remainder:
                 self.counted("slot", size, name)
         if self.fuses:
             result = fused(lhs, rhs, op)
@@ -313,19 +325,19 @@ class RepairedBuilder(triton_versions.InterpreterBuilder):  # type: ignore[misc]
 
     def create_frem(self, lhs: Handle, rhs: Handle) -> Handle:
         # As the compiler has it for a GPU: not exact where the quotient is large.
-        return self.binary_op(lhs, rhs, _remainder)
+        return self.binary_op(lhs, rhs, remainder)
 
     def create_maximumf(self, lhs: Handle, rhs: Handle) -> Handle:
-        return self.binary_op(lhs, rhs, _larger_or_nan)
+        return self.binary_op(lhs, rhs, larger_or_nan)
 
     def create_maxnumf(self, lhs: Handle, rhs: Handle) -> Handle:
-        return self.binary_op(lhs, rhs, _larger)
+        return self.binary_op(lhs, rhs, larger)
 
     def create_minimumf(self, lhs: Handle, rhs: Handle) -> Handle:
-        return self.binary_op(lhs, rhs, _smaller_or_nan)
+        return self.binary_op(lhs, rhs, smaller_or_nan)
 
     def create_minnumf(self, lhs: Handle, rhs: Handle) -> Handle:
-        return self.binary_op(lhs, rhs, _smaller)
+        return self.binary_op(lhs, rhs, smaller)
 
     def create_idiv(self, lhs: Handle, rhs: Handle) -> Handle:
         return self._divided(super().create_idiv, lhs, rhs)
@@ -431,19 +443,19 @@ class RepairedBuilder(triton_versions.InterpreterBuilder):  # type: ignore[misc]
         return super().ternary_op(lhs, rhs, other, op)
 
     def create_sqrt(self, arg: Handle) -> Handle:
-        return self.unary_op(_flushed(arg), np.sqrt)
+        return self.unary_op(flushed(arg), np.sqrt)
 
     def create_rsqrt(self, arg: Handle) -> Handle:
-        return self.unary_op(_flushed(arg), _reciprocal_root)
+        return self.unary_op(flushed(arg), reciprocal_root)
 
     def create_exp2(self, arg: Handle) -> Handle:
-        return _flushed(self.unary_op(arg, np.exp2))
+        return flushed(self.unary_op(arg, np.exp2))
 
     def create_floor(self, arg: Handle) -> Handle:
-        return self.unary_op(_flushed(arg), np.floor)
+        return self.unary_op(flushed(arg), np.floor)
 
     def create_ceil(self, arg: Handle) -> Handle:
-        return self.unary_op(_flushed(arg), np.ceil)
+        return self.unary_op(flushed(arg), np.ceil)
 
     def create_fma(self, x: Handle, y: Handle, z: Handle) -> Handle:
         kind = z.dtype.scalar
@@ -455,10 +467,10 @@ class RepairedBuilder(triton_versions.InterpreterBuilder):  # type: ignore[misc]
         return super().create_fma(x, y, z)
 
     def create_sin(self, arg: Handle) -> Handle:
-        return self.unary_op(_flushed(arg), np.sin)
+        return self.unary_op(flushed(arg), np.sin)
 
     def create_erf(self, arg: Handle) -> Handle:
-        return self._through_torch(torch.erf, (_flushed(arg),), arg.dtype.scalar)
+        return self._through_torch(torch.erf, (flushed(arg),), arg.dtype.scalar)
 
     def create_extern_elementwise(
         self, library: str, path: str, symbol: str, args: list[Handle], ret: Any, pure: bool
@@ -470,9 +482,9 @@ class RepairedBuilder(triton_versions.InterpreterBuilder):  # type: ignore[misc]
             wide = kind == tl.float64
             times = fp64_beyond_special(symbol) if wide else instructions_of(symbol)
             self.counted("fp", times * size, "fp64" if wide else "fp32")
-        given = tuple(map(_flushed, args)) if flushing.arguments else tuple(args)
+        given = tuple(map(flushed, args)) if flushing.arguments else tuple(args)
         result = self._through_torch(function, given, ret.scalar)
-        return _flushed(result) if flushing.result else result
+        return flushed(result) if flushing.result else result
 
     def create_inline_asm(self, *_: Any) -> Handle:
         raise Unsupported(
@@ -592,9 +604,9 @@ class RepairedBuilder(triton_versions.InterpreterBuilder):  # type: ignore[misc]
         self, a: Handle, b: Handle, d: Handle, input_precision: Any, max_num_imprecise_acc: Any
     ) -> Handle:
         kind, out = a.dtype.scalar, d.dtype.scalar
-        rounded = kind == tl.float32 and input_precision == _INPUT.TF32
+        rounded = kind == tl.float32 and input_precision == INPUT.TF32
         if self.count is not None:
-            name = _dot_name(kind, input_precision)
+            name = dot_name(kind, input_precision)
             elements, cols = self.lanes(a.data), b.data.shape[-1]
             self.counted("dot", 2 * elements * cols, name)
             if name in SPLITTING:
@@ -608,8 +620,10 @@ class RepairedBuilder(triton_versions.InterpreterBuilder):  # type: ignore[misc]
         left = numerics.to_fp32(a.data, kind)
         right = numerics.to_fp32(b.data, b.dtype.scalar)
         if out == tl.float16:
-            return make(_in_halves(left, right, d.data, kind), out)
-        product = _product(left, right, input_precision, rounded=rounded, exact=kind != tl.float32)
+            return make(in_halves(left, right, d.data, kind), out)
+        product = matrix_product(
+            left, right, input_precision, rounded=rounded, exact=kind != tl.float32
+        )
         total = product + numerics.to_fp32(d.data, out)
         return make(numerics.convert(total, tl.float32, out), out)
 
@@ -685,52 +699,6 @@ class RepairedBuilder(triton_versions.InterpreterBuilder):  # type: ignore[misc]
         return make(old, cmp.dtype.scalar)
 
 
-_SMALLEST = np.float32(2.0**-126)
-
-
-def _flushed(arg: Handle) -> Handle:
-    """`.ftz`: what is below the normal numbers of fp32 counts as zero."""
-    if arg.dtype.scalar != tl.float32:
-        return arg
-    tiny = np.abs(arg.data) < _SMALLEST
-    return (
-        make(np.where(tiny, arg.data * np.float32(0), arg.data), tl.float32) if tiny.any() else arg
-    )
-
-
-def _reciprocal_root(values: Array) -> Array:
-    return 1 / np.sqrt(values)
-
-
-def _larger(left: Array, right: Array) -> Array:
-    return _of_zeros(np.fmax(left, right), left, right, np.add)
-
-
-def _larger_or_nan(left: Array, right: Array) -> Array:
-    return _of_zeros(np.maximum(left, right), left, right, np.add)
-
-
-def _smaller(left: Array, right: Array) -> Array:
-    return _of_zeros(np.fmin(left, right), left, right, _negative_sum)
-
-
-def _smaller_or_nan(left: Array, right: Array) -> Array:
-    return _of_zeros(np.minimum(left, right), left, right, _negative_sum)
-
-
-def _of_zeros(result: Array, left: Array, right: Array, zeros: Callable[..., Array]) -> Array:
-    """To a GPU -0 is less than +0; numpy gives either."""
-    both = result == 0
-    if not both.any():
-        return result
-    both = both & (left == right)
-    return np.where(both, zeros(left, right), result) if both.any() else result
-
-
-def _negative_sum(left: Array, right: Array) -> Array:
-    return -(-left - right)
-
-
 _NAN_OF_X86: dict[Any, tuple[Any, Any]] = {
     tl.float32: (np.uint32(0xFFC00000), np.uint32(0x7FFFFFFF)),
     tl.float16: (np.uint16(0xFE00), np.uint16(0x7FFF)),
@@ -738,67 +706,9 @@ _NAN_OF_X86: dict[Any, tuple[Any, Any]] = {
 """What 0/0 is here, as bits, and what it is on a GPU."""
 
 
-def _remainder(left: Array, right: Array) -> Array:
-    """`x - trunc(x / y) * y`, the quotient rounded and the rest in one step."""
-    quotient = np.trunc(left / right)
-    wide = np.longdouble if left.dtype == np.float64 else np.float64
-    rest = (left.astype(wide) - quotient.astype(wide) * right.astype(wide)).astype(left.dtype)
-    return np.where(np.isinf(right), left, rest)
-
-
 def reordered(rows: Array) -> Array:
     """`can_reorder`: each thread keeps its own elements, so that neighbours do not stay neighbours."""
     return np.concatenate([rows[:, ::2], rows[:, 1::2]], axis=1)
-
-
-def operand_name(kind: Any) -> str:
-    """Triton's spelling of a scalar type; pointers count as the integers they are."""
-    return "int64" if kind.is_ptr() else str(kind.scalar)
-
-
-_SPLIT = {_INPUT.TF32x3: "tf32x3", _INPUT.BF16x3: "bf16x3", _INPUT.BF16x6: "bf16x6"}
-"""Several products on tensor cores in place of one in fp32."""
-
-
-def _dot_name(kind: Any, precision: Any) -> str:
-    """What a product of these operands is formed in: their type, or what fp32 is split into."""
-    if kind != tl.float32:
-        return operand_name(kind)
-    return "tf32" if precision == _INPUT.TF32 else _SPLIT.get(precision, operand_name(kind))
-
-
-def _product(left: Array, right: Array, precision: Any, *, rounded: bool, exact: bool) -> Array:
-    """fp32 product as the tensor cores form it for this `input_precision`."""
-    if rounded:
-        left, right = numerics.truncate_to_tf32(left), numerics.truncate_to_tf32(right)
-    elif not exact and precision == _INPUT.BF16x3:
-        high, low = _split(left)
-        other_high, other_low = _split(right)
-        crossed = _multiplied(high, other_low) + _multiplied(low, other_high)
-        crossed += _multiplied(high, other_high)
-        return crossed
-    return _multiplied(left, right)
-
-
-def _in_halves(left: Array, right: Array, total: Array, kind: Any) -> Array:
-    """A product with an accumulator in fp16, which the tensor cores round after each of their own steps."""
-    step = _STEP_BYTES * 8 // kind.primitive_bitwidth
-    for low in range(0, left.shape[-1], step):
-        part = _multiplied(left[..., low : low + step], right[..., low : low + step, :])
-        total = (part + total.astype(np.float32)).astype(np.float16)
-    return total
-
-
-def _multiplied(left: Array, right: Array) -> Array:
-    """Through torch, whose number of threads is ours to set: numpy's wait for each other."""
-    a, b = (torch.from_numpy(np.ascontiguousarray(side)) for side in (left, right))
-    result: Array = torch.matmul(a, b).numpy()
-    return result
-
-
-def _split(values: Array) -> tuple[Array, Array]:
-    high = numerics.round_to_bf16(values)
-    return high, numerics.round_to_bf16(values - high)
 
 
 def exchanged(_: Array, new: Array) -> Array:

@@ -11,13 +11,8 @@ import triton.language as tl
 from triton.runtime import interpreter as stock
 
 from kernelagent.tools.virtual import triton_versions
-from kernelagent.tools.virtual.arithmetic.builder import (
-    BF16_ATOMICS,
-    Handle,
-    RepairedBuilder,
-    make,
-    reordered,
-)
+from kernelagent.tools.virtual.arithmetic.builder import BF16_ATOMICS, RepairedBuilder, reordered
+from kernelagent.tools.virtual.arithmetic.elementwise import Handle, make
 from kernelagent.tools.virtual.arithmetic.fusing import carrying_products
 from kernelagent.tools.virtual.arithmetic.numerics import Array
 from kernelagent.tools.virtual.batched.accesses import NotBatchable

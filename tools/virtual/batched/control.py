@@ -10,7 +10,7 @@ import numpy as np
 import triton.language as tl
 from triton.runtime import interpreter as stock
 
-from kernelagent.tools.virtual.arithmetic.builder import Handle, make
+from kernelagent.tools.virtual.arithmetic.elementwise import Handle, make
 from kernelagent.tools.virtual.arithmetic.numerics import Array
 from kernelagent.tools.virtual.batched.accesses import NotBatchable
 from kernelagent.tools.virtual.batched.blocks import BlockPointer, Descriptor

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import triton.language as tl
 
-from kernelagent.tools.virtual.arithmetic.builder import make
+from kernelagent.tools.virtual.arithmetic.elementwise import make
 from kernelagent.tools.virtual.batched.accesses import NotBatchable
 from kernelagent.tools.virtual.batched.builder import BatchedBuilder
 from kernelagent.tools.virtual.batched.control import Control

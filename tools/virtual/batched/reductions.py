@@ -9,7 +9,7 @@ import numpy as np
 import triton.language as tl
 from triton.runtime import interpreter as stock
 
-from kernelagent.tools.virtual.arithmetic.builder import make
+from kernelagent.tools.virtual.arithmetic.elementwise import make
 from kernelagent.tools.virtual.arithmetic.numerics import Array
 from kernelagent.tools.virtual.arithmetic.reductions import Reduction, Scan
 from kernelagent.tools.virtual.batched.accesses import NotBatchable

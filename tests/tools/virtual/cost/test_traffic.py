@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 import triton.language as tl
 
-from kernelagent.tools.virtual.arithmetic.builder import RepairedBuilder, make
+from kernelagent.tools.virtual.arithmetic.builder import RepairedBuilder
+from kernelagent.tools.virtual.arithmetic.elementwise import make
 from kernelagent.tools.virtual.cost.ceilings import ceilings_for
 from kernelagent.tools.virtual.cost.traffic import TrafficCounter, TrafficFacts
 from kernelagent.tools.virtual.executor.launch import Launch, TensorArgument

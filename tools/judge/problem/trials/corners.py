@@ -24,8 +24,8 @@ from kernelagent.tools.judge.problem.reference.rounded_steps import RoundedSteps
 from kernelagent.tools.judge.problem.steps.steps import EVERYTHING, trained, with_upstream
 from kernelagent.tools.judge.problem.trials.input_domain import laid_out_like, observe, shaped_like
 from kernelagent.tools.judge.problem.trials.inputs import InputSource
+from kernelagent.tools.judge.problem.trials.lasting_answers import is_known
 from kernelagent.tools.judge.problem.trials.literals import Literals
-from kernelagent.tools.judge.problem.trials.planted import is_known
 from kernelagent.tools.judge.problem.trials.probes import (
     REFUSALS,
     named_tensors,

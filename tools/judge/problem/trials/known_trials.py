@@ -11,7 +11,7 @@ import torch
 
 from kernelagent.tools.judge.problem.load import Arguments
 from kernelagent.tools.judge.problem.reference.oracle import Oracle
-from kernelagent.tools.judge.problem.trials.planted import Lasting, lasting
+from kernelagent.tools.judge.problem.trials.lasting_answers import Lasting, lasting
 from kernelagent.tools.judge.problem.trials.probes import REFUSALS, named_tensors, with_tensors
 from kernelagent.tools.judge.problem.trials.rounds import Trial
 from kernelagent.tools.judge.problem.trials.trials import below_overflow, trial_on

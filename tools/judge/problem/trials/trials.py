@@ -33,11 +33,11 @@ from kernelagent.tools.judge.problem.trials.input_domain import (
     repeated_like,
 )
 from kernelagent.tools.judge.problem.trials.inputs import InputSource
+from kernelagent.tools.judge.problem.trials.lasting_answers import is_known
 from kernelagent.tools.judge.problem.trials.literals import NONE, Literals
 from kernelagent.tools.judge.problem.trials.planted import (
     can_plant,
     is_elementwise,
-    is_known,
     patterned_weights,
     planted,
     planted_weights,

@@ -20,10 +20,11 @@ from kernelagent.tools.judge.problem.reference.oracle import Oracle
 from kernelagent.tools.judge.problem.trials.probes import REFUSALS
 from kernelagent.tools.judge.problem.trials.rounds import Round, Trial
 from kernelagent.tools.judge.problem.trials.trials import fresh_seed, trial_on
-from kernelagent.tools.judge.verify.candidate_process import Answer, CandidateProcess
+from kernelagent.tools.judge.verify.answers import Answer
+from kernelagent.tools.judge.verify.candidate_process import CandidateProcess
 from kernelagent.tools.judge.verify.compare import compare
 from kernelagent.tools.judge.verify.findings import Findings
-from kernelagent.tools.judge.verify.rejection import Rejected
+from kernelagent.tools.judge.verify.refusal_words import with_words
 from kernelagent.tools.judge.verify.same import changes_state, identical
 from kernelagent.tools.judge.verify.side_effects import SideEffects
 
@@ -91,18 +92,10 @@ class OwnState:
         scales = like.compared.natural_rms
         made = trial_on(oracle, like.input_set, like.probe, like.arguments, scales, generator)
         made = replace(made, step=like.step)
-        try:
+        words = f"in call {number} of a row in which each goes on from the state that the call before left"
+        with with_words(words, {"in_a_row": number}, of=_WRONG):
             self.call(made)
             SideEffects(self.process, self.findings, self.oracle).state_updated(made, state)
-        except Rejected as refused:
-            if refused.reason.code not in _WRONG:
-                raise
-            raise Rejected(
-                refused.reason.code,
-                f"in call {number} of a row in which each goes on from the state that the call before left: "
-                f"{refused.reason.message}",
-                {**refused.reason.detail, "in_a_row": number},
-            ) from refused
 
     def _require_nothing_in_last_bits(self, trial: Trial, state: State) -> None:
         """Told where last bits of the state decide what the reference's do not; the state is as before afterwards."""

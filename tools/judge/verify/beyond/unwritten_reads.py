@@ -15,7 +15,7 @@ from kernelagent.domain.evaluation import Disclosure
 from kernelagent.tools.calls.surroundings import USUAL, Surroundings
 from kernelagent.tools.judge.problem.trials.rounds import Trial
 from kernelagent.tools.judge.verify.findings import Findings
-from kernelagent.tools.judge.verify.rejection import Rejected
+from kernelagent.tools.judge.verify.refusal_words import with_words
 
 _CALLS = 200
 _SECONDS = 3.0
@@ -51,16 +51,11 @@ def require_right_in_kept_memory(
     end = time.monotonic() + _SECONDS
     for number in range(1, 1 + _CALLS):
         prepare()
-        try:
+        words = (
+            f"in call {number} of a row of calls whose fresh memory holds what the one before left there, as a "
+            f"GPU's allocator hands it out again"
+        )
+        with with_words(words, {"in_kept_memory": number}, of=of):
             call(trial, asked)
-        except Rejected as refused:
-            if refused.reason.code not in of:
-                raise
-            raise Rejected(
-                refused.reason.code,
-                f"in call {number} of a row of calls whose fresh memory holds what the one before left there, as a "
-                f"GPU's allocator hands it out again: {refused.reason.message}",
-                {**refused.reason.detail, "in_kept_memory": number},
-            ) from refused
         if time.monotonic() > end:
             return

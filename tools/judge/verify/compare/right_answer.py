@@ -10,7 +10,7 @@ import torch
 
 from kernelagent.tools.calls.training_step import FORWARD
 from kernelagent.tools.judge.problem.trials.rounds import Trial
-from kernelagent.tools.judge.verify.candidate_process import Answer
+from kernelagent.tools.judge.verify.answers import Answer
 from kernelagent.tools.judge.verify.compare import compare
 from kernelagent.tools.judge.verify.compare.compare import Comparison
 from kernelagent.tools.judge.verify.compare.tolerance import UserTolerance

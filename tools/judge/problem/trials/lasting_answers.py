@@ -1,0 +1,112 @@
+"""Whether the reference has an answer to given inputs that outlasts its own rounding, and how far that moves it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+from torch.utils._pytree import tree_map
+
+from kernelagent.tools.judge.problem.reference.rounded_steps import RoundedSteps
+from kernelagent.tools.judge.problem.trials.input_domain import (
+    Tensors,
+)
+from kernelagent.tools.judge.problem.trials.probes import (
+    REFUSALS,
+    share_nonfinite,
+)
+from kernelagent.tools.judge.verify.compare.compare import leaves
+from kernelagent.tools.judge.verify.compare.gate import unit_roundoff
+from kernelagent.tools.judge.verify.compare.regions import region_norms
+
+_ILL = 0.02
+"""Share of a region that eager's error, or rounding the inputs, may be for the reference to have an answer."""
+
+
+_ILL_UNITS = 25.0
+
+
+Eager = Callable[[Tensors], Any]
+
+
+class Float64(Protocol):
+    """The reference in float64."""
+
+    def __call__(self, tensors: Tensors, /, steps: AbstractContextManager[Any] = ...) -> Any:
+        """Its answer; `steps` is entered while it computes, and for nothing else."""
+
+
+@dataclass(frozen=True)
+class Lasting:
+    """The right answer, which rounding leaves alone, and how far it moves it."""
+
+    right: Any
+    moved: Any
+    """As for `Planted`, each element as far as it was moved itself."""
+
+
+def lasting(
+    tensors: Tensors,
+    generator: torch.Generator,
+    eager: Eager,
+    exact: Float64,
+    scales: Mapping[str, float],
+    nonfinite_share: float = 0.0,
+) -> Lasting | str:
+    """Whether the reference has an answer to these inputs that its own rounding leaves alone; else why not."""
+    try:
+        given, right = eager(tensors), exact(tensors)
+        if max(share_nonfinite(given), share_nonfinite(right)) > nonfinite_share:
+            return "the reference's answer is not finite"
+        moved = exact({name: _rounded(t, generator) for name, t in tensors.items()})
+        moved = _further(moved, exact(tensors, RoundedSteps(generator)), right)
+    except REFUSALS as error:
+        message = str(error).strip().splitlines() or [type(error).__name__]
+        return f"the reference refuses it: {message[-1]:.200}"
+    if is_known(given, right, given, scales) and is_known(moved, right, given, scales):
+        return Lasting(right, moved)
+    return "the reference's answer does not outlast its own rounding"
+
+
+def _rounded(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    """Each element one unit roundoff up or down."""
+    if not tensor.is_floating_point():
+        return tensor
+    drawn = torch.randint(
+        0, 2, tensor.shape, generator=generator, device=generator.device, dtype=torch.int8
+    )
+    signs = (2 * drawn - 1).to(device=tensor.device, dtype=torch.float64)
+    return tensor.to(torch.float64) * (1 + unit_roundoff(tensor.dtype) * signs)
+
+
+def _further(one: Any, other: Any, right: Any) -> Any:
+    """Each element of the answer that is further from the right one."""
+
+    def chosen(a: Any, b: Any, exact: Any) -> Any:
+        if not isinstance(exact, torch.Tensor) or not exact.is_floating_point():
+            return a
+        return torch.where((b - exact).abs() > (a - exact).abs(), b, a)
+
+    return tree_map(chosen, one, other, right)
+
+
+def is_known(answer: Any, right: Any, typed: Any, scales: Mapping[str, float]) -> bool:
+    """Whether every region of the answer is near the right one, in the type of the output."""
+    exact, types = dict(leaves(right)), dict(leaves(typed))
+    for name, leaf in leaves(answer):
+        like = types[name]
+        if not isinstance(like, torch.Tensor) or not like.is_floating_point() or not like.numel():
+            continue
+        known = exact[name].to(torch.float64)
+        off = torch.where(known.isfinite(), leaf.to(torch.float64) - known, 0.0)
+        error, size = region_norms(off, like.shape), region_norms(known, like.shape)
+        share = max(_ILL, _ILL_UNITS * unit_roundoff(like.dtype))
+        floor = share * 1e-3 * scales.get(name, 0.0)
+        if bool((error.rms > share * size.rms + floor).any()):
+            return False
+        if bool((error.max > share * size.max + floor).any()):
+            return False
+    return True

@@ -1,0 +1,151 @@
+"""Calls in other orders than the interpreter's own: of programs, lanes and sums, as a GPU may have them."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import torch
+
+from kernelagent.tools.judge.problem.trials.rounds import Trial
+from kernelagent.tools.judge.verify.answers import Answer
+from kernelagent.tools.judge.verify.candidate_process import CandidateProcess
+from kernelagent.tools.judge.verify.findings import Findings
+from kernelagent.tools.judge.verify.refusal_words import WRONG_ANSWERS
+from kernelagent.tools.judge.verify.rejection import Rejected
+from kernelagent.tools.judge.verify.same import changes_state, identical
+
+_ORDERS = 8
+_IN_TURNS_S = 2.0
+"""Orders of programs that are tried, as far as they take no longer than this together."""
+_DRAWN_ORDERS = 3
+_OTHERWISE_S = 1.0
+"""Orders of sums that are drawn, as far as all calls with another order take no longer than this together."""
+_FLIPPED = 0.01
+"""Of the elements so many may be on the other side of a rounding or a threshold when last bits are others."""
+
+
+@dataclass(frozen=True)
+class OtherOrders:
+    """The same call again where the order of what a GPU leaves open is another one; refused where it is wrong there."""
+
+    process: CandidateProcess
+    findings: Findings
+    call: Callable[[Trial], Answer]
+    """One call, its answer compared."""
+    answer: Callable[[Trial], Answer]
+    """One call, its answer not compared."""
+    forget_launches: Callable[[], None]
+
+    def other_lanes(self, trial: Trial, weights: Mapping[str, torch.Tensor], usual: Answer) -> None:
+        """A call with numbers where masked loads without `other` leave lanes undefined."""
+        if changes_state(trial, weights):
+            self.process.use_weights(weights)
+        self.process.command_executor({"kind": "lanes", "numbers": True})
+        try:
+            same = identical(self.answer(trial).output, usual.output)
+        except Rejected:
+            same = False
+        finally:
+            self.process.command_executor({"kind": "lanes", "numbers": False})
+        self.process.take_launches()
+        if not same:
+            self.findings.disclose(
+                "undefined_lanes",
+                "the answer depends on what a masked load without other= leaves in the lanes that are "
+                "switched off: zero in today's code, though Triton does not define it; give other=",
+            )
+
+    def rounded_otherwise(self, trial: Trial, weights: Mapping[str, torch.Tensor]) -> None:
+        """Calls whose last bits are others, as on a GPU: products fused, sums in another order, quotients approximate.
+
+        In that of the compiled kernel's own threads in any case; in others, drawn ones among them, where that is quick.
+        """
+        end = time.monotonic() + _OTHERWISE_S
+        drawn = (str(secrets.randbits(62)) for _ in range(_DRAWN_ORDERS))
+        for order in ("threads", "neighbours", *drawn):
+            self._in_order(order, trial, weights)
+            if time.monotonic() > end:
+                return
+
+    def _in_order(self, order: str, trial: Trial, weights: Mapping[str, torch.Tensor]) -> None:
+        if changes_state(trial, weights):
+            self.process.use_weights(weights)
+        errs = trial.probe == "natural"
+        self.process.command_executor({"kind": "rounding", "order": order, "errs": errs})
+        try:
+            self.call(trial)
+        except Rejected as refused:
+            if refused.reason.code not in WRONG_ANSWERS:
+                # A process that ended, or a call without a kernel, has nothing to do with the last bits.
+                raise
+            if refused.reason.detail.get("share_wrong", 1.0) < _FLIPPED:
+                return
+            raise Rejected(
+                refused.reason.code,
+                f"right only while products are rounded before they are added, sums have one order and quotients, "
+                f"roots and exponentials are exact in their last place, which a GPU does otherwise (tl.div_rn and "
+                f"tl.sqrt_rn are exact): {refused.reason.message}",
+                {**refused.reason.detail, "rounding": "otherwise"},
+            ) from refused
+        finally:
+            self.process.command_executor({"kind": "rounding", "order": None, "errs": False})
+
+    def in_turns(self, trial: Trial, weights: Mapping[str, torch.Tensor]) -> None:
+        """Calls whose programs take turns at every access, as on a GPU: the answers must still be right.
+
+        One order of a few programs may be the usual one: several are tried, where that is quick. Before them, the
+        lanes of each atomic come from the last to the first, which takes no longer than other calls do. In every other
+        order programs begin in any order too, as far as they do not wait for those before them.
+        """
+        end = time.monotonic() + _IN_TURNS_S
+        scattered = False
+        for number in range(1 + _ORDERS):
+            scattered = not scattered and number > 0
+            tried = self._in_one_order(trial, weights, lanes_only=number == 0, scattered=scattered)
+            late = time.monotonic() > end and tried
+            if late or "order_not_tried" in self.findings.disclosures:
+                return
+
+    def _in_one_order(
+        self,
+        trial: Trial,
+        weights: Mapping[str, torch.Tensor],
+        *,
+        lanes_only: bool,
+        scattered: bool,
+    ) -> bool:
+        """Whether there is such an order."""
+        if changes_state(trial, weights):
+            self.process.use_weights(weights)
+        order = {"kind": "turns", "secret": secrets.randbits(62), "lanes_only": lanes_only}
+        self.process.command_executor({**order, "scattered": scattered})
+        try:
+            self.call(trial)
+        except Rejected as refused:
+            if refused.reason.detail.get("all_wait"):
+                self.forget_launches()
+                return False
+            if refused.reason.code in ("timeout", "unverifiable", "out_of_memory"):
+                self.findings.disclose(
+                    "order_not_tried",
+                    f"programs order each other by atomics, and were tried in their usual order only: "
+                    f"{refused}",
+                )
+                return True
+            which = (
+                "the lanes of an atomic come from the first to the last; on a GPU they come in any order: "
+                if lanes_only
+                else "programs run one after another; on a GPU they run at the same time, and no atomic "
+                "keeps these apart: "
+            )
+            raise Rejected(
+                "data_race",
+                f"the answer is right only where {which}{refused}",
+                refused.reason.detail,
+            ) from refused
+        finally:
+            self.process.command_executor({"kind": "turns", "secret": None})
+        return True
