@@ -24,7 +24,7 @@ def changed_tests() -> ModuleType:
     [
         ("kernelagent/loop/queries/query.py", "tests/loop/queries/test_query.py"),
         ("kernelagent/loop/run.py", "tests/loop"),
-        ("tools/judge/verify/compare/gate.py", "tests/tools/judge"),
+        ("tools/judge/verify/compare/gate.py", "tests/tools/judge/verify"),
         ("strategies/tree.py", "tests/strategies"),
         ("tests/loop/queries/test_query.py", "tests/loop/queries/test_query.py"),
         ("tests/tui/drawn_screens.py", "tests/tui"),
