@@ -9,17 +9,17 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
+from kernelagent.domain.tables.dtypes import FLOATS
 from kernelagent.tools.judge.source_reading.installed import installed_triton, missing_from_language
 
 _TORCH = """
 abs absolute acos acosh add addbmm addcdiv addcmul addmm addmv addr all amax amin aminmax any arange argmax argmin argsort
-as_strided as_tensor asin asinh atan atan2 atanh atleast_1d atleast_2d baddbmm bernoulli bfloat16 bincount bitwise_and bitwise_not
+as_strided as_tensor asin asinh atan atan2 atanh atleast_1d atleast_2d baddbmm bernoulli bincount bitwise_and bitwise_not
 bitwise_or bitwise_xor block_diag bmm bool broadcast_shapes broadcast_tensors broadcast_to bucketize cat cdist ceil channels_last
 channels_last_3d chunk clamp clamp_max clamp_min clip clone complex complex128 complex64 concat contiguous_format conv1d conv2d conv3d
 conv_transpose1d conv_transpose2d conv_transpose3d cos cosh count_nonzero cross cummax cummin cumprod cumsum deg2rad device diag
 diag_embed diagonal diff digamma div divide dot dropout dtype e einsum embedding empty empty_like empty_strided enable_grad eq erf
-erfc erfinv exp exp2 expm1 eye finfo flatten flip float float16 float32 float64 float8_e4m3fn float8_e4m3fnuz float8_e5m2
-float8_e5m2fnuz floor floor_divide fmax fmin fmod frac full full_like gather ge greater gt half histc hstack hypot i0 iinfo imag
+erfc erfinv exp exp2 expm1 eye finfo flatten flip float floor floor_divide fmax fmin fmod frac full full_like gather ge greater gt half histc hstack hypot i0 iinfo imag
 index_add index_copy index_fill index_put index_select inf inner int int16 int32 int64 int8 inverse is_complex is_floating_point
 is_tensor isclose isfinite isin isinf isnan kron kthvalue layer_norm le lerp less lgamma linspace log log10 log1p log2 log_softmax
 logaddexp logcumsumexp logical_and logical_not logical_or logical_xor logspace logsumexp long lt masked_fill masked_scatter masked_select
@@ -63,9 +63,9 @@ xavier_normal_ xavier_uniform_ zeros_
 """
 _LANGUAGE = """
 PropagateNan abs add advance arange argmax argmin associative_scan assume atomic_add atomic_and atomic_cas atomic_load atomic_max
-atomic_min atomic_or atomic_store atomic_xchg atomic_xor bfloat16 block_type broadcast broadcast_to cast cat cdiv ceil clamp constexpr
-cos cumprod cumsum debug_barrier device_assert div_rn dot dot_scaled dtype erf exp exp2 expand_dims fdiv flip float16
-float32 float64 float8e4b15 float8e4b8 float8e4nv float8e5 float8e5b16 floor fma full gather histogram int1 int16 int32 int64 int8
+atomic_min atomic_or atomic_store atomic_xchg atomic_xor block_type broadcast broadcast_to cast cat cdiv ceil clamp constexpr
+cos cumprod cumsum debug_barrier device_assert div_rn dot dot_scaled dtype erf exp exp2 expand_dims fdiv flip
+float8e4b15 floor fma full gather histogram int1 int16 int32 int64 int8
 interleave join load load_tensor_descriptor log log2 make_block_ptr make_tensor_descriptor map_elementwise max max_constancy
 max_contiguous maximum min minimum mul multiple_of num_programs pair_uniform_to_normal permute philox philox_impl pi32_t pointer_type
 program_id rand rand4x randint randint4x randn randn4x random range ravel reduce reduce_or reshape rsqrt sigmoid sin slice softmax sort
@@ -92,11 +92,15 @@ def _names(text: str) -> frozenset[str]:
 
 
 _LIBDEVICE_NAMES = _names(_LIBDEVICE)
-_LANGUAGE_NAMES = _names(_LANGUAGE) - missing_from_language(installed_triton())
+_FLOATS = {row.name for row in FLOATS}
+_FLOATS_OF_TRITON = {row.triton for row in FLOATS if row.triton is not None}
+_LANGUAGE_NAMES = (_names(_LANGUAGE) | _FLOATS_OF_TRITON) - missing_from_language(
+    installed_triton()
+)
 _MATH = frozenset(name for name in dir(math) if not name.startswith("_"))
 
 MEMBERS: Mapping[str, frozenset[str]] = {
-    "torch": _names(_TORCH),
+    "torch": _names(_TORCH) | _FLOATS,
     "torch.nn": _names(_LAYERS),
     "torch.nn.functional": _names(_FUNCTIONAL),
     "torch.nn.init": _names(_INITIALISERS),

@@ -9,6 +9,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kernelagent.domain.tables.dtypes import FLOATS
 from kernelagent.tools.corpus.honest.idioms import IDIOMS
 from kernelagent.tools.corpus.whitebox import text as whitebox_text
 from kernelagent.tools.judge.source_reading.allowed import MEMBERS
@@ -86,6 +87,13 @@ QUIET = {
 def test_nothing_is_said_of_what_honest_kernels_need(body):
     init = "self.w, self.scale, self.drop = nn.Parameter(torch.ones(n)), 1.0, nn.Dropout(0.1)"
     assert read(module(body, init=init)) == ()
+
+
+@pytest.mark.parametrize("row", FLOATS, ids=lambda row: row.name)
+def test_every_floating_type_of_the_table_may_be_named_and_written_out(row):
+    body = f"x = x.to(torch.{row.name})\nassert x.dim(), f'{{torch.{row.name}}}'"
+    kernel = "" if row.triton is None else f"TYPE = tl.{row.triton}\n"
+    assert read(module(body, top=kernel)) == ()
 
 
 def test_nothing_is_said_of_the_twins_and_of_nearly_all_idioms_of_real_projects():

@@ -40,6 +40,7 @@ def normal(*shape, seed=0):
         (torch.bfloat16, 2.0**-8),
         (torch.float8_e4m3fn, 2.0**-4),
         (torch.float8_e5m2, 2.0**-3),
+        (torch.float8_e5m2fnuz, 2.0**-3),
     ],
     ids=str,
 )

@@ -18,6 +18,7 @@ from kernelagent.tools.calls.tensors import tensors_of
 from kernelagent.tools.judge.problem.load import Arguments
 from kernelagent.tools.judge.problem.reference.oracle import Oracle
 from kernelagent.tools.judge.problem.trials.probes import REFUSALS
+from kernelagent.tools.judge.verify.compare.gate import unit_roundoff
 
 Weights = Mapping[str, torch.Tensor]
 _EDGES = (256, 1000, 1 << 15, 1 << 16, 1 << 24, 1 << 32)
@@ -78,7 +79,7 @@ class _Counting:
         room = [_MOST]
         for name, added in self.added.items():
             start = self.start[name]
-            limit = 2.0 / torch.finfo(start.dtype).eps if start.is_floating_point() else _end(start)
+            limit = 1 / unit_roundoff(start.dtype) if start.is_floating_point() else _end(start)
             left = (limit - start.double().abs().max().item()) / added.double().abs().max().item()
             room.append(int(left) - _FURTHER)
         return min(room)

@@ -35,6 +35,7 @@ from kernelagent.tools.judge.problem.trials.probes import (
 from kernelagent.tools.judge.problem.trials.rounds import Round, Trial, in_rounds
 from kernelagent.tools.judge.problem.trials.trials import below_overflow, draw, fresh_seed, trial_on
 from kernelagent.tools.judge.verify.compare import compare
+from kernelagent.tools.judge.verify.compare.gate import unit_roundoff
 
 _PROBE = "literals"
 _WHOLE = 8
@@ -130,7 +131,7 @@ def _by_the_widest(moved: Any, right: Any, eager: Any) -> Any:
         return moved
     furthest = (moved - right).abs().amax()
     if eager.element_size() <= 2:
-        furthest = furthest.maximum(torch.finfo(eager.dtype).eps * right.abs().amax())
+        furthest = furthest.maximum(2 * unit_roundoff(eager.dtype) * right.abs().amax())
     return right + furthest
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 
+from kernelagent.domain.tables.dtypes import FLOATS
 from kernelagent.tools.judge.source_reading.following.names import (
     Imported,
     Kept,
@@ -29,9 +30,9 @@ _OF_PLAIN = frozenset(
     "abs sum max min sorted list tuple reversed zip enumerate divmod pow dict".split()
 )
 _NUMBER_PATHS = ("math.", "triton.cdiv", "triton.next_power_of_2", "torch.finfo", "torch.iinfo")
-_DTYPES = frozenset(
-    "float16 float32 float64 bfloat16 int8 int16 int32 int64 uint8 uint16 uint32 uint64 bool half float double long int short "
-    "float8_e4m3fn float8_e5m2 complex64 complex128 inf nan pi e".split()
+_DTYPES = {row.name for row in FLOATS} | frozenset(
+    "int8 int16 int32 int64 uint8 uint16 uint32 uint64 bool half float double long int short complex64 complex128 "
+    "inf nan pi e".split()
 )
 
 

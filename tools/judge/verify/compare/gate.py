@@ -82,7 +82,11 @@ _OUTPUT_UNITS = {
 
 def unit_roundoff(dtype: torch.dtype) -> float:
     """Half an ulp at 1: 2**-53, 2**-24, 2**-8 (bfloat16), 2**-11 (float16), 2**-4 and 2**-3 (fp8)."""
-    return float(torch.finfo(dtype).eps) / 2
+    row = FLOAT_TYPES.get(dtype)
+    if row is None:  # a complex type
+        return float(torch.finfo(dtype).eps) / 2
+    # torch.finfo gives half of the distance from 1 to the next number as that of float8_e5m2fnuz.
+    return 2.0**-row.digits
 
 
 def output_unit(dtype: torch.dtype) -> float:
