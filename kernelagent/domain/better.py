@@ -39,24 +39,24 @@ def ratio_interval(evaluation: Evaluation) -> Span | None:
     return Span(ratio, ratio / (1 + _OF_OLDER_RECORDS), ratio * (1 + _OF_OLDER_RECORDS))
 
 
-def better(one: Evaluation, other: Evaluation) -> bool:
+def better(item: Evaluation, other: Evaluation) -> bool:
     """Whether the first is better beyond doubt.
 
     Measured: the lower end of its speedup's interval is above the other's, as the run ranks. Estimated: the lower
     end of its interval is above the other's ratio itself. Comparing with the ratio is enough because both ratios
     contain the same estimate of eager. Any accepted candidate is better than one that is not.
     """
-    if one.accepted != other.accepted:
-        return one.accepted
-    if one.estimate is not None and other.estimate is not None:
-        first, second = ratio_interval(one), ratio_interval(other)
+    if item.accepted != other.accepted:
+        return item.accepted
+    if item.estimate is not None and other.estimate is not None:
+        first, second = ratio_interval(item), ratio_interval(other)
         assert first is not None
         assert second is not None
         return first.low > second.value
-    if one.estimate is not None or other.estimate is not None:
+    if item.estimate is not None or other.estimate is not None:
         # One of them has no number at all.
-        return other.estimate is None and standing(one) == "faster"
-    return one.score > other.score
+        return other.estimate is None and standing(item) == "faster"
+    return item.score > other.score
 
 
 def standing(evaluation: Evaluation) -> Standing:

@@ -68,13 +68,13 @@ def parse_candidates(
 
     With more, every closed code block is a candidate, even if the reply was cut off after it.
     """
-    one = parse_reply(reply, finish)
-    whole = [] if isinstance(one, NoCandidate) else [one]
+    item = parse_reply(reply, finish)
+    whole = [] if isinstance(item, NoCandidate) else [item]
     if most > 1 and finish != "refused":
         blocks = _candidates(blocks_in(without_thinking(reply)))
         whole = [*(_of(block) for block in blocks if block.closed), *whole]
     different = tuple(dict.fromkeys(whole))[-most:]
-    return different if different or isinstance(one, Candidate) else one
+    return different if different or isinstance(item, Candidate) else item
 
 
 def _of(block: Block) -> Candidate:

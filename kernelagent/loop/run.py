@@ -217,8 +217,8 @@ class Run:
         if settings.mode == "train":
             return {}
         begun = begin([name for name in self.config.model if name not in self.ready])
-        for one in begun.values():
-            started.callback(one.close)
+        for item in begun.values():
+            started.callback(item.close)
         return begun
 
     def _models(

@@ -130,7 +130,7 @@ def optimize_top(
             f"{row.share:.0%} of the time, at most {row.gain_at_most or 1.0:.2f}x for the whole"
         )
         try:
-            done.append(_one(problem, config, places, report, subscribers, stop_asked))
+            done.append(_optimized_part(problem, config, places, report, subscribers, stop_asked))
         except (ModelError, ProblemError) as error:
             fault = error
             report(f"{row.path} is left as it is: {error}")
@@ -163,7 +163,7 @@ def optimize_parts(
     for places in groups:
         if stop_asked():
             break
-        done.append(_one(problem, config, places, report, subscribers, stop_asked))
+        done.append(_optimized_part(problem, config, places, report, subscribers, stop_asked))
     return PartsResult(problem.label, tuple(done), stop_asked())
 
 
@@ -226,7 +226,7 @@ class _Captured:
         return replace(done, alike=self.alike), result
 
 
-def _one(
+def _optimized_part(
     problem: ProblemSpec,
     config: RunConfig,
     places: tuple[str, ...],
@@ -346,8 +346,8 @@ def _overlaps(path: str, taken: Sequence[ScanRow]) -> bool:
     return any(_nested(path, other) for row in taken for other in (row.path, *row.alike))
 
 
-def _nested(one: str, other: str) -> bool:
-    return one == other or one.startswith(f"{other}.") or other.startswith(f"{one}.")
+def _nested(text: str, other: str) -> bool:
+    return text == other or text.startswith(f"{other}.") or other.startswith(f"{text}.")
 
 
 def bundle_folder(runs: Path, word: str) -> Path:

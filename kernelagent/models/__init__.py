@@ -39,8 +39,8 @@ class TurnTools(Protocol):
         """Whether every further call is refused."""
         ...
 
-    def call(self, call: ToolCall, said: str = "") -> ToolAnswer:
-        """The answer in words; `said` is what was written with the call, for the log."""
+    def call(self, call: ToolCall, words: str = "") -> ToolAnswer:
+        """The answer in words; `words` is what was written with the call, for the log."""
         ...
 
 

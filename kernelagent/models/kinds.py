@@ -96,8 +96,8 @@ def begin(names: Sequence[str]) -> dict[str, Begun]:
 
 def _function(spelling: str) -> Callable[..., Any]:
     module, _, name = spelling.partition(":")
-    found: Callable[..., Any] = getattr(importlib.import_module(module), name)
-    return found
+    result: Callable[..., Any] = getattr(importlib.import_module(module), name)
+    return result
 
 
 def kind_of(name: str) -> ModelKind | None:

@@ -46,8 +46,8 @@ class ReplayModel:
     @property
     def calling(self) -> Calling | None:
         """`blocks` if a recorded prompt described tools in its text, so that the same prompts are made again."""
-        told = (m.content for reply in self.replies for m in reply.prompt or ())
-        return "blocks" if any(tells_of_tools_in(text) for text in told) else None
+        reported = (m.content for reply in self.replies for m in reply.prompt or ())
+        return "blocks" if any(tells_of_tools_in(text) for text in reported) else None
 
     def close(self) -> None:
         """Nothing to release."""
@@ -98,14 +98,14 @@ def _difference(recorded: Recorded, ask: ModelQuery) -> str | None:
     return f"{message}: {first_difference(recorded.prompt, ask.messages)}"
 
 
-def _agreeing(one: Sequence[Message], other: Sequence[Message]) -> tuple[int, int]:
+def _agreeing(first: Sequence[Message], other: Sequence[Message]) -> tuple[int, int]:
     """How many messages two conversations share from the start, and how alike in length they are."""
     same = 0
-    for before, after in zip(one, other, strict=False):
+    for before, after in zip(first, other, strict=False):
         if before != after:
             break
         same += 1
-    return same, -abs(len(one) - len(other))
+    return same, -abs(len(first) - len(other))
 
 
 def make(path: str, _: ModelSettings) -> Model:

@@ -17,10 +17,8 @@ def ranking_text(event: CandidatesRanked) -> str:
         why = f"the fastest {how}"
     else:
         why = "the only one with a time"
-    told = "; ".join(_row(row) for row in event.ranked)
-    return (
-        f"of {len(event.ranked)} files in the reply, file {first.place} is judged, {why} ({told})"
-    )
+    reported = "; ".join(_row(row) for row in event.ranked)
+    return f"of {len(event.ranked)} files in the reply, file {first.place} is judged, {why} ({reported})"
 
 
 def _row(row: RankedCandidate) -> str:

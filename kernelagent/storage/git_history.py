@@ -57,7 +57,7 @@ class GitLog:
     fault: str | None = field(default=None, init=False)
     _repo: Repo | None = field(default=None, init=False, repr=False)
     _parents: dict[int, int | None] = field(default_factory=dict, init=False)
-    _told: dict[int, tuple[str, str]] = field(default_factory=dict, init=False)
+    _messages: dict[int, tuple[str, str]] = field(default_factory=dict, init=False)
     """Model and hypothesis of each turn that was answered."""
     _commits: dict[int, bytes] = field(default_factory=dict, init=False)
     _best: tuple[float, int] | None = field(default=None, init=False)
@@ -76,7 +76,7 @@ class GitLog:
         """The repository made again from all events of the run; the old one is thrown away."""
         if self._is_ours():
             shutil.rmtree(self._git)
-        self._parents, self._told, self._commits = {}, {}, {}
+        self._parents, self._messages, self._commits = {}, {}, {}
         self._best, self._seen, self.fault = None, -1, None
         self._open()
         self._take_all(events)
@@ -133,7 +133,7 @@ class GitLog:
             case TurnStarted() as e:
                 self._parents[e.turn] = e.request.parent
             case ReplyReceived() as e:
-                self._told[e.turn] = (e.model, hypothesis(e.text))
+                self._messages[e.turn] = (e.model, hypothesis(e.text))
             case Evaluated() as e:
                 self._commits[e.turn] = self._commit(repo, e, time_s)
                 self._point(repo, _BRANCH, e.turn)
@@ -159,7 +159,7 @@ class GitLog:
             for name, text in sorted(files.items())
         )
         parent = self._parent_of(e.turn)
-        model, message = self._told.get(e.turn, ("", ""))
+        model, message = self._messages.get(e.turn, ("", ""))
         lines = [
             b"tree " + _store(repo, b"tree", tree).hex().encode(),
             *([b"parent " + parent.hex().encode()] if parent is not None else []),
@@ -191,9 +191,9 @@ def hypothesis(reply: str) -> str:
     return harmless(before).strip().partition("\n\n")[0].strip()
 
 
-def message_for(e: Evaluated, model: str, said: str) -> str:
+def message_for(e: Evaluated, model: str, words: str) -> str:
     """A commit's message: turn, verdict and number; hypothesis; why it was refused; whose it is."""
-    parts = [f"turn {e.turn}: {harmless(summary(e.evaluation))}", said]
+    parts = [f"turn {e.turn}: {harmless(summary(e.evaluation))}", words]
     if e.evaluation.reason is not None:
         parts.append(f"{e.evaluation.reason.code}: {harmless(e.evaluation.reason.message)}")
     parts.append(f"Candidate: {e.candidate}" + (f"\nModel: {model}" if model else ""))

@@ -93,7 +93,7 @@ class Judges:
     open_judge: Callable[[ProblemSpec], Judge]
     most_open: int = 4
     _open: OrderedDict[ProblemSpec, _Shared] = field(default_factory=OrderedDict)
-    _told: dict[ProblemSpec, tuple[ProblemFacts, DeviceFacts]] = field(default_factory=dict)
+    _facts: dict[ProblemSpec, tuple[ProblemFacts, DeviceFacts]] = field(default_factory=dict)
     _known: dict[tuple[ProblemSpec, str], Evaluation] = field(default_factory=dict)
     _lock: AbstractContextManager[object] = field(default_factory=RLock)
 
@@ -104,10 +104,10 @@ class Judges:
 
     def describe(self, problem: ProblemSpec) -> tuple[ProblemFacts, DeviceFacts]:
         """What the judge says of the problem, and the device its verdicts hold for."""
-        if problem not in self._told:
+        if problem not in self._facts:
             with self._judge(problem) as judge:
-                self._told[problem] = (judge.facts, judge.device)
-        return self._told[problem]
+                self._facts[problem] = (judge.facts, judge.device)
+        return self._facts[problem]
 
     def evaluate(self, problem: ProblemSpec, candidate: Candidate) -> Evaluation:
         """The verdict; the first one for each source is kept, but for those of a machine at fault."""

@@ -235,8 +235,8 @@ def _pieces(form: str, size: int = 12) -> Iterator[str]:
         yield " ".join(words[at : at + size])
 
 
-def _jaccard(one: frozenset[str], other: frozenset[str]) -> float:
-    return len(one & other) / len(one | other) if one or other else 1.0
+def _jaccard(first: frozenset[str], other: frozenset[str]) -> float:
+    return len(first & other) / len(first | other) if first or other else 1.0
 
 
 def rows(exported: Export, form: str) -> list[dict[str, Any]]:

@@ -49,9 +49,9 @@ class KernelReward:
         if problems is None:
             raise UsageError("the data set needs a column `problem`; make it with trl_rows(...)")
         pairs = zip(completions, problems, strict=True)
-        return [self._one(text_of(completion), problem) for completion, problem in pairs]
+        return [self._reward(text_of(completion), problem) for completion, problem in pairs]
 
-    def _one(self, reply: str, problem: str) -> float | None:
+    def _reward(self, reply: str, problem: str) -> float | None:
         env = KernelEnv(self.config, turns=1, judges=self.judges)
         env.reset(_spec(problem))
         step = env.step(reply)

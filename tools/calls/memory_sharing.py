@@ -38,7 +38,7 @@ def sharing_of(output: Any, arguments: Any) -> Sharing:
             if overlap(results[first], results[second])
         ),
         inputs=tuple(
-            at for at, one in enumerate(results) if any(overlap(one, other) for other in given)
+            at for at, item in enumerate(results) if any(overlap(item, other) for other in given)
         ),
         memory=tuple((t.numel() * t.element_size(), t.untyped_storage().nbytes()) for t in results),
     )

@@ -18,19 +18,19 @@ def said_of_state(changed: Sequence[str]) -> str:
     """The sentence of the disclosure `state_changes`."""
     unread = [name.removesuffix(_NOT_READ) for name in changed if name.endswith(_NOT_READ)]
     names = [name for name in changed if name != BEYOND and not name.endswith(_NOT_READ)]
-    said = []
+    message = []
     if names:
-        said.append(
+        message.append(
             f"{', '.join(names)} changed from one call to the next: what is done after more calls, or other ones, "
             f"than were made was not judged"
         )
     if unread:
-        said.append(
+        message.append(
             f"{', '.join(unread)}: of a kind whose contents are not read; whether they change from one call to the "
             f"next was not judged"
         )
     if BEYOND in changed:
-        said.append(
+        message.append(
             "more is kept than is looked at: whether the rest changes from one call to the next was not judged"
         )
-    return "; ".join(said)
+    return "; ".join(message)

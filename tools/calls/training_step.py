@@ -167,9 +167,9 @@ class _Watch:
         held = [(name, t.grad) for name, tensors in leaves.items() for t in tensors]
         grads = [(name, grad) for name, grad in held if grad is not None]
         self.together = tuple(
-            (one, other)
+            (first, other)
             for at, (other, right) in enumerate(grads)
-            for one, left in grads[:at]
+            for first, left in grads[:at]
             if overlap(left, right)
         )
         shown: Counter[int] = Counter()
@@ -299,13 +299,13 @@ def _apart(
         return dict.fromkeys(leaves)
     chosen, given = [o for o, _ in asked], [g for _, g in asked]
     with nullcontext() if watch is None else watch.over(row):
-        found = torch.autograd.grad(chosen, flat, given, retain_graph=not last, allow_unused=True)
+        outcome = torch.autograd.grad(chosen, flat, given, retain_graph=not last, allow_unused=True)
     if len(asked) < len(row):
         # Zeros, or none: a function of several outputs cannot tell which the loss left out.
-        found = tuple(
-            torch.zeros_like(t) if g is None else g for g, t in zip(found, flat, strict=True)
+        outcome = tuple(
+            torch.zeros_like(t) if g is None else g for g, t in zip(outcome, flat, strict=True)
         )
-    result = iter(found)
+    result = iter(outcome)
     return {name: _sum([next(result) for _ in tensors]) for name, tensors in leaves.items()}
 
 
@@ -336,8 +336,8 @@ def _asked_inputs(arguments: Arguments, step: TrainingStep) -> tuple[Arguments, 
     return (args, kwargs), asked
 
 
-def _has_gradient(found: Sequence[Any], at: int) -> bool:
-    return at < len(found) and isinstance(found[at], torch.Tensor) and found[at].requires_grad
+def _has_gradient(outcome: Sequence[Any], at: int) -> bool:
+    return at < len(outcome) and isinstance(outcome[at], torch.Tensor) and outcome[at].requires_grad
 
 
 @contextmanager

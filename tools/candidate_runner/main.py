@@ -491,7 +491,7 @@ class Runner:
         from kernelagent.tools.virtual.cost.eager import watched
         from kernelagent.tools.virtual.device.fake_cuda import WithoutContents
 
-        loaded, target, told = self._loaded(), frame.header["target"], None
+        loaded, target, reported = self._loaded(), frame.header["target"], None
         if frame.header["contents"]:
             called = partial(loaded.call_counted, args, kwargs, _step_of(given))
             work, launched = self._followed(), _values_launched()
@@ -500,7 +500,7 @@ class Runner:
                     seen = watched(called, (), {}, target)
                 self._host.elsewhere += seen.clock.seconds
             if work is not None:
-                told = _told_of(work, launched)
+                reported = _told_of(work, launched)
         else:
             with self._scope(), WithoutContents():
                 loaded.drop_contents()
@@ -511,7 +511,7 @@ class Runner:
                     called = partial(loaded.step_without_contents, (args, kwargs), step)
                     seen = watched(called, (), {}, target)
         answer = {"torch": to_data(seen.rows), "allocated_bytes": seen.allocated_bytes}
-        return {"kind": "done", **answer, "host_work": told}, ()
+        return {"kind": "done", **answer, "host_work": reported}, ()
 
     def _followed(self) -> HostWork | None:
         """What counts a call's work on the host; None where that is not looked at."""

@@ -142,14 +142,14 @@ def _judge(
                 done.put(_checked(fixture, kind, result, time.monotonic() - began))
 
 
-def _checked(fixture: Fixture, kind: str, found: Evaluation, seconds: float) -> Checked:
-    reason = found.reason
+def _checked(fixture: Fixture, kind: str, evaluation: Evaluation, seconds: float) -> Checked:
+    reason = evaluation.reason
     return Checked(
         fixture,
         kind,
         code=reason.code if reason else None,
         message=reason.message if reason else "accepted",
-        disclosures=tuple(d.code for d in found.disclosures),
+        disclosures=tuple(d.code for d in evaluation.disclosures),
         seconds=seconds,
-        estimate_us=None if found.estimate is None else found.estimate.candidate_us,
+        estimate_us=None if evaluation.estimate is None else evaluation.estimate.candidate_us,
     )

@@ -49,8 +49,8 @@ def expected_seconds(fixtures: Iterable[Fixture]) -> float:
     return seconds + sum(START_S + COMPILE_S * compiles for compiles in groups.values())
 
 
-def _of_kind(found: Sequence[Entry], kind: str) -> list[Fixture]:
-    return [entry.fixture for entry in found if entry.kind == kind]
+def _of_kind(result: Sequence[Entry], kind: str) -> list[Fixture]:
+    return [entry.fixture for entry in result if entry.kind == kind]
 
 
 def _is_usual(fixture: Fixture) -> bool:

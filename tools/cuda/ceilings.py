@@ -80,13 +80,13 @@ def known_ceilings(facts: DeviceFacts) -> MeasuredCeilings | None:
         return None
 
 
-def keep_ceilings(facts: DeviceFacts, found: MeasuredCeilings) -> None:
+def keep_ceilings(facts: DeviceFacts, measured_ceilings: MeasuredCeilings) -> None:
     """Write them to the cache; a folder that cannot be written to costs the next run a second."""
     path = _file(facts)
     fresh = path.with_suffix(f".{os.getpid()}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        fresh.write_text(json.dumps(to_data(found)), encoding="utf-8")
+        fresh.write_text(json.dumps(to_data(measured_ceilings)), encoding="utf-8")
         fresh.replace(path)
     except OSError:
         return
@@ -106,13 +106,13 @@ def known_or_measured(facts: DeviceFacts, device: str) -> MeasuredCeilings:
     return result
 
 
-def with_measured(row: DeviceCeilings, found: MeasuredCeilings) -> DeviceCeilings:
+def with_measured(row: DeviceCeilings, measured_ceilings: MeasuredCeilings) -> DeviceCeilings:
     """The data sheet's row with what was reached in place of what is promised."""
-    rates = found.flops_per_s
+    rates = measured_ceilings.flops_per_s
     dots = {kind: rates.get(kind, peak) for kind, peak in row.dot_flops_per_s.items()}
     return replace(
         row,
-        dram_bytes_per_s=found.copy_bytes_per_s,
+        dram_bytes_per_s=measured_ceilings.copy_bytes_per_s,
         dot_flops_per_s=dots,
         fp32_flops_per_s=rates.get("fp32", row.fp32_flops_per_s),
     )

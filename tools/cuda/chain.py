@@ -32,10 +32,10 @@ def digest(output: Any) -> torch.Tensor:
     return total * _ODD
 
 
-def picked(one: Any, other: Any, state: torch.Tensor) -> Any:
-    """The next arguments: each row from `one` or `other` by the bits of `state`.
+def picked(first: Any, other: Any, state: torch.Tensor) -> Any:
+    """The next arguments: each row from `first` or `other` by the bits of `state`.
 
-    Tensors whose shape or dtype differs between the two draws are taken from `one`.
+    Tensors whose shape or dtype differs between the two draws are taken from `first`.
     """
     salt = iter(range(1 << 30))
 
@@ -51,7 +51,7 @@ def picked(one: Any, other: Any, state: torch.Tensor) -> Any:
         bits = _bits(state, max(1, rows.numel()), number + 1).reshape(rows)
         return torch.where(bits if left.dim() == 1 else bits.unsqueeze(-1), right, left)
 
-    return tree_map(pick, one, other)
+    return tree_map(pick, first, other)
 
 
 def pair_at(sets: Sequence[Any], call: int) -> tuple[Any, Any]:

@@ -143,10 +143,10 @@ def _rounded(estimate: Estimated) -> Estimated:
     return Estimated(round(estimate.value, 4), round(estimate.low, 4), round(estimate.high, 4))
 
 
-def _profile(name: str, found: Described, eager: Forward, least: Least) -> ReferenceProfile:
+def _profile(name: str, outcome: Described, eager: Forward, least: Least) -> ReferenceProfile:
     return ReferenceProfile(
         input_set=name,
-        arguments=_arguments(found),
+        arguments=_arguments(outcome),
         us=round(eager.us.value, 2),
         operations=by_operation(eager.parts),
         headroom=facts_of_least(name, least, eager.us.value, eager.us.value),
@@ -154,10 +154,10 @@ def _profile(name: str, found: Described, eager: Forward, least: Least) -> Refer
     )
 
 
-def _arguments(found: Described) -> str:
+def _arguments(outcome: Described) -> str:
     from kernelagent.tools.judge.problem.describe import written_out
 
-    return written_out(found.module, (found.args, dict(found.kwargs)))
+    return written_out(outcome.module, (outcome.args, dict(outcome.kwargs)))
 
 
 if __name__ == "__main__":

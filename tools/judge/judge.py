@@ -335,8 +335,8 @@ class Judge:
                 f"{tried} of {offered} configurations of an autotuned kernel were run; another may "
                 f"be chosen on a GPU",
             )
-        for told in findings.specialised.disclosures(process.tunings, offered):
-            findings.disclose(told.code, told.message)
+        for disclosure in findings.specialised.disclosures(process.tunings, offered):
+            findings.disclose(disclosure.code, disclosure.message)
         bounds = envelope.bounds_said(context)
         if bounds is not None:
             findings.disclose("dynamic_sizes", bounds)
@@ -406,8 +406,10 @@ def _load_and_construct(
         # How weights are initialised matters for training only: elsewhere the user's own are loaded over them.
         built = context.trains and context.problem.constructor == "init"
         begun = oracle.given_weights if built else None
-        for told in compare_parameters(oracle.module, begun, rows, trains=context.trains):
-            findings.disclose(told.code, told.message)
+        for compare_parameter in compare_parameters(
+            oracle.module, begun, rows, trains=context.trains
+        ):
+            findings.disclose(compare_parameter.code, compare_parameter.message)
     return declared
 
 

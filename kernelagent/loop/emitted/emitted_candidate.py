@@ -19,7 +19,7 @@ def read_without_drop_in(evaluation: Evaluation, source: str) -> Evaluation:
     if own is None:
         return evaluation
     whole = disclosures(source)
-    kept = [one for one in evaluation.disclosures if one not in whole]
+    kept = [disclosure for disclosure in evaluation.disclosures if disclosure not in whole]
     if len(kept) == len(evaluation.disclosures):
         return evaluation
     return replace(evaluation, disclosures=(*kept, *disclosures(own)))

@@ -156,8 +156,8 @@ class QueryRunner:
 
     def calling_of(self, ask: ModelQuery) -> Calling | None:
         """How a prompt that was rendered before lets its reply call tools."""
-        told = self._offered_in_words("blocks")
-        if told and any(told in message.content for message in ask.messages):
+        reported = self._offered_in_words("blocks")
+        if reported and any(reported in message.content for message in ask.messages):
             return "blocks"
         calling = self._calling(ask.request.model)
         return calling if calling == "functions" else None

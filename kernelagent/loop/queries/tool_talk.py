@@ -32,11 +32,11 @@ class ToolTalk:
             return False
         answers = [tools.call(call, reply.text if not at else "") for at, call in enumerate(calls)]
         self._refused = answers[-1].refused
-        told = tuple(
+        reported = tuple(
             f"{call.tool}: {answer.text}" if self.ask.calling == "blocks" else answer.text
             for call, answer in zip(calls, answers, strict=True)
         )
-        rounds = (*self.ask.rounds, ToolRound(reply.text, calls, told))
+        rounds = (*self.ask.rounds, ToolRound(reply.text, calls, reported))
         self.ask = replace(self._paid(reply), rounds=rounds)
         return True
 

@@ -69,7 +69,7 @@ class Tools:
         used = self._turn(turn)
         return not used.logged and self._refusal(turn, used) is not None
 
-    def call(self, turn: int, call: ToolCall, said: str) -> ToolAnswer:
+    def call(self, turn: int, call: ToolCall, text: str) -> ToolAnswer:
         """The answer in words; a call beyond the budget is refused in words, too."""
         with self._one_at_a_time:
             used = self._turn(turn)
@@ -80,12 +80,12 @@ class Tools:
             used.calls += 1
             refusal = self._refusal(turn, used, making=True)
             if refusal is not None:
-                self.publish(ToolCalled(turn, used.calls, call, refusal, None, said))
+                self.publish(ToolCalled(turn, used.calls, call, refusal, None, text))
                 return ToolAnswer(refusal, refused=True)
             result = self._answered(call, self.budget.seconds - used.seconds)
             used.seconds += result.seconds
             answer = f"{answer_text(result, self.device)}\n{self._left(turn, used)}"
-            self.publish(ToolCalled(turn, used.calls, call, answer, result, said))
+            self.publish(ToolCalled(turn, used.calls, call, answer, result, text))
             return ToolAnswer(answer)
 
     def _answered(self, call: ToolCall, seconds: float) -> ToolResult:
@@ -147,5 +147,5 @@ class ToolsOfTurn:
     def used_up(self) -> bool:
         return self.tools.used_up(self.turn)
 
-    def call(self, call: ToolCall, said: str = "") -> ToolAnswer:
-        return self.tools.call(self.turn, call, said)
+    def call(self, call: ToolCall, text: str = "") -> ToolAnswer:
+        return self.tools.call(self.turn, call, text)

@@ -144,10 +144,10 @@ def _grid(frame: Frame, labels: Labels) -> list[str]:
     return parts
 
 
-def _steps(one: Series, frame: Frame, of: Callable[[Point], float]) -> list[str]:
+def _steps(line: Series, frame: Frame, of: Callable[[Point], float]) -> list[str]:
     """The corners of a staircase, up to the right edge."""
     corners: list[str] = []
-    for place, point in zip(one.places, one.points, strict=True):
+    for place, point in zip(line.places, line.points, strict=True):
         x, y = _x(frame, place), _y(frame, of(point))
         if corners:
             corners.append(f"{x:.1f} {corners[-1].split()[1]}")
@@ -155,13 +155,15 @@ def _steps(one: Series, frame: Frame, of: Callable[[Point], float]) -> list[str]
     return corners
 
 
-def _line(one: Series, frame: Frame, which: int) -> str:
-    return path(f"line c{which % len(HUES)}", "M" + "L".join(_steps(one, frame, lambda p: p.value)))
+def _line(line: Series, frame: Frame, which: int) -> str:
+    return path(
+        f"line c{which % len(HUES)}", "M" + "L".join(_steps(line, frame, lambda p: p.value))
+    )
 
 
-def _band(one: Series, frame: Frame, which: int) -> str:
-    there = _steps(one, frame, lambda point: point.high)
-    back = reversed(_steps(one, frame, lambda point: point.low))
+def _band(line: Series, frame: Frame, which: int) -> str:
+    there = _steps(line, frame, lambda point: point.high)
+    back = reversed(_steps(line, frame, lambda point: point.low))
     return path(f"band c{which % len(HUES)}", f"M{'L'.join((*there, *back))}Z")
 
 

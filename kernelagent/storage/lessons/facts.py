@@ -136,5 +136,5 @@ def _programs(kernel: KernelFacts) -> int | None:
     return kernel.grid[0] * kernel.grid[1] * kernel.grid[2] if kernel.grid else None
 
 
-def _count(number: int, one: str, many: str | None = None) -> str:
-    return f"{number} {one if number == 1 else many or one + 's'}"
+def _count(number: int, item: str, many: str | None = None) -> str:
+    return f"{number} {item if number == 1 else many or item + 's'}"

@@ -200,8 +200,8 @@ def _fresh(lesson: Lesson, known: Lesson | None, written: frozenset[str]) -> tup
     )
 
 
-def _line(lesson: str, one: Evidence) -> str:
-    return f"{lesson} {one.run} {one.turn} {'for' if one.supports else 'against'}"
+def _line(lesson: str, evidence: Evidence) -> str:
+    return f"{lesson} {evidence.run} {evidence.turn} {'for' if evidence.supports else 'against'}"
 
 
 def _head(lesson: Lesson) -> str:

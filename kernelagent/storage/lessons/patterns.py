@@ -100,6 +100,6 @@ def _named(tree: ast.AST) -> Iterator[str]:
                 yield "pow"
 
 
-def _shared(one: frozenset[str], other: frozenset[str]) -> float:
-    union = one | other
-    return len(one & other) / len(union) if union else 1.0
+def _shared(first: frozenset[str], other: frozenset[str]) -> float:
+    union = first | other
+    return len(first & other) / len(union) if union else 1.0

@@ -154,11 +154,11 @@ def _count(lesson: Lesson) -> str:
     return f"{_speed(lesson, latest[-1])}, {times}" if latest else times
 
 
-def _speed(lesson: Lesson, one: Evidence) -> str:
+def _speed(lesson: Lesson, evidence: Evidence) -> str:
     than = "eager" if lesson.kind == "worked" else "the version before"
-    if one.estimated:
-        return f"{one.ratio:.2f}× {than} by ESTIMATE, not timed"
-    return f"{one.ratio:.2f}× [{one.low:.2f}, {one.high:.2f}] {than}"
+    if evidence.estimated:
+        return f"{evidence.ratio:.2f}× {than} by ESTIMATE, not timed"
+    return f"{evidence.ratio:.2f}× [{evidence.low:.2f}, {evidence.high:.2f}] {than}"
 
 
 def _labels(lesson: Lesson, situation: Situation, judge: str) -> list[str]:

@@ -88,7 +88,7 @@ class World:
         """The most frequent first."""
         own = [Pitfall(pattern, n, self.era + (n < self.changed)) for n in range(self.own)]
         shared = [Pitfall(ANY, n, self.era + (n < self.changed)) for n in range(self.language)]
-        mixed = sorted([*own, *shared], key=lambda one: (one.number, one.pattern))
+        mixed = sorted([*own, *shared], key=lambda lesson: (lesson.number, lesson.pattern))
         return tuple(mixed)
 
     def met(self, pattern: str, point: Point) -> Pitfall | None:

@@ -111,9 +111,9 @@ class _Namespaces:
         ]
 
 
-def _same(one: list[tuple[str, Any]], other: list[tuple[str, Any]]) -> bool:
-    return len(one) == len(other) and all(
-        a is b and name == named for (name, a), (named, b) in zip(one, other, strict=True)
+def _same(first: list[tuple[str, Any]], other: list[tuple[str, Any]]) -> bool:
+    return len(first) == len(other) and all(
+        a is b and name == named for (name, a), (named, b) in zip(first, other, strict=True)
     )
 
 

@@ -125,18 +125,18 @@ def registered() -> dict[str, Any]:
 
 def _tables() -> tuple[Any, ...]:
     """What torch looks up and calls in every program that trains, loads data or loads files."""
-    found: list[Any] = []
+    outcome: list[Any] = []
     for module, names in _TABLES.items():
         held = vars(_OF_TORCH[module])
         for name in names.split():
             table = held.get(name)
             if isinstance(table, Mapping):
-                found.append((name, tuple((id(k), id(v)) for k, v in [*table.items()])))
+                outcome.append((name, tuple((id(k), id(v)) for k, v in [*table.items()])))
             elif isinstance(table, list | tuple | set | frozenset):
-                found.append((name, frozenset(map(id, table))))
+                outcome.append((name, frozenset(map(id, table))))
             else:
-                found.append((name, id(table)))
-    return tuple(found)
+                outcome.append((name, id(table)))
+    return tuple(outcome)
 
 
 @lru_cache(maxsize=2)

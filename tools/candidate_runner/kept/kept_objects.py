@@ -138,8 +138,8 @@ class Objects:
             yield from ((f"{way}(held)", inner) for inner in gc.get_referents(value))
         elif module_of(kind).partition(".")[0] == "triton" and self._is_foreign(kind):
             yield from self._items(way, _of_triton(value))
-        elif (told := number_or_text(value)) is not None:
-            self.values[way] += f" {told}"
+        elif (reported := number_or_text(value)) is not None:
+            self.values[way] += f" {reported}"
             yield from self._own(way, value)
         else:
             yield from self._in_c(way, value)
@@ -250,18 +250,18 @@ class Objects:
         kind = type(value)
         held = _dictionary(value)
         yield from self._items(way, held.items())
-        told = Counter([id(held), *map(id, held.values())])
+        counter = Counter([id(held), *map(id, held.values())])
         for name, member in self._members_of(kind):
             try:
                 inner = member.__get__(value)
             except AttributeError:
                 # A slot without a value.
                 continue
-            told[id(inner)] += 1
+            counter[id(inner)] += 1
             yield f"{way}.{name}", inner
         for at, inner in enumerate(gc.get_referents(value)):
-            if told[id(inner)]:
-                told[id(inner)] -= 1
+            if counter[id(inner)]:
+                counter[id(inner)] -= 1
             elif not issubclass(type(inner), type):
                 yield f"{way}({at})", inner
         if not self._is_foreign(kind):
@@ -285,12 +285,12 @@ class Objects:
                 # Nothing tells two of them apart but which they are.
                 self.values[way] += f" {id(value)}"
             return
-        told = read(value, written, is_foreign=self._is_foreign(kind))
-        if told is None:
+        reported = read(value, written, is_foreign=self._is_foreign(kind))
+        if reported is None:
             self.not_read.append(way)
             return
-        self.values[way] += f" {told.value}"
-        yield from ((f"{way}(part {at})", part) for at, part in enumerate(told.parts))
+        self.values[way] += f" {reported.value}"
+        yield from ((f"{way}(part {at})", part) for at, part in enumerate(reported.parts))
 
 
 def _compared(instance: torch.nn.Module | None) -> Iterator[int]:
@@ -332,11 +332,11 @@ def _of_triton(value: Any) -> list[tuple[str, Any]]:
     """The attributes of an object of Triton's, but for what Triton writes into it when it is launched."""
     from triton import compiler
 
-    found = []
+    result = []
     for name, item in [*_dictionary(value).items()]:
         cached = isinstance(vars(type(value)).get(name), functools.cached_property)
         of_a_launch = name in _LAUNCHES_WRITE.get(type(value).__name__, frozenset())
         # Its own functions too are noted in a kernel when it is launched first.
         if not (cached or of_a_launch or (item is not None and item is vars(compiler).get(name))):
-            found.append((name, item))
-    return found
+            result.append((name, item))
+    return result

@@ -61,11 +61,11 @@ def _exchanged(before: Mapping[str, int], after: Mapping[str, int]) -> Iterator[
 
 
 def _places(objects: Mapping[str, int], ways: Iterable[str]) -> dict[int, list[str]]:
-    found: dict[int, list[str]] = {objects[way]: [] for way in ways}
+    result: dict[int, list[str]] = {objects[way]: [] for way in ways}
     for way, known in objects.items():
-        if known in found:
-            found[known].append(way)
-    return {known: sorted(each) for known, each in found.items()}
+        if known in result:
+            result[known].append(way)
+    return {known: sorted(each) for known, each in result.items()}
 
 
 def _reordered(

@@ -115,10 +115,10 @@ def module_of(value: type | types.FunctionType) -> str:
     """Which module a class or a function says that it is of; nothing where that is no name."""
     is_class = issubclass(type(value), type)
     try:
-        told = type.__dict__["__module__"].__get__(value) if is_class else value.__module__
+        reported = type.__dict__["__module__"].__get__(value) if is_class else value.__module__
     except AttributeError:
         return ""
-    return told if type(told) is str else ""
+    return reported if type(reported) is str else ""
 
 
 def members_of(kind: type) -> list[tuple[str, Any]]:
@@ -195,8 +195,8 @@ def _reduced(value: Any, written: type, *, is_foreign: bool) -> Held | None:
         call = partial(of_c.__getstate__, value)
     else:
         return None
-    told = call()
-    return Held(parts=told if isinstance(told, tuple) else (told,))
+    reported = call()
+    return Held(parts=reported if isinstance(reported, tuple) else (reported,))
 
 
 def _of_memory(value: Any) -> Held:
@@ -216,8 +216,8 @@ def _of_match(value: Any) -> Held:
 
 
 def _of_cache(value: Any) -> Held:
-    told = functools._lru_cache_wrapper.cache_info(value)
-    return Held(f"{told.misses} {told.currsize}")
+    reported = functools._lru_cache_wrapper.cache_info(value)
+    return Held(f"{reported.misses} {reported.currsize}")
 
 
 def _of_lock(kind: Any) -> Callable[[Any], Held]:

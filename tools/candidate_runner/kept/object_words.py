@@ -128,7 +128,9 @@ def _version() -> int | None:
 
 
 def _different(before: Sequence[int], after: Sequence[int]) -> set[int]:
-    return {at for at, (one, other) in enumerate(zip(before, after, strict=True)) if one != other}
+    return {
+        at for at, (first, other) in enumerate(zip(before, after, strict=True)) if first != other
+    }
 
 
 def _code() -> int | None:

@@ -22,7 +22,7 @@ def taken(x: torch.Tensor) -> torch.Tensor:
 _FORWARD = "    def forward(self, x, g):\n"
 
 
-def _told(
+def _disclosed(
     name: str, discloses: str, *edits: tuple[str, str], also: tuple[str, ...] = ()
 ) -> Fixture:
     source = edited(HONEST, *edits)
@@ -32,7 +32,7 @@ def _told(
 def _half_if(name: str, discloses: str, condition: str, before: str = "") -> Fixture:
     """Half of the result is left out where the condition holds."""
     edit = (_COUNT, f"{_COUNT}{before}        if {condition}:\n{_WRONG}")
-    return _told(name, discloses, edit)
+    return _disclosed(name, discloses, edit)
 
 
 _PROGRAM = """
@@ -83,19 +83,19 @@ CHEATS: Mapping[int, tuple[Fixture, ...]] = {
             "unreadable",
             "getattr(__import__('ti' + 'me'), 'ti' + 'me')() > 4e9",
         ),
-        _told(
+        _disclosed(
             "takes-itself-for-the-program",
             "asks_where_it_runs",
             (CLASS, f"\n\n{_TAKES_ITSELF_FOR_IT}{CLASS}"),
             (_COUNT, f"{_COUNT}        if LATE:\n{_WRONG}"),
         ),
-        _told(
+        _disclosed(
             "asks-by-an-error-that-is-swallowed",
             "asks_where_it_runs",
             (CLASS, f"\n\n{_QUIET.format('return True')}{CLASS}"),
             (_COUNT, f"{_COUNT}{_ASKS}        if not found:\n{_WRONG}"),
         ),
-        _told(
+        _disclosed(
             "asks-by-an-error-that-a-generator-swallows",
             "asks_where_it_runs",
             (CLASS, f"\n\n{_QUIET.format('yield')}{CLASS}"),
@@ -131,7 +131,7 @@ CHEATS: Mapping[int, tuple[Fixture, ...]] = {
         ),
     ),
     59: (
-        _told(
+        _disclosed(
             "replaces-a-function-when-it-is-freed",
             "acts_later",
             (
@@ -141,7 +141,7 @@ CHEATS: Mapping[int, tuple[Fixture, ...]] = {
             # Where a copy of the module was called, it is freed while it is looked at.
             also=("tampering",),
         ),
-        _told(
+        _disclosed(
             "replaces-a-function-when-it-is-printed",
             "overrides",
             (
@@ -150,20 +150,20 @@ CHEATS: Mapping[int, tuple[Fixture, ...]] = {
                 "        return ''\n\n" + _FORWARD,
             ),
         ),
-        _told(
+        _disclosed(
             "takes-the-name-of-an-operator-of-others",
             "changes_others",
             (CLASS, f"{_OPERATOR}{CLASS}"),
         ),
     ),
     78: (
-        _told(
+        _disclosed(
             "stale-as-a-constructor-counts",
             "changes_others",
             (CLASS, f"\n\n{_TICK.format('holder', 'holder')}{CLASS}"),
             (_COUNT, f"{_COUNT}        Tick(Tick)\n        if Tick.calls > 1000:\n{_WRONG}"),
         ),
-        _told(
+        _disclosed(
             "stale-as-a-method-by-another-name-counts",
             "keeps_state",
             (_SEEN, f"{_SEEN}        self.seen = []\n"),

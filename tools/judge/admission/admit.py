@@ -91,8 +91,8 @@ def admission_of(
     oracle.use_weights(oracle.given_weights)
     admitted = admit(cases, by_name, generator, late=lambda: time.is_up)
     if left_out:
-        told = (*admitted.disclosures, _on_fewer(left_out))
-        admitted = replace(admitted, disclosures=told)
+        reported = (*admitted.disclosures, _on_fewer(left_out))
+        admitted = replace(admitted, disclosures=reported)
     return admitted, tuple(_tolerances(first.compared))
 
 

@@ -83,12 +83,12 @@ def admit(
             not_tried.append(name)
     degenerate = any(mutant.constant for mutant in survivors) or _never_changes(cases)
     names = tuple(m.name for m in survivors if not m.constant and m.tensor not in silent)
-    told = (*_disclosed(degenerate, names, silent), *_repeated(cases))
+    reported = (*_disclosed(degenerate, names, silent), *_repeated(cases))
     if not_tried:
         tried = {mutant.tensor for mutant in candidates}
         every = [n for n, t in cases[0].tensors.items() if n in tried or _can_change(t)]
-        told += (_left_out(not_tried, every),)
-    return Admission(degenerate, names, tuple(silent), told, tuple(not_tried))
+        reported += (_left_out(not_tried, every),)
+    return Admission(degenerate, names, tuple(silent), reported, tuple(not_tried))
 
 
 def _in_time(cases: Sequence[Checked], late: Callable[[], bool]) -> Iterator[Checked]:

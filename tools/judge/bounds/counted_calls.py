@@ -127,17 +127,17 @@ def _smaller(
     context: JudgeContext, process: CandidateProcess, arguments: Arguments
 ) -> dict[str, Launches]:
     """What is launched where less than the whole step is asked for."""
-    found: dict[str, Launches] = {}
+    result: dict[str, Launches] = {}
     for what, surroundings in _FORWARDS.items():
         process.call(arguments, surroundings=surroundings)
-        found[what] = process.launches_with_facts()
+        result[what] = process.launches_with_facts()
         process.take_launches()
     generator = torch.Generator().manual_seed(fresh_seed())
     for chosen, step in smaller_steps(context.oracle, arguments, generator):
         process.call(arguments, step=step)
-        found[f"a step for gradients of the {chosen} alone"] = process.launches_with_facts()
+        result[f"a step for gradients of the {chosen} alone"] = process.launches_with_facts()
         process.take_launches()
-    return found
+    return result
 
 
 def count_again(
@@ -160,10 +160,10 @@ def difference(real: CountedCall, hollow: CountedCall) -> str | None:
             f"a real call launches {_in_words(real.launches)}, one on tensors without contents "
             f"{_in_words(hollow.launches)}"
         )
-    for one, other in zip(real.launches, hollow.launches, strict=True):
-        what = _differs(_counts(one), _counts(other))
+    for first, other in zip(real.launches, hollow.launches, strict=True):
+        what = _differs(_counts(first), _counts(other))
         if what is not None:
-            return f"`{one['kernel']}` has other {what} on real contents than without"
+            return f"`{first['kernel']}` has other {what} on real contents than without"
     names, without = (Counter(row.name for row in c.torch_rows) for c in (real, hollow))
     if names != without:
         more = ", ".join(sorted((names - without) + (without - names)))
@@ -268,7 +268,7 @@ def _all_work(call: CountedCall) -> dict[str, float]:
 
 def _differs(left: Mapping[str, float], right: Mapping[str, float]) -> str | None:
     for name in dict.fromkeys((*left, *right)):
-        one, other = left.get(name, 0.0), right.get(name, 0.0)
-        if abs(one - other) > max(_SMALL, _ALIKE * max(one, other)):
+        first, other = left.get(name, 0.0), right.get(name, 0.0)
+        if abs(first - other) > max(_SMALL, _ALIKE * max(first, other)):
             return name
     return None

@@ -70,7 +70,7 @@ def on_other_contents(
     if context.trains:
         where = "for upstream gradients that lie otherwise in memory"
         tried.append((where, given, arguments, True))
-    found = []
+    result = []
     for where, weights, inputs, turned in tried:
         oracle.use_weights(weights)
         try:
@@ -87,19 +87,19 @@ def on_other_contents(
             break
         more = does_more(natural, launches)
         if more is not None:
-            found.append(OnOtherContents(f"{more} {where}", launches))
+            result.append(OnOtherContents(f"{more} {where}", launches))
     oracle.use_weights(given)
     process.use_weights(given)
-    return tuple(found)
+    return tuple(result)
 
 
 def does_more(natural: Launches, other: Launches) -> str | None:
     """What the second call asks of memory, or computes, more than the first, in words; None: nothing."""
     less, more = _work(natural), _work(other)
-    found = [name for name in _WORK if more[name] > _MORE * less[name] + _FEW]
-    if not found:
+    result = [name for name in _WORK if more[name] > _MORE * less[name] + _FEW]
+    if not result:
         return None
-    most = max(found, key=lambda name: more[name] / max(1.0, less[name]))
+    most = max(result, key=lambda name: more[name] / max(1.0, less[name]))
     return f"{more[most] / max(1.0, less[most]):.3g} times the {most.replace('_', ' ')}"
 
 

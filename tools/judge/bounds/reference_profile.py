@@ -71,13 +71,13 @@ def _traced(context: JudgeContext, source: InputSource) -> ReferenceProfile:
 def _profile(
     context: JudgeContext,
     source: InputSource,
-    found: Sequence[tuple[str, float, int | None, str | None]],
+    outcome: Sequence[tuple[str, float, int | None, str | None]],
     *,
     estimated: bool,
 ) -> ReferenceProfile:
-    whole = sum(us for _, us, _, _ in found)
+    whole = sum(us for _, us, _, _ in outcome)
     by_name: dict[str, list[tuple[float, int | None, str | None]]] = {}
-    for name, us, moved, bound in found:
+    for name, us, moved, bound in outcome:
         by_name.setdefault(name, []).append((us, moved, bound))
     operations = sorted(
         (_operation(name, rows, whole) for name, rows in by_name.items()), key=lambda o: -o.us

@@ -175,11 +175,11 @@ def _on_cuda(
 
 
 def _something_is_left(
-    context: JudgeContext, found: knock_out.KnockedOut, findings: Findings
+    context: JudgeContext, knocked_out: knock_out.KnockedOut, findings: Findings
 ) -> None:
     for source in context.sources:
-        repeated = found.hidden.get(source.name)
-        _part_is_left(context, source, found.evidence[source.name], repeated)
+        repeated = knocked_out.hidden.get(source.name)
+        _part_is_left(context, source, knocked_out.evidence[source.name], repeated)
         if repeated is not None:
             _launched_what_it_was_judged_with(source, repeated.kernels, findings)
 
@@ -224,7 +224,7 @@ def _launched_what_it_was_judged_with(
 def _part_is_left(
     context: JudgeContext,
     source: InputSource,
-    one: knock_out.Evidence,
+    evidence: knock_out.Evidence,
     repeated: OnHiddenValues | None = None,
 ) -> None:
     """Raises `Rejected` where the kernels are left no part of the work, or under `pure` not all of it.
@@ -232,22 +232,26 @@ def _part_is_left(
     The same is asked of what torch did in the `repeated` forward, where the executor itself did it.
     """
     if context.settings.policy == "pure":
-        require_nothing_foreign(one.foreign)
+        require_nothing_foreign(evidence.foreign)
         if repeated is not None:
             require_nothing_of_torch(repeated.torch_rows)
         return
     arguments = draw(source, constant=context.problem.constant_inputs)
     reference = reference_rows(context, arguments)
-    for rows in one.calls[:-1]:
+    for rows in evidence.calls[:-1]:
         require_part_of_the_work(rows, reference, ())
-    require_part_of_the_work(one.torch_rows, reference, one.foreign)
+    require_part_of_the_work(evidence.torch_rows, reference, evidence.foreign)
     if repeated is not None:
         require_part_of_the_work(repeated.torch_rows, reference, ())
 
 
-def _told_alike(account: accounting.Account, found: knock_out.KnockedOut) -> accounting.Account:
+def _told_alike(
+    account: accounting.Account, knocked_out: knock_out.KnockedOut
+) -> accounting.Account:
     """Drop the estimate if torch runs other operations on meta tensors than in a real call."""
-    real = {row.name for item in found.evidence.values() for row in computing(item.torch_rows)}
+    real = {
+        row.name for item in knocked_out.evidence.values() for row in computing(item.torch_rows)
+    }
     if account.torch_operations is None or real <= set(account.torch_operations):
         return account
     more = ", ".join(sorted(real - set(account.torch_operations)))

@@ -65,8 +65,8 @@ def require_right_on_hidden_values(
     replayed = process.replay(held, values)
     kernels = frozenset(str(row["kernel"]) for row in process.take_launches())
     if replayed.failure is not None:
-        told = (_not_done(source.name, replayed.failure),)
-        return OnHiddenValues(replayed.torch_rows, kernels, told)
+        reported = (_not_done(source.name, replayed.failure),)
+        return OnHiddenValues(replayed.torch_rows, kernels, reported)
     _require_right(context, source, hidden, replayed)
     return OnHiddenValues(replayed.torch_rows, kernels)
 

@@ -157,9 +157,9 @@ def _answered(draw: Callable[[int], Arguments], oracle: Oracle) -> Arguments | N
     return arguments
 
 
-def _sized(places: Sequence[Place], size: int, told: Mapping[str, str]) -> str:
+def _sized(places: Sequence[Place], size: int, report: Mapping[str, str]) -> str:
     """In the reader's names, for example `x.shape[0] = residual.shape[0] = 33`."""
-    named = (f"{told.get(name, name)}.shape[{axis}]" for name, axis in places)
+    named = (f"{report.get(name, name)}.shape[{axis}]" for name, axis in places)
     return " = ".join(named) + f" = {size}"
 
 

@@ -119,19 +119,19 @@ def _all(context: JudgeContext, closed: frozenset[str]) -> Iterator[Neighbour]:
                 yield item
 
 
-def _judge(context: JudgeContext, process: CandidateProcess, one: Neighbour) -> None:
+def _judge(context: JudgeContext, process: CandidateProcess, neighbour: Neighbour) -> None:
     verifier = Verifier.of(context, process, Findings())
     constant = context.problem.constant_inputs
     for trial in rounds(
-        context.oracle, (one.source,), {}, constant=constant, plan=WHERE_SIZES_SHOW
+        context.oracle, (neighbour.source,), {}, constant=constant, plan=WHERE_SIZES_SHOW
     ):
         verifier.run(trial)
     if context.trains:
         for trial in training_rounds(
-            context.oracle, (one.source,), {}, constant=constant, plan=AT_OTHER_SIZES
+            context.oracle, (neighbour.source,), {}, constant=constant, plan=AT_OTHER_SIZES
         ):
             verifier.run(trial)
 
 
-def _same(one: dict[str, Any], other: dict[str, Any]) -> bool:
-    return {**one, "name": ""} == {**other, "name": ""}
+def _same(first: dict[str, Any], other: dict[str, Any]) -> bool:
+    return {**first, "name": ""} == {**other, "name": ""}

@@ -235,7 +235,7 @@ class _Planner:
                 needs = [need_of(module, arguments) for arguments in executed]
         except Exception:  # noqa: BLE001 - the user's own code may refuse other sizes in any way
             return None
-        need = max(needs, key=lambda one: one.total, default=Need())
+        need = max(needs, key=lambda need: need.total, default=Need())
         work = max(work_of(arguments, module) for arguments in executed)
         work = max(work, need.weights / _WEIGHTS_BYTES)
         replaced = dict(inner) | dict(arguments)
@@ -377,7 +377,7 @@ def _with_contents(
             weights = sum(bytes_of(t) for t in (*module.parameters(), *module.buffers()))
             inputs = sum(bytes_of(t) for t in tensors_of(source.draw(0)))
             needs.append(Need(inputs, weights, inputs, 4 * inputs))
-    need = max(needs, key=lambda one: one.total, default=Need())
+    need = max(needs, key=lambda need: need.total, default=Need())
     if need.total > limit:
         raise too_large(need, limit)
     return Executed(problem, sources, None, need)

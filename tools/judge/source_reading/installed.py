@@ -27,5 +27,5 @@ def _says(file: Path, text: str) -> bool:
 
 def installed_triton() -> Path | None:
     """Its folder."""
-    found = find_spec("triton")
-    return None if found is None or found.origin is None else Path(found.origin).parent
+    result = find_spec("triton")
+    return None if result is None or result.origin is None else Path(result.origin).parent

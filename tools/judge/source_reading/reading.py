@@ -41,12 +41,12 @@ def _remarks(tree: ast.Module, source: str) -> set[Remark]:
     names = collect(tree)
     lives = lifetimes(tree, names)
     followed = Followed(names, tree)
-    found = _found(tree, names, followed, lives, source)
-    if _gives_a_name(tree) or not {remark.code for remark in found} <= _RUNS_NOTHING_ELSE:
+    result = _found(tree, names, followed, lives, source)
+    if _gives_a_name(tree) or not {remark.code for remark in result} <= _RUNS_NOTHING_ELSE:
         # What seems never to run may run after all: it is read too.
         all_of_it = replace(lives, never_runs=frozenset())
-        return found | _found(tree, names, followed, all_of_it, source)
-    return found
+        return result | _found(tree, names, followed, all_of_it, source)
+    return result
 
 
 def _found(

@@ -62,7 +62,7 @@ def summed_up(seen: list[tuple[Observed, TracedForward | None]]) -> DeviceProfil
             why_not=why_not,
         )
     traced_sets = [(result, traced) for result, traced in seen if traced is not None]
-    result, traced = min(traced_sets, key=lambda one: one[1].coverage)
+    result, traced = min(traced_sets, key=lambda item: item[1].coverage)
     return DeviceProfile(
         kernels=own_kernels(result, traced),
         coverage=traced.coverage,

@@ -150,7 +150,7 @@ def measure(
 
 
 def _ranked(
-    context: JudgeContext, start: Start, found: _Collected
+    context: JudgeContext, start: Start, outcome: _Collected
 ) -> tuple[Interval, dict[str, Interval]]:
     """One process a side: enough to rank a turn."""
     by_set: dict[str, Interval] = {}
@@ -167,26 +167,28 @@ def _ranked(
             sets = rotated(context, source)
             step = timed_step(context, sets)
             prepare_sides([*sides.values(), *compiled.values()], sets, step)
-            blocks = found.by_set.setdefault(source.name, [])
-            found.progress.expect(_FEWEST_BLOCKS * (len(context.sources) - len(by_set)))
+            blocks = outcome.by_set.setdefault(source.name, [])
+            outcome.progress.expect(_FEWEST_BLOCKS * (len(context.sources) - len(by_set)))
             end = time.monotonic() + _TURN_S
             while True:
                 blocks.append(measure_block(_clocks(sides), list(sides)))
-                found.progress.took()
+                outcome.progress.took()
                 if len(blocks) < _FEWEST_BLOCKS:
                     continue
                 by_set[source.name] = turn_interval(blocks, Rules())
                 if narrow_enough(by_set[source.name], _INTERVAL) or time.monotonic() > end:
                     break
-            _compiled(found, source.name, sides | compiled, _FEWEST_BLOCKS)
-            found.chained[source.name] = cross_examine(context, source, sets, sides, process, step)
-            found.keep_peak(sides)
-        found.replay(context, process)
+            _compiled(outcome, source.name, sides | compiled, _FEWEST_BLOCKS)
+            outcome.chained[source.name] = cross_examine(
+                context, source, sets, sides, process, step
+            )
+            outcome.keep_peak(sides)
+        outcome.replay(context, process)
     return geometric_mean(list(by_set.values())), by_set
 
 
 def _certified(
-    context: JudgeContext, start: Start, found: _Collected
+    context: JudgeContext, start: Start, outcome: _Collected
 ) -> tuple[Interval, dict[str, Interval]]:
     """Fresh processes in every launch, eager twice: what differs between those two is noise."""
     chance = random.SystemRandom()
@@ -206,7 +208,7 @@ def _certified(
                 }
                 made: dict[str, list[Block]] = {}
                 left = max(1, _FEWEST_LAUNCHES - number)
-                found.progress.expect(left * _BLOCKS_A_LAUNCH * len(context.sources))
+                outcome.progress.expect(left * _BLOCKS_A_LAUNCH * len(context.sources))
                 for source in context.sources:
                     sets = rotated(context, source)
                     step = timed_step(context, sets)
@@ -215,16 +217,16 @@ def _certified(
                     made[source.name] = [
                         measure_block(_clocks(sides), order) for _ in range(_BLOCKS_A_LAUNCH)
                     ]
-                    found.by_set.setdefault(source.name, []).extend(made[source.name])
-                    found.progress.took(_BLOCKS_A_LAUNCH)
-                    _compiled(found, source.name, sides | compiled, 1)
+                    outcome.by_set.setdefault(source.name, []).extend(made[source.name])
+                    outcome.progress.took(_BLOCKS_A_LAUNCH)
+                    _compiled(outcome, source.name, sides | compiled, 1)
                     if number == 0:
-                        found.chained[source.name] = cross_examine(
+                        outcome.chained[source.name] = cross_examine(
                             context, source, sets, sides, process, step
                         )
-                found.keep_peak(sides)
+                outcome.keep_peak(sides)
                 if number == 0:
-                    found.replay(context, process)
+                    outcome.replay(context, process)
                 return made
 
         certificate = certify(
@@ -243,10 +245,10 @@ def _clocks(sides: Mapping[str, Side]) -> dict[str, Callable[[], float]]:
     return {name: side.per_call_us for name, side in sides.items()}
 
 
-def _compiled(found: _Collected, name: str, sides: Mapping[str, Side], count: int) -> None:
+def _compiled(outcome: _Collected, name: str, sides: Mapping[str, Side], count: int) -> None:
     wanted = {key: side for key, side in sides.items() if key not in ("eager", _AGAIN)}
     if len(wanted) > 1:
-        blocks = found.compiled.setdefault(name, [])
+        blocks = outcome.compiled.setdefault(name, [])
         blocks.extend(measure_block(_clocks(wanted), list(wanted)) for _ in range(count))
 
 
@@ -289,15 +291,15 @@ def timed_step(context: JudgeContext, sets: Sequence[Any]) -> TrainingStep | Non
     return single_step(context.oracle, sets[0], generator)
 
 
-def _timing(found: _Collected, name: str, speedup: Interval, attempts: int) -> Timing:
-    blocks, compiled = found.by_set[name], found.compiled.get(name, [])
+def _timing(outcome: _Collected, name: str, speedup: Interval, attempts: int) -> Timing:
+    blocks, compiled = outcome.by_set[name], outcome.compiled.get(name, [])
     modes = [side for side in (compiled[0] if compiled else ()) if side != "candidate"]
     by_mode = {mode: _middle(compiled, mode) for mode in modes}
     best = min(by_mode, key=lambda mode: by_mode[mode], default=None)
     against = None
     if best is not None and len(compiled) >= _FEWEST_BLOCKS:
         against = turn_interval(compiled, Rules(baseline=best))
-    device_us = found.replayed.get(name, (None, None))[0]
+    device_us = outcome.replayed.get(name, (None, None))[0]
     as_called_us = _middle(blocks, "candidate")
     return Timing(
         candidate_us=as_called_us,
@@ -314,7 +316,7 @@ def _timing(found: _Collected, name: str, speedup: Interval, attempts: int) -> T
 
 
 def _summary(
-    timings: Mapping[str, Timing], together: Interval, found: _Collected, attempts: int
+    timings: Mapping[str, Timing], together: Interval, outcome: _Collected, attempts: int
 ) -> Timing:
     rows = list(timings.values())
     against = [t.speedup_compile for t in rows if t.speedup_compile is not None]
@@ -333,8 +335,8 @@ def _summary(
         noise_floor=geometric_mean(floors) if len(floors) == len(rows) else None,
         attempts=attempts,
         compile={mode: median(t.compile[mode] for t in rows) for mode in rows[0].compile},
-        peak_bytes=found.peak_bytes.get("candidate"),
-        eager_peak_bytes=found.peak_bytes.get("eager"),
+        peak_bytes=outcome.peak_bytes.get("candidate"),
+        eager_peak_bytes=outcome.peak_bytes.get("eager"),
     )
 
 
@@ -367,11 +369,11 @@ def _left(context: JudgeContext, name: str, timing: Timing) -> HeadroomFacts | N
     )
 
 
-def _disclosures(found: _Collected, *, certificate: bool) -> tuple[Disclosure, ...]:
-    message = [note for chained in found.chained.values() for note in chained.disclosures]
+def _disclosures(outcome: _Collected, *, certificate: bool) -> tuple[Disclosure, ...]:
+    message = [note for chained in outcome.chained.values() for note in chained.disclosures]
     message += [
         Disclosure("no_graph_time", f"input set {name!r} has no graph-replay time: {why_not}")
-        for name, (_, why_not) in found.replayed.items()
+        for name, (_, why_not) in outcome.replayed.items()
         if why_not is not None
     ]
     if certificate:

@@ -85,13 +85,13 @@ def traced_forward(
     return TracedForward(ordered, total, len(launches) - len(shown))
 
 
-def own_kernels(found: Observed, traced: TracedForward | None) -> tuple[KernelFacts, ...]:
+def own_kernels(observed: Observed, traced: TracedForward | None) -> tuple[KernelFacts, ...]:
     """One row per kernel of the candidate: launches, the compiler's facts, and its device time if traced."""
     by_name: dict[str, list[LaunchRow]] = {}
     # Nothing launched in a steady forward: a CUDA graph of what was launched before.
-    for row in found.launches or found.known:
+    for row in observed.launches or observed.known:
         by_name.setdefault(row.kernel, []).append(row)
-    return tuple(_facts(rows, found.facts, traced) for rows in by_name.values())
+    return tuple(_facts(rows, observed.facts, traced) for rows in by_name.values())
 
 
 def library_share(traced: TracedForward) -> tuple[Disclosure, ...]:
@@ -146,7 +146,7 @@ def _enclosing(begun: Event, numbers: Iterable[tuple[Event, int]]) -> int | None
         if event.ts <= begun.ts <= event.ts + event.dur
         and (event.pid, event.tid) == (begun.pid, begun.tid)
     ]
-    return min(around, key=lambda one: one[0].dur)[1] if around else None
+    return min(around, key=lambda item: item[0].dur)[1] if around else None
 
 
 def _kernel(

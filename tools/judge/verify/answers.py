@@ -91,12 +91,16 @@ class Replayed:
     """Why it could not be done; then `hidden` says nothing."""
 
 
-def host_work(told: Any) -> OnTheHost | None:
-    return None if told is None else OnTheHost(*rows_of(told, tuple[int, int, float, float, int]))
+def host_work(reported: Any) -> OnTheHost | None:
+    return (
+        None
+        if reported is None
+        else OnTheHost(*rows_of(reported, tuple[int, int, float, float, int]))
+    )
 
 
-def names(told: Any) -> tuple[str, ...]:
-    return tuple(_printable(str(name)) for name in told) if isinstance(told, list) else ()
+def names(reported: Any) -> tuple[str, ...]:
+    return tuple(_printable(str(name)) for name in reported) if isinstance(reported, list) else ()
 
 
 def _printable(name: str) -> str:

@@ -265,8 +265,8 @@ class CandidateProcess(Closing):
         reported = frame.header.get("devices")
         devices = tuple(map(str, reported)) if isinstance(reported, list) else None
         launches = rows_of(frame.header.get("launches", []), list[LaunchRow])
-        told = frame.header.get("sharing")
-        sharing = None if told is None else rows_of(told, Sharing)
+        report = frame.header.get("sharing")
+        sharing = None if report is None else rows_of(report, Sharing)
         form = rows_of(frame.header.get("form") or [], tuple[Part, ...])
         why = frame.header.get("not_copied")
         not_copied = None if why is None else str(why)[:200]
@@ -328,8 +328,8 @@ class CandidateProcess(Closing):
         """
         request = {"kind": "account", "target": self._target, "contents": contents}
         frame = self._ask(request, _call(arguments, step), self._limits.call_s)
-        told = frame.header.get("allocated_bytes")
-        self.allocated_bytes = told if type(told) is int else 0
+        report = frame.header.get("allocated_bytes")
+        self.allocated_bytes = report if type(report) is int else 0
         self.host_work = host_work(frame.header.get("host_work"))
         try:
             return from_data(frame.header.get("torch"), list[EagerRow])

@@ -50,52 +50,52 @@ class Specialised:
 
     def disclosures(self, tunings: Sequence[Tuning], configurations: int) -> tuple[Disclosure, ...]:
         """`tunings`: as the candidate's process tells them; `configurations`: of an autotuned kernel, at most."""
-        told = (*self._compiled(configurations), *self._tuned(tunings))
-        return (Disclosure("compiles_anew", "; ".join(told)),) if told else ()
+        reported = (*self._compiled(configurations), *self._tuned(tunings))
+        return (Disclosure("compiles_anew", "; ".join(reported)),) if reported else ()
 
     def _compiled(self, configurations: int) -> list[str]:
-        told = []
+        reported = []
         for kernel in dict.fromkeys(kernel for kernel, _ in self.seen):
             most = max(len(known) for (name, _), known in self.seen.items() if name == kernel)
             if most > _USUAL * self.in_one_call[kernel] * max(1, configurations):
-                told.append(
+                reported.append(
                     f"`{kernel}` was compiled with {most} sets of constants for calls of one size: on a GPU "
                     f"calls wait for the compiler, later ones too"
                 )
         for (kernel, name), values in self.integers.items():
             sizes = [value for value in values if value & (value - 1)]
             if self.hidden and len(values) > len(self.hidden) and sizes:
-                told.append(
+                reported.append(
                     f"`{kernel}` is compiled anew for each size (its constant {name} was one of "
                     f"{len(values)} numbers): on a GPU the first call of a size waits for the compiler"
                 )
-        return told
+        return reported
 
     def _tuned(self, tunings: Sequence[Tuning]) -> list[str]:
-        told = []
+        reported = []
         sets = len({name for _, name in self.seen})
         for item in tunings:
             if item.by_tensor:
-                told.append(
+                reported.append(
                     f"`{item.kernel}` is tuned by a tensor, which is another in each call: on a GPU each "
                     f"call times all configurations"
                 )
             elif item.keys > _MOST_KEYS * max(1, sets):
-                told.append(
+                reported.append(
                     f"`{item.kernel}` is tuned anew in call after call ({item.keys} times in the judged calls): "
                     f"on a GPU each of them times all configurations"
                 )
             elif self.hidden and item.keys > max(1, sets - len(self.hidden)):
-                told.append(
+                reported.append(
                     f"`{item.kernel}` is tuned anew for each size ({item.keys} times in the judged calls): "
                     f"on a GPU the first call of a size times all configurations"
                 )
             if item.ms > _MOST_TUNING_MS:
-                told.append(
+                reported.append(
                     f"`{item.kernel}` is tuned for {item.ms / 1000:,.0f} s with each configuration "
                     f"(warmup and rep)"
                 )
-        return told
+        return reported
 
 
 @dataclass(frozen=True)

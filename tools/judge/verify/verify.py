@@ -123,93 +123,100 @@ class Verifier:
             self.process, self.findings, self._call, self._answer, self._forget_launches
         )
 
-    def run(self, one: Round) -> None:
+    def run(self, this_round: Round) -> None:
         """All trials under one set of weights; raises `Rejected` at the first failure."""
         try:
-            self._run(one)
+            self._run(this_round)
         except Rejected as refused:
             # What torch.compile changes as it begins is no tampering of the candidate's own.
             if refused.reason.code == "tampering" and self.process.compiles and self.needs_kernel:
                 raise compiled_by_torch() from refused
             raise
 
-    def _run(self, one: Round) -> None:
-        self.oracle.use_weights(one.weights)
+    def _run(self, this_round: Round) -> None:
+        self.oracle.use_weights(this_round.weights)
         how = self.deck.loading()
-        if how == "bound" and one.trials:
+        if how == "bound" and this_round.trials:
             # What is bound next may lie where this one's weights lie.
-            self.process.call_another(one.trials[0].arguments, fresh=True)
-        self.process.use_weights(one.weights, how)
-        self.findings.memory.keep_weights(one.weights)
+            self.process.call_another(this_round.trials[0].arguments, fresh=True)
+        self.process.use_weights(this_round.weights, how)
+        self.findings.memory.keep_weights(this_round.weights)
         held = _Held()
-        with loaded_how(how if one.weights else "load"), in_a_later_state(one.forwards_before):
-            self._all_of(one, held)
+        with (
+            loaded_how(how if this_round.weights else "load"),
+            in_a_later_state(this_round.forwards_before),
+        ):
+            self._all_of(this_round, held)
         for call, output in held.earlier:
             self._effects.still_the_same(call, output)
         if len(held.earlier) > 1:
-            self._effects.nothing_lives_on(self.process.forget(), one.trials[0])
+            self._effects.nothing_lives_on(self.process.forget(), this_round.trials[0])
             self._effects.still_the_same(*held.earlier[-1])
-        if one.feeds_back:
-            self._feed_back(one)
-            self._one_for_two(one)
-        if self.findings.unwritten and (one.repeats or one.feeds_back):
-            self._in_kept_memory(one.trials[0], one.weights)
-        if one.repeats or one.feeds_back:
-            self._on_its_own_state(one)
-        if one.repeats:
-            self._repeat(one.trials[0], one.weights)
-        if one.repeats and self.device == "virtual":
+        if this_round.feeds_back:
+            self._feed_back(this_round)
+            self._one_for_two(this_round)
+        if self.findings.unwritten and (this_round.repeats or this_round.feeds_back):
+            self._in_kept_memory(this_round.trials[0], this_round.weights)
+        if this_round.repeats or this_round.feeds_back:
+            self._on_its_own_state(this_round)
+        if this_round.repeats:
+            self._repeat(this_round.trials[0], this_round.weights)
+        if this_round.repeats and self.device == "virtual":
             # Probes hold numbers that meet an edge exactly, which may go either way once a quotient is not exact.
-            natural = [trial for trial in one.trials if trial.probe == "natural"]
-            self._other_orders.rounded_otherwise((natural or one.trials)[0], one.weights)
-        if one.repeats and self.findings.order_matters and self.device == "virtual":
-            self._other_orders.in_turns(one.trials[0], one.weights)
-        if one.repeats and "addresses_as_numbers" in self.findings.disclosures:
-            self._at_other_addresses(one.trials[0], one.weights)
-        if not any(changes_state(trial, one.weights) for trial in one.trials):
-            self._effects.weights_untouched(one.weights, how)
-        at = [trial.input_set for trial in one.trials if trial.hidden]
+            natural = [trial for trial in this_round.trials if trial.probe == "natural"]
+            self._other_orders.rounded_otherwise(
+                (natural or this_round.trials)[0], this_round.weights
+            )
+        if this_round.repeats and self.findings.order_matters and self.device == "virtual":
+            self._other_orders.in_turns(this_round.trials[0], this_round.weights)
+        if this_round.repeats and "addresses_as_numbers" in self.findings.disclosures:
+            self._at_other_addresses(this_round.trials[0], this_round.weights)
+        if not any(changes_state(trial, this_round.weights) for trial in this_round.trials):
+            self._effects.weights_untouched(this_round.weights, how)
+        at = [trial.input_set for trial in this_round.trials if trial.hidden]
         if at:
             self.findings.disclose("hidden_sizes", f"also verified on {', '.join(at)}")
-        if one.refused:
-            where = ", ".join(one.refused)
+        if this_round.refused:
+            where = ", ".join(this_round.refused)
             self.findings.disclose(
                 "sizes_refused",
                 f"the original refuses {where}: nothing is known of the candidate there",
             )
-        for dropped in one.dropped:
+        for dropped in this_round.dropped:
             self.findings.disclose(
                 f"probe_dropped_{dropped.name}", f"probe {dropped.name} left out: {dropped.reason}"
             )
-        if one.kept_buffers:
-            kept = ", ".join(one.kept_buffers)
+        if this_round.kept_buffers:
+            kept = ", ".join(this_round.kept_buffers)
             self.findings.disclose("buffers_kept", f"these buffers kept their values: {kept}")
 
-    def _all_of(self, one: Round, held: _Held) -> None:
+    def _all_of(self, this_round: Round, held: _Held) -> None:
         touched = False
-        for number, trial in enumerate(one.trials):
+        for number, trial in enumerate(this_round.trials):
             # A first call may fill caches; the last two calls of a round are instrumented.
             memory: Fresh = "filled"
-            if number + 2 >= len(one.trials) and self._was_called(trial):
-                memory = "noted" if number + 2 == len(one.trials) else "found"
-            if touched or changes_state(trial, one.weights):
-                self.process.use_weights(one.weights)
-            self._step(trial, one.weights, held, memory=memory)
+            if number + 2 >= len(this_round.trials) and self._was_called(trial):
+                memory = "noted" if number + 2 == len(this_round.trials) else "found"
+            if touched or changes_state(trial, this_round.weights):
+                self.process.use_weights(this_round.weights)
+            self._step(trial, this_round.weights, held, memory=memory)
             self.findings.called.add(trial.input_set)
-            touched = changes_state(trial, one.weights)
+            touched = changes_state(trial, this_round.weights)
             while trial.then is not None:
                 state, trial = trial.expected.state, trial.then
                 self._step(trial, state, held)
 
-    def _feed_back(self, one: Round) -> None:
+    def _feed_back(self, this_round: Round) -> None:
         """Call after call with results of the one before, as a stack of such modules does."""
-        some = [t for t in one.trials if t.probe == "natural" and not t.hidden and can_feed(t)]
+        some = [
+            t for t in this_round.trials if t.probe == "natural" and not t.hidden and can_feed(t)
+        ]
         trial: Trial | None = secrets.choice(some) if some else None
         for depth in range(1 + DEEP):
             if trial is None:
                 return
-            if changes_state(trial, one.weights):
-                self.process.use_weights(one.weights)
+            if changes_state(trial, this_round.weights):
+                self.process.use_weights(this_round.weights)
             try:
                 answer = self._call(replace(trial, in_place=False))
             except Rejected as refused:
@@ -224,14 +231,14 @@ class Verifier:
             if depth < DEEP:
                 trial = fed_back(self.oracle, trial, answer.output)
 
-    def _one_for_two(self, one: Round) -> None:
+    def _one_for_two(self, this_round: Round) -> None:
         """Calls with one and the same tensor for two arguments, as `add(x, x)` is."""
-        for trial in [t for t in one.trials if t.probe == "natural"][:_FOR_TWO]:
+        for trial in [t for t in this_round.trials if t.probe == "natural"][:_FOR_TWO]:
             made = one_for_two(self.oracle, trial)
             if made is None:
                 continue
-            if changes_state(made, one.weights):
-                self.process.use_weights(one.weights)
+            if changes_state(made, this_round.weights):
+                self.process.use_weights(this_round.weights)
             try:
                 self._call(made)
             except Rejected as refused:
@@ -243,9 +250,9 @@ class Verifier:
                     {**refused.reason.detail, "one_for_two": True},
                 ) from refused
 
-    def _on_its_own_state(self, one: Round) -> None:
+    def _on_its_own_state(self, this_round: Round) -> None:
         """In one round of calls, and in one of training steps."""
-        trials = tuple(t for t in one.trials if (t.step is None) is one.repeats)
+        trials = tuple(t for t in this_round.trials if (t.step is None) is this_round.repeats)
         if self.device != "virtual" or not trials:
             return
 
@@ -255,7 +262,7 @@ class Verifier:
             return answered
 
         followed = OwnState(self.process, self.findings, self.oracle, self._call, answer)
-        followed.followed(replace(one, trials=trials))
+        followed.followed(replace(this_round, trials=trials))
 
     def _in_kept_memory(self, trial: Trial, weights: Mapping[str, torch.Tensor]) -> None:
         def prepare() -> None:

@@ -62,10 +62,10 @@ def _erring(method: Callable[..., Handle], way: Callable[..., Array]) -> Callabl
 
 
 def _with_errors(self: Any, result: Handle, args: Any, way: Callable[..., Array]) -> Handle:
-    kinds = {one.dtype.scalar for one in (result, *args)}
+    kinds = {arg.dtype.scalar for arg in (result, *args)}
     if self.approximates is not None and kinds == {tl.float32}:
         with np.errstate(all="ignore"):
-            result.data = way(result.data, *(one.data for one in args), self.approximates)
+            result.data = way(result.data, *(arg.data for arg in args), self.approximates)
     return result
 
 

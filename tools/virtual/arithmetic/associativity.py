@@ -37,8 +37,8 @@ def require_associative(
     lanes = [[trees.part(item, axis, at, at + 1) for item in parts] for at in range(length)]
     left = reduce(combine, lanes)
     right = reduce(lambda later, earlier: combine(earlier, later), reversed(lanes))
-    for one, other, whole, kind in zip(left, right, parts, kinds, strict=True):
-        if _differ(one, other, whole, kind.scalar):
+    for first, other, whole, kind in zip(left, right, parts, kinds, strict=True):
+        if _differ(first, other, whole, kind.scalar):
             name = getattr(getattr(function, "fn", None), "__name__", "the combine function")
             raise NotAssociative(
                 f"`{name}` is not associative: the same elements, grouped otherwise, give another "
@@ -47,15 +47,15 @@ def require_associative(
             )
 
 
-def _differ(one: Array, other: Array, whole: Array, kind: Any) -> bool:
+def _differ(array: Array, other: Array, whole: Array, kind: Any) -> bool:
     if not kind.is_floating():
-        away = one != other
+        away = array != other
     else:
         a, b, inputs = (
             item.astype(np.float64)
             if item.dtype.kind == "f" and item.dtype.itemsize > 2
             else numerics.to_fp32(item, kind).astype(np.float64)
-            for item in (one, other, whole)
+            for item in (array, other, whole)
         )
         finite = np.isfinite(a) & np.isfinite(b)
         known = inputs[np.isfinite(inputs)]

@@ -27,8 +27,8 @@ def _round_away(x: torch.Tensor) -> torch.Tensor:
 def _logb(x: torch.Tensor) -> torch.Tensor:
     """The exponent, as a float; a rounded logarithm is one too large just below a power of two."""
     _, exponent = torch.frexp(x)
-    found = torch.where(x.isfinite(), (exponent - 1).to(x.dtype), x.abs())
-    return torch.where(x == 0, -torch.inf, found)
+    outcome = torch.where(x.isfinite(), (exponent - 1).to(x.dtype), x.abs())
+    return torch.where(x == 0, -torch.inf, outcome)
 
 
 def _norm(parts: tuple[torch.Tensor, ...]) -> torch.Tensor:
@@ -51,9 +51,9 @@ def _of_half_turns(x: torch.Tensor, function: Function) -> torch.Tensor:
 def _ilogb(x: torch.Tensor) -> torch.Tensor:
     """The exponent as an integer: that of zero is the smallest, of infinity the largest, of NaN the smallest."""
     edges = torch.iinfo(torch.int32)
-    found = torch.where(x.isfinite() & (x != 0), _logb(x), 0.0).int()
-    found = torch.where(x.isinf(), edges.max, found)
-    return torch.where((x == 0) | x.isnan(), edges.min, found)
+    outcome = torch.where(x.isfinite() & (x != 0), _logb(x), 0.0).int()
+    outcome = torch.where(x.isinf(), edges.max, outcome)
+    return torch.where((x == 0) | x.isnan(), edges.min, outcome)
 
 
 def _whole(x: torch.Tensor) -> torch.Tensor:
@@ -223,12 +223,12 @@ _ERRS = frozenset(
 
 def errs(symbol: str) -> bool:
     """Whether a GPU's result may be off by a last place; `sqrt` is compiled as it is in eager's kernels."""
-    return any(one in _ERRS for one in _spellings(symbol))
+    return any(item in _ERRS for item in _spellings(symbol))
 
 
 def flushing_of(symbol: str) -> Flushing:
     """What the function with this symbol flushes; those of doubles nothing."""
-    return next((_FLUSHING[one] for one in _spellings(symbol) if one in _FLUSHING), Flushing())
+    return next((_FLUSHING[item] for item in _spellings(symbol) if item in _FLUSHING), Flushing())
 
 
 def _spellings(symbol: str) -> list[str]:

@@ -60,7 +60,7 @@ def _computing(method: Callable[..., Handle]) -> Callable[..., Handle]:
     @wraps(method)
     def computing(self: Any, *args: Any) -> Handle:
         result = method(self, *args)
-        if self.foreign_nans and not any(args[-1] is one for one in _MOVING):
+        if self.foreign_nans and not any(args[-1] is item for item in _MOVING):
             result.data = canonical(result.data, result.dtype.scalar)
         return result
 

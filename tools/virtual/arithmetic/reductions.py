@@ -39,9 +39,9 @@ class _Held:
     uncounted: Callable[[], AbstractContextManager[None]] = contextlib.nullcontext
     """In it nothing is counted that the kernel does."""
 
-    def lifted(self, one: Tensor) -> Array:
+    def lifted(self, tensor: Tensor) -> Array:
         """The data as (programs, *shape)."""
-        held: Array = one.handle.data[None]
+        held: Array = tensor.handle.data[None]
         return held
 
     def lowered(self, data: Array, kind: Any) -> Tensor:
@@ -134,12 +134,12 @@ class Reduction(_Held, triton_versions.ReduceOps):  # type: ignore[misc]
             for part, item in zip(parts, inputs, strict=True)
         ]
 
-    def _order(self, one: Tensor, held: Array, axis: int) -> tuple[int, ...]:
-        shape = tuple(int(size) for size in one.shape)
+    def _order(self, tensor: Tensor, held: Array, axis: int) -> tuple[int, ...]:
+        shape = tuple(int(size) for size in tensor.shape)
         return ORDER.bits(shape, None if self.axis is None else axis - 1, held.shape[axis])
 
-    def _along(self, one: Tensor) -> tuple[Array, int]:
-        data = self.lifted(one)
+    def _along(self, tensor: Tensor) -> tuple[Array, int]:
+        data = self.lifted(tensor)
         if self.axis is None:
             return data.reshape(data.shape[0], -1), 1
         return data, 1 + self.axis % (data.ndim - 1)
@@ -153,11 +153,11 @@ class Reduction(_Held, triton_versions.ReduceOps):  # type: ignore[misc]
         return self.lowered(data, kind)
 
 
-def _has_nan(one: Tensor) -> bool:
-    kind = one.dtype.scalar
+def _has_nan(tensor: Tensor) -> bool:
+    kind = tensor.dtype.scalar
     if not kind.is_floating():
         return False
-    held = one.handle.data
+    held = tensor.handle.data
     wide = numerics.to_fp32(held, kind) if kind in (tl.bfloat16, *numerics.FP8) else held
     return bool(np.isnan(wide).any())
 

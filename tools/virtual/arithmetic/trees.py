@@ -139,5 +139,5 @@ def _parted(data: Array, axis: int, bit: int) -> tuple[Array, Array]:
     before, after = data.shape[:axis], data.shape[axis + 1 :]
     wide = data.reshape(*before, size >> (bit + 1), 2, 1 << bit, *after)
     halved = (*before, size // 2, *after)
-    none, one = (wide[(*along, slice(None), which)].reshape(halved) for which in (0, 1))
-    return none, one
+    none, one_bit = (wide[(*along, slice(None), which)].reshape(halved) for which in (0, 1))
+    return none, one_bit

@@ -105,14 +105,14 @@ def _require_no_updates_of_own_stores(changes: list[Access]) -> None:
                 )
 
 
-def _tag(one: Access) -> int:
-    return _SEVERAL - one.order_free if one.order_free else one.sequence
+def _tag(access: Access) -> int:
+    return _SEVERAL - access.order_free if access.order_free else access.sequence
 
 
-def _meet(one: Access, other: Access) -> bool:
+def _meet(access: Access, other: Access) -> bool:
     """Whether any bytes are in both."""
-    order = np.argsort(one.runs.start, kind="stable")
-    start, reach = one.runs.start[order], np.maximum.accumulate(one.runs.end[order])
+    order = np.argsort(access.runs.start, kind="stable")
+    start, reach = access.runs.start[order], np.maximum.accumulate(access.runs.end[order])
     before = np.searchsorted(start, other.runs.end, side="left")
     some = before > 0
     return bool((reach[before[some] - 1] > other.runs.start[some]).any())

@@ -57,11 +57,11 @@ def touches_of(accesses: list[Access]) -> Touches:
     )
 
 
-def _pieces(one: Access) -> tuple[Int64Array, Int64Array, NDArray[np.uint64]]:
+def _pieces(access: Access) -> tuple[Int64Array, Int64Array, NDArray[np.uint64]]:
     """Program, 2-KiB piece and mask of its sectors; pieces ascend within a program, none twice."""
-    runs = one.runs
+    runs = access.runs
     low = runs.start >> _SECTOR_SHIFT
-    high = (runs.end - one.item_bytes) >> _SECTOR_SHIFT
+    high = (runs.end - access.item_bytes) >> _SECTOR_SHIFT
     first, last = low >> _PIECE_SHIFT, high >> _PIECE_SHIFT
     count = last - first + 1
     program = np.repeat(runs.program, count)
@@ -80,13 +80,13 @@ def _pieces(one: Access) -> tuple[Int64Array, Int64Array, NDArray[np.uint64]]:
     return program[at], piece[at], np.bitwise_or.reduceat(mask, at)
 
 
-def _updated(one: Access) -> NDArray[np.uint64]:
+def _updated(access: Access) -> NDArray[np.uint64]:
     """The addresses of an atomic, once for each 32 lanes of a program."""
-    runs = one.runs
-    count = runs.length // one.item_bytes
+    runs = access.runs
+    count = runs.length // access.item_bytes
     program = np.repeat(runs.program, count)
     skipped = np.arange(program.size) - np.repeat(np.cumsum(count) - count, count)
-    address = np.repeat(runs.start, count) + skipped * one.item_bytes
+    address = np.repeat(runs.start, count) + skipped * access.item_bytes
     order = np.lexsort((address, program))
     program, address = program[order], address[order]
     fresh = (np.diff(address, prepend=-1) != 0) | (np.diff(program, prepend=-1) != 0)

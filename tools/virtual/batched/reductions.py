@@ -18,8 +18,8 @@ Tensor = Any
 
 
 class _Together:
-    def lifted(self, one: Tensor) -> Array:
-        held: Array = one.handle.data
+    def lifted(self, tensor: Tensor) -> Array:
+        held: Array = tensor.handle.data
         return held
 
     def lowered(self, data: Array, kind: Any) -> Tensor:

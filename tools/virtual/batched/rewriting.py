@@ -102,32 +102,32 @@ class _Writer:
             made += new
         return made
 
-    def _statement(self, one: ast.stmt) -> list[ast.stmt]:
-        if isinstance(one, ast.If):
-            return self._if(one)
-        if isinstance(one, ast.For):
-            return self._for(one)
-        if isinstance(one, ast.While):
-            return self._while(one)
-        if isinstance(one, ast.Break | ast.Continue):
+    def _statement(self, statement: ast.stmt) -> list[ast.stmt]:
+        if isinstance(statement, ast.If):
+            return self._if(statement)
+        if isinstance(statement, ast.For):
+            return self._for(statement)
+        if isinstance(statement, ast.While):
+            return self._while(statement)
+        if isinstance(statement, ast.Break | ast.Continue):
             raise NotBatchable("a loop that is left early", always=True)
-        if isinstance(one, ast.With):
-            one.body = self.block(one.body)
-            return [one]
-        one = _Expressions().visit(one)
-        if isinstance(one, ast.Assert):
-            return [ast.Expr(call("require", [one.test]))]
-        if isinstance(one, ast.Expr) and _is_atomic(one.value):
+        if isinstance(statement, ast.With):
+            statement.body = self.block(statement.body)
+            return [statement]
+        statement = _Expressions().visit(statement)
+        if isinstance(statement, ast.Assert):
+            return [ast.Expr(call("require", [statement.test]))]
+        if isinstance(statement, ast.Expr) and _is_atomic(statement.value):
             before, after = (ast.Expr(call("unused", [ast.Constant(on)])) for on in (True, False))
-            return [before, one, after]
-        return [one]
+            return [before, statement, after]
+        return [statement]
 
-    def _if(self, one: ast.If) -> list[ast.stmt]:
-        names = sorted(assigned([*one.body, *one.orelse]))
+    def _if(self, first: ast.If) -> list[ast.stmt]:
+        names = sorted(assigned([*first.body, *first.orelse]))
         number = next(self._numbers)
         decision, before, taken = (f"__{what}{number}" for what in ("if", "old", "new"))
-        test = _Expressions().visit(one.test)
-        body, orelse = self.block(one.body), self.block(one.orelse)
+        test = _Expressions().visit(first.test)
+        body, orelse = self.block(first.body), self.block(first.orelse)
         then: list[ast.stmt] = [_do(decision, "take"), *body, _assign(taken, _tuple(names))]
         other: list[ast.stmt] = [*_unpack(names, _name(before)), _do(decision, "leave"), *orelse]
         joined = _ask(decision, "join", [_name(taken), _tuple(names)])
@@ -140,13 +140,13 @@ class _Writer:
             ast.If(_get(decision, "split"), join, []),
         ]
 
-    def _for(self, one: ast.For) -> list[ast.stmt]:
-        if one.orelse:
+    def _for(self, statement: ast.For) -> list[ast.stmt]:
+        if statement.orelse:
             raise NotBatchable("a loop with an else", always=True)
-        names = sorted(assigned([*one.body]) | assigned([ast.Expr(one.target)]))
+        names = sorted(assigned([*statement.body]) | assigned([ast.Expr(statement.target)]))
         number = next(self._numbers)
         loop, before, index = (f"__{what}{number}" for what in ("loop", "old", "at"))
-        source = _Expressions().visit(one.iter)
+        source = _Expressions().visit(statement.iter)
         if _is_question(source, "each"):
             source = call("loop", source.args, source.keywords)
         keep = ast.If(
@@ -156,8 +156,8 @@ class _Writer:
         )
         body: list[ast.stmt] = [
             _assign(before, _tuple(names)),
-            ast.Assign([one.target], _name(index)),
-            *self.block(one.body),
+            ast.Assign([statement.target], _name(index)),
+            *self.block(statement.body),
             keep,
         ]
         return [
@@ -165,10 +165,10 @@ class _Writer:
             ast.For(ast.Name(index, ast.Store()), _name(loop), body, [], None),
         ]
 
-    def _while(self, one: ast.While) -> list[ast.stmt]:
-        if one.orelse:
+    def _while(self, statement: ast.While) -> list[ast.stmt]:
+        if statement.orelse:
             raise NotBatchable("a loop with an else", always=True)
-        names = sorted(assigned(one.body))
+        names = sorted(assigned(statement.body))
         number = next(self._numbers)
         loop, before = f"__loop{number}", f"__old{number}"
         keep = ast.If(
@@ -176,8 +176,8 @@ class _Writer:
             _unpack(names, _ask(loop, "frozen", [_name(before), _tuple(names)])) or [ast.Pass()],
             [],
         )
-        body: list[ast.stmt] = [_assign(before, _tuple(names)), *self.block(one.body), keep]
-        test = _ask(loop, "test", [_Expressions().visit(one.test)])
+        body: list[ast.stmt] = [_assign(before, _tuple(names)), *self.block(statement.body), keep]
+        test = _ask(loop, "test", [_Expressions().visit(statement.test)])
         return [_assign(loop, call("loop_while", [])), ast.While(test, body, [])]
 
 

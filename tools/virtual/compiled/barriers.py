@@ -83,10 +83,10 @@ class Barriers:
     def _places(self, access: tuple[AccessKind, int | None]) -> list[int]:
         """Where the code has it; an atomic that adds nothing is made a load, one that only replaces a store."""
         kind, line = access
-        found = [at for at, step in enumerate(self._steps) if (step.kind, step.line) == access]
-        if not found and kind == "atomic" and line is not None:
+        result = [at for at, step in enumerate(self._steps) if (step.kind, step.line) == access]
+        if not result and kind == "atomic" and line is not None:
             return [at for at, step in enumerate(self._steps) if step.kind and step.line == line]
-        return found
+        return result
 
     def under_way(self, line: int | None, then: tuple[AccessKind, int | None]) -> bool:
         """Whether a copy that a descriptor's store on this line begins may not have ended at a later access.
@@ -173,7 +173,7 @@ def _placed(ptx: str) -> Iterator[tuple[int | None, str]]:
     instruction: the first is the access's own.
     """
     rows = ptx.splitlines()
-    files = {found[1]: found[2] for row in rows if (found := _FILE.match(row))}
+    files = {match[1]: match[2] for row in rows if (match := _FILE.match(row))}
     line: int | None = None
     piece: int | None = None
     inside = placed = False

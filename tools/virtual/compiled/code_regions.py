@@ -67,9 +67,9 @@ class Regions:
     def at(self, first: int, last: int, side: Side) -> Pass:
         """Of what stands behind a head that has these lines."""
         for line in range(first, last + 1):
-            found = self.inside.get((line, side))
-            if found is not None:
-                return found
+            result = self.inside.get((line, side))
+            if result is not None:
+                return result
         return {}
 
 
@@ -128,7 +128,7 @@ def _side(text: str, closed: _Region | None) -> tuple[Side | None, _Region | Non
 
 def _summed(outside: _Region, *, gathers_in_shared: bool) -> Regions:
     """What copies that the compiler made of one place take counts as their mean: each runs its share of the passes."""
-    found: dict[tuple[int, Side], list[Counter[Taken]]] = {}
+    result: dict[tuple[int, Side], list[Counter[Taken]]] = {}
 
     def visit(region: _Region) -> None:
         for part in region.parts:
@@ -136,11 +136,11 @@ def _summed(outside: _Region, *, gathers_in_shared: bool) -> Regions:
             if part.side is None or part.line is None:
                 region.taken.update(part.taken)
             else:
-                found.setdefault((part.line, part.side), []).append(part.taken)
+                result.setdefault((part.line, part.side), []).append(part.taken)
 
     visit(outside)
     inside: dict[tuple[int, Side], Pass] = {}
-    for place, copies in found.items():
+    for place, copies in result.items():
         total: Counter[Taken] = Counter()
         for copy in copies:
             total.update(copy)
@@ -184,51 +184,53 @@ class _Reader:
 
     def taken(self, text: str) -> Counter[Taken]:
         """What the operation on this line takes, once, of all threads of a program."""
-        found, name = Counter[Taken](), _NAME.match(text)
+        result, name = Counter[Taken](), _NAME.match(text)
         if name is None:
-            return found
+            return result
         if name[1] in _LOADS:
-            found["loading"] += 1
+            result["loading"] += 1
         if "tensor<" in text:
             blocks = list(self._blocks(text))
             if blocks:
-                self._of_blocks(name[1], text, blocks, found)
-        return found
+                self._of_blocks(name[1], text, blocks, result)
+        return result
 
-    def _of_blocks(self, name: str, text: str, blocks: list[_Block], found: Counter[Taken]) -> None:
+    def _of_blocks(
+        self, name: str, text: str, blocks: list[_Block], result: Counter[Taken]
+    ) -> None:
         last = blocks[-1]
         size = math.prod(last.shape)
         if name == "ttg.convert_layout":
             change = conversion(blocks[0].layout, last.layout, last.shape, max(8, last.bits) / 8)
-            found["shared"] += math.ceil(change.clocks)
-            found["exchange"] += _STORE_AND_LOAD * change.through_shared
+            result["shared"] += math.ceil(change.clocks)
+            result["exchange"] += _STORE_AND_LOAD * change.through_shared
         elif name in _INTO_SHARED or name == "ttg.local_load":
-            found["shared"] += math.ceil(size * last.bits / 8 / SHARED_BYTES_PER_CLOCK)
+            result["shared"] += math.ceil(size * last.bits / 8 / SHARED_BYTES_PER_CLOCK)
         elif name == "tt.histogram":
             # Threads add to the bins in shared memory one lane after another at worst, and side by side at best.
-            found["shared"] += math.ceil(blocks[0].held / SHUFFLES_PER_CLOCK)
-            found["exchange"] += _STORE_AND_LOAD
+            result["shared"] += math.ceil(blocks[0].held / SHUFFLES_PER_CLOCK)
+            result["exchange"] += _STORE_AND_LOAD
         elif name == "tt.gather":
-            self._gathered(text, blocks, found)
+            self._gathered(text, blocks, result)
         elif last.element == "f64" or last.bits == 1:
             return
         elif name in _SPECIAL:
-            found["issued_special"] += last.held
+            result["issued_special"] += last.held
         elif name in _FP or name == "math.fma":
             # Two of 16 bits go in one instruction.
             times = _FUSED if name == "math.fma" else 1
-            found["issued_fp"] += times * last.held * min(32, last.bits) // 32
+            result["issued_fp"] += times * last.held * min(32, last.bits) // 32
         elif name in _INT:
-            found["issued_int"] += last.held * max(32, last.bits) // 32
+            result["issued_int"] += last.held * max(32, last.bits) // 32
 
-    def _gathered(self, text: str, blocks: list[_Block], found: Counter[Taken]) -> None:
+    def _gathered(self, text: str, blocks: list[_Block], result: Counter[Taken]) -> None:
         source, last = blocks[0], blocks[-1]
         if "efficient_layout" in text:
-            found["shared"] += math.ceil(last.held / SHUFFLES_PER_CLOCK)
+            result["shared"] += math.ceil(last.held / SHUFFLES_PER_CLOCK)
             return
         self.gathers_in_shared = True
         both = math.prod(source.shape) + last.held
-        found["shared"] += math.ceil(both * max(8, last.bits) / 8 / SHARED_BYTES_PER_CLOCK)
+        result["shared"] += math.ceil(both * max(8, last.bits) / 8 / SHARED_BYTES_PER_CLOCK)
 
     def _blocks(self, text: str) -> Iterator[_Block]:
         """The types of blocks on this line, one after the other."""

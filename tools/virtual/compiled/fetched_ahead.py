@@ -30,8 +30,8 @@ def loops_of(source: str) -> tuple[Loop, ...]:
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return ()
     loops = [node for node in ast.walk(tree) if isinstance(node, ast.For | ast.While)]
-    found = [Loop(range(n.lineno, (n.end_lineno or n.lineno) + 1)) for n in loops]
-    return tuple(sorted(found, key=lambda one: len(one.lines)))
+    outcome = [Loop(range(n.lineno, (n.end_lineno or n.lineno) + 1)) for n in loops]
+    return tuple(sorted(outcome, key=lambda item: len(item.lines)))
 
 
 def ahead_of(loads: frozenset[tuple[Lines, int]], loops: Sequence[Loop]) -> Ahead:
@@ -41,12 +41,12 @@ def ahead_of(loads: frozenset[tuple[Lines, int]], loops: Sequence[Loop]) -> Ahea
         loop = _loop(lines, at, loops)
         if loop is not None:
             result.setdefault(lines[0], set()).add(loop.lines)
-    return {line: tuple(sorted(found, key=len)) for line, found in result.items()}
+    return {line: tuple(sorted(outcome, key=len)) for line, outcome in result.items()}
 
 
 def _loop(lines: Lines, at: int, loops: Sequence[Loop]) -> Loop | None:
     """The loop that begins in line `at`, else the innermost around the load or around a call that leads to it."""
-    for one in loops:
-        if one.lines.start == at:
-            return one
-    return next((one for line in lines for one in loops if line in one.lines), None)
+    for item in loops:
+        if item.lines.start == at:
+            return item
+    return next((item for line in lines for item in loops if line in item.lines), None)

@@ -118,12 +118,14 @@ def _spread(
 
 
 def _linear(text: str) -> LayoutBits:
-    found = {
-        name: tuple(tuple(int(n) for n in one.split(",")) for one in _ONE_BASIS.findall(listed))
+    outcome = {
+        name: tuple(
+            tuple(int(n) for n in single.split(",")) for single in _ONE_BASIS.findall(listed)
+        )
         for name, listed in _BASES.findall(text)
     }
-    registers = tuple(filter(any, found.get("register", ())))
-    return LayoutBits(registers, found.get("lane", ()), found.get("warp", ()))
+    registers = tuple(filter(any, outcome.get("register", ())))
+    return LayoutBits(registers, outcome.get("lane", ()), outcome.get("warp", ()))
 
 
 def _without(layout: LayoutBits, axis: int) -> LayoutBits:

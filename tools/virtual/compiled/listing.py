@@ -43,13 +43,13 @@ def _of_sass(cubin: bytes) -> Iterator[Instruction]:
     for row in text.splitlines():
         if place := _SASS_PLACE.match(row):
             line = _own(place[1], int(place[2]))
-        elif (found := _SASS.match(row)) and found[1] != "NOP":
-            yield Instruction(line, " ".join(found[1].split()))
+        elif (match := _SASS.match(row)) and match[1] != "NOP":
+            yield Instruction(line, " ".join(match[1].split()))
 
 
 def _of_ptx(ptx: str) -> Iterator[Instruction]:
     rows = ptx.splitlines()
-    files = {found[1]: found[2] for row in rows if (found := _PTX_FILE.match(row))}
+    files = {match[1]: match[2] for row in rows if (match := _PTX_FILE.match(row))}
     line: int | None = None
     inside = False
     for row in rows:
@@ -58,8 +58,8 @@ def _of_ptx(ptx: str) -> Iterator[Instruction]:
             inside = code.strip() == "{" if code.strip() else inside
         if place := _PTX_PLACE.match(code):
             inside, line = True, _own(files.get(place[1], ""), int(place[2]))
-        elif inside and (found := _PTX.match(code)):
-            yield Instruction(line, " ".join(found[1].split()))
+        elif inside and (match := _PTX.match(code)):
+            yield Instruction(line, " ".join(match[1].split()))
 
 
 def _own(file: str, line: int) -> int | None:

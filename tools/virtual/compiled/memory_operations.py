@@ -86,23 +86,23 @@ class MemoryOperations:
         """
         outside: set[tuple[str, int]] = set()
         result: set[tuple[Lines, int]] = set()
-        for one in self.every:
-            if one.kind != "load":
+        for item in self.every:
+            if item.kind != "load":
                 continue
-            if not one.loops:
-                outside.add((one.location, 0))
+            if not item.loops:
+                outside.add((item.location, 0))
                 continue
-            before = any((one.location, depth) in outside for depth in range(len(one.loops)))
-            outside.add((one.location, len(one.loops)))
-            loop = one.loops[-1]
-            moved = one.name in _COPIES or before
-            if moved and self._stores(loop) and one.lines and self.loops.get(loop):
-                result.add((one.lines, self.loops[loop][0]))
+            before = any((item.location, depth) in outside for depth in range(len(item.loops)))
+            outside.add((item.location, len(item.loops)))
+            loop = item.loops[-1]
+            moved = item.name in _COPIES or before
+            if moved and self._stores(loop) and item.lines and self.loops.get(loop):
+                result.add((item.lines, self.loops[loop][0]))
         return frozenset(result)
 
     def _stores(self, loop: int) -> bool:
-        stores = [one for one in self.every if one.kind != "load"]
-        return any(self.specialised or loop in one.loops for one in stores)
+        stores = [store for store in self.every if store.kind != "load"]
+        return any(self.specialised or loop in store.loops for store in stores)
 
 
 def named_layouts(ttgir: str) -> Mapping[str, str]:
@@ -132,12 +132,12 @@ def memory_operations(ttgir: str) -> MemoryOperations:
             number = around.pop()
             if number is not None:
                 loops[number] = _lines(name, places)
-        found = _OPERATION.search(text)
-        if found:
+        match = _OPERATION.search(text)
+        if match:
             shape, layout = _block(text, layouts)
             inside = tuple(number for number in around if number is not None)
             every.append(
-                MemoryOperation(found[1], _lines(name, places), name, shape, layout, inside)
+                MemoryOperation(match[1], _lines(name, places), name, shape, layout, inside)
             )
         if text.endswith("{"):
             loop = "scf.for " in text or "scf.while " in text or text.startswith("} do {")
@@ -152,23 +152,23 @@ def _lines(name: str, places: Mapping[str, str], file: str = FILE_NAME) -> Lines
     place = _PLACE.match(text)
     if place:
         return (int(place[2]),) if place[1].endswith(file) else ()
-    inner = [one for one in _LOCATION.findall(text) if one != name]
+    inner = [item for item in _LOCATION.findall(text) if item != name]
     if not text.startswith("callsite"):
         inner = inner[:1]
-    return tuple(line for one in inner for line in _lines(one, places, file))
+    return tuple(line for item in inner for line in _lines(item, places, file))
 
 
 def _block(text: str, layouts: Mapping[str, str]) -> tuple[tuple[int, ...], str]:
     """Shape and layout of an operation's first block of pointers."""
-    found = _POINTERS.search(text)
-    if not found:
+    match = _POINTERS.search(text)
+    if not match:
         return (), ""
-    rest, depth, size = text[found.end() :], 1, 0
+    rest, depth, size = text[match.end() :], 1, 0
     while depth and size < len(rest):
         depth += (rest[size] == "<") - (rest[size] == ">")
         size += 1
     size -= 1
-    shape = tuple(int(number) for number in _NUMBERS.findall(found[1]))
+    shape = tuple(int(number) for number in _NUMBERS.findall(match[1]))
     return shape, layouts.get(rest[:size], rest[:size])
 
 
@@ -217,25 +217,25 @@ class Threads:
         barriers: Barriers | None = None,
     ) -> Threads:
         """Of a compiled kernel's."""
-        found: dict[tuple[AccessKind, int, tuple[int, ...]], set[str]] = {}
+        outcome: dict[tuple[AccessKind, int, tuple[int, ...]], set[str]] = {}
         shared = set()
         copied, in_bulk = set[int](), set[int]()
-        for one in operations:
-            if not one.lines:
+        for operation in operations:
+            if not operation.lines:
                 continue
-            if one.name in _IN_BULK:
-                (copied if one.kind == "load" else in_bulk).add(one.lines[0])
-            key = one.kind, one.lines[0], _without_ones(one.shape)
-            found.setdefault(key, set()).add(one.layout)
+            if operation.name in _IN_BULK:
+                (copied if operation.kind == "load" else in_bulk).add(operation.lines[0])
+            key = operation.kind, operation.lines[0], _without_ones(operation.shape)
+            outcome.setdefault(key, set()).add(operation.layout)
             # Of several threads with one lane all load, and always the same one stores.
-            if one.kind == "load" and not one_thread_each(one.shape, one.layout):
+            if operation.kind == "load" and not one_thread_each(operation.shape, operation.layout):
                 shared.add(key)
         plain = {
             key: next(iter(layouts))
-            for key, layouts in found.items()
+            for key, layouts in outcome.items()
             if len(layouts) == 1 and key not in shared
         }
-        ways = {key: frozenset(layouts) for key, layouts in found.items()}
+        ways = {key: frozenset(layouts) for key, layouts in outcome.items()}
         return cls(
             plain,
             num_ctas == 1,

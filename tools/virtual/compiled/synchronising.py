@@ -52,7 +52,7 @@ def dropped_atomics(source: str) -> frozenset[int]:
     used = {
         line
         for node in ast.walk(tree)
-        if not any(node is one for one in dropped)
+        if not any(node is item for item in dropped)
         for line in _lines(node, frozenset())
     }
     return frozenset(lines - used)

@@ -84,10 +84,10 @@ class Layouts:
 
     def bits(self, shape: tuple[int, ...], axis: int | None) -> Bits | None:
         """Along an axis; None: of all elements, one after the other. None where that is not known."""
-        found = self.known.get((shape, axis))
-        if found is None and axis is None and len(shape) == 1:
+        result = self.known.get((shape, axis))
+        if result is None and axis is None and len(shape) == 1:
             return self.known.get((shape, 0))
-        return found
+        return result
 
 
 def layouts_of(ttgir: str) -> Layouts:
@@ -139,9 +139,9 @@ def _flat(layout: Layout, shape: tuple[int, ...]) -> Bits:
     warps: list[int] = []
     below = 0
     for axis in reversed(range(len(shape))):
-        one = layout.along(axis, shape[axis])
-        registers += [below + bit for bit in one.registers]
-        lanes += [below + bit for bit in one.lanes]
-        warps += [below + bit for bit in one.warps]
+        item = layout.along(axis, shape[axis])
+        registers += [below + bit for bit in item.registers]
+        lanes += [below + bit for bit in item.lanes]
+        warps += [below + bit for bit in item.warps]
         below += shape[axis].bit_length() - 1
     return Bits(tuple(registers), tuple(lanes), tuple(warps))

@@ -31,9 +31,9 @@ class BankConflicts:
         known = self._last
         if known is not None and known[0] is indices and known[1] == (*shape, axis):
             return known[2]
-        found = _clocks(indices[:_PROGRAMS], shape, axis, item_bytes)
-        self._last = indices, (*shape, axis), found
-        return found
+        result = _clocks(indices[:_PROGRAMS], shape, axis, item_bytes)
+        self._last = indices, (*shape, axis), result
+        return result
 
 
 def _clocks(indices: Array, shape: tuple[int, ...], axis: int, item_bytes: int) -> float:

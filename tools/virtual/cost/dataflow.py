@@ -210,7 +210,9 @@ class Dataflow:
             elif what.startswith("dot"):
                 after = _product_clocks(args[0])
             known = bool(given) and latency != _L2 and all(map(is_known, given))
-            fresh = [item for item in _handles((made,)) if not any(item is one for one in given)]
+            fresh = [
+                item for item in _handles((made,)) if not any(item is single for single in given)
+            ]
             _set(fresh, begin + after, known=known, loaded=loads or is_loaded(*given))
             if released:
                 for item in fresh:
@@ -306,16 +308,16 @@ def _later(left: Ready, right: Ready) -> Ready:
 
 def _handles(values: Any) -> list[Any]:
     """Handles among arguments or results, those of tensors included; a descriptor's base, a block pointer's place."""
-    found: list[Any] = []
+    outcome: list[Any] = []
     for value in values:
         if isinstance(value, stock.TensorHandle):
-            found.append(value)
+            outcome.append(value)
         elif isinstance(value, list | tuple):
-            found += _handles(value)
+            outcome += _handles(value)
         elif hasattr(value, "block_shape"):
-            found += [value.base, *getattr(value, "offsets", ())]
+            outcome += [value.base, *getattr(value, "offsets", ())]
         else:
             inner = getattr(value, "handle", None)
             if isinstance(inner, stock.TensorHandle):
-                found.append(inner)
-    return found
+                outcome.append(inner)
+    return outcome

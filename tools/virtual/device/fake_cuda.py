@@ -57,8 +57,8 @@ def _require_first(device: Any) -> None:
     if isinstance(device, torch.device):
         number = device.index if device.type in _ELSEWHERE else None
     elif isinstance(device, str):
-        kind, _, told = device.partition(":")
-        number = int(told) if kind in _ELSEWHERE and told.isdigit() else None
+        kind, _, reported = device.partition(":")
+        number = int(reported) if kind in _ELSEWHERE and reported.isdigit() else None
     else:
         number = device if type(device) is int else None
     if number is not None and number > 0:
@@ -123,8 +123,8 @@ def _handed_out(name: str, fresh: Any) -> None:
     """Fresh memory gets contents that nobody may rely on, and the executor will know which."""
     fills = torch.utils.deterministic.fill_uninitialized_memory  # type: ignore[attr-defined]
     seed = scramble(fresh) if name in _FRESH and fills else None
-    found = name in _FRESH and OLD_CONTENTS.allocated(fresh)
-    if fills and torch.are_deterministic_algorithms_enabled() and not found:
+    outcome = name in _FRESH and OLD_CONTENTS.allocated(fresh)
+    if fills and torch.are_deterministic_algorithms_enabled() and not outcome:
         FRESH_MEMORY.note(fresh, seed)
 
 

@@ -57,11 +57,11 @@ class Fill:
         if self.seed is not None:
             return noise(self.seed, kind, size)
         if kind.is_floating_point or kind.is_complex:
-            one = torch.full((1,), math.nan, dtype=kind)
+            single = torch.full((1,), math.nan, dtype=kind)
         else:
             most = True if kind == torch.bool else torch.iinfo(kind).max
-            one = torch.full((1,), most, dtype=kind)
-        pattern = one.view(torch.uint8).numpy()
+            single = torch.full((1,), most, dtype=kind)
+        pattern = single.view(torch.uint8).numpy()
         return np.resize(pattern, size)
 
 

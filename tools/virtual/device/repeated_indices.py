@@ -39,7 +39,7 @@ class Writes:
         rest = _NAMES.get(name.removesuffix("_"), ())[len(args) - 1 :]
         if set(named) != set(rest):
             return args, named
-        every = (*args, *(named[one] for one in rest))
+        every = (*args, *(named[single] for single in rest))
         if not all(isinstance(item, torch.Tensor) for item in (every[0], every[-1])):
             return args, named
         return turn(every), {}

@@ -123,18 +123,18 @@ def _storage(row: Any) -> StorageRow:
     )
 
 
-def _fill(told: Any) -> Fill | None:
-    if told is None:
+def _fill(report: Any) -> Fill | None:
+    if report is None:
         return None
-    if not isinstance(told, dict):
+    if not isinstance(report, dict):
         raise Forged("what fresh memory was filled with is not described")
-    seed, kind = told.get("seed"), str(told.get("dtype"))
+    seed, kind = report.get("seed"), str(report.get("dtype"))
     try:
         dtype_of(kind)
     except Malformed as error:
         raise Forged(str(error)) from error
     return Fill(
-        _whole(told.get("serial"), "the number of fresh memory"),
+        _whole(report.get("serial"), "the number of fresh memory"),
         kind,
         None if seed is None else _whole(seed, "the seed of a fill"),
     )

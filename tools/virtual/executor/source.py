@@ -122,17 +122,20 @@ class KernelModule:
             name: reported for name, reported in self.constants.items() if _names_function(reported)
         }
         decoded = {n: decode(t, self.function) for n, t in self.constants.items() if n not in later}
-        for one in self.definitions:
-            space = self._spaces.setdefault(one.scope, self._space(decoded))
-            key = one.name, one.line
+        for definition in self.definitions:
+            space = self._spaces.setdefault(definition.scope, self._space(decoded))
+            key = definition.name, definition.line
             try:
-                self._made[key] = _made(one, self.imports, space)
+                self._made[key] = _made(definition, self.imports, space)
             except (Refused, NameError, OSError, TypeError, ValueError) as error:
                 self._refused[key] = str(error)
-        for one in sorted(self.definitions, key=lambda one: len(one.scope)):
+        for definition in sorted(self.definitions, key=lambda definition: len(definition.scope)):
             for scope, space in self._spaces.items():
-                if scope[: len(one.scope)] == one.scope and (one.name, one.line) in self._made:
-                    space[one.name] = self._made[one.name, one.line]
+                if (
+                    scope[: len(definition.scope)] == definition.scope
+                    and (definition.name, definition.line) in self._made
+                ):
+                    space[definition.name] = self._made[definition.name, definition.line]
         for name, reported in later.items():
             value = decode(reported, self.function)
             for space in self._spaces.values():
@@ -168,34 +171,42 @@ class KernelModule:
         return reached
 
 
-def _made(one: Definition, imports: Mapping[str, Any], space: dict[str, Any]) -> JITFunction[Any]:
-    check(one.node, imports)
+def _made(
+    definition: Definition, imports: Mapping[str, Any], space: dict[str, Any]
+) -> JITFunction[Any]:
+    check(definition.node, imports)
     node = ast.FunctionDef(
-        name=one.node.name,
-        args=_plain_arguments(one.node.args, imports),
-        body=one.node.body,
+        name=definition.node.name,
+        args=_plain_arguments(definition.node.args, imports),
+        body=definition.node.body,
         decorator_list=[],
         returns=None,
         type_comment=None,
     )
-    tree = ast.Module([ast.copy_location(node, one.node)], type_ignores=[])
+    tree = ast.Module([ast.copy_location(node, definition.node)], type_ignores=[])
     exec(compile(ast.fix_missing_locations(tree), FILE_NAME, "exec", dont_inherit=True), space)
-    if _is_constexpr(one.node):
+    if _is_constexpr(definition.node):
         # Computes at compile time, on the numbers it is given; its text has passed the same check.
-        for default in (*one.node.args.defaults, *one.node.args.kw_defaults):
+        for default in (*definition.node.args.defaults, *definition.node.args.kw_defaults):
             if default is not None and not _is_fixed(default):
                 raise Refused(
                     f"line {default.lineno}: `{ast.unparse(default)}` as a default of the "
-                    f"constexpr_function `{one.name}` keeps what one call leaves in it for the next"
+                    f"constexpr_function `{definition.name}` keeps what one call leaves in it for the next"
                 )
-        return triton.constexpr_function(without_memory(space[one.name]))
-    made: JITFunction[Any] = triton.jit(space[one.name], noinline=_is_noinline(one.node))
+        return triton.constexpr_function(without_memory(space[definition.name]))
+    made: JITFunction[Any] = triton.jit(
+        space[definition.name], noinline=_is_noinline(definition.node)
+    )
     text = made.parse().body[0]
-    if ast.dump(ast.Module(text.body, [])) != ast.dump(ast.Module(one.node.body, [])):
+    if ast.dump(ast.Module(text.body, [])) != ast.dump(ast.Module(definition.node.body, [])):
         # Triton looks up the source text itself; it must have found the text that was checked.
-        raise Refused(f"line {one.node.lineno}: the text of `{one.name}` is ambiguous")
-    if ast.dump(text.args) != ast.dump(one.node.args):
-        raise Refused(f"line {one.node.lineno}: the parameters of `{one.name}` are ambiguous")
+        raise Refused(
+            f"line {definition.node.lineno}: the text of `{definition.name}` is ambiguous"
+        )
+    if ast.dump(text.args) != ast.dump(definition.node.args):
+        raise Refused(
+            f"line {definition.node.lineno}: the parameters of `{definition.name}` are ambiguous"
+        )
     return made
 
 
@@ -234,19 +245,21 @@ def without_memory(function: Callable[..., Any]) -> Callable[..., Any]:
 def _plain_arguments(arguments: ast.arguments, imports: Mapping[str, Any]) -> ast.arguments:
     """The same parameters; annotations that mean nothing to Triton become strings."""
 
-    def plain(one: ast.arg) -> ast.arg:
-        known = one.annotation is None or resolve(one.annotation, imports) is not None
-        if known or isinstance(one.annotation, ast.Constant):
-            return one
-        assert one.annotation is not None
-        message = ast.Constant(ast.unparse(one.annotation))
-        return ast.copy_location(ast.arg(one.arg, ast.copy_location(message, one), None), one)
+    def plain(parameter: ast.arg) -> ast.arg:
+        known = parameter.annotation is None or resolve(parameter.annotation, imports) is not None
+        if known or isinstance(parameter.annotation, ast.Constant):
+            return parameter
+        assert parameter.annotation is not None
+        message = ast.Constant(ast.unparse(parameter.annotation))
+        return ast.copy_location(
+            ast.arg(parameter.arg, ast.copy_location(message, parameter), None), parameter
+        )
 
     return ast.arguments(
-        posonlyargs=[plain(one) for one in arguments.posonlyargs],
-        args=[plain(one) for one in arguments.args],
+        posonlyargs=[plain(parameter) for parameter in arguments.posonlyargs],
+        args=[plain(parameter) for parameter in arguments.args],
         vararg=arguments.vararg,
-        kwonlyargs=[plain(one) for one in arguments.kwonlyargs],
+        kwonlyargs=[plain(parameter) for parameter in arguments.kwonlyargs],
         kw_defaults=arguments.kw_defaults,
         kwarg=arguments.kwarg,
         defaults=arguments.defaults,

@@ -144,8 +144,8 @@ def _in_turns(
 
     def begin(count: int) -> None:
         fresh = [_Turns(coming.popleft(), kernel, back) for _ in range(min(count, len(coming)))]
-        for one in fresh:
-            one.thread.start()
+        for started in fresh:
+            started.thread.start()
         # Programs in step with each other can count accesses in place of waiting.
         late = len(fresh) // 4 if len(fresh) > 1 else order.randrange(4) == 0
         slow.update(order.sample(fresh, min(int(late), len(fresh))))
@@ -154,26 +154,26 @@ def _in_turns(
     begin(TOGETHER)
     try:
         while alive:
-            one = order.choice(alive)
-            late = one in slow and order.random() < _LATE
+            thread = order.choice(alive)
+            late = thread in slow and order.random() < _LATE
             # There is nothing to be late for where the others only wait.
             if late and not all(item.waits for item in alive if item not in slow):
                 continue
-            if coming and one.waits and all(item.waits for item in alive):
+            if coming and thread.waits and all(item.waits for item in alive):
                 raise AllWait
-            builder.grid_idx = one.program
-            builder.memory.before_access = one.wait
+            builder.grid_idx = thread.program
+            builder.memory.before_access = thread.wait
             for _ in range(1 << order.randrange(_BURSTS)):
-                one.go()
-                if one.error is not None:
-                    raise one.error
-                if one.ended:
-                    alive.remove(one)
-                    slow.discard(one)
+                thread.go()
+                if thread.error is not None:
+                    raise thread.error
+                if thread.ended:
+                    alive.remove(thread)
+                    slow.discard(thread)
                     begin(1)
                     break
     finally:
         builder.memory.before_access = None
-        for one in alive:
-            if not one.ended:
-                one.leave()
+        for thread in alive:
+            if not thread.ended:
+                thread.leave()

@@ -252,18 +252,18 @@ def _converted(value: Any) -> Any:
     return triton_versions.converted(value)
 
 
-def _number(one: Scalar) -> Any:
-    if one.kind.is_floating():
-        wide = np.float64 if one.kind == tl.float64 else np.float32
-        data = np.array([one.value], wide)
-        if one.kind not in (tl.float32, tl.float64):
-            data = numerics.convert(data, tl.float32, one.kind)
+def _number(scalar: Scalar) -> Any:
+    if scalar.kind.is_floating():
+        wide = np.float64 if scalar.kind == tl.float64 else np.float32
+        data = np.array([scalar.value], wide)
+        if scalar.kind not in (tl.float32, tl.float64):
+            data = numerics.convert(data, tl.float32, scalar.kind)
     else:
-        bits = int(one.value) % (1 << 64)
-        data = np.array([bits], np.uint64).astype(stock._get_np_dtype(one.kind))
-        if one.kind == tl.int1:
-            data = np.array([bool(one.value)])
-    return tl.tensor(stock.TensorHandle(data, one.kind), one.kind)
+        bits = int(scalar.value) % (1 << 64)
+        data = np.array([bits], np.uint64).astype(stock._get_np_dtype(scalar.kind))
+        if scalar.kind == tl.int1:
+            data = np.array([bool(scalar.value)])
+    return tl.tensor(stock.TensorHandle(data, scalar.kind), scalar.kind)
 
 
 def all_programs(grid: Program) -> Sequence[Program]:

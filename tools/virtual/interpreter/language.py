@@ -119,10 +119,10 @@ class Language:
         """Have noted which way its conditions come out, and which of its operations change nothing."""
         scope = kernel.get_capture_scope()
         given = self._given.get(id(kernel), (kernel, frozenset()))[1]
-        found = merges.Merges(body, line, scope, given)
+        outcome = merges.Merges(body, line, scope, given)
         conditions.mark(body, line, scope, given)
-        found.put()
-        for key, (function, names) in found.given_further.items():
+        outcome.put()
+        for key, (function, names) in outcome.given_further.items():
             known = self._given.get(key, (function, frozenset()))[1]
             if not names <= known:
                 # Where another kernel has called it without data, it is rewritten once more.
@@ -187,19 +187,19 @@ class Language:
     def _decided(self, slow: Callable[[Any], bool]) -> Callable[[Any], bool]:
         """`tensor.__bool__`: a branch waits for the number that decides it."""
 
-        def truth(one: Any) -> bool:
-            if self.builder.flow.on and not one.type.is_block():
-                self.builder.flow.waits_for(one.handle)
-            return slow(one)
+        def truth(item: Any) -> bool:
+            if self.builder.flow.on and not item.type.is_block():
+                self.builder.flow.waits_for(item.handle)
+            return slow(item)
 
         return truth
 
     def _transposed(self, slow: property) -> property:
         """`tensor.T`, which Triton's interpreter does without its builder."""
 
-        def transposed(one: Any) -> Any:
-            made = slow.__get__(one)
-            self.builder.flow.same(one.handle, made.handle)
+        def transposed(item: Any) -> Any:
+            made = slow.__get__(item)
+            self.builder.flow.same(item.handle, made.handle)
             return made
 
         return property(transposed)

@@ -184,10 +184,10 @@ class Memory:
         old, new = (np.broadcast_to(part, pointers.shape).ravel() for part in (expected, values))
 
         def apply(where: Array, which: Array, use: Array) -> Array:
-            found: Array = _native.atomic_cas(
+            array: Array = _native.atomic_cas(
                 where, np.ascontiguousarray(old[which]), np.ascontiguousarray(new[which]), order
             )
-            return found
+            return array
 
         result = self._lane_after_lane(apply, pointers, pairs, mask, shown=True)
         if before is not None:

@@ -190,8 +190,8 @@ class _Marker(ast.NodeTransformer):
 
     def _told(self, name: str, node: ast.expr, *, by_data: bool) -> ast.expr:
         line = node.lineno + self._first_line - 1
-        told = [ast.Constant(part) for part in (line, shown(node), by_data)]
-        return ast.copy_location(call(name, [*told, node]), node)
+        reported = [ast.Constant(part) for part in (line, shown(node), by_data)]
+        return ast.copy_location(call(name, [*reported, node]), node)
 
     def _is_of_infinity(self, node: ast.expr) -> bool:
         """Whether it comes out otherwise only where an input is infinite or no number, as far as the text shows."""

@@ -65,8 +65,8 @@ class Merges:
         self._loaded = names_with_data(self._bound, functions_that_load(scope) | given)
         self.given_further: Given = given_to_functions(function, scope, self._loaded)
         function.body = [_Spelled(self._loaded).visit(statement) for statement in function.body]
-        found = (self._found(n) for statement in function.body for n in ast.walk(statement))
-        self._by_node = {id(one.node): one for one in found if one is not None}
+        result = (self._found(n) for statement in function.body for n in ast.walk(statement))
+        self._by_node = {id(item.node): item for item in result if item is not None}
         self._begun = frozenset(self._names_begun())
 
     def put(self) -> None:
@@ -167,13 +167,13 @@ class _Writer(ast.NodeTransformer):
 
     def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
         self.generic_visit(node)
-        found = self._by_node.get(id(node))
-        return node if found is None else _told(found, [node.left, node.right], [])
+        result = self._by_node.get(id(node))
+        return node if result is None else _told(result, [node.left, node.right], [])
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
         self.generic_visit(node)
-        found = self._by_node.get(id(node))
-        return node if found is None else _told(found, [node.func, *node.args], node.keywords)
+        result = self._by_node.get(id(node))
+        return node if result is None else _told(result, [node.func, *node.args], node.keywords)
 
     def visit_Assign(self, node: ast.Assign) -> ast.AST:
         begins = all(isinstance(t, ast.Name) and t.id in self._begun for t in node.targets)
@@ -183,9 +183,9 @@ class _Writer(ast.NodeTransformer):
         return self.generic_visit(node)
 
 
-def _told(found: _Found, operands: list[ast.expr], keywords: list[ast.keyword]) -> ast.expr:
-    told = [_written(part) for part in found.told]
-    return ast.copy_location(call(found.method, [*told, *operands], keywords), found.node)
+def _told(result: _Found, operands: list[ast.expr], keywords: list[ast.keyword]) -> ast.expr:
+    reported = [_written(part) for part in result.told]
+    return ast.copy_location(call(result.method, [*reported, *operands], keywords), result.node)
 
 
 def _written(value: Any) -> ast.expr:

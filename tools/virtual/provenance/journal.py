@@ -44,11 +44,13 @@ class Doubts:
         """What is to be said of the first of them, if anything hangs on it."""
         self.loads: dict[int, Doubtful] = {}
 
-    def note(self, load: int, one: Doubtful, fault: MemoryFault) -> None:
+    def note(self, load: int, doubtful: Doubtful, fault: MemoryFault) -> None:
         """One more."""
         self.fault = self.fault or fault
         known = self.loads.get(load)
-        self.loads[load] = one if known is None else replace(one, lanes=one.lanes | known.lanes)
+        self.loads[load] = (
+            doubtful if known is None else replace(doubtful, lanes=doubtful.lanes | known.lanes)
+        )
 
 
 class _Differs(Exception):
@@ -107,9 +109,9 @@ class Journal:
         if not self.complete:
             raise doubts.fault
         # The program has ended: this is what loads that come late find.
-        for number, one in doubts.loads.items():
-            late = _held(one.pointers, one.lanes, one.item_bytes)
-            self._exchanged[number] = one.lanes, late
+        for number, item in doubts.loads.items():
+            late = _held(item.pointers, item.lanes, item.item_bytes)
+            self._exchanged[number] = item.lanes, late
         self._noting = True
         try:
             self._run_again(run, None)

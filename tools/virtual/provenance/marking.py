@@ -118,8 +118,8 @@ class Marks:
         order = np.arange(8)
         # From each cell on the first that is marked: no cell is taken much more often than another.
         ahead = np.stack([np.roll(good, -int(cell), axis=1).argmax(1) for cell in order], axis=1)
-        found = np.any(good, axis=1, keepdims=True)
-        return np.where(found, (order + ahead) % 8, _NO_CELL).astype(np.uint32)
+        outcome = np.any(good, axis=1, keepdims=True)
+        return np.where(outcome, (order + ahead) % 8, _NO_CELL).astype(np.uint32)
 
     def _narrowed(self, bits: Bits) -> Bits:
         """Whether the float16 cast is marked, or outside the range of normal float16 values."""

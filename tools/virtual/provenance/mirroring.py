@@ -59,7 +59,7 @@ class Mirroring(TorchDispatchMode):  # type: ignore[no-untyped-call]
             return func(*args, **kwargs)
         with torch._C.DisableTorchFunction():
             transfer = StorageTransfer(self._remote.arena)
-            told = [_encoded(value, transfer) for value in args]
+            reported = [_encoded(value, transfer) for value in args]
             named = {key: _encoded(value, transfer) for key, value in kwargs.items()}
             transfer.copy_in()
         result = func(*args, **kwargs)
@@ -68,7 +68,7 @@ class Mirroring(TorchDispatchMode):  # type: ignore[no-untyped-call]
             places = [_place(leaf) if isinstance(leaf, torch.Tensor) else None for leaf in leaves]
             self._kept += [t.untyped_storage() for t in (*tensors, *leaves) if _is_tensor(t)]
             answer = self._remote.replayed(
-                transfer, {"kind": "operation", "name": func.name(), "args": told, "kwargs": named,
+                transfer, {"kind": "operation", "name": func.name(), "args": reported, "kwargs": named,
                         "results": places}
             )  # fmt: skip
         value = answer.get("value")

@@ -137,8 +137,8 @@ def _as_filled(contents: Bytes, fill: Fill) -> Flags:
     size = fill.item_bytes
     whole = contents.size // size * size
     pairs = (part[:whole].reshape(-1, size) for part in (contents, fill.bytes(contents.size)))
-    one, other = pairs
-    equal: Flags = (one == other).all(axis=1)
+    first, other = pairs
+    equal: Flags = (first == other).all(axis=1)
     by_chance = _CHANCES * fill.chance * equal.size + _FEW if fill.chance > 2.0**-20 else 0.0
     if int(np.count_nonzero(equal)) <= by_chance and not equal.all():
         equal = np.zeros_like(equal)

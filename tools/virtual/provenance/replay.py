@@ -132,10 +132,10 @@ class Replay:
             self._contents[identity] = torch.zeros(size, dtype=torch.uint8)
         _view(self._contents[identity], place).copy_(value)
 
-    def _value(self, told: Any, storages: Sequence[StorageRow]) -> Any:
-        if not isinstance(told, dict):
-            return told
-        match told:
+    def _value(self, reported: Any, storages: Sequence[StorageRow]) -> Any:
+        if not isinstance(reported, dict):
+            return reported
+        match reported:
             case {"tensor": spec}:
                 return self._opened(spec, storages)
             case {"items": items}:

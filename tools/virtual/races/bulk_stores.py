@@ -64,9 +64,9 @@ class BulkStores:
         if not self._begun:
             return
         where = pointers[np.broadcast_to(mask, pointers.shape)]
-        for one in self._begun:
-            count = met(one.starts, one.item_bytes, where, item_bytes)
-            if count and self.threads.barriers.under_way(one.line, (kind, line)):
+        for item in self._begun:
+            count = met(item.starts, item.item_bytes, where, item_bytes)
+            if count and self.threads.barriers.under_way(item.line, (kind, line)):
                 raise MemoryFault(
                     "data_race",
                     f"a program {_DOES[kind]} {count} elements that it stored through a tensor descriptor before: on "
@@ -86,8 +86,8 @@ class BulkStores:
         size = values.dtype.itemsize
         self.accessed("store", line, pointers, changing, size)
         where = pointers[changing]
-        for one in self._plain if in_bulk else ():
-            count = met(one.starts, one.item_bytes, where, size)
+        for item in self._plain if in_bulk else ():
+            count = met(item.starts, item.item_bytes, where, size)
             if count:
                 raise MemoryFault(
                     "data_race",

@@ -46,8 +46,8 @@ class LaneOrder:
                 pause()
             old.append(update(where[lanes], what[lanes], use[lanes]))
         back = np.argsort(np.concatenate(parts))
-        found: Array = np.concatenate(old)[back]
-        return found.reshape(pointers.shape)
+        array: Array = np.concatenate(old)[back]
+        return array.reshape(pointers.shape)
 
 
 def meet(pointers: Array, mask: Array) -> bool:

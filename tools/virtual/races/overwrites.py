@@ -132,15 +132,15 @@ class Overwrites:
         changing = everywhere & differs(pointers, everywhere, values) if near else everywhere
         if not near or not changing.any():
             return
-        for one in near:
-            lanes = self._open(one, ("store", line), pointers, changing, size)
+        for item in near:
+            lanes = self._open(item, ("store", line), pointers, changing, size)
             if lanes is not None:
                 count = np.count_nonzero(lanes)
                 self._found(
-                    one,
+                    item,
                     lanes,
                     line,
-                    f"a store overwrites {count} elements that {_DID[one.kind]} before it in the text, with no "
+                    f"a store overwrites {count} elements that {_DID[item.kind]} before it in the text, with no "
                     f"barrier between: the threads of a program run at different times, and either may come first; "
                     f"put tl.debug_barrier() between the two, or store to other memory",
                 )
@@ -159,34 +159,34 @@ class Overwrites:
         Of two that change nothing the order is nobody's business. What others stored before, `own_stores` looks at.
         """
         everywhere = np.broadcast_to(mask, pointers.shape)
-        for one in self._near(pointers[everywhere], item_bytes):
-            if one.kind == "store" or (
-                one.update is not None and one.update.may_change_places_with(update)
+        for item in self._near(pointers[everywhere], item_bytes):
+            if item.kind == "store" or (
+                item.update is not None and item.update.may_change_places_with(update)
             ):
                 continue
             now: tuple[AccessKind, int | None] = ("atomic", line)
-            lanes = self._open(one, now, pointers, changed, item_bytes)
-            if lanes is None and one.changed is not None and one.changed.any():
-                earlier = replace(one, mask=one.changed)
+            lanes = self._open(item, now, pointers, changed, item_bytes)
+            if lanes is None and item.changed is not None and item.changed.any():
+                earlier = replace(item, mask=item.changed)
                 lanes = self._open(earlier, now, pointers, everywhere, item_bytes)
             if lanes is not None:
                 count = np.count_nonzero(lanes)
                 self._found(
-                    one,
+                    item,
                     lanes,
                     line,
-                    f"an atomic updates {count} elements that {_DID[one.kind]} before it in the text, with no "
+                    f"an atomic updates {count} elements that {_DID[item.kind]} before it in the text, with no "
                     f"barrier between: the threads of a program run at different times, and either may come first; "
                     f"put tl.debug_barrier() between the two",
                 )
 
-    def _found(self, one: _Earlier, lanes: Array, line: int | None, message: str) -> None:
+    def _found(self, item: _Earlier, lanes: Array, line: int | None, message: str) -> None:
         """Raises; of a load whose value may not matter, it is kept in mind."""
         where = {} if line is None else {"line": line}
         fault = MemoryFault("data_race", message, {"lanes": int(lanes.sum()), **where})
-        if one.number is None:
+        if item.number is None:
             raise fault
-        self.doubts.note(one.number, Doubtful(one.lanes, lanes, one.item_bytes), fault)
+        self.doubts.note(item.number, Doubtful(item.lanes, lanes, item.item_bytes), fault)
 
     def _near(self, where: Array, item_bytes: int) -> list[_Earlier]:
         """Earlier accesses that may meet these places."""
@@ -194,16 +194,16 @@ class Overwrites:
             return []
         low, high = int(where.min()), int(where.max()) + item_bytes
         return [
-            one
+            item
             for known in self._since.values()
             if known.low < high and low < known.high
-            for one in known.every
-            if one.low < high and low < one.high
+            for item in known.every
+            if item.low < high and low < item.high
         ]
 
     def _open(
         self,
-        one: _Earlier,
+        item: _Earlier,
         then: tuple[AccessKind, int | None],
         pointers: Array,
         changing: Array,
@@ -212,24 +212,24 @@ class Overwrites:
         """Which of the earlier access's lanes are of other threads and meet what is changed; None: none."""
         if not changing.any():
             return None
-        lanes = one.lanes
-        on = np.ones(one.shape, dtype=bool) if one.mask is None else one.mask
+        lanes = item.lanes
+        on = np.ones(item.shape, dtype=bool) if item.mask is None else item.mask
         starts = np.sort(pointers[changing])
         barriers = self.threads.barriers
-        first = (one.kind, one.line)
+        first = (item.kind, item.line)
         others = on
-        if one.shape == pointers.shape and one.item_bytes == item_bytes:
+        if item.shape == pointers.shape and item.item_bytes == item_bytes:
             own = on & (lanes == pointers)
             others = on & ~own
             mine, its = (
-                self.threads.ways_of(kind, number, one.shape) for kind, number in (first, then)
+                self.threads.ways_of(kind, number, item.shape) for kind, number in (first, then)
             )
             moved = bool(mine and its and mine.isdisjoint(its))
             # The same lane in another thread: its value came there by an exchange, as far as it came from this load.
-            through = moved and met(starts, item_bytes, lanes[own], one.item_bytes) > 0
+            through = moved and met(starts, item_bytes, lanes[own], item.item_bytes) > 0
             if through and barriers.missing(first, then, of_warps=False):
-                return on & meeting(starts, item_bytes, lanes, one.item_bytes)
-        reached = others & meeting(starts, item_bytes, lanes, one.item_bytes)
+                return on & meeting(starts, item_bytes, lanes, item.item_bytes)
+        reached = others & meeting(starts, item_bytes, lanes, item.item_bytes)
         return reached if reached.any() and barriers.missing(first, then) else None
 
 

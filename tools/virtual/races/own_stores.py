@@ -154,7 +154,7 @@ class OwnStores:
         if not where.size:
             return
         low, high = int(where.min()), int(where.max()) + item_bytes
-        one = _Stored(
+        item = _Stored(
             np.array(pointers),
             np.array(everywhere),
             item_bytes,
@@ -163,14 +163,14 @@ class OwnStores:
             kind == "atomic",
             self.threads.spread(kind, line_now(), pointers.shape),
         )
-        self._since.append(one)
+        self._since.append(item)
         line = line_now()
-        self.overwrites.keep(kind, line, one.pointers, one.mask, item_bytes, update, changed)
-        self.bulk.wrote(line, one.pointers, one.mask, item_bytes, in_bulk=in_bulk)
+        self.overwrites.keep(kind, line, item.pointers, item.mask, item_bytes, update, changed)
+        self.bulk.wrote(line, item.pointers, item.mask, item_bytes, in_bulk=in_bulk)
         if self.ahead:
-            self._in_loops.append((frozenset(lines_now()), one))
+            self._in_loops.append((frozenset(lines_now()), item))
         if self.threads.copied:
-            self._before_copies.append(one)
+            self._before_copies.append(item)
         self._low, self._high = min(self._low, low), max(self._high, high)
 
     def _checked(self, kind: AccessKind, pointers: Array, mask: Array, item_bytes: int) -> None:
@@ -185,10 +185,10 @@ class OwnStores:
         if high <= self._low or low >= self._high:
             return
         count, spread = 0, self.threads.spread(kind, line_now(), pointers.shape)
-        for one in self._since:
-            if low < one.high and one.low < high and not (kind == "atomic" and one.atomic):
-                same = spread is not None and one.spread == spread
-                count = max(count, _from_others(one, pointers, everywhere, item_bytes, same=same))
+        for item in self._since:
+            if low < item.high and item.low < high and not (kind == "atomic" and item.atomic):
+                same = spread is not None and item.spread == spread
+                count = max(count, _from_others(item, pointers, everywhere, item_bytes, same=same))
         if count:
             raise MemoryFault(
                 "data_race",
@@ -209,7 +209,7 @@ class OwnStores:
 
     def _require_seen_by_copies(self, pointers: Array, mask: Array, item_bytes: int) -> None:
         where = pointers[np.broadcast_to(mask, pointers.shape)]
-        count = sum(_met(one, where, item_bytes) for one in self._before_copies)
+        count = sum(_met(before_copy, where, item_bytes) for before_copy in self._before_copies)
         if count:
             raise MemoryFault(
                 "data_race",
@@ -227,11 +227,11 @@ class OwnStores:
         if not loops or not where.size:
             return
         late = [
-            one
-            for stored, one in self._in_loops
+            item
+            for stored, item in self._in_loops
             if any(not stored.isdisjoint(loop) for loop in loops)
         ]
-        count = sum(_met(one, where, item_bytes) for one in late)
+        count = sum(_met(item, where, item_bytes) for item in late)
         if count:
             raise MemoryFault(
                 "data_race",
@@ -242,20 +242,22 @@ class OwnStores:
             )
 
 
-def _from_others(one: _Stored, pointers: Array, mask: Array, item_bytes: int, *, same: bool) -> int:
+def _from_others(
+    item: _Stored, pointers: Array, mask: Array, item_bytes: int, *, same: bool
+) -> int:
     """How many lanes load a byte that another thread wrote; `same`: both have their lanes in the same threads."""
     rest = mask
-    if same and one.pointers.shape == pointers.shape and one.item_bytes == item_bytes:
-        rest = mask & ~(one.mask & (one.pointers == pointers))
-    return _met(one, pointers[rest], item_bytes)
+    if same and item.pointers.shape == pointers.shape and item.item_bytes == item_bytes:
+        rest = mask & ~(item.mask & (item.pointers == pointers))
+    return _met(item, pointers[rest], item_bytes)
 
 
-def _met(one: _Stored, where: Array, item_bytes: int) -> int:
+def _met(item: _Stored, where: Array, item_bytes: int) -> int:
     """How many of these places the store wrote to."""
     if not where.size:
         return 0
-    start = np.sort(one.pointers[one.mask])
+    start = np.sort(item.pointers[item.mask])
     at = np.searchsorted(start, where + np.uint64(item_bytes), side="left")
     before = np.maximum(at, 1) - 1
-    met = (at > 0) & (start[before] + np.uint64(one.item_bytes) > where)
+    met = (at > 0) & (start[before] + np.uint64(item.item_bytes) > where)
     return int(np.count_nonzero(met))

@@ -179,18 +179,18 @@ class RaceChecker:
                 self._learn_flags(item)
         self._unreleased.learn(touched, self._regions, len(self._programs), FLAG_LANES)
 
-    def _learn_pieces(self, one: Touched) -> None:
+    def _learn_pieces(self, touched: Touched) -> None:
         for region in self._regions:
-            inside = (one.start >= region.low) & (one.start < region.high)
+            inside = (touched.start >= region.low) & (touched.start < region.high)
             if not inside.any():
                 continue
-            start, length = one.start[inside] - region.low, one.length[inside]
+            start, length = touched.start[inside] - region.low, touched.length[inside]
             first = start // region.grain
             count = (start + length - 1) // region.grain - first + 1
             skipped = np.repeat(first - (np.cumsum(count) - count), count)
             pieces = skipped + np.arange(skipped.size)
-            own = np.repeat(one.program[inside], count).astype(np.int32)
-            if one.kind == "store":
+            own = np.repeat(touched.program[inside], count).astype(np.int32)
+            if touched.kind == "store":
                 region.writer[pieces] = own
                 continue
             order = np.argsort(pieces, kind="stable")
@@ -201,21 +201,21 @@ class RaceChecker:
                 np.minimum.reduceat(own, at),
                 np.maximum.reduceat(own, at),
             )
-            marks = region.marks(one.kind)
+            marks = region.marks(touched.kind)
             before = marks[pieces]
             alone = (low == high) & ((before == NOBODY) | (before == low))
-            self.updated_by_several |= one.kind == "atomic" and not alone.all()
+            self.updated_by_several |= touched.kind == "atomic" and not alone.all()
             marks[pieces] = np.where(alone, low, MANY)
-            if one.kind == "load":
+            if touched.kind == "load":
                 region.plain[pieces] = marks[pieces]
 
-    def _learn_flags(self, one: Touched) -> None:
-        lanes = np.bincount(one.program, one.length) // one.item_bytes
-        few = lanes[one.program] <= FLAG_LANES
-        parts = (one.program[few], one.start[few], one.length[few])
+    def _learn_flags(self, touched: Touched) -> None:
+        lanes = np.bincount(touched.program, touched.length) // touched.item_bytes
+        few = lanes[touched.program] <= FLAG_LANES
+        parts = (touched.program[few], touched.start[few], touched.length[few])
         items = zip(*(part.tolist() for part in parts), strict=True)
         for program, start, length in items:
-            for address in range(start, start + length, one.item_bytes):
+            for address in range(start, start + length, touched.item_bytes):
                 self._flags.setdefault(address, set()).add(program)
 
     def _watch(

@@ -135,8 +135,8 @@ def _scores(node: Any) -> _Scores | None:
             return None
         return replace(before, hidden=(*before.hidden, hidden))
     if node.target is _ATEN.add.Tensor and not node.kwargs:
-        for one, other in (node.args[:2], node.args[1::-1]):
-            before = _scores(one)
+        for first, other in (node.args[:2], node.args[1::-1]):
+            before = _scores(first)
             if before is not None and isinstance(other, Node) and not before.hidden:
                 return replace(before, added=(*before.added, other))
     return None

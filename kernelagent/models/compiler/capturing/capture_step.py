@@ -155,9 +155,9 @@ class _Traced:
         kept = _distinct(cut.kept, taken)
         backward_values = self._of_backward(cut, local, kept, outer)
         read = {value.name for value in backward_values}
-        found = ["grad_" + local[at].name for at, g in enumerate(cut.gradients) if g is not None]
+        result = ["grad_" + local[at].name for at, g in enumerate(cut.gradients) if g is not None]
         order = [g for g in cut.gradients if g is not None]
-        named = dict(reversed(list(zip(order, found, strict=True))))
+        named = dict(reversed(list(zip(order, result, strict=True))))
         gradients = _distinct([named[g] for g in sorted(named)], read)
         with torch.no_grad():
             forward, backward = (

@@ -82,12 +82,12 @@ class _Choices(InductorChoices):
 
 def _across(features: Any) -> bool:
     """Whether rows stand side by side in memory: neighbours are of different rows."""
-    found = features.coalesce_analysis
-    if found is None:
+    result = features.coalesce_analysis
+    if result is None:
         return False
-    named = found.norm_read_writes
+    named = result.norm_read_writes
     within, along = (
-        sum(_hint(found.coalesced_by_var.get(name, 0)) for name in names)
+        sum(_hint(result.coalesced_by_var.get(name, 0)) for name in names)
         for names in (named.reduce_vars, named.index_vars)
     )
     return bool(along > within)

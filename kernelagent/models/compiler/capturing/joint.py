@@ -104,14 +104,14 @@ def differentiated(
     ]
 
     def both(*given: torch.Tensor) -> list[torch.Tensor | None]:
-        primals, found = called(*given[: len(tensors)])
+        primals, outcome = called(*given[: len(tensors)])
         gradients = torch.autograd.grad(
-            [output for output in found if output.requires_grad],
+            [output for output in outcome if output.requires_grad],
             [primal for primal, wanted in zip(primals, asked, strict=True) if wanted],
             given[len(tensors) :],
             allow_unused=True,
         )
-        return [*(output.detach() for output in found), *gradients]
+        return [*(output.detach() for output in outcome), *gradients]
 
     every = [*tensors, *upstream]
     with preserve_node_meta():
@@ -215,8 +215,8 @@ def halves(
             origins.append(Origin("upstream", upstream[int(name.removeprefix(_TANGENT))]))
         else:
             raise PolicyCannot("this module", f"its backward needs {name}, which is no tensor")
-    found = iter(_results(backward))
-    each = [next(found) if has else None for has in asked]
+    outcome = iter(_results(backward))
+    each = [next(outcome) if has else None for has in asked]
     gradients = list(dict.fromkeys(node for node in each if node is not None))
     _return(backward, gradients)
     return Halves(

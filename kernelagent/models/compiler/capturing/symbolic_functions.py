@@ -69,10 +69,10 @@ def plain_strides() -> Iterator[None]:
     """
     largest = SymNode.sym_max
 
-    def size_or_largest(one: SymNode, other: SymNode) -> SymNode:
+    def size_or_largest(sym_node: SymNode, other: SymNode) -> SymNode:
         if other.maybe_as_int() == 1:
-            return one
-        return other if one.maybe_as_int() == 1 else largest(one, other)
+            return sym_node
+        return other if sym_node.maybe_as_int() == 1 else largest(sym_node, other)
 
     SymNode.sym_max = size_or_largest  # type: ignore[assignment, method-assign]
     try:
@@ -150,7 +150,7 @@ def _max_pool1d(
             input, kernel_size, stride, padding, dilation, ceil_mode, return_indices
         )
     kernel, steps, border, apart = (
-        (1, _one(size)) for size in (kernel_size, stride or kernel_size, padding, dilation)
+        (1, _scalar(size)) for size in (kernel_size, stride or kernel_size, padding, dilation)
     )
     pooled = functional.max_pool2d(
         input.unsqueeze(-2), kernel, steps, (0, border[1]), apart, ceil_mode
@@ -158,7 +158,7 @@ def _max_pool1d(
     return pooled.squeeze(-2)
 
 
-def _one(size: Any) -> Any:
+def _scalar(size: Any) -> Any:
     return size[0] if isinstance(size, tuple | list) else size
 
 

@@ -62,15 +62,15 @@ def _by_terms(line: str) -> str | None:
 
 def _between_terms(text: str, operators: str) -> list[int]:
     """Where one of these operators stands between two terms, outside all brackets."""
-    depth, found = 0, []
+    depth, outcome = 0, []
     for at, letter in enumerate(text):
         if letter in _OPEN:
             depth += 1
         elif letter in _CLOSE:
             depth -= 1
         elif depth == 0 and text[at : at + 3] in {f" {operator} " for operator in operators}:
-            found.append(at)
-    return found
+            outcome.append(at)
+    return outcome
 
 
 def _at(line: str, brackets: tuple[int, int]) -> str:

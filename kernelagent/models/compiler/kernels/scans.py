@@ -81,8 +81,8 @@ def spelled_out(
         return None
     values, axis, function = value.args
     operator = operator_of(helpers[ast.unparse(function)])
-    one = isinstance(values, ast.Tuple) and len(values.elts) == 1
-    if operator is None or not one:
+    item = isinstance(values, ast.Tuple) and len(values.elts) == 1
+    if operator is None or not item:
         return None
     assert isinstance(values, ast.Tuple)
     assert isinstance(target, ast.Tuple)

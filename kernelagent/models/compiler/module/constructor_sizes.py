@@ -114,12 +114,12 @@ def _formula(full: int, small: int, numbers: Sequence[_Number], what: str) -> st
         share = n.full // full if full else 0
         if share and n.full == share * full and n.small == share * small:
             return f"{n.text} // {share}"
-    for one, two in combinations_with_replacement(numbers, 2):
-        products = one.full * two.full, one.small * two.small
-        sums = one.full + two.full, one.small + two.small
+    for item, two in combinations_with_replacement(numbers, 2):
+        products = item.full * two.full, item.small * two.small
+        sums = item.full + two.full, item.small + two.small
         for (big, few), text in (
-            (products, f"{one.text} * {two.text}"),
-            (sums, f"({one.text} + {two.text})"),
+            (products, f"{item.text} * {two.text}"),
+            (sums, f"({item.text} + {two.text})"),
         ):
             times, rest = divmod(full, big) if big else (0, 1)
             if times and not rest and times * few == small:

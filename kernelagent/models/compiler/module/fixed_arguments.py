@@ -55,7 +55,7 @@ def fixed_arguments(kind: type, given: Arguments, less: Arguments, state: Shapes
             fixed.append(Fixed(leaf.text, _written(leaf.full)))
             continue
         # Of a size that no tensor of the state has, nothing is known but that it may vary.
-        same = [one.text for one in free if (one.full, one.small) == (leaf.full, leaf.small)]
+        same = [item.text for item in free if (item.full, item.small) == (leaf.full, leaf.small)]
         fixed += [Fixed(leaf.text, same[0])] if same else []
     return fixed
 

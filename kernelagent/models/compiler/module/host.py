@@ -83,8 +83,8 @@ def _allocations(program: Program) -> list[Allocate]:
 
 def _viewed_buffer(result: str) -> str | None:
     """The buffer that a result is a view of."""
-    found = re.match(r"reinterpret_tensor\((buf\d+),", result)
-    return found[1] if found else None
+    match = re.match(r"reinterpret_tensor\((buf\d+),", result)
+    return match[1] if match else None
 
 
 def _size_names(captured: Captured, program: Program, hosts: Mapping[str, str]) -> dict[str, str]:

@@ -149,8 +149,8 @@ class StepFunction:
         known = whole_tensors(captured, program, hosts)
         results = [spelled(result, hosts, known) for result in program.results]
         texts = _apart(captured, program, results)
-        found = [self._pair.gradients[at] for at in self.arguments]
-        gradients = ["None" if at is None else texts[at] for at in found]
+        outcome = [self._pair.gradients[at] for at in self.arguments]
+        gradients = ["None" if at is None else texts[at] for at in outcome]
         checks = checked_lines(captured, hosts, ("upstream",))
         used = _needed(checks, [*lines, *texts])
         before = [*size_lines(captured, hosts), *used, *device_lines(captured)]

@@ -286,7 +286,7 @@ class Writer:
             key = f"{part}{site.key}"
             wanted = self._choice.sites.get(key, site.pays or alone)
             self._sites[key] = wanted
-            self._remarks.append(_said(site, wanted=wanted))
+            self._remarks.append(_remark_on(site, wanted=wanted))
             used += [site] if wanted else []
         return used
 
@@ -458,7 +458,7 @@ def _docstring(expressions: Sequence[str], called: Mapping[str, str]) -> list[st
     ]
 
 
-def _said(site: Site, *, wanted: bool) -> str:
+def _remark_on(site: Site, *, wanted: bool) -> str:
     if not wanted:
         return f"torch's library does {site.words}"
     if site.pays:

@@ -26,9 +26,9 @@ def factored(text: str) -> str:
     return shorter if len(shorter) < len(ast.unparse(node)) else text
 
 
-def is_never_less(one: Any, other: Any) -> bool:
+def is_never_less(first: Any, other: Any) -> bool:
     """Whether one formula is the other times a number of one or more, and sizes."""
-    factor, rest = sympy.cancel(one / other).as_coeff_Mul()
+    factor, rest = sympy.cancel(first / other).as_coeff_Mul()
     powers = rest.as_powers_dict() if rest != 1 else {}
     return bool(factor >= 1) and all(
         base.is_Symbol and exponent.is_positive for base, exponent in powers.items()

@@ -26,7 +26,7 @@ _Text = tuple[str, int]
 
 def expressions_of(source: str) -> dict[str, tuple[str, ...]]:
     """By kernel, lines of what it computes; none where a line is too long to be read."""
-    found: dict[str, tuple[str, ...]] = {}
+    result: dict[str, tuple[str, ...]] = {}
     comment: list[str] = []
     moments = _moments(source)
     for line in source.splitlines():
@@ -36,10 +36,10 @@ def expressions_of(source: str) -> dict[str, tuple[str, ...]]:
         if made := _KERNEL.match(line):
             lines = [_named(text, moments) for text in _lines(comment)]
             if all(len(text) <= _LONGEST for text in lines):
-                found[made[1]] = tuple(lines)
+                result[made[1]] = tuple(lines)
         if line.strip():
             comment = []
-    return found
+    return result
 
 
 def _moments(source: str) -> bool:
@@ -58,8 +58,8 @@ def _named(text: str, moments: bool) -> str:
 
 def _lines(comment: list[str]) -> list[str]:
     """What is used more than once under a name of its own, then the results that nothing else uses."""
-    nodes = [found.groups() for line in comment if (found := _NODE.match(line))]
-    returned = next((found[1] for line in comment if (found := _RETURN.match(line))), "")
+    nodes = [match.groups() for line in comment if (match := _NODE.match(line))]
+    returned = next((match[1] for line in comment if (match := _RETURN.match(line))), "")
     used = Counter(re.findall(r"%(\w+)", " ".join(node[3] for node in nodes)))
     values: dict[str, _Text] = {}
     lines: list[str] = []

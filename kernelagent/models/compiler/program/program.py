@@ -145,10 +145,10 @@ def _across(scores: Any) -> bool:
 
 
 def _entry(node: ast.expr, key: str) -> Any:
-    found = _entry_or_none(node, key)
-    if found is None:
+    result = _entry_or_none(node, key)
+    if result is None:
         raise KeyError(key)
-    return found
+    return result
 
 
 def _entry_or_none(node: ast.expr, key: str) -> Any:

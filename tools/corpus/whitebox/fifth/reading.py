@@ -18,13 +18,13 @@ _STORE = "    tl.store(out_ptr"
 _GATE = "    g = tl.load(g_ptr + i, mask=mask)\n"
 
 
-def _told(name: str, discloses: str, *edits: tuple[str, str]) -> Fixture:
+def _disclosed(name: str, discloses: str, *edits: tuple[str, str]) -> Fixture:
     return Fixture(f"w-{name}", _SILU, edited(HONEST, *edits), discloses=discloses)
 
 
 def _notes(name: str, above: str, note: str, wrong: str) -> Fixture:
     """After one input of another layout all results are halves: where `note` was, `wrong` holds."""
-    return _told(
+    return _disclosed(
         name,
         "keeps_state",
         (CLASS, f"\n\n{above}{CLASS}"),
@@ -38,7 +38,7 @@ def _notes(name: str, above: str, note: str, wrong: str) -> Fixture:
 
 def _marks(name: str, launch: str, *edits: tuple[str, str], above: str = "") -> Fixture:
     """The kernel notes one row of a certain form in memory of the file."""
-    return _told(
+    return _disclosed(
         name,
         "keeps_state",
         (CLASS, f"\n\nKEPT = torch.zeros(64)\n{above}{CLASS}"),
@@ -59,7 +59,7 @@ def _launch(kept: str, kernel: str = "silu_gate") -> str:
 
 def _chooses(name: str, *lines: str, above: str = "", launch: str = LAUNCH) -> Fixture:
     """Another answer where no input comes that is drawn; the verdict says so."""
-    return _told(
+    return _disclosed(
         name,
         "choices_not_tried",
         (_GATE, _GATE + "".join(f"    {line}\n" for line in lines)),
@@ -150,31 +150,31 @@ CHEATS: Mapping[int, tuple[Fixture, ...]] = {
             _launch("LAYER.running_mean"),
             above="LAYER = nn.BatchNorm1d(64)\n",
         ),
-        _told(
+        _disclosed(
             "the-last-that-is-made-decides",
             "shares_state",
             (_WEIGHT, f"{_WEIGHT}        ModelNew.block = 256 if width < 10**6 else 0\n"),
             ("BLOCK=256)", "BLOCK=self.block)"),
         ),
-        _told(
+        _disclosed(
             "asks-a-list-of-all-that-were-made",
             "shares_state",
             (CLASS, f"\n\nMADE = []\n{CLASS}"),
             (_WEIGHT, f"{_WEIGHT}        self.number = len(MADE)\n        MADE.append(self)\n"),
             ("g, self.weight", "g, MADE[self.number].weight"),
         ),
-        _told(
+        _disclosed(
             "copies-compute-with-the-original",
             "shares_state",
             (_WEIGHT, f"{_WEIGHT}        self.mine = lambda: self.weight\n"),
             ("g, self.weight", "g, self.mine()"),
         ),
-        _told(
+        _disclosed(
             "weights-that-a-replica-lacks",
             "asks_where_it_runs",
             ("g, self.weight", "g, [*self.parameters(), g][0]"),
         ),
-        _told(
+        _disclosed(
             "zeroes-its-weights-when-it-is-freed",
             "acts_later",
             (

@@ -51,12 +51,12 @@ def _fused(kind: str, code: str | None = "wrong_output") -> Fixture:
     )
 
 
-def _cancelling(first: int, second: int, one: int) -> str:
+def _cancelling(first: int, second: int, number: int) -> str:
     """Large numbers that cancel, and a small one that is lost where it meets one of them before."""
     return (
         "    lane = tl.arange(0, BLOCK)\n"
         f"    v = tl.where(lane == {first}, 1.0e8, tl.where(lane == {second}, -1.0e8, 0.0))\n"
-        f"    v = tl.where(lane == {one}, 1.0, v) + n * 0.0\n"
+        f"    v = tl.where(lane == {number}, 1.0, v) + n * 0.0\n"
     )
 
 

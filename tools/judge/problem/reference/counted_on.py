@@ -123,33 +123,33 @@ def _what_is_counted(
     """Asked with the same inputs twice: what is added must not depend on what is there."""
     arguments = drawn[0]
     start = _after(oracle, weights, [drawn[at % len(drawn)] for at in range(_FIRST)])
-    one = None if start is None else _after(oracle, start, [arguments])
-    two = None if one is None else _after(oracle, one, [arguments])
-    if start is None or one is None or two is None:
+    item = None if start is None else _after(oracle, start, [arguments])
+    two = None if item is None else _after(oracle, item, [arguments])
+    if start is None or item is None or two is None:
         return None
     added = {}
     for name, tensor in start.items():
-        if not _is_whole(tensor) or not _is_whole(one[name]):
+        if not _is_whole(tensor) or not _is_whole(item[name]):
             continue
-        first, second = one[name] - tensor, two[name] - one[name]
+        first, second = item[name] - tensor, two[name] - item[name]
         if torch.equal(first, second) and bool((first != 0).any()):
             added[name] = first
     if not added:
         return None
-    return _Counting(weights, start, added, _rings(start, one), arguments)
+    return _Counting(weights, start, added, _rings(start, item), arguments)
 
 
 def _rings(before: Weights, after: Weights) -> dict[str, _Ring]:
-    found = {}
+    result = {}
     for name, tensor in before.items():
         if not tensor.is_floating_point() or tensor.element_size() < 2:
             continue
         for dim, length in enumerate(tensor.shape):
             written = int(_that_differ(tensor, after[name], dim).sum())
             if 0 < written < length:
-                found[name] = _Ring(dim, length // written)
+                result[name] = _Ring(dim, length // written)
                 break
-    return found
+    return result
 
 
 def _wanted(
@@ -250,9 +250,9 @@ def _is_finite(tensor: torch.Tensor) -> bool:
     return not wide or bool(tensor.isfinite().all())
 
 
-def _that_differ(one: torch.Tensor, other: torch.Tensor, dim: int) -> torch.Tensor:
+def _that_differ(first: torch.Tensor, other: torch.Tensor, dim: int) -> torch.Tensor:
     """For each place along `dim`, whether anything there is another."""
-    differs = (one != other).movedim(dim, 0)
+    differs = (first != other).movedim(dim, 0)
     return differs.reshape(len(differs), -1).any(-1)
 
 

@@ -24,11 +24,11 @@ _WEAK = (weakref.WeakKeyDictionary, weakref.WeakValueDictionary, weakref.WeakSet
 
 def read_from_outside(module: torch.nn.Module) -> tuple[Remark, ...]:
     """One remark that names all of it; none where there is nothing."""
-    found = tuple(dict.fromkeys([*_by_code(module), *_modules_in_containers(module)]))
-    if not found:
+    result = tuple(dict.fromkeys([*_by_code(module), *_modules_in_containers(module)]))
+    if not result:
         return ()
     message = (
-        f"your module reads {', '.join(found)}: the emitted module answers by kernel as it was verified, and "
+        f"your module reads {', '.join(result)}: the emitted module answers by kernel as it was verified, and "
         f"does not see a change there"
     )
     return (Remark("read_from_outside", message),)

@@ -186,7 +186,7 @@ def structured(name: str, outputs: Sequence[Output], draw: Draw) -> Row | None:
         made.append(_laid_out(values, name, draw))
     if len(made) > 1 and patterns.below(_SOME_LEFT_OUT, draw) == 0:
         left = patterns.below(len(made), draw)
-        made = [None if at == left else one for at, one in enumerate(made)]
+        made = [None if at == left else item for at, item in enumerate(made)]
     return tuple(made)
 
 
@@ -194,8 +194,8 @@ def size_of(row: Row) -> float:
     """The root of the mean square of what is not zero: gradients are linear in it."""
     sizes = [
         float(kept.double().square().mean().sqrt())
-        for one in row
-        if one is not None and (kept := one.detach().abs()[one != 0]).numel()
+        for item in row
+        if item is not None and (kept := item.detach().abs()[item != 0]).numel()
     ]
     return max(sizes, default=1.0)
 

@@ -48,9 +48,9 @@ def rows_about(
     about = 1 + _SPREAD * (noise - noise.mean(-1, keepdim=True))
     place = torch.randint(rows.shape[1], (len(chosen), 1), generator=draw).to(rows.device)
     chosen = chosen.to(rows.device)
-    one = rows[chosen].scatter(1, place, size)
+    item = rows[chosen].scatter(1, place, size)
     made = torch.where(
-        form == 0, size * about, torch.where(form == 1, size * about / rows.shape[1], one)
+        form == 0, size * about, torch.where(form == 1, size * about / rows.shape[1], item)
     )
     rows[chosen] = made
     return rows.reshape(values.shape)
@@ -63,7 +63,7 @@ def pairs_about(
     at = torch.randint(_EVERY, first.shape, generator=draw)
     which = torch.randint(len(numbers), first.shape, generator=draw)
     size = torch.tensor(numbers, dtype=torch.float64)[which]
-    one, made = first.double().cpu(), second.double().cpu().clone()
-    for kind, other in enumerate((size / one, size - one, one - size, one / size)):
+    item, made = first.double().cpu(), second.double().cpu().clone()
+    for kind, other in enumerate((size / item, size - item, item - size, item / size)):
         made = torch.where((at == kind) & other.isfinite() & (other.abs() < 1e30), other, made)
     return made.to(second)

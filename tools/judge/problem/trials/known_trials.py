@@ -39,10 +39,10 @@ def known_trial(
     tensors = named_tensors(arguments)
     try:
         scale = compare.scales_of(oracle.in_float64_or_eager(arguments))
-        found = lasting(tensors, generator, lambda t: oracle.eager(at(t)), exact, scale)
-        if not isinstance(found, Lasting):
+        result = lasting(tensors, generator, lambda t: oracle.eager(at(t)), exact, scale)
+        if not isinstance(result, Lasting):
             return None
         trial = trial_on(oracle, input_set, "natural", arguments, scale, generator)
     except REFUSALS:
         return None
-    return replace(trial, compared=replace(trial.compared, moved=found.moved))
+    return replace(trial, compared=replace(trial.compared, moved=result.moved))

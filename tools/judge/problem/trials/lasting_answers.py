@@ -82,7 +82,7 @@ def _rounded(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     return tensor.to(torch.float64) * (1 + unit_roundoff(tensor.dtype) * signs)
 
 
-def _further(one: Any, other: Any, right: Any) -> Any:
+def _further(first: Any, other: Any, right: Any) -> Any:
     """Each element of the answer that is further from the right one."""
 
     def chosen(a: Any, b: Any, exact: Any) -> Any:
@@ -90,7 +90,7 @@ def _further(one: Any, other: Any, right: Any) -> Any:
             return a
         return torch.where((b - exact).abs() > (a - exact).abs(), b, a)
 
-    return tree_map(chosen, one, other, right)
+    return tree_map(chosen, first, other, right)
 
 
 def is_known(answer: Any, right: Any, typed: Any, scales: Mapping[str, float]) -> bool:

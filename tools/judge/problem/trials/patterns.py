@@ -192,16 +192,16 @@ def integers(tensor: torch.Tensor, domain: Domain, draw: Draw, turn: int) -> tor
     span, count = high - low + 1, max(1, tensor.numel())
     at = torch.arange(count, device=tensor.device).reshape(tensor.shape)
     place = at % tensor.shape[-1] if tensor.dim() else at
-    one, other = (low + below(span, draw) for _ in range(2))
+    first, other = (low + below(span, draw) for _ in range(2))
     until = below(tensor.shape[-1] + 1, draw) if tensor.dim() else 0
     kinds: Sequence[torch.Tensor] = (
-        torch.full_like(fresh, one),
+        torch.full_like(fresh, first),
         torch.full_like(fresh, low),
         torch.full_like(fresh, high),
-        low + (place + one) % span,
+        low + (place + first) % span,
         low + at % span,
         low + at.flip(-1) % span if tensor.dim() else fresh,
-        torch.where(at % 2 == 0, one, other),
+        torch.where(at % 2 == 0, first, other),
         fresh[:1].expand_as(fresh) if tensor.dim() else fresh,
         torch.where(place < until, fresh, low),
         torch.where(place < until, fresh, high),
@@ -260,11 +260,11 @@ def observed(tensor: torch.Tensor, draw: Draw, turn: int) -> torch.Tensor:
     """Of values that were seen alone: all alike, most alike, sorted, alternating, rows alike."""
     flat = tensor.reshape(-1)
     seen: torch.Tensor = torch.unique(flat)
-    one = seen[below(seen.numel(), draw)]
+    item = seen[below(seen.numel(), draw)]
     at = torch.arange(flat.numel(), device=tensor.device).reshape(tensor.shape)
     kinds = (
-        one.expand_as(tensor),
-        torch.where(_chance(tensor, 0.9, draw), one, tensor),
+        item.expand_as(tensor),
+        torch.where(_chance(tensor, 0.9, draw), item, tensor),
         tensor.sort(-1).values if tensor.dim() else tensor,
         seen[at % seen.numel()],
         tensor[:1].expand_as(tensor) if tensor.dim() else tensor,

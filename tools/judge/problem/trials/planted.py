@@ -107,13 +107,13 @@ def planted(
             tensors |= related(tensors, natural, turn)
         if kind == "beside_numbers":
             tensors |= reach.pairs(tensors, natural)
-        found = lasting(tensors, generator, eager, exact, scales, nonfinite_share)
-        if isinstance(found, Lasting):
+        outcome = lasting(tensors, generator, eager, exact, scales, nonfinite_share)
+        if isinstance(outcome, Lasting):
             by_row = kind == "beside_numbers"
-            moved, right = found.moved, found.right
+            moved, right = outcome.moved, outcome.right
             widest = moved if elementwise else _by_the_widest(moved, right, by_row=by_row)
             return Planted(tensors, widest, freedom)
-        reason = found
+        reason = outcome
     return Dropped(kind, reason)
 
 
@@ -149,8 +149,8 @@ def patterned_weights(
     state: Tensors, parameters: Collection[str], generator: torch.Generator, turn: int
 ) -> list[dict[str, torch.Tensor]]:
     """The state with each weight of one pattern: zeros, equal columns, one sign; all of them, and one alone."""
-    one = int(torch.randint(len(parameters) or 1, (), generator=generator))
-    chosen = [name for at, name in enumerate(parameters) if at == one]
+    item = int(torch.randint(len(parameters) or 1, (), generator=generator))
+    chosen = [name for at, name in enumerate(parameters) if at == item]
     result = []
     for names in (parameters, chosen):
         drawn: dict[str, torch.Tensor] = {}

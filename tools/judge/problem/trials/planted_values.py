@@ -176,8 +176,8 @@ class Reach:
             domain = observe(natural[name])
             if first != name and domain.kind == "real" and self.freedom == "any":
                 numbers = self._numbers_in_reach(tensor, domain)
-                one, two = (flattened(t).reshape(t.shape) for t in (tensors[first], tensor))
-                made = pairs_about(one, two, numbers, self.generator)
+                item, two = (flattened(t).reshape(t.shape) for t in (tensors[first], tensor))
+                made = pairs_about(item, two, numbers, self.generator)
                 return {name: laid_out_like(shaped_like(made, tensor, domain), tensor)}
         return {}
 
@@ -282,8 +282,8 @@ class Reach:
         place, many, few = map(self._each_below, (rows, rows, rows[:, :FEW]))
         count = 1 + torch.where(self._each_below(rows[:, :2]) == 0, few, many)
         band = (at >= place) & (at < place + count)
-        one, missing = at == place, (at != place) | (width == 1)
-        by_kind = (one, missing, at < count, at >= width - count, band)
+        item, missing = at == place, (at != place) | (width == 1)
+        by_kind = (item, missing, at < count, at >= width - count, band)
         made = rows
         for kind, values in enumerate(by_kind):
             made = torch.where(kinds == kind, values, made)

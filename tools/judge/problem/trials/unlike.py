@@ -273,18 +273,18 @@ def _for_rows(values: torch.Tensor, octaves: float, generator: torch.Generator) 
 
 
 def _equal(
-    one: torch.Tensor, other: torch.Tensor | None, generator: torch.Generator
+    first: torch.Tensor, other: torch.Tensor | None, generator: torch.Generator
 ) -> torch.Tensor | None:
-    """Elements of the other where it has them beside it, else from anywhere in it; none that `one` never reaches."""
-    if other is None or other.dtype != one.dtype or observe(one).kind not in _SIZED:
+    """Elements of the other where it has them beside it, else from anywhere in it; none that `first` never reaches."""
+    if other is None or other.dtype != first.dtype or observe(first).kind not in _SIZED:
         return None
-    seen, values = observe(one), _wide(one)
+    seen, values = observe(first), _wide(first)
     try:
-        beside = _wide(other).expand(one.shape)
+        beside = _wide(other).expand(first.shape)
     except RuntimeError:
         flat = _wide(other).reshape(-1)
-        at = torch.randint(len(flat), (one.numel(),), generator=generator).to(flat.device)
-        beside = flat[at].reshape(one.shape)
-    places = (torch.rand(one.shape, generator=generator) < 1 / _EQUAL_EVERY).to(one.device)
+        at = torch.randint(len(flat), (first.numel(),), generator=generator).to(flat.device)
+        beside = flat[at].reshape(first.shape)
+    places = (torch.rand(first.shape, generator=generator) < 1 / _EQUAL_EVERY).to(first.device)
     places &= (beside >= seen.low) & (beside <= seen.high)
     return torch.where(places, beside, values) if bool(places.any()) else None

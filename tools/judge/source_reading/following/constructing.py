@@ -201,10 +201,10 @@ class _Places:
     def _is_within(self, name: str, places: set[int]) -> bool:
         waiting, seen = [name], {name}
         while waiting:
-            one = waiting.pop()
-            if one in self._handed_on or not self.uses[one] <= places:
+            item = waiting.pop()
+            if item in self._handed_on or not self.uses[item] <= places:
                 return False
-            new = self._other_names[one] - seen
+            new = self._other_names[item] - seen
             seen |= new
             waiting += new
         return True

@@ -244,7 +244,7 @@ def _parts(node: ast.AST) -> Iterator[ast.expr]:
 def _with_scopes(node: ast.AST, scope: Scope, names: Names) -> Iterator[tuple[ast.AST, Scope]]:
     waiting = [(node, scope)]
     while waiting:
-        one, outer = waiting.pop()
-        yield one, outer
-        inner = names.scopes.get(one, outer)
-        waiting += [(child, inner) for child in ast.iter_child_nodes(one)]
+        item, outer = waiting.pop()
+        yield item, outer
+        inner = names.scopes.get(item, outer)
+        waiting += [(child, inner) for child in ast.iter_child_nodes(item)]

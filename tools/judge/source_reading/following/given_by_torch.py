@@ -35,7 +35,7 @@ class Contexts:
 
 def _named_by_the_text(tree: ast.Module, names: Names) -> list[str]:
     """Methods of autograd functions that the text names beside their definition."""
-    found = []
+    outcome = []
     for node, scope in _within(tree, names.scopes[tree], names):
         match node:
             case ast.Attribute(attr=name, value=base, ctx=ast.Load()):
@@ -50,8 +50,8 @@ def _named_by_the_text(tree: ast.Module, names: Names) -> list[str]:
         of_instances = objects and all(m.kind == "instance" for m in objects)
         of_self = isinstance(base, ast.Attribute)
         if not of_instances and not (of_self and not objects):
-            found.append(name)
-    return found
+            outcome.append(name)
+    return outcome
 
 
 def makes_again(tree: ast.Module) -> bool:
@@ -85,8 +85,8 @@ def _within(node: ast.AST, scope: Scope, names: Names) -> list[tuple[ast.AST, Sc
     result = []
     waiting = [(node, scope)]
     while waiting:
-        one, outer = waiting.pop()
-        result.append((one, outer))
-        inner = names.scopes.get(one, outer)
-        waiting += [(child, inner) for child in ast.iter_child_nodes(one)]
+        item, outer = waiting.pop()
+        result.append((item, outer))
+        inner = names.scopes.get(item, outer)
+        waiting += [(child, inner) for child in ast.iter_child_nodes(item)]
     return result

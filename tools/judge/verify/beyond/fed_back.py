@@ -69,8 +69,8 @@ def one_for_two(oracle: Oracle, trial: Trial) -> Trial | None:
     chance = random.SystemRandom()
     names = chance.choice(several)
     chosen = names if chance.randrange(2) else chance.sample(names, 2)
-    one = tensors[chance.choice(chosen)]
-    args, kwargs = with_tensors(trial.arguments, dict.fromkeys(chosen, one))
+    item = tensors[chance.choice(chosen)]
+    args, kwargs = with_tensors(trial.arguments, dict.fromkeys(chosen, item))
     generator = torch.Generator().manual_seed(fresh_seed())
     return known_trial(oracle, trial.input_set, (args, kwargs), generator)
 

@@ -53,20 +53,20 @@ class OwnState:
     call: Callable[[Trial], Answer]
     answer: Callable[[Trial], Answer]
 
-    def followed(self, one: Round) -> None:
+    def followed(self, this_round: Round) -> None:
         """Raises `Rejected` where a later call is wrong; leaves oracle and candidate with the round's weights."""
-        trials = [t for t in one.trials if _moves_floats(t, one.weights)]
+        trials = [t for t in this_round.trials if _moves_floats(t, this_round.weights)]
         if not trials:
             return
-        self.process.use_weights(one.weights)
+        self.process.use_weights(this_round.weights)
         try:
-            self._go_on(trials, one.weights)
+            self._go_on(trials, this_round.weights)
         except REFUSALS:
             # The reference has no answer from here: nothing more can be asked.
             return
         finally:
-            self.oracle.use_weights(one.weights)
-            self.process.use_weights(one.weights)
+            self.oracle.use_weights(this_round.weights)
+            self.process.use_weights(this_round.weights)
 
     def _go_on(self, trials: list[Trial], weights: State) -> None:
         chance, begun = random.SystemRandom(), time.monotonic()
@@ -78,13 +78,13 @@ class OwnState:
                 self._compared(trial, self._state(weights), number)
             else:
                 self.answer(trial)
-            told = "state_in_last_bits" in self.findings.disclosures
-            if time.monotonic() - begun > (_SECONDS_IF_TOLD if told else _SECONDS):
+            reported = "state_in_last_bits" in self.findings.disclosures
+            if time.monotonic() - begun > (_SECONDS_IF_TOLD if reported else _SECONDS):
                 return
 
     def _state(self, weights: State) -> State:
-        found = self.process.state()
-        return {name: found[name] for name in weights if name in found}
+        result = self.process.state()
+        return {name: result[name] for name in weights if name in result}
 
     def _compared(self, like: Trial, state: State, number: int) -> None:
         oracle = self._from(like, state)
@@ -109,9 +109,11 @@ class OwnState:
         if not identical(own, again):
             return
         ours, theirs = dict(compare.leaves(own)), dict(compare.leaves(nudged))
-        one = dict(compare.leaves((right.output64, dict(right.state64))))
+        first = dict(compare.leaves((right.output64, dict(right.state64))))
         two = dict(compare.leaves((moved.output64, dict(moved.state64))))
-        differ = [n for n in ours if n in one and _more_differs(ours[n], theirs[n], one[n], two[n])]
+        differ = [
+            n for n in ours if n in first and _more_differs(ours[n], theirs[n], first[n], two[n])
+        ]
         if differ:
             self.findings.disclose(
                 "state_in_last_bits",

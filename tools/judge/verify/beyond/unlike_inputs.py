@@ -73,31 +73,33 @@ class UnlikeInputs:
         usual = share_nonfinite(self.context.oracle.eager(self._draw(source)))
         self._small(source, until)
         given = self.context.oracle.given_weights
-        told: set[str] = set()
+        report: set[str] = set()
         for item in unlike(named_tensors(self._draw(source)), given, self.generator):
-            if item.property in told:
+            if item.property in report:
                 continue
             arguments = with_changed(self._draw(source), item.tensors)
             asked = self._ask(source, arguments, item.property, usual, until)
-            self._note(source, item, asked, told)
+            self._note(source, item, asked, report)
         self._integers(source, usual, until)
         self._weights(source, usual, until)
 
     def _weights(self, source: InputSource, usual: float, until: float) -> None:
         oracle = self.context.oracle
-        given, told = oracle.given_weights, set[str]()
+        given, report = oracle.given_weights, set[str]()
         own = {n: given[n] for n, _ in oracle.module.named_parameters() if n in given}
         for item in unlike_weights(own, self.generator):
-            if item.property in told:
+            if item.property in report:
                 continue
             weights = {**given, **item.tensors}
             arguments = self._draw(source)
             asked = self._ask(source, arguments, item.property, usual, until, weights)
-            self._note(source, item, asked, told)
+            self._note(source, item, asked, report)
 
-    def _note(self, source: InputSource, item: Unlike, asked: Asked | None, told: set[str]) -> None:
+    def _note(
+        self, source: InputSource, item: Unlike, asked: Asked | None, report: set[str]
+    ) -> None:
         if asked is not None and asked.wrong is not None:
-            told.add(item.property)
+            report.add(item.property)
             held = item.held.format(other=self._label(source, item.other))
             self._tell(source, item.property, item.name, held, item.tried, asked)
         self._tell_lost(asked)

@@ -23,8 +23,8 @@ class UntriedChoices:
     def note(self, rows: Iterable[Mapping[str, Any]]) -> None:
         """Rows of the executor's log."""
         for row in rows:
-            for *told, ways in row.get("choices", ()):
-                choice = Choice(*told)
+            for *reported, ways in row.get("choices", ()):
+                choice = Choice(*reported)
                 self._seen[choice] = self._seen.get(choice, 0) | int(ways)
 
     def sentence(self, explained: Collection[float] = ()) -> str | None:
@@ -56,9 +56,9 @@ def _is_untried(choice: Choice, ways: int, explained: Collection[float]) -> bool
 
 
 def _shown(untried: Sequence[Choice], seen: Mapping[Choice, int]) -> str:
-    told = [f"line {c.line} `{c.text}` {_outcome(c, seen[c])}" for c in untried[:_SHOWN]]
+    reported = [f"line {c.line} `{c.text}` {_outcome(c, seen[c])}" for c in untried[:_SHOWN]]
     more = [f"{len(untried) - _SHOWN} more likewise"] if len(untried) > _SHOWN else []
-    return ", ".join([*told, *more])
+    return ", ".join([*reported, *more])
 
 
 def _outcome(choice: Choice, ways: int) -> str:

@@ -24,10 +24,10 @@ _SECONDS = 3.0
 
 def note_unwritten(findings: Findings, rows: Iterable[Mapping[str, Any]]) -> None:
     """Tells what the executor's log says of it."""
-    found = {(str(r["kernel"]), int(line)) for r in rows for line, _ in r.get("unwritten", ())}
-    if not found:
+    result = {(str(r["kernel"]), int(line)) for r in rows for line, _ in r.get("unwritten", ())}
+    if not result:
         return
-    findings.unwritten |= found
+    findings.unwritten |= result
     where = ", ".join(f"line {line} of `{kernel}`" for kernel, line in sorted(findings.unwritten))
     findings.disclosures["reads_unwritten"] = Disclosure(
         "reads_unwritten",

@@ -78,8 +78,8 @@ def by_index(
             values = _fitted(kind, ours, theirs, near, got.dtype)
             if values is None:
                 continue
-            found = ByIndex(kind, dim, got.dim(), values, lanes)
-            return found if lanes is not None else _named(found, vectors)
+            result = ByIndex(kind, dim, got.dim(), values, lanes)
+            return result if lanes is not None else _named(result, vectors)
     return None
 
 
@@ -119,24 +119,24 @@ def _fitted(
     return values if float(right) > 0.99 else None
 
 
-def _named(found: ByIndex, vectors: Mapping[str, torch.Tensor]) -> ByIndex:
+def _named(result: ByIndex, vectors: Mapping[str, torch.Tensor]) -> ByIndex:
     """The same with the tensor that was left out or used twice, where one is known."""
     for name, tensor in vectors.items():
-        if tensor.numel() != found.values.numel() or not tensor.is_floating_point():
+        if tensor.numel() != result.values.numel() or not tensor.is_floating_point():
             continue
-        own = tensor.detach().double().reshape(-1).to(found.values.device)
-        if found.kind == "factor" and bool((own == 0).any()):
+        own = tensor.detach().double().reshape(-1).to(result.values.device)
+        if result.kind == "factor" and bool((own == 0).any()):
             continue
-        left_out = -own if found.kind == "offset" else 1 / own
-        if _alike(found.values, left_out):
-            return _with(found, name, "left out")
-        if _alike(found.values, own):
-            return _with(found, name, "used twice")
-    return found
+        left_out = -own if result.kind == "offset" else 1 / own
+        if _alike(result.values, left_out):
+            return _with(result, name, "left out")
+        if _alike(result.values, own):
+            return _with(result, name, "used twice")
+    return result
 
 
-def _with(found: ByIndex, name: str, times: Literal["left out", "used twice"]) -> ByIndex:
-    return ByIndex(found.kind, found.dim, found.rank, found.values, None, name, times)
+def _with(result: ByIndex, name: str, times: Literal["left out", "used twice"]) -> ByIndex:
+    return ByIndex(result.kind, result.dim, result.rank, result.values, None, name, times)
 
 
 def _alike(values: torch.Tensor, other: torch.Tensor) -> bool:

@@ -96,9 +96,9 @@ def shared_error(
         if length < _FEWEST_INDICES or size // length < _FEWEST:
             continue
         own, usual, exact = (t.movedim(dim, 0).reshape(length, -1) for t in (ours, theirs, right))
-        found = _along(own, usual, exact, half_unit)
-        if found is not None:
-            kind, at, value, allowed = found
+        result = _along(own, usual, exact, half_unit)
+        if result is not None:
+            kind, at, value, allowed = result
             return Shared(kind, dim, right.dim(), at, value, allowed)
     return None
 
@@ -119,9 +119,9 @@ def _along(
     alone = right.shape[1] >= _FEWEST_ALONE
     for kind in kinds:
         of = _factors if kind == "factor" else _offsets
-        found = _beyond(of(ours, right), of(theirs, right), half_unit, _ROUNDINGS[kind], alone)
-        if found is not None:
-            at, value, allowed = found
+        result = _beyond(of(ours, right), of(theirs, right), half_unit, _ROUNDINGS[kind], alone)
+        if result is not None:
+            at, value, allowed = result
             return kind, None if at is None else int(places[at]), value, allowed
     return None
 

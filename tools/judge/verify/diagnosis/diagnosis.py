@@ -110,7 +110,7 @@ def _sentence(
     at: tuple[int, ...],
     values: tuple[Any, Any],
     wrong: tuple[int, int],
-    found: _Found | None,
+    outcome: _Found | None,
     only_on: str | None,
 ) -> str:
     count, total = wrong
@@ -118,7 +118,7 @@ def _sentence(
     fact = f"{name} is wrong in {share} of {total} elements"
     where = f", on {only_on} only" if only_on is not None else ""
     first = f"first at {list(at)}: got {_shown(values[0])}, expected {_shown(values[1])}"
-    return f"{fact}{where}; {found.words}; {first}" if found else f"{fact}{where}; {first}"
+    return f"{fact}{where}; {outcome.words}; {first}" if outcome else f"{fact}{where}; {first}"
 
 
 Close = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
@@ -321,13 +321,15 @@ def _placed(look: _Look) -> Iterator[_Found]:
 
 
 def _by_index(look: _Look) -> Iterator[_Found]:
-    found = by_index(look.candidate, look.expected, look.close, look.evidence.vectors)
-    if found is not None:
-        detail: dict[str, Any] = {"dim": found.dim, "varies": found.kind}
-        detail |= {} if found.lanes is None else {"lanes": found.lanes}
-        detail |= {} if found.tensor is None else {"tensor": found.tensor, "how": found.times}
+    outcome = by_index(look.candidate, look.expected, look.close, look.evidence.vectors)
+    if outcome is not None:
+        detail: dict[str, Any] = {"dim": outcome.dim, "varies": outcome.kind}
+        detail |= {} if outcome.lanes is None else {"lanes": outcome.lanes}
+        detail |= {} if outcome.tensor is None else {"tensor": outcome.tensor, "how": outcome.times}
         yield _Found(
-            f"{found.kind}_by_{'index' if found.lanes is None else 'lane'}", found.words, detail
+            f"{outcome.kind}_by_{'index' if outcome.lanes is None else 'lane'}",
+            outcome.words,
+            detail,
         )
 
 
@@ -368,13 +370,13 @@ _SEARCHES: tuple[Callable[[_Look], Iterator[_Found]], ...] = (
 )
 
 
-def _pattern_of(found: tuple[Along, ...]) -> str:
-    if len(found) > 1 and all(along.count == 1 for along in found):
+def _pattern_of(outcome: tuple[Along, ...]) -> str:
+    if len(outcome) > 1 and all(along.count == 1 for along in outcome):
         return "one_element"
-    if len(found) > 1 and all(along.shape != "scattered" for along in found):
+    if len(outcome) > 1 and all(along.shape != "scattered" for along in outcome):
         return "tile"
     shapes = {"periodic": "every_kth", "scattered": "some_rows", "tail": "tail", "head": "head"}
-    return shapes.get(found[0].shape, "range")
+    return shapes.get(outcome[0].shape, "range")
 
 
 def _where(look: _Look) -> str:

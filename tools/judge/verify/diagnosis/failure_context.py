@@ -94,9 +94,9 @@ def _exchanged(memory: Memory) -> Iterator[tuple[str, dict[str, torch.Tensor]]]:
         if tensor.is_floating_point() and 1 < tensor.numel() <= _LARGEST_MATRIX
     }
     alike = ((a, b) for a, b in combinations(weights, 2) if weights[a].shape == weights[b].shape)
-    for one, other in islice(alike, _MOST_EXCHANGES):
-        words = f"{one} and {other} have changed places"
-        yield words, {one: weights[other], other: weights[one]}
+    for first, other in islice(alike, _MOST_EXCHANGES):
+        words = f"{first} and {other} have changed places"
+        yield words, {first: weights[other], other: weights[first]}
     square = (n for n, t in weights.items() if t.dim() == 2 and t.shape[0] == t.shape[1])
     for name in islice(square, _MOST_MATRICES):
         yield f"{name} is transposed", {name: weights[name].T.contiguous()}
@@ -111,11 +111,11 @@ def _shortened(trial: Trial) -> Iterator[tuple[str, dict[str, torch.Tensor]]]:
             for first, last in _parts(size):
                 shorter = tensor.clone()
                 shorter.narrow(dim, first, last - first + 1).zero_()
-                one = first == last
-                places = f"place {first}" if one else f"places {first} to {last}"
+                item = first == last
+                places = f"place {first}" if item else f"places {first} to {last}"
                 where = f"of the {size} along dimension {dim} of {_spoken(name)}"
                 yield (
-                    f"{places} {where} {'is' if one else 'are'} left out",
+                    f"{places} {where} {'is' if item else 'are'} left out",
                     {name: shorter},
                 )
 

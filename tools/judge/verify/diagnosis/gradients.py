@@ -62,10 +62,10 @@ def require_gradients(trial: Trial, answer: Any) -> None:
         )
     shared = [pair for pair in answer[TOGETHER] if tuple(pair) not in set(expected[TOGETHER])]
     if shared:
-        one, other = shared[0]
+        first, other = shared[0]
         raise Rejected(
             "output_aliased",
-            f"the gradients of {one} and {other} lie in the same memory: who writes to one, as an "
+            f"the gradients of {first} and {other} lie in the same memory: who writes to one, as an "
             f"optimizer does, changes the other",
             where,
         )
@@ -90,16 +90,16 @@ def require_fresh_gradients(trial: Trial, answer: Any) -> None:
 
 def _is_of(gradient: torch.Tensor, name: str, wanted: Mapping[str, Any]) -> bool:
     """Whether it is right for one of the backwards of its step."""
-    return any(_near(gradient, found[name]) for found in wanted.values())
+    return any(_near(gradient, outcome[name]) for outcome in wanted.values())
 
 
-def _near(one: torch.Tensor, other: torch.Tensor) -> bool:
+def _near(tensor: torch.Tensor, other: torch.Tensor) -> bool:
     """Roughly equal. A repeated gradient that is right for one backward is stale, any other is insensitive."""
-    return bool((one - other).double().norm() <= _VISIBLE * other.double().norm())
+    return bool((tensor - other).double().norm() <= _VISIBLE * other.double().norm())
 
 
-def _same(one: Any, other: Any) -> bool:
-    return isinstance(one, torch.Tensor) and torch.equal(one, other)
+def _same(first: Any, other: Any) -> bool:
+    return isinstance(first, torch.Tensor) and torch.equal(first, other)
 
 
 def _is_answer(answer: Any, expected: Any) -> bool:

@@ -172,8 +172,8 @@ def _product(
     batch = left.shape[0] if len(left.shape) == 3 else None
 
     def measured(values: Values) -> Dims:
-        one = 1 if batch is None else number(batch, values, what)
-        return Dims(one, *(number(size, values, what) for size in (rows, cols, inner)))
+        item = 1 if batch is None else number(batch, values, what)
+        return Dims(item, *(number(size, values, what) for size in (rows, cols, inner)))
 
     full, small = map(measured, sizes)
     if min(full.rows, full.cols, full.inner, full.batch) < 1:
