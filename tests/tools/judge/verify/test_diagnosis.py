@@ -220,6 +220,29 @@ def test_an_output_of_nothing_but_nan_is_not_said_to_be_never_written():
     assert "made by arithmetic (as inf - inf), or never written" in result.sentence
 
 
+@pytest.mark.parametrize(
+    ("bits", "dtype", "pattern"),
+    [
+        (0x7FC00000, torch.float32, "unwritten"),
+        (0x7FFF7FFF, torch.float32, "unwritten"),
+        (0x7FFFFFFF, torch.float32, "computed_nan"),
+        (-0x400000, torch.float32, "computed_nan"),
+        (0x7E00, torch.float16, "unwritten"),
+        (0x7FC0, torch.bfloat16, "unwritten"),
+        (0x7FFF, torch.bfloat16, "nan_of_either"),
+        (-0x40, torch.bfloat16, "computed_nan"),
+    ],
+)
+def test_the_bits_of_a_nan_say_whether_it_was_computed(bits, dtype, pattern):
+    kind = torch.int32 if dtype == torch.float32 else torch.int16
+    right = RIGHT.to(dtype)
+    wrong = right.clone()
+    wrong.view(kind)[:, 600:] = bits
+    result = diagnose(failure_of(wrong, right))
+    assert result.pattern == pattern
+    assert "columns 600 to 639 of 640" in result.sentence
+
+
 def test_the_error_of_a_few_elements_is_not_blamed_on_a_rounding():
     sums = X[:16].double().square().sum(1)
     left_out = sums - X[:16, -1].double().square() - 0.2

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
+from kernelagent.tools.candidate_runner.unwritten import NAN
 from kernelagent.tools.judge.verify.compare.by_index import by_index
 from kernelagent.tools.judge.verify.compare.compare import Failure
 from kernelagent.tools.judge.verify.compare.gate import GateResult, unit_roundoff
@@ -121,6 +123,7 @@ def _sentence(
     return f"{fact}{where}; {outcome.words}; {first}" if outcome else f"{fact}{where}; {first}"
 
 
+_Origin = Literal["computed", "fresh", "either"]
 Close = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 """`(candidate, expected) -> bool per element`: equal up to rounding."""
 
@@ -217,12 +220,9 @@ def _unwritten(look: _Look) -> Iterator[_Found]:
         return
     poison = torch.tensor(look.evidence.poison).to(look.candidate.dtype).to(values)
     poisoned = bool((poison == item).any())
-    if bool(item.isnan()) and bool(look.candidate[look.wrong].signbit().any()):
-        # Fresh memory holds a NaN without a sign; one that arithmetic made carries it.
-        where = _where(look)
-        words = "the NaN comes from arithmetic"
-        yield _Found("computed_nan", f"{words}: {where}" if where else words)
-    elif bool(item.isnan()) or poisoned:
+    if bool(item.isnan()):
+        yield _found_nan(_origin_of_nan(look.candidate[look.wrong]), _where(look))
+    elif poisoned:
         where = _where(look)
         words = f"never written: {where}" if where else "those elements were never written"
         yield _Found("unwritten", words, {"value": _plain(item.item())})
@@ -235,6 +235,36 @@ def _unwritten(look: _Look) -> Iterator[_Found]:
         yield _Found("constant", f"the whole output is {float(item):.6g}")
 
 
+def _found_nan(origin: _Origin, where: str | None) -> _Found:
+    if origin == "computed":
+        words = "the NaN comes from arithmetic"
+        return _Found("computed_nan", f"{words}: {where}" if where else words)
+    if origin == "fresh":
+        words = f"never written: {where}" if where else "those elements were never written"
+        return _Found("unwritten", words, {"value": "nan"})
+    words = "NaN made by arithmetic (as inf - inf), or never written"
+    return _Found("nan_of_either", f"{words}: {where}" if where else words)
+
+
+def _origin_of_nan(values: torch.Tensor) -> _Origin:
+    """Whether NaN was computed or lay in fresh memory, by its bits: a computed one has a sign, or all bits but the sign.
+
+    Fresh memory holds torch's own NaN on `virtual` and 0x7fff repeated on `cuda`; in 16 bits the latter is the NaN that a
+    GPU computes, and eight bits have only one.
+    """
+    size = values.element_size()
+    if size == 1 or values.is_complex():
+        return "either"
+    kind = {2: torch.int16, 4: torch.int32, 8: torch.int64}[size]
+    bits = values.contiguous().view(kind)
+    of_torch = torch.tensor(math.nan, dtype=values.dtype).view(kind)
+    repeated = torch.full((size // 2,), NAN, dtype=torch.int16).view(kind)[0]
+    if size == 2 and bool((bits == repeated).all()):
+        return "either"
+    fresh = (bits == of_torch) | (bits == repeated)
+    return "fresh" if bool(fresh.all()) else "computed"
+
+
 def _exchanged(look: _Look) -> Iterator[_Found]:
     for words, answer in look.evidence.instead.items():
         if look.answers(answer):
@@ -242,11 +272,11 @@ def _exchanged(look: _Look) -> Iterator[_Found]:
 
 
 def _partly_unwritten(look: _Look) -> Iterator[_Found]:
-    """Beside other errors, a region that holds what fresh memory holds: NaN without a sign."""
+    """Beside other errors, a region that holds the NaN of fresh memory."""
     if not look.candidate.is_floating_point():
         return
     odd = look.candidate.isnan() & ~look.expected.isnan()
-    if not bool(odd.any()) or bool(look.candidate[odd].signbit().any()):
+    if not bool(odd.any()) or _origin_of_nan(look.candidate[odd]) != "fresh":
         return
     if where := " and ".join(along.named(odd.dim()) for along in restrictions(odd)):
         words = f"never written: {where}; the others are wrong as well"
