@@ -26,7 +26,7 @@ BUILT_IN = {
     "auto": "kernelagent.strategies.auto:Auto",
 }
 _CHOOSES = frozenset({"bandit"})
-"""Those that learn by themselves which model pays: nobody opens for them."""
+"""Strategies that learn which model is worth asking: the built-in policy does not take their first turns."""
 
 
 class Strategy(Protocol):

@@ -42,9 +42,9 @@ def ratio_interval(evaluation: Evaluation) -> Span | None:
 def better(item: Evaluation, other: Evaluation) -> bool:
     """Whether the first is better beyond doubt.
 
-    Measured: the lower end of its speedup's interval is above the other's, as the run ranks. Estimated: the lower
-    end of its interval is above the other's ratio itself. Comparing with the ratio is enough because both ratios
-    contain the same estimate of eager. Any accepted candidate is better than one that is not.
+    Measured: the lower end of its speedup's interval is above the other's, as in the run's ranking. Estimated: the
+    lower end of its interval is above the other's ratio; that one's upper end is not used, because both ratios share
+    eager's estimate and so its error. Any accepted candidate is better than one that is not.
     """
     if item.accepted != other.accepted:
         return item.accepted

@@ -21,7 +21,7 @@ class Earlier:
     state: RunState = field(default_factory=RunState)
     """Folded from the log; its history is that of the turns with an outcome."""
     unfinished: Sequence[Unfinished] = ()
-    """Turns without an outcome, in their order: finished first."""
+    """Turns without an outcome, in order: a resumed run finishes them before it asks for new ones."""
     kept_prompt: Callable[[int], tuple[Message, ...] | None] = lambda _: None
 
     @classmethod

@@ -1,6 +1,6 @@
 """One run from problem to emitted module: wires judge, models, strategy and log together.
 
-The loop itself is `session`; what the terminal shows is `console`; both know nothing of each other.
+The loop itself is `session`; `cli/terminal/console` prints its events; neither imports the other.
 """
 
 from __future__ import annotations

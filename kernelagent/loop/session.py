@@ -33,7 +33,7 @@ from kernelagent.storage.secrets import Redactor
 from kernelagent.strategies import Strategy
 
 _UNJUDGED = 3
-"""So many candidates in a row that take too long to judge end the run: a policy would go on simplifying what is right."""
+"""The run ends after so many judgings in a row that took too long: a policy would go on "repairing" what is right."""
 Recall = Callable[[ProblemFacts, DeviceFacts, History, TurnRequest], tuple[Recalled, ...]]
 
 

@@ -66,7 +66,7 @@ class TurnFinisher:
         return replace(turn, reply=turn.arrived, finish="lost", arrived="")
 
     def _repeated(self, candidates: Sequence[Candidate]) -> dict[str, str]:
-        """By id: why those are not judged that an earlier turn has tried."""
+        """For each candidate that an earlier turn has tried, by id: why it is not judged again."""
         earlier = ((c, same_as(self.state.history, c)) for c in candidates)
         return {
             candidate.id: f"repeated: this is the candidate of turn {turn.index} again, but for names, "
@@ -89,7 +89,7 @@ class TurnFinisher:
         self.state.history = self.state.history.with_turn(void)
 
     def _evaluated(self, turn: Turn, candidate: Candidate, how: str) -> None:
-        """`how`: added to the feedback, how the candidate was chosen where the reply held several; else empty."""
+        """`how`: goes into the feedback: how this candidate was chosen where the reply held several; else empty."""
         self.keep_candidate(turn.index, candidate)
         before = self.state.history.best
         evaluation = self.evaluator.evaluate(

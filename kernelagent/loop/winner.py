@@ -90,8 +90,8 @@ class FinalStage:
     def emit_best(self, history: History, why: str, *, interrupted: bool) -> Ending:
         """Writes the best turn that is still faster when it is judged again; else says why there is none.
 
-        All that are judged again take the time of one together: the first may use all of it, and another is
-        only begun while half of it is left.
+        Judging again has one time limit for all: the first may use all of it, and the next is begun only if at
+        least half is left.
         """
         ranked = sorted((t for t in history.turns if t.accepted), key=lambda t: (-t.score, t.index))
         shortfall = none_accepted = _none_accepted(history)

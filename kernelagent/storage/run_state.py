@@ -59,7 +59,7 @@ class RunState:
     measured: dict[int, Evaluation] = field(default_factory=dict)
     """By turn: the second evaluation of the candidates that were tried as winner."""
     begun: tuple[TurnStarted, ...] = ()
-    """The turns without an outcome yet; `batch` of each lists those of its batch also without one."""
+    """Turns without an outcome yet; those that have one are no longer in the `batch` of any."""
     tool_calls: dict[int, tuple[ToolCalled, ...]] = field(default_factory=dict)
     """By turn: the calls of tools before its candidate was handed in."""
     ranked: dict[int, CandidatesRanked] = field(default_factory=dict)

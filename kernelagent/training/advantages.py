@@ -7,7 +7,9 @@ not learnt from, so it is a list of lists; nothing is padded.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Literal
 
 Rewards = Sequence[Sequence[float]]
 """By trajectory, by turn."""
@@ -74,6 +76,13 @@ def grpo(
         ]
         for i, trajectory in enumerate(gains)
     ]
+
+
+Estimator = Literal["trloo", "grpo"]
+ESTIMATORS: Mapping[Estimator, Callable[..., list[list[float]]]] = MappingProxyType(
+    {"trloo": trloo, "grpo": grpo}
+)
+"""By name; each takes a group, `gamma` and `mask`."""
 
 
 def _left_out(gain: float, total: float, count: int) -> float:

@@ -120,7 +120,7 @@ class Judge:
         self.limits = limits_for(settings, self.context.device.kind)
         self.scratch = Path(tempfile.mkdtemp(prefix="kernelagent-"))
         self._ended_in: dict[str, JudgeContext] = {}
-        """By an accepted source: the sizes at which its judging came to its end."""
+        """For each accepted source: the problem at the (perhaps smaller) sizes at which it was judged; judging again starts there."""
         self._certified = 0
 
     @property
@@ -208,7 +208,7 @@ class Judge:
             return process
 
         try:
-            # Neighbours are of other sizes: what they held is in no digest.
+            # Sets whose values are compared by a digest get no neighbours: there is no digest for another size.
             closed = {
                 s["name"] for s in evaluation.envelope["input_sets"] if '"values"' in json.dumps(s)
             }

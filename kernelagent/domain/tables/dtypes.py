@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class FloatType:
-    """What is known of a floating-point type beside `torch.finfo`, and of that what is read without torch."""
+    """Facts of a floating-point type that `torch.finfo` lacks, and those of its facts that code without torch needs."""
 
     name: str
     """As torch spells it without the prefix: `bfloat16`."""

@@ -17,7 +17,7 @@ class ProbeKind:
     description: str
     """What such inputs are, as the report says it."""
     rounds: tuple[int, ...]
-    """The rounds of calls that it is part of, as often as it is; `trials` has their weights."""
+    """The numbers of the rounds of calls that it is part of, one for each call; `trials` has the rounds' weights."""
     steps: tuple[int, ...] = ()
     """The same for the rounds of training steps (`training`)."""
     refuses: str | None = None

@@ -1,4 +1,4 @@
-"""The files of a package put together into one, as a candidate is: each file's text before that of those it serves.
+"""The files of a package put together into one, as a candidate is: each file's text before that of the files that import it.
 
 Only what surely means the same afterwards is put together. The judge sees the one text, and the same text is
 written, so a verdict never speaks of anything else.

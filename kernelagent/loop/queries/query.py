@@ -66,7 +66,7 @@ class QueryRunner:
     """Prompt limit in tokens of each model, learnt from the endpoint's refusals."""
 
     def rendered(self, ask: ModelQuery) -> ModelQuery:
-        """`ask` with its prompt: cut to fit, or the shortest possible one, since token counts are only estimates."""
+        """`ask` with its prompt, cut to fit; the shortest is sent even if it seems too long, as token counts are estimates."""
         ask = replace(ask, calling=self._calling(ask.request.model))
         room = self._room(ask.request.model)
         if room is not None:

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from kernelagent.domain.tables.rejection_codes import OF_VALUES
-from kernelagent.training.advantages import grpo, trloo
+from kernelagent.training.advantages import ESTIMATORS, Estimator
 from kernelagent.training.policy_loss import Clip
 from kernelagent.training.small.language import TASKS, problem_file
 from kernelagent.training.small.policy import IDS, OUTCOMES, Policy, sentence_of
@@ -37,7 +37,7 @@ class Recipe:
     """What a training run is made of."""
 
     name: str
-    estimator: Literal["trloo", "grpo"] = "trloo"
+    estimator: Estimator = "trloo"
     prs: bool = True
     steps: int = 40
     group: int = 8
@@ -127,10 +127,7 @@ def advantages_of(episodes: Sequence[Episode], recipe: Recipe) -> list[list[floa
         of_task = [number for number, episode in enumerate(episodes) if episode.task == task]
         rewards = [[turn.reward for turn in episodes[i].turns] for i in of_task]
         mask = [[turn.kept for turn in episodes[i].turns] for i in of_task]
-        if recipe.estimator == "trloo":
-            rows = trloo(rewards, gamma=recipe.gamma, mask=mask)
-        else:
-            rows = grpo(rewards, gamma=recipe.gamma, mask=mask)
+        rows = ESTIMATORS[recipe.estimator](rewards, gamma=recipe.gamma, mask=mask)
         result |= dict(zip(of_task, rows, strict=True))
     return [result[number] for number in range(len(episodes))]
 

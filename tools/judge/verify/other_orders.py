@@ -24,7 +24,7 @@ _DRAWN_ORDERS = 3
 _OTHERWISE_S = 1.0
 """Orders of sums that are drawn, as far as all calls with another order take no longer than this together."""
 _FLIPPED = 0.01
-"""Of the elements so many may be on the other side of a rounding or a threshold when last bits are others."""
+"""The share of elements that may be wrong where only last bits are others: they carry some over a threshold."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class OtherOrders:
     def rounded_otherwise(self, trial: Trial, weights: Mapping[str, torch.Tensor]) -> None:
         """Calls whose last bits are others, as on a GPU: products fused, sums in another order, quotients approximate.
 
-        In that of the compiled kernel's own threads in any case; in others, drawn ones among them, where that is quick.
+        Always in the order of the compiled kernel's threads; in further orders, some of them drawn, while calls are quick.
         """
         end = time.monotonic() + _OTHERWISE_S
         drawn = (str(secrets.randbits(62)) for _ in range(_DRAWN_ORDERS))

@@ -6,11 +6,12 @@ from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
+from kernelagent.domain.tables.rejection_codes import OF_VALUES
 from kernelagent.tools.calls.loading import CAME_IN, EXCHANGES, Loading
 from kernelagent.tools.judge.verify.rejection import Rejected
 
-WRONG_ANSWERS = frozenset({"insensitive", "stale_output", "wrong_output", "nonfinite"})
-"""Codes of an answer that was compared: it may be one with earlier weights, or of other last bits."""
+WRONG_ANSWERS = OF_VALUES | {"insensitive", "stale_output"}
+"""Codes of an answer that was compared and is wrong: stale weights or another rounding may be the cause."""
 
 
 def loaded_how(how: Loading) -> AbstractContextManager[None]:

@@ -95,7 +95,7 @@ class Verifier:
 
     @classmethod
     def of(cls, context: JudgeContext, process: CandidateProcess, findings: Findings) -> Verifier:
-        """As the run's settings have it; its oracle has the weights of the round that it is given last."""
+        """Made from the run's settings. Its oracle holds the weights of the latest round."""
         settings = context.settings
         given = settings.rtol is not None or settings.atol is not None
         return cls(
@@ -351,7 +351,7 @@ class Verifier:
             if asked == USUAL:
                 raise
             if asked.another or changes_state(trial, weights):
-                # Loaded anew, also what was computed from the weights is made anew by those who watch them.
+                # A candidate that watches its weights computes what it derived from them again once they are loaded again.
                 self.process.use_weights(weights)
             answer = self._call(replace(trial, in_place=False))
             if not self.oracle.same_in(asked, trial.arguments):

@@ -24,7 +24,7 @@ from kernelagent.tools.judge.verify.answers import Answer
 from kernelagent.tools.judge.verify.candidate_process import CandidateProcess
 from kernelagent.tools.judge.verify.compare import compare
 from kernelagent.tools.judge.verify.findings import Findings
-from kernelagent.tools.judge.verify.refusal_words import with_words
+from kernelagent.tools.judge.verify.refusal_words import WRONG_ANSWERS, with_words
 from kernelagent.tools.judge.verify.same import changes_state, identical
 from kernelagent.tools.judge.verify.side_effects import SideEffects
 
@@ -37,9 +37,6 @@ _EVERY = 10
 """The first calls are compared, and one in so many after them."""
 _NUDGED_AFTER = (3, 5)
 """Calls after which last bits of the state are changed."""
-_WRONG = frozenset(
-    {"insensitive", "stale_output", "wrong_output", "nonfinite", "state_not_updated"}
-)
 _BITS: Mapping[int, torch.dtype] = {2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
@@ -93,7 +90,7 @@ class OwnState:
         made = trial_on(oracle, like.input_set, like.probe, like.arguments, scales, generator)
         made = replace(made, step=like.step)
         words = f"in call {number} of a row in which each goes on from the state that the call before left"
-        with with_words(words, {"in_a_row": number}, of=_WRONG):
+        with with_words(words, {"in_a_row": number}, of=WRONG_ANSWERS | {"state_not_updated"}):
             self.call(made)
             SideEffects(self.process, self.findings, self.oracle).state_updated(made, state)
 

@@ -30,7 +30,7 @@ class UntriedChoices:
     def sentence(self, explained: Collection[float] = ()) -> str | None:
         """What to tell of them; None: every condition came out both ways.
 
-        `explained`: numbers of the reference's own, beyond which a kernel may expect nothing.
+        `explained`: constants of the reference's source; a bound at one of them is not disclosed.
         """
         untried = sorted(
             (c for c, ways in self._seen.items() if _is_untried(c, ways, explained)),

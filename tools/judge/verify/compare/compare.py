@@ -315,7 +315,7 @@ def _by_single_elements(
     moved = dict(leaves(expected.moved)).get(name)
     if not isinstance(moved, torch.Tensor) or moved.shape != oracle.shape:
         return result
-    # What is below the gate's floor has passed it.
+    # Errors below the gate's floor were accepted by the gate, and are not looked at again.
     scale = expected.natural_rms.get(name, 0.0) if result.passed else 0.0
     place = first_far_off(got, eager, oracle, moved, scale)
     if place is None:
