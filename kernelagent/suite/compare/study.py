@@ -165,14 +165,14 @@ class Comparison:
 
     def ratio(
         self,
-        text: str,
+        strategy: str,
         other: str,
         axis: Axis = "turns",
         limit: float = math.inf,
         *,
         resamples: int = RESAMPLES,
     ) -> Interval:
-        """What `text` is worth over `other`, run by run of the same problem and seed."""
+        """What `strategy` is worth over `other`, run by run of the same problem and seed."""
         beside = {(run.problem, run.seed): run for run in self.of(other)}
         logs = _by_problem(
             (
@@ -181,7 +181,7 @@ class Comparison:
                     run.worth_at(axis, limit) / beside[run.problem, run.seed].worth_at(axis, limit)
                 ),
             )
-            for run in self.of(text)
+            for run in self.of(strategy)
         )
         return geometric_mean(logs, resamples)
 

@@ -140,8 +140,10 @@ def tried(
     return first, tuple(remarks)
 
 
-def _require_deterministic(item: Any, two: Any, name: str, problem: LoadedProblem) -> None:
-    for (where, left), (_, right) in zip(compare.leaves(item), compare.leaves(two), strict=True):
+def _require_deterministic(first: Any, second: Any, name: str, problem: LoadedProblem) -> None:
+    for (where, left), (_, right) in zip(
+        compare.leaves(first), compare.leaves(second), strict=True
+    ):
         if isinstance(left, torch.Tensor) and not torch.allclose(
             left.double(), right.double(), rtol=1e-3, atol=1e-5, equal_nan=True
         ):

@@ -114,12 +114,12 @@ def _formula(full: int, small: int, numbers: Sequence[_Number], what: str) -> st
         share = n.full // full if full else 0
         if share and n.full == share * full and n.small == share * small:
             return f"{n.text} // {share}"
-    for item, two in combinations_with_replacement(numbers, 2):
-        products = item.full * two.full, item.small * two.small
-        sums = item.full + two.full, item.small + two.small
+    for first, second in combinations_with_replacement(numbers, 2):
+        products = first.full * second.full, first.small * second.small
+        sums = first.full + second.full, first.small + second.small
         for (big, few), text in (
-            (products, f"{item.text} * {two.text}"),
-            (sums, f"({item.text} + {two.text})"),
+            (products, f"{first.text} * {second.text}"),
+            (sums, f"({first.text} + {second.text})"),
         ):
             times, rest = divmod(full, big) if big else (0, 1)
             if times and not rest and times * few == small:

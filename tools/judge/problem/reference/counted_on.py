@@ -123,20 +123,20 @@ def _what_is_counted(
     """Asked with the same inputs twice: what is added must not depend on what is there."""
     arguments = drawn[0]
     start = _after(oracle, weights, [drawn[at % len(drawn)] for at in range(_FIRST)])
-    item = None if start is None else _after(oracle, start, [arguments])
-    two = None if item is None else _after(oracle, item, [arguments])
-    if start is None or item is None or two is None:
+    once = None if start is None else _after(oracle, start, [arguments])
+    twice = None if once is None else _after(oracle, once, [arguments])
+    if start is None or once is None or twice is None:
         return None
     added = {}
     for name, tensor in start.items():
-        if not _is_whole(tensor) or not _is_whole(item[name]):
+        if not _is_whole(tensor) or not _is_whole(once[name]):
             continue
-        first, second = item[name] - tensor, two[name] - item[name]
+        first, second = once[name] - tensor, twice[name] - once[name]
         if torch.equal(first, second) and bool((first != 0).any()):
             added[name] = first
     if not added:
         return None
-    return _Counting(weights, start, added, _rings(start, item), arguments)
+    return _Counting(weights, start, added, _rings(start, once), arguments)
 
 
 def _rings(before: Weights, after: Weights) -> dict[str, _Ring]:

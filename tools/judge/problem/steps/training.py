@@ -77,9 +77,9 @@ def require_trainable(oracle: Oracle, sources: Sequence[InputSource]) -> None:
         arguments = source.draw(1)
         step = full_step(oracle, arguments, generator, training=True)
         asked = oracle.asking(step)
-        item, two = asked.eager(arguments), asked.eager(arguments, going_on=True)
+        first, second = asked.eager(arguments), asked.eager(arguments, going_on=True)
         for (where, left), (_, right) in zip(
-            compare.leaves(item), compare.leaves(two), strict=True
+            compare.leaves(first), compare.leaves(second), strict=True
         ):
             if isinstance(left, torch.Tensor) and not torch.allclose(
                 left.double(), right.double(), rtol=1e-3, atol=1e-5, equal_nan=True

@@ -176,8 +176,8 @@ class Reach:
             domain = observe(natural[name])
             if first != name and domain.kind == "real" and self.freedom == "any":
                 numbers = self._numbers_in_reach(tensor, domain)
-                item, two = (flattened(t).reshape(t.shape) for t in (tensors[first], tensor))
-                made = pairs_about(item, two, numbers, self.generator)
+                left, right = (flattened(t).reshape(t.shape) for t in (tensors[first], tensor))
+                made = pairs_about(left, right, numbers, self.generator)
                 return {name: laid_out_like(shaped_like(made, tensor, domain), tensor)}
         return {}
 

@@ -107,9 +107,9 @@ class OwnState:
             return
         ours, theirs = dict(compare.leaves(own)), dict(compare.leaves(nudged))
         first = dict(compare.leaves((right.output64, dict(right.state64))))
-        two = dict(compare.leaves((moved.output64, dict(moved.state64))))
+        second = dict(compare.leaves((moved.output64, dict(moved.state64))))
         differ = [
-            n for n in ours if n in first and _more_differs(ours[n], theirs[n], first[n], two[n])
+            n for n in ours if n in first and _more_differs(ours[n], theirs[n], first[n], second[n])
         ]
         if differ:
             self.findings.disclose(
