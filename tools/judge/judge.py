@@ -59,6 +59,7 @@ from kernelagent.tools.judge.timing import counting
 from kernelagent.tools.judge.timing.blocks import Running
 from kernelagent.tools.judge.verify.beyond.beyond import Fixed, beyond
 from kernelagent.tools.judge.verify.candidate_process import CandidateProcess
+from kernelagent.tools.judge.verify.compiled_kernels import CompiledKernels
 from kernelagent.tools.judge.verify.findings import Findings
 from kernelagent.tools.judge.verify.limits import Deadline, Limits, limits_for
 from kernelagent.tools.judge.verify.parameters import compare_parameters
@@ -119,6 +120,7 @@ class Judge:
         self.context = JudgeContext.open(settings, fork_server)
         self.limits = limits_for(settings, self.context.device.kind)
         self.scratch = Path(tempfile.mkdtemp(prefix="kernelagent-"))
+        self._compiled = CompiledKernels(self.scratch / "compiled")
         self._ended_in: dict[str, JudgeContext] = {}
         """For each accepted source: the problem at the (perhaps smaller) sizes at which it was judged; judging again starts there."""
         self._certified = 0
@@ -305,6 +307,7 @@ class Judge:
             torch_device=self.context.judge_device.torch_device,
             may_compile=self._settings.policy == "any",
             deadline=deadline,
+            compiled=self._compiled,
         )
 
     def _verify(

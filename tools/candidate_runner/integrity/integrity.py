@@ -17,6 +17,7 @@ import socket
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from operator import attrgetter, is_
 from types import FunctionType
 from typing import Any
 
@@ -65,6 +66,9 @@ _RECURSION_OF_INDUCTOR = 2000
 
 
 Codes = list[tuple[str, FunctionType, Any]]
+
+
+_code_of = attrgetter("__code__")
 
 
 class _Namespaces:
@@ -132,7 +136,8 @@ class Integrity:
         self._dispatched = Dispatched()
         self._methods = methods_of_modules()
         self._namespaces = _Namespaces()
-        self._codes = self._namespaces.functions()
+        names, self._functions, self._codes = zip(*self._namespaces.functions(), strict=True)
+        self._names: tuple[str, ...] = names
 
     @contextmanager
     def kept(self, doing: str, *, keeps_random_state: bool) -> Iterator[None]:
@@ -170,7 +175,10 @@ class Integrity:
 
     def _require_same_functions(self, doing: str) -> None:
         replaced = self._namespaces.replaced()
-        replaced += [name for name, function, code in self._codes if function.__code__ is not code]
+        # In C, as thousands of them are looked at around every call.
+        if not all(map(is_, map(_code_of, self._functions), self._codes)):
+            rows = zip(self._names, self._functions, self._codes, strict=True)
+            replaced += [name for name, function, code in rows if function.__code__ is not code]
         replaced += [
             f"{kind.__name__}.{name}"
             for kind, name, value in self._methods

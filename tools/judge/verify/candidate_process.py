@@ -36,11 +36,13 @@ from kernelagent.tools.judge.verify.answers import (
     host_work,
     names,
 )
+from kernelagent.tools.judge.verify.compiled_kernels import CompiledKernels
 from kernelagent.tools.judge.verify.deaths import DOING, death_of, out_of_time
 from kernelagent.tools.judge.verify.limits import Deadline, Limits
 from kernelagent.tools.judge.verify.rejection import Rejected
 from kernelagent.tools.judge.verify.specialised import Tuning
 from kernelagent.tools.sandbox.confinement import Confinement
+from kernelagent.tools.sandbox.environment import private
 from kernelagent.tools.sandbox.spawn import Child, ForkServer, Starting
 from kernelagent.tools.sandbox.sweeping import sweep
 from kernelagent.tools.virtual.cost.eager import EagerRow
@@ -87,11 +89,13 @@ class CandidateProcess(Closing):
         forgo: tuple[str, ...] = (),
         may_compile: bool = False,
         deadline: Deadline | None = None,
+        compiled: CompiledKernels | None = None,
     ) -> None:
         """`scratch`: an empty folder of its own; `torch_device`: where the judge wants answers to lie.
 
         `forgo`: tiers of the sandbox it is to do without; `may_compile`: it may use torch.compile.
         `deadline`: of the whole judging; None: only each request has its limit.
+        `compiled`: what earlier processes have compiled of its kernels on `virtual`; None: everything is compiled.
         """
         self._deadline = deadline
         self._unread = 0
@@ -104,6 +108,7 @@ class CandidateProcess(Closing):
         self._devices: tuple[Path, ...] | None = () if device == "virtual" else None
         self._source = source
         self._scratch = scratch
+        self._compiled = compiled
         self._children: list[Child] = []
         self._executor: Channel | None = None
         self._executor_child: Child | None = None
@@ -133,7 +138,7 @@ class CandidateProcess(Closing):
         confinement = self._confinement(scratch / "runner")
         self._cache = fork_server.triton_cache
         if self._cache is not None:
-            self._cache.copy_to(confinement.scratch / "triton")
+            self._cache.copy_to(_cache_of(confinement.scratch))
         numbers = [end.fileno() for end in fds] + ([] if arena is None else [arena])
         index = int(torch_device.partition(":")[2] or 0)
         settings: dict[str, Any] = {"device": device, "index": index, "target": target}
@@ -158,11 +163,14 @@ class CandidateProcess(Closing):
         runner_line, executor_line = pair()
         arena = os.memfd_create("kernelagent-arena", os.MFD_CLOEXEC)
         settings = {"source": self._source, "target": target, "seconds": self._limits.launch_s}
+        confinement = self._confinement(scratch / "executor")
+        if self._compiled is not None:
+            self._compiled.copy_to(_cache_of(confinement.scratch), self._source)
         executor = fork_server.begin(
             _EXECUTOR,
             settings,
             [executor_line.socket.fileno(), theirs.socket.fileno(), arena],
-            self._confinement(scratch / "executor"),
+            confinement,
         )
         executor_line.close()
         theirs.close()
@@ -430,6 +438,8 @@ class CandidateProcess(Closing):
         self._judge.close()
         if self._executor is not None:
             self._executor.close()
+        if self._compiled is not None and self._executor is not None:
+            self._compiled.keep(_cache_of(self._scratch / "executor"), self._source)
         # Removed now: a later process could otherwise count how many ran before it.
         sweep(self._scratch)
 
@@ -537,6 +547,11 @@ class CandidateProcess(Closing):
         how = f" ({ended.describe()})" if ended is not None else ""
         code = "out_of_memory" if ended is not None and ended.why == "memory" else "unverifiable"
         return Rejected(code, f"the kernel could not be executed: {what}{how}", {})
+
+
+def _cache_of(scratch: Path) -> Path:
+    """Triton's cache in a process that has this scratch."""
+    return Path(private(scratch)["TRITON_CACHE_DIR"])
 
 
 def _call(arguments: Arguments, step: TrainingStep | None) -> Parcel:

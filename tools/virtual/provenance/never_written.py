@@ -136,9 +136,12 @@ def _as_filled(contents: Bytes, fill: Fill) -> Flags:
     """Which bytes belong to elements that hold what they were filled with, and not by chance."""
     size = fill.item_bytes
     whole = contents.size // size * size
-    pairs = (part[:whole].reshape(-1, size) for part in (contents, fill.bytes(contents.size)))
-    first, other = pairs
-    equal: Flags = (first == other).all(axis=1)
+    # As integers of the elements' size: comparing byte by byte takes ten times as long.
+    word = np.dtype(f"u{min(size, 8)}")
+    one_word = fill.seed is None and size == word.itemsize
+    filled = fill.bytes(size if one_word else whole).view(word)
+    alike: Flags = np.equal(contents[:whole].view(word), filled)
+    equal = alike if size == word.itemsize else alike.reshape(-1, size // 8).all(axis=1)
     by_chance = _CHANCES * fill.chance * equal.size + _FEW if fill.chance > 2.0**-20 else 0.0
     if int(np.count_nonzero(equal)) <= by_chance and not equal.all():
         equal = np.zeros_like(equal)
