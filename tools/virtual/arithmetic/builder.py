@@ -37,6 +37,7 @@ from kernelagent.tools.virtual.executor.launch import MemoryFault, OperationKind
 from kernelagent.tools.virtual.interpreter.hints import Hints
 from kernelagent.tools.virtual.interpreter.memory import Memory, all_ones
 from kernelagent.tools.virtual.kernel_text.choices import Choice, Choices
+from kernelagent.tools.virtual.kernel_text.joined import following_joins
 
 Handle = Any
 """Triton's `TensorHandle`: a numpy array beside a triton dtype."""
@@ -87,6 +88,7 @@ class Unsupported(Exception):
     """Compiles for the target, and cannot be interpreted."""
 
 
+@following_joins
 @with_a_gpus_nans
 @approximating
 @carrying_products

@@ -26,6 +26,7 @@ from kernelagent.tools.virtual.arithmetic.builder import RepairedBuilder
 from kernelagent.tools.virtual.arithmetic.reductions import Reduction, Scan
 from kernelagent.tools.virtual.interpreter import hints, loops, shortcuts
 from kernelagent.tools.virtual.kernel_text import conditions, merges
+from kernelagent.tools.virtual.kernel_text.joined import follow
 from kernelagent.tools.virtual.kernel_text.loaded import Given
 
 
@@ -200,6 +201,12 @@ class Language:
         def transposed(one: Any) -> Any:
             made = slow.__get__(one)
             self.builder.flow.same(one.handle, made.handle)
+            follow(
+                self.builder,
+                made.handle,
+                (one.handle,),
+                lambda handle: slow.__get__(tl.tensor(handle, one.type)).handle,
+            )
             return made
 
         return property(transposed)

@@ -22,6 +22,8 @@ class Choice(NamedTuple):
     """Of an operation: the operand that it may leave as it is; the condition is that the result equals it."""
     bound: float | None = None
     """The other operand, where it is a number in the text."""
+    operand: str = ""
+    """Of a condition that was joined of several: the one of them that decides, in the elements that count."""
 
 
 class Choices:

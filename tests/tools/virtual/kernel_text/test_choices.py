@@ -39,12 +39,10 @@ def marked(statement: str) -> list[tuple[int, str, bool]]:
     [
         ("y = tl.where(scale > 3, 0, x)", "scale > 3", True),
         ("y = tl.where(at == 7, 0, x)", "at == 7", False),
-        ("y = tl.where((at > 1) & (x < 2), 0, x)", "(at > 1) & (x < 2)", True),
         ("if tl.load(flag_ptr) != 0: x = 0", "tl.load(flag_ptr) != 0", True),
         ("y = tl.where(tl.dot(at, at) < 1.5, x, 0)", "tl.dot(at, at) < 1.5", True),
-        ("if n > 5 and not n > 9: x = 0", "n > 5 and (not n > 9)", False),
         ("y = x * (x > 4).to(tl.float32)", "x > 4", True),
-        ("y = tl.where(~(x > 4)[None, :], 0, x)", "~(x > 4)[None, :]", True),
+        ("y = tl.where(~(x > 4)[None, :], 0, x)", "x > 4", True),
         ("tl.store(x_ptr + at, x, mask=x > 0)", "x > 0", True),
         ("while x > 0: x = x - 1", "x > 0", True),
         ("while x: x = x - 1", "x", True),
@@ -61,6 +59,44 @@ def marked(statement: str) -> list[tuple[int, str, bool]]:
 )
 def test_a_condition_is_noted_once_and_whole(statement: str, text: str, by_data: bool) -> None:
     assert marked(statement) == [(15, text, by_data)]
+
+
+@pytest.mark.parametrize(
+    ("statement", "noted"),
+    [
+        (
+            "y = tl.where((at > 1) & (x < 2), 0, x)",
+            {("(at > 1) & (x < 2)", True), ("at > 1", False), ("x < 2", True)},
+        ),
+        (
+            "if n > 5 and not n > 9: x = 0",
+            {("n > 5 and (not n > 9)", False), ("n > 5", False), ("n > 9", False)},
+        ),
+        (
+            "y = tl.where((x > 1) ^ (x < 2) ^ (x == 3), 0, x)",
+            {
+                ("(x > 1) ^ (x < 2) ^ (x == 3)", True),
+                ("x > 1", True),
+                ("x < 2", True),
+                ("x == 3", True),
+            },
+        ),
+        (
+            "y = (x > 1).to(tl.int32) + (x < 2) >= 2",
+            {("(x > 1).to(tl.int32) + (x < 2) >= 2", True), ("x > 1", True), ("x < 2", True)},
+        ),
+        (
+            "y = tl.where((x == float('inf')) | (x < 2), 0, x)",
+            {("(x == float('inf')) | (x < 2)", True), ("x < 2", True)},
+        ),
+    ],
+)
+def test_each_condition_of_several_is_noted_and_the_whole(
+    statement: str, noted: set[tuple[str, bool]]
+) -> None:
+    rows = marked(statement)
+    assert {(text, by_data) for _, text, by_data in rows} == noted
+    assert len(rows) == len(noted)
 
 
 @pytest.mark.parametrize(
@@ -125,6 +161,16 @@ def told(*rows: list[object]) -> str | None:
     for row in rows:
         choices.note([{"choices": [row]}])
     return choices.sentence()
+
+
+def test_an_operand_is_told_unless_it_or_the_whole_is_told_already() -> None:
+    whole = "(x > 3) | (y > 3)"
+    decided = [5, whole, True, "", None, "x > 3"]
+    assert "is false wherever `x > 3` decides it" in str(told([*decided, FALSE]))
+    assert "is never decided by `x > 3`" in str(told([*decided, 0]))
+    assert told([*decided, TRUE], [*decided, FALSE]) is None
+    for other in ([5, whole, True, FALSE], [4, "x > 3", True, FALSE]):
+        assert "decide" not in str(told(other, [*decided, FALSE]))
 
 
 def test_what_came_out_both_ways_in_any_two_calls_is_tried() -> None:

@@ -32,14 +32,13 @@ class UntriedChoices:
 
         `explained`: numbers of the reference's own, beyond which a kernel may expect nothing.
         """
-        untried = sorted(
-            (c for c, ways in self._seen.items() if _is_untried(c, ways, explained)),
-            key=lambda c: c[:2],
-        )
+        untried = {c for c, ways in self._seen.items() if _is_untried(c, ways, explained)}
+        alone = {c.text for c in untried if not c.operand}
+        untried = {c for c in untried if not (c.operand and alone & {c.text, c.operand})}
         if not untried:
             return None
         return (
-            f"{_shown(untried, self._seen)} in every element of every call: what the kernel answers where "
+            f"{_shown(sorted(untried, key=lambda c: c[:2]), self._seen)} in every element of every call: what the kernel answers where "
             f"it comes out otherwise was not judged"
         )
 
@@ -48,8 +47,11 @@ def _is_untried(choice: Choice, ways: int, explained: Collection[float]) -> bool
     """Whether the condition is to be told of, given the values it had.
 
     A mask of indices and sizes is true everywhere where sizes are multiples of the block: it counts only if it never
-    was. A condition on data counts if it had one value only; an operation if it never changed its operand.
+    was. A condition on data counts if it had one value only; an operation if it never changed its operand; one of several
+    conditions if it did not decide for either value.
     """
+    if choice.operand:
+        return ways != TRUE | FALSE
     if choice.equals:
         return ways == TRUE and (choice.bound is None or abs(choice.bound) not in explained)
     return ways == FALSE or (choice.by_data and ways == TRUE)
@@ -64,4 +66,7 @@ def _shown(untried: Sequence[Choice], seen: Mapping[Choice, int]) -> str:
 def _outcome(choice: Choice, ways: int) -> str:
     if choice.equals:
         return f"equals `{choice.equals}`"
-    return "is true" if ways == TRUE else "is false"
+    if not ways:
+        return f"is never decided by `{choice.operand}`"
+    came = "is true" if ways == TRUE else "is false"
+    return f"{came} wherever `{choice.operand}` decides it" if choice.operand else came
