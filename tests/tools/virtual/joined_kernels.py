@@ -138,3 +138,15 @@ def honest(x_ptr: Any, out_ptr: Any, BLOCK: tl.constexpr) -> None:
     larger = tl.maximum(x, 4.0 - x)
     y = tl.where(larger > 6.0, y, larger)
     tl.store(out_ptr + rows[:, None] + columns[None, :], y, mask=mask & (x != -2.5))
+
+
+@triton.jit
+def larger(one: Any, other: Any) -> Any:
+    return one > other
+
+
+@triton.jit
+def by_calls_of_one_function(x_ptr: Any, out_ptr: Any, BLOCK: tl.constexpr) -> None:
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + at)
+    tl.store(out_ptr + at, tl.where(larger(x, 12345.5) | larger(x, 5.0), 1.0, x))

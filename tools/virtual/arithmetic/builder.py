@@ -686,7 +686,51 @@ class RepairedBuilder(triton_versions.InterpreterBuilder):  # type: ignore[misc]
         old = self.memory.compare_and_swap(ptr.data, cmp.data, val.data, order)
         return make(old, cmp.dtype.scalar)
 
+    def create_atomic_load(self, ptr: Handle, mask: Handle, sem: Any, scope: Any) -> Handle:
+        element = ptr.get_element_ty()
+        self.undefined_lanes |= not mask.data.all()
+        filler = np.full(ptr.data.shape, self.undefined(element))
+        return self.note_nans(self._looked_at(ptr, mask.data, filler, sem, scope))
 
+    def create_atomic_store(
+        self, ptr: Handle, val: Handle, mask: Handle, sem: Any, scope: Any
+    ) -> None:
+        """As an exchange whose result nobody looks at; of fewer than 32 bits, which no exchange has, as a store."""
+        if scope == _ir.MEM_SYNC_SCOPE.CTA or val.data.dtype.itemsize < _LEAST_EXCHANGED:
+            self.memory.store(ptr.data, self.stored(val), mask.data, ptr.get_element_ty())
+            return
+        order, exchange = self.ir_sem_to_interpreter_sem[sem], _ir.ATOMIC_OP.XCHG
+        rmw = self.ir_rmw_op_to_interpreter_rmw_op[exchange]
+        self.note_update(exchange, ptr.data, mask.data)
+        self.memory.atomic(ptr.data, val.data, mask.data, val.dtype.scalar, rmw, None, order)
+
+    def create_atomic_poll(
+        self, ptr: Handle, expected: Handle, timeout: Any, sem: Any, scope: Any
+    ) -> Handle:
+        if isinstance(timeout, stock.TensorHandle):
+            raise Unsupported(
+                "tl.atomic_poll with timeout_ns cannot be executed on the virtual device, which has no such time; "
+                "wait without one, or evaluate with --device cuda"
+            )
+        everywhere = np.ones(ptr.data.shape, dtype=bool)
+        while True:
+            found = self._looked_at(ptr, everywhere, np.zeros_like(expected.data), sem, scope)
+            # Where nothing is stored, nobody would ever end the waiting.
+            if (found.data == expected.data).all() or self.memory.mode == "suppress":
+                return make(everywhere, tl.int1)
+
+    def _looked_at(self, ptr: Handle, mask: Array, other: Array, sem: Any, scope: Any) -> Handle:
+        """What an atomic load finds; within its program alone it is a load to the others."""
+        element = ptr.get_element_ty()
+        kind = stock._get_np_dtype(element)
+        self.step("load")
+        if scope == _ir.MEM_SYNC_SCOPE.CTA:
+            return make(self.memory.load(ptr.data, mask, other, kind), element)
+        order = self.ir_sem_to_interpreter_sem[sem]
+        return make(self.memory.atomic_load(ptr.data, mask, other, kind, order), element)
+
+
+_LEAST_EXCHANGED = 4
 _SMALLEST = np.float32(2.0**-126)
 
 

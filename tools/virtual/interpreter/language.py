@@ -220,7 +220,11 @@ class Language:
 
     def _call(self, kernel: JITFunction[Any], *args: Any, **kwargs: Any) -> Any:
         kwargs.pop("_semantic", None)
-        return self.function(kernel)(*args, **kwargs)
+        function, choices = self.function(kernel), self.builder.choices
+        if choices is None or kernel.fn.__module__.startswith(_OF_TRITON):
+            return function(*args, **kwargs)
+        with choices.calling(loops.place_now()):
+            return function(*args, **kwargs)
 
     def _hint(self, name: str, value: Any, values: Any, **_: Any) -> Any:
         """A hint to the compiler; of a value that Python knows it says nothing."""

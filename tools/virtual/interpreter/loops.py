@@ -5,7 +5,10 @@ from __future__ import annotations
 import ast
 import builtins
 import copy
+import sys
 from collections.abc import Callable, Iterator
+from itertools import islice
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -271,6 +274,18 @@ class LogicRewriter(ast.NodeTransformer):
         if isinstance(node.op, ast.Not):
             return ast.copy_location(call("negated", [node.operand]), node)
         return node
+
+
+def place_now() -> str:
+    """Line and column of what the rewritten text does now."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and NAME not in frame.f_globals:
+        frame = frame.f_back
+    if frame is None:
+        return ""
+    positions = frame.f_code.co_positions()
+    line, _, column, _ = next(islice(positions, frame.f_lasti // 2, None))
+    return f"{line}:{column}"
 
 
 def call(

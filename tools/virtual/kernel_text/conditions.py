@@ -3,6 +3,7 @@
 A condition is a comparison, what `&`, `|`, `^`, `and` and `or` make of several, and whatever `if`, `while` and
 `tl.where` ask. Data decide it where something that was loaded or a fraction is in it, places and sizes where not.
 Of several that are joined each is one by itself as well; which of them decided is noted when they run (`joined`).
+A loop that waits for another program is one like others: where programs take turns, it both waits and goes on.
 """
 
 from __future__ import annotations
@@ -39,6 +40,8 @@ _GIVEN_BY_NAME = frozenset({"other", "val"})
 _MASK_AT = {"load": 1, "store": 2, "atomic_": 2}
 """Which argument is an access's mask, where it is not given by name; of a swap, which has none, it is a number."""
 _LARGE = 1e4
+_COUNTING = frozenset({"program_id", "num_programs", "arange", "cdiv", "range", "to"})
+"""Functions of places and sizes."""
 _NO_NUMBERS = frozenset({"inf", "infinity", "nan"})
 
 
@@ -86,8 +89,7 @@ class _Marker(ast.NodeTransformer):
         return self._marked(node, joins=True) if joins else self.generic_visit(node)
 
     def visit_While(self, node: ast.While) -> ast.AST:
-        if not _waits(node):
-            node.test = self._asked(node.test)
+        node.test = self._asked(node.test)
         node.body = [self.visit(statement) for statement in node.body]
         return node
 
@@ -220,10 +222,30 @@ class _Marker(ast.NodeTransformer):
             return node
         within, self._within = self._within, joins
         by_data = has_data(node, self._loaded) or _is_no_mask(node)
+        if within and isinstance(node, ast.Compare) and self._bounds_places(node):
+            by_data = False
         told = None if joins and within else self._told("chosen", node, by_data=by_data)
         self.generic_visit(node)
         self._within = within
         return told or node
+
+    def _bounds_places(self, node: ast.Compare) -> bool:
+        """Whether it holds places against sizes that lie in memory, as `tile >= first and tile < first + tiles` does.
+
+        Beside another condition such a bound may hold everywhere, as a mask may. No number that could be a rare one
+        gets there: nothing but sums, differences and multiples of what lies in memory.
+        """
+        sides = [node.left, *node.comparators]
+        of_data = [has_data(side, self._loaded) for side in sides]
+        if any(isinstance(side, ast.Constant) for side in sides):
+            return False
+        ordered = all(isinstance(op, ast.Lt | ast.LtE | ast.Gt | ast.GtE) for op in node.ops)
+        return (
+            ordered
+            and any(of_data)
+            and not all(of_data)
+            and all(_counts(part) for side in sides for part in self._behind(side))
+        )
 
     def _told(self, name: str, node: ast.expr, *, by_data: bool) -> ast.expr:
         line = node.lineno + self._first_line - 1
@@ -336,14 +358,17 @@ def _is_loaded(node: ast.expr) -> bool:
     return method and isinstance(node.func, ast.Attribute) and _is_loaded(node.func.value)
 
 
-def _waits(node: ast.While) -> bool:
-    """Whether a loop only asks the same address again until another program has written there."""
-    test = node.test
-    only_asks = all(isinstance(statement, ast.Pass) for statement in node.body)
-    if not (only_asks and isinstance(test, ast.Compare) and isinstance(test.left, ast.Call)):
-        return False
-    name = name_of(test.left.func)
-    return name in LOADS or name.startswith("atomic_")
+def _counts(node: ast.expr) -> bool:
+    """Whether it is, by its form, a place, a size, or made of such by sums, differences and multiples."""
+    if isinstance(node, ast.Constant):
+        return isinstance(node.value, int)
+    if isinstance(node, ast.BinOp):
+        return isinstance(node.op, ast.Add | ast.Sub | ast.Mult | ast.FloorDiv)
+    if isinstance(node, ast.Call):
+        return name_of(node.func) in _COUNTING
+    if isinstance(node, ast.Subscript | ast.Slice | ast.Tuple):
+        return True
+    return isinstance(node, ast.Name | ast.Attribute)
 
 
 def _is_infinity(node: ast.expr) -> bool:

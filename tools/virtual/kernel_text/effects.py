@@ -139,7 +139,7 @@ class Effects:
         return value if handle is value.handle else tl.tensor(handle, value.type)
 
     def _differed(self, choice: Choice) -> bool:
-        return bool(self.semantic.builder.choices.seen.get(choice, 0) & FALSE)
+        return bool(self.semantic.builder.choices.ways(choice) & FALSE)
 
     def _note(
         self,

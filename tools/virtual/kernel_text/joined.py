@@ -40,6 +40,8 @@ _NOT_BY_ELEMENT = tuple(
 )  # fmt: skip
 """What reads or changes memory, puts several elements into one, or makes addresses."""
 _numbers = itertools.count()
+Place = tuple[int, str, str]
+"""Line, text and where its function was called."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,12 +50,13 @@ class Operand:
 
     line: int
     text: str
+    called: str
     number: int = field(default_factory=lambda: next(_numbers))
     depth: int = 0
 
     @property
-    def operands(self) -> Mapping[tuple[int, str], Operand]:
-        return {(self.line, self.text): self}
+    def operands(self) -> Mapping[Place, Operand]:
+        return {(self.line, self.text, self.called): self}
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +65,7 @@ class _Join:
     """Of the builder's class: what is around it there, as what counts, is left out."""
     args: tuple[Any, ...]
     named: Mapping[str, Any]
-    operands: Mapping[tuple[int, str], Operand]
+    operands: Mapping[Place, Operand]
     """Of several from one place in the text, as in a loop, the last."""
     depth: int
 
@@ -114,7 +117,7 @@ def _keep(
         return
     if selects and not all(_joins(item.data) for item in given[1:]):
         given = given[1:]
-    operands: dict[tuple[int, str], Operand] = {}
+    operands: dict[Place, Operand] = {}
     depth = 0
     for item in given:
         how = item.attr.get(_MADE_OF)
@@ -125,6 +128,9 @@ def _keep(
                     operands[key] = one
     if operands and depth <= _DEEPEST:
         made.attr[_MADE_OF] = _Join(method, args, named, operands, depth)
+        if len(given) == 1 and _ASKED in given[0].attr:
+            # The same in another shape, or its opposite.
+            made.attr[_ASKED] = True
 
 
 def _joins(data: Array) -> bool:
@@ -137,9 +143,9 @@ def _joins(data: Array) -> bool:
 
 def begin(builder: Any, handle: Handle, line: int, text: str) -> None:
     """This comparison of data is what others are joined of."""
-    if builder.choices is not None and handle.data.dtype == np.bool_:
-        if _MADE_OF not in handle.attr:
-            handle.attr[_MADE_OF] = Operand(line, text)
+    known = builder.choices is None or _MADE_OF in handle.attr
+    if not known and handle.data.dtype == np.bool_:
+        handle.attr[_MADE_OF] = Operand(line, text, builder.choices.called)
 
 
 def taken(builder: Any, handle: Handle, line: int, text: str) -> Handle:
@@ -153,7 +159,7 @@ def taken(builder: Any, handle: Handle, line: int, text: str) -> Handle:
         return handle
     copied = stock.TensorHandle(handle.data, handle.dtype)
     copied.attr.update(handle.attr)
-    copied.attr[_MADE_OF] = Operand(line, text)
+    copied.attr[_MADE_OF] = Operand(line, text, builder.choices.called)
     return copied
 
 
@@ -165,7 +171,8 @@ def look(builder: Any, line: int, text: str, handle: Handle) -> None:
     handle.attr[_ASKED] = True
     result = handle.data != 0
     for operand in how.operands.values():
-        choice = Choice(line, text, True, operand=operand.text)
+        shown = f"{operand.text} ({operand.called})" if operand.called else operand.text
+        choice = Choice(line, text, True, operand=shown)
         if builder.choices.came_out_both_ways(choice):
             continue
         with _unheard(builder):

@@ -46,6 +46,11 @@ def marked(statement: str) -> list[tuple[int, str, bool]]:
         ("tl.store(x_ptr + at, x, mask=x > 0)", "x > 0", True),
         ("while x > 0: x = x - 1", "x > 0", True),
         ("while x: x = x - 1", "x", True),
+        (
+            "while tl.atomic_cas(flag_ptr, 0, 1) == 1: pass",
+            "tl.atomic_cas(flag_ptr, 0, 1) == 1",
+            True,
+        ),
         ("if scale.to(tl.int32): x = 0", "scale.to(tl.int32)", True),
         ("y = tl.where(tl.minimum(scale, 1), 0, x)", "tl.minimum(scale, 1)", True),
         ("y = assume(x > 3, 0, x)", "x > 3", True),
@@ -86,6 +91,22 @@ def test_a_condition_is_noted_once_and_whole(statement: str, text: str, by_data:
             {("(x > 1).to(tl.int32) + (x < 2) >= 2", True), ("x > 1", True), ("x < 2", True)},
         ),
         (
+            "while at >= tl.load(flag_ptr) and at < 2 * tl.load(flag_ptr): x = 0",
+            {
+                ("at >= tl.load(flag_ptr) and at < 2 * tl.load(flag_ptr)", True),
+                ("at >= tl.load(flag_ptr)", False),
+                ("at < 2 * tl.load(flag_ptr)", False),
+            },
+        ),
+        (
+            "y = tl.where((at > (tl.load(flag_ptr) ^ 7)) & (at < x), 0, x)",
+            {
+                ("(at > tl.load(flag_ptr) ^ 7) & (at < x)", True),
+                ("at > tl.load(flag_ptr) ^ 7", True),
+                ("at < x", False),
+            },
+        ),
+        (
             "y = tl.where((x == float('inf')) | (x < 2), 0, x)",
             {("(x == float('inf')) | (x < 2)", True), ("x < 2", True)},
         ),
@@ -108,13 +129,12 @@ def test_each_condition_of_several_is_noted_and_the_whole(
         "tl.assume(x > 0)",
         "tl.device_assert(x > 0)",
         "assert n > 0",
-        "while tl.atomic_cas(flag_ptr, 0, 1) == 1: pass",
         "if BLOCK: x = 0",
         "y = tl.where(tl.load(flag_ptr), 0, x)",
         "y = x + 1",
     ],
 )
-def test_infinities_assertions_and_waiting_are_no_choices(statement: str) -> None:
+def test_infinities_and_assertions_are_no_choices(statement: str) -> None:
     assert marked(statement) == []
 
 

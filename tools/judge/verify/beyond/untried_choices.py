@@ -58,9 +58,14 @@ def _is_untried(choice: Choice, ways: int, explained: Collection[float]) -> bool
 
 
 def _shown(untried: Sequence[Choice], seen: Mapping[Choice, int]) -> str:
-    told = [f"line {c.line} `{c.text}` {_outcome(c, seen[c])}" for c in untried[:_SHOWN]]
+    told = [f"{_place(c)} {_outcome(c, seen[c])}" for c in untried[:_SHOWN]]
     more = [f"{len(untried) - _SHOWN} more likewise"] if len(untried) > _SHOWN else []
     return ", ".join([*told, *more])
+
+
+def _place(choice: Choice) -> str:
+    where = choice.called.replace(" ", ", ")
+    return f"line {choice.line} `{choice.text}`{f' (called at {where})' if where else ''}"
 
 
 def _outcome(choice: Choice, ways: int) -> str:
