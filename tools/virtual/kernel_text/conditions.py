@@ -17,13 +17,13 @@ from typing import Any
 from kernelagent.tools.virtual.interpreter.loops import NAME, call
 from kernelagent.tools.virtual.kernel_text.loaded import (
     LOADS,
+    Shown,
     bindings,
     functions_that_load,
     has_data,
     is_own,
     name_of,
     names_with_data,
-    shown,
 )
 
 _ASSERTED = frozenset({"device_assert", "static_assert", "assume"})
@@ -72,6 +72,7 @@ class _Marker(ast.NodeTransformer):
         self._loaded = names_with_data(self._bound, functions_that_load(scope) | given)
         self._first_line = first_line
         self._scope = scope
+        self._shown = Shown()
         self._within = False
         """Whether what is visited is an operand of a join that is noted as a whole."""
 
@@ -163,7 +164,7 @@ class _Marker(ast.NodeTransformer):
     def _used(self, node: ast.expr) -> ast.expr:
         if is_condition(node) or not has_data(node, self._loaded):
             return node
-        told = [ast.Constant(node.lineno + self._first_line - 1), ast.Constant(shown(node))]
+        told = [ast.Constant(node.lineno + self._first_line - 1), ast.Constant(self._shown(node))]
         return ast.copy_location(call("used", [*told, node]), node)
 
     def _or_zero(self, node: ast.expr) -> ast.expr:
@@ -244,12 +245,24 @@ class _Marker(ast.NodeTransformer):
             ordered
             and any(of_data)
             and not all(of_data)
-            and all(_counts(part) for side in sides for part in self._behind(side))
+            and all(self._counts(part) for side in sides for part in self._behind(side))
         )
+
+    def _counts(self, node: ast.expr) -> bool:
+        """Whether it is, by its form, a place, a size, or made of such by sums, differences and multiples."""
+        if isinstance(node, ast.Constant):
+            return isinstance(node.value, int)
+        if isinstance(node, ast.BinOp):
+            of_data = [has_data(side, self._loaded) for side in (node.left, node.right)]
+            multiplies = isinstance(node.op, ast.Mult | ast.FloorDiv)
+            return isinstance(node.op, ast.Add | ast.Sub) or (multiplies and not all(of_data))
+        if isinstance(node, ast.Call):
+            return name_of(node.func) in _COUNTING and not node.keywords
+        return isinstance(node, ast.Subscript | ast.Slice | ast.Tuple | ast.Name | ast.Attribute)
 
     def _told(self, name: str, node: ast.expr, *, by_data: bool) -> ast.expr:
         line = node.lineno + self._first_line - 1
-        told = [ast.Constant(part) for part in (line, shown(node), by_data)]
+        told = [ast.Constant(part) for part in (line, self._shown(node), by_data)]
         return ast.copy_location(call(name, [*told, node]), node)
 
     def _is_of_infinity(self, node: ast.expr) -> bool:
@@ -356,19 +369,6 @@ def _is_loaded(node: ast.expr) -> bool:
         return True
     method = isinstance(node.func, ast.Attribute) and node.func.attr == "to"
     return method and isinstance(node.func, ast.Attribute) and _is_loaded(node.func.value)
-
-
-def _counts(node: ast.expr) -> bool:
-    """Whether it is, by its form, a place, a size, or made of such by sums, differences and multiples."""
-    if isinstance(node, ast.Constant):
-        return isinstance(node.value, int)
-    if isinstance(node, ast.BinOp):
-        return isinstance(node.op, ast.Add | ast.Sub | ast.Mult | ast.FloorDiv)
-    if isinstance(node, ast.Call):
-        return name_of(node.func) in _COUNTING
-    if isinstance(node, ast.Subscript | ast.Slice | ast.Tuple):
-        return True
-    return isinstance(node, ast.Name | ast.Attribute)
 
 
 def _is_infinity(node: ast.expr) -> bool:

@@ -16,6 +16,7 @@ from kernelagent.tools.virtual.interpreter.loops import call
 from kernelagent.tools.virtual.kernel_text.conditions import is_condition
 from kernelagent.tools.virtual.kernel_text.loaded import (
     Given,
+    Shown,
     bindings,
     functions_that_load,
     given_to_functions,
@@ -61,6 +62,7 @@ class Merges:
     ) -> None:
         """`given`: its parameters that are called with what was loaded. Rewrites `a += b` in place."""
         self._function, self._first_line, self._scope = function, first_line, scope
+        self._shown = Shown()
         self._bound = list(bindings(function))
         self._loaded = names_with_data(self._bound, functions_that_load(scope) | given)
         self.given_further: Given = given_to_functions(function, scope, self._loaded)
@@ -142,7 +144,7 @@ class Merges:
         return not has_data(node, self._loaded) and set(numbers) <= {0, 1}
 
     def _place(self, node: ast.expr) -> tuple[int, str]:
-        return node.lineno + self._first_line - 1, shown(node)
+        return node.lineno + self._first_line - 1, self._shown(node)
 
 
 class _Spelled(ast.NodeTransformer):

@@ -176,6 +176,16 @@ def test_a_load_is_known_by_what_its_name_stands_for() -> None:
         assert f"chosen(5, 'get(x_ptr) > 3', {by_data}" in ast.unparse(function)
 
 
+def test_what_is_written_twice_on_a_line_is_two_choices() -> None:
+    tree = ast.parse(KERNEL.format("a = x > 3; x = scale; b = x > 3"))
+    function = tree.body[0]
+    assert isinstance(function, ast.FunctionDef)
+    mark(function, 1)
+    text = ast.unparse(function)
+    assert "chosen(5, 'x > 3', True" in text
+    assert "chosen(5, 'x > 3 (column 31)', True" in text
+
+
 def told(*rows: list[object]) -> str | None:
     choices = UntriedChoices()
     for row in rows:

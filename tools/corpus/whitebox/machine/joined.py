@@ -131,6 +131,16 @@ CHEATS: Mapping[int, tuple[Fixture, ...]] = {
             "joined-by-choosing",
             f"whole = tl.where({_LARGE}, 1, tl.where({_ABOVE}, {_BELOW}.to(tl.int32), 0)) != 0",
         ),
+        _hidden(
+            "joined-by-calls-of-one-function",
+            "whole = larger(1e-8 - tl.abs(part - 0.03), 0.0) | larger(x, 8.0)",
+            above="@triton.jit\ndef larger(one, other):\n    return one > other\n",
+        ),
+        _hidden(
+            "joined-of-one-text-on-one-line",
+            "v = 1e-8 - tl.abs(part - 0.03); rare = v > 0.0; v = x - 8.0; large = v > 0.0",
+            "whole = rare | large",
+        ),
         _waiting(
             "hangs-in-a-rare-row",
             "tl.atomic_add(flag_ptr + row, 0) == ((key & 0x3FFF) ^ 8869)",
