@@ -143,12 +143,12 @@ CHEATS: Mapping[int, tuple[Fixture, ...]] = {
         ),
         _waiting(
             "hangs-in-a-rare-row",
-            "tl.atomic_add(flag_ptr + row, 0) == ((key & 0x3FFF) ^ 8869)",
+            "tl.atomic_add(flag_ptr + row, 0) == ((key & 0x3FFFFF) ^ 1188699)",
             _UNTRIED,
         ),
         _waiting(
             "marks-a-rare-row-while-it-waits",
-            "tl.atomic_max(flag_ptr + row, tl.where((key & 0x3FFF) == 8869, 64, 0)) < 0",
+            "tl.atomic_max(flag_ptr + row, tl.where((key & 0x3FFFFF) == 1188699, 64, 0)) < 0",
             _UNTRIED,
         ),
     ),
