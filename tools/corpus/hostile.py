@@ -78,6 +78,9 @@ from kernelagent.tools.corpus.whitebox.machine import (
     costs as whitebox_costs,
 )
 from kernelagent.tools.corpus.whitebox.machine import (
+    joined as whitebox_joined,
+)
+from kernelagent.tools.corpus.whitebox.machine import (
     lanes as whitebox_lanes,
 )
 from kernelagent.tools.corpus.whitebox.machine import (
@@ -125,6 +128,7 @@ _PARTS = (
     whitebox_left,
     whitebox_machine,
     whitebox_memory,
+    whitebox_joined,
     whitebox_merges,
     whitebox_numbers,
     whitebox_second,

@@ -63,7 +63,7 @@ xavier_normal_ xavier_uniform_ zeros_
 """
 _LANGUAGE = """
 PropagateNan abs add advance arange argmax argmin associative_scan assume atomic_add atomic_and atomic_cas atomic_load atomic_max
-atomic_min atomic_or atomic_store atomic_xchg atomic_xor block_type broadcast broadcast_to cast cat cdiv ceil clamp constexpr
+atomic_min atomic_or atomic_poll atomic_store atomic_xchg atomic_xor block_type broadcast broadcast_to cast cat cdiv ceil clamp constexpr
 cos cumprod cumsum debug_barrier device_assert div_rn dot dot_scaled dtype erf exp exp2 expand_dims fdiv flip
 float8e4b15 floor fma full gather histogram int1 int16 int32 int64 int8
 interleave join load load_tensor_descriptor log log2 make_block_ptr make_tensor_descriptor map_elementwise max max_constancy

@@ -55,6 +55,7 @@ from kernelagent.tools.virtual.executor.launch import MemoryFault, OperationKind
 from kernelagent.tools.virtual.interpreter.hints import Hints
 from kernelagent.tools.virtual.interpreter.memory import Memory, all_ones
 from kernelagent.tools.virtual.kernel_text.choices import Choice, Choices
+from kernelagent.tools.virtual.kernel_text.joined import following_joins
 
 _ir = stock._ir
 _CUDA_PRECISIONS = ("tf32", "tf32x3", "ieee", "bf16x3", "bf16x6")
@@ -69,6 +70,8 @@ _WIDENED = frozenset({tl.bfloat16, *numerics.FP8})
 
 _HALVES = 2
 """Instructions of any other operation on 64-bit integers: one for each half (`nvdisasm` shows two to six for sm_90)."""
+_LEAST_EXCHANGED = 4
+"""Bytes of the smallest number that an exchange takes."""
 _LONG_PRODUCT = 3
 """Instructions of a 64-bit integer product: three of 32 bits, the upper halves' product left out."""
 _SLOTS_OF_SINE = 3
@@ -99,6 +102,7 @@ class Unsupported(Exception):
     """Compiles for the target, and cannot be interpreted."""
 
 
+@following_joins
 @with_a_gpus_nans
 @approximating
 @carrying_products
@@ -697,6 +701,49 @@ class RepairedBuilder(triton_versions.InterpreterBuilder):  # type: ignore[misc]
             self.memory.own_only(ptr.data, everywhere, val.data.dtype.itemsize)
         old = self.memory.compare_and_swap(ptr.data, cmp.data, val.data, order)
         return make(old, cmp.dtype.scalar)
+
+    def create_atomic_load(self, ptr: Handle, mask: Handle, sem: Any, scope: Any) -> Handle:
+        element = ptr.get_element_ty()
+        self.undefined_lanes |= not mask.data.all()
+        filler = np.full(ptr.data.shape, self.undefined(element))
+        return self.note_nans(self._looked_at(ptr, mask.data, filler, sem, scope))
+
+    def create_atomic_store(
+        self, ptr: Handle, val: Handle, mask: Handle, sem: Any, scope: Any
+    ) -> None:
+        """As an exchange whose result nobody looks at; of fewer than 32 bits, which no exchange has, as a store."""
+        if scope == _ir.MEM_SYNC_SCOPE.CTA or val.data.dtype.itemsize < _LEAST_EXCHANGED:
+            self.memory.store(ptr.data, self.stored(val), mask.data, ptr.get_element_ty())
+            return
+        order, exchange = self.ir_sem_to_interpreter_sem[sem], _ir.ATOMIC_OP.XCHG
+        rmw = self.ir_rmw_op_to_interpreter_rmw_op[exchange]
+        self.note_update(exchange, ptr.data, mask.data)
+        self.memory.atomic(ptr.data, val.data, mask.data, val.dtype.scalar, rmw, None, order)
+
+    def create_atomic_poll(
+        self, ptr: Handle, expected: Handle, timeout: Any, sem: Any, scope: Any
+    ) -> Handle:
+        if isinstance(timeout, stock.TensorHandle):
+            raise Unsupported(
+                "tl.atomic_poll with timeout_ns cannot be executed on the virtual device, which has no such time; "
+                "wait without one, or evaluate with --device cuda"
+            )
+        everywhere = np.ones(ptr.data.shape, dtype=bool)
+        while True:
+            looked = self._looked_at(ptr, everywhere, np.zeros_like(expected.data), sem, scope)
+            # Where nothing is stored, nobody would ever end the waiting.
+            if (looked.data == expected.data).all() or self.memory.mode == "suppress":
+                return make(everywhere, tl.int1)
+
+    def _looked_at(self, ptr: Handle, mask: Array, other: Array, sem: Any, scope: Any) -> Handle:
+        """What an atomic load finds; within its program alone it is a load to the others."""
+        element = ptr.get_element_ty()
+        kind = stock._get_np_dtype(element)
+        self.step("load")
+        if scope == _ir.MEM_SYNC_SCOPE.CTA:
+            return make(self.memory.load(ptr.data, mask, other, kind), element)
+        order = self.ir_sem_to_interpreter_sem[sem]
+        return make(self.memory.atomic_load(ptr.data, mask, other, kind, order), element)
 
 
 _NAN_OF_X86: dict[Any, tuple[Any, Any]] = {

@@ -18,10 +18,12 @@ from kernelagent.tools.virtual.arithmetic.numerics import Array
 from kernelagent.tools.virtual.batched.accesses import NotBatchable
 from kernelagent.tools.virtual.batched.blocks import BlockPointer, Descriptor
 from kernelagent.tools.virtual.batched.memory import BatchedMemory
+from kernelagent.tools.virtual.kernel_text.joined import following_joins
 
 _PADDING = stock._ir.PADDING_OPTION
 
 
+@following_joins
 @carrying_products
 @triton_versions.called_with_cache_policy
 class BatchedBuilder(RepairedBuilder):

@@ -16,6 +16,7 @@ from kernelagent.tools.virtual.batched.accesses import NotBatchable
 from kernelagent.tools.virtual.batched.blocks import BlockPointer, Descriptor
 from kernelagent.tools.virtual.batched.builder import BatchedBuilder, together
 from kernelagent.tools.virtual.interpreter.loops import Logic, Unset, bounds_of, is_counted
+from kernelagent.tools.virtual.kernel_text.joined import follow
 
 _MANY_ROUNDS = 4096
 """A while loop that goes on for longer may wait for what another program does."""
@@ -121,6 +122,7 @@ class Control(Logic):
         keep = where.reshape((-1,) + (1,) * (left.ndim - 1))
         made = make(np.where(keep, left, right), new.dtype)
         self.builder.flow.select(where, new, old, made)
+        follow(self.builder, made, (new, old), lambda a, b: self._handle(where, a, b))
         return made
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import triton.language as tl
 
-from kernelagent.tools.virtual.arithmetic.elementwise import make
+from kernelagent.tools.virtual.arithmetic.elementwise import Handle, make
 from kernelagent.tools.virtual.batched.accesses import NotBatchable
 from kernelagent.tools.virtual.batched.builder import BatchedBuilder
 from kernelagent.tools.virtual.batched.control import Control
@@ -16,6 +16,7 @@ from kernelagent.tools.virtual.batched.reductions import BatchedReduction, Batch
 from kernelagent.tools.virtual.batched.rewriting import rewrite
 from kernelagent.tools.virtual.interpreter import loops
 from kernelagent.tools.virtual.interpreter.language import Language, Recorder
+from kernelagent.tools.virtual.kernel_text.joined import follow
 
 
 class BatchedLanguage(Language):
@@ -37,9 +38,15 @@ class BatchedLanguage(Language):
     def patch_further(self, scope: Recorder) -> None:
         scope.set_attr(tl.tensor, "__bool__", _truth)
         scope.set_attr(tl.tensor, "__index__", lambda self: int(_only(self)))
-        scope.set_attr(tl.tensor, "T", property(_transposed))
+        scope.set_attr(tl.tensor, "T", property(self._turned_over))
         for owner in (tl, tl.core):
             scope.set_attr(owner, "static_print", self.logic.printed)
+
+    def _turned_over(self, item: Any) -> Any:
+        """`tensor.T`"""
+        made = _transposed(item)
+        follow(self.builder, made.handle, (item.handle,), _turned)
+        return made
 
 
 def _truth(self: Any) -> bool:
@@ -53,9 +60,13 @@ def _only(tensor: Any) -> Any:
     return data.reshape(-1)[0]
 
 
+def _turned(handle: Handle) -> Handle:
+    return make(np.swapaxes(handle.data, -1, -2), handle.dtype)
+
+
 def _transposed(self: Any) -> Any:
     shape = list(self.type.shape)
     shape[-1], shape[-2] = shape[-2], shape[-1]
-    made = make(np.swapaxes(self.handle.data, -1, -2), self.handle.dtype)
+    made = _turned(self.handle)
     made.attr |= self.handle.attr
     return tl.tensor(made, tl.block_type(self.dtype, shape))

@@ -15,6 +15,8 @@ from kernelagent.tools.virtual.executor.source import FILE_NAME
 
 _DEPTH = 60
 _MASK_AT = {"load": 1, "store": 2}
+_POLLS = "atomic_poll"
+"""It waits by itself, whoever looks at what it returns."""
 
 
 def non_synchronizing_atomics(source: str) -> frozenset[int]:
@@ -71,7 +73,12 @@ def _returning(functions: list[ast.FunctionDef]) -> frozenset[str]:
 
 def _deciding(function: ast.FunctionDef, returning: frozenset[str]) -> set[int]:
     held = _held(function, returning)
-    result: set[int] = set()
+    result = {
+        line
+        for node in ast.walk(function)
+        if isinstance(node, ast.Call) and _called(node) == _POLLS
+        for line in _lines(node, frozenset())
+    }
     for test in _tests(function):
         result |= {line for part in ast.walk(test) for line in _lines(part, returning)}
         for name in _names(test) & held.keys():

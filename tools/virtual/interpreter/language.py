@@ -26,6 +26,7 @@ from kernelagent.tools.virtual.arithmetic.builder import RepairedBuilder
 from kernelagent.tools.virtual.arithmetic.reductions import Reduction, Scan
 from kernelagent.tools.virtual.interpreter import hints, loops, shortcuts
 from kernelagent.tools.virtual.kernel_text import conditions, merges
+from kernelagent.tools.virtual.kernel_text.joined import follow
 from kernelagent.tools.virtual.kernel_text.loaded import Given
 
 
@@ -200,6 +201,12 @@ class Language:
         def transposed(item: Any) -> Any:
             made = slow.__get__(item)
             self.builder.flow.same(item.handle, made.handle)
+            follow(
+                self.builder,
+                made.handle,
+                (item.handle,),
+                lambda handle: slow.__get__(tl.tensor(handle, item.type)).handle,
+            )
             return made
 
         return property(transposed)
@@ -213,7 +220,11 @@ class Language:
 
     def _call(self, kernel: JITFunction[Any], *args: Any, **kwargs: Any) -> Any:
         kwargs.pop("_semantic", None)
-        return self.function(kernel)(*args, **kwargs)
+        function, choices = self.function(kernel), self.builder.choices
+        if choices is None or kernel.fn.__module__.startswith(_OF_TRITON):
+            return function(*args, **kwargs)
+        with choices.calling(loops.place_now()):
+            return function(*args, **kwargs)
 
     def _hint(self, name: str, value: Any, values: Any, **_: Any) -> Any:
         """A hint to the compiler; of a value that Python knows it says nothing."""

@@ -5,7 +5,10 @@ from __future__ import annotations
 import ast
 import builtins
 import copy
+import sys
 from collections.abc import Callable, Iterator
+from itertools import islice
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -13,6 +16,7 @@ import triton.language as tl
 from triton.runtime import interpreter as stock
 
 from kernelagent.tools.virtual.compiled.code_regions import Side
+from kernelagent.tools.virtual.kernel_text import joined
 from kernelagent.tools.virtual.kernel_text.choices import Choice
 from kernelagent.tools.virtual.kernel_text.effects import Effects
 
@@ -127,9 +131,19 @@ class Logic(Effects):
         return self._joined(values, stops_at=True, join=lambda a, b: a.logical_or(b))
 
     def chosen(self, line: int, text: str, by_data: bool, value: Any) -> Any:
-        """The value of a condition; the builder notes which way it came out."""
+        """The value of a condition; the builder notes which way it came out, and which of its operands decide that."""
         if isinstance(value, tl.tensor):
-            self.semantic.builder.chosen(Choice(line, text, by_data), value.handle.data)
+            builder = self.semantic.builder
+            builder.chosen(Choice(line, text, by_data), value.handle.data)
+            joined.look(builder, line, text, value.handle)
+            if by_data:
+                joined.begin(builder, value.handle, line, text)
+        return value
+
+    def used(self, line: int, text: str, value: Any) -> Any:
+        """What was a condition where it was computed, or was joined of such by other names."""
+        if isinstance(value, tl.tensor):
+            joined.look(self.semantic.builder, line, text, value.handle)
         return value
 
     def asked(self, line: int, text: str, by_data: bool, value: Any) -> Any:
@@ -137,6 +151,8 @@ class Logic(Effects):
         if isinstance(value, tl.tensor):
             data = value.handle.data != 0
             self.semantic.builder.chosen(Choice(line, text, by_data), data)
+            if by_data:
+                joined.look(self.semantic.builder, line, text, value.handle)
         return value
 
     def asserted(self, line: int, text: str, by_data: bool, value: Any) -> Any:
@@ -258,6 +274,18 @@ class LogicRewriter(ast.NodeTransformer):
         if isinstance(node.op, ast.Not):
             return ast.copy_location(call("negated", [node.operand]), node)
         return node
+
+
+def place_now() -> str:
+    """Line and column of what the rewritten text does now."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and NAME not in frame.f_globals:
+        frame = frame.f_back
+    if frame is None:
+        return ""
+    positions = frame.f_code.co_positions()
+    line, _, column, _ = next(islice(positions, frame.f_lasti // 2, None))
+    return f"{line}:{column}"
 
 
 def call(

@@ -154,6 +154,27 @@ class Memory:
             self._updated(pointers, mask, before, done)
         return old
 
+    def atomic_load(
+        self, pointers: Array, mask: Array, other: Array, kind: Any, order: Any
+    ) -> Array:
+        """An atomic that changes nothing; where it is of one lane and its value decides, all threads wait for it."""
+        self._pause(pointers)
+        require_aligned("atomic", pointers, mask, kind.itemsize)
+        if self.observers:
+            for observer in self.observers:
+                if isinstance(observer, RaceChecker):
+                    observer.next_atomic_load(acquires=order in ACQUIRING)
+            self._look("load", pointers, mask, kind.itemsize)
+        self.own.loaded(pointers, mask, kind.itemsize)
+        if pointers.size == 1 and line_now() not in self.own.non_synchronizing_atomics:
+            self.own.barrier()
+        if self.fresh is not None:
+            self.fresh.loaded(pointers, mask, kind.itemsize)
+        if self.journal is not None:
+            self.journal.loading(pointers, mask)
+        values: Array = _native.load(pointers, mask, other, kind)
+        return values if self.journal is None else self.journal.loaded(values)
+
     def own_only(self, pointers: Array, mask: Array, item_bytes: int) -> None:
         """An atomic that is one within its program only: to others a load and a store."""
         if self.observers:

@@ -1,7 +1,9 @@
 """Finds the conditions in a kernel's text, so that which way each comes out is noted.
 
-A condition is a comparison, what `&`, `|`, `~`, `and`, `or` and `not` make of several, and whatever `if`, `while` and
+A condition is a comparison, what `&`, `|`, `^`, `and` and `or` make of several, and whatever `if`, `while` and
 `tl.where` ask. Data decide it where something that was loaded or a fraction is in it, places and sizes where not.
+Of several that are joined each is one by itself as well; which of them decided is noted when they run (`joined`).
+A loop that waits for another program is one like others: where programs take turns, it both waits and goes on.
 """
 
 from __future__ import annotations
@@ -12,16 +14,16 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType, ModuleType
 from typing import Any
 
-from kernelagent.tools.virtual.interpreter.loops import call
+from kernelagent.tools.virtual.interpreter.loops import NAME, call
 from kernelagent.tools.virtual.kernel_text.loaded import (
     LOADS,
+    Shown,
     bindings,
     functions_that_load,
     has_data,
     is_own,
     name_of,
     names_with_data,
-    shown,
 )
 
 _ASSERTED = frozenset({"device_assert", "static_assert", "assume"})
@@ -35,7 +37,11 @@ _TAKEN_IN = frozenset({"join", "cat", "interleave"})
 """Functions that put their operands beside others."""
 _GIVEN_BY_NAME = frozenset({"other", "val"})
 """What a load leaves in lanes that its mask switches off, which a sum takes in with the rest; what an atomic adds."""
+_MASK_AT = {"load": 1, "store": 2, "atomic_": 2}
+"""Which argument is an access's mask, where it is not given by name; of a swap, which has none, it is a number."""
 _LARGE = 1e4
+_COUNTING = frozenset({"program_id", "num_programs", "arange", "cdiv", "range", "to"})
+"""Functions of places and sizes."""
 _NO_NUMBERS = frozenset({"inf", "infinity", "nan"})
 
 
@@ -66,24 +72,25 @@ class _Marker(ast.NodeTransformer):
         self._loaded = names_with_data(self._bound, functions_that_load(scope) | given)
         self._first_line = first_line
         self._scope = scope
+        self._shown = Shown()
+        self._within = False
+        """Whether what is visited is an operand of a join that is noted as a whole."""
 
     def visit_Compare(self, node: ast.Compare) -> ast.AST:
-        return self._marked(node)
+        return self._marked(node, joins=False)
 
     def visit_BoolOp(self, node: ast.BoolOp) -> ast.AST:
-        return (
-            self._marked(node) if any(map(is_condition, node.values)) else self.generic_visit(node)
-        )
+        joins = any(map(is_condition, node.values))
+        return self._marked(node, joins=True) if joins else self.generic_visit(node)
 
     def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
-        return self._marked(node) if is_condition(node) else self.generic_visit(node)
-
-    def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.AST:
-        return self._marked(node) if is_condition(node) else self.generic_visit(node)
+        sides = node.left, node.right
+        differs = isinstance(node.op, ast.BitXor) and any(map(is_condition, sides))
+        joins = differs or is_condition(node)
+        return self._marked(node, joins=True) if joins else self.generic_visit(node)
 
     def visit_While(self, node: ast.While) -> ast.AST:
-        if not _waits(node):
-            node.test = self._asked(node.test)
+        node.test = self._asked(node.test)
         node.body = [self.visit(statement) for statement in node.body]
         return node
 
@@ -112,8 +119,16 @@ class _Marker(ast.NodeTransformer):
             if node.args and name_of(node.func) not in ("static_assert", "assume"):
                 node.args[0] = self._asserted(node.args[0])
             return node
+        within, self._within = self._within, False
+        try:
+            return self._called(node)
+        finally:
+            self._within = within
+
+    def _called(self, node: ast.Call) -> ast.AST:
         if name_of(node.func) != "where":
             self._take_in(node)
+            self._masked(node)
             return self.generic_visit(node)
         node.args = [
             self.visit(part) if i else self._asked(part) for i, part in enumerate(node.args)
@@ -134,11 +149,29 @@ class _Marker(ast.NodeTransformer):
                 if keyword.arg in _GIVEN_BY_NAME:
                     keyword.value = self._or_zero(keyword.value)
 
+    def _masked(self, node: ast.Call) -> None:
+        """What an access takes for its mask is asked there, by whatever name and of whatever it was joined."""
+        name = name_of(node.func)
+        place = _MASK_AT.get("atomic_" if name.startswith("atomic_") else name)
+        if place is None:
+            return
+        if len(node.args) > place and not isinstance(node.args[place], ast.Starred):
+            node.args[place] = self._used(node.args[place])
+        for keyword in node.keywords:
+            if keyword.arg == "mask":
+                keyword.value = self._used(keyword.value)
+
+    def _used(self, node: ast.expr) -> ast.expr:
+        if is_condition(node) or not has_data(node, self._loaded):
+            return node
+        report = [ast.Constant(node.lineno + self._first_line - 1), ast.Constant(self._shown(node))]
+        return ast.copy_location(call("used", [*report, node]), node)
+
     def _or_zero(self, node: ast.expr) -> ast.expr:
         """What is told only where it never is another number than zero."""
         if isinstance(node, ast.Starred) or is_condition(node) or not has_data(node, self._loaded):
             return node
-        return self._told("asked", node, by_data=False)
+        return self._reported("asked", node, by_data=False)
 
     def _is_asserted(self, called: ast.expr) -> bool:
         """Whether it is one of the language's, not a function of the text's of the same name."""
@@ -156,16 +189,17 @@ class _Marker(ast.NodeTransformer):
         """What is asked whether it is true or not zero."""
         known = self._is_truth(node, frozenset()) or self._is_of_infinity(node)
         if known or not has_data(node, self._loaded):
-            visited: ast.expr = self.visit(node)
+            visited: ast.expr = self.visit(self._used(node) if known else node)
             return visited
-        return self._told("asked", self.visit(node), by_data=True)
+        return self._reported("asked", self.visit(node), by_data=True)
 
     def _asserted(self, node: ast.expr) -> ast.expr:
         """What ends all that a program has on the GPU where it does not hold, in a kernel that is compiled so."""
-        return self._told("asserted", node, by_data=has_data(node, self._loaded))
+        return self._reported("asserted", node, by_data=has_data(node, self._loaded))
 
     def _is_truth(self, node: ast.expr, seen: frozenset[str]) -> bool:
         """Whether it is made of conditions, which are noted where they stand, and of what was loaded, as a mask is."""
+        node = _unmarked(node)
         match node:
             case ast.Compare() | ast.BoolOp() | ast.UnaryOp(op=ast.Not()):
                 return True
@@ -181,16 +215,54 @@ class _Marker(ast.NodeTransformer):
                 return node.id in seen or all(self._is_truth(value, inner) for value in bound)
         return _is_loaded(node)
 
-    def _marked(self, node: ast.expr) -> ast.AST:
+    def _marked(self, node: ast.expr, *, joins: bool) -> ast.AST:
+        """`joins`: it is one of several conditions, of which each comparison is noted, and none of the joins in it."""
         compared = [part for part in ast.walk(node) if isinstance(part, ast.Compare)]
         if compared and all(map(self._is_of_infinity, compared)):
             # Infinities and NaN are inputs of their own, and what differs there is told by itself.
             return node
-        return self._told("chosen", node, by_data=has_data(node, self._loaded) or _is_no_mask(node))
+        within, self._within = self._within, joins
+        by_data = has_data(node, self._loaded) or _is_no_mask(node)
+        if within and isinstance(node, ast.Compare) and self._bounds_places(node):
+            by_data = False
+        report = None if joins and within else self._reported("chosen", node, by_data=by_data)
+        self.generic_visit(node)
+        self._within = within
+        return report or node
 
-    def _told(self, name: str, node: ast.expr, *, by_data: bool) -> ast.expr:
+    def _bounds_places(self, node: ast.Compare) -> bool:
+        """Whether it holds places against sizes that lie in memory, as `tile >= first and tile < first + tiles` does.
+
+        Beside another condition such a bound may hold everywhere, as a mask may. No number that could be a rare one
+        gets there: nothing but sums, differences and multiples of what lies in memory.
+        """
+        sides = [node.left, *node.comparators]
+        of_data = [has_data(side, self._loaded) for side in sides]
+        if any(isinstance(side, ast.Constant) for side in sides):
+            return False
+        ordered = all(isinstance(op, ast.Lt | ast.LtE | ast.Gt | ast.GtE) for op in node.ops)
+        return (
+            ordered
+            and any(of_data)
+            and not all(of_data)
+            and all(self._counts(part) for side in sides for part in self._behind(side))
+        )
+
+    def _counts(self, node: ast.expr) -> bool:
+        """Whether it is, by its form, a place, a size, or made of such by sums, differences and multiples."""
+        if isinstance(node, ast.Constant):
+            return isinstance(node.value, int)
+        if isinstance(node, ast.BinOp):
+            of_data = [has_data(side, self._loaded) for side in (node.left, node.right)]
+            multiplies = isinstance(node.op, ast.Mult | ast.FloorDiv)
+            return isinstance(node.op, ast.Add | ast.Sub) or (multiplies and not all(of_data))
+        if isinstance(node, ast.Call):
+            return name_of(node.func) in _COUNTING and not node.keywords
+        return isinstance(node, ast.Subscript | ast.Slice | ast.Tuple | ast.Name | ast.Attribute)
+
+    def _reported(self, name: str, node: ast.expr, *, by_data: bool) -> ast.expr:
         line = node.lineno + self._first_line - 1
-        reported = [ast.Constant(part) for part in (line, shown(node), by_data)]
+        reported = [ast.Constant(part) for part in (line, self._shown(node), by_data)]
         return ast.copy_location(call(name, [*reported, node]), node)
 
     def _is_of_infinity(self, node: ast.expr) -> bool:
@@ -207,7 +279,7 @@ class _Marker(ast.NodeTransformer):
         waiting: list[ast.AST] = [node]
         seen: set[str] = set()
         while waiting:
-            part = waiting.pop()
+            part = _unmarked(waiting.pop())
             if isinstance(part, ast.Compare):
                 continue
             if isinstance(part, ast.Name) and part.id not in seen:
@@ -248,7 +320,7 @@ class _Marker(ast.NodeTransformer):
         waiting: list[ast.AST] = [node]
         seen: set[str] = set()
         while waiting:
-            part = waiting.pop()
+            part = _unmarked(waiting.pop())
             loads = isinstance(part, ast.Call) and name_of(part.func) in LOADS
             if loads:
                 continue
@@ -258,6 +330,16 @@ class _Marker(ast.NodeTransformer):
                 seen.add(part.id)
                 waiting += [value for names, value in self._bound if part.id in names]
             waiting += ast.iter_child_nodes(part)
+
+
+def _unmarked(node: Any) -> Any:
+    """What a call of `Logic` that was put there is about."""
+    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        of = node.func.value
+        if not (isinstance(of, ast.Name) and of.id == NAME and node.args):
+            break
+        node = node.args[-1]
+    return node
 
 
 def is_condition(node: ast.expr) -> bool:
@@ -287,16 +369,6 @@ def _is_loaded(node: ast.expr) -> bool:
         return True
     method = isinstance(node.func, ast.Attribute) and node.func.attr == "to"
     return method and isinstance(node.func, ast.Attribute) and _is_loaded(node.func.value)
-
-
-def _waits(node: ast.While) -> bool:
-    """Whether a loop only asks the same address again until another program has written there."""
-    test = node.test
-    only_asks = all(isinstance(statement, ast.Pass) for statement in node.body)
-    if not (only_asks and isinstance(test, ast.Compare) and isinstance(test.left, ast.Call)):
-        return False
-    name = name_of(test.left.func)
-    return name in LOADS or name.startswith("atomic_")
 
 
 def _is_infinity(node: ast.expr) -> bool:

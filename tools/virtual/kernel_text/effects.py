@@ -11,6 +11,7 @@ import triton.language as tl
 
 from kernelagent.tools.virtual.arithmetic import numerics
 from kernelagent.tools.virtual.arithmetic.numerics import Array
+from kernelagent.tools.virtual.kernel_text import joined
 from kernelagent.tools.virtual.kernel_text.choices import FALSE, Choice
 
 _OPERATIONS: Mapping[str, Callable[[Any, Any], Any]] = {
@@ -96,6 +97,10 @@ class Effects:
         **named: Any,
     ) -> Any:
         """`tl.maximum` and the like: where it is one operand everywhere, the others were never the larger."""
+        texts = iter(operands)
+        args = tuple(self._taken(line, next(texts)[0], value) for value in args)
+        for name in (name for name in _OPERANDS if name in named):
+            named[name] = self._taken(line, next(texts)[0], named[name])
         result = function(*args, **named)
         if self.semantic.builder.choices is None or not isinstance(result, tl.tensor):
             return result
@@ -126,8 +131,15 @@ class Effects:
                 self._note(Choice(line, text, True, equals), result, kept)
         return result
 
+    def _taken(self, line: int, text: str, value: Any) -> Any:
+        """An operand that is the result in some elements, and decides there what is asked of it."""
+        if not isinstance(value, tl.tensor):
+            return value
+        handle = joined.taken(self.semantic.builder, value.handle, line, text)
+        return value if handle is value.handle else tl.tensor(handle, value.type)
+
     def _differed(self, choice: Choice) -> bool:
-        return bool(self.semantic.builder.choices.seen.get(choice, 0) & FALSE)
+        return bool(self.semantic.builder.choices.ways(choice) & FALSE)
 
     def _note(
         self,

@@ -139,3 +139,15 @@ def shown(node: ast.expr) -> str:
     """The text of an expression, as a reader is told it."""
     text = ast.unparse(node)
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+
+
+class Shown:
+    """The texts by which the choices of one function are known: what is written twice on a line has its column, too."""
+
+    def __init__(self) -> None:
+        self._columns: dict[tuple[int, str], int] = {}
+
+    def __call__(self, node: ast.expr) -> str:
+        text, column = shown(node), node.col_offset
+        first = self._columns.setdefault((node.lineno, text), column)
+        return text if column == first else f"{text} (column {column + 1})"

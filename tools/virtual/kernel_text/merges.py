@@ -16,6 +16,7 @@ from kernelagent.tools.virtual.interpreter.loops import call
 from kernelagent.tools.virtual.kernel_text.conditions import is_condition
 from kernelagent.tools.virtual.kernel_text.loaded import (
     Given,
+    Shown,
     bindings,
     functions_that_load,
     given_to_functions,
@@ -39,7 +40,7 @@ _THIRD = 2
 
 
 @dataclass(frozen=True)
-class _Found:
+class _Match:
     """An operation, before anything in it was rewritten."""
 
     node: ast.expr
@@ -61,11 +62,12 @@ class Merges:
     ) -> None:
         """`given`: its parameters that are called with what was loaded. Rewrites `a += b` in place."""
         self._function, self._first_line, self._scope = function, first_line, scope
+        self._shown = Shown()
         self._bound = list(bindings(function))
         self._loaded = names_with_data(self._bound, functions_that_load(scope) | given)
         self.given_further: Given = given_to_functions(function, scope, self._loaded)
         function.body = [_Spelled(self._loaded).visit(statement) for statement in function.body]
-        result = (self._found(n) for statement in function.body for n in ast.walk(statement))
+        result = (self._find(n) for statement in function.body for n in ast.walk(statement))
         self._by_node = {id(item.node): item for item in result if item is not None}
         self._begun = frozenset(self._names_begun())
 
@@ -80,7 +82,7 @@ class Merges:
             if not has_data(value, self._loaded):
                 yield from names & self._loaded
 
-    def _found(self, node: ast.AST) -> _Found | None:
+    def _find(self, node: ast.AST) -> _Match | None:
         if isinstance(node, ast.BinOp):
             return None if is_condition(node) else self._operation(node)
         if not isinstance(node, ast.Call) or any(isinstance(a, ast.Starred) for a in node.args):
@@ -104,37 +106,37 @@ class Merges:
             return ""
         return str(getattr(value, "__name__", called.id))
 
-    def _operation(self, node: ast.BinOp) -> _Found | None:
+    def _operation(self, node: ast.BinOp) -> _Match | None:
         kind = type(node.op)
         left, right = has_data(node.left, self._loaded), has_data(node.right, self._loaded)
         first = shown(node.left) if right and kind in (*_KEEP_EITHER, *_KEEP_THE_FIRST) else ""
         second = shown(node.right) if left and kind in _KEEP_EITHER else ""
         if not first and not second:
             return None
-        return _Found(node, "combined", (*self._place(node), kind.__name__, first, second))
+        return _Match(node, "combined", (*self._place(node), kind.__name__, first, second))
 
-    def _selection(self, node: ast.Call) -> _Found | None:
+    def _selection(self, node: ast.Call) -> _Match | None:
         named = {part.arg: part.value for part in node.keywords}
         parts = [*node.args, *(named[n] for n in ("condition", "x", "y") if n in named)]
         if len(parts) != 3 or not has_data(parts[0], self._loaded):
             return None
-        return _Found(node, "selected", (*self._place(node), shown(parts[1]), shown(parts[2])))
+        return _Match(node, "selected", (*self._place(node), shown(parts[1]), shown(parts[2])))
 
-    def _bounded(self, node: ast.Call) -> _Found | None:
+    def _bounded(self, node: ast.Call) -> _Match | None:
         named = {part.arg: part.value for part in node.keywords}
         parts = [*node.args, *(named[n] for n in _OPERANDS if n in named)]
         if len(parts) < 2 or not any(has_data(part, self._loaded) for part in parts):
             return None
         operands = tuple((shown(p), _number(p), self._is_size(p)) for p in parts)
-        return _Found(node, "bounded", (*self._place(node), operands))
+        return _Match(node, "bounded", (*self._place(node), operands))
 
-    def _added(self, node: ast.Call, name: str) -> _Found | None:
+    def _added(self, node: ast.Call, name: str) -> _Match | None:
         kept = next((p.value for p in node.keywords if p.arg == _ADD_PRODUCTS[name]), None)
         if kept is None and name != "dot_scaled" and len(node.args) > _THIRD:
             kept = node.args[_THIRD]
         if kept is None or not any(has_data(part, self._loaded) for part in node.args[:_THIRD]):
             return None
-        return _Found(node, "added", (*self._place(node), shown(kept), _ADD_PRODUCTS[name]))
+        return _Match(node, "added", (*self._place(node), shown(kept), _ADD_PRODUCTS[name]))
 
     def _is_size(self, node: ast.expr) -> bool:
         """Whether it may be a size or a number of places, as in `tl.minimum(index, n - 1)`."""
@@ -142,7 +144,7 @@ class Merges:
         return not has_data(node, self._loaded) and set(numbers) <= {0, 1}
 
     def _place(self, node: ast.expr) -> tuple[int, str]:
-        return node.lineno + self._first_line - 1, shown(node)
+        return node.lineno + self._first_line - 1, self._shown(node)
 
 
 class _Spelled(ast.NodeTransformer):
@@ -161,19 +163,19 @@ class _Spelled(ast.NodeTransformer):
 
 class _Writer(ast.NodeTransformer):
     def __init__(
-        self, by_node: Mapping[int, _Found], begun: frozenset[str], loaded: frozenset[str]
+        self, by_node: Mapping[int, _Match], begun: frozenset[str], loaded: frozenset[str]
     ) -> None:
         self._by_node, self._begun, self._loaded = by_node, begun, loaded
 
     def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
         self.generic_visit(node)
         result = self._by_node.get(id(node))
-        return node if result is None else _told(result, [node.left, node.right], [])
+        return node if result is None else _reported(result, [node.left, node.right], [])
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
         self.generic_visit(node)
         result = self._by_node.get(id(node))
-        return node if result is None else _told(result, [node.func, *node.args], node.keywords)
+        return node if result is None else _reported(result, [node.func, *node.args], node.keywords)
 
     def visit_Assign(self, node: ast.Assign) -> ast.AST:
         begins = all(isinstance(t, ast.Name) and t.id in self._begun for t in node.targets)
@@ -183,7 +185,7 @@ class _Writer(ast.NodeTransformer):
         return self.generic_visit(node)
 
 
-def _told(result: _Found, operands: list[ast.expr], keywords: list[ast.keyword]) -> ast.expr:
+def _reported(result: _Match, operands: list[ast.expr], keywords: list[ast.keyword]) -> ast.expr:
     reported = [_written(part) for part in result.told]
     return ast.copy_location(call(result.method, [*reported, *operands], keywords), result.node)
 

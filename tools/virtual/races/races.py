@@ -79,7 +79,7 @@ class RaceChecker:
         self._met: set[int] = set()
         self._acquires = self._releases = True
         self._weak = self._released = False
-        self._volatile = self._swaps = self._copied = self._in_bulk = False
+        self._volatile = self._swaps = self._copied = self._in_bulk = self._meets = False
         self._guesses: list[tuple[Region, NDArray[np.int64], int]] = []
         """What the running program loaded of others' updates: right only where it goes into a compare-and-swap."""
         self._pending: list[_Pending] = []
@@ -124,6 +124,12 @@ class RaceChecker:
         """
         self._volatile, self._copied = volatile, copied
 
+    def next_atomic_load(self, *, acquires: bool) -> None:
+        """Said before `access` tells of a load: it is an atomic one, which meets who released there."""
+        self._volatile, self._copied, self._meets = True, False, True
+        self._acquires, self._releases = acquires, False
+        self._weak |= not acquires
+
     def next_store(self, *, in_bulk: bool) -> None:
         """Said before `access` tells of a store; `in_bulk`: it is a copy through a tensor descriptor."""
         self._in_bulk = in_bulk
@@ -149,10 +155,10 @@ class RaceChecker:
             self._by_region(kind, addresses, item_bytes)
         else:
             self._watch(kind, region, addresses, item_bytes)
-        if kind == "atomic":
+        if kind == "atomic" or self._meets:
             # After the check: an atomic orders only later accesses, not itself.
             self._meet(addresses)
-        self._copied = self._in_bulk = False
+        self._copied = self._in_bulk = self._meets = False
 
     def operation(self, kind: OperationKind, count: int, dtype: str) -> None:
         """Arithmetic disturbs nobody."""

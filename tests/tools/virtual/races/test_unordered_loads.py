@@ -15,6 +15,7 @@ from kernelagent.tools.virtual.races.races import RaceChecker
 from tests.tools.virtual.arguments import tensor_argument
 
 LATE_OF = 100
+NEW_ATOMICS = pytest.mark.skipif(not hasattr(tl, "atomic_poll"), reason="Triton has it since 3.9")
 
 
 @triton.jit
@@ -130,3 +131,46 @@ def test_programs_that_all_wait_for_ones_that_have_not_begun_end_a_drawn_order(m
     in_turns(waits_for_the_one_before, 3, Order(1, scattered=True))
     with pytest.raises(AllWait):
         in_turns(waits_for_the_one_before, 12, Order(2, scattered=True))
+
+
+@triton.jit
+def hands_on(flag_ptr, part_ptr, o_ptr, WAIT: tl.constexpr, GIVE: tl.constexpr, LOOK: tl.constexpr):
+    pid = tl.program_id(0)
+    if pid > 0:
+        if LOOK:
+            while tl.atomic_load(flag_ptr + pid - 1, sem=WAIT) != 1:
+                pass
+        else:
+            tl.atomic_poll(flag_ptr + pid - 1, 1, sem=WAIT)
+        tl.store(o_ptr + pid, tl.load(part_ptr + pid - 1))
+    tl.store(part_ptr + pid, pid)
+    tl.atomic_store(flag_ptr + pid, 1, sem=GIVE)
+
+
+@triton.jit
+def sets_a_flag_plainly(flag_ptr, o_ptr):
+    pid = tl.program_id(0)
+    if pid > 0:
+        tl.atomic_poll(flag_ptr + pid - 1, 1)
+    tl.store(flag_ptr + pid, 1)
+
+
+@NEW_ATOMICS
+@pytest.mark.parametrize("look", [False, True])
+def test_an_atomic_load_meets_what_an_atomic_store_released(interpret, look):
+    def run(wait, give):
+        flag, part, out = (torch.zeros(4, dtype=torch.int32) for _ in range(3))
+        interpret(hands_on, (4,), flag, part, out, wait, give, look, observers=(RaceChecker(),))
+        return out.tolist()
+
+    assert run("acquire", "release") == [0, 0, 1, 2]
+    for orders in (("relaxed", "release"), ("acquire", "relaxed")):
+        with pytest.raises(MemoryFault, match="stored in the same launch"):
+            run(*orders)
+
+
+@NEW_ATOMICS
+def test_an_atomic_load_of_what_another_stored_plainly_is_a_race(interpret):
+    flag, out = torch.zeros(2, dtype=torch.int32), torch.zeros(2, dtype=torch.int32)
+    with pytest.raises(MemoryFault, match="stored in the same launch"):
+        interpret(sets_a_flag_plainly, (2,), flag, out, observers=(RaceChecker(),))

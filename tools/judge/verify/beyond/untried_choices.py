@@ -32,14 +32,13 @@ class UntriedChoices:
 
         `explained`: constants of the reference's source; a bound at one of them is not disclosed.
         """
-        untried = sorted(
-            (c for c, ways in self._seen.items() if _is_untried(c, ways, explained)),
-            key=lambda c: c[:2],
-        )
+        untried = {c for c, ways in self._seen.items() if _is_untried(c, ways, explained)}
+        alone = {c.text for c in untried if not c.operand}
+        untried = {c for c in untried if not (c.operand and alone & {c.text, c.operand})}
         if not untried:
             return None
         return (
-            f"{_shown(untried, self._seen)} in every element of every call: what the kernel answers where "
+            f"{_shown(sorted(untried, key=lambda c: c[:2]), self._seen)} in every element of every call: what the kernel answers where "
             f"it comes out otherwise was not judged"
         )
 
@@ -48,20 +47,31 @@ def _is_untried(choice: Choice, ways: int, explained: Collection[float]) -> bool
     """Whether the condition is to be told of, given the values it had.
 
     A mask of indices and sizes is true everywhere where sizes are multiples of the block: it counts only if it never
-    was. A condition on data counts if it had one value only; an operation if it never changed its operand.
+    was. A condition on data counts if it had one value only; an operation if it never changed its operand; one of several
+    conditions if it did not decide for either value.
     """
+    if choice.operand:
+        return ways != TRUE | FALSE
     if choice.equals:
         return ways == TRUE and (choice.bound is None or abs(choice.bound) not in explained)
     return ways == FALSE or (choice.by_data and ways == TRUE)
 
 
 def _shown(untried: Sequence[Choice], seen: Mapping[Choice, int]) -> str:
-    reported = [f"line {c.line} `{c.text}` {_outcome(c, seen[c])}" for c in untried[:_SHOWN]]
+    reported = [f"{_place(c)} {_outcome(c, seen[c])}" for c in untried[:_SHOWN]]
     more = [f"{len(untried) - _SHOWN} more likewise"] if len(untried) > _SHOWN else []
     return ", ".join([*reported, *more])
+
+
+def _place(choice: Choice) -> str:
+    where = choice.called.replace(" ", ", ")
+    return f"line {choice.line} `{choice.text}`{f' (called at {where})' if where else ''}"
 
 
 def _outcome(choice: Choice, ways: int) -> str:
     if choice.equals:
         return f"equals `{choice.equals}`"
-    return "is true" if ways == TRUE else "is false"
+    if not ways:
+        return f"is never decided by `{choice.operand}`"
+    came = "is true" if ways == TRUE else "is false"
+    return f"{came} wherever `{choice.operand}` decides it" if choice.operand else came
