@@ -21,7 +21,7 @@ from kernelagent.models import Calling, Exhausted, Finish, ModelQuery, Reply, in
 from kernelagent.models.endpoint import called, offered, stream
 from kernelagent.models.endpoint.capabilities import Capabilities
 from kernelagent.models.endpoint.connection import Connection
-from kernelagent.models.endpoint.faults import Fault, StreamFault, fault_of, window_said
+from kernelagent.models.endpoint.faults import Fault, StreamFault, fault_of, stated_window
 from kernelagent.models.endpoint.pricing import Pricing, Room, Used
 from kernelagent.models.endpoint.stream import Arrived
 from kernelagent.models.endpoint.waiting import Patience
@@ -213,7 +213,7 @@ class LitellmModel:
             case "too_long":
                 return PromptTooLong(
                     f"the prompt does not fit into {self._name}: {message}",
-                    window=window_said(message),
+                    window=stated_window(message),
                 )
             case "key":
                 wanted = " or ".join(self._connection.key_names) or "the provider's key"

@@ -157,13 +157,13 @@ def before_and_after(state: RunState, winner: Evaluation) -> tuple[Block, ...]:
         chart = Chart(bars_svg(bars, title=title), f"{title}\n{bars_text(bars)}")
     accepted = [turn for turn in state.history.turns if turn.accepted and turn.evaluation]
     first = accepted[0] if accepted else None
-    said_least = None if least is None else Paragraph(_least(least))
+    least_sentence = None if least is None else Paragraph(_least(least))
     if first is None or first.index == state.winner_turn or first.evaluation is None:
-        return present(chart, said_least)
+        return present(chart, least_sentence)
     before = first.evaluation
     return present(
         chart,
-        said_least,
+        least_sentence,
         Paragraph(f"The first accepted turn ({first.index}) beside the emitted one:"),
         Table(
             ("of one forward", f"turn {first.index}", f"turn {state.winner_turn}, emitted"),

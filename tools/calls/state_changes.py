@@ -14,7 +14,7 @@ def not_read(name: str) -> str:
     return f"{name}{_NOT_READ}"
 
 
-def said_of_state(changed: Sequence[str]) -> str:
+def state_sentence(changed: Sequence[str]) -> str:
     """The sentence of the disclosure `state_changes`."""
     unread = [name.removesuffix(_NOT_READ) for name in changed if name.endswith(_NOT_READ)]
     names = [name for name in changed if name != BEYOND and not name.endswith(_NOT_READ)]

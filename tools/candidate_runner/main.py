@@ -121,7 +121,7 @@ def _values_launched() -> int:
     return Spent.values
 
 
-def _told_of(work: HostWork, launched: int) -> list[float]:
+def _counts_of(work: HostWork, launched: int) -> list[float]:
     """`launched`: values, before the call."""
     values = _values_launched() - launched
     return [work.lines, work.calls, work.elsewhere_s, work.busy_s, values]
@@ -329,7 +329,7 @@ class Runner:
             header["tunings"] = self._tunings()
             header["copied"] = self._copied_between_places()
         if work is not None:
-            header["host_work"] = _told_of(work, launched)
+            header["host_work"] = _counts_of(work, launched)
         if self._device == "cuda":
             header["devices"] = [tensor.device.type for tensor in tensors_in(output)]
             header["launches"], header["others"] = self._launches.take()
@@ -500,7 +500,7 @@ class Runner:
                     seen = watched(called, (), {}, target)
                 self._host.elsewhere += seen.clock.seconds
             if work is not None:
-                reported = _told_of(work, launched)
+                reported = _counts_of(work, launched)
         else:
             with self._scope(), WithoutContents():
                 loaded.drop_contents()

@@ -340,7 +340,7 @@ class Judge:
             )
         for disclosure in findings.specialised.disclosures(process.tunings, offered):
             findings.disclose(disclosure.code, disclosure.message)
-        bounds = envelope.bounds_said(context)
+        bounds = envelope.bounds_sentence(context)
         if bounds is not None:
             findings.disclose("dynamic_sizes", bounds)
         if context.trains:

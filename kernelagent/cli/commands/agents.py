@@ -77,7 +77,7 @@ def first_prompt(
             requests[0],
             max_tokens=max_tokens,
             style=config.prompts,
-            tools=_told_of_tools(config, requests[0].model, judge.device.kind),
+            tools=_tools_sentence(config, requests[0].model, judge.device.kind),
             candidates=config.candidates,
         )
     _print(fitted.messages, as_json=as_json)
@@ -86,7 +86,7 @@ def first_prompt(
     return ExitStatus.OK
 
 
-def _told_of_tools(config: RunConfig, model: str, device: str) -> str:
+def _tools_sentence(config: RunConfig, model: str, device: str) -> str:
     """What a writer is told that can call tools in blocks alone; others have them as functions, or not at all."""
     in_blocks = model.startswith("files:") and config.tool_calls and tells_of_tools(config.prompts)
     return tools_text(offered_on(device)) if in_blocks else ""

@@ -45,14 +45,12 @@ def profile(
     settings = judge_settings(spec, config)
     estimates: tuple[ModuleEstimate, ...] = ()
     if not settings.device.startswith("cuda") and settings.mode == "eval":
-        found_first = estimates_for(settings)
-        if found_first is not None and parsed is None:
-            name = found_first.name
-            result = Profile(name, found_first.device, found_first.reference)
-            return _report(
-                replace(result, estimates=found_first.estimates), roofline, as_json=as_json
-            )
-        estimates = () if found_first is None else found_first.estimates
+        prepared = estimates_for(settings)
+        if prepared is not None and parsed is None:
+            name = prepared.name
+            result = Profile(name, prepared.device, prepared.reference)
+            return _report(replace(result, estimates=prepared.estimates), roofline, as_json=as_json)
+        estimates = () if prepared is None else prepared.estimates
     opened = JudgeProcess(settings)
     with opened as judge, alone_on(judge.device, config.device):
         reference, untraced = of_reference(judge, needed=parsed is None)

@@ -27,7 +27,7 @@ class Progress:
     console: Console
     status: Status | None = None
     pace: Pace = field(default_factory=Pace)
-    told_s: float | None = None
+    reported_s: float | None = None
 
     def __call__(self, logged: Logged) -> None:
         self.pace.see(logged)
@@ -42,9 +42,12 @@ class Progress:
             self._tell(logged.time_s)
 
     def _tell(self, now_s: float) -> None:
-        left, due = self.pace.left(now_s), self.told_s is None or now_s - self.told_s >= _TELL_S
+        left, due = (
+            self.pace.left(now_s),
+            self.reported_s is None or now_s - self.reported_s >= _TELL_S,
+        )
         if left is not None and due and self.pace.seconds_left(now_s) >= _TELL_S:
-            self.told_s = now_s
+            self.reported_s = now_s
             self.console.print(left, highlight=False, soft_wrap=True, markup=False)
 
     def close(self) -> None:

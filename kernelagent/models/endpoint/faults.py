@@ -80,7 +80,7 @@ def fault_of(error: BaseException, *, now_s: float) -> Fault:
     return Fault(_kind(error, chain, str(error)), message, _retry_after(chain, now_s))
 
 
-def window_said(message: str) -> int | None:
+def stated_window(message: str) -> int | None:
     """Tokens of the window that a refusal names, as common endpoints word it; None where it does not."""
     result = _WINDOW.search(message)
     return int((result[1] or result[2]).replace(",", "")) if result is not None else None

@@ -21,7 +21,7 @@ from kernelagent.storage.lessons.facts import (
     fact_of,
     key_of,
     optimization_changes,
-    said_in,
+    stated_in,
 )
 from kernelagent.storage.lessons.lesson import Evidence, Kind, Lesson, device_key, identified
 from kernelagent.storage.lessons.patterns import ANY, Pattern, pattern_of
@@ -134,7 +134,7 @@ class _Fold:
         everywhere = teaching and reason.code not in LOCATION_SPECIFIC
         lesson = self._lesson("remedy", fact, key_of(fact), code=reason.code, everywhere=everywhere)
         if turn.accepted:
-            message = said_in(turn.reply or "")
+            message = stated_in(turn.reply or "")
             yield lesson.with_evidence((self.evidence(turn, supports=True, said=message),))
         elif lesson.id in {item.lesson for item in turn.request.recalled}:
             yield lesson.with_evidence((self.evidence(turn, supports=False),))
@@ -150,7 +150,9 @@ class _Fold:
         bound = bound_of(parent.evaluation)
         for move in made:
             beside = ", ".join(other for other in made if other != move)
-            message = said_in(turn.reply or "") + (f" [together with: {beside}]" if beside else "")
+            message = stated_in(turn.reply or "") + (
+                f" [together with: {beside}]" if beside else ""
+            )
             seen = self.evidence(turn, supports=ratio.low > 1, said=message)
             lesson = self._lesson("helps", move, move, bound=bound)
             yield lesson.with_evidence((_with_ratio(seen, ratio, estimated=estimated),))
@@ -164,7 +166,7 @@ class _Fold:
         how = built(result)
         if not how or not result.accepted:
             return
-        seen = self.evidence(best, supports=result.score > 1, said=said_in(best.reply or ""))
+        seen = self.evidence(best, supports=result.score > 1, said=stated_in(best.reply or ""))
         against = _against_eager(result)
         if against is not None:
             seen = _with_ratio(seen, against, estimated=result.estimate is not None)
@@ -192,7 +194,7 @@ class _Fold:
         return identified(plain, key)
 
 
-def said_for(lesson: Lesson) -> str:
+def sentence_for(lesson: Lesson) -> str:
     """The latest words of a writer whose turn supports the lesson."""
     words = [item.said for item in lesson.evidence if item.supports and item.said]
     return words[-1] if words else ""

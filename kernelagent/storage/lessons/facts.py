@@ -37,7 +37,7 @@ def key_of(fact: str) -> str:
     return re.sub(r"\d+", "#", fact.lower())
 
 
-def said_in(reply: str) -> str:
+def stated_in(reply: str) -> str:
     """The writer's own first sentences, without code."""
     prose = reply.partition("```")[0]
     words = " ".join(prose.split())

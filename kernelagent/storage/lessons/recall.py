@@ -15,7 +15,7 @@ from kernelagent.domain.evaluation import DeviceFacts
 from kernelagent.domain.history import History, Recalled, RequestKind, Turn, TurnRequest
 from kernelagent.domain.problem import ProblemFacts
 from kernelagent.domain.tables.rejection_codes import TEACHING
-from kernelagent.storage.lessons.distil import said_for
+from kernelagent.storage.lessons.distil import sentence_for
 from kernelagent.storage.lessons.facts import bound_of, closed, fact_of, key_of
 from kernelagent.storage.lessons.lesson import Evidence, Lesson, device_key
 from kernelagent.storage.lessons.patterns import ANY, Pattern, parsed, pattern_of
@@ -70,7 +70,7 @@ class Memory:
             if score < _LEAST or same in reported or len(result) == self.most:
                 continue
             reported.add(same)
-            message = said_for(lesson)
+            message = sentence_for(lesson)
             quote = "" if message in quoted else message
             quoted.add(message)
             result.append(Recalled(lesson.id, line(lesson, situation, self.judge, quote)))

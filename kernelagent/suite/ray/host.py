@@ -126,7 +126,7 @@ class DeviceHost:
                 judge = JudgeProcess(here)
         except KernelAgentError as error:
             shutil.rmtree(folder, ignore_errors=True)
-            raise type(error)(parcel.told_at_home(str(error), folder)) from error
+            raise type(error)(parcel.as_at_home(str(error), folder)) from error
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
             raise
@@ -141,7 +141,7 @@ class DeviceHost:
             try:
                 queue.put(_answer(opened, request, queue.put))
             except KernelAgentError as error:
-                home = opened.parcel.told_at_home(str(error), opened.folder)
+                home = opened.parcel.as_at_home(str(error), opened.folder)
                 queue.put(_fault(type(error)(home)))
             except BaseException as error:  # noqa: BLE001 - told at the border, as the judge does
                 queue.put(_fault(EnvironmentFault(f"the node's host failed: {error!r}")))

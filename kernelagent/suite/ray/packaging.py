@@ -67,7 +67,7 @@ class Parcel:
             bundle=None if spec.bundle is None else str(folder / spec.bundle),
         )
 
-    def told_at_home(self, text: str, folder: Path) -> str:
+    def as_at_home(self, text: str, folder: Path) -> str:
         """A node's message with the paths that the user knows."""
         if self.spec.path is not None:
             text = text.replace(str(folder / self.spec.path), self.label)

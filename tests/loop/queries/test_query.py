@@ -11,7 +11,7 @@ from kernelagent.domain.events import Event, Remarked, TurnStarted
 from kernelagent.domain.history import History, Message, Turn, TurnRequest
 from kernelagent.loop.queries.query import QueryRunner
 from kernelagent.models import ModelQuery, Reply, room_in
-from kernelagent.models.endpoint.faults import window_said
+from kernelagent.models.endpoint.faults import stated_window
 from kernelagent.prompts import prompt_tokens
 from tests.evaluations import DEVICE, FACTS, accepted, reply_with
 
@@ -139,7 +139,7 @@ def test_an_endpoint_that_refuses_everything_is_not_asked_for_ever() -> None:
     ],
 )
 def test_the_window_that_a_refusal_names_is_read(message: str, window: int | None) -> None:
-    assert window_said(message) == window
+    assert stated_window(message) == window
 
 
 def test_a_small_window_keeps_a_quarter_for_the_answer_and_a_large_one_some_kernels() -> None:

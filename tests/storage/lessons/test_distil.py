@@ -4,7 +4,7 @@ import pytest
 
 from kernelagent.domain.errors import UsageError
 from kernelagent.storage.lessons.distil import distil, together
-from kernelagent.storage.lessons.facts import fact_of, said_in
+from kernelagent.storage.lessons.facts import fact_of, stated_in
 from kernelagent.storage.run_state import RunState
 from tests.storage.lessons.runs_by_hand import POWER, RACE, accepted, rejected, run_of, turn
 
@@ -90,5 +90,5 @@ def test_a_run_without_a_problem_is_refused():
 
 
 def test_words_of_a_reply_end_before_its_code_and_stay_short():
-    assert said_in("One thing. And another.\n```python\nx = 1\n```") == "One thing. And another."
-    assert len(said_in("word " * 500)) <= 280
+    assert stated_in("One thing. And another.\n```python\nx = 1\n```") == "One thing. And another."
+    assert len(stated_in("word " * 500)) <= 280

@@ -48,7 +48,7 @@ def test_an_unpacked_problem_is_found_where_it_was_unpacked(home, tmp_path):
 
 def test_a_message_from_there_names_the_path_from_here(home):
     parcel = pack(ProblemSpec(path=str(home / "problem.py")))
-    reported = parcel.told_at_home("/node/1/problem.py and /node/1/deeper.py", Path("/node/1"))
+    reported = parcel.as_at_home("/node/1/problem.py and /node/1/deeper.py", Path("/node/1"))
     assert reported == f"{home}/problem.py and {home}/deeper.py"
 
 

@@ -8,7 +8,7 @@ from types import ModuleType
 
 import pytest
 
-from kernelagent.tools.calls.state_changes import not_read, said_of_state
+from kernelagent.tools.calls.state_changes import not_read, state_sentence
 from kernelagent.tools.candidate_runner.kept.kept_state import changed, state_of
 
 NAME = "kept_kinds_in_a_test"
@@ -203,10 +203,10 @@ def test_what_nothing_reads_is_told_by_its_name(module: ModuleType, given: str) 
 
 
 def test_of_what_is_not_read_it_is_said_that_it_was_not_judged() -> None:
-    assert said_of_state((not_read("X"),)) == (
+    assert state_sentence((not_read("X"),)) == (
         "X: of a kind whose contents are not read; whether they change from one call to the next was not judged"
     )
-    both = said_of_state(("Y", not_read("X")))
+    both = state_sentence(("Y", not_read("X")))
     assert both.startswith("Y changed from one call to the next")
     assert "; X: of a kind" in both
 

@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from kernelagent.tools.calls.state_changes import BEYOND, said_of_state
+from kernelagent.tools.calls.state_changes import BEYOND, state_sentence
 from kernelagent.tools.candidate_runner.host.host_reads import HostReads
 from kernelagent.tools.candidate_runner.kept import kept_objects
 from kernelagent.tools.candidate_runner.kept.kept_elsewhere import words_of
@@ -308,8 +308,8 @@ def test_where_more_is_kept_than_is_looked_at_it_is_said(
     monkeypatch.setattr(kept_objects, "_MOST_OBJECTS", 20)
     state = state_of(module, None)
     assert changed(state, state) == (BEYOND,)
-    assert "more is kept than is looked at" in said_of_state((BEYOND,))
-    assert said_of_state(("self.a", BEYOND)).startswith("self.a changed from one call to the next")
+    assert "more is kept than is looked at" in state_sentence((BEYOND,))
+    assert state_sentence(("self.a", BEYOND)).startswith("self.a changed from one call to the next")
 
 
 READS = {

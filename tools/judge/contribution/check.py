@@ -98,7 +98,7 @@ def check_contribution(
     with step("account"):
         account = accounting.account(context, start, idle, judged)
         if result is not None:
-            account = _told_alike(account, result)
+            account = _without_hidden_work(account, result)
         if any(row.get("tables") for row in findings.launches):
             account = accounting.Account(disclosures=(_TABLES,))
         taken = host_time.counted(context, findings)
@@ -245,7 +245,7 @@ def _part_is_left(
         require_part_of_the_work(repeated.torch_rows, reference, ())
 
 
-def _told_alike(
+def _without_hidden_work(
     account: accounting.Account, knocked_out: knock_out.KnockedOut
 ) -> accounting.Account:
     """Drop the estimate if torch runs other operations on meta tensors than in a real call."""

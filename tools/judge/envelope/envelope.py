@@ -107,7 +107,7 @@ def open_sizes(
     return rules
 
 
-def bounds_said(context: JudgeContext) -> str | None:
+def bounds_sentence(context: JudgeContext) -> str | None:
     """One sentence on how far sizes may change; None where none may."""
     parts = []
     for source in context.sources:

@@ -27,7 +27,7 @@ class Blocks:
     clock: Callable[[], float] = time.monotonic
     done: int = 0
     least: int = 0
-    _told_s: float | None = None
+    _reported_s: float | None = None
 
     def expect(self, more: int) -> None:
         """Add to the least number of blocks expected."""
@@ -38,6 +38,6 @@ class Blocks:
         self.done += count
         self.least = max(self.least, self.done)
         now = self.clock()
-        if self._told_s is None or now - self._told_s >= EVERY_S:
-            self._told_s = now
+        if self._reported_s is None or now - self._reported_s >= EVERY_S:
+            self._reported_s = now
             self.tell(self.done, self.least)

@@ -15,7 +15,7 @@ import torch
 from kernelagent.domain.evaluation import Disclosure
 from kernelagent.domain.serialization import to_data
 from kernelagent.tools.calls.loading import unplaced
-from kernelagent.tools.calls.state_changes import said_of_state
+from kernelagent.tools.calls.state_changes import state_sentence
 from kernelagent.tools.calls.surroundings import PLACES, USUAL, Deck, Fresh, Surroundings
 from kernelagent.tools.judge.problem.context import JudgeContext
 from kernelagent.tools.judge.problem.reference.oracle import Oracle
@@ -319,7 +319,7 @@ class Verifier:
         if answer.changed:
             self.findings.changed.update(dict.fromkeys(answer.changed))
             self.findings.disclosures["state_changes"] = Disclosure(
-                "state_changes", said_of_state(tuple(self.findings.changed))
+                "state_changes", state_sentence(tuple(self.findings.changed))
             )
 
     def _say_what_was_copied(self, answer: Answer) -> None:

@@ -91,11 +91,11 @@ def _called(operation: str, arguments: list[str], named: str, values: Mapping[st
     if operation in {"full", "scalar_tensor"}:
         return given[-1]
     texts = [text for text, _ in given]
-    texts += [part.strip().replace(": ", "=") for part in named.split(", ") if _is_told(part)]
+    texts += [part.strip().replace(": ", "=") for part in named.split(", ") if _is_named(part)]
     return f"{operation.strip('_')}({', '.join(texts)})", _ATOM
 
 
-def _is_told(named: str) -> bool:
+def _is_named(named: str) -> bool:
     """Types and devices are the file's to say."""
     word = named.split(":")[0].strip()
     return bool(word) and word not in {"dtype", "device", "layout", "pin_memory", "memory_format"}
