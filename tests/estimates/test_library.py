@@ -13,7 +13,7 @@ from torch.nn import functional as F
 
 from kernelagent.domain.errors import UsageError
 from kernelagent.tools.estimates.fusing import Call, Group, compiled
-from kernelagent.tools.estimates.least import least_of
+from kernelagent.tools.estimates.least import facts_of_least, least_of
 from kernelagent.tools.estimates.library import Library, library_for
 from kernelagent.tools.estimates.modules import traced
 from kernelagent.tools.estimates.operations import Operation
@@ -192,7 +192,7 @@ def test_no_estimate_is_negative_or_without_end(width: int, kind: int, key: str)
     work = operations(module, x)
     for forward in (library.eager(work), library.compiled(work)):
         assert 0 < forward.us.low <= forward.us.high < math.inf
-    assert least_of(work, library.gpu).us > 0
+    assert least_of(work, library.gpu).device_us > 0
 
 
 def test_the_least_counts_a_convolutions_products_and_its_input() -> None:
@@ -201,3 +201,18 @@ def test_the_least_counts_a_convolutions_products_and_its_input() -> None:
     least = least_of(operations(net, meta(128, 8, 256, 256)), H100.gpu)
     assert least.flops == {"tf32": 2 * 128 * 64 * 254 * 254 * 8 * 9}
     assert least.moved_bytes >= 128 * 8 * 256 * 256 * 4
+
+
+def test_a_small_module_in_one_launch_has_nothing_left_to_gain() -> None:
+    """The host's time for a launch is in a candidate's estimate, so it is in the least as well."""
+    least = least_of(operations(nn.ReLU(), meta(256)), H100.gpu)
+    one_launch = H100.in_one_launch(least.device_us)
+    facts = facts_of_least("default", least, one_launch, 4 * one_launch, H100)
+    assert (facts.left, facts.binds) == (0, "launch")
+    twice = facts_of_least("default", least, 2 * one_launch, 4 * one_launch, H100)
+    assert twice.left == pytest.approx(0.5, abs=1e-3)
+
+
+def test_the_least_is_never_said_to_lie_above_eager() -> None:
+    least = least_of(operations(nn.ReLU(), meta(256)), H100.gpu)
+    assert facts_of_least("default", least, 5.0, 1.0, H100).least_us == 1.0

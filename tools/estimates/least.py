@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from kernelagent.domain.evaluation import HeadroomFacts
+from kernelagent.tools.estimates.library import Library
 from kernelagent.tools.estimates.operations import Operation
 from kernelagent.tools.virtual.cost.ceilings import DeviceCeilings
 
@@ -18,6 +19,10 @@ _PRODUCTS_PER_FP32 = 3
 """Products of a narrower type that replace one in fp32 at about its accuracy (tf32x3, bf16x3)."""
 _FIRST_RESULT_ONLY = frozenset({"pool", "batch_norm", "layer_norm", "group_norm"})
 _FORMED = frozenset({"fill", "random"})
+
+
+_MOSTLY_LAUNCH = 2.0
+"""A launch that takes so many times its work on the device is mostly the host's."""
 
 
 @dataclass(frozen=True)
@@ -32,21 +37,15 @@ class Least:
     """Results of all other operators."""
     dram_us: float
     math_us: float
-    launch_us: float
 
     @property
-    def us(self) -> float:
-        return max(self.dram_us, self.math_us) + self.launch_us
-
-    @property
-    def binds(self) -> Literal["dram", "math", "launch"]:
-        if self.launch_us > max(self.dram_us, self.math_us):
-            return "launch"
-        return "math" if self.math_us > self.dram_us else "dram"
+    def device_us(self) -> float:
+        """What it keeps the device busy for, with the efficiencies that an estimate assumes."""
+        return max(self.dram_us, self.math_us)
 
 
 def least_of(operations: Sequence[Operation], gpu: DeviceCeilings) -> Least:
-    """The least of one forward, with the efficiencies that an estimate assumes and one launch."""
+    """The least of one forward, with the efficiencies that an estimate assumes."""
     given, made = _bytes(operations)
     flops: dict[str, int] = {}
     elementwise = 0
@@ -63,24 +62,35 @@ def least_of(operations: Sequence[Operation], gpu: DeviceCeilings) -> Least:
         elementwise=elementwise,
         dram_us=1e6 * (given + made) / (gpu.dram_bytes_per_s * gpu.dram_efficiency),
         math_us=1e6 * (products / gpu.dot_efficiency + elementwise / gpu.fp32_flops_per_s),
-        launch_us=gpu.launch_us if operations else 0.0,
     )
 
 
-def facts_of_least(input_set: str, least: Least, time_us: float, eager_us: float) -> HeadroomFacts:
-    """How near `time_us` comes to the least, which is never said to lie above eager's estimate."""
-    lowest = min(least.us, eager_us)
+def facts_of_least(
+    input_set: str, least: Least, time_us: float, eager_us: float, library: Library
+) -> HeadroomFacts:
+    """How near `time_us` comes to one launch that does no more than it must; never above eager's estimate.
+
+    The launch costs the host what the candidate's own are estimated to cost: small modules would else have "headroom" that
+    no kernel can reach.
+    """
+    lowest = min(library.in_one_launch(least.device_us), eager_us)
     attained = min(1.0, lowest / time_us)
     return HeadroomFacts(
         input_set=input_set,
         fewest_bytes=least.moved_bytes,
         fewest_flops=least.flops,
         least_us=round(lowest, 3),
-        binds=least.binds,
+        binds=_binds(least, lowest),
         attained=round(attained, 4),
         left=round(1 - attained, 4),
         ceilings="data sheet",
     )
+
+
+def _binds(least: Least, us: float) -> Literal["dram", "math", "launch"]:
+    if us > _MOSTLY_LAUNCH * least.device_us:
+        return "launch"
+    return "math" if least.math_us > least.dram_us else "dram"
 
 
 def _bytes(operations: Sequence[Operation]) -> tuple[int, int]:

@@ -103,6 +103,7 @@ def estimates_of(
             modes.append(("eval", quiet))
         for mode, operations in modes:
             eager, compiled = library.eager(operations), library.compiled(operations)
+            busy = least_of(operations, library.gpu).device_us
             estimates.append(
                 ModuleEstimate(
                     name,
@@ -111,10 +112,10 @@ def estimates_of(
                     _forward(eager, library, "eager"),
                     _forward(compiled, library, "compiled"),
                     _rounded(eager.us.over(compiled.us)),
-                    round(min(least_of(operations, library.gpu).us, eager.us.value), 3),
+                    round(min(library.in_one_launch(busy), eager.us.value), 3),
                 )
             )
-        reference.append(_profile(name, result, library.eager(quiet), least))
+        reference.append(_profile(name, result, library.eager(quiet), least, library))
     return estimates, reference
 
 
@@ -143,13 +144,15 @@ def _rounded(estimate: Estimated) -> Estimated:
     return Estimated(round(estimate.value, 4), round(estimate.low, 4), round(estimate.high, 4))
 
 
-def _profile(name: str, outcome: Described, eager: Forward, least: Least) -> ReferenceProfile:
+def _profile(
+    name: str, outcome: Described, eager: Forward, least: Least, library: Library
+) -> ReferenceProfile:
     return ReferenceProfile(
         input_set=name,
         arguments=_arguments(outcome),
         us=round(eager.us.value, 2),
         operations=by_operation(eager.parts),
-        headroom=facts_of_least(name, least, eager.us.value, eager.us.value),
+        headroom=facts_of_least(name, least, eager.us.value, eager.us.value, library),
         tier="counted",
     )
 

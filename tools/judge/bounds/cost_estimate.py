@@ -137,7 +137,7 @@ def account(
         estimates={c.name: c.estimate for c in counted},
         coverage=min(c.coverage for c in counted),
         torch_operations=tuple(dict.fromkeys(name for c in counted for name in c.torch_operations)),
-        headroom=_headroom(context, counted),
+        headroom=_headroom(context, counted, ceilings),
         disclosures=(
             *_costs_by_contents(contents),
             *scratch[:1],
@@ -215,9 +215,12 @@ def _costs_by_contents(outcome: Sequence[str]) -> tuple[Disclosure, ...]:
     )
 
 
-def _headroom(context: JudgeContext, counted: Sequence[CountedCosts]) -> HeadroomFacts | None:
+def _headroom(
+    context: JudgeContext, counted: Sequence[CountedCosts], ceilings: DeviceCeilings
+) -> HeadroomFacts | None:
+    library = library_for(ceilings)
     return most_left(
-        facts_of_least(c.name, c.least, c.estimate.candidate_us, c.estimate.eager_us)
+        facts_of_least(c.name, c.least, c.estimate.candidate_us, c.estimate.eager_us, library)
         for c in counted
         if c.name in context.headroom and c.estimate.candidate_us > 0
     )

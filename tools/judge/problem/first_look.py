@@ -99,7 +99,6 @@ def estimates(
         operations = tuple(row.operation for row in rows if row.operation is not None)
         eager, compiled = library.eager(operations), library.compiled(operations).us
         least = least_of(operations, device.promised)
-        longer = max(least.dram_us, least.math_us)
         result.append(
             ReferenceEstimate(
                 source.name,
@@ -111,7 +110,7 @@ def estimates(
                     flops=least.flops,
                     bytes_us=round(least.dram_us, 3),
                     operations_us=round(least.math_us, 3),
-                    us=round(min(library.in_one_launch(longer), eager.us.value), 3),
+                    us=round(min(library.in_one_launch(least.device_us), eager.us.value), 3),
                 ),
             )
         )
