@@ -120,7 +120,7 @@ class Judge:
         self.context = JudgeContext.open(settings, fork_server)
         self.limits = limits_for(settings, self.context.device.kind)
         self.scratch = Path(tempfile.mkdtemp(prefix="kernelagent-"))
-        self._compiled = CompiledKernels(self.scratch / "compiled")
+        self._compiled = CompiledKernels(Path(self.context.scratch.name, "compiled"))
         self._ended_in: dict[str, JudgeContext] = {}
         """For each accepted source: the problem at the (perhaps smaller) sizes at which it was judged; judging again starts there."""
         self._certified = 0
