@@ -218,9 +218,6 @@ class Estimate:
     label: Literal["estimate"] = "estimate"
 
 
-_NOTHING_LEFT = 0.05
-
-
 @dataclass(frozen=True)
 class HeadroomFacts:
     """How close a candidate is to the lower bound of its problem's time on this device.
@@ -242,11 +239,6 @@ class HeadroomFacts:
     left: float
     """Share of the candidate's time that could still be saved, 0 to 1."""
     ceilings: Literal["data sheet", "measured"] = "data sheet"
-
-    @property
-    def nothing_left(self) -> bool:
-        """Whether what could still be saved is no more than such a bound is sure of."""
-        return self.left < _NOTHING_LEFT
 
 
 @dataclass(frozen=True)

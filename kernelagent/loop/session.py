@@ -1,7 +1,7 @@
 """The loop: strategy → model → candidate → evaluation → feedback, until done or out of budget.
 
 Every step is an event; nothing here prints, and nothing here imports the user's module. Its parts:
-`ending` (why no more turns would help), `query` (one question), `batch` (several), `turn_outcome` (from reply to evaluation), `affordable`,
+`query` (one question), `batch` (several), `turn_outcome` (from reply to evaluation), `affordable`,
 `user_control`, `unfinished_turns` (what an interruption left) and `loop_state`, which they share.
 """
 
@@ -19,7 +19,6 @@ from kernelagent.domain.events import Event
 from kernelagent.domain.history import History, Message, Recalled, Turn, TurnRequest
 from kernelagent.domain.problem import ProblemFacts
 from kernelagent.loop.batch import Batch, number_of
-from kernelagent.loop.ending import nothing_left, too_slow_to_judge
 from kernelagent.loop.loop_state import Earlier, LoopState
 from kernelagent.loop.queries.affordable import affordable
 from kernelagent.loop.queries.query import QueryRunner
@@ -28,11 +27,13 @@ from kernelagent.loop.ranking import Ranker
 from kernelagent.loop.turn_outcome import Evaluator, TurnFinisher
 from kernelagent.loop.unfinished_turns import UnfinishedTurns
 from kernelagent.loop.user_control import UserControl
-from kernelagent.models import Model, ModelQuery, Priced, Reply
+from kernelagent.models import Model, ModelQuery, Reply
 from kernelagent.storage.inbox import Commands, NoCommands
 from kernelagent.storage.secrets import Redactor
 from kernelagent.strategies import Strategy
 
+_UNJUDGED = 3
+"""The run ends after so many judgings in a row that took too long: a policy would go on "repairing" what is right."""
 Recall = Callable[[ProblemFacts, DeviceFacts, History, TurnRequest], tuple[Recalled, ...]]
 
 
@@ -41,6 +42,26 @@ def no_recall(
 ) -> tuple[Recalled, ...]:
     """A run without a memory."""
     return ()
+
+
+def too_slow_to_judge(turns: Sequence[Turn], since: int) -> str | None:
+    """Why more turns would only wait: the last few from `since` on ended at the judge's limit of time; None: they did not."""
+    last = [turn for turn in turns if turn.index >= since][-_UNJUDGED:]
+    if len(last) < _UNJUDGED or not all(_ran_out_of_time(turn) for turn in last):
+        return None
+    return (
+        f"the last {_UNJUDGED} candidates could not be judged within the time allowed, and nothing was found wrong with them: "
+        f"go on with --resume and a larger --judging-seconds, or begin again with smaller inputs"
+    )
+
+
+def _ran_out_of_time(turn: Turn) -> bool:
+    reason = None if turn.evaluation is None else turn.evaluation.reason
+    return (
+        reason is not None
+        and reason.code == "unverifiable"
+        and reason.detail.get("means") == "time"
+    )
 
 
 @dataclass
@@ -128,8 +149,6 @@ class Session:
                 return why
             if why := too_slow_to_judge(self.history.turns, since=self._first_turn):
                 return why
-            if self._ends_when_done and (why := nothing_left(self.history.turns)):
-                return why
             wanted = self.strategy.next_turns(self.history)
             requests = self.state.steering.requests(wanted, self.history)
             if not requests:
@@ -173,12 +192,6 @@ class Session:
 
     def _affordable(self, queries: Sequence[ModelQuery]) -> tuple[list[ModelQuery], str | None]:
         return affordable(queries, self.state.limits(self.budget), self.spent, self.models)
-
-    @property
-    def _ends_when_done(self) -> bool:
-        if self.config.stop_when_done == "paid":
-            return any(isinstance(model, Priced) for model in self.models.values())
-        return self.config.stop_when_done == "always"
 
     def _why_done(self) -> str:
         if self.history.exhausted >= set(self.models):

@@ -19,6 +19,7 @@ _LINES = 25
 _KERNELS = 6
 _HINTS = 3
 _NOTES = 4
+_NOTHING_LEFT = 0.05
 _NEARLY_ALL_LEFT = 0.999
 _OF_LIMITS = ("unverifiable", "timeout")
 _PART, _FLAG = re.compile(r"(?<=[;.?]) "), re.compile(r"--[a-z]")
@@ -106,7 +107,7 @@ def headroom_sentence(facts: HeadroomFacts) -> str:
     if facts.binds == "launch" and facts.ceilings == "measured":
         why = f"launch-bound: moving {size(facts.fewest_bytes)} once takes less than one launch"
     message = f"Headroom: {facts.least_us:.1f} µs is the least here ({why})"
-    if facts.nothing_left:
+    if facts.left < _NOTHING_LEFT:
         return f"{message}; next to nothing is left to gain."
     return f"{message}; {facts.attained:.0%} of that speed is reached, {_more(facts.left)} is possible."
 

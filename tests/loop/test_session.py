@@ -1,15 +1,12 @@
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from kernelagent.domain.configuration.budget import Budget, Cost
-from kernelagent.domain.configuration.config import RunConfig
-from kernelagent.domain.evaluation import Evaluation, HeadroomFacts, Reason
+from kernelagent.domain.configuration.budget import Budget
+from kernelagent.domain.evaluation import Reason
 from kernelagent.domain.events import (
     Evaluated,
     Logged,
@@ -18,11 +15,10 @@ from kernelagent.domain.events import (
     RunStarted,
     TurnStarted,
 )
-from kernelagent.domain.history import Message, Turn, TurnRequest
+from kernelagent.domain.history import Turn, TurnRequest
 from kernelagent.domain.problem import ProblemSpec
-from kernelagent.loop.ending import too_slow_to_judge
 from kernelagent.loop.loop_state import Earlier
-from kernelagent.loop.session import Session
+from kernelagent.loop.session import Session, too_slow_to_judge
 from kernelagent.storage.run_log import EventLog, RunFolder, read_events
 from kernelagent.storage.run_state import RunState, fold, to_continue
 from kernelagent.strategies.sequential import Sequential
@@ -30,7 +26,6 @@ from tests.evaluations import DEVICE, FACTS, Recorded, Scripted, accepted, rejec
 
 NO_LIMIT = Budget(turns=None)
 NEW = Earlier()
-DEFAULTS = RunConfig()
 
 
 def session_in(
@@ -40,7 +35,6 @@ def session_in(
     budget: Budget = NO_LIMIT,
     log: EventLog | None = None,
     earlier: Earlier = NEW,
-    config: RunConfig = DEFAULTS,
 ) -> Session:
     log = log or EventLog(folder, clock=lambda: 1.0)
     return Session(
@@ -55,7 +49,6 @@ def session_in(
         keep_prompt=folder.keep_prompt,
         keep_candidate=folder.keep_candidate,
         earlier=earlier,
-        config=config,
     )
 
 
@@ -197,45 +190,3 @@ def test_one_verdict_in_between_lets_it_go_on() -> None:
     assert too_slow_to_judge(turns, since=0) is None
     assert too_slow_to_judge([*turns, Turn(5, request, evaluation=late)], since=0) is not None
     assert too_slow_to_judge([*turns, Turn(5, request, evaluation=late)], since=4) is None
-
-
-class Paid(Scripted):
-    """One whose asks cost money."""
-
-    def worst_case(self, messages: Sequence[Message], tokens_left: int | None) -> Cost:
-        return Cost(tokens=100, dollars=0.02)
-
-
-def near_the_least(ratio: float, left: float) -> Evaluation:
-    facts = HeadroomFacts("default", 1 << 20, {}, 9.7, "dram", attained=1 - left, left=left)
-    return replace(accepted(ratio), headroom=facts)
-
-
-@pytest.mark.parametrize(
-    ("model", "when", "turns"),
-    [
-        (Paid, "paid", 2),
-        (Paid, "never", 4),
-        (Paid, "always", 2),
-        (Scripted, "paid", 4),
-        (Scripted, "always", 2),
-    ],
-)
-def test_a_turn_that_could_gain_nothing_is_not_paid_for(
-    folder: RunFolder, model: type[Scripted], when: Any, turns: int
-) -> None:
-    verdicts = [near_the_least(1.5, 0.6), near_the_least(3.0, 0.03), accepted(1.0), rejected()]
-    config = RunConfig(stop_when_done=when)
-    session = session_in(folder, Recorded(verdicts), model(REPLIES), config=config)
-    why = session.run()
-    assert len(session.history.turns) == turns
-    assert ("--stop-when-done never" in why) == (turns == 2)
-
-
-def test_nothing_is_done_while_the_candidate_near_the_least_is_no_faster(
-    folder: RunFolder,
-) -> None:
-    verdicts = [near_the_least(1.0, 0.03)] * 4
-    session = session_in(folder, Recorded(verdicts), Paid(REPLIES))
-    session.run()
-    assert len(session.history.turns) == 4

@@ -93,13 +93,6 @@ class RunConfig(JudgeOptions, BudgetOptions):
             least=1,
         ),
     ] = 1
-    stop_when_done: Annotated[
-        Literal["paid", "always", "never"],
-        Option(
-            "End once a candidate takes about the least time possible: where turns cost money, always, or never.",
-            LIMITS,
-        ),
-    ] = "paid"
     out: Annotated[
         str | None,
         Option("Where the module is written.", OUTPUT, shown="<file>_optimized.py here"),
