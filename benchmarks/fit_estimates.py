@@ -376,7 +376,7 @@ def _as_toml(held: Mapping[str, tuple[Fit, torch.Tensor]], measured: str) -> str
         "# Written by benchmarks/fit_estimates.py; edit that, not this.",
         "# Source of every number: fitted to KernelBench's published times of its reference modules",
         f"# (ScalingIntelligence/KernelBench, results/timing, MIT licence; {measured}, odd problems),",
-        "# eager and torch.compile, on the GPUs named under [host]; ceilings from ../virtual/gpus.toml.",
+        "# eager and torch.compile, on the GPUs named under [host]; ceilings from ../virtual/cost/gpus.toml.",
         "",
         "[constants] # logarithm of how much longer than at the ceiling, per unit of the feature",
     ]
