@@ -267,6 +267,8 @@ def test_several_files_on_the_real_judge(
     config = RunConfig(
         device="virtual",
         model=(model.name,),
+        # The usual one ends where nothing is left to gain, before the second reply.
+        strategy="sequential",
         candidates=3,
         turns=3,
         runs=str(tmp_path / "runs"),
