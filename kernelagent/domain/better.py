@@ -39,24 +39,24 @@ def ratio_interval(evaluation: Evaluation) -> Span | None:
     return Span(ratio, ratio / (1 + _OF_OLDER_RECORDS), ratio * (1 + _OF_OLDER_RECORDS))
 
 
-def better(item: Evaluation, other: Evaluation) -> bool:
+def better(evaluation: Evaluation, other: Evaluation) -> bool:
     """Whether the first is better beyond doubt.
 
     Measured: the lower end of its speedup's interval is above the other's, as in the run's ranking. Estimated: the
     lower end of its interval is above the other's ratio; that one's upper end is not used, because both ratios share
     eager's estimate and so its error. Any accepted candidate is better than one that is not.
     """
-    if item.accepted != other.accepted:
-        return item.accepted
-    if item.estimate is not None and other.estimate is not None:
-        first, second = ratio_interval(item), ratio_interval(other)
+    if evaluation.accepted != other.accepted:
+        return evaluation.accepted
+    if evaluation.estimate is not None and other.estimate is not None:
+        first, second = ratio_interval(evaluation), ratio_interval(other)
         assert first is not None
         assert second is not None
         return first.low > second.value
-    if item.estimate is not None or other.estimate is not None:
+    if evaluation.estimate is not None or other.estimate is not None:
         # One of them has no number at all.
-        return other.estimate is None and standing(item) == "faster"
-    return item.score > other.score
+        return other.estimate is None and standing(evaluation) == "faster"
+    return evaluation.score > other.score
 
 
 def standing(evaluation: Evaluation) -> Standing:

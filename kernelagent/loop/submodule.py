@@ -346,8 +346,8 @@ def _overlaps(path: str, taken: Sequence[ScanRow]) -> bool:
     return any(_nested(path, other) for row in taken for other in (row.path, *row.alike))
 
 
-def _nested(text: str, other: str) -> bool:
-    return text == other or text.startswith(f"{other}.") or other.startswith(f"{text}.")
+def _nested(path: str, other: str) -> bool:
+    return path == other or path.startswith(f"{other}.") or other.startswith(f"{path}.")
 
 
 def bundle_folder(runs: Path, word: str) -> Path:

@@ -65,15 +65,20 @@ def least_of(operations: Sequence[Operation], gpu: DeviceCeilings) -> Least:
     )
 
 
+def least_us(least: Least, eager_us: float, library: Library) -> float:
+    """The time of one launch that does no more than it must; never above eager's estimate.
+
+    The launch costs the host what a candidate's own are estimated to cost: small modules would else have "headroom" that
+    no kernel can reach.
+    """
+    return min(library.in_one_launch(least.device_us), eager_us)
+
+
 def facts_of_least(
     input_set: str, least: Least, time_us: float, eager_us: float, library: Library
 ) -> HeadroomFacts:
-    """How near `time_us` comes to one launch that does no more than it must; never above eager's estimate.
-
-    The launch costs the host what the candidate's own are estimated to cost: small modules would else have "headroom" that
-    no kernel can reach.
-    """
-    lowest = min(library.in_one_launch(least.device_us), eager_us)
+    """How near `time_us` comes to the least time."""
+    lowest = least_us(least, eager_us, library)
     attained = min(1.0, lowest / time_us)
     return HeadroomFacts(
         input_set=input_set,

@@ -26,7 +26,7 @@ from kernelagent.domain.profile import (
 )
 from kernelagent.domain.serialization import from_data, to_data
 from kernelagent.tools.estimates.building import Described
-from kernelagent.tools.estimates.least import Least, facts_of_least, least_of
+from kernelagent.tools.estimates.least import Least, facts_of_least, least_of, least_us
 from kernelagent.tools.estimates.library import Forward, Library, Way, by_operation, library_for
 from kernelagent.tools.estimates.modules import described, traced
 from kernelagent.tools.judge.problem.memory_limit import (
@@ -103,7 +103,7 @@ def estimates_of(
             modes.append(("eval", quiet))
         for mode, operations in modes:
             eager, compiled = library.eager(operations), library.compiled(operations)
-            busy = least_of(operations, library.gpu).device_us
+            needed = least_of(operations, library.gpu)
             estimates.append(
                 ModuleEstimate(
                     name,
@@ -112,7 +112,7 @@ def estimates_of(
                     _forward(eager, library, "eager"),
                     _forward(compiled, library, "compiled"),
                     _rounded(eager.us.over(compiled.us)),
-                    round(min(library.in_one_launch(busy), eager.us.value), 3),
+                    round(least_us(needed, eager.us.value, library), 3),
                 )
             )
         reference.append(_profile(name, result, library.eager(quiet), least, library))

@@ -27,9 +27,9 @@ def version(text: str = triton.__version__) -> tuple[int, int]:
     return int(major), int(minor)
 
 
-def why_not(outcome: tuple[int, int], text: str = triton.__version__) -> str | None:
+def why_not(version: tuple[int, int], text: str = triton.__version__) -> str | None:
     """Why the virtual device does not work with this version of Triton; None when it does."""
-    if outcome in TRIED:
+    if version in TRIED:
         return None
     spelled = ", ".join(f"{major}.{minor}" for major, minor in TRIED)
     return f"it needs triton {spelled}, and {text} is installed"

@@ -203,13 +203,13 @@ def _by_values(name: str, launches: Launches) -> list[str]:
     ]
 
 
-def _costs_by_contents(outcome: Sequence[str]) -> tuple[Disclosure, ...]:
-    if not outcome:
+def _costs_by_contents(causes: Sequence[str]) -> tuple[Disclosure, ...]:
+    if not causes:
         return ()
     return (
         Disclosure(
             "costs_by_contents",
-            f"what the kernels do depends on values: {'; '.join(outcome)}; the dearest that was tried is "
+            f"what the kernels do depends on values: {'; '.join(causes)}; the dearest that was tried is "
             f"estimated, and other values may cost more",
         ),
     )

@@ -148,9 +148,9 @@ def facts_of(
     )
 
 
-def most_left(outcome: Iterable[HeadroomFacts]) -> HeadroomFacts | None:
+def most_left(by_set: Iterable[HeadroomFacts]) -> HeadroomFacts | None:
     """Of several input sets, the one where most could be gained."""
-    return max(outcome, key=lambda facts: facts.left, default=None)
+    return max(by_set, key=lambda facts: facts.left, default=None)
 
 
 def _floor_us(output_bytes: int, ceilings: DeviceCeilings) -> float:
@@ -182,9 +182,9 @@ def _level(values: torch.Tensor) -> int:
     return int(bool((values == 0).any()))
 
 
-def _flops(outcome: Necessary) -> dict[str, int]:
+def _flops(needed: Necessary) -> dict[str, int]:
     flops: dict[str, int] = {}
-    for operation in outcome.operations:
+    for operation in needed.operations:
         count = _flops_of(operation)
         if count:
             kind = allowed_product(operation.name, tensors_of(operation.args)[-1].dtype)

@@ -10,7 +10,7 @@ from torch.utils._pytree import keystr, tree_flatten_with_path
 from kernelagent.domain.errors import ProblemError
 from kernelagent.domain.problem import LeastTime, ReferenceEstimate, Remark
 from kernelagent.tools.calls.tensors import NotPortable, pack
-from kernelagent.tools.estimates.least import least_of
+from kernelagent.tools.estimates.least import least_of, least_us
 from kernelagent.tools.estimates.library import by_operation, library_for
 from kernelagent.tools.estimates.recurrent import AtOnce
 from kernelagent.tools.judge.bounds.headroom import Headroom, headroom_of
@@ -110,7 +110,7 @@ def estimates(
                     flops=least.flops,
                     bytes_us=round(least.dram_us, 3),
                     operations_us=round(least.math_us, 3),
-                    us=round(min(library.in_one_launch(least.device_us), eager.us.value), 3),
+                    us=round(least_us(least, eager.us.value, library), 3),
                 ),
             )
         )

@@ -83,9 +83,9 @@ def program(folder: Path, device: str) -> list[str]:
     return [sys.executable, "-P", "-c", _BOOT, ROOT, str(folder), device, *package_folders()]
 
 
-def with_counters(evaluation: Evaluation, outcome: Sequence[KernelCounters]) -> Evaluation:
+def with_counters(evaluation: Evaluation, counters: Sequence[KernelCounters]) -> Evaluation:
     """The evaluation whose kernels have what was counted under their name."""
-    by_name = {item.name: item for item in outcome}
+    by_name = {item.name: item for item in counters}
     kernels = tuple(_with(kernel, by_name) for kernel in evaluation.kernels)
     return replace(evaluation, kernels=kernels)
 

@@ -150,7 +150,7 @@ def measure(
 
 
 def _ranked(
-    context: JudgeContext, start: Start, outcome: _Collected
+    context: JudgeContext, start: Start, collected: _Collected
 ) -> tuple[Interval, dict[str, Interval]]:
     """One process a side: enough to rank a turn."""
     by_set: dict[str, Interval] = {}
@@ -167,28 +167,28 @@ def _ranked(
             sets = rotated(context, source)
             step = timed_step(context, sets)
             prepare_sides([*sides.values(), *compiled.values()], sets, step)
-            blocks = outcome.by_set.setdefault(source.name, [])
-            outcome.progress.expect(_FEWEST_BLOCKS * (len(context.sources) - len(by_set)))
+            blocks = collected.by_set.setdefault(source.name, [])
+            collected.progress.expect(_FEWEST_BLOCKS * (len(context.sources) - len(by_set)))
             end = time.monotonic() + _TURN_S
             while True:
                 blocks.append(measure_block(_clocks(sides), list(sides)))
-                outcome.progress.took()
+                collected.progress.took()
                 if len(blocks) < _FEWEST_BLOCKS:
                     continue
                 by_set[source.name] = turn_interval(blocks, Rules())
                 if narrow_enough(by_set[source.name], _INTERVAL) or time.monotonic() > end:
                     break
-            _compiled(outcome, source.name, sides | compiled, _FEWEST_BLOCKS)
-            outcome.chained[source.name] = cross_examine(
+            _compiled(collected, source.name, sides | compiled, _FEWEST_BLOCKS)
+            collected.chained[source.name] = cross_examine(
                 context, source, sets, sides, process, step
             )
-            outcome.keep_peak(sides)
-        outcome.replay(context, process)
+            collected.keep_peak(sides)
+        collected.replay(context, process)
     return geometric_mean(list(by_set.values())), by_set
 
 
 def _certified(
-    context: JudgeContext, start: Start, outcome: _Collected
+    context: JudgeContext, start: Start, collected: _Collected
 ) -> tuple[Interval, dict[str, Interval]]:
     """Fresh processes in every launch, eager twice: what differs between those two is noise."""
     chance = random.SystemRandom()
@@ -208,7 +208,7 @@ def _certified(
                 }
                 made: dict[str, list[Block]] = {}
                 left = max(1, _FEWEST_LAUNCHES - number)
-                outcome.progress.expect(left * _BLOCKS_A_LAUNCH * len(context.sources))
+                collected.progress.expect(left * _BLOCKS_A_LAUNCH * len(context.sources))
                 for source in context.sources:
                     sets = rotated(context, source)
                     step = timed_step(context, sets)
@@ -217,16 +217,16 @@ def _certified(
                     made[source.name] = [
                         measure_block(_clocks(sides), order) for _ in range(_BLOCKS_A_LAUNCH)
                     ]
-                    outcome.by_set.setdefault(source.name, []).extend(made[source.name])
-                    outcome.progress.took(_BLOCKS_A_LAUNCH)
-                    _compiled(outcome, source.name, sides | compiled, 1)
+                    collected.by_set.setdefault(source.name, []).extend(made[source.name])
+                    collected.progress.took(_BLOCKS_A_LAUNCH)
+                    _compiled(collected, source.name, sides | compiled, 1)
                     if number == 0:
-                        outcome.chained[source.name] = cross_examine(
+                        collected.chained[source.name] = cross_examine(
                             context, source, sets, sides, process, step
                         )
-                outcome.keep_peak(sides)
+                collected.keep_peak(sides)
                 if number == 0:
-                    outcome.replay(context, process)
+                    collected.replay(context, process)
                 return made
 
         certificate = certify(
@@ -245,10 +245,10 @@ def _clocks(sides: Mapping[str, Side]) -> dict[str, Callable[[], float]]:
     return {name: side.per_call_us for name, side in sides.items()}
 
 
-def _compiled(outcome: _Collected, name: str, sides: Mapping[str, Side], count: int) -> None:
+def _compiled(collected: _Collected, name: str, sides: Mapping[str, Side], count: int) -> None:
     wanted = {key: side for key, side in sides.items() if key not in ("eager", _AGAIN)}
     if len(wanted) > 1:
-        blocks = outcome.compiled.setdefault(name, [])
+        blocks = collected.compiled.setdefault(name, [])
         blocks.extend(measure_block(_clocks(wanted), list(wanted)) for _ in range(count))
 
 
@@ -291,15 +291,15 @@ def timed_step(context: JudgeContext, sets: Sequence[Any]) -> TrainingStep | Non
     return single_step(context.oracle, sets[0], generator)
 
 
-def _timing(outcome: _Collected, name: str, speedup: Interval, attempts: int) -> Timing:
-    blocks, compiled = outcome.by_set[name], outcome.compiled.get(name, [])
+def _timing(collected: _Collected, name: str, speedup: Interval, attempts: int) -> Timing:
+    blocks, compiled = collected.by_set[name], collected.compiled.get(name, [])
     modes = [side for side in (compiled[0] if compiled else ()) if side != "candidate"]
     by_mode = {mode: _middle(compiled, mode) for mode in modes}
     best = min(by_mode, key=lambda mode: by_mode[mode], default=None)
     against = None
     if best is not None and len(compiled) >= _FEWEST_BLOCKS:
         against = turn_interval(compiled, Rules(baseline=best))
-    device_us = outcome.replayed.get(name, (None, None))[0]
+    device_us = collected.replayed.get(name, (None, None))[0]
     as_called_us = _middle(blocks, "candidate")
     return Timing(
         candidate_us=as_called_us,
@@ -316,7 +316,7 @@ def _timing(outcome: _Collected, name: str, speedup: Interval, attempts: int) ->
 
 
 def _summary(
-    timings: Mapping[str, Timing], together: Interval, outcome: _Collected, attempts: int
+    timings: Mapping[str, Timing], together: Interval, collected: _Collected, attempts: int
 ) -> Timing:
     rows = list(timings.values())
     against = [t.speedup_compile for t in rows if t.speedup_compile is not None]
@@ -335,8 +335,8 @@ def _summary(
         noise_floor=geometric_mean(floors) if len(floors) == len(rows) else None,
         attempts=attempts,
         compile={mode: median(t.compile[mode] for t in rows) for mode in rows[0].compile},
-        peak_bytes=outcome.peak_bytes.get("candidate"),
-        eager_peak_bytes=outcome.peak_bytes.get("eager"),
+        peak_bytes=collected.peak_bytes.get("candidate"),
+        eager_peak_bytes=collected.peak_bytes.get("eager"),
     )
 
 
@@ -369,11 +369,11 @@ def _left(context: JudgeContext, name: str, timing: Timing) -> HeadroomFacts | N
     )
 
 
-def _disclosures(outcome: _Collected, *, certificate: bool) -> tuple[Disclosure, ...]:
-    message = [note for chained in outcome.chained.values() for note in chained.disclosures]
+def _disclosures(collected: _Collected, *, certificate: bool) -> tuple[Disclosure, ...]:
+    message = [note for chained in collected.chained.values() for note in chained.disclosures]
     message += [
         Disclosure("no_graph_time", f"input set {name!r} has no graph-replay time: {why_not}")
-        for name, (_, why_not) in outcome.replayed.items()
+        for name, (_, why_not) in collected.replayed.items()
         if why_not is not None
     ]
     if certificate:

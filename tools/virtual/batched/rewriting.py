@@ -122,12 +122,12 @@ class _Writer:
             return [before, statement, after]
         return [statement]
 
-    def _if(self, first: ast.If) -> list[ast.stmt]:
-        names = sorted(assigned([*first.body, *first.orelse]))
+    def _if(self, branch: ast.If) -> list[ast.stmt]:
+        names = sorted(assigned([*branch.body, *branch.orelse]))
         number = next(self._numbers)
         decision, before, taken = (f"__{what}{number}" for what in ("if", "old", "new"))
-        test = _Expressions().visit(first.test)
-        body, orelse = self.block(first.body), self.block(first.orelse)
+        test = _Expressions().visit(branch.test)
+        body, orelse = self.block(branch.body), self.block(branch.orelse)
         then: list[ast.stmt] = [_do(decision, "take"), *body, _assign(taken, _tuple(names))]
         other: list[ast.stmt] = [*_unpack(names, _name(before)), _do(decision, "leave"), *orelse]
         joined = _ask(decision, "join", [_name(taken), _tuple(names)])

@@ -223,9 +223,7 @@ def _unwritten(look: _Look) -> Iterator[_Found]:
     if bool(item.isnan()):
         yield _found_nan(_origin_of_nan(look.candidate[look.wrong]), _where(look))
     elif poisoned:
-        where = _where(look)
-        words = f"never written: {where}" if where else "those elements were never written"
-        yield _Found("unwritten", words, {"value": _plain(item.item())})
+        yield _never_written(_where(look), _plain(item.item()))
     elif float(item) == 0:
         if bool((look.candidate == 0).all()):
             yield _Found("all_zero", "the whole output is zero")
@@ -235,13 +233,17 @@ def _unwritten(look: _Look) -> Iterator[_Found]:
         yield _Found("constant", f"the whole output is {float(item):.6g}")
 
 
+def _never_written(where: str | None, value: Any) -> _Found:
+    words = f"never written: {where}" if where else "those elements were never written"
+    return _Found("unwritten", words, {"value": value})
+
+
 def _found_nan(origin: _Origin, where: str | None) -> _Found:
     if origin == "computed":
         words = "the NaN comes from arithmetic"
         return _Found("computed_nan", f"{words}: {where}" if where else words)
     if origin == "fresh":
-        words = f"never written: {where}" if where else "those elements were never written"
-        return _Found("unwritten", words, {"value": "nan"})
+        return _never_written(where, "nan")
     words = "NaN made by arithmetic (as inf - inf), or never written"
     return _Found("nan_of_either", f"{words}: {where}" if where else words)
 
@@ -400,13 +402,13 @@ _SEARCHES: tuple[Callable[[_Look], Iterator[_Found]], ...] = (
 )
 
 
-def _pattern_of(outcome: tuple[Along, ...]) -> str:
-    if len(outcome) > 1 and all(along.count == 1 for along in outcome):
+def _pattern_of(places: tuple[Along, ...]) -> str:
+    if len(places) > 1 and all(along.count == 1 for along in places):
         return "one_element"
-    if len(outcome) > 1 and all(along.shape != "scattered" for along in outcome):
+    if len(places) > 1 and all(along.shape != "scattered" for along in places):
         return "tile"
     shapes = {"periodic": "every_kth", "scattered": "some_rows", "tail": "tail", "head": "head"}
-    return shapes.get(outcome[0].shape, "range")
+    return shapes.get(places[0].shape, "range")
 
 
 def _where(look: _Look) -> str:

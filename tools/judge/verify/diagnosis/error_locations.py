@@ -75,19 +75,19 @@ def _along(dim: int, indices: Sequence[int], size: int) -> Along | None:
     return Along(dim, size, "scattered", first, last, count=count)
 
 
-def _is_filled(wrong: torch.Tensor, outcome: Sequence[Along]) -> bool:
+def _is_filled(wrong: torch.Tensor, places: Sequence[Along]) -> bool:
     """Whether the box that the restrictions span is mostly wrong."""
     inside = wrong
-    for along in outcome:
+    for along in places:
         if along.shape != "scattered":
             piece = slice(along.first, along.last + 1, along.step)
             inside = inside[(slice(None),) * along.dim + (piece,)]
     return float(inside.to(torch.float32).mean()) >= _FILLED
 
 
-def _only_telling(outcome: Sequence[Along]) -> tuple[Along, ...]:
+def _only_telling(places: Sequence[Along]) -> tuple[Along, ...]:
     """For sparse errors: keep only ranges of at most an eighth of their dimension; wider ones say little."""
-    return tuple(along for along in outcome if along.count <= along.size // 8)
+    return tuple(along for along in places if along.count <= along.size // 8)
 
 
 def _ordinal(number: int) -> str:
