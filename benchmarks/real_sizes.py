@@ -179,11 +179,12 @@ def stages(runs: Path) -> list[str]:
         for line in log.read_text().splitlines():
             row = json.loads(line)
             at[row["kind"]] = row["time_s"]
-    ends = [at.get(kind) for kind in ("ProblemDescribed", "Evaluated", "WinnerMeasured")]
-    begins = [0.0, *ends[:-1]]
+    kinds = ("RunStarted", "ProblemDescribed", "Evaluated", "WinnerMeasured")
+    begins = [at.get(kind) for kind in kinds]
+    ends = begins[1:]
     return [
         f"{end - begin:.0f}" if begin is not None and end is not None else ""
-        for begin, end in zip(begins, ends, strict=True)
+        for begin, end in zip(begins[:-1], ends, strict=True)
     ]
 
 
