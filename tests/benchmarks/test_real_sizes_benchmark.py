@@ -37,15 +37,16 @@ def log_of(folder: Path, *events: tuple[str, float]) -> Path:
 def test_the_stages_of_a_run_are_read_from_its_log(tmp_path: Path) -> None:
     runs = log_of(
         tmp_path,
-        ("RunStarted", 0.0),
-        ("ProblemDescribed", 12.0),
-        ("StageFinished", 20.0),
-        ("Evaluated", 52.4),
-        ("WinnerMeasured", 99.0),
+        ("RunStarted", 1000.0),
+        ("ProblemDescribed", 1012.0),
+        ("StageFinished", 1020.0),
+        ("Evaluated", 1052.4),
+        ("WinnerMeasured", 1099.0),
     )
     assert real_sizes.stages(runs) == ["12", "40", "47"]
 
 
 def test_a_stage_that_was_not_reached_has_no_seconds(tmp_path: Path) -> None:
-    assert real_sizes.stages(log_of(tmp_path, ("ProblemDescribed", 12.0))) == ["12", "", ""]
+    log = log_of(tmp_path, ("RunStarted", 1000.0), ("ProblemDescribed", 1012.0))
+    assert real_sizes.stages(log) == ["12", "", ""]
     assert real_sizes.stages(tmp_path / "none") == ["", "", ""]
