@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from kernelagent.tools.virtual.batched.accesses import Access, Int64Array, NotBatchable
+from kernelagent.tools.virtual.batched.overlaps import Pairs, meet
 
 _EVERYBODY = -1
 _SEVERAL = -2
@@ -19,9 +20,6 @@ class Stretches:
     start: Int64Array
     end: Int64Array
     program: Int64Array
-    earliest: Int64Array
-    """The first and the last operation that changed it."""
-    latest: Int64Array
 
     def touched_by(self, start: Int64Array, end: Int64Array) -> tuple[Int64Array, Int64Array]:
         """First and last stretch that each interval overlaps; none where the first is larger."""
@@ -30,8 +28,11 @@ class Stretches:
         return first, last
 
 
-def require_no_conflicts(accesses: list[Access]) -> None:
-    """Raises `NotBatchable` unless every order of the chunk's programs gives what this one gave."""
+def require_no_conflicts(accesses: list[Access], pairs: Pairs) -> None:
+    """Raises `NotBatchable` unless every order of the chunk's programs gives what this one gave.
+
+    `pairs`: those of `may_overlap`.
+    """
     changes = [item for item in accesses if item.kind != "load" and item.runs.start.size]
     if not changes:
         return
@@ -46,12 +47,9 @@ def require_no_conflicts(accesses: list[Access]) -> None:
             for item in changes
         ]
     )
-    sequence = np.concatenate(
-        [np.full(item.runs.start.size, item.sequence, np.int64) for item in changes]
-    )
-    changed = _clusters(start, end, program, tag, sequence)
-    _require_no_updates_of_own_stores(changes)
+    changed = _clusters(start, end, program, tag)
     low, high = int(changed.start[0]), int(changed.end.max())
+    step = np.cumsum(np.diff(changed.program, prepend=changed.program[:1]) != 0)
     for item in accesses:
         if item.kind != "load" or not item.runs.start.size:
             continue
@@ -62,68 +60,40 @@ def require_no_conflicts(accesses: list[Access]) -> None:
         if not some.any():
             continue
         first, last, reader = first[some], last[some], item.runs.program[some]
-        step = np.cumsum(np.diff(changed.program, prepend=changed.program[:1]) != 0)
         own = (changed.program[first] == reader) & (step[first] == step[last])
         if not own.all():
             raise NotBatchable("a program reads what another program of the launch changes")
-        _require_own_lanes(item, changed, first, last, changes)
+    _require_own_lanes(accesses, pairs)
 
 
-def _require_own_lanes(
-    load: Access, changed: Stretches, first: Int64Array, last: Int64Array, changes: list[Access]
-) -> None:
-    """Raises `NotBatchable` unless each thread loads what it stored itself, or there is a barrier between."""
-    early = changed.earliest < load.sequence
-    before = np.concatenate(([0], np.cumsum(early)))
-    touched = before[last + 1] > before[first]
-    if not touched.any():
-        return
-    ends = np.zeros(early.size + 1, np.int64)
-    np.add.at(ends, first[touched], 1)
-    np.add.at(ends, last[touched] + 1, -1)
-    at = (np.cumsum(ends[:-1]) > 0) & early
-    pairs = np.unique(np.stack([changed.earliest[at], changed.latest[at]]), axis=1)
-    wanted = {n for low, high in pairs.T.tolist() for n in range(low, min(high + 1, load.sequence))}
-    for item in changes:
+def _require_own_lanes(accesses: list[Access], pairs: Pairs) -> None:
+    """Raises `NotBatchable` unless each thread loads what it stored itself, or there is a barrier between.
+
+    The same of atomics on what was stored.
+    """
+    for first, then in pairs:
+        change, later = accesses[first], accesses[then]
         # No barrier makes a store visible to a copy through a descriptor.
-        if item.sequence not in wanted or (item.barriers < load.barriers and not load.copied):
+        if change.kind == "load" or (change.barriers < later.barriers and not later.copied):
             continue
-        if (load.copied or not item.same_threads(load)) and _meet(item, load):
-            raise NotBatchable("a program reads what other threads of its own may have stored")
-
-
-def _require_no_updates_of_own_stores(changes: list[Access]) -> None:
-    """Raises `NotBatchable` where threads update what others may have stored, with no barrier between."""
-    updates = [item for item in changes if item.kind == "atomic"]
-    for item in changes if updates else ():
-        for update in updates:
-            early = item.kind == "store" and item.sequence < update.sequence
-            open_ = early and item.barriers >= update.barriers and not item.same_threads(update)
-            if open_ and _meet(item, update):
-                raise NotBatchable(
-                    "a program updates what other threads of its own may have stored"
-                )
+        if later.kind == "load":
+            doing = "reads" if later.copied or not change.same_threads(later) else ""
+        else:
+            updates = later.kind == "atomic" and change.kind == "store"
+            doing = "updates" if updates and not change.same_threads(later) else ""
+        if doing and meet(change, later):
+            raise NotBatchable(f"a program {doing} what other threads of its own may have stored")
 
 
 def _tag(access: Access) -> int:
     return _SEVERAL - access.order_free if access.order_free else access.sequence
 
 
-def _meet(access: Access, other: Access) -> bool:
-    """Whether any bytes are in both."""
-    order = np.argsort(access.runs.start, kind="stable")
-    start, reach = access.runs.start[order], np.maximum.accumulate(access.runs.end[order])
-    before = np.searchsorted(start, other.runs.end, side="left")
-    some = before > 0
-    return bool((reach[before[some] - 1] > other.runs.start[some]).any())
-
-
 def _clusters(
-    start: Int64Array, end: Int64Array, program: Int64Array, tag: Int64Array, sequence: Int64Array
+    start: Int64Array, end: Int64Array, program: Int64Array, tag: Int64Array
 ) -> Stretches:
     order = np.argsort(start, kind="stable")
     start, end, program, tag = start[order], end[order], program[order], tag[order]
-    sequence = sequence[order]
     reach = np.maximum.accumulate(end)
     fresh = np.concatenate(([True], start[1:] >= reach[:-1]))
     at = np.flatnonzero(fresh)
@@ -135,8 +105,7 @@ def _clusters(
         if (several & ~alone).any():
             raise NotBatchable("several programs change the same place")
     owner = np.where(several, _SEVERAL, lowest)
-    earliest, latest = np.minimum.reduceat(sequence, at), np.maximum.reduceat(sequence, at)
-    return Stretches(start[at], np.maximum.reduceat(end, at), owner, earliest, latest)
+    return Stretches(start[at], np.maximum.reduceat(end, at), owner)
 
 
 @dataclass

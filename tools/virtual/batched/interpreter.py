@@ -20,6 +20,7 @@ from kernelagent.tools.virtual.batched.counting import touches_of
 from kernelagent.tools.virtual.batched.language import BatchedLanguage
 from kernelagent.tools.virtual.batched.memory import MOST_RUNS
 from kernelagent.tools.virtual.batched.order import OrderWatch, Recorder
+from kernelagent.tools.virtual.batched.overlaps import may_overlap
 from kernelagent.tools.virtual.batched.overwrites import (
     require_changes_in_order,
     require_copies_in_order,
@@ -330,10 +331,11 @@ class _Job:
                 builder.set_grid_dim(*self._launch.grid)
                 kernel(**values)
             builder.count_chains(len(chunk))
-            require_no_conflicts(memory.accesses)
+            pairs = may_overlap(memory.accesses)
+            require_no_conflicts(memory.accesses, pairs)
             if memory.watch_lanes and memory.mode == "execute":
-                require_changes_in_order(memory.accesses, memory.threads)
-                require_copies_in_order(memory.accesses, memory.threads)
+                require_changes_in_order(memory.accesses, pairs, memory.threads)
+                require_copies_in_order(memory.accesses, pairs, memory.threads)
             for watch in self._orders:
                 watch.require_new_ground(memory.accesses)
         except (NotBatchable, TimeIsUp):

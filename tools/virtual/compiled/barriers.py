@@ -26,6 +26,8 @@ _ACCESS = re.compile(
     r"\b(?:(ld\.(?:\w+\.)*global|cp\.async\.c[ag]\.)|(st\.(?:\w+\.)*global|cp\.async\.bulk\.(?:tensor\.\dd\.)?(?:tile::\w+\.)?global)|((?:atom|red)\.(?:\w+\.)*global))"
 )
 _ACCESSES: tuple[AccessKind, ...] = ("load", "store", "atomic")
+_Place = tuple[AccessKind, int | None]
+"""Kind of an access and its line of the source."""
 _BEGINS, _ENDS = "// begin inline asm", "// end inline asm"
 _OF_A_BLOCK = re.compile(r"\b(?:bar|barrier)(?:\.cta)?\.(?:sync|red)\b|\bbarrier\.cluster\.wait\b")
 _OF_A_CLUSTER = re.compile(r"\bbarrier\.cluster\.wait\b")
@@ -65,8 +67,8 @@ class Barriers:
 
     def missing(
         self,
-        first: tuple[AccessKind, int | None],
-        then: tuple[AccessKind, int | None],
+        first: _Place,
+        then: _Place,
         *,
         of_warps: bool = True,
     ) -> bool:
@@ -75,12 +77,19 @@ class Barriers:
         True where the code has no such accesses. `of_warps`: only barriers between warps count; else also what the
         lanes of a warp exchange.
         """
-        starts, ends = self._places(first), set(self._places(then))
-        if not starts or not ends:
-            return True
-        return any(self._leads(at, ends, alike=first == then, of_warps=of_warps) for at in starts)
+        asked = first, then, of_warps
+        if asked not in self._known:
+            starts, ends = self._places(first), set(self._places(then))
+            self._known[asked] = (
+                not starts
+                or not ends
+                or any(
+                    self._leads(at, ends, alike=first == then, of_warps=of_warps) for at in starts
+                )
+            )
+        return self._known[asked]
 
-    def _places(self, access: tuple[AccessKind, int | None]) -> list[int]:
+    def _places(self, access: _Place) -> list[int]:
         """Where the code has it; an atomic that adds nothing is made a load, one that only replaces a store."""
         kind, line = access
         result = [at for at, step in enumerate(self._steps) if (step.kind, step.line) == access]
@@ -88,7 +97,7 @@ class Barriers:
             return [at for at, step in enumerate(self._steps) if step.kind and step.line == line]
         return result
 
-    def under_way(self, line: int | None, then: tuple[AccessKind, int | None]) -> bool:
+    def under_way(self, line: int | None, then: _Place) -> bool:
         """Whether a copy that a descriptor's store on this line begins may not have ended at a later access.
 
         That is where some way leads there on which the program does not wait for its end, with a barrier behind.
@@ -135,6 +144,11 @@ class Barriers:
             if step.goes_on:
                 waiting.append((at + 1, ended))
         return alike and any(at == start for at, _ in seen)
+
+    @cached_property
+    def _known(self) -> dict[tuple[_Place, _Place, bool], bool]:
+        """Answers so far: a loop asks of the same two lines at each of its steps."""
+        return {}
 
     @cached_property
     def _steps(self) -> tuple[_Step, ...]:
