@@ -30,6 +30,8 @@ class Reason:
 
 OUT_OF_TIME = "the time for it ran out before all were tried"
 """The words of the disclosure `envelope` where that is so."""
+NO_TIME_TO_ESTIMATE = "no_time_to_estimate"
+"""The code of the disclosure that there is no estimate, where this machine's time was up and nothing else was wrong."""
 
 
 @dataclass(frozen=True)

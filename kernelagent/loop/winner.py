@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Literal
@@ -16,7 +16,7 @@ from kernelagent.domain.candidate import Candidate
 from kernelagent.domain.configuration.config import RunConfig
 from kernelagent.domain.configuration.judge_settings import LAST_JUDGING
 from kernelagent.domain.errors import EnvironmentFault, ExitStatus
-from kernelagent.domain.evaluation import Evaluation, Stage
+from kernelagent.domain.evaluation import NO_TIME_TO_ESTIMATE, Disclosure, Evaluation, Stage
 from kernelagent.domain.events import ModuleEmitted, WinnerMeasured, stage_event
 from kernelagent.domain.history import History, Turn
 from kernelagent.domain.problem import ProblemSpec
@@ -110,7 +110,7 @@ class FinalStage:
             if left < seconds / 2:
                 shortfall += "; judging the next one again would take too long"
                 break
-            final = self._measured(turn.index, turn.candidate, left)
+            final = self._measured(turn, turn.candidate, left)
             fault = _why_not(final)
             if fault is None:
                 return self._emit(turn, final, why)
@@ -120,7 +120,7 @@ class FinalStage:
                 kept = turn, final
             shortfall = f"turn {turn.index}, judged again: {fault}"
             self.warn_once(shortfall)
-            if level and final.timing is None:
+            if level and final.estimate is not None:
                 # The others rank below it by the same estimate.
                 break
         status = ExitStatus.INTERRUPTED if interrupted else ExitStatus.NOT_FOUND
@@ -136,17 +136,19 @@ class FinalStage:
             )
         return Ending(outcome, status, f"{why}; {shortfall}")
 
-    def _measured(self, turn: int, candidate: Candidate, seconds: float) -> Evaluation:
+    def _measured(self, turn: Turn, candidate: Candidate, seconds: float) -> Evaluation:
         """Judge the candidate once more; a resumed run takes the result from its log, if the device is the same."""
-        known = self.state.measured.get(turn)
+        known = self.state.measured.get(turn.index)
         if known is not None and known.device == self.judge.device:
             return known
         winner = self.exclusive_judge.evaluate_final(
-            candidate, partial(self._progress, turn), seconds
+            candidate, partial(self._progress, turn.index), seconds
         )
+        if turn.evaluation is not None:
+            winner = _with_its_estimate(winner, turn.index, turn.evaluation)
         if _why_not(winner) is None:
             winner = self._widened(candidate, winner)
-        self.log.publish(WinnerMeasured(turn, winner))
+        self.log.publish(WinnerMeasured(turn.index, winner))
         return winner
 
     def _widened(self, candidate: Candidate, winner: Evaluation) -> Evaluation:
@@ -193,6 +195,28 @@ class FinalStage:
         return emit_module(
             turn.candidate, self.judge.facts, winner, certificate, self.config.runtime
         )
+
+
+def _with_its_estimate(final: Evaluation, turn: int, first: Evaluation) -> Evaluation:
+    """A candidate whose work the machine had no time to count again keeps the estimate of its turn.
+
+    That is of the same source on the same device. An estimate that was refused for what the candidate does stays away.
+    """
+    late = next((d for d in final.disclosures if d.code == NO_TIME_TO_ESTIMATE), None)
+    if not final.accepted or late is None or first.estimate is None:
+        return final
+    others = tuple(d for d in final.disclosures if d is not late)
+    why = late.message.removeprefix("no estimate: ")
+    message = (
+        f"the estimate is that of turn {turn}: when it was judged again there was none ({why})"
+    )
+    return replace(
+        final,
+        estimate=first.estimate,
+        headroom=first.headroom,
+        kernels=first.kernels,
+        disclosures=(*others, Disclosure("estimated_before", message)),
+    )
 
 
 def _none_accepted(history: History) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kernelagent.domain.evaluation import Estimate, Evaluation
+from kernelagent.domain.evaluation import NO_TIME_TO_ESTIMATE, Estimate, Evaluation
 from kernelagent.domain.events import (
     BestChanged,
     CandidatesRanked,
@@ -238,7 +238,8 @@ def number(evaluation: Evaluation) -> str:
             f"not timed; estimate {e.candidate_us:.1f} µs, eager {e.eager_us:.1f} µs{_compiled(e)}, on "
             f"{evaluation.device.name} (bound by {e.bound})"
         )
-    why = next((d.message for d in evaluation.disclosures if d.code == "not_estimated"), None)
+    codes = ("not_estimated", NO_TIME_TO_ESTIMATE)
+    why = next((d.message for d in evaluation.disclosures if d.code in codes), None)
     return "not timed, no estimate" + (
         f" ({shortened(why.removeprefix('no estimate: '), _WHY)})" if why else ""
     )

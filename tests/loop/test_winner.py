@@ -10,7 +10,13 @@ import pytest
 
 from kernelagent.domain.candidate import Candidate
 from kernelagent.domain.configuration.config import RunConfig
-from kernelagent.domain.evaluation import Evaluation, Reason, Stage
+from kernelagent.domain.evaluation import (
+    NO_TIME_TO_ESTIMATE,
+    Disclosure,
+    Evaluation,
+    Reason,
+    Stage,
+)
 from kernelagent.domain.problem import ProblemSpec
 from kernelagent.loop.winner import Ending, FinalStage
 from kernelagent.storage.run_log import EventLog, RunFolder
@@ -51,7 +57,7 @@ def ended(
     run = RunFolder.create(folder / "runs", "toy", now=0.0)
     stage = FinalStage(
         problem=ProblemSpec(path="toy.py"),
-        config=RunConfig(device="virtual", judging_seconds=JUDGING_S),
+        config=RunConfig(device="virtual", judging_seconds=JUDGING_S, envelope_seconds=0.0),
         folder=run,
         log=EventLog(run),
         out=folder / "out.py",
@@ -115,6 +121,36 @@ def test_a_module_that_is_rather_slower_is_called_so(tmp_path: Path) -> None:
     end = ended(tmp_path, judge, FASTER, interrupted=True)
     assert judge.asked == [0]
     assert "0.95 of its speed, which is rather slower, between" in end.why
+
+
+def without_estimate(code: str) -> Evaluation:
+    """Accepted, and why it has no estimate."""
+    why = Disclosure(code, "no estimate: time limit reached")
+    sets = [{"name": "default", "args": [{"dtype": "float32", "shape": [4, 8]}], "kwargs": {}}]
+    return replace(accepted(2.0), estimate=None, disclosures=(why,), envelope={"input_sets": sets})
+
+
+def test_a_machine_too_busy_to_count_its_work_again_takes_no_winner_its_estimate(
+    tmp_path: Path,
+) -> None:
+    judge = SlowJudge(1, verdict=without_estimate(NO_TIME_TO_ESTIMATE))
+    end = ended(tmp_path, judge, FASTER)
+    assert judge.asked == [0]
+    assert end.outcome == "better"
+    assert end.winner is not None
+    assert end.winner.estimate == FASTER[0].estimate
+    (told,) = end.winner.disclosures
+    assert told.code == "estimated_before"
+    assert told.message.endswith("judged again there was none (time limit reached)")
+
+
+def test_one_whose_estimate_is_refused_loses_it_and_the_next_is_judged_again(
+    tmp_path: Path,
+) -> None:
+    judge = SlowJudge(1, verdict=without_estimate("not_estimated"))
+    end = ended(tmp_path, judge, FASTER, interrupted=True)
+    assert judge.asked == [0, 1, 2]
+    assert "there is no estimate" in end.why
 
 
 def test_where_nothing_could_be_judged_the_last_words_say_why(tmp_path: Path) -> None:

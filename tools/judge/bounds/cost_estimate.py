@@ -10,7 +10,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from kernelagent.domain.evaluation import Disclosure, Estimate, HeadroomFacts, KernelFacts
+from kernelagent.domain.evaluation import (
+    NO_TIME_TO_ESTIMATE,
+    Disclosure,
+    Estimate,
+    HeadroomFacts,
+    KernelFacts,
+)
 from kernelagent.domain.serialization import from_data
 from kernelagent.tools.estimates.least import Least, facts_of_least, least_of
 from kernelagent.tools.estimates.library import library_for
@@ -96,12 +102,16 @@ def account(
     try:
         calls = counted_calls(context, start)
     except NotCounted as why:
-        return _without_estimate(str(why))
+        cause = why.__cause__
+        no_time = isinstance(cause, Rejected) and beyond_means(cause)
+        return _without_estimate(str(why), NO_TIME_TO_ESTIMATE if no_time else "not_estimated")
     except Rejected as refused:
         if not beyond_means(refused):
             raise
         # It was verified before; what is not known is only what it costs.
-        return _without_estimate(f"counting its work had no time left: {refused}")
+        return _without_estimate(
+            f"counting its work had no time left: {refused}", NO_TIME_TO_ESTIMATE
+        )
     counted: list[CountedCosts] = []
     contents: list[str] = []
     scratch: list[Disclosure] = []
@@ -381,8 +391,8 @@ def kernels_of(launches: Sequence[Mapping[str, Any]]) -> tuple[KernelFacts, ...]
     )
 
 
-def _without_estimate(why: str) -> Account:
-    return Account(disclosures=(Disclosure("not_estimated", f"no estimate: {why}"),))
+def _without_estimate(why: str, code: str = "not_estimated") -> Account:
+    return Account(disclosures=(Disclosure(code, f"no estimate: {why}"),))
 
 
 def _work_share(

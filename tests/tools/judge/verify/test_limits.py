@@ -47,7 +47,7 @@ def counted_where(refused: Rejected) -> Account:
 
 def test_what_has_no_time_left_to_be_counted_is_accepted_without_an_estimate() -> None:
     result = counted_where(out_of_time("in the forward", 1.0))
-    assert [told.code for told in result.disclosures] == ["not_estimated"]
+    assert [told.code for told in result.disclosures] == ["no_time_to_estimate"]
     assert "had no time left" in result.disclosures[0].message
     assert result.worst is None
 
