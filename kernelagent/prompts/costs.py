@@ -72,7 +72,9 @@ def _least(estimate: ReferenceEstimate) -> str:
     least = estimate.least
     assert least is not None
     products = ", ".join(f"{_count(count)} of {kind}" for kind, count in least.flops.items())
-    operations = f" ({products})" if products else ""
+    how = "; fp32 as three products of a narrower type" if "fp32" in least.flops else ""
+    reached = f"{how}, at the share of the peak that kernels reach" if products else ""
+    operations = f" ({products}{reached})" if products else ""
     near = least.us / estimate.eager_us.value if estimate.eager_us.value else 1.0
     return (
         f"The least possible: {_us(least.bytes_us)} for moving {size(least.moved_bytes)} once, "
@@ -96,7 +98,9 @@ _PRECISION = {
     "highest": [
         'float32 products must be as exact as float32: `tl.dot(a, b, input_precision="ieee")` uses no '
         'tensor cores, `input_precision="tf32x3"` (3xTF32: three products on tensor cores) is accurate '
-        "enough and mostly faster; plain tf32, which is `tl.dot`'s default, and bf16 are refused"
+        "enough and mostly faster; plain tf32, which is `tl.dot`'s default, and bf16 are refused; a split of "
+        "your own (each operand as a sum of two or three fp16 or bf16 parts, their products added in fp32) is "
+        "judged by its error alone, also on inputs and weights beyond fp16's range"
     ],
     "high": ["float32 products may be TF32, which is `tl.dot`'s default; bf16 is refused"],
     "medium": ["float32 products may be TF32 (`tl.dot`'s default) or of bf16 operands"],

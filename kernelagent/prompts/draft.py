@@ -23,11 +23,12 @@ from kernelagent.prompts.costs import (
     stride_lines,
     tolerance_lines,
 )
-from kernelagent.prompts.repeats import lessons, summary
+from kernelagent.prompts.feedback import NOTHING_LEFT
+from kernelagent.prompts.repeats import best_line, lessons, summary
 from kernelagent.prompts.user_templates import user_templates
 
 _TEMPLATES = Path(__file__).parent
-_WORDING = 3
+_WORDING = 4
 """Increment it when the wording changes on purpose; the hash detects every change."""
 _SUMMARIES = 12
 """Turns outside the window that are still told in one line each."""
@@ -118,15 +119,22 @@ def messages_of(draft: Draft) -> tuple[Message, ...]:
     for turn in draft.shown:
         messages.append(Message("assistant", turn.reply))
         messages.append(Message("user", turn.feedback))
-    now = _text("now.md.j2", priced=_is_priced(draft), **_now_fields(draft))
+    now = _text("now.md.j2", **_of_the_parent(draft), **_now_fields(draft))
     messages[-1] = Message("user", f"{messages[-1].content}\n\n{now}")
     return tuple(messages)
 
 
-def _is_priced(draft: Draft) -> bool:
-    """Whether what is to be made faster has a time, measured or estimated."""
+def _of_the_parent(draft: Draft) -> dict[str, object]:
+    """How what is to be made faster stands: whether it has a time, what is left to gain, and what is better."""
     judged = None if draft.parent is None else draft.parent.evaluation
-    return judged is None or judged.estimate is not None or judged.timing is not None
+    headroom = None if judged is None else judged.headroom
+    turn = None if draft.parent is None else draft.parent.index
+    return {
+        "version": "The last version" if turn is None else f"The version of turn {turn}",
+        "priced": judged is None or judged.estimate is not None or judged.timing is not None,
+        "at_the_bound": headroom is not None and headroom.left < NOTHING_LEFT,
+        "best_line": best_line(draft.parent, draft.best),
+    }
 
 
 def _now_fields(draft: Draft) -> dict[str, object]:
@@ -182,14 +190,15 @@ def _task_fields(draft: Draft) -> dict[str, object]:
     }
 
 
-def tools_text(tools: Sequence[Tool]) -> str:
-    """What a writer that calls tools in blocks is told of them."""
-    return _text("tools.md.j2", tools=tools)
+def tools_text(tools: Sequence[Tool], calls: int, seconds: float) -> str:
+    """What a writer that calls tools in blocks is told of them, and how much it may ask before each turn."""
+    limits = f" (at most {calls} questions before each turn, and {seconds:g} s of work for them)"
+    return _text("tools.md.j2", tools=tools, limits=limits)
 
 
 def tells_of_tools_in(text: str) -> bool:
     """Whether a message tells of tools in words."""
-    return tools_text(()).partition("\n")[0] in text
+    return _text("tools.md.j2", tools=(), limits="").partition(".")[0] in text
 
 
 def tells_of_tools(style: str) -> bool:

@@ -13,14 +13,24 @@ from kernelagent.domain.evaluation import (
     KernelFacts,
     Reason,
 )
-from kernelagent.prompts.hints import by_cost, hints_for, programs_of, read_again, tail
+from kernelagent.prompts.hints import (
+    by_cost,
+    hints_for,
+    memory_again,
+    programs_of,
+    read_again,
+    tail,
+)
 
 _LINES = 25
 _KERNELS = 6
 _HINTS = 3
 _NOTES = 4
-_NOTHING_LEFT = 0.05
+NOTHING_LEFT = 0.05
+"""Of the time: where less can be gained, no estimate says that there is anything."""
 _NEARLY_ALL_LEFT = 0.999
+_AGAIN = 1.15
+"""Times the fewest bytes; less is not worth a word."""
 _OF_LIMITS = ("unverifiable", "timeout")
 _PART, _FLAG = re.compile(r"(?<=[;.?]) "), re.compile(r"--[a-z]")
 _DETAIL_KEYS = ("pattern", "first_mismatch", "input_set", "probe", "launch")
@@ -107,7 +117,7 @@ def headroom_sentence(facts: HeadroomFacts) -> str:
     if facts.binds == "launch" and facts.ceilings == "measured":
         why = f"launch-bound: moving {size(facts.fewest_bytes)} once takes less than one launch"
     message = f"Headroom: {facts.least_us:.1f} µs is the least here ({why})"
-    if facts.left < _NOTHING_LEFT:
+    if facts.left < NOTHING_LEFT:
         return f"{message}; next to nothing is left to gain."
     return f"{message}; {facts.attained:.0%} of that speed is reached, {_more(facts.left)} is possible."
 
@@ -162,8 +172,8 @@ def _kernel(kernel: KernelFacts, device: DeviceFacts) -> str:
     if (programs := _programs(kernel, device.multiprocessors)) is not None:
         parts.append(programs)
     times = read_again(kernel)
-    if times is not None and times > 1.15:
-        parts.append(f"reads {times:.1f}× the fewest bytes it needs")
+    if times is not None and times > _AGAIN:
+        parts.append(f"reads {times:.1f}× the fewest bytes it needs{_from_memory(kernel)}")
     if kernel.spills:
         parts.append(f"{kernel.spills} spill instructions{_costing(kernel.spills_us)}")
     if kernel.stages_us and kernel.num_stages is not None:
@@ -178,6 +188,14 @@ def _kernel(kernel: KernelFacts, device: DeviceFacts) -> str:
     if kernel.bound is not None:
         parts.append(f"bound by {kernel.bound}")
     return f"Kernel `{kernel.name}`: " + "; ".join(parts) + "."
+
+
+def _from_memory(kernel: KernelFacts) -> str:
+    """Where what is read again comes from."""
+    again = memory_again(kernel)
+    if again is None:
+        return ""
+    return ", again from caches" if again <= _AGAIN else f" (memory moves {again:.1f}×)"
 
 
 def _programs(kernel: KernelFacts, multiprocessors: int | None) -> str | None:

@@ -66,6 +66,12 @@ def read_again(kernel: KernelFacts) -> float | None:
     return kernel.loaded_bytes / kernel.fewest_loaded_bytes
 
 
+def memory_again(kernel: KernelFacts) -> float | None:
+    """How many times the fewest bytes memory moves for a kernel; None where it was not counted."""
+    fewest = (kernel.fewest_loaded_bytes or 0) + (kernel.stored_bytes or 0)
+    return kernel.dram_bytes / fewest if kernel.dram_bytes and fewest else None
+
+
 def _launches(evaluation: Evaluation) -> str | None:
     launches = sum(kernel.launches for kernel in evaluation.kernels)
     headroom = evaluation.headroom
@@ -148,9 +154,11 @@ def _spills(kernel: KernelFacts) -> str | None:
         return None
     used = f" at {kernel.registers} registers a thread" if kernel.registers else ""
     cost = f" cost {kernel.spills_us:.3g} µs by the estimate" if kernel.spills_us else ""
+    ways = "smaller blocks or more warps"
+    if kernel.product_types:
+        ways = "more warps, an epilogue that takes its block in parts, or smaller blocks"
     return (
-        f"{kernel.spills} spill instructions{used}{cost}; smaller blocks or more warps would keep the "
-        f"values in registers"
+        f"{kernel.spills} spill instructions{used}{cost}; {ways} would keep the values in registers"
     )
 
 
@@ -185,6 +193,14 @@ def _passes(kernel: KernelFacts) -> str | None:
     times = read_again(kernel)
     if times is None or times < _READ_AGAIN or kernel.bound not in _MEMORY:
         return None
+    if kernel.bound == "dram" and (memory_again(kernel) or times) < _READ_AGAIN:
+        # The caches hold what is read again: memory moves no more for it.
+        return None
+    if kernel.product_types:
+        return (
+            f"it reads {times:.1f}× the fewest bytes{_which(kernel)}; larger blocks of its product read "
+            f"each less often"
+        )
     stored = kernel.stored_bytes or 0
     loaded, fewest = kernel.loaded_bytes or 0, kernel.fewest_loaded_bytes or 0
     allowed = (loaded + stored) / (fewest + stored)
@@ -213,6 +229,9 @@ def _narrow(kernel: KernelFacts) -> str | None:
 
 def _occupancy(kernel: KernelFacts) -> str | None:
     if kernel.occupancy is None or kernel.occupancy >= _LOW_OCCUPANCY:
+        return None
+    if kernel.bound != "dram" or kernel.product_types:
+        # Large blocks of products are few at a time and read less: smaller ones would cost more.
         return None
     return (
         f"occupancy is {kernel.occupancy:.0%}, limited by {kernel.occupancy_limiter}; smaller blocks "

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from functools import lru_cache
 
+from kernelagent.domain.better import ratio_interval
 from kernelagent.domain.candidate import Candidate
 from kernelagent.domain.history import History, Turn
 from kernelagent.domain.replies.parsing import parse
@@ -61,12 +62,18 @@ def readded_lines(history: History, turn: Turn) -> str | None:
         if few.isdisjoint(_lines(before)):
             continue
         again = len(added & _taken_out(before, step.candidate.source))
-        if again >= _SHARE * len(added):
+        if again >= _SHARE * len(added) and not _was_better(history, step):
             return (
                 f"{again} of the {len(added)} lines that turn {turn.index} adds were "
                 f"in turn {step.request.parent} already, and turn {step.index} took them out."
             )
     return None
+
+
+def _was_better(history: History, step: Turn) -> bool:
+    """Whether taking the lines out made it worse: to go back is right then."""
+    before = step.request.parent
+    return before is not None and history.turn(before).score > step.score
 
 
 def lessons(history: History, shown: frozenset[int]) -> tuple[str, ...]:
@@ -83,6 +90,24 @@ def lessons(history: History, shown: frozenset[int]) -> tuple[str, ...]:
     return tuple(reported[:_MOST_LESSONS])
 
 
+def best_line(parent: Turn | None, best: Turn | None) -> str | None:
+    """Which version is the best, where it is not the one to go on from, and by how much."""
+    if parent is None or best is None or best.index == parent.index:
+        return None
+    mine, its = (
+        None if t.evaluation is None else ratio_interval(t.evaluation) for t in (parent, best)
+    )
+    text = f"The best version so far is that of turn {best.index}"
+    if its is None or mine is None:
+        return f"{text}."
+    if mine.value > its.value:
+        return (
+            f"The version of turn {parent.index} has the best number ({mine.value:.2f}× eager; turn "
+            f"{best.index}, the best before it, {its.value:.2f}×), by less than their intervals tell apart."
+        )
+    return f"{text}: {its.value:.2f}× eager, that of turn {parent.index} {mine.value:.2f}×."
+
+
 def summary(turn: Turn) -> str:
     """One line for a turn that has left the window."""
     result = turn.evaluation
@@ -97,7 +122,7 @@ def summary(turn: Turn) -> str:
             f"turn {turn.index}: accepted, estimate {result.estimate.candidate_us:.4g} us against "
             f"{result.estimate.eager_us:.4g} us for eager"
         )
-    return f"turn {turn.index}: accepted"
+    return f"turn {turn.index}: accepted, no estimate"
 
 
 @lru_cache(maxsize=4096)

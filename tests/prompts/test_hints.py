@@ -66,6 +66,33 @@ def test_a_kernel_that_is_not_bound_by_memory_is_not_told_to_read_less() -> None
     assert hints_for(one(kernel)) == []
 
 
+def test_what_is_read_again_from_caches_costs_nothing_where_memory_binds() -> None:
+    kernel = replace(NORM, loaded_bytes=310, fewest_loaded_bytes=100, stored_bytes=31)
+    assert hints_for(one(replace(kernel, dram_bytes=131))) == []
+    assert "one pass over its data" in hints_for(one(replace(kernel, dram_bytes=341)))[0]
+
+
+def test_products_whose_blocks_are_read_again_are_told_of_larger_ones() -> None:
+    kernel = replace(PRODUCT, bound="l2", loaded_bytes=1600, fewest_loaded_bytes=100)
+    (hint,) = hints_for(one(kernel))
+    assert "it reads 16.0× the fewest bytes; larger blocks of its product" in hint
+
+
+def test_smaller_blocks_are_advised_for_occupancy_only_where_memory_binds_and_nothing_is_multiplied() -> (
+    None
+):
+    few = replace(NORM, occupancy=0.12, occupancy_limiter="registers")
+    assert "smaller blocks would let more programs run side by side" in hints_for(one(few))[0]
+    assert hints_for(one(replace(few, bound="l2"))) == []
+    assert hints_for(one(replace(few, product_types=("fp16",)))) == []
+
+
+def test_spills_of_a_product_are_told_first_of_what_reads_no_more() -> None:
+    kernel = replace(NORM, spills=9, product_types=("fp16",))
+    (hint,) = hints_for(one(kernel))
+    assert "more warps, an epilogue that takes its block in parts, or smaller blocks" in hint
+
+
 def test_a_light_kernel_gets_no_hint() -> None:
     assert hints_for(one(replace(NORM, spills=9, registers=255, share_of_device_time=0.1))) == []
 

@@ -9,10 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kernelagent.domain.candidate import Candidate
+from kernelagent.domain.evaluation import HeadroomFacts
 from kernelagent.domain.history import History, Turn, TurnRequest
 from kernelagent.prompts import render_prompt
-from kernelagent.prompts.repeats import lessons, normal_form, readded_lines, same_as
-from tests.evaluations import DEVICE, FACTS, accepted, rejected, reply_with
+from kernelagent.prompts.repeats import best_line, lessons, normal_form, readded_lines, same_as
+from tests.evaluations import DEVICE, FACTS, accepted, history_of, rejected, reply_with
 
 PROGRAM = '''
 import torch
@@ -88,6 +89,41 @@ def test_lines_that_were_taken_out_and_come_back_are_told():
         readded_lines(history, turn(2, second + "new = 6\nnewer = 7\nnewest = 8\n", parent=1))
         is None
     )
+
+
+def test_a_return_to_what_was_better_is_no_repeat():
+    first = "one = 1\ntwo = 2\nthree = 3\nfour = 4\n"
+    worse = turn(1, "one = 1\nother = 5\n", accepted(0.5), parent=0)
+    history = History((turn(0, first), worse))
+    assert readded_lines(history, turn(2, first, parent=1)) is None
+
+
+def test_a_prompt_tells_by_how_much_another_version_is_better():
+    history = history_of(accepted(3.0), accepted(2.0))
+    line = best_line(history.turns[1], history.best)
+    assert line == "The best version so far is that of turn 0: 3.00× eager, that of turn 1 2.00×."
+    assert best_line(history.turns[0], history.best) is None
+
+
+def test_a_version_within_the_noise_of_the_best_is_not_called_worse():
+    history = history_of(accepted(3.0), accepted(3.1))
+    line = best_line(history.turns[1], history.best)
+    assert line == (
+        "The version of turn 1 has the best number (3.10× eager; turn 0, the best before it, 3.00×), "
+        "by less than their intervals tell apart."
+    )
+
+
+def test_at_the_bound_a_prompt_asks_for_no_other_block_sizes():
+    left = HeadroomFacts("default", 57600, {}, 4.0, "dram", 0.97, 0.03)
+    judged = replace(accepted(2.0), headroom=left)
+    request = TurnRequest("optimise", "m", window=(0,), parent=0)
+    asked = render_prompt(FACTS, DEVICE, history_of(judged), request)[-1].content
+    assert (
+        "The version of turn 0 was accepted, and by the estimate next to nothing is left" in asked
+    )
+    room = replace(judged, headroom=replace(left, left=0.5))
+    assert "Make it faster" in render_prompt(FACTS, DEVICE, history_of(room), request)[-1].content
 
 
 def refused(index, code, message):

@@ -89,7 +89,9 @@ def first_prompt(
 def _tools_sentence(config: RunConfig, model: str, device: str) -> str:
     """What a writer is told that can call tools in blocks alone; others have them as functions, or not at all."""
     in_blocks = model.startswith("files:") and config.tool_calls and tells_of_tools(config.prompts)
-    return tools_text(offered_on(device)) if in_blocks else ""
+    if not in_blocks:
+        return ""
+    return tools_text(offered_on(device), config.tool_calls, config.tool_seconds)
 
 
 def prompt_sent(run: str, turn: int, runs_folder: str | None, *, as_json: bool) -> ExitStatus:

@@ -170,7 +170,10 @@ class QueryRunner:
         return calling if calling != "blocks" or tells_of_tools(self.prompts) else None
 
     def _offered_in_words(self, calling: Calling | None) -> str:
-        return tools_text(self.tools.offered) if self.tools and calling == "blocks" else ""
+        if not self.tools or calling != "blocks":
+            return ""
+        budget = self.tools.budget
+        return tools_text(self.tools.offered, budget.calls, budget.seconds)
 
     def _again(self, ask: ModelQuery) -> ModelQuery:
         """The same question where the endpoint takes no functions: the tools are told of in words."""
