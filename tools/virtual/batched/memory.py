@@ -48,6 +48,9 @@ _MOST_LANES = 1 << 21
 MOST_RUNS = 1 << 21
 """Stretches of memory that all programs access, which are kept until they end: some 200 bytes each."""
 
+_LONG_RUNS = 128
+"""Lanes of a stretch from which on it is faster looked at as one."""
+
 
 class _Region:
     """The bytes of one storage as a numpy array."""
@@ -284,7 +287,9 @@ class BatchedMemory:
             raise NotBatchable("an access is misaligned")
         regions = self._check(runs)
         if self.fresh is not None:
-            self._look_at_fresh(self.fresh, kind, pointers, mask, item_bytes)
+            # Runs that are in no storage as a whole are looked at lane by lane.
+            whole = runs if regions is not None else None
+            self._look_at_fresh(self.fresh, kind, pointers, mask, item_bytes, whole)
         if kind == "store":
             _require_disjoint_lanes(runs)
         if same and places.size > 1:
@@ -320,8 +325,21 @@ class BatchedMemory:
         return _Lanes(pointers, mask, places, rows, region)
 
     def _look_at_fresh(
-        self, fresh: Watch, kind: AccessKind, pointers: Array, mask: Array | None, size: int
+        self,
+        fresh: Watch,
+        kind: AccessKind,
+        pointers: Array,
+        mask: Array | None,
+        size: int,
+        runs: Runs | None,
     ) -> None:
+        if runs is not None and runs.start.size * _LONG_RUNS <= pointers.size:
+            start, end = runs.start, runs.end
+            if kind != "store":
+                fresh.loaded_runs(start, end, size)
+            if kind != "load":
+                self._undo += fresh.stored_runs(start, end, size)
+            return
         if kind != "store":
             fresh.loaded(pointers, mask, size)
         if kind != "load":

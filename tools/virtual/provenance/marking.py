@@ -76,7 +76,7 @@ class Marks:
                 break
             start = ((bits[waiting] >> np.uint32(16)) + np.uint32(moved)).astype(np.uint16)
             # Few upper halves occur, however many values there are: each is looked at once.
-            different, which = np.unique(start, return_inverse=True)
+            different, which = _different(start)
             high = self._nearest(different, 2).astype(np.uint32) << np.uint32(16)
             waiting = self._within(high, which, waiting, chosen)
         return chosen
@@ -87,17 +87,20 @@ class Marks:
         """Fill `chosen` at `places` with marked values that round to `high[which]`; returns where none was found."""
         cells = self._cells(high)
         low = (chosen[places] ^ np.uint32(self.secret & 0x7FFF)) & np.uint32(0x7FFF)
-        failed: Bits = cells[which, 0] == _NO_CELL
+        failed: Bits = cells[:, 0].take(which) == _NO_CELL
         waiting = np.flatnonzero(~failed)
-        which, low = which[waiting], low[waiting]
+        which, low = which.take(waiting).astype(np.uint32), low.take(waiting)
+        upper, cells = high.take(which), cells.reshape(-1)
         for _ in range(_ROUNDS):
-            cell = cells[which, low >> np.uint32(12)]
-            tried = high[which] | (cell << np.uint32(12)) | (low & np.uint32(0xFFF))
+            cell = cells.take((which << np.uint32(3)) | (low >> np.uint32(12)))
+            tried = upper | (cell << np.uint32(12)) | (low & np.uint32(0xFFF))
             # Half a cell's width exactly is rounded to even, which the cells do not have.
             good = self._hash(tried, 4) & ((tried & np.uint32(0xFFF)) != 0)
-            chosen[places[waiting[good]]] = tried[good]
-            rest = ~good
-            waiting, which, low = waiting[rest], which[rest], low[rest]
+            at = np.flatnonzero(good)
+            chosen[places.take(waiting.take(at))] = tried.take(at)
+            rest = np.flatnonzero(~good)
+            waiting, which = waiting.take(rest), which.take(rest)
+            low, upper = low.take(rest), upper.take(rest)
             if not waiting.size:
                 break
             low = (low * np.uint32(25173) + np.uint32(13849)) & np.uint32(0x7FFF)
@@ -149,7 +152,8 @@ class Marks:
 
     def _hash(self, bits: Bits, size: int) -> NDArray[np.bool_]:
         salt = np.uint32((self.secret ^ (0x9E3779B9 * size)) & 0xFFFFFFFF)
-        mixed = (bits.astype(np.uint32) ^ salt) * np.uint32(0x85EBCA6B)
+        mixed = np.bitwise_xor(bits, salt, dtype=np.uint32)
+        mixed *= np.uint32(0x85EBCA6B)
         mixed ^= mixed >> np.uint32(15)
         mixed *= np.uint32(0xC2B2AE35)
         mixed ^= mixed >> np.uint32(16)
@@ -171,6 +175,15 @@ class Marks:
         if count < _FEW:
             return unmarked > 0
         return unmarked > 2 * FOREIGN_SHARE * count
+
+
+def _different(halves: Bits) -> tuple[Bits, Bits]:
+    """The 16-bit numbers that occur, in order, and the place of each element's among them: by a table, without sorting."""
+    places = np.zeros(1 << 16, np.uint16)
+    places[halves] = 1
+    different = np.flatnonzero(places).astype(np.uint16)
+    places[different] = np.arange(different.size)
+    return different, places[halves]
 
 
 def _bits(values: torch.Tensor) -> Bits:

@@ -24,6 +24,7 @@ _KEPT_BYTES = 256 << 20
 _CHANCES = 8.0
 _FEW = 3
 Flags = NDArray[np.bool_]
+Places = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -69,6 +70,41 @@ class Watch:
                 undo.append(_put_back(rows, elements, before))
         return undo
 
+    def loaded_runs(self, start: Places, end: Places, size: int) -> None:
+        """The same as `loaded`, of stretches of memory from `start` to `end`, each of whole elements."""
+        for region, low, high in self._met_runs(start, end, size):
+            count = 0
+            for at, until in zip(low, high, strict=True):
+                flags = region.unwritten[at:until]
+                if flags.any():
+                    count += int(np.count_nonzero(flags.reshape(-1, size).any(axis=1)))
+            if count:
+                self._pending[line_now() or 0] += count
+
+    def stored_runs(self, start: Places, end: Places, size: int) -> list[Callable[[], None]]:
+        """The same as `stored`, of such stretches."""
+        undo: list[Callable[[], None]] = []
+        for region, low, high in self._met_runs(start, end, size):
+            before: list[tuple[slice, Flags]] = []
+            for at, until in zip(low, high, strict=True):
+                flags = region.unwritten[at:until]
+                if flags.any():
+                    before.append((slice(at, until), flags.copy()))
+                    flags[:] = False
+            if before:
+                undo.append(_put_stretches_back(region.unwritten, before))
+        return undo
+
+    def _met_runs(
+        self, start: Places, end: Places, size: int
+    ) -> Iterable[tuple[_Region, list[int], list[int]]]:
+        """For each storage, which of its bytes the stretches have; none lies across an end of it."""
+        for region in self.regions:
+            inside = np.flatnonzero((start < region.high) & (end > region.low))
+            if inside.size:
+                low = (start[inside] - region.low) // size * size
+                yield region, low.tolist(), (low + (end - start)[inside]).tolist()
+
     def keep(self) -> None:
         """What has been noted counts: the programs that did it are not run again."""
         self.loads.update(self._pending)
@@ -80,7 +116,7 @@ class Watch:
 
     def _met(
         self, pointers: Array, mask: Array | None, size: int
-    ) -> Iterable[tuple[_Region, NDArray[np.int64]]]:
+    ) -> Iterable[tuple[_Region, Places]]:
         """For each storage that is touched, which of its elements are."""
         if not pointers.size:
             return
@@ -148,7 +184,15 @@ def _as_filled(contents: Bytes, fill: Fill) -> Flags:
     return np.pad(equal.repeat(size), (0, contents.size - whole))
 
 
-def _put_back(rows: Flags, elements: NDArray[np.int64], before: Flags) -> Callable[[], None]:
+def _put_stretches_back(unwritten: Flags, before: list[tuple[slice, Flags]]) -> Callable[[], None]:
+    def undo() -> None:
+        for where, flags in before:
+            unwritten[where] = flags
+
+    return undo
+
+
+def _put_back(rows: Flags, elements: Places, before: Flags) -> Callable[[], None]:
     def undo() -> None:
         rows[elements] = before
 

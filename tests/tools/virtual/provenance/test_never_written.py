@@ -5,9 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from kernelagent.tools.virtual.device.fresh_memory import Fill, FreshMemory
-from kernelagent.tools.virtual.provenance.never_written import NeverWritten
+from kernelagent.tools.virtual.provenance.never_written import NeverWritten, Watch, _Region
 
 SOURCE = """
 import torch
@@ -110,3 +112,34 @@ def test_elements_that_hold_what_they_were_filled_with_by_chance_are_written():
     assert int((contents == fill.bytes(4096)).sum()) > 0
     assert never.watch([(0, contents, fill)]) is None
     assert NeverWritten().watch([(0, fill.bytes(4096), fill)]) is not None
+
+
+STRETCHES = st.lists(st.tuples(st.integers(0, 30), st.integers(1, 8)), min_size=1, max_size=4)
+
+
+@given(st.lists(st.booleans(), min_size=8, max_size=160), STRETCHES, st.sampled_from([1, 2, 4]))
+def test_stretches_of_memory_are_looked_at_as_their_lanes_would_be(
+    flags: list[bool], stretches: list[tuple[int, int]], size: int
+) -> None:
+    low, whole = 4096, len(flags) // 8 * 8
+    inside = [(at, n) for at, n in stretches if (at + n) * size <= whole]
+    start = np.array([low + at * size for at, _ in inside], dtype=np.int64)
+    end = start + np.array([n * size for _, n in inside], dtype=np.int64)
+    pointers = np.array([low + (at + i) * size for at, n in inside for i in range(n)], np.int64)
+    first, second = (
+        Watch((_Region(low, np.array(flags[:whole])), _Region(low + 9999, np.ones(8, bool))))
+        for _ in range(2)
+    )
+    first.loaded(pointers, None, size)
+    second.loaded_runs(start, end, size)
+    first.keep()
+    second.keep()
+    one_by_one, together = first.stored(pointers, None, size), second.stored_runs(start, end, size)
+    for mine, its in zip(first.regions, second.regions, strict=True):
+        assert (mine.unwritten == its.unwritten).all()
+    for put_back in (*one_by_one, *together):
+        put_back()
+    for mine, its in zip(first.regions, second.regions, strict=True):
+        assert (mine.unwritten == its.unwritten).all()
+    # A lane that two stretches have counts once for each.
+    assert first.loads == second.loads
