@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import re
 import resource
 from pathlib import Path
 
 from kernelagent.domain.configuration.judge_settings import JudgeSettings, bytes_of
+from kernelagent.tools.heap import keep_freed
 
 _SHARE = 0.5
 _CGROUP = Path("/sys/fs/cgroup")
 _FIRST_TO_GO = 700
 """Written to oom_score_adj (at most 1000), so that the OOM killer prefers these processes."""
 _GIVEN_BACK = 8 << 20
-"""Bytes from which on the C library gives memory back as soon as it is freed."""
-_M_MMAP_THRESHOLD = -3
-"""Of mallopt(3)."""
+"""Bytes of a block from which on memory is given back as soon as it is freed."""
+_KEPT = 128 << 20
+"""Of smaller blocks, so much is kept."""
 _NO_ROOM = re.compile(r"can't allocate memory|not enough memory|Cannot allocate memory", re.I)
 
 
@@ -51,8 +51,7 @@ def hold_to(limit: int) -> None:
     the heap until the limit is reached. Should the machine run out all the same, the kernel takes this
     process and its children first.
     """
-    # Set once, it also stays where it is: by itself it rises to the largest block that was freed.
-    ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, _GIVEN_BACK)
+    keep_freed(_GIVEN_BACK, _KEPT)
     now = _kilobytes(Path("/proc/self/status"), "VmData")
     _, hard = resource.getrlimit(resource.RLIMIT_DATA)
     soft = now + limit if hard == resource.RLIM_INFINITY else min(now + limit, hard)

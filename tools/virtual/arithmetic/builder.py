@@ -72,6 +72,7 @@ _HALVES = 2
 """Instructions of any other operation on 64-bit integers: one for each half (`nvdisasm` shows two to six for sm_90)."""
 _LEAST_EXCHANGED = 4
 """Bytes of the smallest number that an exchange takes."""
+_LOGIC = frozenset({np.bitwise_and, np.bitwise_or, np.bitwise_xor})
 _LONG_PRODUCT = 3
 """Instructions of a 64-bit integer product: three of 32 bits, the upper halves' product left out."""
 _SLOTS_OF_SINE = 3
@@ -311,6 +312,8 @@ class RepairedBuilder(triton_versions.InterpreterBuilder):  # type: ignore[misc]
             result = fused(lhs, rhs, op)
             if result is not None:
                 return result
+        if op in _LOGIC and left.dtype == right.dtype == np.bool_:
+            return make(op(left, right), tl.int1)
         if left.dtype == np.bool_:
             # int1 is a one-bit integer that wraps around; numpy's booleans saturate.
             out = op(left.astype(np.int8), right.astype(np.int8))
@@ -326,6 +329,13 @@ class RepairedBuilder(triton_versions.InterpreterBuilder):  # type: ignore[misc]
         if out.dtype.itemsize > left.dtype.itemsize:
             out = out.astype(left.dtype)
         return make(out, kind)
+
+    def create_addptr(self, ptr: Handle, offset: Handle) -> Handle:
+        # Stock Triton's, with one array made instead of three: blocks of pointers are the largest there are.
+        away = offset.data.astype(np.uint64)
+        away *= np.uint64(max(1, ptr.get_element_ty().primitive_bitwidth // 8))
+        fits = np.broadcast_shapes(ptr.data.shape, away.shape) == away.shape
+        return make(np.add(ptr.data, away, out=away if fits else None), ptr.dtype)
 
     def create_frem(self, lhs: Handle, rhs: Handle) -> Handle:
         # As the compiler has it for a GPU: not exact where the quotient is large.

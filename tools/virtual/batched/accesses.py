@@ -163,18 +163,25 @@ def runs_of_lanes(
 
     None for these where a run skips a lane.
     """
-    count = pointers.shape[0]
-    flat, keep = pointers.reshape(count, -1), mask.reshape(count, -1)
-    program, lane = np.nonzero(keep)
-    address = flat[program, lane].astype(np.int64)
+    count, width = pointers.shape[0], math.prod(pointers.shape[1:])
+    flat = pointers.reshape(-1)
+    if mask.all():
+        at, address = np.arange(flat.size), flat.astype(np.int64)
+    else:
+        at = np.flatnonzero(mask)
+        address = flat.take(at).astype(np.int64)
     if address.size == 0:
-        return Runs(program, address, address), lane
-    follows = (address[1:] - address[:-1] == item_bytes) & (program[1:] == program[:-1])
+        return Runs(address, address, address), address
+    follows = np.diff(address) == item_bytes
+    # Where the next program begins, a run ends.
+    begins = np.searchsorted(at, np.arange(1, count) * width)
+    follows[begins[(begins > 0) & (begins < at.size)] - 1] = False
     first = np.concatenate(([0], np.flatnonzero(~follows) + 1))
-    length = np.diff(first, append=address.size) * item_bytes
-    whole = np.diff(lane)[follows]
-    plain = lane[first] if bool((whole == 1).all()) else None
-    return Runs(programs[program[first]], address[first], length), plain
+    lanes = np.diff(first, append=address.size)
+    skips = at[first + lanes - 1] - at[first] != lanes - 1
+    program = at[first] // width
+    plain = None if skips.any() else at[first] - program * width
+    return Runs(programs[program], address[first], lanes * item_bytes), plain
 
 
 def _contiguous(pointers: Array, item_bytes: int) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -23,6 +22,7 @@ from kernelagent.tools.virtual.batched.accesses import (
     runs_of_lanes,
     runs_of_rows,
 )
+from kernelagent.tools.virtual.batched.storages import Storage
 from kernelagent.tools.virtual.compiled.memory_operations import Threads
 from kernelagent.tools.virtual.compiled.synchronising import line_now
 from kernelagent.tools.virtual.executor.launch import AccessKind, TensorArgument
@@ -52,16 +52,6 @@ _LONG_RUNS = 128
 """Lanes of a stretch from which on it is faster looked at as one."""
 
 
-class _Region:
-    """The bytes of one storage as a numpy array."""
-
-    def __init__(self, low: int, size: int) -> None:
-        self.low, self.high = low, low + size
-        self.bytes = np.frombuffer(
-            memoryview((ctypes.c_char * size).from_address(low)).cast("B"), dtype=np.uint8
-        )
-
-
 @dataclass(frozen=True)
 class _Lanes:
     """One operation's lanes, of the programs that run: both arrays (programs, *shape)."""
@@ -72,8 +62,17 @@ class _Lanes:
     places: Int64Array
     """The programs' places in the chunk."""
     rows: Regular | None
-    region: _Region | None
-    """The storage that holds all `rows`."""
+    storage: Storage | None
+    """The one that holds all lanes that are on; None: there are several, or none is known."""
+
+    @property
+    def as_rows(self) -> bool:
+        """Whether whole rows can be moved."""
+        return self.rows is not None and self.storage is not None and self.pointers.ndim > 1
+
+    def in_elements(self, kind: Any) -> Storage | None:
+        """The storage, where addresses of such elements are places in it."""
+        return self.storage if self.storage is not None and self.storage.holds(kind) else None
 
     @property
     def full_mask(self) -> Array:
@@ -115,7 +114,7 @@ class BatchedMemory:
         self._runs = 0
         self._everybody: Int64Array = np.zeros(1, dtype=np.int64)
         self._undo: list[Callable[[], None]] = []
-        self._regions: list[_Region] = []
+        self._storages: list[Storage] = []
         self._lows = self._highs = np.zeros(0, dtype=np.int64)
 
     def launch_begins(self, tensors: Sequence[TensorArgument]) -> None:
@@ -127,9 +126,9 @@ class BatchedMemory:
             if item.storage_bytes:
                 known = sizes.get(item.storage_address, 0)
                 sizes[item.storage_address] = max(known, item.storage_bytes)
-        self._regions = [_Region(low, size) for low, size in sorted(sizes.items())]
-        self._lows = np.array([item.low for item in self._regions], dtype=np.int64)
-        self._highs = np.array([item.high for item in self._regions], dtype=np.int64)
+        self._storages = [Storage(low, size) for low, size in sorted(sizes.items())]
+        self._lows = np.array([item.low for item in self._storages], dtype=np.int64)
+        self._highs = np.array([item.high for item in self._storages], dtype=np.int64)
 
     def chunk_begins(self, programs: int) -> None:
         self._everybody, self.active = np.arange(programs), None
@@ -167,9 +166,13 @@ class BatchedMemory:
         same = all(item is None or item.shape[0] == 1 for item in (pointers, mask, filler))
         lanes = self._lanes("load", pointers, mask, kind.itemsize, same=same)
         shape = lanes.pointers.shape
-        values = _moved(lanes, kind) if lanes.region is not None else None
+        values = _moved(lanes, kind) if lanes.as_rows else None
+        storage = lanes.in_elements(np.dtype(kind))
         if values is not None and values.shape == shape:
             result = values
+        elif values is None and storage is not None:
+            fill = filler if same else self._of_running(filler, shape)
+            result = storage.gathered(lanes.pointers, lanes.mask, fill, np.dtype(kind))
         else:
             result = np.empty(shape, kind)
             result[...] = filler if same else self._of_running(filler, shape)
@@ -190,11 +193,14 @@ class BatchedMemory:
         if self.mode == "poison":
             values = poisoned(values, kind)
         what = self._of_running(values, lanes.pointers.shape)
-        if lanes.region is not None:
+        if lanes.as_rows:
             assert lanes.rows is not None
             before = np.array(_moved(lanes, what.dtype))
             self._undo.append(lambda: _put(lanes, before))
             _put(lanes, what[(slice(None), *lanes.rows.corner)])
+            return
+        if (storage := lanes.in_elements(what.dtype)) is not None:
+            self._undo.append(storage.scattered(lanes.pointers, lanes.mask, what))
             return
         where, mask = np.ascontiguousarray(lanes.pointers), lanes.full_mask
         self._remember(where, mask, what.dtype)
@@ -285,10 +291,10 @@ class BatchedMemory:
         if _misaligned(starts, item_bytes):
             # Lanes of a run follow each other, so that its first speaks for all.
             raise NotBatchable("an access is misaligned")
-        regions = self._check(runs)
+        homes = self._check(runs)
         if self.fresh is not None:
-            # Runs that are in no storage as a whole are looked at lane by lane.
-            whole = runs if regions is not None else None
+            # Runs that lie in no storage as a whole are looked at lane by lane.
+            whole = runs if homes is not None else None
             self._look_at_fresh(self.fresh, kind, pointers, mask, item_bytes, whole)
         if kind == "store":
             _require_disjoint_lanes(runs)
@@ -319,10 +325,10 @@ class BatchedMemory:
         if self._runs > self.most_runs and self.programs > 1:
             self.most_programs = max(1, self.programs // 4)
             raise TooManyTogether("so many programs access too much to be kept")
-        region = None
-        if rows is not None and regions is not None and shape and regions.min() == regions.max():
-            region = self._regions[int(regions[0])]
-        return _Lanes(pointers, mask, places, rows, region)
+        storage = None
+        if homes is not None and homes.min() == homes.max():
+            storage = self._storages[int(homes[0])]
+        return _Lanes(pointers, mask, places, rows, storage)
 
     def _look_at_fresh(
         self,
@@ -394,16 +400,16 @@ def _require_disjoint_lanes(runs: Runs) -> None:
 
 def _rows(lanes: _Lanes, kind: Any) -> tuple[Array, Array]:
     """All places in the storage where a row could begin, and which of them do."""
-    rows, region = lanes.rows, lanes.region
+    rows, storage = lanes.rows, lanes.storage
     assert rows is not None
-    assert region is not None
-    offset = (rows.start - np.uint64(region.low)).astype(np.int64)
+    assert storage is not None
+    offset = (rows.start - np.uint64(storage.low)).astype(np.int64)
     first = int(offset.min())
     away = offset - first
     step = int(np.gcd.reduce(away.reshape(-1))) or kind.itemsize
     size = int(away.max()) // step + 1
     windows: Array = np.ndarray(
-        (size, rows.lanes), kind, region.bytes, first, (step, kind.itemsize)
+        (size, rows.lanes), kind, storage.bytes, first, (step, kind.itemsize)
     )
     return windows, away // step
 

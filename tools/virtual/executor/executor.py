@@ -20,6 +20,7 @@ import torch
 from kernelagent.domain.serialization import to_data
 from kernelagent.tools.calls.tensors import open_parcel, parcel
 from kernelagent.tools.compiler_options import EXECUTED
+from kernelagent.tools.heap import keep_freed
 from kernelagent.tools.virtual.compiled.compiling import (
     CompileFailure,
     compile_kernel,
@@ -45,6 +46,8 @@ from kernelagent.tools.wire import Channel, ChannelClosed, ChannelViolation
 
 _MAX_HEADER = 1 << 26
 _MAX_PAYLOAD = 1 << 36
+_KEPT_BLOCK, _KEPT_TOGETHER = 64 << 20, 256 << 20
+"""Bytes of arrays that the next operation of a kernel will want again."""
 _NOTHING = memoryview(b"")
 _MISSHAPEN = (KeyError, TypeError, ValueError, IndexError, AttributeError, RecursionError)
 
@@ -53,6 +56,7 @@ def serve(settings: dict[str, Any], fds: list[int]) -> None:
     """Process main; `settings`: source, target, seconds; `fds`: runner's socket, judge's, arena."""
     # Small blocks gain nothing from threads, and other candidates are judged beside this one.
     torch.set_num_threads(1)
+    keep_freed(_KEPT_BLOCK, _KEPT_TOGETHER)
     runner, judge = (Channel(socket.socket(fileno=fd)) for fd in fds[:2])
     executor = Executor(settings, fds[2])
     poll = select.poll()
