@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from itertools import pairwise
 
@@ -10,6 +11,7 @@ WIDTH = 88
 _OPEN, _CLOSE = "([{", ")]}"
 _LONGEST = 100
 """What is longer is read with difficulty, however it is broken."""
+_TEXT = re.compile(r"""("|')(?:\\.|(?!\1).)*\1""")
 _SHORT = 30
 _FEW = 4
 
@@ -20,7 +22,7 @@ def folded(code: str) -> str:
 
 
 def _opened(line: str) -> str:
-    if len(line) <= WIDTH:
+    if len(line) <= WIDTH or line.lstrip().startswith("#"):
         return line
     if (listed := _by_parts(line)) is not None:
         return listed
@@ -63,7 +65,7 @@ def _by_terms(line: str) -> str | None:
 def _between_terms(text: str, operators: str) -> list[int]:
     """Where one of these operators stands between two terms, outside all brackets."""
     depth, outcome = 0, []
-    for at, letter in enumerate(text):
+    for at, letter in enumerate(_without_texts(text)):
         if letter in _OPEN:
             depth += 1
         elif letter in _CLOSE:
@@ -100,7 +102,7 @@ def _widest(line: str) -> tuple[int, int] | None:
     """The widest call or list."""
     result: list[tuple[int, int]] = []
     stack: list[int] = []
-    for at, letter in enumerate(line):
+    for at, letter in enumerate(_without_texts(line)):
         if letter in _OPEN:
             stack.append(at)
         elif letter in _CLOSE and stack:
@@ -116,10 +118,15 @@ def _takes_commas(line: str, start: int) -> bool:
     return follows_value if line[start] == "(" else line[start] == "[" and not follows_value
 
 
+def _without_texts(code: str) -> str:
+    """The same with other letters in its string literals: their brackets, commas and signs are no code."""
+    return _TEXT.sub(lambda match: "_" * len(match[0]), code)
+
+
 def _split(text: str) -> list[str]:
     """At the commas of this level."""
     parts, depth, start = [], 0, 0
-    for at, letter in enumerate(text):
+    for at, letter in enumerate(_without_texts(text)):
         if letter in _OPEN:
             depth += 1
         elif letter in _CLOSE:

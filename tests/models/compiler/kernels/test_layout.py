@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import ast
+import json
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from kernelagent.models.compiler.kernels.layout import folded
 
@@ -25,6 +28,26 @@ def test_a_long_line_becomes_short_ones_that_mean_the_same(name: str) -> None:
     around = "def function():\n{}"
     before, after = (ast.dump(ast.parse(around.format(text))) for text in (line, shown))
     assert before == after
+
+
+TEXTS = st.text("abc,+-*/()[]{} '\"=", max_size=60)
+
+
+@given(
+    TEXTS, TEXTS, st.sampled_from(["raise ValueError({}, {})", "call({}) + {}", "return {}, {}"])
+)
+def test_commas_and_brackets_of_a_text_are_no_places_to_break_a_line(
+    first: str, second: str, code: str
+) -> None:
+    line = "    " + code.format(repr(first), json.dumps(second))
+    around = "def function():\n{}"
+    before, after = (ast.dump(ast.parse(around.format(text))) for text in (line, folded(line)))
+    assert before == after
+
+
+def test_a_comment_stays_whole() -> None:
+    line = f"    # what was kept (of x, y, {'and much more of them, ' * 4}and so on)"
+    assert folded(line) == line
 
 
 def test_a_short_line_stays_as_it_is() -> None:
