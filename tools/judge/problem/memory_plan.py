@@ -37,7 +37,7 @@ from kernelagent.tools.judge.problem.trials.inputs import (
     work_of,
 )
 
-_MOST_WORK = (4.5, 1.0, 0.25)
+_MOST_WORK = (4.5, 0.5, 0.25)
 """Work of one forward by level, in units of what is executed in about a second.
 
 The first is the limit of an ordinary run; the smaller ones are for candidates for which the

@@ -48,7 +48,7 @@ from kernelagent.tools.virtual.races.bounds import BoundsChecker
 from kernelagent.tools.virtual.races.races import RaceChecker
 
 _FIRST_CHUNK = 64
-_LANES_TOGETHER = 1 << 18
+_LANES_TOGETHER = 1 << 19
 """Lanes of an operation over a chunk: few enough that its arrays stay in the caches."""
 _MOST_PROGRAMS = 1 << 15
 _FAILED_CHUNKS = 2

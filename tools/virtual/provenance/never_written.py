@@ -186,7 +186,7 @@ def _as_filled(contents: Bytes, fill: Fill) -> Flags:
 
 def _put_stretches_back(unwritten: Flags, before: list[tuple[slice, Flags]]) -> Callable[[], None]:
     def undo() -> None:
-        for where, flags in before:
+        for where, flags in reversed(before):
             unwritten[where] = flags
 
     return undo
