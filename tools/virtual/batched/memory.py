@@ -66,11 +66,13 @@ class _Lanes:
     """The one that holds all lanes that are on; None: there are several, or none is known."""
 
     @property
-    def as_rows(self) -> bool:
-        """Whether whole rows can be moved."""
-        return self.rows is not None and self.storage is not None and self.pointers.ndim > 1
+    def moved(self) -> tuple[Storage, Regular] | None:
+        """Where whole rows can be moved at once, the storage and the rows."""
+        if self.storage is None or self.rows is None or self.pointers.ndim < 2:
+            return None
+        return self.storage, self.rows
 
-    def in_elements(self, kind: Any) -> Storage | None:
+    def home_of(self, kind: np.dtype[Any]) -> Storage | None:
         """The storage, where addresses of such elements are places in it."""
         return self.storage if self.storage is not None and self.storage.holds(kind) else None
 
@@ -166,13 +168,14 @@ class BatchedMemory:
         same = all(item is None or item.shape[0] == 1 for item in (pointers, mask, filler))
         lanes = self._lanes("load", pointers, mask, kind.itemsize, same=same)
         shape = lanes.pointers.shape
-        values = _moved(lanes, kind) if lanes.as_rows else None
-        storage = lanes.in_elements(np.dtype(kind))
+        kind = np.dtype(kind)
+        values = None if (moved := lanes.moved) is None else moved[0].of_rows(moved[1], kind)
+        storage = lanes.home_of(kind)
         if values is not None and values.shape == shape:
             result = values
         elif values is None and storage is not None:
             fill = filler if same else self._of_running(filler, shape)
-            result = storage.gathered(lanes.pointers, lanes.mask, fill, np.dtype(kind))
+            result = storage.gathered(lanes.pointers, lanes.mask, fill, kind)
         else:
             result = np.empty(shape, kind)
             result[...] = filler if same else self._of_running(filler, shape)
@@ -193,13 +196,13 @@ class BatchedMemory:
         if self.mode == "poison":
             values = poisoned(values, kind)
         what = self._of_running(values, lanes.pointers.shape)
-        if lanes.as_rows:
-            assert lanes.rows is not None
-            before = np.array(_moved(lanes, what.dtype))
-            self._undo.append(lambda: _put(lanes, before))
-            _put(lanes, what[(slice(None), *lanes.rows.corner)])
+        if (moved := lanes.moved) is not None:
+            home, rows = moved
+            before = np.array(home.of_rows(rows, what.dtype))
+            self._undo.append(lambda: home.put_rows(rows, before))
+            home.put_rows(rows, what[(slice(None), *rows.corner)])
             return
-        if (storage := lanes.in_elements(what.dtype)) is not None:
+        if (storage := lanes.home_of(what.dtype)) is not None:
             self._undo.append(storage.scattered(lanes.pointers, lanes.mask, what))
             return
         where, mask = np.ascontiguousarray(lanes.pointers), lanes.full_mask
@@ -396,33 +399,3 @@ def _require_disjoint_lanes(runs: Runs) -> None:
     program, start, end = runs.program[order], runs.start[order], runs.end[order]
     if ((program[1:] == program[:-1]) & (start[1:] < end[:-1])).any():
         raise NotBatchable("one store has several lanes for one place")
-
-
-def _rows(lanes: _Lanes, kind: Any) -> tuple[Array, Array]:
-    """All places in the storage where a row could begin, and which of them do."""
-    rows, storage = lanes.rows, lanes.storage
-    assert rows is not None
-    assert storage is not None
-    offset = (rows.start - np.uint64(storage.low)).astype(np.int64)
-    first = int(offset.min())
-    away = offset - first
-    step = int(np.gcd.reduce(away.reshape(-1))) or kind.itemsize
-    size = int(away.max()) // step + 1
-    windows: Array = np.ndarray(
-        (size, rows.lanes), kind, storage.bytes, first, (step, kind.itemsize)
-    )
-    return windows, away // step
-
-
-def _moved(lanes: _Lanes, kind: Any) -> Array:
-    """What memory holds in the rows, of shape (programs, *corner)."""
-    windows, index = _rows(lanes, np.dtype(kind))
-    values: Array = windows[index]
-    assert lanes.rows is not None
-    return np.swapaxes(values, -1, -2) if lanes.rows.swapped else values
-
-
-def _put(lanes: _Lanes, values: Array) -> None:
-    assert lanes.rows is not None
-    windows, index = _rows(lanes, values.dtype)
-    windows[index] = np.swapaxes(values, -1, -2) if lanes.rows.swapped else values

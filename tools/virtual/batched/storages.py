@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kernelagent.tools.virtual.arithmetic.numerics import Array
+from kernelagent.tools.virtual.batched.accesses import Regular
 
 
 class Storage:
@@ -43,6 +44,29 @@ class Storage:
         undo = UndoOfStore(elements, places, elements.take(places))
         elements[places] = values
         return undo
+
+    def of_rows(self, rows: Regular, kind: np.dtype[np.generic]) -> Array:
+        """What memory holds in the rows, of shape (programs, *corner)."""
+        windows, index = self._windows(rows, kind)
+        values: Array = windows[index]
+        return np.swapaxes(values, -1, -2) if rows.swapped else values
+
+    def put_rows(self, rows: Regular, values: Array) -> None:
+        """Writes values of that shape."""
+        windows, index = self._windows(rows, values.dtype)
+        windows[index] = np.swapaxes(values, -1, -2) if rows.swapped else values
+
+    def _windows(self, rows: Regular, kind: np.dtype[np.generic]) -> tuple[Array, Array]:
+        """All places where a row could begin, and which of them do."""
+        offset = (rows.start - np.uint64(self.low)).astype(np.int64)
+        first = int(offset.min())
+        away = offset - first
+        step = int(np.gcd.reduce(away.reshape(-1))) or kind.itemsize
+        size = int(away.max()) // step + 1
+        windows: Array = np.ndarray(
+            (size, rows.lanes), kind, self.bytes, first, (step, kind.itemsize)
+        )
+        return windows, away // step
 
     def _elements(self, kind: np.dtype[np.generic]) -> Array:
         whole: Array = self.bytes[: self.bytes.size // kind.itemsize * kind.itemsize].view(kind)
