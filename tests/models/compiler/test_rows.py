@@ -105,6 +105,53 @@ def test_the_first_of_the_best_is_found_in_blocks_of_a_row(
     torch.testing.assert_close(got, module(x), equal_nan=True)
 
 
+SOFTMAXES = {
+    "softmax": lambda x: torch.softmax(x, 1),
+    "log softmax": lambda x: torch.log_softmax(x, 1),
+    "cross entropy": lambda x: torch.nn.functional.cross_entropy(x, torch.arange(4)),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "values"), crossed({name: name for name in SOFTMAXES}, {kind: kind for kind in VALUES})
+)
+def test_a_softmax_of_long_rows_finds_maximum_and_sum_in_one_reading(
+    interpreter: BatchedInterpreter, tmp_path: Path, name: str, values: str
+) -> None:
+    module, x = Of(SOFTMAXES[name]), draw(4, 2300)
+    if values == "equal":
+        x = torch.full_like(x, 3.5)
+    elif values == "all -inf":
+        x[1] = -torch.inf
+        x[2, 1000:] = -torch.inf
+    elif values == "with NaN":
+        x[1, 700], x[2, 50] = torch.nan, torch.inf
+    source = written(module, x, persistent=False).source
+    kernels = [node for node in ast.parse(source).body if isinstance(node, ast.FunctionDef)]
+    loops = [node for node in ast.walk(kernels[0]) if isinstance(node, ast.For)]
+    assert len(loops) == (1 if name == "cross entropy" else 2)
+    got = answer(interpreter, source, tmp_path, module, x)
+    torch.testing.assert_close(got, module(x), equal_nan=True)
+
+
+def test_rows_that_are_split_over_programs_are_joined_with_their_maxima(
+    interpreter: BatchedInterpreter, tmp_path: Path
+) -> None:
+    module, x = Of(SOFTMAXES["softmax"]), draw(2, 150_000)
+    made = written(module, x)
+    assert set(made.kinds) == {"softmax", "softmax_2", "softmax_3"}
+    assert "In PyTorch: exp(x - largest) / total." in made.source
+    got = answer(interpreter, made.source, tmp_path, module, x)
+    torch.testing.assert_close(got, module(x))
+
+
+def test_a_loss_of_one_row_is_one_number(interpreter: BatchedInterpreter, tmp_path: Path) -> None:
+    module = Of(lambda x: torch.nn.functional.cross_entropy(x, torch.arange(1)))
+    x = draw(1, 70_000)
+    got = answer(interpreter, written(module, x).source, tmp_path, module, x)
+    torch.testing.assert_close(got, module(x))
+
+
 def test_rows_side_by_side_are_read_many_at_a_time_and_not_held_where_they_are_long() -> None:
     x = draw(4, 4096, 600)
     made = written(Of(lambda x: torch.sum(x, 1)), x)

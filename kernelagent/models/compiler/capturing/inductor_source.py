@@ -18,7 +18,7 @@ from torch._inductor.choices import InductorChoices
 from torch._inductor.codegen.simd import SIMDScheduling
 from torch._inductor.codegen.triton import TritonKernel
 from torch._inductor.compile_fx import compile_fx
-from torch._inductor.fx_passes import fuse_attention
+from torch._inductor.fx_passes import fuse_attention, post_grad
 from torch._inductor.graph import GraphLowering
 from torch._inductor.runtime.hints import DeviceProperties
 from torch._inductor.virtualized import V
@@ -128,6 +128,8 @@ def source_of(
     from torch._dynamo.utils import counters
 
     counters.clear()
+    # Looked up when Inductor registers its patterns, as it first compiles.
+    post_grad.prepare_softmax_extra_check = _softmax_reads_once
     got: list[str] = []
     gpu = ceilings_for(target)
     named = any("source_fn_stack" in node.meta for node in graph.graph.nodes)
@@ -146,6 +148,11 @@ def source_of(
             if not got:
                 raise
     return got[0] if got else None
+
+
+def _softmax_reads_once(match: Any) -> bool:
+    """Inductor's own answer for a GPU: maximum and sum of a softmax are found in one reading of long rows."""
+    return bool(inductor_config.online_softmax)
 
 
 @contextmanager

@@ -22,7 +22,7 @@ _PHRASES: tuple[tuple[frozenset[str], str], ...] = (
 _SILENT = frozenset(
     """to copy where scalar tensor unsqueeze squeeze expand view clone split bitwise not forward
     legit no training functional native slice select full like mul t transpose permute cat eq ne lt
-    gt ge le with slicing default unsafe data dense backward convert element type""".split()
+    gt ge le with slicing default unsafe data dense backward convert element type prepare online""".split()
 )
 _AXES = {
     "pointwise": {"xnumel": "n_elements", "xindex": "offsets", "xmask": "mask", "XBLOCK": "BLOCK"},

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass, field
 
 from kernelagent.models.compiler.capturing.capture import PolicyCannot
-from kernelagent.models.compiler.kernels import indexed, scans, welford
+from kernelagent.models.compiler.kernels import indexed, online_softmax, scans, welford
 from kernelagent.models.compiler.program.dataflow import (
     axes_of,
     carried_by_loops,
@@ -174,7 +174,7 @@ class _Rewriter:
                     targets=statement.targets, value=ast.parse(text, mode="eval").body, lineno=0
                 )
             ]
-        for known in (welford, indexed):
+        for known in (welford, online_softmax, indexed):
             if isinstance(value, ast.Call) and function in known.FUNCTIONS:
                 parts = [self._value(argument) for argument in value.args]
                 return self.block(known.spelled_out(statement, function, parts))

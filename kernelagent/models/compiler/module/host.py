@@ -343,7 +343,7 @@ def _viewed(node: ast.Call, known: Whole, *, own: bool) -> ast.expr:
         if len(size) == 2 and size == whole[::-1] and step == apart[::-1]:
             return ast.parse(f"{name}.t()", mode="eval").body
         if ours == theirs:
-            return ast.parse(f"{name}.view({', '.join(size)})", mode="eval").body
+            return ast.parse(f"{name}.view({', '.join(size) or '()'})", mode="eval").body
     arguments = [ast.unparse(part) for part in (tensor, shape, strides)]
     if ast.unparse(offset) != "0":
         # Counted from where the tensor begins, which may be inside of a larger one.

@@ -14,6 +14,11 @@ _RETURN = re.compile(r"#   return (%.*)")
 _KERNEL = re.compile(r"(\w+) = async_compile\.triton\(")
 _INFIX = {"add": ("+", 1), "sub": ("-", 1), "mul": ("*", 2), "div": ("/", 2)}
 _ATOM, _SIGN = 4, 3
+_TOGETHER = {
+    "var_mean": ("variance", "mean"),
+    "prepare_softmax_online": ("largest", "total"),
+}
+"""Names of two results of one operation."""
 _SILENT = frozenset(
     """view reshape unsqueeze squeeze expand permute transpose t clone alias detach _unsafe_view
     convert_element_type lift_fresh_copy""".split()
@@ -28,13 +33,13 @@ def expressions_of(source: str) -> dict[str, tuple[str, ...]]:
     """By kernel, lines of what it computes; none where a line is too long to be read."""
     result: dict[str, tuple[str, ...]] = {}
     comment: list[str] = []
-    moments = _moments(source)
+    names = _pairs(source)
     for line in source.splitlines():
         if line.startswith("#"):
             comment.append(line)
             continue
         if made := _KERNEL.match(line):
-            lines = [_named(text, moments) for text in _lines(comment)]
+            lines = [_named(text, names) for text in _lines(comment)]
             if all(len(text) <= _LONGEST for text in lines):
                 result[made[1]] = tuple(lines)
         if line.strip():
@@ -42,18 +47,18 @@ def expressions_of(source: str) -> dict[str, tuple[str, ...]]:
     return result
 
 
-def _moments(source: str) -> bool:
-    """Whether all that comes in pairs is a variance and a mean."""
-    pairs = re.findall(r"#   %\w+ : \[num_users=\d+\] = call_function\[target=torch\.ops\.aten\.(\w+)", source)  # fmt: skip
-    return set(pairs) <= {"var_mean"}
+def _pairs(source: str) -> tuple[str, str] | None:
+    """The names of two results that come together, where all that do are of one known operation."""
+    made = set(re.findall(r"#   %\w+ : \[num_users=\d+\] = call_function\[target=torch\.ops\.\w+\.(\w+)", source))  # fmt: skip
+    known = [names for operation, names in _TOGETHER.items() if made == {operation}]
+    # Nothing comes in pairs at all: no name is needed.
+    return known[0] if known else None
 
 
-def _named(text: str, moments: bool) -> str:
-    if not moments:
+def _named(text: str, names: tuple[str, str] | None) -> str:
+    if names is None:
         return text
-    return re.sub(
-        r"\bgetitem(?:_(\d+))?\b", lambda m: "mean" if int(m[1] or 0) % 2 else "variance", text
-    )
+    return re.sub(r"\bgetitem(?:_(\d+))?\b", lambda m: names[int(m[1] or 0) % 2], text)
 
 
 def _lines(comment: list[str]) -> list[str]:
