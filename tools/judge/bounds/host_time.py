@@ -7,6 +7,7 @@ slow; whoever is slow even so is looked at again with torch's own time left out.
 
 from __future__ import annotations
 
+import math
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -35,6 +36,9 @@ _FEWEST = 5
 _LEAST_S = 1e-3
 _OF_A_LAUNCH_S = 3e-4
 """What Triton's own way to a launch takes in the runner besides the launch."""
+_LOOKS = 8
+"""So often that many calls are made before one counts as slow: on a busy machine most calls of a few milliseconds are
+interrupted, but not all."""
 _OF_REFERENCE = 5.0
 """How much longer than the reference's own Python a candidate's may take."""
 
@@ -165,9 +169,13 @@ def host_time(context: JudgeContext, start: Start) -> Disclosure | None:
     with start() as process:
         make_ready(context, process)
         for source in context.sources:
-            launches, taken = _candidates(context, process, source)
-            wanted = _references(context, source)
-            limit = max(_LEAST_S + launches * _OF_A_LAUNCH_S, _OF_REFERENCE * wanted)
+            wanted, taken, limit = _references(context, source), math.inf, 0.0
+            for _ in range(_LOOKS):
+                launches, least = _candidates(context, process, source)
+                limit = max(_LEAST_S + launches * _OF_A_LAUNCH_S, _OF_REFERENCE * wanted)
+                taken = min(taken, least)
+                if taken <= limit:
+                    break
             if taken > limit:
                 return Disclosure(
                     "host_time",
