@@ -494,7 +494,8 @@ class Runner:
         loaded, target, reported = self._loaded(), frame.header["target"], None
         if frame.header["contents"]:
             called = partial(loaded.call_counted, args, kwargs, _step_of(given))
-            work, launched = self._followed(), _values_launched()
+            work = self._followed() if frame.header["followed"] else None
+            launched = _values_launched()
             with self._scope(), self._host.call():
                 with work or contextlib.nullcontext():
                     seen = watched(called, (), {}, target)

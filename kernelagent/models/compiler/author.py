@@ -177,7 +177,7 @@ def policy_for(
         {name: Smaller(small, *_of_shapes(on_cpu[name], s)) for name, s in executed.items()},
         dynamic,
         state=state,
-        fixed=_fixed(problem, renamed if executed else {}, state, scope),
+        fixed=_fixed(problem, type(module), renamed if executed else {}, state, scope),
         target=target,
         addresses=hollow,
         train=train,
@@ -186,6 +186,7 @@ def policy_for(
 
 def _fixed(
     problem: LoadedProblem,
+    kind: type[torch.nn.Module],
     renamed: Mapping[int, int],
     state: Shapes,
     scope: Callable[[], AbstractContextManager[Any]],
@@ -195,7 +196,6 @@ def _fixed(
         return []
     fewer = with_sizes(problem, Sizes(arguments=renamed)) if renamed else problem
     with scope():
-        kind = type(problem.build())
         return fixed_arguments(kind, problem.init_args(), fewer.init_args(), state)
 
 

@@ -328,13 +328,20 @@ class CandidateProcess(Closing):
         return value
 
     def account(
-        self, arguments: Arguments, step: TrainingStep | None = None, *, contents: bool = False
+        self,
+        arguments: Arguments,
+        step: TrainingStep | None = None,
+        *,
+        contents: bool = False,
+        followed: bool = True,
     ) -> list[EagerRow]:
         """Run once on tensors of these shapes; returns what torch computes.
 
-        `contents`: in an ordinary call, on these very tensors; else on tensors that hold nothing.
+        `contents`: in an ordinary call, on these very tensors; else on tensors that hold nothing. `followed`: its lines
+        on the host are counted in such a call, which takes longer for it.
         """
-        request = {"kind": "account", "target": self._target, "contents": contents}
+        how = {"contents": contents, "followed": followed}
+        request = {"kind": "account", "target": self._target, **how}
         frame = self._ask(request, _call(arguments, step), self._limits.call_s)
         report = frame.header.get("allocated_bytes")
         self.allocated_bytes = report if type(report) is int else 0

@@ -25,18 +25,21 @@ def spelled_out(
     largest, total = map(ast.unparse, targets.elts)
     given = [f"({ast.unparse(argument)})" for argument in arguments]
     if function == _REDUCE:
-        lines = _reduced(largest, total, *given[:3])
+        values, sums, axis = given[:3]
+        lines = _reduced(largest, total, values, sums, axis)
     else:
+        old, old_sum, value = given[:3]
         # A value that comes alone is the sum of one exponential, its own.
         value_sum = given[3] if function == _COMBINE_SUMS else ""
-        lines = _combined(largest, total, *given[:3], value_sum)
+        lines = _combined(largest, total, (old, old_sum), (value, value_sum))
     return ast.parse("\n".join(lines)).body
 
 
 def _combined(
-    largest: str, total: str, old: str, old_sum: str, value: str, value_sum: str
+    largest: str, total: str, first: tuple[str, str], second: tuple[str, str]
 ) -> list[str]:
-    """Below a maximum of -inf every difference would be NaN."""
+    """Of a maximum and a sum each; below a maximum of -inf every difference would be NaN."""
+    (old, old_sum), (value, value_sum) = first, second
     scales = [
         f"tl.where({largest} == {_NOTHING}, 1.0, tl.exp({item} - {largest}))"
         for item in (old, value)
