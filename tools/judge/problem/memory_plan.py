@@ -37,7 +37,7 @@ from kernelagent.tools.judge.problem.trials.inputs import (
     work_of,
 )
 
-_MOST_WORK = (4.5, 0.5, 0.25)
+_MOST_WORK = (2.0, 0.5, 0.25)
 """Work of one forward by level, in units of what is executed in about a second.
 
 The first is the limit of an ordinary run; the smaller ones are for candidates for which the
@@ -48,8 +48,8 @@ _WEIGHTS_BYTES = 16 << 20
 """Bytes of weights that are drawn, converted to float64 and read by a tiled product in about a second."""
 _TRIED_WITH_CONTENTS = 256 << 20
 """Of inputs and weights that are made at once to try a forward that meta tensors cannot run."""
-_SMALLEST = (32, 16)
-"""What no size goes below; the second where the first does not suffice, as in a batch of volumes."""
+_SMALLEST = (32, 16, 8)
+"""What no size goes below; each next one where those before do not suffice, as in a batch of volumes."""
 _STEPS = 8
 _MOST_OPERATIONS = 20_000
 """Operators on tensors without contents that the search for sizes may run, a millisecond each at most.
