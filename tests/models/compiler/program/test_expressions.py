@@ -17,15 +17,16 @@ from tests.models.compiler.test_policy import Of, policy_for, source_of
         (Of(lambda m, x: torch.relu(x) * 2 - 1), ["relu(arg0_1) * 2 - 1"]),
         (Of(lambda m, x: x / (x.abs() - 1)), ["arg0_1 / (abs(arg0_1) - 1)"]),
         (
-            Of(lambda m, x: torch.softmax(x, -1)),
-            ["exp_1 = exp(arg0_1 - amax(arg0_1, [-1], True))", "exp_1 / sum(exp_1, [-1], True)"],
+            Of(lambda m, x: (y := torch.tanh(x * 0.25 + 1.5)) / y.sum(-1, keepdim=True)),
+            ["tanh_1 = tanh(arg0_1 * 0.25 + 1.5)", "tanh_1 / sum(tanh_1, [-1], True)"],
         ),
+        (Of(lambda m, x: torch.softmax(x, -1)), ["exp(arg0_1 - largest) / total"]),
         (
             nn.LayerNorm(48, elementwise_affine=False),
             ["(arg0_1 - mean) * rsqrt(variance + 1e-05)"],
         ),
     ],
-    ids=["a chain", "brackets where they are needed", "a value used twice", "moments"],
+    ids=["a chain", "brackets where they are needed", "a value used twice", "softmax", "moments"],
 )
 def test_an_expression_has_what_is_fused_and_no_more(
     module: nn.Module, expected: list[str]
