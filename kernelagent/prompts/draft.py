@@ -96,7 +96,7 @@ def draft_of(
         summaries=tuple(summary(turn) for turn in others[-_SUMMARIES:]),
         lessons=tuple(lessons(history, seen)),
         recalled=tuple(item.words for item in request.recalled),
-        void=_last_void(history, seen),
+        void=_last_void(history, request.trajectory, seen),
         parent=None if request.parent is None else history.turn(request.parent),
         best=history.best,
         style=style,
@@ -241,7 +241,7 @@ def _shown(turn: Turn) -> Shown:
     return Shown(turn.index, turn.reply or "", turn.feedback, line, turn.evaluation, source)
 
 
-def _last_void(history: History, seen: frozenset[int]) -> str | None:
-    """Why the very last reply held nothing to evaluate, when the window does not tell."""
-    last = history.turns[-1] if history.turns else None
+def _last_void(history: History, trajectory: int, seen: frozenset[int]) -> str | None:
+    """Why the last reply of this conversation held nothing to evaluate, when the window does not tell."""
+    last = next((t for t in reversed(history.turns) if t.request.trajectory == trajectory), None)
     return last.void if last is not None and last.index not in seen else None

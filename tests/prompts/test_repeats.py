@@ -157,3 +157,14 @@ def test_a_prompt_tells_why_the_last_reply_was_void_when_the_window_does_not():
     void = Turn(0, TurnRequest("write", "m"), reply_with(1), void="no code in it")
     message = render_prompt(FACTS, DEVICE, History((void,)), TurnRequest("write", "m"))
     assert "no code in it" in message[-1].content
+
+
+def test_a_chain_is_told_why_its_own_last_reply_was_void_whatever_other_chains_did():
+    first = Turn(0, TurnRequest("write", "m", trajectory=0), "reply", void="repeated: turn 9")
+    second = turn(1, "x = 1")
+    second = replace(second, request=replace(second.request, trajectory=1))
+    history = History((first, second))
+    for trajectory, told in ((0, True), (1, False), (2, False)):
+        request = TurnRequest("write", "m", trajectory=trajectory)
+        asked = render_prompt(FACTS, DEVICE, history, request)[-1].content
+        assert ("repeated: turn 9" in asked) is told
