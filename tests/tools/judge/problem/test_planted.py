@@ -214,6 +214,16 @@ def test_an_element_far_off_by_itself_is_seen_beside_one_a_billion_times_as_larg
     assert first_far_off(wrong, eager, right, moved, 1.0) == 2
 
 
+@pytest.mark.parametrize("factor", [1.08, 1.01, 1.002, 0.99])
+def test_an_element_that_is_known_well_may_not_be_off_by_a_part_of_its_own_size(factor):
+    right = torch.tensor([1e12, 1.0, 2.0, 3.0], dtype=torch.float64)
+    wrong = right.float()
+    wrong[3] *= factor
+    moved = right * (1 + 2.0**-24)
+    # A hundredth of what natural outputs are is not looked at.
+    assert first_far_off(wrong, right.float(), right, moved, 1e-3) == 3
+
+
 def test_an_element_that_cancels_is_not_held_to_its_own_size():
     right = torch.tensor([1e4, 1e-3], dtype=torch.float64)
     moved = right + torch.tensor([0.0, 1e-4], dtype=torch.float64)
