@@ -10,7 +10,7 @@ import torch
 from kernelagent.tools.calls.torch_dtypes import HALVES
 
 _OF_ITSELF = 1e-3
-"""Of the right value. Of 350 honest candidates of the corpora none is off by more than `_ROUNDINGS` allow; a tenth let
+"""Of the right value. Of the honest candidates of the corpora none is off by more than `_ROUNDINGS` allow; a tenth let
 errors of some hundredths pass in rows of a kind that only these probes have."""
 _OF_NATURAL = 0.01
 _LEAST = 1e-100
