@@ -15,6 +15,8 @@ Kind = Literal["string", "integer", "object"]
 _PYTHON: dict[Kind, type] = {"string": str, "integer": int, "object": dict}
 CHECK, PROBE, REFERENCE = "check", "probe", "reference"
 ASM, SWEEP, BENCH, PATTERNS = "asm", "sweep", "bench", "patterns"
+MOST_CONFIGURATIONS = 24
+"""Of one sweep."""
 
 
 @dataclass(frozen=True)
@@ -105,7 +107,8 @@ TOOLS: dict[str, Tool] = {
             "Rank one file in many configurations, estimated (or, on a GPU, timed) in one call: block sizes, "
             "num_warps, num_stages. Each name is a constant of the file, such as `BLOCK = 64`, or a keyword "
             "with a number at a launch; what decides the grid as well must be a constant that the grid is computed "
-            "with. Nothing is verified.",
+            f"with. At most {MOST_CONFIGURATIONS} at once; each takes some seconds of those there are for tools. Nothing is "
+            "verified.",
             (
                 _CODE,
                 Argument(

@@ -7,6 +7,8 @@ from kernelagent.domain.replies.tool_calls import Benched, Swept, SweptRow
 from kernelagent.prompts.hints import by_share
 from kernelagent.prompts.tools.probed import fault_lines
 
+_ALIKE = 0.01
+
 
 def swept_text(swept: Swept) -> str:
     """Fastest first; what failed last."""
@@ -19,14 +21,26 @@ def swept_text(swept: Swept) -> str:
     lines += [_row(row) for row in swept.rows]
     if swept.untried:
         lines.append(f"{swept.untried} more were not tried: the seconds of calls were used up.")
+    alike = _alike(swept)
+    if alike > 1:
+        lines.append(
+            f"{alike} of them lie within {_ALIKE:.0%} of the best: which of these you take does not matter by these "
+            f"times; fewer spills and registers are no loss."
+        )
     if swept.changed:
         lines.append("The best differs from what you sent in:")
         lines += swept.changed
     elif swept.best:
         lines.append("The best is what you sent.")
     if swept.best:
-        lines.append("Hand it in to have it judged.")
+        lines.append("Hand in the one you choose to have it judged.")
     return "\n".join(lines)
+
+
+def _alike(swept: Swept) -> int:
+    """How many configurations take hardly longer than the best."""
+    times = [row.us for row in swept.rows if row.us is not None and row.fault is None]
+    return sum(us <= (1 + _ALIKE) * min(times) for us in times)
 
 
 def swept_summary(swept: Swept) -> str:

@@ -11,8 +11,8 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-MOST = 24
-"""Configurations of one sweep."""
+from kernelagent.domain.replies.tool_registry import MOST_CONFIGURATIONS
+
 _OPTIONS = ("num_warps", "num_stages", "num_ctas", "maxnreg")
 Value = int | float | str | bool
 
@@ -30,9 +30,9 @@ def configurations(axes: Mapping[str, object]) -> list[dict[str, Value]]:
             raise NoSuchAxis(f"give `{name}` as a list of numbers, not {values!r:.60}")
         lists[name] = list(dict.fromkeys(given))
     combined = [dict(zip(lists, row, strict=True)) for row in itertools.product(*lists.values())]
-    if not lists or len(combined) > MOST:
+    if not lists or len(combined) > MOST_CONFIGURATIONS:
         raise NoSuchAxis(
-            f"these are {len(combined) if lists else 0} configurations; from 1 to {MOST} can be tried at once"
+            f"these are {len(combined) if lists else 0} configurations; from 1 to {MOST_CONFIGURATIONS} can be tried at once"
         )
     return combined
 

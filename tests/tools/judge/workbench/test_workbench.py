@@ -119,7 +119,7 @@ def test_configurations_of_one_source_are_ranked_by_estimate(judge: Judge) -> No
     assert "estimate, not measured" in text
     best = result.swept.rows[0].values
     assert f"num_warps={best['num_warps']}" in result.swept.best
-    assert "Hand it in to have it judged." in text
+    assert "Hand in the one you choose to have it judged." in text
     assert asked(judge, "check", code=result.swept.best)[0].checked.fault is None  # type: ignore[union-attr]
 
 
