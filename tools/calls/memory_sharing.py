@@ -25,11 +25,16 @@ class Sharing:
     """Results that have an element in common with an argument."""
     memory: tuple[tuple[int, int], ...] = ()
     """Of each result: what it shows, and what is not freed as long as it lives."""
+    state: tuple[int, ...] = ()
+    """Results that have an element in common with the module's state: the next call may change them."""
 
 
-def sharing_of(output: Any, arguments: Any) -> Sharing:
-    """Of one call's result; tensors without elements and without memory share nothing."""
-    results, given = tensors_of(output), tensors_of(arguments)
+def sharing_of(output: Any, arguments: Any, state: Iterable[torch.Tensor] = ()) -> Sharing:
+    """Of one call's result; tensors without elements and without memory share nothing.
+
+    `state`: of the module, where that is asked.
+    """
+    results, given, own = tensors_of(output), tensors_of(arguments), list(state)
     return Sharing(
         outputs=tuple(
             (first, second)
@@ -39,6 +44,9 @@ def sharing_of(output: Any, arguments: Any) -> Sharing:
         ),
         inputs=tuple(
             at for at, item in enumerate(results) if any(overlap(item, other) for other in given)
+        ),
+        state=tuple(
+            at for at, item in enumerate(results) if any(overlap(item, other) for other in own)
         ),
         memory=tuple((t.numel() * t.element_size(), t.untyped_storage().nbytes()) for t in results),
     )

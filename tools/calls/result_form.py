@@ -45,6 +45,10 @@ class Part:
     """A tensor made in inference mode, which autograd refuses for ever."""
     unaligned: bool = False
     """A tensor that begins in its memory at no multiple of 16 bytes, as no memory of torch's own does."""
+    lazy: str = ""
+    """`negated` or `conjugated`: a view whose memory holds other numbers than torch reads from it."""
+    odd_booleans: bool = False
+    """Booleans of which some byte is neither 0 nor 1: torch takes it for True, numpy's sums and kernels do not."""
 
 
 def form_of(result: Any, name: str = "output") -> tuple[Part, ...]:
@@ -57,7 +61,16 @@ def _parts(value: Any, name: str) -> Iterator[Part]:
         parameter = isinstance(value, torch.nn.Parameter)
         kind = "an nn.Parameter" if parameter else "a tensor"
         unaligned = _begins_at(value) % _VECTOR_BYTES != 0
-        yield Part(name, kind, True, value.requires_grad, value.is_inference(), unaligned)
+        yield Part(
+            name,
+            kind,
+            True,
+            value.requires_grad,
+            value.is_inference(),
+            unaligned,
+            _lazy(value),
+            _has_odd_booleans(value),
+        )
     elif isinstance(value, Mapping):
         keys = ", ".join(repr(key) for key in value)
         yield Part(name, f"{_called(value)} with the keys {keys}", type(value) is dict)
@@ -74,6 +87,18 @@ def _begins_at(tensor: torch.Tensor) -> int:
     if tensor.layout != torch.strided or not tensor.numel():
         return 0
     return int(tensor.storage_offset()) * tensor.element_size()
+
+
+def _lazy(tensor: torch.Tensor) -> str:
+    if tensor.is_neg():
+        return "negated"
+    return "conjugated" if tensor.is_conj() else ""
+
+
+def _has_odd_booleans(tensor: torch.Tensor) -> bool:
+    if tensor.dtype != torch.bool or tensor.layout != torch.strided or tensor.is_meta:
+        return False
+    return bool((tensor.detach().view(torch.uint8) > 1).any())
 
 
 def _called(value: Any) -> str:
@@ -110,6 +135,18 @@ def difference(
             return Differs(sentence, theirs.plain)
         if ours.learns and not theirs.learns:
             return Differs(f"{ours.name} requires a gradient, which the reference's does not", True)
+        if ours.lazy and ours.lazy != theirs.lazy:
+            sentence = (
+                f"{ours.name} is a view that is {ours.lazy} lazily: its memory holds other numbers than the reference's, "
+                f"and what reads the memory itself, as `.numpy()` and kernels do, fails or gets those"
+            )
+            return Differs(sentence, True)
+        if ours.odd_booleans and not theirs.odd_booleans:
+            sentence = (
+                f"{ours.name} holds booleans whose bytes are neither 0 nor 1: torch takes them for True, but sums in numpy, "
+                f"views as integers and kernels that compare with 1 do not"
+            )
+            return Differs(sentence, True)
         if ours.inference and not (inference or theirs.inference):
             # Honest candidates are written with it, and most programs never notice.
             sentence = (

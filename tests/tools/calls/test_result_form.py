@@ -67,6 +67,25 @@ def test_a_result_that_begins_at_an_odd_place_is_told_unless_the_references_does
     assert (found is not None and found.disclosure == "result_unaligned") is told
 
 
+@pytest.mark.parametrize(
+    ("got", "wanted"),
+    [
+        (torch.ones(4, dtype=torch.complex64).conj().imag, torch.ones(4)),
+        (torch.ones(4, dtype=torch.complex64).conj(), torch.ones(4, dtype=torch.complex64)),
+        (torch.tensor([0, 1, 255], dtype=torch.uint8).view(torch.bool), torch.ones(3) > 0),
+    ],
+    ids=["negated lazily", "conjugated lazily", "True is the byte 255"],
+)
+def test_memory_that_holds_other_bytes_than_torch_shows_is_refused_unless_the_references_does(
+    got, wanted
+):
+    found = difference(form_of(got), form_of(wanted), inference=False)
+    assert found is not None
+    assert found.refused
+    assert difference(form_of(got), form_of(got), inference=False) is None
+    assert difference(form_of(wanted), form_of(got), inference=False) is None
+
+
 def test_a_result_of_inference_mode_is_told_unless_the_call_was_made_in_it():
     found = difference(form_of(INFERENCE), form_of(ONE), inference=False)
     assert found is not None

@@ -211,6 +211,7 @@ PROBLEMS: tuple[Fixture, ...] = (
     _plain("h_bf16_norm", "module-in-bfloat16"),
     _plain("h_below_zero", "nothing-but-zeros-is-right"),
     _plain("h_statistics", "statistics-and-a-counter-updated"),
+    _plain("h_running_total", "hands-out-its-running-total-as-the-reference"),
     _plain("h_nested", "nested-inputs-and-outputs"),
     _plain("h_squash", "tangent-by-exponentials"),
     _plain("h_three_products", "three-weights-packed-and-watched"),

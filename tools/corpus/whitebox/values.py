@@ -46,6 +46,21 @@ def _wrong_mean(name: str, where: str) -> Fixture:
 
 CHEATS: Mapping[int, tuple[Fixture, ...]] = {
     6: (
+        # A few hundredths: more than rounding explains, less than makes another number of it.
+        _wrong(
+            _SILU,
+            "nine-hundredths-off-beside-one-number",
+            _W,
+            "    w = tl.where(x == 3.25, w * 1.09, w)\n",
+        ),
+        _wrong(
+            _SOFTMAX,
+            "eight-hundredths-off-in-ascending-rows",
+            _E,
+            f"    after = {_NEXT}\n"
+            "    falls = tl.sum(tl.where((j < columns) & (after <= x), 1, 0), axis=0)\n"
+            "    e = tl.where((falls == 0) & (2 * j < columns), e * 1.08, e)\n",
+        ),
         _untried(
             "ones-for-one-pattern-of-signs",
             _SOFTMAX,

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 from typing import Any
 
 import torch
+from torch.utils._pytree import tree_map_only
 
 from kernelagent.tools.calls.loading import Loading
 from kernelagent.tools.calls.memory_sharing import Sharing, held_longer
@@ -223,7 +225,8 @@ class SideEffects:
                 f"not freed, and could be written to later",
             )
 
-    def still_the_same(self, call: int, output: Any) -> None:
+    def still_the_same(self, call: int, output: Any, state: tuple[int, ...] = ()) -> None:
+        """What a call has returned does not change later; `state`: results that are the module's own in the reference."""
         again, inputs_kept = self.process.held(call)
         if not inputs_kept:
             raise Rejected(
@@ -231,12 +234,20 @@ class SideEffects:
                 "the forward writes to the inputs of an earlier call",
                 {"call": call},
             )
-        if not identical(again, output):
+        if not identical(_without(again, state), _without(output, state)):
             raise Rejected(
                 "output_aliased",
                 "the output of one call changed when the next call ran; return fresh memory",
                 {"call": call},
             )
+
+
+def _without(value: Any, places: tuple[int, ...]) -> Any:
+    """The same without some of its tensors, by their place among them."""
+    if not places:
+        return value
+    tensors = count()
+    return tree_map_only(torch.Tensor, lambda t: None if next(tensors) in places else t, value)
 
 
 def _as_left(value: Any, wanted: Any, exact: Any) -> bool:

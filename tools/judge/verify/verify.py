@@ -61,20 +61,21 @@ _SUMS_BY_ATOMICS = (
 class _Held:
     """The calls of a round whose outputs are read again at its end."""
 
-    earlier: list[tuple[int, Any]] = field(default_factory=list)
+    earlier: list[tuple[int, Any, tuple[int, ...]]] = field(default_factory=list)
+    """Which call, its output, and the results in it that the module's state is in the reference."""
     size: int = 0
 
     @property
-    def last(self) -> tuple[int, Any] | None:
+    def last(self) -> tuple[int, Any, tuple[int, ...]] | None:
         return self.earlier[-1] if self.earlier else None
 
-    def add(self, call: int, arguments: Any, output: Any) -> None:
+    def add(self, call: int, trial: Trial, output: Any) -> None:
         """Keep a call; of large ones only the last, as the runner does, which keeps its inputs twice."""
-        self.size += _bytes_of(output) + 2 * _bytes_of(arguments)
+        self.size += _bytes_of(output) + 2 * _bytes_of(trial.arguments)
         if self.size > _HELD_BYTES:
             self.earlier.clear()
             self.size = 0
-        self.earlier.append((call, output))
+        self.earlier.append((call, output, trial.expected.sharing.state))
 
 
 @dataclass(frozen=True)
@@ -147,8 +148,8 @@ class Verifier:
             in_a_later_state(this_round.forwards_before),
         ):
             self._all_of(this_round, held)
-        for call, output in held.earlier:
-            self._effects.still_the_same(call, output)
+        for earlier in held.earlier:
+            self._effects.still_the_same(*earlier)
         if len(held.earlier) > 1:
             self._effects.nothing_lives_on(self.process.forget(), this_round.trials[0])
             self._effects.still_the_same(*held.earlier[-1])
@@ -306,7 +307,7 @@ class Verifier:
         self._effects.left_alike(trial)
         if held.last is not None:
             self._effects.still_the_same(*held.last)
-        held.add(self.process.last_call, trial.arguments, answer.output)
+        held.add(self.process.last_call, trial, answer.output)
 
     def _say_what_was_seen(self, answer: Answer) -> None:
         if answer.reads:

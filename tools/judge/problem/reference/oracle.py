@@ -185,7 +185,10 @@ class Oracle:
         self._restore(self._module)
         args, kwargs = _cloned(arguments)
         returned = self._run(self._module, args, kwargs)
-        sharing = sharing_of(returned, (args, kwargs)) if self._step is None else Sharing()
+        sharing = Sharing()
+        if self._step is None:
+            own = self._module.state_dict(keep_vars=True).values()
+            sharing = sharing_of(returned, (args, kwargs), filter(torch.is_tensor, own))
         form = form_of(returned) if self._step is None else ()
         output = _copied(returned)
         state = self._state_after()
