@@ -224,6 +224,16 @@ def test_an_element_that_is_known_well_may_not_be_off_by_a_part_of_its_own_size(
     assert first_far_off(wrong, right.float(), right, moved, 1e-3) == 3
 
 
+def test_a_small_result_may_lose_a_tenth_beside_natural_ones_and_not_by_itself():
+    right = torch.tensor([1.0, 5.5e-6], dtype=torch.float64)
+    ours = torch.tensor([1.0, 5.52e-6])
+    moved = right * (1 + 2.0**-24)
+    assert first_far_off(ours, right.float(), right, moved, 0.0, small_beside=0.6) is None
+    assert first_far_off(ours, right.float(), right, moved, 0.0) == 1
+    lost = torch.tensor([1.0, 0.0])
+    assert first_far_off(lost, right.float(), right, moved, 0.0, small_beside=0.6) == 1
+
+
 def test_an_element_that_cancels_is_not_held_to_its_own_size():
     right = torch.tensor([1e4, 1e-3], dtype=torch.float64)
     moved = right + torch.tensor([0.0, 1e-4], dtype=torch.float64)

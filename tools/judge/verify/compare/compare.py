@@ -316,8 +316,9 @@ def _by_single_elements(
     if not isinstance(moved, torch.Tensor) or moved.shape != oracle.shape:
         return result
     # Errors below the gate's floor were accepted by the gate, and are not looked at again.
-    scale = expected.natural_rms.get(name, 0.0) if result.passed else 0.0
-    place = first_far_off(got, eager, oracle, moved, scale)
+    natural = expected.natural_rms.get(name, 0.0)
+    scale = natural if result.passed else 0.0
+    place = first_far_off(got, eager, oracle, moved, scale, small_beside=natural)
     if place is None:
         return replace(result, passed=True)
     index = tuple(int(i) for i in np.unravel_index(place, tuple(oracle.shape)))
