@@ -216,7 +216,7 @@ def test_an_element_far_off_by_itself_is_seen_beside_one_a_billion_times_as_larg
 
 @pytest.mark.parametrize("factor", [1.08, 1.01, 1.002, 0.99])
 def test_an_element_that_is_known_well_may_not_be_off_by_a_part_of_its_own_size(factor):
-    right = torch.tensor([1e12, 1.0, 2.0, 3.0], dtype=torch.float64)
+    right = torch.tensor([40.0, 1.0, 2.0, 3.0], dtype=torch.float64)
     wrong = right.float()
     wrong[3] *= factor
     moved = right * (1 + 2.0**-24)
@@ -225,13 +225,21 @@ def test_an_element_that_is_known_well_may_not_be_off_by_a_part_of_its_own_size(
 
 
 def test_a_small_result_may_lose_a_tenth_beside_natural_ones_and_not_by_itself():
-    right = torch.tensor([1.0, 5.5e-6], dtype=torch.float64)
-    ours = torch.tensor([1.0, 5.52e-6])
+    right = torch.tensor([1e-5, 5.5e-6], dtype=torch.float64)
+    ours = torch.tensor([1e-5, 5.52e-6])
     moved = right * (1 + 2.0**-24)
     assert first_far_off(ours, right.float(), right, moved, 0.0, small_beside=0.6) is None
     assert first_far_off(ours, right.float(), right, moved, 0.0) == 1
-    lost = torch.tensor([1.0, 0.0])
+    lost = torch.tensor([1e-5, 0.0])
     assert first_far_off(lost, right.float(), right, moved, 0.0, small_beside=0.6) == 1
+
+
+def test_a_value_beside_one_that_is_a_million_times_as_large_may_lose_a_tenth():
+    right = torch.tensor([1e6, 24.1634, 3.0], dtype=torch.float64)
+    moved = right * (1 + 2.0**-24)
+    ours = torch.tensor([1e6, 24.2104, 3.0])
+    assert first_far_off(ours, right.float(), right, moved, 0.0) is None
+    assert first_far_off(ours[1:], right[1:].float(), right[1:], moved[1:], 0.0) == 0
 
 
 def test_an_element_that_cancels_is_not_held_to_its_own_size():

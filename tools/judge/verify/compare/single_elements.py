@@ -13,8 +13,8 @@ _OF_ITSELF, _OF_ITSELF_IN_HALVES = 1e-3, 0.02
 """Of the right value. No honest candidate of the corpora needs more where rounding explains no more; a tenth let errors
 of some hundredths pass in rows of a kind that only these probes have."""
 _OF_SMALL, _SMALL = 0.1, 1e-5
-"""A tenth of a right value may be lost where that is less than `_SMALL` of the natural RMS: `1 - 2 / (1 + exp(2 * x))` is
-as exact as a tangent near one, and no more near zero."""
+"""A tenth of a right value may be lost where that is less than `_SMALL` of the natural RMS, or of the largest value here:
+`1 - 2 / (1 + exp(2 * x))` is as exact as a tangent near one, and no more near zero, whatever it is multiplied by."""
 _OF_NATURAL = 0.01
 _LEAST = 1e-100
 _ROUNDINGS = 1000.0
@@ -45,7 +45,9 @@ def first_far_off(
     halves = eager.dtype in HALVES
     times = _ROUNDINGS_OF_HALVES if halves else _ROUNDINGS
     own = (_OF_ITSELF_IN_HALVES if halves else _OF_ITSELF) * right.abs()
-    own = own.maximum((_OF_SMALL * right.abs()).clamp_max(_SMALL * small_beside))
+    finite = right[right.isfinite()].abs()
+    large = max(small_beside, float(finite.max()) if finite.numel() else 0.0)
+    own = own.maximum((_OF_SMALL * right.abs()).clamp_max(_SMALL * large))
     # Where the right answer is exactly zero the limit may be, too.
     least = max(_OF_NATURAL * natural_rms, _LEAST)
     limit = own.maximum(times * known).clamp_min(least)
