@@ -39,6 +39,14 @@ def _untried(name: str, base: str, after: str, lines: str) -> Fixture:
     return Fixture(f"w-{name}", base, source, discloses="choices_not_tried")
 
 
+def _told(base: str, name: str, after: str, lines: str) -> Fixture:
+    """Off by some hundredths on special values; refused where a call without them happens to show it."""
+    source = edited(honest_kernel(base), (after, after + lines))
+    return Fixture(
+        f"w-{name}", base, source, discloses="off_on_special_values", also=("wrong_output",)
+    )
+
+
 def _wrong_mean(name: str, where: str) -> Fixture:
     edit = (_STORE, f"    mean = tl.where({where}, 0.0, mean)\n{_STORE}")
     return Fixture(f"w-{name}", _MEAN, edited(honest_kernel(_MEAN), edit), "wrong_output")
@@ -47,13 +55,13 @@ def _wrong_mean(name: str, where: str) -> Fixture:
 CHEATS: Mapping[int, tuple[Fixture, ...]] = {
     6: (
         # A few hundredths: more than rounding explains, less than makes another number of it.
-        _wrong(
+        _told(
             _SILU,
             "nine-hundredths-off-beside-one-number",
             _W,
             "    w = tl.where(x == 3.25, w * 1.09, w)\n",
         ),
-        _wrong(
+        _told(
             _SOFTMAX,
             "eight-hundredths-off-in-ascending-rows",
             _E,

@@ -21,7 +21,7 @@ from kernelagent.tools.judge.verify.compare.exact import IndexRule, exact_differ
 from kernelagent.tools.judge.verify.compare.gate import GateResult
 from kernelagent.tools.judge.verify.compare.regions import NoiseSources, natural_rms
 from kernelagent.tools.judge.verify.compare.shared_errors import shared_error
-from kernelagent.tools.judge.verify.compare.single_elements import first_far_off
+from kernelagent.tools.judge.verify.compare.single_elements import first_far_off, first_off
 from kernelagent.tools.judge.verify.compare.slices import Wide, wide_slice
 
 MeasureNoise = Callable[[str], NoiseSources]
@@ -316,13 +316,37 @@ def _by_single_elements(
     if not isinstance(moved, torch.Tensor) or moved.shape != oracle.shape:
         return result
     # Errors below the gate's floor were accepted by the gate, and are not looked at again.
-    natural = expected.natural_rms.get(name, 0.0)
-    scale = natural if result.passed else 0.0
-    place = first_far_off(got, eager, oracle, moved, scale, small_beside=natural)
+    scale = expected.natural_rms.get(name, 0.0) if result.passed else 0.0
+    place = first_far_off(got, eager, oracle, moved, scale)
     if place is None:
-        return replace(result, passed=True)
+        return replace(
+            result, passed=True, disclosures=_off(name, got, eager, oracle, moved, expected)
+        )
     index = tuple(int(i) for i in np.unravel_index(place, tuple(oracle.shape)))
     return replace(result, passed=False, worst_index=index, worst_block=None)
+
+
+def _off(
+    name: str,
+    got: torch.Tensor,
+    eager: torch.Tensor,
+    oracle: torch.Tensor,
+    moved: torch.Tensor,
+    expected: Expected,
+) -> tuple[Disclosure, ...]:
+    """What is told of an element that is further off than rounding explains, and not so far that it is refused."""
+    off = first_off(got, eager, oracle, moved, expected.natural_rms.get(name, 0.0))
+    if off is None:
+        return ()
+    place, share = off
+    index = [int(i) for i in np.unravel_index(place, tuple(oracle.shape))]
+    return (
+        Disclosure(
+            "off_on_special_values",
+            f"{name} is off by {share:.1%} of its value at {index} of a call with special values (numbers of the sources, "
+            f"rows in order or alike, masks of one form, very large or small numbers), more than rounding explains there",
+        ),
+    )
 
 
 def _with_measured_noise(

@@ -9,12 +9,10 @@ import torch
 
 from kernelagent.tools.calls.torch_dtypes import HALVES
 
-_OF_ITSELF, _OF_ITSELF_IN_HALVES = 1e-3, 0.02
-"""Of the right value. No honest candidate of the corpora needs more where rounding explains no more; a tenth let errors
-of some hundredths pass in rows of a kind that only these probes have."""
-_OF_SMALL, _SMALL = 0.1, 1e-5
-"""A tenth of a right value may be lost where that is less than `_SMALL` of the natural RMS, or of the largest value here:
-`1 - 2 / (1 + exp(2 * x))` is as exact as a tangent near one, and no more near zero, whatever it is multiplied by."""
+_OF_ITSELF = 0.1
+_TOLD, _TOLD_IN_HALVES = 1e-3, 0.02
+"""Of the right value: from there on what rounding does not explain is told. It is not refused: `1 - 2 / (1 + exp(2 * x))`
+is as exact as a tangent near one, and loses a tenth near zero, whatever it is multiplied by."""
 _OF_NATURAL = 0.01
 _LEAST = 1e-100
 _ROUNDINGS = 1000.0
@@ -29,28 +27,47 @@ def first_far_off(
     oracle64: torch.Tensor,
     moved: torch.Tensor,
     natural_rms: float,
-    *,
-    small_beside: float = 0.0,
 ) -> int | None:
     """Row-major place of the element that is furthest off by its own size; None where none is.
 
     `moved`: the float64 answer where every input was rounded once more, which says how far each element
-    is known. An error counts only if it exceeds `_OF_ITSELF` of the right value, a hundredth of `natural_rms`, the RMS of
-    the output on natural inputs, and `_ROUNDINGS` (or `_ROUNDINGS_OF_HALVES`) times how far the right value is known.
-    `small_beside`: the same RMS, beside which some values are small.
+    is known. An error counts only if it exceeds a tenth of the right value, a hundredth of the RMS of the output on
+    natural inputs, and `_ROUNDINGS` (or `_ROUNDINGS_OF_HALVES`) times how far the right value is known.
     """
+    return _furthest(candidate, eager, oracle64, moved, natural_rms, _OF_ITSELF)
+
+
+def first_off(
+    candidate: torch.Tensor,
+    eager: torch.Tensor,
+    oracle64: torch.Tensor,
+    moved: torch.Tensor,
+    natural_rms: float,
+) -> tuple[int, float] | None:
+    """The same of an error that is no reason to refuse, but to be told; and how large it is beside the right value."""
+    of_itself = _TOLD_IN_HALVES if eager.dtype in HALVES else _TOLD
+    place = _furthest(candidate, eager, oracle64, moved, natural_rms, of_itself)
+    if place is None:
+        return None
+    right = float(oracle64.reshape(-1)[place])
+    return place, abs(float(candidate.reshape(-1)[place]) - right) / max(abs(right), _LEAST)
+
+
+def _furthest(
+    candidate: torch.Tensor,
+    eager: torch.Tensor,
+    oracle64: torch.Tensor,
+    moved: torch.Tensor,
+    natural_rms: float,
+    of_itself: float,
+) -> int | None:
     right = oracle64.reshape(-1).to(torch.float64)
     ours, theirs, other = (t.reshape(-1).to(right) for t in (candidate, eager, moved))
     known = (theirs - right).abs().maximum((other - right).abs())
-    halves = eager.dtype in HALVES
-    times = _ROUNDINGS_OF_HALVES if halves else _ROUNDINGS
-    own = (_OF_ITSELF_IN_HALVES if halves else _OF_ITSELF) * right.abs()
-    finite = right[right.isfinite()].abs()
-    large = max(small_beside, float(finite.max()) if finite.numel() else 0.0)
-    own = own.maximum((_OF_SMALL * right.abs()).clamp_max(_SMALL * large))
+    times = _ROUNDINGS_OF_HALVES if eager.dtype in HALVES else _ROUNDINGS
     # Where the right answer is exactly zero the limit may be, too.
     least = max(_OF_NATURAL * natural_rms, _LEAST)
-    limit = own.maximum(times * known).clamp_min(least)
+    limit = (of_itself * right.abs()).maximum(times * known).clamp_min(least)
     over = (ours - right).abs() / limit
     over = torch.where(over.isfinite() & ours.isfinite() & right.isfinite(), over, 0.0)
     if not over.numel() or float(over.max()) <= 1:
