@@ -193,6 +193,19 @@ _WAYS: tuple[Fixture, ...] = (
     ),
     _of(
         "relu_affine",
+        "asks-for-its-threads-and-waits-for-earlier-kernels",
+        (
+            "import triton.language as tl\n",
+            "import triton.language as tl\n"
+            "from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait, num_threads\n",
+        ),
+        (
+            "    mask = i < n\n",
+            "    gdc_wait()\n    tl.static_assert(num_threads() == 128)\n    gdc_launch_dependents()\n    mask = i < n\n",
+        ),
+    ),
+    _of(
+        "relu_affine",
         "options-of-the-decorator",
         (_TOP, "\n\n@triton.jit(do_not_specialize=['n', 'width'])"),
         ("    mask = i < n\n", "    tl.static_assert(BLOCK % 32 == 0)\n    mask = i < n\n"),

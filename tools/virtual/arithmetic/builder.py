@@ -6,7 +6,7 @@ import contextlib
 import itertools
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -59,9 +59,18 @@ from kernelagent.tools.virtual.kernel_text.joined import following_joins
 
 _ir = stock._ir
 _CUDA_PRECISIONS = ("tf32", "tf32x3", "ieee", "bf16x3", "bf16x6")
-_OPTIONS = stock.InterpreterOptions(
-    sanitize_overflow=False, allowed_dot_input_precisions=_CUDA_PRECISIONS
-)
+
+
+@dataclass(frozen=True)
+class _Options(stock.InterpreterOptions):  # type: ignore[misc]
+    """With what `num_warps()` and `num_threads()` of `triton.language.extra.cuda` ask for."""
+
+    debug: bool = False
+    sanitize_overflow: bool = True
+    num_warps: int = 4
+
+
+_OPTIONS = _Options(sanitize_overflow=False, allowed_dot_input_precisions=_CUDA_PRECISIONS)
 _CHECKING = replace(_OPTIONS, debug=True)
 _CHECKING_OVERFLOW = replace(_CHECKING, sanitize_overflow=True)
 _WIDENED = frozenset({tl.bfloat16, *numerics.FP8})
@@ -148,14 +157,14 @@ class RepairedBuilder(triton_versions.InterpreterBuilder):  # type: ignore[misc]
         self.addresses_as_numbers = True
         return self.create_bitcast(val, dst_ty)
 
-    def assert_on_device(self, *, debug: bool, overflow: bool) -> None:
-        """Whether `tl.device_assert` is compiled in: with `debug`, as Triton has it.
+    def compiled_with(self, *, debug: bool, overflow: bool, warps: int) -> None:
+        """The next launches' options; `tl.device_assert` is compiled in with `debug`, as Triton has it.
 
         `overflow`: then so is one for each sum, difference and product of integers below 64 bits, unless the option
         `sanitize_overflow` is switched off (triton/language/semantic.py, `binary_op_sanitize_overflow_impl`).
         """
         checking = _CHECKING_OVERFLOW if overflow else _CHECKING
-        self.options = checking if debug else _OPTIONS
+        self.options = replace(checking if debug else _OPTIONS, num_warps=warps)
 
     def note_nans(self, given: Handle) -> Handle:
         """What was loaded, written in the text or made of bits."""
@@ -292,6 +301,12 @@ class RepairedBuilder(triton_versions.InterpreterBuilder):  # type: ignore[misc]
             return
         held = self.running(data)
         choices.note(choice, holds=bool(held.any()), fails=not bool(held.all()))
+
+    def create_grid_dependency_wait(self) -> None:
+        """Nothing: launches follow one another here, and one with `launch_pdl` is refused before."""
+
+    def create_grid_dependency_launch_dependents(self) -> None:
+        """Nothing, as above."""
 
     def create_barrier(self) -> None:
         self.step("exchange")

@@ -161,10 +161,10 @@ class BatchedInterpreter:
         for builder in (self.reference.builder, self._language.builder):
             builder.choices = choices
 
-    def assert_on_device(self, *, debug: bool, overflow: bool) -> None:
-        """Whether the next launches' `tl.device_assert` are compiled in; with them those against overflow."""
+    def compiled_with(self, *, debug: bool, overflow: bool, warps: int) -> None:
+        """Whether the next launches' `tl.device_assert` are compiled in, with them those against overflow; and their warps."""
         for builder in (self.reference.builder, self._language.builder):
-            builder.assert_on_device(debug=debug, overflow=overflow)
+            builder.compiled_with(debug=debug, overflow=overflow, warps=warps)
 
     def round_as(
         self, order: str | None, layouts: Layouts, *, fuses: bool, errs: int | None = None

@@ -348,7 +348,8 @@ class Launcher:
         # Exchanged or poisoned values need not be what a kernel asserts.
         debug = bool(compiled.metadata["debug"]) and mode == "execute" and careful
         overflow = bool(compiled.metadata["sanitize_overflow"])
-        self.interpreter.assert_on_device(debug=debug, overflow=overflow)
+        warps = int(compiled.metadata["num_warps"])
+        self.interpreter.compiled_with(debug=debug, overflow=overflow, warps=warps)
         hints = self.interpreter.hints
         # Exchanged or poisoned values of earlier launches may be indices that no hint was meant for.
         hints.watched = careful and self.mode == "execute"

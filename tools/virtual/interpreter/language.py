@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import triton.language as tl
+import triton.language.extra.cuda as cuda_functions
 import triton.language.extra.cuda.libdevice as cuda_libdevice
 import triton.language.extra.libdevice as libdevice_stubs
 from triton.runtime import interpreter as stock
@@ -144,7 +145,7 @@ class Language:
                 scope.set_attr(language, name, partial(self._hint, name))
             scope.set_attr(language, "range", loops.counted)
             scope.set_attr(language, "static_range", loops.static)
-        for owner in (tl.math, tl.core.tensor_descriptor_base, cuda_libdevice):
+        for owner in (tl.math, tl.core.tensor_descriptor_base, cuda_libdevice, cuda_functions):
             self._builtins(owner, scope)
         for name, method in (("reduce", self._reduce), ("associative_scan", self._scan)):
             for owner in (tl, tl.core, tl.tensor):
