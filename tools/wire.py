@@ -144,10 +144,14 @@ class Channel(Closing):
                 filled += got
 
 
+_NORESERVE = 0x4000
+"""Of mmap(2) on Linux, for which Python 3.11 has no name: what is only claimed needs no room on a full machine."""
+
+
 def _untouched(size: int) -> mmap.mmap:
     """Addresses for `size` bytes; a page takes memory once it is written, and none is copied to a larger place."""
     try:
-        return mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        return mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NORESERVE)
     except (OSError, OverflowError) as error:
         raise MemoryError(f"no room for a frame of {size} bytes: {error}") from error
 

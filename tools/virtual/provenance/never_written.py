@@ -28,7 +28,7 @@ Places = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class _Region:
+class Region:
     """One storage of a launch; `unwritten`: of each byte whether it still is as it was filled."""
 
     low: int
@@ -47,7 +47,7 @@ class _Region:
 class Watch:
     """The accesses of one launch."""
 
-    regions: tuple[_Region, ...]
+    regions: tuple[Region, ...]
     loads: Counter[int] = field(default_factory=Counter)
     """By line of the source: how many elements were loaded that nobody had written."""
     _pending: Counter[int] = field(default_factory=Counter)
@@ -97,7 +97,7 @@ class Watch:
 
     def _met_runs(
         self, start: Places, end: Places, size: int
-    ) -> Iterable[tuple[_Region, list[int], list[int]]]:
+    ) -> Iterable[tuple[Region, list[int], list[int]]]:
         """For each storage, which of its bytes the stretches have; none lies across an end of it."""
         for region in self.regions:
             inside = np.flatnonzero((start < region.high) & (end > region.low))
@@ -116,7 +116,7 @@ class Watch:
 
     def _met(
         self, pointers: Array, mask: Array | None, size: int
-    ) -> Iterable[tuple[_Region, Places]]:
+    ) -> Iterable[tuple[Region, Places]]:
         """For each storage that is touched, which of its elements are."""
         if not pointers.size:
             return
@@ -146,7 +146,7 @@ class NeverWritten:
             if fill is not None and contents.size:
                 unwritten = self._unwritten(contents, fill)
                 if unwritten is not None:
-                    regions.append(_Region(address, unwritten))
+                    regions.append(Region(address, unwritten))
         return Watch(tuple(regions)) if regions else None
 
     def _unwritten(self, contents: Bytes, fill: Fill) -> Flags | None:

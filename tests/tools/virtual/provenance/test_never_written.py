@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kernelagent.tools.virtual.device.fresh_memory import Fill, FreshMemory
-from kernelagent.tools.virtual.provenance.never_written import NeverWritten, Watch, _Region
+from kernelagent.tools.virtual.provenance.never_written import NeverWritten, Watch, Region
 
 SOURCE = """
 import torch
@@ -127,7 +127,7 @@ def test_stretches_of_memory_are_looked_at_as_their_lanes_would_be(
     end = start + np.array([n * size for _, n in inside], dtype=np.int64)
     pointers = np.array([low + (at + i) * size for at, n in inside for i in range(n)], np.int64)
     first, second = (
-        Watch((_Region(low, np.array(flags[:whole])), _Region(low + 9999, np.ones(8, bool))))
+        Watch((Region(low, np.array(flags[:whole])), Region(low + 9999, np.ones(8, bool))))
         for _ in range(2)
     )
     first.loaded(pointers, None, size)
