@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kernelagent.tools.virtual.device.fresh_memory import Fill, FreshMemory
-from kernelagent.tools.virtual.provenance.never_written import NeverWritten, Watch, Region
+from kernelagent.tools.virtual.provenance.never_written import NeverWritten, Region, Watch
 
 SOURCE = """
 import torch
