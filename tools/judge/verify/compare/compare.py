@@ -319,8 +319,8 @@ def _by_single_elements(
     scale = expected.natural_rms.get(name, 0.0) if result.passed else 0.0
     place = first_far_off(got, eager, oracle, moved, scale)
     if place is None:
-        told = _off(name, got, eager, oracle, moved, expected)
-        return replace(result, passed=True, disclosures=(*result.disclosures, *told))
+        off = _off(name, got, eager, oracle, moved, expected)
+        return replace(result, passed=True, disclosures=(*result.disclosures, *off))
     index = tuple(int(i) for i in np.unravel_index(place, tuple(oracle.shape)))
     return replace(result, passed=False, worst_index=index, worst_block=None)
 
