@@ -109,7 +109,7 @@ def test_agent_works_from_a_rejection_to_an_emitted_module(tmp_path):
         "rejected",
         "compile_error",
     )
-    assert "The last version was not accepted" in message["wrong"]["findings"]
+    assert "The version of turn 0 was not accepted" in message["wrong"]["findings"]
     assert message["right"]["verdict"] == "accepted"
     assert message["right"]["best_turn"] == 1
     assert message["right"]["turns_left"] == 3

@@ -333,11 +333,6 @@ THREATS: tuple[Threat, ...] = (
                 (_RETURN, "        return out.to('meta')\n"),
                 code="wrong_device",
             ),
-        ),
-        (
-            _of(
-                _RELU, "transposed-strides", (_RETURN, "        return out.t().contiguous().t()\n")
-            ),
             _of(
                 _RELU,
                 "a-sign-that-waits-in-a-view",
@@ -346,6 +341,12 @@ THREATS: tuple[Threat, ...] = (
                     _STORE.replace("tl.maximum(x, 0.0) * w + b", "-(tl.maximum(x, 0.0) * w + b)"),
                 ),
                 (_RETURN, "        return torch._neg_view(out)\n"),
+                code="wrong_structure",
+            ),
+        ),
+        (
+            _of(
+                _RELU, "transposed-strides", (_RETURN, "        return out.t().contiguous().t()\n")
             ),
         ),
     ),
