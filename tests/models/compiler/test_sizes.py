@@ -52,6 +52,24 @@ def get_inputs():
 def get_init_inputs():
     return [{width}, 2 * {width}]
 """
+DENSE = """
+class Model(nn.Module):
+    def __init__(self, width, layers):
+        super().__init__()
+        self.norms = nn.ModuleList(nn.BatchNorm2d(width * (at + 1)) for at in range(layers))
+        self.layers = nn.ModuleList(nn.Conv2d(width * (at + 1), width, 1) for at in range(layers))
+
+    def forward(self, x):
+        for norm, layer in zip(self.norms, self.layers):
+            x = torch.cat([x, layer(torch.relu(norm(x)))], 1)
+        return x
+
+def get_inputs():
+    return [torch.randn({rows}, {width}, 5, {height})]
+
+def get_init_inputs():
+    return [{width}, 6]
+"""
 LONG_ROWS = """
 class Model(nn.Module):
     def forward(self, x):
@@ -61,6 +79,7 @@ def get_inputs():
     return [torch.randn({rows}, {width}, {height}) + 3]
 """
 FULL, SMALL = {"rows": 6, "width": 48, "height": 36}, {"rows": 4, "width": 32, "height": 20}
+DENSE_FULL = {"rows": 6, "width": 24, "height": 36}
 LONG = {"rows": 3, "width": 480, "height": 50}
 
 
@@ -75,6 +94,12 @@ def problem_at(folder: Path, text: str, sizes: dict[str, int]) -> LoadedProblem:
     [
         pytest.param(NORM, FULL, id="a norm of two given sizes", marks=pytest.mark.long),
         pytest.param(CONVOLUTION, FULL, id="groups and pools", marks=pytest.mark.long),
+        pytest.param(
+            DENSE,
+            DENSE_FULL,
+            id="a kernel launched twice, over sums of sizes",
+            marks=pytest.mark.long,
+        ),
         pytest.param(
             LONG_ROWS, LONG, id="moments of rows too long to hold", marks=pytest.mark.long
         ),

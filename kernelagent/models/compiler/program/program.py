@@ -162,7 +162,9 @@ def _entry_or_none(node: ast.expr, key: str) -> Any:
 def _program(call: ast.FunctionDef, kernels: dict[str, Kernel], what: str) -> Program:
     arguments: tuple[str, ...] = ()
     steps: list[Step] = []
+    once = _NamesOnce()
     for statement in call.body:
+        once.visit(statement)
         text = ast.unparse(statement)
         if isinstance(statement, ast.Return):
             assert isinstance(statement.value, ast.Tuple)
@@ -190,7 +192,33 @@ def _is_noise(text: str) -> bool:
     return any(word in text for word in _HOST_NOISE)
 
 
-_SIZE = re.compile(r"(s|u|ps)\d+|\w+_[xyzr]0?_?numel")
+_SIZE = re.compile(r"((s|u|ps)\d+|\w+_[xyzr]0?_?numel)(_\d+)?")
+
+
+class _NamesOnce(ast.NodeTransformer):
+    """Gives a number that is assigned again a name of its own from there on.
+
+    Inductor launches one kernel several times, and assigns the number of elements anew each time.
+    """
+
+    def __init__(self) -> None:
+        self._now: dict[str, str] = {}
+        self._times: dict[str, int] = {}
+
+    def visit_Assign(self, node: ast.Assign) -> ast.Assign:
+        node.value = self.visit(node.value)
+        target = node.targets[0]
+        if isinstance(target, ast.Name) and _SIZE.fullmatch(target.id):
+            name = target.id
+            self._times[name] = self._times.get(name, 0) + 1
+            if self._times[name] > 1:
+                self._now[name] = f"{name}_{self._times[name]}"
+                target.id = self._now[name]
+        return node
+
+    def visit_Name(self, node: ast.Name) -> ast.Name:
+        node.id = self._now.get(node.id, node.id)
+        return node
 
 
 def _size(statement: ast.stmt) -> Size | None:

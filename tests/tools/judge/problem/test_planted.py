@@ -362,3 +362,32 @@ def test_two_inputs_make_together_what_lies_in_a_narrow_band(together):
     assert isinstance(result, Planted)
     made = together(result.tensors["x"], result.tensors["g"]).abs()
     assert int(((made > 7.0) & (made < 7.0001)).sum()) > 3
+
+
+def _in_tf32(values, *, nearest):
+    bits = values.view(torch.int32)
+    return ((bits + 0x1000 if nearest else bits) & ~0x1FFF).view(torch.float32)
+
+
+def test_products_in_tf32_are_as_near_as_another_s_products_in_tf32():
+    weights = torch.randn(6, 16, 16, generator=seeded()) / 4
+
+    def product(x, *, nearest=False):
+        for weight in weights:
+            if x.dtype == torch.float64:
+                x = (x @ weight.double()).relu() - 0.2
+            else:
+                x = (_in_tf32(x, nearest=nearest) @ _in_tf32(weight, nearest=nearest)).relu() - 0.2
+        return x
+
+    for seed in range(12):
+        x = torch.randn(8192, 16, generator=seeded(seed))
+        result = made("beside_numbers", x, Literals((7.0, 0.001)), seed=seed, of=product)
+        if not isinstance(result, Planted):
+            continue
+        x = result.tensors["x"]
+        right, eager, other = product(x.double()), product(x), product(x, nearest=True)
+        assert first_far_off(other, eager, right, result.moved, 1.0) is None
+        wrong = other.clone()
+        wrong[int(right.norm(dim=1).argmax())] *= 100
+        assert first_far_off(wrong, eager, right, result.moved, 1.0) is not None

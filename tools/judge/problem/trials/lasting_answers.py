@@ -46,6 +46,8 @@ class Lasting:
     right: Any
     moved: Any
     """As for `Planted`, each element as far as it was moved itself."""
+    eager: Any
+    """What the reference gives in its own precision: its products may be rounded to TF32 or bfloat16."""
 
 
 def lasting(
@@ -67,7 +69,7 @@ def lasting(
         message = str(error).strip().splitlines() or [type(error).__name__]
         return f"the reference refuses it: {message[-1]:.200}"
     if is_known(given, right, given, scales) and is_known(moved, right, given, scales):
-        return Lasting(right, moved)
+        return Lasting(right, moved, given)
     return "the reference's answer does not outlast its own rounding"
 
 

@@ -51,6 +51,9 @@ _MOST_IN_SUMS = 10.0
 """The same where elements are added up: what cancels there is lost in another order for each kernel."""
 _MOST_BESIDE_NUMBERS = 1e6
 """Where rows are made of the numbers: each row is then held to its own size."""
+_OF_EAGER = 0.032
+"""How much of eager's own error counts as one rounding: an element may be off by a thousand of those (`single_elements`)
+and by thirty-two times what eager errs by in its row."""
 _WEIGHTS: tuple[tuple[bool, float], ...] = ((True, 1e3), (True, 10.0), (False, 10.0))
 """Whether planted weights may have any sign, and their largest magnitude: beyond, one hides all others."""
 _PLANTED_IN: Mapping[str, frozenset[str]] = {
@@ -110,8 +113,7 @@ def planted(
         outcome = lasting(tensors, generator, eager, exact, scales, nonfinite_share)
         if isinstance(outcome, Lasting):
             by_row = kind == "beside_numbers"
-            moved, right = outcome.moved, outcome.right
-            widest = moved if elementwise else _by_the_widest(moved, right, by_row=by_row)
+            widest = outcome.moved if elementwise else _by_the_widest(outcome, by_row=by_row)
             return Planted(tensors, widest, freedom)
         reason = outcome
     return Dropped(kind, reason)
@@ -167,21 +169,23 @@ def patterned_weights(
     return result
 
 
-def _by_the_widest(moved: Any, right: Any, *, by_row: bool) -> Any:
+def _by_the_widest(outcome: Lasting, *, by_row: bool) -> Any:
     """Each element moved as far as the one that moves furthest: one draw may move a sum by nothing.
 
-    `by_row`: the one of its row, where rows differ in size by powers of ten.
+    `by_row`: the one of its row, where rows differ in size by powers of ten. Where eager's products are rounded
+    to TF32, what it errs by itself is more than any rounding of float32 moves: that counts as well.
     """
 
-    def widest(a: Any, exact: Any) -> Any:
+    def widest(a: Any, exact: Any, eager: Any) -> Any:
         if not isinstance(exact, torch.Tensor) or not exact.is_floating_point() or not exact.dim():
             return a
-        off = torch.where(exact.isfinite(), (a - exact).abs(), 0.0)
+        known = (a - exact).abs().maximum(_OF_EAGER * (eager.to(exact) - exact).abs())
+        off = torch.where(exact.isfinite() & known.isfinite(), known, 0.0)
         if by_row and exact.dim() > 1 and exact.shape[-1] >= FEW:
             return exact + off.amax(-1, keepdim=True)
         return exact + off.amax() if off.numel() else a
 
-    return tree_map(widest, moved, right)
+    return tree_map(widest, outcome.moved, outcome.right, outcome.eager)
 
 
 def is_elementwise(natural: Tensors, exact: Float64) -> bool:
