@@ -89,7 +89,7 @@ def plan(
         if least.total > limit:
             raise too_large(least, limit)
         return _with_contents(problem, device, scope, limit, level)
-    planner = _Planner(problem, full, device, scope, limit, level)
+    planner = _Planner(problem, full, device, scope, limit, level, _structure(whole))
     best = planner.at({}, {}, whole)
     if best is None or not planner.fits(best):
         # If inner sizes must shrink at all, shrink them enough for a fast turn (level 1).
@@ -197,6 +197,8 @@ class _Planner:
     scope: Scope
     limit: int
     level: int
+    structure: Mapping[str, int]
+    """Of the user's module: each smaller one has it as well."""
 
     def fits(self, choice: _Choice) -> bool:
         return choice.work <= _MOST_WORK[self.level] and choice.need.total <= self.limit
@@ -217,7 +219,7 @@ class _Planner:
         problem = with_sizes(self.problem, sizes) if changed else self.problem
         if module is None:
             module = module_without_contents(problem, self.scope)
-        if module is None:
+        if module is None or _structure(module) != self.structure:
             return None
         try:
             sources = input_sources(
@@ -306,6 +308,15 @@ class _Planner:
             if self.fits(best) or spent.too_many:
                 return best
         return best
+
+
+def _structure(module: torch.nn.Module) -> Mapping[str, int]:
+    """The names of its weights and buffers, with their dimensions.
+
+    A constructor may leave a layer out at other sizes, such as a projection between equal numbers of channels: what is
+    executed then would be another module.
+    """
+    return {name: value.dim() for name, value in module.state_dict(keep_vars=True).items()}
 
 
 def _costs(tried: tuple[float, Any, Any, Any]) -> float:

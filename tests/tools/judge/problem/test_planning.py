@@ -94,6 +94,25 @@ def get_init_inputs():
     return []
 """
 
+SHORTCUT = """
+class Model(nn.Module):
+    def __init__(self, width, out):
+        super().__init__()
+        self.conv = nn.Conv2d(width, out, 3, padding=1)
+        self.shortcut = nn.Identity() if width == out else nn.Conv2d(width, out, 1)
+
+    def forward(self, x):
+        return self.conv(x) + self.shortcut(x)
+
+
+def get_inputs():
+    return [torch.rand(10, 240, 224, 224)]
+
+
+def get_init_inputs():
+    return [240, 480]
+"""
+
 
 def planned(tmp_path: Path, text: str, limit: int = 4 << 30, level: int = 0):
     path = tmp_path / "problem.py"
@@ -144,6 +163,15 @@ def test_in_a_wide_volume_sizes_go_below_those_that_do_elsewhere(tmp_path: Path)
     (x,), _ = result.sources[0].draw(0)
     assert min(x.shape[1:]) == 16
     assert x.shape[0] >= 2
+
+
+@pytest.mark.parametrize("level", range(memory_plan.LEVELS))
+def test_a_layer_that_only_some_sizes_have_is_there_in_what_is_executed(
+    tmp_path: Path, level: int
+) -> None:
+    result = planned(tmp_path, SHORTCUT, level=level)
+    assert result.inner
+    assert result.problem.build().shortcut.weight.dim() == 4
 
 
 def test_a_higher_level_is_never_larger(tmp_path: Path) -> None:
