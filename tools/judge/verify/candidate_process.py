@@ -59,6 +59,8 @@ _RUNNER = "kernelagent.tools.candidate_runner.main:serve"
 _EXECUTOR = "kernelagent.tools.virtual.executor.executor:serve"
 _HANGS_S = 30.0
 """After this many seconds without an answer a call counts as hung, unless its executor is busy."""
+_LOOKED_AT_S = 10.0
+"""Within this time an executor that is at work compiles or launches something."""
 _AT_WORK_S = 2.0
 _REPLAYED = 1 << 36
 """Most bytes of outputs that the executor may send."""
@@ -99,6 +101,7 @@ class CandidateProcess(Closing):
         """
         self._deadline = deadline
         self._unread = 0
+        self._answered = 0
         self._limits = limits
         self._sandboxed = sandboxed
         self._forgo = forgo
@@ -498,24 +501,29 @@ class CandidateProcess(Closing):
         limits = {"max_header": 1 << 26, "max_payload": self._limits.answer_bytes}
         if self._executor is None or seconds <= _HANGS_S:
             return self._judge.receive(timeout=seconds, **limits)
-        while not self._judge.readable(_HANGS_S):
+        if not self._judge.readable(_HANGS_S - _LOOKED_AT_S):
+            # What it has done until now belongs to earlier calls as well.
+            self._executor_at_work()
+        while not self._judge.readable(_LOOKED_AT_S):
             if time.monotonic() - began >= seconds or not self._executor_at_work():
                 raise ChannelTimeout("no answer in time")
         return self._judge.receive(timeout=seconds, **limits)
 
     def _executor_at_work(self) -> bool:
-        """Whether the executor is too busy to answer in time; a late answer is discarded."""
+        """Whether the executor is too busy to answer in time (a late answer is discarded), or has compiled or launched
+        kernels since it was asked last."""
         assert self._executor is not None
         try:
             self._executor.send({"kind": "ask"}, timeout=_AT_WORK_S)
             self._unread += 1
-            self._executor.receive(timeout=_AT_WORK_S, max_header=1 << 26)
+            frame = self._executor.receive(timeout=_AT_WORK_S, max_header=1 << 26)
         except ChannelTimeout:
             return True
         except (ChannelClosed, ChannelViolation):
             return False
         self._unread -= 1
-        return self._unread > 0
+        before, self._answered = self._answered, int(frame.header.get("answered", self._answered))
+        return self._unread > 0 or self._answered > before
 
     def _open(self, frame: Frame) -> Any:
         try:

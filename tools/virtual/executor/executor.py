@@ -99,6 +99,8 @@ class Executor:
         """Kernels that did not compile, even if the candidate caught the exception."""
         self._forged: str | None = None
         """The first request that the runner's own code never makes."""
+        self._answered = 0
+        """Requests of the runner's so far."""
 
     def command(
         self, request: dict[str, Any], payload: memoryview = _NOTHING
@@ -144,6 +146,8 @@ class Executor:
                 self._launcher.replay = Replay(open_parcel(request["parcel"], payload))
             case "replayed":
                 return self._replayed()
+            case "ask":
+                return {"kind": "done", "answered": self._answered}, ()
         return {"kind": "done"}, ()
 
     def _replayed(self) -> tuple[dict[str, Any], Sequence[memoryview | bytes]]:
@@ -163,6 +167,7 @@ class Executor:
         """What the runner asks."""
         try:
             answer = self._answer(request)
+            self._answered += 1
         except Forged as forged:
             return self._refused(str(forged))
         except _MISSHAPEN as error:
