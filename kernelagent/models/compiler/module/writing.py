@@ -49,6 +49,7 @@ from kernelagent.models.compiler.module.host import (
     without_unread_sizes,
 )
 from kernelagent.models.compiler.module.limits import COUNTABLE, limit_lines, raising
+from kernelagent.models.compiler.module.repeated_sizes import named_once
 from kernelagent.models.compiler.module.step_function import BACKWARD, StepFunction, function_name
 from kernelagent.models.compiler.program.algebra import factored
 from kernelagent.models.compiler.program.calls import Call, by_module, dispatch, variables_of
@@ -255,7 +256,9 @@ class Writer:
                 lines += filter(None, [torch_line(step.statement, hosts, known)])
         named = {hosts[step.name] for step in program.steps if isinstance(step, Size)}
         returned = [spelled(result, hosts, known) for result in program.results]
-        return without_unread_sizes(lines, named, returned)
+        lines = without_unread_sizes(lines, named, returned)
+        sizes = {hosts[symbol] for symbol in captured.sizes.full if symbol in hosts} | named
+        return named_once(lines, {name for name in sizes if name.isidentifier()}, hosts.values())
 
     def _steps(self, pairs: Mapping[bool, Pair], of: str) -> list[str]:
         """The body of a method that is trained: it calls a function of autograd, one for each flag."""

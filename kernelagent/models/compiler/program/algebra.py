@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from functools import cache
 from typing import Any
 
 import sympy  # type: ignore[import-untyped]
@@ -15,6 +16,7 @@ def formula(text: str) -> Any:
     return sympy.sympify(text, locals={**symbols, "min": sympy.Min, "max": sympy.Max})
 
 
+@cache
 def factored(text: str) -> str:
     """The same sum of products as a product, where it is one: `(width - 2) * (height - 2)`."""
     node = ast.parse(text, mode="eval").body
@@ -27,7 +29,11 @@ def factored(text: str) -> str:
 
 
 def is_never_less(first: Any, other: Any) -> bool:
-    """Whether one formula is the other times a number of one or more, and sizes."""
+    """Whether one formula is the other times a number of one or more, and sizes; or the other and more sizes."""
+    if first.is_polynomial() and other.is_polynomial():
+        more = sympy.Poly(first - other, *(first.free_symbols | other.free_symbols))
+        if all(coefficient >= 0 for coefficient in more.coeffs()):
+            return True
     factor, rest = sympy.cancel(first / other).as_coeff_Mul()
     powers = rest.as_powers_dict() if rest != 1 else {}
     return bool(factor >= 1) and all(
