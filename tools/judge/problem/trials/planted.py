@@ -37,6 +37,7 @@ from kernelagent.tools.judge.problem.trials.probes import (
     tied_to,
 )
 from kernelagent.tools.judge.verify.compare.compare import leaves
+from kernelagent.tools.judge.verify.compare.single_elements import at_an_index
 
 _LADDER: tuple[tuple[Freedom, float], ...] = (
     ("any", 1e12),
@@ -70,6 +71,8 @@ class Planted:
     tensors: dict[str, torch.Tensor]
     moved: Any
     """The float64 answer where every input, or each step, is rounded once more, whichever moves it more."""
+    near: Any
+    """The same by index: each element moved as far as the furthest that shares a row, or a column, with it."""
     freedom: Freedom = "any"
 
 
@@ -112,7 +115,8 @@ def planted(
             by_row = kind == "beside_numbers"
             moved, right = outcome.moved, outcome.right
             widest = moved if elementwise else _by_the_widest(moved, right, by_row=by_row)
-            return Planted(tensors, widest, freedom)
+            near = outcome.near if elementwise else _by_the_widest_at_an_index(outcome.near, right)
+            return Planted(tensors, widest, near, freedom)
         reason = outcome
     return Dropped(kind, reason)
 
@@ -180,6 +184,23 @@ def _by_the_widest(moved: Any, right: Any, *, by_row: bool) -> Any:
         if by_row and exact.dim() > 1 and exact.shape[-1] >= FEW:
             return exact + off.amax(-1, keepdim=True)
         return exact + off.amax() if off.numel() else a
+
+    return tree_map(widest, moved, right)
+
+
+def _by_the_widest_at_an_index(moved: Any, right: Any) -> Any:
+    """Each element moved as far as the furthest at one of its indices, at whichever of them that is least.
+
+    A column whose weight is a thousandth of another's is moved by a thousandth as much.
+    """
+
+    def widest(a: Any, exact: Any) -> Any:
+        if not isinstance(exact, torch.Tensor) or not exact.is_floating_point() or not exact.dim():
+            return a
+        if not exact.numel():
+            return a
+        off = torch.where(exact.isfinite(), (a - exact).abs(), 0.0)
+        return exact + at_an_index(off, torch.Tensor.amax)
 
     return tree_map(widest, moved, right)
 
