@@ -53,8 +53,8 @@ def slope_at_an_index(
         if size not in _FEW_INDICES or len(rest) < 2 or min(rest) < _FEWEST_BESIDE:
             continue
         for at in range(size):
-            three = (t.select(dim, at) for t in (candidate, eager, oracle64))
-            slope = slope_beyond(*three, unit=float(torch.finfo(eager.dtype).eps) / 2)
+            ours, theirs, right = (t.select(dim, at) for t in (candidate, eager, oracle64))
+            slope = slope_beyond(ours, theirs, right, float(torch.finfo(eager.dtype).eps) / 2)
             if slope is not None:
                 return SlopeAt(dim, at, slope)
     return None
