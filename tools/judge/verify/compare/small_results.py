@@ -23,15 +23,17 @@ class _Off:
     """Of an element's size: where the reference itself is as near to the float64 answer, the element is determined."""
     lost: float
     """Of an element's size."""
+    share: float
+    """Of the determined elements; fewer may have come near zero by cancellation."""
     said: str
 
 
-_LOST = _Off(1 / 16, 0.5, "half")
-_FAR = _Off(1e-4, 0.05, "a twentieth")
+_LOST = _Off(1 / 16, 0.5, 0.01, "half")
+_FAR = _Off(1e-4, 0.05, 0.02, "a twentieth")
 """Where the reference knows four digits of an element, fewer than two of them right are none of rounding's."""
 _FEWEST = 8
 _SHARE = 0.01
-"""Of the determined elements; fewer may have come near zero by cancellation."""
+"""Of the zeros whose sign is known."""
 
 
 def lost_results(answer: Any, eager: Any, right: Any) -> str | None:
@@ -81,7 +83,7 @@ def _lost(
     known &= (widened(usual).double() - wide).abs() <= limit.known * size
     lost = known & ~((widened(ours).double() - wide).abs() <= limit.lost * size)
     count, of = int(lost.sum()), int(known.sum())
-    if count < max(_FEWEST, _SHARE * of):
+    if count < max(_FEWEST, limit.share * of):
         return None
     first = int(lost.reshape(-1).nonzero()[0])
     got, expected = float(widened(ours).reshape(-1)[first]), float(wide.reshape(-1)[first])
