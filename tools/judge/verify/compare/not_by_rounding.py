@@ -52,7 +52,7 @@ def refusal_of_shared(
         detail = {"output": name, "dimension": shared.dim, "index": shared.at, "error": shared.size}
         return Reason("wrong_output", f"{name} is {shared.message}", detail)
     tiles = shared_by_tiles(got, eager, oracle)
-    if tiles is not None:
+    if tiles is not None and not tiles.by_one_value:
         detail = {"output": name, "tile": [tiles.rows, tiles.columns], "error": tiles.size}
         return Reason("wrong_output", f"{name} is {tiles.message}", detail)
     wide = _wide_slice(name, got, eager, oracle, measure_noise)
@@ -76,6 +76,9 @@ def told_of_natural(
                 f"to TF32 explains, which makes them up to 0.1% too small (a factor, or a part of a sum left out)",
             )
         )
+    tiles = shared_by_tiles(got, eager, oracle)
+    if tiles is not None:
+        result.append(Disclosure("tiles_err_alike", f"{name} is {tiles.message}"))
     large = large_elements_off(got, eager, oracle)
     if large is not None:
         result.append(

@@ -40,11 +40,16 @@ class SharedByTiles:
     size: float
     """RMS of what the factors are off one."""
     allowed: float
+    by_one_value: bool
+    """Whether a value that each tile has for itself, and that is rounded to the output's type, could explain it."""
 
     @property
     def times(self) -> float:
         """What is explained."""
         return self.size / self.allowed
+
+    def worse_than(self, other: SharedByTiles) -> bool:
+        return (other.by_one_value, self.times) > (self.by_one_value, other.times)
 
     @property
     def message(self) -> str:
@@ -91,7 +96,10 @@ class _Sums:
 def shared_by_tiles(
     candidate: torch.Tensor, eager: torch.Tensor, oracle64: torch.Tensor
 ) -> SharedByTiles | None:
-    """The tiles whose factors are furthest beyond what rounding explains; only for 16-bit outputs of rows and columns."""
+    """The tiles whose factors are furthest beyond what rounding explains; only for 16-bit outputs of rows and columns.
+
+    Those that one rounded value for each tile does not explain come first.
+    """
     size = oracle64.numel()
     if eager.dtype not in HALVES or oracle64.dim() < 2 or not 0 < size <= _MOST_ELEMENTS:
         return None
@@ -119,8 +127,10 @@ def shared_by_tiles(
         shared = half_unit**2 * _ROUNDINGS / 3 * (1 / high + 1 / wide)
         shared *= 1 + _CHANCE * math.sqrt(2 / bands)
         allowed = shared + _OWN**2 * eagers + _CHANCE * chance
-        tiles = SharedByTiles(high, wide, math.sqrt(found), math.sqrt(allowed))
-        if tiles.times > 1 and (furthest is None or tiles.times > furthest.times):
+        # A group of channels has one scale: rounded, it is at most half a unit off, and all of them may be.
+        by_one = found <= allowed + half_unit**2
+        tiles = SharedByTiles(high, wide, math.sqrt(found), math.sqrt(allowed), by_one)
+        if tiles.times > 1 and (furthest is None or tiles.worse_than(furthest)):
             furthest = tiles
     return furthest
 
