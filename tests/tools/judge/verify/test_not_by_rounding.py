@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from kernelagent.tools.judge.verify.compare.bias import slope_at_an_index
 from kernelagent.tools.judge.verify.compare.compare import Expected, compare, scales_of
 from kernelagent.tools.judge.verify.compare.large_elements import large_elements_off
-from kernelagent.tools.judge.verify.compare.not_by_rounding import told_of_natural
+from kernelagent.tools.judge.verify.compare.not_by_rounding import not_by_rounding
 from kernelagent.tools.judge.verify.compare.one_side import errs_to_one_side
 from kernelagent.tools.judge.verify.compare.shared_by_tiles import shared_by_tiles
 
@@ -182,8 +182,10 @@ def test_the_largest_of_each_row_a_little_smaller_is_told() -> None:
     said = large_elements_off(made.to(HALF), right.to(HALF), right)
     assert said is not None
     assert said.startswith("64 of the")
-    told_in_words = told_of_natural("output", made.to(HALF), right.to(HALF), right)
-    assert [disclosure.code for disclosure in told_in_words] == ["large_elements_off"]
+    found = not_by_rounding(
+        "output", made.to(HALF), right.to(HALF), right, natural=True, measure_noise=None
+    )
+    assert [disclosure.code for disclosure in found.told] == ["large_elements_off"]
 
 
 @given(st.integers(0, 10_000), st.sampled_from([torch.bfloat16, torch.float16]))

@@ -26,6 +26,8 @@ _KNOWN_TO = 0.1
 _LARGEST_SHARE = 255 / 256
 _FEW_INDICES = range(2, 16)
 """Indices of a dimension of which each is looked at; of more `shared_errors` looks at all together."""
+_MOST_ELEMENTS = 1 << 22
+"""Of larger outputs nothing is looked at index by index."""
 _FEWEST_BESIDE = 8
 """Rows and columns at such an index: what one of them shares is then little beside what all share."""
 
@@ -46,7 +48,7 @@ def slope_at_an_index(
 
     All that is at an index may share one rounded value.
     """
-    if eager.dtype not in HALVES:
+    if eager.dtype not in HALVES or oracle64.numel() > _MOST_ELEMENTS:
         return None
     for dim, size in enumerate(oracle64.shape):
         rest = sorted((*oracle64.shape[:dim], *oracle64.shape[dim + 1 :]))[-2:]

@@ -18,10 +18,7 @@ from kernelagent.tools.calls.torch_dtypes import name_of
 from kernelagent.tools.judge.verify.compare import gate as gates
 from kernelagent.tools.judge.verify.compare.exact import IndexRule, exact_difference
 from kernelagent.tools.judge.verify.compare.gate import GateResult
-from kernelagent.tools.judge.verify.compare.not_by_rounding import (
-    refusal_of_shared,
-    told_of_natural,
-)
+from kernelagent.tools.judge.verify.compare.not_by_rounding import not_by_rounding
 from kernelagent.tools.judge.verify.compare.regions import MeasureNoise, NoiseSources, natural_rms
 from kernelagent.tools.judge.verify.compare.single_elements import first_far_off, first_off
 
@@ -264,8 +261,8 @@ def _judge_by_gate(
     result = judge_floating(name, got, eager, oracle, expected)
     errors = (result.rms_error, result.rms_budget, result.max_error, result.max_budget)
     asks = result.passed and expected.moved is None and not got.is_complex()
-    wrong = (
-        refusal_of_shared(
+    if asks:
+        found = not_by_rounding(
             name,
             got,
             eager,
@@ -273,14 +270,9 @@ def _judge_by_gate(
             natural=expected.by_slices,
             measure_noise=expected.measure_noise,
         )
-        if asks
-        else None
-    )
-    if wrong is not None:
-        return _Judged(name, errors, wrong)
-    if asks and expected.by_slices:
-        told = told_of_natural(name, got, eager, oracle)
-        result = replace(result, disclosures=(*result.disclosures, *told))
+        if found.refused is not None:
+            return _Judged(name, errors, found.refused)
+        result = replace(result, disclosures=(*result.disclosures, *found.told))
     if expected.moved is not None and not result.nonfinite and not got.is_complex():
         result = _by_single_elements(name, result, got, eager, oracle, expected)
     if result.passed:
